@@ -1,0 +1,333 @@
+"""The public C++ functions: `facula::mul` tests one flags word, calls `ops::mul`, and attaches a node when needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import formula
+from .emit_ops import HEADER, cpp_args, cpp_params, has_raw_out
+from .schema import Op
+
+OPS_PER_FILE = 40
+
+
+def emit(ops: list[Op], out: Path, write) -> None:
+    write(out / "functions.h", _header(ops))
+    by_topic: dict[str, list[Op]] = {}
+    for op in ops:
+        by_topic.setdefault(op.topic, []).append(op)
+    for topic, members in sorted(by_topic.items()):
+        for start in range(0, len(members), OPS_PER_FILE):
+            part = members[start:start + OPS_PER_FILE]
+            write(out / f"functions_{topic}{start // OPS_PER_FILE}.cpp", _source(part))
+
+
+def _header(ops: list[Op]) -> str:
+    lines = [HEADER, '#pragma once\n\n#include "raw_ops.h"\n#include "autograd/operators.h"\n\nnamespace facula {\n']
+    for op in ops:
+        lines += [f"{signature};" for signature in declarations(op)]
+    lines.append("\n}  // namespace facula\n")
+    return "\n".join(lines)
+
+
+def mutates(op: Op) -> bool:
+    """Ops whose own name ends in an underscore write to their first argument."""
+    return op.name.endswith("_") and not op.name.endswith("__")
+
+
+def inplace_args(op: Op) -> str:
+    rest = ", ".join(f"{a.cpp_type} {a.name}" for a in cpp_args(op)[1:])
+    return f"const Tensor& {op.args[0].name}" + (f", {rest}" if rest else "")
+
+
+def out_names(op: Op) -> list[str]:
+    count = max(op.tensor_returns, 1)
+    return ["out"] if count == 1 else [f"out{i}" for i in range(count)]
+
+
+def declarations(op: Op) -> list[str]:
+    found = [f"{op.cpp_return} {op.name}({cpp_params(op, defaults=False)})"]
+    if mutates(op):
+        found = [f"const Tensor& {op.name}({inplace_args(op)})"]
+    if "inplace" in op.variants:
+        found.append(f"const Tensor& {op.name}_({inplace_args(op)})")
+    if "out" in op.variants:
+        outs = ", ".join(f"const Tensor& {n}" for n in out_names(op))
+        found.append(f"void {op.name}_out({outs}{', ' if op.args else ''}{cpp_params(op)})".replace(", )", ")"))
+    return found
+
+
+def _source(ops: list[Op]) -> str:
+    lines = [HEADER, '#include "autograd/formulas.h"\n#include "autograd/function_support.h"\n#include "functions.h"\n',
+             "namespace facula {\n"]
+    for op in ops:
+        if op.composite:
+            pass
+        elif mutates(op):
+            lines.append(_mutating(op))
+        else:
+            lines.append(_node(op) + _function(op))
+        if "inplace" in op.variants:
+            lines.append(_inplace(op))
+        if "out" in op.variants:
+            lines.append(_out(op))
+    lines.append("}  // namespace facula\n")
+    return "\n".join(lines)
+
+
+# nodes
+
+
+def _members(op: Op, formulas) -> tuple[list[str], list[str]]:
+    """Saved argument and result names, and saved descriptions, in a fixed order."""
+    used = set().union(*(f.uses for f in formulas)) if formulas else set()
+    values = [a.name for a in op.args if a.name in used] + [r for r in formula.result_names(op) if r in used]
+    infos = sorted(u for u in used if u.endswith("_info"))
+    return values, infos
+
+
+def node_name(op: Op) -> str:
+    base = "".join(word[:1].upper() + word[1:] for word in op.name.strip("_").split("_"))
+    suffix = "".join(w[:1].upper() + w[1:] for w in op.overload.split("_")) if op.overload else ""
+    return f"{base}{suffix}Backward"
+
+
+def _node(op: Op) -> str:
+    formulas = formula.read(op)
+    if not formulas:
+        return ""
+    values, infos = _members(op, formulas)
+    by_name = {a.name: a for a in op.args}
+    results = formula.result_names(op)
+    name = node_name(op)
+    lines = [f"namespace {{\nclass {name} final : public Node {{\n public:"]
+    lines.append(f'  std::string name() const override {{ return "{name}0"; }}')
+    lines.append("  void apply(const Tensor* grads, Tensor* results) override {")
+    lines.append("    const Tensor& grad = grads[0];\n    (void)grad;")
+    if len(op.returns) == 1 and op.returns[0] == "Tensor":
+        lines.append("    if (!grad.defined()) return;")
+    for value in values:
+        arg = by_name.get(value)
+        if arg is None or arg.type in ("Tensor", "Tensor?"):
+            lines.append(f"    const Tensor {value} = {value}_.unpack(*this);")
+        elif arg.type == "Operand":
+            lines.append(f"    const auto {value} = {value}_.unpack(*this);")
+        elif arg.type == "Tensor[]":
+            lines.append(f"    const std::vector<Tensor> {value} = unpack_list({value}_, *this);")
+        elif arg.type == "int[]?":
+            lines.append(f"    const std::optional<IntList> {value} = {value}_ ? std::optional<IntList>(IntList(*{value}_)) : std::nullopt;")
+        elif arg.type == "int[]":
+            lines.append(f"    const IntList {value} = {value}_;")
+        elif arg.type == "str?":
+            lines.append(f"    const std::optional<std::string_view> {value} = {value}_ ? std::optional<std::string_view>(*{value}_) : std::nullopt;")
+        else:
+            lines.append(f"    const auto& {value} = {value}_;")
+    for info in infos:
+        lines.append(f"    const TensorInfo& {info} = {info}_;")
+    edge = 0
+    edges_dynamic = any(a.type == "Tensor[]" for a in op.args if op.grad and a.name in op.grad)
+    for f in formulas:
+        if f.arg.type == "Tensor[]":
+            lines.append(f"    store_list({f.text}, results + first_{f.arg.name}_, count_{f.arg.name}_);")
+        elif edges_dynamic:
+            lines.append(f"    if (wants(first_{f.arg.name}_)) results[first_{f.arg.name}_] = {f.text};")
+        else:
+            lines.append(f"    if (wants({edge})) results[{edge}] = {f.text};")
+        edge += 1
+    lines.append("  }")
+    resets = "".join(
+        f" {v}_.reset();" for v in values if v not in by_name or by_name[v].type in ("Tensor", "Tensor?", "Operand")
+    ) + "".join(f" {v}_.clear();" for v in values if v in by_name and by_name[v].type == "Tensor[]")
+    if resets:
+        lines.append(f"  void release_saved() override {{{resets} }}")
+    for value in values:
+        arg = by_name.get(value)
+        kind = "SavedTensor" if arg is None else formula.stored_type(arg)
+        lines.append(f"  {kind} {value}_{{}};")
+    for info in infos:
+        lines.append(f"  TensorInfo {info}_;")
+    if edges_dynamic:
+        for f in formulas:
+            lines.append(f"  size_t first_{f.arg.name}_ = 0, count_{f.arg.name}_ = 1;")
+    lines.append("};\n}  // namespace\n")
+    assert results
+    return "\n".join(lines)
+
+
+# functions
+
+
+def _tensor_args(op: Op):
+    return [a for a in op.args if a.is_tensor]
+
+
+def _flags(op: Op) -> str:
+    return " | ".join(["flags_of(" + a.name + ")" for a in _tensor_args(op)] or ["0u"])
+
+
+def _call_args(op: Op) -> str:
+    return ", ".join(a.name for a in cpp_args(op))
+
+
+def _function(op: Op) -> str:
+    """The fast path, and the slow one beside it."""
+    args = _call_args(op)
+    head = f"{op.cpp_return} {op.name}({cpp_params(op)})"
+    if not _tensor_args(op):
+        return f"{head} {{ return ops::{op.name}({args}); }}\n"
+    slow = _slow(op)
+    return (
+        f"{slow}{head} {{\n  if (__builtin_expect((({_flags(op)}) & kSlowFlags) == 0, 1)) return ops::{op.name}({args});\n"
+        f"  return {op.id}_slow({args});\n}}\n"
+    )
+
+
+def _slow(op: Op) -> str:
+    formulas = formula.read(op)
+    tensor_args = _tensor_args(op)
+    lines = [f"[[gnu::noinline]] static {op.cpp_return} {op.id}_slow({cpp_params(op)}) {{"]
+    if op.kind != "view":
+        lines.append(f"  if (({_flags(op)}) & kConjugate) {{")
+        for a in tensor_args:
+            lines.append(f"    Resolved<{'std::vector<Tensor>' if a.type == 'Tensor[]' else 'Operand' if a.type == 'Operand' else 'Tensor'}> {a.name}_r({a.name});")
+        resolved = ", ".join(f"{a.name}_r.get()" if a.is_tensor else a.name for a in cpp_args(op))
+        lines.append(f"    return {op.name}({resolved});\n  }}")
+    call = f"ops::{op.name}({_call_args(op)})"
+    if not formulas:
+        if op.grad is None and op.kind != "view" and any(r.startswith("Tensor") for r in op.returns):
+            lines.append(f'  check_no_gradient("{op.name}", {_flags(op)});')
+        lines.append(f"  return {call};\n}}")
+        return "\n".join(lines) + "\n"
+    wanted = [f.arg for f in formulas]
+    lines.append(f"  auto result_value = {call};")
+    lines.append(f"  if (!GradMode::enabled() || !(({' | '.join(f'flags_of({a.name})' for a in wanted)}) & kRequiresGrad)) return result_value;")
+    name = node_name(op)
+    lines.append(f"  auto node = Ref<{name}>::adopt(new {name});")
+    dynamic = any(a.type == "Tensor[]" for a in wanted)
+    for a in wanted:
+        if dynamic:
+            lines.append(f"  node->first_{a.name}_ = node->edge_count();")
+        lines.append(f"  add_edges(*node, {a.name});")
+        if dynamic:
+            lines.append(f"  node->count_{a.name}_ = node->edge_count() - node->first_{a.name}_;")
+    lines += _saves(op, formulas, dynamic)
+    lines += _history(op, formulas)
+    lines.append("  return result_value;\n}")
+    return "\n".join(lines) + "\n"
+
+
+def _condition(formulas, value: str, dynamic: bool) -> str:
+    users = [i for i, f in enumerate(formulas) if value in f.uses]
+    if dynamic or len(users) == len(formulas):
+        return ""
+    return "if (" + " || ".join(f"node->wants({i})" for i in users) + ") "
+
+
+def _saves(op: Op, formulas, dynamic) -> list[str]:
+    values, infos = _members(op, formulas)
+    by_name = {a.name: a for a in op.args}
+    lines = []
+    for value in values:
+        arg = by_name.get(value)
+        if arg is None:
+            continue
+        when = _condition(formulas, value, dynamic)
+        store = {
+            "Tensor": f"SavedTensor({value}, false)", "Tensor?": f"SavedTensor({value}, false)",
+            "Operand": f"SavedOperand({value})", "Tensor[]": f"save_list({value})", "int[]": f"Dims({value})",
+            "int[]?": f"{value} ? std::optional<Dims>(Dims(*{value})) : std::nullopt", "str": f"std::string({value})",
+            "str?": f"{value} ? std::optional<std::string>(std::string(*{value})) : std::nullopt",
+            "float[]": f"{value}.vec()",
+        }.get(arg.type, value)  # fmt: skip
+        lines.append(f"  {when}node->{value}_ = {store};")
+    for info in infos:
+        source = info[: -len("_info")]
+        if source in by_name:
+            lines.append(f"  node->{info}_ = TensorInfo({source});")
+    return lines
+
+
+def _history(op: Op, formulas) -> list[str]:
+    values, infos = _members(op, formulas)
+    results = formula.result_names(op)
+    lines = []
+    if len(op.returns) == 1:
+        lines.append("  set_history(result_value, node.get());")
+        accessor = {results[0]: "result_value"}
+    else:
+        accessor = {}
+        for i, (kind, result) in enumerate(zip(op.returns, results)):
+            accessor[result] = f"std::get<{i}>(result_value)"
+            if kind.startswith("Tensor"):
+                lines.append(f"  set_history(std::get<{i}>(result_value), node.get());")
+    for result in results:
+        if result in values:
+            lines.append(f"  node->{result}_ = SavedTensor({accessor[result]}, true);")
+        if f"{result}_info" in infos:
+            lines.append(f"  node->{result}_info_ = TensorInfo({accessor[result]});")
+    return lines
+
+
+# other forms
+
+
+def _mutating(op: Op) -> str:
+    me = op.args[0].name
+    args = _call_args(op)
+    return (
+        f"const Tensor& {op.name}({inplace_args(op)}) {{\n"
+        f'  check_writable({me}, "{op.name}");\n  ops::{op.name}({args});\n'
+        f"  {me}.storage()->bump_version(static_cast<uint16_t>(OpId::{op.id}_id));\n"
+        f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'
+    )
+
+
+def _inplace(op: Op) -> str:
+    me = op.args[0].name
+    args = _call_args(op)
+    head = f"const Tensor& {op.name}_({inplace_args(op)}) {{\n"
+    if op.kind == "view":
+        return f"{head}  become_view({me}, {op.name}({args}));\n  return {me};\n}}\n"
+    identity = f"static_cast<uint16_t>(OpId::{op.id}_id)"
+    if op.elementwise:
+        raw = f"ops::{op.name}_into({me}, true, {args});"
+    else:
+        value = f"{op.name}({args})" if op.composite else f"ops::{op.name}({args})"
+        raw = f"write_result({me}, {value}, {identity});"
+    flags = f"(({_flags(op)}) & kRequiresGrad) != 0 || base_requires_grad({me})"
+    resolve = f"  if (({_flags(op)}) & kConjugate) {{ assign_values({me}, {op.name}({args}), {identity}); return {me}; }}\n"
+    return (
+        f"{head}{resolve}  return run_inplace({me}, \"{op.name}_\", {identity}, {flags},\n"
+        f"      [&] {{ return {op.name}({args}); }}, [&] {{ {raw} }});\n}}\n"
+    )
+
+
+def _out(op: Op) -> str:
+    names = out_names(op)
+    outs = ", ".join(f"const Tensor& {n}" for n in names)
+    args = _call_args(op)
+    params = cpp_params(op)
+    head = f"void {op.name}_out({outs}{', ' + params if params else ''}) {{\n"
+    check = f'  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
+    if op.elementwise:
+        resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}).finish({op.name}({args})); return; }}\n"
+        return f"{head}{check}{resolve}  ops::{op.name}_into(out, false, {args});\n}}\n"
+    inputs = _tensor_args(op)
+    pointers = "{" + ", ".join(f"&{a.name}" for a in inputs if a.type in ("Tensor", "Tensor?")) + "}"
+    lists = [a.name for a in inputs if a.type == "Tensor[]"]
+    body = ""
+    for n in names:
+        source = lists[0] if lists else pointers
+        body += f'  Out {n}_target("{op.name}", {n}, {source});\n'
+    extra = ", ".join(f"{n}_target" for n in names) if has_raw_out(op) else ""
+    call = f"ops::{op.name}" if has_raw_out(op) else op.name
+    inside = ", ".join(filter(None, [args, extra]))
+    conj = f"  if (({_flags(op)}) & kConjugate) {{ auto made = {op.name}({args}); {_finish(names, True)} return; }}\n" if inputs else ""
+    body += f"  GradMode no_grad(false);\n{conj}  auto made = {call}({inside});\n  {_finish(names, False)}\n"
+    return f"{head}{check}{body}}}\n"
+
+
+def _finish(names: list[str], _conj: bool) -> str:
+    if len(names) == 1:
+        return f"{names[0]}_target.finish(made);"
+    return " ".join(f"{n}_target.finish(std::get<{i}>(made));" for i, n in enumerate(names))

@@ -1,0 +1,362 @@
+"""The op schema as frozen dataclasses; `load(folder)` reads and checks every entry.
+
+Errors are `SchemaError` and say file, line and key.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+
+class SchemaError(Exception):
+    """An entry of ops/*.yaml that breaks the grammar of ops/README.md."""
+
+
+@dataclass(frozen=True)
+class Location:
+    file: str
+    line: int
+
+    def error(self, key: str, text: str) -> SchemaError:
+        return SchemaError(f"{self.file}:{self.line}: {key}: {text}")
+
+
+# schema type -> C++ parameter type
+CPP_TYPES = {
+    "Tensor": "const Tensor&",
+    "Tensor?": "const Tensor&",
+    "Tensor[]": "TensorList",
+    "Operand": "const Operand&",
+    "Scalar": "const Scalar&",
+    "Scalar?": "const std::optional<Scalar>&",
+    "int": "int64_t",
+    "int?": "std::optional<int64_t>",
+    "float": "double",
+    "float?": "std::optional<double>",
+    "bool": "bool",
+    "bool?": "std::optional<bool>",
+    "int[]": "IntList",
+    "int[]?": "std::optional<IntList>",
+    "float[]": "FloatList",
+    "float[]?": "std::optional<FloatList>",
+    "str": "std::string_view",
+    "str?": "std::optional<std::string_view>",
+    "dtype": "DType",
+    "dtype?": "std::optional<DType>",
+    "device?": "std::optional<Device>",
+    "layout?": "std::optional<Layout>",
+    "memory_format?": "std::optional<MemoryFormat>",
+    "Generator?": "Generator*",
+}
+RETURN_TYPES = {
+    "Tensor": "Tensor",
+    "Tensor[]": "std::vector<Tensor>",
+    "bool": "bool",
+    "int": "int64_t",
+    "float": "double",
+    "Scalar": "Scalar",
+}
+TENSOR_TYPES = ("Tensor", "Tensor?", "Tensor[]", "Operand")
+NUMBER_TYPES = ("Scalar", "float", "int", "bool")
+
+ELEMENTWISE = ("unary", "binary", "ternary")
+NATIVE = ("reduce", "scan", "index", "matmul", "conv", "pool", "norm", "native", "factory", "random")
+DEFAULT_VARIANTS = {
+    **dict.fromkeys(ELEMENTWISE, ("function", "method", "inplace", "out")),
+    **dict.fromkeys(NATIVE, ("function", "method", "out")),
+    "view": ("function", "method"),
+    "factory": ("function", "out"),
+    "random": ("function", "out"),
+    "composite": ("function", "method"),
+}
+INPUTS = {"unary": 1, "binary": 2, "ternary": 3}
+RESULTS = ("same", "bool", "real", "int64", "complex")
+VARIANTS = ("function", "method", "inplace", "out")
+
+INTEGERS = ("UInt8", "Int8", "Int16", "Int32", "Int64", "UInt16", "UInt32", "UInt64")
+FLOATS = ("Float16", "BFloat16", "Float32", "Float64")
+COMPLEX = ("Complex32", "Complex64", "Complex128")
+DTYPE_SETS = {
+    "all": ("Bool", *INTEGERS, *FLOATS, *COMPLEX),
+    "number": (*INTEGERS, *FLOATS, *COMPLEX),
+    "real": (*INTEGERS, *FLOATS),
+    "bits": ("Bool", *INTEGERS),
+    "integral": INTEGERS,
+    "floating": FLOATS,
+    "inexact": (*FLOATS, *COMPLEX),
+    "complex": COMPLEX,
+    "bool": ("Bool",),
+}
+NAMED_DTYPES = {
+    "uint8": "UInt8", "int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64", "uint16": "UInt16",
+    "uint32": "UInt32", "uint64": "UInt64", "float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32",
+    "float64": "Float64", "complex32": "Complex32", "complex64": "Complex64", "complex128": "Complex128",
+}  # fmt: skip
+KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    type: str  # a key of CPP_TYPES
+    name: str
+    default: str | None  # source text, None: required
+    keyword_only: bool
+    list_size: int = 0  # int[N]: a single int stands for N of them
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.type in TENSOR_TYPES
+
+    @property
+    def cpp_type(self) -> str:
+        return CPP_TYPES[self.type]
+
+
+@dataclass(frozen=True)
+class Op:
+    name: str
+    overload: str
+    args: tuple[Argument, ...]
+    returns: tuple[str, ...]  # keys of RETURN_TYPES
+    return_names: tuple[str, ...]  # empty for a single unnamed return
+    kind: str
+    topic: str
+    location: Location
+    dtypes: tuple[str, ...]
+    result: str
+    scalar: str | None
+    names: tuple[str, ...]
+    variants: tuple[str, ...]
+    grad: dict[str, str] | None
+    jvp: str | None
+    reference: str | None
+    doc: str
+    samples: object
+    signature: str
+    extra: dict = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}_{self.overload}" if self.overload else self.name
+
+    @property
+    def elementwise(self) -> bool:
+        return self.kind in ELEMENTWISE
+
+    @property
+    def composite(self) -> bool:
+        return self.kind == "composite"
+
+    @property
+    def inputs(self) -> tuple[Argument, ...]:
+        """The tensor operands of an element-wise op."""
+        return tuple(a for a in self.args if a.is_tensor)
+
+    @property
+    def params(self) -> tuple[Argument, ...]:
+        """The numbers an element-wise op hands to its scalar function."""
+        return tuple(a for a in self.args if not a.is_tensor)
+
+    @property
+    def tensor_returns(self) -> int:
+        return sum(r == "Tensor" for r in self.returns)
+
+    @property
+    def cpp_return(self) -> str:
+        types = [RETURN_TYPES[r] for r in self.returns]
+        if not types:
+            return "void"
+        return types[0] if len(types) == 1 else f"std::tuple<{', '.join(types)}>"
+
+    @property
+    def differentiable(self) -> bool:
+        return bool(self.grad)
+
+
+def load(folder: Path) -> list[Op]:
+    """Every op of every topic, in the order of the files."""
+    ops = []
+    for path in sorted(folder.glob("*.yaml")):
+        ops += load_file(path)
+    seen: dict[str, Op] = {}
+    for op in ops:
+        if op.id in seen:
+            raise op.location.error("op", f"'{op.id}' is already stated at {seen[op.id].location}")
+        seen[op.id] = op
+    return ops
+
+
+def load_file(path: Path) -> list[Op]:
+    try:
+        root = yaml.compose(path.read_text(), Loader=yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
+        raise SchemaError(f"{path.name}:{line}: not valid YAML: {getattr(error, 'problem', error)}") from None
+    if root is None:
+        return []
+    if not isinstance(root, yaml.SequenceNode):
+        raise SchemaError(f"{path.name}:1: a list of entries is expected")
+    constructor = yaml.SafeLoader("")
+    return [_entry(node, path, constructor) for node in root.value]
+
+
+def _entry(node, path: Path, constructor) -> Op:
+    location = Location(path.name, node.start_mark.line + 1)
+    if not isinstance(node, yaml.MappingNode):
+        raise location.error("entry", "a mapping is expected")
+    entry = {}
+    lines = {}
+    for key_node, value_node in node.value:
+        key = key_node.value
+        lines[key] = Location(path.name, key_node.start_mark.line + 1)
+        if key not in KEYS:
+            raise lines[key].error(key, f"unknown key; known keys are {', '.join(sorted(KEYS))}")
+        if key in entry:
+            raise lines[key].error(key, "stated twice")
+        entry[key] = constructor.construct_object(value_node, deep=True)
+    if "op" not in entry:
+        raise location.error("op", "missing")
+    return _Builder(entry, lines, location, path.stem).build()
+
+
+class _Builder:
+    """Checks one entry key by key."""
+
+    def __init__(self, entry: dict, lines: dict, location: Location, topic: str):
+        self.entry, self.lines, self.location, self.topic = entry, lines, location, topic
+
+    def fail(self, key: str, text: str):
+        raise self.lines.get(key, self.location).error(key, text)
+
+    def build(self) -> Op:
+        entry = self.entry
+        name, overload, args, returns, return_names = self.signature(entry["op"])
+        kind = entry.get("kind")
+        if kind not in DEFAULT_VARIANTS:
+            self.fail("kind", f"expected one of {', '.join(sorted(DEFAULT_VARIANTS))}, got {kind!r}")
+        if not entry.get("doc"):
+            self.fail("doc", f"'{name}' needs a sentence of documentation")
+        scalar = entry.get("scalar")
+        if kind in ELEMENTWISE:
+            self.check_elementwise(name, kind, args, scalar)
+        elif scalar:
+            self.fail("scalar", f"only element-wise kinds have a scalar function, got kind {kind}")
+        result = entry.get("result", "same")
+        if result not in RESULTS:
+            self.fail("result", f"expected one of {', '.join(RESULTS)}, got {result!r}")
+        variants = tuple(entry.get("variants", DEFAULT_VARIANTS[kind]))
+        for variant in variants:
+            if variant not in VARIANTS:
+                self.fail("variants", f"expected some of {', '.join(VARIANTS)}, got {variant!r}")
+        names = entry.get("names", [name])
+        if not isinstance(names, list):
+            self.fail("names", f"a list is expected, got {names!r}")
+        return Op(
+            name=name, overload=overload, args=args, returns=returns, return_names=return_names, kind=kind,
+            topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
+            names=tuple(names), variants=variants, grad=self.grad(args), jvp=entry.get("jvp"),
+            reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
+            signature=entry["op"],
+        )  # fmt: skip
+
+    def check_elementwise(self, name, kind, args, scalar):
+        if not scalar:
+            self.fail("scalar", f"'{name}' of kind {kind} needs a scalar function")
+        count = sum(a.is_tensor for a in args)
+        if count != INPUTS[kind]:
+            self.fail("op", f"kind {kind} takes {INPUTS[kind]} tensor operands, got {count}")
+        for a in args:
+            if not a.is_tensor and a.type not in NUMBER_TYPES:
+                self.fail("op", f"an element-wise op takes tensors and numbers, got {a.type} {a.name}")
+
+    def dtypes(self) -> tuple[str, ...]:
+        value = self.entry.get("dtypes", "all")
+        chosen: list[str] = []
+        for word in value if isinstance(value, list) else [value]:
+            if word in DTYPE_SETS:
+                chosen += DTYPE_SETS[word]
+            elif word in NAMED_DTYPES:
+                chosen.append(NAMED_DTYPES[word])
+            else:
+                self.fail("dtypes", f"expected {', '.join(DTYPE_SETS)} or dtype names, got {word!r}")
+        return tuple(dict.fromkeys(chosen))
+
+    def grad(self, args) -> dict[str, str] | None:
+        value = self.entry.get("grad")
+        if value is None or value == "none":
+            return {} if value == "none" else None
+        if not isinstance(value, dict):
+            self.fail("grad", f"a mapping from argument to formula, or none, is expected, got {value!r}")
+        known = {a.name: a for a in args}
+        for name in value:
+            if name not in known:
+                self.fail("grad", f"'{name}' is not an argument")
+            if not known[name].is_tensor:
+                self.fail("grad", f"'{name}' is not a tensor")
+        return {name: str(text) for name, text in value.items()}
+
+    def signature(self, text: str):
+        match = re.fullmatch(r"\s*(\w+)(?:\.(\w+))?\((.*)\)\s*->\s*(.+?)\s*", text)
+        if not match:
+            self.fail("op", f"expected 'name.overload(type name=default, ...) -> returns', got {text!r}")
+        name, overload, inside, result = match.groups()
+        args = self.arguments(inside)
+        returns, return_names = self.returned(result)
+        return name, overload or "", args, returns, return_names
+
+    def arguments(self, text: str) -> tuple[Argument, ...]:
+        args = []
+        keyword_only = False
+        for part in _split_commas(text):
+            if part == "*":
+                keyword_only = True
+                continue
+            match = re.fullmatch(r"(\w+(?:\[\d*\])?\??)\s+(\w+)(?:\s*=\s*(.+))?", part)
+            if not match:
+                self.fail("op", f"cannot read the argument {part!r}")
+            kind, name, default = match.groups()
+            size = re.search(r"\[(\d+)\]", kind)
+            kind = re.sub(r"\[\d+\]", "[]", kind)
+            if kind not in CPP_TYPES:
+                self.fail("op", f"unknown type {kind!r} of argument '{name}'")
+            args.append(Argument(kind, name, default, keyword_only, int(size.group(1)) if size else 0))
+        return tuple(args)
+
+    def returned(self, text: str):
+        if not text.startswith("("):
+            kinds, names = [text], []
+        else:
+            pairs = [part.split() for part in _split_commas(text[1:-1])]
+            kinds = [pair[0] for pair in pairs]
+            names = [pair[1] if len(pair) > 1 else f"result{i}" for i, pair in enumerate(pairs)]
+        for kind in kinds:
+            if kind not in RETURN_TYPES:
+                self.fail("op", f"unknown return type {kind!r}")
+        return tuple(kinds), tuple(names)
+
+
+def _split_commas(text: str) -> list[str]:
+    parts, depth, current = [], 0, ""
+    for character in text:
+        depth += (character in "[(") - (character in "])")
+        if character == "," and depth == 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += character
+    if current.strip():
+        parts.append(current.strip())
+    return parts
+
+
+def group_by_name(ops: list[Op]) -> dict[str, list[Op]]:
+    """Overloads by op name, in file order."""
+    groups: dict[str, list[Op]] = {}
+    for op in ops:
+        groups.setdefault(op.name, []).append(op)
+    return groups

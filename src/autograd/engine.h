@@ -1,0 +1,22 @@
+// Evaluates the recorded graph backwards.
+#pragma once
+
+#include "autograd/node.h"
+
+namespace facula {
+
+struct BackwardOptions {
+  bool keep_graph = false;
+  bool create_graph = false;   // gradients get a history of their own
+  bool accumulate = true;      // write into the leaves' .grad (else only capture)
+};
+
+/// Runs from `roots` with gradients `grads`. With `inputs`, the gradients that arrive there are returned (undefined where
+/// none did) and only the nodes on the way are run; without, leaves accumulate.
+std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads, const std::vector<Edge>& inputs,
+                                 const BackwardOptions& options);
+
+/// Installed by the Python layer: throws when the user asked to stop (Ctrl-C).
+inline void (*check_interrupt)() = nullptr;
+
+}  // namespace facula

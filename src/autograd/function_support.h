@@ -1,0 +1,72 @@
+// What the generated functions share.
+#pragma once
+
+#include "autograd/inplace.h"
+#include "autograd/saved.h"
+#include "functions.h"
+
+namespace facula {
+
+inline uint32_t flags_of(const Tensor& t) { return t.defined() ? t.flags() : 0; }
+inline uint32_t flags_of(const Operand& o) { return o.flags(); }
+inline uint32_t flags_of(TensorList list) {
+  uint32_t flags = 0;
+  for (const Tensor& t : list) flags |= flags_of(t);
+  return flags;
+}
+inline bool base_requires_grad(const Tensor& t) { return t.impl()->base && (t.impl()->base->flags & kRequiresGrad); }
+
+inline void add_edges(Node& node, const Tensor& t) { node.add_edge(t.defined() ? gradient_edge(t.impl()) : Edge{}); }
+inline void add_edges(Node& node, const Operand& o) { node.add_edge(o.is_tensor() ? gradient_edge(o.impl()) : Edge{}); }
+inline void add_edges(Node& node, TensorList list) {
+  for (const Tensor& t : list) add_edges(node, t);
+}
+
+inline void store_list(const std::vector<Tensor>& grads, Tensor* results, size_t count) {
+  for (size_t i = 0; i < count && i < grads.size(); ++i) results[i] = grads[i];
+}
+
+/// An argument whose conjugate bit has been turned into values.
+template <class T>
+class Resolved;
+template <>
+class Resolved<Tensor> {
+ public:
+  explicit Resolved(const Tensor& t) : value_(t.defined() && t.is_conj() ? resolve_conj(t) : t) {}
+  const Tensor& get() const { return value_; }
+
+ private:
+  Tensor value_;
+};
+template <>
+class Resolved<Operand> {
+ public:
+  explicit Resolved(const Operand& o) : value_(o.is_tensor() && (o.flags() & kConjugate) ? resolve_conj(o.tensor()) : o.tensor()), operand_(o) {}
+  Operand get() const { return value_.defined() ? Operand(value_) : operand_; }
+
+ private:
+  Tensor value_;
+  Operand operand_;
+};
+template <>
+class Resolved<std::vector<Tensor>> {
+ public:
+  explicit Resolved(TensorList list) {
+    for (const Tensor& t : list) values_.push_back(t.defined() && t.is_conj() ? resolve_conj(t) : t);
+  }
+  TensorList get() const { return values_; }
+
+ private:
+  std::vector<Tensor> values_;
+};
+
+/// out= and autograd exclude each other.
+void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs);
+/// An op without a derivative met an input that wants one.
+void check_no_gradient(const char* op, uint32_t flags);
+/// Copies a fresh result into `self`, which an in-place form writes to; shapes must agree.
+void write_result(const Tensor& self, const Tensor& value, uint16_t op);
+/// As assign(), or write_result() when no history is wanted.
+void assign_values(const Tensor& self, const Tensor& value, uint16_t op);
+
+}  // namespace facula

@@ -1,0 +1,68 @@
+#include "core/dtype.h"
+
+#include <atomic>
+
+namespace facula {
+namespace {
+
+std::atomic<DType> default_dtype_{DType::Float32};
+
+// Rank of the signed integers by width, for promotion among them.
+int width_rank(DType d) {
+  switch (item_size(d)) {
+    case 1: return 0;
+    case 2: return 1;
+    case 4: return 2;
+    default: return 3;
+  }
+}
+
+DType promote_integers(DType a, DType b) {
+  constexpr DType by_rank[] = {DType::Int8, DType::Int16, DType::Int32, DType::Int64};
+  if (a == b) return a;
+  bool wide_unsigned = (!is_signed(a) && a != DType::UInt8) || (!is_signed(b) && b != DType::UInt8);
+  if (wide_unsigned) {
+    if (is_signed(a) != is_signed(b)) {
+      throw_error(ErrorKind::Runtime, "promote_types: no integer dtype holds both ", a, " and ", b);
+    }
+    return width_rank(a) >= width_rank(b) ? a : b;
+  }
+  if (is_signed(a) == is_signed(b)) return width_rank(a) >= width_rank(b) ? a : b;
+  DType with_sign = is_signed(a) ? a : b;  // the other one is uint8
+  return by_rank[width_rank(with_sign) > 1 ? width_rank(with_sign) : 1];
+}
+
+DType promote_floats(DType a, DType b) {
+  if (a == b) return a;
+  if (is_float8(a) || is_float8(b)) {
+    throw_error(ErrorKind::Runtime, "promote_types: float8 dtypes promote with nothing else, got ", a, " and ", b);
+  }
+  if (is_half(a) && is_half(b)) return DType::Float32;
+  return index(a) >= index(b) ? a : b;
+}
+
+}  // namespace
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  DTypeClass ca = dtype_class(a), cb = dtype_class(b);
+  if (ca > cb) {
+    std::swap(a, b);
+    std::swap(ca, cb);
+  }
+  if (ca == DTypeClass::Bool) return b;
+  if (cb == DTypeClass::Integral) return promote_integers(a, b);
+  if (cb == DTypeClass::Floating) {
+    if (ca == DTypeClass::Floating) return promote_floats(a, b);
+    return b;
+  }
+  if (ca == DTypeClass::Integral) return b;
+  // complex with float or complex: the wider real part decides; bfloat16 counts as float32 here
+  DType ra = a == DType::BFloat16 ? DType::Float32 : real_dtype(a);
+  return complex_dtype(promote_floats(ra, real_dtype(b)));
+}
+
+DType default_dtype() { return default_dtype_.load(std::memory_order_relaxed); }
+void set_default_dtype(DType dtype) { default_dtype_.store(dtype, std::memory_order_relaxed); }
+
+}  // namespace facula

@@ -1,0 +1,93 @@
+#include "core/parallel.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+namespace facula {
+namespace {
+
+std::atomic<int> threads_{0};
+// libgomp's pool does not survive fork: a child that asked it for threads would wait for ever.
+std::atomic<bool> forked_child_{false};
+std::once_flag at_fork_once_;
+
+/// CPUs granted by the control group (v2, then v1); a large number when there is no quota.
+double cgroup_quota() {
+  double quota = -1, period = -1;
+  if (FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {
+    if (std::fscanf(file, "%lf %lf", &quota, &period) != 2) quota = -1;
+    std::fclose(file);
+  } else if (FILE* v1 = std::fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r")) {
+    if (std::fscanf(v1, "%lf", &quota) != 1) quota = -1;
+    std::fclose(v1);
+    if (FILE* p = std::fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r")) {
+      if (std::fscanf(p, "%lf", &period) != 1) period = -1;
+      std::fclose(p);
+    }
+  }
+  return quota > 0 && period > 0 ? quota / period : 1e9;
+}
+
+int default_threads() {
+  for (const char* variable : {"FACULA_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    if (const char* text = std::getenv(variable)) {
+      int wanted = std::atoi(text);
+      if (wanted > 0) return wanted;
+    }
+  }
+  cpu_set_t set;
+  int affinity = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  double quota = std::floor(cgroup_quota());
+  return std::max(1, static_cast<int>(std::min<double>(affinity, quota)));
+}
+
+}  // namespace
+
+int num_threads() {
+  int count = threads_.load(std::memory_order_relaxed);
+  if (count == 0) {
+    count = default_threads();
+    threads_.store(count, std::memory_order_relaxed);
+  }
+  return count;
+}
+
+void set_num_threads(int count) { threads_.store(std::max(1, count), std::memory_order_relaxed); }
+
+bool in_parallel_region() { return omp_in_parallel(); }
+
+namespace detail {
+
+int64_t parallel_chunk(int64_t count, int64_t grain) {
+  if (forked_child_.load(std::memory_order_relaxed) || omp_in_parallel()) return count;
+  int64_t pieces = std::min<int64_t>(num_threads(), (count + grain - 1) / std::max<int64_t>(grain, 1));
+  int64_t chunk = (count + pieces - 1) / pieces;
+  return pieces > 1 ? (chunk + 15) / 16 * 16 <= count ? (count >= 1024 ? (chunk + 15) / 16 * 16 : chunk) : chunk : count;
+}
+
+void run_parallel(int64_t begin, int64_t end, int64_t chunk, void (*body)(void*, int64_t, int64_t), void* context) {
+  std::call_once(at_fork_once_, [] { pthread_atfork(nullptr, nullptr, [] { forked_child_ = true; }); });
+  int pieces = static_cast<int>((end - begin + chunk - 1) / chunk);
+  std::exception_ptr failure;
+  std::atomic_flag failed = ATOMIC_FLAG_INIT;
+#pragma omp parallel for num_threads(pieces) schedule(static, 1)
+  for (int piece = 0; piece < pieces; ++piece) {
+    try {
+      int64_t from = begin + piece * chunk;
+      body(context, from, std::min(end, from + chunk));
+    } catch (...) {
+      if (!failed.test_and_set()) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace detail
+}  // namespace facula

@@ -1,0 +1,56 @@
+// One pool of threads for everything (OpenMP). Small work stays on the calling thread; results never depend on the
+// number of threads, because kernels split reductions by fixed blocks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+namespace facula {
+
+int num_threads();
+void set_num_threads(int count);
+bool in_parallel_region();
+
+/// Work per thread (in simple element operations) below which starting another thread does not pay.
+constexpr int64_t kGrain = 32768;
+
+namespace detail {
+void run_parallel(int64_t begin, int64_t end, int64_t chunk, void (*body)(void*, int64_t, int64_t), void* context);
+int64_t parallel_chunk(int64_t count, int64_t grain);
+}  // namespace detail
+
+/// Calls f(from, to) over disjoint pieces of [begin, end), each at least `grain` long.
+template <class F>
+void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
+  int64_t count = end - begin;
+  if (count <= 0) return;
+  int64_t chunk = count <= grain ? count : detail::parallel_chunk(count, grain);
+  if (chunk >= count) {
+    f(begin, end);
+    return;
+  }
+  auto body = [](void* context, int64_t from, int64_t to) { (*static_cast<std::remove_reference_t<F>*>(context))(from, to); };
+  detail::run_parallel(begin, end, chunk, body, &f);
+}
+
+/// Lets other Python threads run while a kernel works; a no-op where the caller holds no interpreter lock.
+class LockRelease {
+ public:
+  /// `worth_it`: whether the work is long enough to pay for the two lock operations.
+  explicit LockRelease(bool worth_it) : saved_(worth_it && save ? save() : nullptr) {}
+  ~LockRelease() {
+    if (saved_) restore(saved_);
+  }
+  LockRelease(const LockRelease&) = delete;
+
+  // Installed by the Python layer; `save` gives null when this thread does not hold the lock.
+  static inline void* (*save)() = nullptr;
+  static inline void (*restore)(void*) = nullptr;
+
+ private:
+  void* saved_;
+};
+
+}  // namespace facula

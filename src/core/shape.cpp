@@ -1,0 +1,279 @@
+#include "core/shape.h"
+
+#include <numeric>
+
+#include "core/device.h"
+#include "core/scalar.h"
+
+namespace facula {
+
+std::ostream& operator<<(std::ostream& out, IntList list) {
+  out << '[';
+  for (size_t i = 0; i < list.size(); ++i) out << (i ? ", " : "") << list[i];
+  return out << ']';
+}
+
+std::ostream& operator<<(std::ostream& out, MemoryFormat format) {
+  constexpr const char* names[] = {"contiguous_format", "channels_last", "channels_last_3d", "preserve_format"};
+  return out << names[static_cast<int>(format)];
+}
+
+std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
+  if (scalar.is_bool()) return out << (scalar.to_bool() ? "True" : "False");
+  if (scalar.is_integral()) return out << scalar.to_int();
+  if (scalar.is_floating()) return out << scalar.to_double();
+  auto c = scalar.to_complex();
+  return out << '(' << c.real() << (c.imag() < 0 ? "" : "+") << c.imag() << "j)";
+}
+
+Device parse_device(const std::string& text) {
+  size_t colon = text.find(':');
+  std::string type = text.substr(0, colon);
+  Device device;
+  bool known = true;
+  if (type == "cpu") device.type = DeviceType::CPU;
+  else if (type == "cuda") device.type = DeviceType::CUDA;
+  else if (type == "meta") device.type = DeviceType::Meta;
+  else known = false;
+  if (colon != std::string::npos && known) {
+    std::string digits = text.substr(colon + 1);
+    known = !digits.empty() && digits.size() <= 2 && digits.find_first_not_of("0123456789") == std::string::npos;
+    if (known) device.index = static_cast<int8_t>(std::stoi(digits));
+  }
+  FACULA_CHECK(known, ErrorKind::Runtime, "device: expected 'cpu', 'meta' or 'cuda' with an optional ':index', got '", text, "'");
+  return device;
+}
+
+int64_t count_elements(IntList sizes, const char* op) {
+  int64_t total = 1;
+  bool overflow = false, zero = false;
+  for (int64_t size : sizes) {
+    FACULA_CHECK(size >= 0, ErrorKind::Runtime, op, ": a negative dimension is not a size, got ", sizes);
+    zero |= size == 0;
+    overflow |= __builtin_mul_overflow(total, size == 0 ? 1 : size, &total);
+  }
+  if (zero) return 0;
+  FACULA_CHECK(!overflow, ErrorKind::Runtime, op, ": too many elements for 64 bits, got size ", sizes);
+  return total;
+}
+
+Dims contiguous_strides(IntList sizes) {
+  Dims strides(sizes.size());
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= std::max<int64_t>(sizes[i], 1);
+  }
+  return strides;
+}
+
+namespace {
+
+// Dimensions of a channels-last tensor from the innermost outwards.
+const std::vector<int>* channels_last_order(size_t ndim, MemoryFormat format) {
+  static const std::vector<int> order4{1, 3, 2, 0}, order5{1, 4, 3, 2, 0}, order3{1, 2, 0};
+  if (format == MemoryFormat::ChannelsLast && ndim == 4) return &order4;
+  if (format == MemoryFormat::ChannelsLast3d && ndim == 5) return &order5;
+  return nullptr;
+}
+
+}  // namespace
+
+Dims strides_of(IntList sizes, MemoryFormat format, const char* op) {
+  if (format == MemoryFormat::Contiguous || format == MemoryFormat::Preserve) return contiguous_strides(sizes);
+  const auto* order = channels_last_order(sizes.size(), format);
+  FACULA_CHECK(order, ErrorKind::Runtime, op, ": ", format, " needs ", format == MemoryFormat::ChannelsLast ? 4 : 5,
+               " dimensions, got ", sizes.size());
+  Dims strides(sizes.size());
+  int64_t step = 1;
+  for (int d : *order) {
+    strides[d] = step;
+    step *= std::max<int64_t>(sizes[d], 1);
+  }
+  return strides;
+}
+
+bool is_contiguous(IntList sizes, IntList strides) {
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 0) return true;
+    if (sizes[i] != 1) {
+      if (strides[i] != step) {
+        // a zero further out makes the tensor empty, and that counts as contiguous
+        for (size_t k = 0; k < i; ++k) if (sizes[k] == 0) return true;
+        return false;
+      }
+      step *= sizes[i];
+    }
+  }
+  return true;
+}
+
+bool is_contiguous(IntList sizes, IntList strides, MemoryFormat format) {
+  if (format == MemoryFormat::Contiguous) return is_contiguous(sizes, strides);
+  const auto* order = channels_last_order(sizes.size(), format);
+  if (!order) return false;
+  int64_t step = 1;
+  for (int d : *order) {
+    if (sizes[d] != 1) {
+      if (strides[d] != step) return false;
+      step *= sizes[d];
+    }
+  }
+  return true;
+}
+
+namespace {
+
+// Dimensions with more than one element, ordered by stride from the smallest.
+Dims by_stride(IntList sizes, IntList strides) {
+  Dims order;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] != 1) order.push_back(static_cast<int64_t>(i));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] < strides[b]; });
+  return order;
+}
+
+}  // namespace
+
+bool is_dense(IntList sizes, IntList strides) {
+  for (int64_t size : sizes) if (size == 0) return true;
+  int64_t step = 1;
+  for (int64_t d : by_stride(sizes, strides)) {
+    if (strides[d] != step) return false;
+    step *= sizes[d];
+  }
+  return true;
+}
+
+bool may_self_overlap(IntList sizes, IntList strides) {
+  Dims magnitudes(strides.size());
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if (sizes[i] == 0) return false;
+    magnitudes[i] = std::abs(strides[i]);
+  }
+  int64_t reach = 0;
+  for (int64_t d : by_stride(sizes, magnitudes)) {
+    if (magnitudes[d] <= reach) return true;
+    reach += magnitudes[d] * (sizes[d] - 1);
+  }
+  return false;
+}
+
+Dims preserved_strides(IntList sizes, IntList strides) {
+  if (is_dense(sizes, strides) && !may_self_overlap(sizes, strides)) {
+    bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+    if (!empty) return Dims(strides);
+    return contiguous_strides(sizes);
+  }
+  // Keep the order of the dimensions by stride; equal strides and broadcast dimensions keep the logical order.
+  size_t n = sizes.size();
+  std::vector<int64_t> order(n);
+  for (size_t i = 0; i < n; ++i) order[i] = static_cast<int64_t>(n - 1 - i);
+  auto should_swap = [&](int64_t inner, int64_t outer) {
+    int64_t a = strides[inner], b = strides[outer];
+    if (a == 0 || b == 0) return 0;
+    if (a < b) return -1;
+    if (a > b) return 1;
+    return sizes[inner] > sizes[outer] ? 1 : 0;
+  };
+  for (size_t i = 1; i < n; ++i) {
+    size_t at = i;
+    for (size_t j = i; j-- > 0;) {
+      int decision = should_swap(order[j], order[at]);
+      if (decision > 0) {
+        std::swap(order[j], order[at]);
+        at = j;
+      } else if (decision < 0) {
+        break;
+      }
+    }
+  }
+  Dims out(n);
+  int64_t step = 1;
+  for (int64_t d : order) {
+    out[d] = step;
+    step *= std::max<int64_t>(sizes[d], 1);
+  }
+  return out;
+}
+
+Dims broadcast(IntList a, IntList b, const char* op) {
+  IntList longer = a.size() >= b.size() ? a : b, shorter = a.size() >= b.size() ? b : a;
+  Dims out(longer);
+  size_t shift = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    int64_t x = longer[shift + i], y = shorter[i];
+    FACULA_CHECK(x == y || x == 1 || y == 1, ErrorKind::Runtime, op,
+                 ": shapes must broadcast (equal sizes or 1, counted from the last dimension), got ", a, " and ", b);
+    out[shift + i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+bool broadcasts_to(IntList from, IntList to) {
+  if (from.size() > to.size()) return false;
+  size_t shift = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != 1 && from[i] != to[shift + i]) return false;
+  }
+  return true;
+}
+
+bool view_strides(IntList sizes, IntList strides, IntList shape, Dims& out) {
+  out.resize(0);
+  out.resize(shape.size());
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
+    out = contiguous_strides(shape);
+    return true;
+  }
+  if (sizes.empty()) {
+    for (size_t i = 0; i < shape.size(); ++i) out[i] = 1;
+    return true;
+  }
+  // Walk from the last dimension: each maximal run of dimensions that lie evenly in memory is split among new ones.
+  int64_t at = static_cast<int64_t>(shape.size()) - 1;
+  int64_t run_step = strides.back(), run_count = 1, made = 1;
+  for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
+    run_count *= sizes[d];
+    bool run_ends = d == 0 || (sizes[d - 1] != 1 && strides[d - 1] != run_count * run_step);
+    if (!run_ends) continue;
+    while (at >= 0 && (made < run_count || shape[at] == 1)) {
+      out[at] = made * run_step;
+      made *= shape[at];
+      --at;
+    }
+    if (made != run_count) return false;
+    if (d > 0) {
+      run_step = strides[d - 1];
+      run_count = made = 1;
+    }
+  }
+  return at == -1;
+}
+
+Dims infer_shape(IntList shape, int64_t numel, const char* op) {
+  Dims out(shape);
+  int64_t known = 1, hole = -1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == -1) {
+      FACULA_CHECK(hole < 0, ErrorKind::Runtime, op, ": only one dimension can be inferred, got ", shape);
+      hole = static_cast<int64_t>(i);
+    } else {
+      FACULA_CHECK(shape[i] >= 0, ErrorKind::Runtime, op, ": a size is -1 or not negative, got ", shape);
+      known *= shape[i];
+    }
+  }
+  if (hole >= 0) {
+    FACULA_CHECK(known != 0, ErrorKind::Runtime, op, ": the size of -1 is ambiguous beside a size of 0, got ", shape);
+    bool fits = numel % known == 0;
+    FACULA_CHECK(fits, ErrorKind::Runtime, op, ": shape ", shape, " is invalid for input of size ", numel);
+    out[hole] = numel / known;
+  } else {
+    FACULA_CHECK(known == numel, ErrorKind::Runtime, op, ": shape ", shape, " is invalid for input of size ", numel);
+  }
+  return out;
+}
+
+}  // namespace facula

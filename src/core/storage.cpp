@@ -1,0 +1,76 @@
+#include "core/storage.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/allocator.h"
+#include "core/error.h"
+
+namespace facula {
+namespace {
+
+void release_allocated(Storage* s) {
+  if (s->data) allocators[static_cast<int>(s->device.type)].release(s->data, s->nbytes);
+}
+
+void release_moved(Storage* s) {  // a small storage that outgrew its block: the block's size is in context
+  release_allocated(s);
+}
+
+void release_nothing(Storage*) {}
+
+}  // namespace
+
+Storage* make_large_storage(size_t nbytes, Device device) {
+  char* data = nullptr;
+  if (!device.is_meta() && nbytes) {
+    const Allocator& allocator = allocators[static_cast<int>(device.type)];
+    FACULA_CHECK(allocator.allocate, ErrorKind::Runtime, "empty: no backend for this device, got ", device);
+    data = static_cast<char*>(allocator.allocate(nbytes));
+  }
+  auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));
+  init_storage(s, nbytes, device);
+  s->data = data;
+  s->release_data = device.is_meta() ? release_nothing : release_allocated;
+  return s;
+}
+
+void destroy_storage(Storage* s) {
+  size_t block = kStorageHeader;
+  if (s->release_data == release_moved) block = reinterpret_cast<size_t>(s->context);
+  s->release_data(s);
+  small_release(s, block);
+}
+
+Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context) {
+  auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));
+  init_storage(s, nbytes, device);
+  s->data = static_cast<char*>(data);
+  s->release_data = release;
+  s->context = context;
+  s->resizable = false;
+  return s;
+}
+
+void resize_storage(Storage* s, size_t nbytes) {
+  if (nbytes == s->nbytes) return;
+  FACULA_CHECK(s->resizable, ErrorKind::Runtime, "resize_: the storage belongs to another library and cannot grow from ",
+               s->nbytes, " to ", nbytes, " bytes");
+  if (s->device.is_meta()) {
+    s->nbytes = nbytes;
+    return;
+  }
+  const Allocator& allocator = allocators[static_cast<int>(s->device.type)];
+  char* fresh = nbytes ? static_cast<char*>(allocator.allocate(nbytes)) : nullptr;
+  if (fresh && s->data) std::memcpy(fresh, s->data, std::min(nbytes, s->nbytes));
+  if (s->release_data == nullptr) {
+    s->context = reinterpret_cast<void*>(kStorageHeader + s->nbytes);
+    s->release_data = release_moved;
+  } else {
+    release_allocated(s);
+  }
+  s->data = fresh;
+  s->nbytes = nbytes;
+}
+
+}  // namespace facula

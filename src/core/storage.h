@@ -1,0 +1,77 @@
+// Storage: bytes, who gives them back, and the version counter that all views of them share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device.h"
+#include "core/ref.h"
+#include "core/small_block.h"
+
+namespace facula {
+
+struct Storage {
+  RefCount refs;
+  std::atomic<uint32_t> version;  // +1 per in-place write; saved values remember it
+  char* data;
+  size_t nbytes;
+  void (*release_data)(Storage*);  // null: the data lies behind this header in the same small block
+  void* context;                   // whatever release_data needs
+  Device device;
+  uint16_t writer;                 // id of the op that wrote last, for error messages
+  bool resizable;
+  bool read_only;                  // borrowed from a buffer that must not be written
+
+  uint32_t current_version() const { return version.load(std::memory_order_relaxed); }
+  void bump_version(uint16_t op) {
+    version.store(current_version() + 1, std::memory_order_relaxed);
+    writer = op;
+  }
+};
+
+constexpr size_t kStorageHeader = 64;
+static_assert(sizeof(Storage) <= kStorageHeader);
+
+Storage* make_large_storage(size_t nbytes, Device device);
+void destroy_storage(Storage* storage);
+
+inline void init_storage(Storage* s, size_t nbytes, Device device) {
+  new (&s->refs) RefCount(1);
+  s->version.store(0, std::memory_order_relaxed);
+  s->nbytes = nbytes;
+  s->release_data = nullptr;
+  s->context = nullptr;
+  s->device = device;
+  s->writer = 0;
+  s->resizable = true;
+  s->read_only = false;
+}
+
+/// Fresh uninitialised bytes; header and data share one block when small.
+inline Storage* make_storage(size_t nbytes, Device device) {
+  if (__builtin_expect(nbytes + kStorageHeader > kSmallBlock || device.type != DeviceType::CPU, 0)) {
+    return make_large_storage(nbytes, device);
+  }
+  auto* s = static_cast<Storage*>(small_allocate(kStorageHeader + nbytes));
+  init_storage(s, nbytes, device);
+  s->data = reinterpret_cast<char*>(s) + kStorageHeader;
+  return s;
+}
+
+/// A storage over bytes owned by somebody else; `release` is called with it when the last reference goes.
+Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context);
+
+/// Grows or shrinks in place, keeping the common bytes; throws when the bytes are borrowed.
+void resize_storage(Storage* storage, size_t nbytes);
+
+inline void retain(Storage* s) { s->refs.increment(); }
+inline void release(Storage* s) {
+  if (!s->refs.decrement()) return;
+  if (__builtin_expect(s->release_data == nullptr, 1)) {
+    small_release(s, kStorageHeader + s->nbytes);
+  } else {
+    destroy_storage(s);
+  }
+}
+
+}  // namespace facula

@@ -1,0 +1,192 @@
+// Tensor: one intrusive pointer to a TensorImpl.
+//
+//  offset size  TensorImpl
+//       0    4  reference count
+//       4    4  flags: facts about the layout, and whether an op must look further than its kernel
+//       8    8  storage
+//      16    8  data pointer (storage data plus offset; negative strides start inside)
+//      24    8  number of elements
+//      32    8  autograd state, or null
+//      40    8  Python object, or null
+//      48    8  base: the tensor this one is a differentiable view of, or null
+//      56    4  dtype, number of dimensions, who owns the Python object
+//      60    4  (free)
+//      64    8  sizes and strides: `inline_` below, or a heap block for more than five dimensions
+//      72   80  five sizes, five strides
+#pragma once
+
+#include <cstddef>
+
+#include "core/autograd_meta.h"
+#include "core/dtype.h"
+#include "core/scalar.h"
+#include "core/shape.h"
+#include "core/storage.h"
+
+namespace facula {
+
+enum TensorFlag : uint32_t {
+  kContiguous = 1u << 0,
+  kChannelsLast = 1u << 1,     // contiguous when its four dimensions are read N H W C
+  kChannelsLast3d = 1u << 2,   // the same for five
+  kDense = 1u << 3,            // elements fill their memory without hole or overlap
+  kRequiresGrad = 1u << 8,     // leaf that wants a gradient, or result of an op on one
+  kConjugate = 1u << 9,        // values are the conjugates of what memory holds
+  kBatched = 1u << 10,         // wrapper made by vmap
+  kDual = 1u << 11,            // carries a forward-mode tangent
+  kInference = 1u << 12,       // made in inference mode
+  kParameter = 1u << 13,       // set by nn.Parameter; survives copies of the Python object
+};
+constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
+/// Any of these sends an op through its slow path.
+constexpr uint32_t kSlowFlags = kRequiresGrad | kConjugate | kBatched | kDual;
+
+struct TensorImpl {
+  static constexpr int kInlineDims = 5;
+
+  RefCount refs;
+  uint32_t flags;
+  Storage* storage;
+  char* data;
+  int64_t numel;
+  AutogradMetaBase* autograd;
+  void* pyobj;
+  TensorImpl* base;
+  DType dtype;
+  uint8_t ndim;
+  bool owns_pyobj;
+  uint8_t reserved;
+  uint32_t reserved2;
+  int64_t* dims;
+  int64_t inline_[2 * kInlineDims];
+
+  IntList sizes() const { return {dims, ndim}; }
+  IntList strides() const { return {dims + (ndim > kInlineDims ? ndim : kInlineDims), ndim}; }
+  int64_t* mutable_strides() { return dims + (ndim > kInlineDims ? ndim : kInlineDims); }
+};
+static_assert(offsetof(TensorImpl, storage) == 8 && offsetof(TensorImpl, base) == 48 && offsetof(TensorImpl, dims) == 64);
+static_assert(sizeof(TensorImpl) == 152);
+
+void destroy_tensor(TensorImpl* impl);
+inline void retain(TensorImpl* impl) { impl->refs.increment(); }
+inline void release(TensorImpl* impl) {
+  if (impl->refs.decrement()) destroy_tensor(impl);
+}
+
+/// What the Python layer installs: lets go of the Python object that a dying tensor owns.
+inline void (*release_pyobject)(void* pyobj) = nullptr;
+
+class Tensor {
+ public:
+  Tensor() = default;
+  static Tensor adopt(TensorImpl* impl) { return Tensor(Ref<TensorImpl>::adopt(impl)); }
+  static Tensor share(TensorImpl* impl) { return Tensor(Ref<TensorImpl>::share(impl)); }
+
+  bool defined() const { return static_cast<bool>(impl_); }
+  TensorImpl* impl() const { return impl_.get(); }
+  TensorImpl* detach_impl() { return impl_.detach(); }
+  bool is_same(const Tensor& other) const { return impl_.get() == other.impl_.get(); }
+
+  int64_t dim() const { return impl_->ndim; }
+  int64_t numel() const { return impl_->numel; }
+  IntList sizes() const { return impl_->sizes(); }
+  IntList strides() const { return impl_->strides(); }
+  /// Size of dimension `d`, which may be negative and must be in range.
+  int64_t size(int64_t d) const { return impl_->dims[d < 0 ? d + impl_->ndim : d]; }
+  int64_t stride(int64_t d) const { return strides()[d < 0 ? d + impl_->ndim : d]; }
+  DType dtype() const { return impl_->dtype; }
+  Device device() const { return impl_->storage->device; }
+  int64_t item_size() const { return facula::item_size(impl_->dtype); }
+  uint32_t flags() const { return impl_->flags; }
+  Storage* storage() const { return impl_->storage; }
+  /// Elements from the start of the storage to the first element.
+  int64_t storage_offset() const { return (impl_->data - impl_->storage->data) / item_size(); }
+
+  template <class T = void>
+  T* data() const {
+    return reinterpret_cast<T*>(impl_->data);
+  }
+  bool is_contiguous() const { return impl_->flags & kContiguous; }
+  bool is_contiguous(MemoryFormat format) const {
+    uint32_t flag = format == MemoryFormat::ChannelsLast ? kChannelsLast
+                    : format == MemoryFormat::ChannelsLast3d ? kChannelsLast3d : kContiguous;
+    return impl_->flags & flag;
+  }
+  bool is_dense() const { return impl_->flags & kDense; }
+  bool is_complex() const { return facula::is_complex(dtype()); }
+  bool is_floating() const { return facula::is_floating(dtype()); }
+  bool is_conj() const { return impl_->flags & kConjugate; }
+  bool is_meta() const { return device().is_meta(); }
+  bool is_cpu() const { return device().is_cpu(); }
+  bool requires_grad() const { return impl_->flags & kRequiresGrad; }
+  /// channels_last when only that describes it, else contiguous.
+  MemoryFormat suggest_memory_format() const;
+  /// The value of a one-element CPU tensor.
+  Scalar item() const;
+
+ private:
+  explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Ref<TensorImpl> impl_;
+};
+
+using TensorList = List<Tensor>;
+
+inline TensorImpl* new_impl() {
+  auto* t = static_cast<TensorImpl*>(small_allocate(sizeof(TensorImpl)));
+  new (&t->refs) RefCount(1);
+  t->autograd = nullptr;
+  t->pyobj = nullptr;
+  t->base = nullptr;
+  t->owns_pyobj = false;
+  t->flags = 0;
+  t->dims = t->inline_;
+  return t;
+}
+
+/// Sets sizes and strides, and derives numel and the layout flags; other flags stay.
+void set_sizes(TensorImpl* impl, IntList sizes, IntList strides);
+
+/// A tensor with uninitialised elements. Strides given must be dense.
+Tensor empty(IntList sizes, DType dtype, Device device = kCPU);
+Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device = kCPU);
+/// Same shape; the strides of a dense tensor are kept.
+Tensor empty_like(const Tensor& self, DType dtype);
+
+/// Same shape, contiguous, same dtype: the hot path of element-wise ops.
+inline Tensor empty_like_contiguous(const TensorImpl* a, DType dtype) {
+  TensorImpl* t = new_impl();
+  t->storage = make_storage(static_cast<size_t>(a->numel * item_size(dtype)), a->storage->device);
+  t->data = t->storage->data;
+  t->flags = a->flags & kLayoutFlags;
+  t->numel = a->numel;
+  t->dtype = dtype;
+  t->ndim = a->ndim;
+  if (__builtin_expect(a->ndim <= TensorImpl::kInlineDims, 1)) {
+    for (int i = 0; i < 2 * TensorImpl::kInlineDims; ++i) t->inline_[i] = a->inline_[i];
+  } else {
+    set_sizes(t, a->sizes(), a->strides());
+  }
+  return Tensor::adopt(t);
+}
+
+/// Another tensor on the storage of `self`; `offset` counts elements from the first element of `self`.
+/// A tracked view remembers the root of its chain so that in-place writes reach it in autograd.
+Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t offset = 0, bool tracked = true);
+/// A tensor on `storage` from `offset` elements on; checks that it fits.
+Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op);
+/// The same tensor without history: shares storage and version, has no base.
+Tensor alias(const Tensor& self);
+/// A contiguous CPU tensor holding one number.
+Tensor scalar_tensor(const Scalar& value, DType dtype, Device device = kCPU);
+
+/// Bytes from the data pointer to the lowest and past the highest element, for overlap checks.
+struct Extent {
+  int64_t low, high;
+};
+Extent byte_extent(const Tensor& self);
+/// Throws when the elements of `self` are not all in memory of their own (so that it cannot be written in place).
+void check_no_internal_overlap(const Tensor& self, const char* op);
+/// Throws when `out` and `in` share memory without being the same view.
+void check_no_partial_overlap(const Tensor& out, const Tensor& in, const char* op);
+
+}  // namespace facula

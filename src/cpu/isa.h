@@ -1,0 +1,12 @@
+// Files in cpu/isa/ are compiled once per instruction-set level, each time in a namespace of its own (v2, v3, v4 on
+// x86-64, base elsewhere); at load the best level that the processor has registers its kernels.
+#pragma once
+
+#ifndef FACULA_ISA
+#error "FACULA_ISA names the instruction-set level this file is compiled for"
+#endif
+
+namespace facula::cpu::FACULA_ISA {}
+
+// Loops over contiguous elements: iterations are independent, also when output and input are the same memory.
+#define FACULA_SIMD _Pragma("omp simd")

@@ -1,0 +1,151 @@
+// Conversions between dtypes. Common pairs are direct; rare types go through a hub (float32 or complex64).
+#include <complex>
+#include <cstring>
+
+#include "cpu/isa.h"
+#include "cpu/isa/cast.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+template <class To, class From>
+inline To convert(From value) {
+  constexpr bool to_complex = requires(To t) { t.real(); };
+  constexpr bool from_complex = requires(From f) { f.real(); };
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (std::is_same_v<To, bool>) {
+    if constexpr (from_complex) return value.real() != 0 || value.imag() != 0;
+    else return value != From(0);
+  } else if constexpr (to_complex && from_complex) {
+    using R = typename To::value_type;
+    return To(static_cast<R>(value.real()), static_cast<R>(value.imag()));
+  } else if constexpr (to_complex) {
+    return To(static_cast<typename To::value_type>(value), 0);
+  } else if constexpr (from_complex) {
+    return convert<To>(value.real());
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8) {
+    // through int64, so that out-of-range values wrap as on the reference
+    if constexpr (sizeof(To) == 4 && std::is_signed_v<To>) return static_cast<To>(value);
+    else return static_cast<To>(static_cast<int64_t>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <class To, class From>
+void cast_loop(int64_t n, void* out, const void* in) {
+  auto* o = static_cast<To*>(out);
+  auto* a = static_cast<const From*>(in);
+  FACULA_SIMD
+  for (int64_t i = 0; i < n; ++i) o[i] = convert<To>(a[i]);
+}
+
+void complex_half_to_complex(int64_t n, void* out, const void* in) { cast_loop<float, Half>(2 * n, out, in); }
+void complex_to_complex_half(int64_t n, void* out, const void* in) { cast_loop<Half, float>(2 * n, out, in); }
+
+template <class T>
+constexpr bool is_hub_only = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, ComplexHalf> ||
+                             std::is_same_v<T, Float8E4M3FN> || std::is_same_v<T, Float8E5M2> ||
+                             std::is_same_v<T, Float8E4M3FNUZ> || std::is_same_v<T, Float8E5M2FNUZ>;
+
+// The direct loop from one dtype to another, or null when it takes a hub.
+template <class From>
+CastFn direct_from(DType to) {
+  return visit_dtype(to, []<class To>(TypeTag<To>) -> CastFn {
+    if constexpr (std::is_same_v<From, ComplexHalf>) {
+      return std::is_same_v<To, std::complex<float>> ? complex_half_to_complex : nullptr;
+    } else if constexpr (std::is_same_v<To, ComplexHalf>) {
+      return std::is_same_v<From, std::complex<float>> ? complex_to_complex_half : nullptr;
+    } else if constexpr (is_hub_only<From>) {
+      if constexpr (std::is_same_v<To, float>) return cast_loop<float, From>;
+      else return nullptr;
+    } else if constexpr (is_hub_only<To>) {
+      if constexpr (std::is_same_v<From, float>) return cast_loop<To, float>;
+      // a double is rounded once, not twice
+      else if constexpr (std::is_same_v<From, double>) return nullptr;
+      else return nullptr;
+    } else {
+      return cast_loop<To, From>;
+    }
+  });
+}
+
+CastFn direct(DType to, DType from) {
+  return visit_dtype(from, [&]<class From>(TypeTag<From>) { return direct_from<From>(to); });
+}
+
+DType hub(DType d) {
+  if (d == DType::Complex32) return DType::Complex64;
+  return is_half(d) || is_float8(d) ? DType::Float32 : d;
+}
+
+constexpr int64_t kHubElements = 256;
+
+void cast_through(DType to, DType middle, DType from, int64_t n, char* out, const char* in) {
+  alignas(64) char buffer[kHubElements * 16];
+  for (int64_t done = 0; done < n; done += kHubElements) {
+    int64_t count = std::min(kHubElements, n - done);
+    cast(middle, from, count, buffer, in + done * item_size(from));
+    cast(to, middle, count, out + done * item_size(to), buffer);
+  }
+}
+
+template <class T>
+void gather_loop(int64_t n, void* out, const char* in, int64_t stride) {
+  T* o = static_cast<T*>(out);
+  for (int64_t i = 0; i < n; ++i) std::memcpy(o + i, in + i * stride, sizeof(T));
+}
+
+template <class T>
+void scatter_loop(int64_t n, char* out, int64_t stride, const void* in) {
+  const T* a = static_cast<const T*>(in);
+  for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * stride, a + i, sizeof(T));
+}
+
+struct Bytes16 {
+  uint64_t low, high;
+};
+
+}  // namespace
+
+void cast(DType to, DType from, int64_t n, void* out, const void* in) {
+  if (to == from) {
+    std::memcpy(out, in, static_cast<size_t>(n * item_size(to)));
+  } else if (CastFn loop = direct(to, from)) {
+    loop(n, out, in);
+  } else {
+    DType middle = hub(from) != from ? hub(from) : hub(to);
+    cast_through(to, middle, from, n, static_cast<char*>(out), static_cast<const char*>(in));
+  }
+}
+
+void gather(int64_t item, int64_t n, void* out, const char* in, int64_t stride) {
+  if (stride == item) {
+    std::memcpy(out, in, static_cast<size_t>(n * item));
+    return;
+  }
+  switch (item) {
+    case 1: return gather_loop<uint8_t>(n, out, in, stride);
+    case 2: return gather_loop<uint16_t>(n, out, in, stride);
+    case 4: return gather_loop<uint32_t>(n, out, in, stride);
+    case 8: return gather_loop<uint64_t>(n, out, in, stride);
+    default: return gather_loop<Bytes16>(n, out, in, stride);
+  }
+}
+
+void scatter(int64_t item, int64_t n, char* out, int64_t stride, const void* in) {
+  if (stride == item) {
+    std::memcpy(out, in, static_cast<size_t>(n * item));
+    return;
+  }
+  switch (item) {
+    case 1: return scatter_loop<uint8_t>(n, out, stride, in);
+    case 2: return scatter_loop<uint16_t>(n, out, stride, in);
+    case 4: return scatter_loop<uint32_t>(n, out, stride, in);
+    case 8: return scatter_loop<uint64_t>(n, out, stride, in);
+    default: return scatter_loop<Bytes16>(n, out, stride, in);
+  }
+}
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,146 @@
+// Runs element-wise plans on the CPU.
+//
+// Loops see only contiguous elements of the compute dtype. A plan whose operands are all like that runs directly over
+// memory, split among threads. Otherwise the elements are taken in chunks that stay in the L1 cache: every operand that
+// is strided, broadcast or of another dtype is packed into a buffer first, the result is unpacked afterwards. So one
+// loop per op and dtype is compiled, and all other combinations share this file.
+#include <cstring>
+
+#include "core/parallel.h"
+#include "cpu/isa.h"
+#include "cpu/isa/cast.h"
+#include "ops/kernel_table.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+constexpr int64_t kChunk = 1024;
+
+bool is_direct(const PlanOperand& operand, DType dtype) {
+  return operand.dtype == dtype && operand.strides[0] == item_size(dtype);
+}
+
+/// Walks the multi-index of a plan's rows; position is the flat element number.
+struct Position {
+  explicit Position(const Plan& plan, int64_t flat) : plan(plan), index(plan.shape.size()) {
+    for (size_t d = 0; d < plan.shape.size(); ++d) {
+      index[d] = flat % plan.shape[d];
+      flat /= plan.shape[d];
+    }
+  }
+  int64_t offset(const PlanOperand& operand) const {
+    int64_t bytes = 0;
+    for (size_t d = 0; d < index.size(); ++d) bytes += index[d] * operand.strides[d];
+    return bytes;
+  }
+  int64_t left_in_row() const { return plan.shape[0] - index[0]; }
+  void advance(int64_t count) {  // at most to the end of the row
+    index[0] += count;
+    for (size_t d = 0; d + 1 < index.size() && index[d] == plan.shape[d]; ++d) {
+      index[d] = 0;
+      ++index[d + 1];
+    }
+  }
+  const Plan& plan;
+  Dims index;
+};
+
+/// Packs `count` elements from flat element `from` on into `buffer` in dtype `compute`.
+void pack(const PlanOperand& operand, Position at, int64_t count, DType compute, char* buffer) {
+  int64_t item = item_size(operand.dtype);
+  alignas(64) char raw[kChunk * 16];
+  char* packed = operand.dtype == compute ? buffer : raw;
+  for (int64_t done = 0; done < count;) {
+    int64_t run = std::min(count - done, at.left_in_row());
+    gather(item, run, packed + done * item, operand.data + at.offset(operand), operand.strides[0]);
+    done += run;
+    at.advance(run);
+  }
+  if (packed == raw) cast(compute, operand.dtype, count, buffer, raw);
+}
+
+void unpack(const Plan& plan, Position at, int64_t count, const char* buffer) {
+  const PlanOperand& out = plan.out;
+  int64_t item = item_size(out.dtype);
+  alignas(64) char raw[kChunk * 16];
+  if (plan.loop_result != out.dtype) {
+    cast(out.dtype, plan.loop_result, count, raw, buffer);
+    buffer = raw;
+  }
+  for (int64_t done = 0; done < count;) {
+    int64_t run = std::min(count - done, at.left_in_row());
+    scatter(item, run, out.data + at.offset(out), out.strides[0], buffer + done * item);
+    done += run;
+    at.advance(run);
+  }
+}
+
+void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
+  alignas(64) char buffers[kMaxInputs][kChunk * 16];
+  alignas(64) char result[kChunk * 16];
+  const void* in[kMaxInputs];
+  bool direct[kMaxInputs], constant[kMaxInputs];
+  for (int k = 0; k < plan.inputs; ++k) {
+    direct[k] = is_direct(plan.in[k], plan.compute);
+    constant[k] = std::all_of(plan.in[k].strides.begin(), plan.in[k].strides.end(), [](int64_t s) { return s == 0; });
+    if (constant[k]) pack(plan.in[k], Position(plan, 0), std::min(kChunk, plan.numel), plan.compute, buffers[k]);
+  }
+  bool direct_out = is_direct(plan.out, plan.loop_result);
+  // Chunks end with the row when rows are long, so that direct operands need no packing.
+  bool whole_rows = plan.shape[0] >= kChunk / 4 || plan.shape.size() == 1;
+  Position at(plan, from);
+  while (from < to) {
+    int64_t row = at.left_in_row();
+    int64_t count = std::min({kChunk, to - from, whole_rows ? row : to - from});
+    bool one_run = count <= row;
+    for (int k = 0; k < plan.inputs; ++k) {
+      if (direct[k] && one_run) {
+        in[k] = plan.in[k].data + at.offset(plan.in[k]);
+        continue;
+      }
+      if (!constant[k]) pack(plan.in[k], at, count, plan.compute, buffers[k]);
+      in[k] = buffers[k];
+    }
+    bool into_memory = direct_out && one_run;
+    char* target = into_memory ? plan.out.data + at.offset(plan.out) : result;
+    loop(count, target, in, plan.params);
+    if (!into_memory) unpack(plan, at, count, result);
+    from += count;
+    for (int64_t left = count; left > 0;) {
+      int64_t run = std::min(left, at.left_in_row());
+      at.advance(run);
+      left -= run;
+    }
+  }
+}
+
+bool runs_directly(const Plan& plan) {
+  if (plan.shape.size() != 1 || !is_direct(plan.out, plan.loop_result)) return false;
+  for (int k = 0; k < plan.inputs; ++k) {
+    if (!is_direct(plan.in[k], plan.compute)) return false;
+  }
+  return true;
+}
+
+void run_direct(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
+  const void* in[kMaxInputs];
+  for (int k = 0; k < plan.inputs; ++k) in[k] = plan.in[k].data + from * plan.in[k].strides[0];
+  loop(to - from, plan.out.data + from * plan.out.strides[0], in, plan.params);
+}
+
+void run_elementwise(const Plan& plan) {
+  LoopFn loop = loop_table[plan.loop][index(plan.compute)];
+  FACULA_CHECK(loop, ErrorKind::NotImplemented, "elementwise: no CPU loop for dtype ", plan.compute);
+  LockRelease release(plan.numel > kGrain);
+  bool direct = runs_directly(plan);
+  parallel_for(0, plan.numel, kGrain, [&](int64_t from, int64_t to) {
+    if (direct) run_direct(plan, loop, from, to);
+    else run_chunks(plan, loop, from, to);
+  });
+}
+
+}  // namespace
+
+void register_elementwise() { run_plan.set(DeviceType::CPU, run_elementwise); }
+
+}  // namespace facula::cpu::FACULA_ISA

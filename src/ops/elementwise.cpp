@@ -1,0 +1,165 @@
+#include "ops/elementwise.h"
+
+#include <cstring>
+
+namespace facula {
+
+LoopFn (*loop_table)[kDTypes] = nullptr;
+
+namespace ops {
+namespace {
+
+// The dtype the op computes in, before narrow floats are widened.
+DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
+  ResultType result;
+  for (int i = op.condition_first; i < count; ++i) result.add(inputs[i]);
+  DType common = result.get();
+  if (contains(op.dtypes, common)) return common;
+  if (is_bits(common) && contains(op.dtypes, default_dtype()) && !contains(op.dtypes, DType::Int64)) return default_dtype();
+  throw_error(ErrorKind::NotImplemented, op.name, ": not implemented for dtype ", common);
+}
+
+Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) {
+  Device device = kCPU;
+  bool found = false;
+  for (int i = 0; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    if (!t) continue;
+    Device here = t->storage->device;
+    if (found && here != device) {
+      // a 0-d CPU tensor may stand beside tensors of another device
+      bool here_scalar = here.is_cpu() && t->ndim == 0;
+      FACULA_CHECK(here_scalar || device.is_cpu(), ErrorKind::Runtime, op.name,
+                   ": all tensors must be on one device, got ", device, " and ", here);
+      if (here_scalar) continue;
+    }
+    device = here;
+    found = true;
+  }
+  return device;
+}
+
+void store_number(DType dtype, const Scalar& number, char* at) {
+  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
+    T value = number.to<T>();
+    std::memcpy(at, &value, sizeof value);
+  });
+}
+
+DType final_dtype(const ElementwiseOp& op, DType common) {
+  switch (op.result) {
+    case ResultRule::Bool: return DType::Bool;
+    case ResultRule::Int64: return DType::Int64;
+    case ResultRule::Real: return real_dtype(common);
+    case ResultRule::Complex: return complex_dtype(common);
+    default: return common;
+  }
+}
+
+Dims broadcast_shape(const ElementwiseOp& op, const Operand* inputs, int count) {
+  Dims shape;
+  for (int i = 0; i < count; ++i) {
+    if (inputs[i].impl()) shape = broadcast(shape, inputs[i].impl()->sizes(), op.name);
+  }
+  return shape;
+}
+
+// Dense strides of the result that follow the inputs' order of dimensions.
+Dims result_strides(IntList shape, const Dims& order) {
+  Dims strides(shape.size());
+  int64_t step = 1;
+  for (int64_t d : order) {
+    strides[d] = step;
+    step *= std::max<int64_t>(shape[d], 1);
+  }
+  return strides;
+}
+
+void to_bytes(Dims& strides, int64_t size) {
+  for (int64_t& s : strides) s *= size;
+}
+
+// Checks the tensor that receives the result, and makes it fit when it is an out=.
+void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, DType result, bool in_place,
+                   const Operand* inputs, int count) {
+  if (in_place) {
+    FACULA_CHECK(given.sizes() == shape, ErrorKind::Runtime, op.name, "_: the result has shape ", shape,
+                 " and does not fit in place into shape ", given.sizes());
+  }
+  FACULA_CHECK(can_cast(result, given.dtype()), ErrorKind::Runtime, op.name, ": a result of ", result,
+               " cannot be written into ", given.dtype());
+  FACULA_CHECK(!given.storage()->read_only, ErrorKind::Runtime, op.name, ": the tensor written is on read-only memory, got shape ",
+               given.sizes());
+  if (!in_place) resize_output(given, shape, op.name);
+  check_no_internal_overlap(given, op.name);
+  for (int i = 0; i < count; ++i) {
+    if (inputs[i].impl()) check_no_partial_overlap(given, inputs[i].tensor(), op.name);
+  }
+}
+
+}  // namespace
+
+void Params::convert(DType compute, const Scalar* values, int count) {
+  for (int i = 0; i < count; ++i) store_number(compute, values[i], bytes + i * item_size(compute));
+}
+
+Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+                   const Tensor* out, bool in_place) {
+  DType common = common_dtype(op, inputs, count);
+  Device device = common_device(op, inputs, count);
+  Dims shape = broadcast_shape(op, inputs, count);
+  DType result_dtype = final_dtype(op, common);
+  if (out) {
+    prepare_given(op, *out, shape, result_dtype, in_place, inputs, count);
+    FACULA_CHECK(out->device() == device || count == 0, ErrorKind::Runtime, op.name, ": out must be on ", device, ", got ", out->device());
+  }
+
+  std::vector<Dims> strides;  // of the output (filled below), then of the inputs
+  strides.reserve(static_cast<size_t>(count) + 1);
+  std::vector<Dims> tensor_strides;
+  for (int i = 0; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    strides.push_back(t ? broadcast_strides(t->sizes(), t->strides(), shape) : Dims(shape.size()));
+    if (t && t->ndim > 0) tensor_strides.push_back(strides.back());
+  }
+  Dims order;
+  Tensor result;
+  if (out) {
+    result = *out;
+    order = dimension_order(shape, {result.strides()});
+  } else {
+    order = dimension_order(shape, tensor_strides);
+    result = empty_strided(shape, result_strides(shape, order), result_dtype, device);
+  }
+  if (device.is_meta() || result.numel() == 0) return result;
+
+  Plan plan;
+  plan.inputs = count;
+  plan.numel = result.numel();
+  plan.compute = compute_dtype(common);
+  plan.loop = op.loop;
+  plan.loop_result = loop_result(op, plan.compute);
+  plan.out.data = result.impl()->data;
+  plan.out.dtype = result.dtype();
+  strides.insert(strides.begin(), Dims(result.strides()));
+  to_bytes(strides[0], result.item_size());
+  for (int i = 0; i < count; ++i) {
+    PlanOperand& operand = plan.in[i];
+    if (const TensorImpl* t = inputs[i].impl()) {
+      operand.data = t->data;
+      operand.dtype = t->dtype;
+      to_bytes(strides[i + 1], item_size(t->dtype));
+    } else {
+      operand.data = plan.numbers[i];
+      operand.dtype = plan.compute;
+      store_number(plan.compute, inputs[i].scalar(), plan.numbers[i]);
+    }
+  }
+  for (int i = 0; i < param_count; ++i) store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
+  collapse(plan, shape, strides, order);
+  run_plan(device, plan);
+  return result;
+}
+
+}  // namespace ops
+}  // namespace facula

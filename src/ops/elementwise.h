@@ -1,0 +1,134 @@
+// Element-wise ops: one description per op (generated), one routine for all.
+#pragma once
+
+#include "ops/kernel_table.h"
+#include "ops/out.h"
+
+namespace facula::ops {
+
+enum class ResultRule : uint8_t { Same, Bool, Real, Int64, Complex };
+
+struct ElementwiseOp {
+  const char* name;
+  uint16_t id;     // OpId, remembered by storages as their last writer
+  uint16_t loop;   // LoopId
+  uint32_t dtypes; // bit per DType
+  ResultRule result;
+  bool condition_first;  // the first operand is a condition and takes no part in promotion
+};
+
+constexpr bool contains(uint32_t set, DType dtype) { return set >> index(dtype) & 1; }
+
+/// out == nullptr: allocate. in_place: `out` is an input as well and must have the broadcast shape already.
+Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+                   const Tensor* out, bool in_place);
+
+constexpr int64_t kSerialElements = 16384;
+
+inline bool same_shape(const TensorImpl* a, const TensorImpl* b) {
+  if (a->ndim != b->ndim) return false;
+  for (int i = 0; i < a->ndim; ++i)
+    if (a->dims[i] != b->dims[i]) return false;
+  return true;
+}
+
+inline DType loop_result(const ElementwiseOp& op, DType compute) {
+  switch (op.result) {
+    case ResultRule::Bool: return DType::Bool;
+    case ResultRule::Int64: return DType::Int64;
+    case ResultRule::Real: return real_dtype(compute);
+    case ResultRule::Complex: return complex_dtype(compute);
+    default: return compute;
+  }
+}
+
+/// The loop when `a` needs neither promotion nor conversion nor a second thread; null otherwise.
+inline LoopFn direct_loop(const ElementwiseOp& op, const TensorImpl* a) {
+  bool plain = (a->flags & kContiguous) && a->numel <= kSerialElements && a->storage->device.is_cpu();
+  return plain ? loop_table[op.loop][index(a->dtype)] : nullptr;
+}
+
+/// The numbers an op hands to its scalar function, in the compute dtype, one after the other.
+struct Params {
+  alignas(16) char bytes[kMaxParams * 16];
+  Params(DType compute, const Scalar* values, int count) {
+    if (compute == DType::Float32) {
+      for (int i = 0; i < count; ++i) reinterpret_cast<float*>(bytes)[i] = static_cast<float>(values[i].to_double());
+    } else if (count) {
+      convert(compute, values, count);
+    }
+  }
+
+ private:
+  void convert(DType compute, const Scalar* values, int count);
+};
+
+inline Tensor unary(const ElementwiseOp& op, const Operand& a, std::initializer_list<Scalar> params = {}) {
+  if (const TensorImpl* x = a.impl(); x && contains(op.dtypes, x->dtype)) {
+    if (LoopFn loop = direct_loop(op, x)) {
+      Tensor out = empty_like_contiguous(x, loop_result(op, x->dtype));
+      const void* in[] = {x->data};
+      Params converted(x->dtype, params.begin(), static_cast<int>(params.size()));
+      loop(x->numel, out.impl()->data, in, converted.bytes);
+      return out;
+    }
+  }
+  return elementwise(op, &a, 1, params.begin(), static_cast<int>(params.size()), nullptr, false);
+}
+
+/// Fills `count` elements of the buffer with a number; false when the number would promote the dtype.
+inline bool fill_number(DType dtype, const Scalar& number, void* buffer, int64_t count) {
+  switch (dtype) {
+    case DType::Float32:
+      if (number.is_complex()) return false;
+      std::fill_n(static_cast<float*>(buffer), count, static_cast<float>(number.to_double()));
+      return true;
+    case DType::Float64:
+      if (number.is_complex()) return false;
+      std::fill_n(static_cast<double*>(buffer), count, number.to_double());
+      return true;
+    case DType::Int64:
+      if (!number.is_integral() && !number.is_bool()) return false;
+      std::fill_n(static_cast<int64_t*>(buffer), count, number.to_int());
+      return true;
+    default: return false;
+  }
+}
+
+inline Tensor binary(const ElementwiseOp& op, const Operand& a, const Operand& b, std::initializer_list<Scalar> params = {}) {
+  constexpr int64_t kFewElements = 64;
+  const TensorImpl *x = a.impl(), *y = b.impl();
+  if (x && contains(op.dtypes, x->dtype)) {
+    if (y) {
+      if (x->dtype == y->dtype && (y->flags & kContiguous) && same_shape(x, y) && y->storage->device.is_cpu()) {
+        if (LoopFn loop = direct_loop(op, x)) {
+          Tensor out = empty_like_contiguous(x, loop_result(op, x->dtype));
+          const void* in[] = {x->data, y->data};
+          Params converted(x->dtype, params.begin(), static_cast<int>(params.size()));
+          loop(x->numel, out.impl()->data, in, converted.bytes);
+          return out;
+        }
+      }
+    } else if (x->numel <= kFewElements) {
+      alignas(64) char buffer[kFewElements * 8];
+      LoopFn loop = direct_loop(op, x);
+      if (loop && fill_number(x->dtype, b.scalar(), buffer, x->numel)) {
+        Tensor out = empty_like_contiguous(x, loop_result(op, x->dtype));
+        const void* in[] = {x->data, buffer};
+        Params converted(x->dtype, params.begin(), static_cast<int>(params.size()));
+        loop(x->numel, out.impl()->data, in, converted.bytes);
+        return out;
+      }
+    }
+  }
+  const Operand inputs[] = {a, b};
+  return elementwise(op, inputs, 2, params.begin(), static_cast<int>(params.size()), nullptr, false);
+}
+
+inline Tensor ternary(const ElementwiseOp& op, const Operand& a, const Operand& b, const Operand& c,
+                      std::initializer_list<Scalar> params = {}) {
+  const Operand inputs[] = {a, b, c};
+  return elementwise(op, inputs, 3, params.begin(), static_cast<int>(params.size()), nullptr, false);
+}
+
+}  // namespace facula::ops

@@ -1,0 +1,66 @@
+#include "ops/iterator.h"
+
+#include "core/shape.h"
+
+namespace facula {
+
+Dims broadcast_strides(IntList sizes, IntList strides, IntList shape) {
+  Dims out(shape.size());
+  size_t shift = shape.size() - sizes.size();
+  for (size_t i = 0; i < sizes.size(); ++i) out[shift + i] = sizes[i] == 1 && shape[shift + i] != 1 ? 0 : strides[i];
+  return out;
+}
+
+Dims dimension_order(IntList sizes, const std::vector<Dims>& strides) {
+  size_t n = sizes.size();
+  Dims order(n);
+  for (size_t i = 0; i < n; ++i) order[i] = static_cast<int64_t>(n - 1 - i);
+  // -1: keep, 1: swap, 0: this operand pair does not tell
+  auto decide = [&](int64_t inner, int64_t outer) {
+    for (const Dims& s : strides) {
+      int64_t a = std::abs(s[inner]), b = std::abs(s[outer]);
+      if (a == 0 || b == 0) continue;
+      if (a < b) return -1;
+      if (a > b) return 1;
+      if (sizes[inner] > sizes[outer]) return 1;
+    }
+    return 0;
+  };
+  for (size_t i = 1; i < n; ++i) {
+    size_t at = i;
+    for (size_t j = i; j-- > 0;) {
+      int decision = decide(order[j], order[at]);
+      if (decision > 0) {
+        std::swap(order[j], order[at]);
+        at = j;
+      } else if (decision < 0) {
+        break;
+      }
+    }
+  }
+  return order;
+}
+
+void collapse(Plan& plan, IntList shape, const std::vector<Dims>& strides, const Dims& order) {
+  size_t operands = strides.size();
+  auto stored = [&](size_t k) -> Dims& { return k == 0 ? plan.out.strides : plan.in[k - 1].strides; };
+  plan.shape.clear();
+  for (size_t k = 0; k < operands; ++k) stored(k).clear();
+  for (int64_t d : order) {
+    if (shape[d] == 1) continue;
+    bool merges = !plan.shape.empty();
+    for (size_t k = 0; k < operands && merges; ++k) merges = stored(k).back() * plan.shape.back() == strides[k][d];
+    if (merges) {
+      plan.shape.back() *= shape[d];
+      continue;
+    }
+    plan.shape.push_back(shape[d]);
+    for (size_t k = 0; k < operands; ++k) stored(k).push_back(strides[k][d]);
+  }
+  if (plan.shape.empty()) {
+    plan.shape.push_back(1);
+    for (size_t k = 0; k < operands; ++k) stored(k).push_back(0);
+  }
+}
+
+}  // namespace facula

@@ -1,0 +1,47 @@
+// The iterator plan: operands of an element-wise op promoted, broadcast, ordered and with dimensions collapsed.
+// A backend runs the plan; the plan owns nothing but shapes.
+#pragma once
+
+#include <array>
+
+#include "ops/operand.h"
+
+namespace facula {
+
+/// A vectorised loop over `n` contiguous elements: out[i] = f(in[0][i], in[1][i], ..., params).
+using LoopFn = void (*)(int64_t n, void* out, const void* const* in, const void* params);
+
+constexpr int kMaxInputs = 3;
+constexpr int kMaxParams = 6;
+
+struct PlanOperand {
+  char* data = nullptr;
+  DType dtype = DType::Float32;
+  Dims strides;  // bytes, innermost dimension first
+};
+
+struct Plan {
+  int inputs = 0;
+  int64_t numel = 0;
+  Dims shape;          // innermost dimension first
+  DType compute = DType::Float32;      // what the loop reads
+  DType loop_result = DType::Float32;  // what the loop writes
+  uint16_t loop = 0;
+  PlanOperand out;
+  std::array<PlanOperand, kMaxInputs> in;
+  // numbers among the inputs, already in the compute dtype; `in[i].data` points at them with strides of zero
+  alignas(16) char numbers[kMaxInputs][16];
+  alignas(16) char params[kMaxParams * 16];
+};
+
+/// Orders dimensions by the operands' strides, innermost first, as results keep the memory order of their inputs.
+/// `strides[k]` are operand k's strides over `sizes`, zero where broadcast.
+Dims dimension_order(IntList sizes, const std::vector<Dims>& strides);
+
+/// Strides of `sizes` seen as `shape` (zero where broadcast).
+Dims broadcast_strides(IntList sizes, IntList strides, IntList shape);
+
+/// Fills shape and strides of the plan from logical ones and merges dimensions that lie evenly for every operand.
+void collapse(Plan& plan, IntList shape, const std::vector<Dims>& strides, const Dims& order);
+
+}  // namespace facula

@@ -1,0 +1,56 @@
+#include "ops/out.h"
+
+#include "core/mode.h"
+#include "ops/kernel_table.h"
+
+namespace facula {
+
+Out::Out(const char* op, const Tensor& given, std::initializer_list<const Tensor*> inputs) : op_(op), given_(given) {
+  for (const Tensor* input : inputs) aliased_ |= input->defined() && input->storage() == given.storage();
+}
+
+Out::Out(const char* op, const Tensor& given, TensorList inputs) : op_(op), given_(given) {
+  for (const Tensor& input : inputs) aliased_ |= input.defined() && input.storage() == given.storage();
+}
+
+Tensor Out::make(IntList sizes, DType dtype, Device device) const {
+  bool direct = given() && !aliased_ && given_.dtype() == dtype && given_.device() == device && given_.sizes() == sizes &&
+                given_.is_contiguous();
+  return direct ? given_ : empty(sizes, dtype, device);
+}
+
+void Out::finish(const Tensor& made) const {
+  if (!given() || made.is_same(given_)) return;
+  FACULA_CHECK(can_cast(made.dtype(), given_.dtype()), ErrorKind::Runtime, op_, ": a result of ", made.dtype(),
+               " cannot be written into out= of ", given_.dtype());
+  FACULA_CHECK(given_.device() == made.device(), ErrorKind::Runtime, op_, ": out= must be on ", made.device(), ", got ",
+               given_.device());
+  resize_output(given_, made.sizes(), op_);
+  check_no_internal_overlap(given_, op_);
+  if (!given_.is_meta()) copy_kernel(given_.device(), given_, made);
+}
+
+void resize_output(const Tensor& out, IntList sizes, const char* op) {
+  if (out.sizes() == sizes) return;
+  if (out.numel() != 0 && warn) {
+    std::ostringstream text;
+    text << op << ": out= had shape " << out.sizes() << " and was resized to " << sizes
+         << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";
+    warn(text.str().c_str());
+  }
+  resize_tensor(out, sizes, contiguous_strides(sizes));
+}
+
+void resize_tensor(const Tensor& self, IntList sizes, IntList strides) {
+  int64_t last = self.storage_offset();
+  if (count_elements(sizes, "resize_") > 0) {
+    for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
+    size_t needed = static_cast<size_t>((last + 1) * self.item_size());
+    int64_t offset = self.storage_offset();
+    if (needed > self.storage()->nbytes) resize_storage(self.storage(), needed);
+    self.impl()->data = self.storage()->data + offset * self.item_size();
+  }
+  set_sizes(self.impl(), sizes, strides);
+}
+
+}  // namespace facula

@@ -1,0 +1,35 @@
+// Where a native op writes: fresh memory, or the caller's `out=` tensor.
+#pragma once
+
+#include "ops/operand.h"
+
+namespace facula {
+
+class Out {
+ public:
+  /// No `out=`: results are allocated.
+  Out() = default;
+  /// `given` receives the result; when it shares memory with an input, the op works on fresh memory and finish() copies.
+  Out(const char* op, const Tensor& given, std::initializer_list<const Tensor*> inputs);
+  Out(const char* op, const Tensor& given, TensorList inputs);
+
+  bool given() const { return given_.defined(); }
+  /// A contiguous tensor to fill.
+  Tensor make(IntList sizes, DType dtype, Device device) const;
+  /// Puts what the op made into the tensor the caller gave (resizing and casting as `out=` allows).
+  void finish(const Tensor& made) const;
+
+ private:
+  const char* op_ = "";
+  Tensor given_;
+  bool aliased_ = false;
+};
+
+/// Makes `out` have `sizes`: a no-op when it does, a resize (with PyTorch's warning unless empty) otherwise.
+void resize_output(const Tensor& out, IntList sizes, const char* op);
+/// Changes sizes in place, growing the storage when needed.
+void resize_tensor(const Tensor& self, IntList sizes, IntList strides);
+/// What the Python layer installs to issue a UserWarning.
+inline void (*warn)(const char* text) = nullptr;
+
+}  // namespace facula
