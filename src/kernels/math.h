@@ -11,9 +11,11 @@
 #if defined(__CUDACC_RTC__)
 #define FACULA_FN __device__ __forceinline__
 #define FACULA_LIBM(name) ::name
+#define FACULA_TABLE __device__ constexpr
 #else
 #define FACULA_FN inline __attribute__((always_inline))
 #define FACULA_LIBM(name) __builtin_##name
+#define FACULA_TABLE inline constexpr
 #endif
 
 namespace facula::kernels {
@@ -130,6 +132,16 @@ FACULA_FN T product_error(T a, T b, T product) {
   const T a_high = a * split - (a * split - a), b_high = b * split - (b * split - b);
   const T a_low = a - a_high, b_low = b - b_high;
   return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
+}
+
+struct SumAndError {
+  double sum, error;
+};
+
+/// a + b == sum + error, exactly.
+FACULA_FN SumAndError exact_sum(double a, double b) {
+  const double sum = a + b, b_part = sum - a;
+  return {sum, (a - (sum - b_part)) + (b - b_part)};
 }
 
 /// a * b + c where the product keeps all its digits, with or without fused hardware.
