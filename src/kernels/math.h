@@ -5,15 +5,18 @@
 // ops spend their time in are branch-free: inside a `#pragma omp simd` loop the compiler turns them into vector
 // code (elementary_float.h, elementary_double.h). Rare ones call the C library.
 //
+// FACULA_FN marks functions to be inlined everywhere, FACULA_RARE larger ones that are called, FACULA_TABLE constants.
 // Host flags: -fno-math-errno -fno-trapping-math -ffp-contract=fast, never -ffast-math.
 #pragma once
 
 #if defined(__CUDACC_RTC__)
 #define FACULA_FN __device__ __forceinline__
+#define FACULA_RARE __device__ inline
 #define FACULA_LIBM(name) ::name
 #define FACULA_TABLE __device__ constexpr
 #else
 #define FACULA_FN inline __attribute__((always_inline))
+#define FACULA_RARE inline
 #define FACULA_LIBM(name) __builtin_##name
 #define FACULA_TABLE inline constexpr
 #endif
