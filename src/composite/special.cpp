@@ -1,0 +1,23 @@
+// Special functions written with ops.
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+#include "functions.h"
+
+namespace facula {
+
+Tensor mvlgamma(const Tensor& self, int64_t p) {
+  if (p < 1) throw_error(ErrorKind::Runtime, "mvlgamma: expected p of at least 1, got ", p);
+  const double log_pi = std::log(std::numbers::pi);
+  Tensor sum = lgamma(self);
+  for (int64_t i = 1; i < p; ++i) sum = sum + lgamma(self - 0.5 * static_cast<double>(i));
+  return sum + 0.25 * static_cast<double>(p * (p - 1)) * log_pi;
+}
+
+Tensor _sinc_backward(const Tensor& grad_output, const Tensor& self) {
+  const Tensor slope = (cos(std::numbers::pi * self) - sinc(self)) / self;
+  return where(eq(self, 0.0), 0.0, grad_output * conj(slope));
+}
+
+}  // namespace facula
