@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "core/error.h"
 #include "functions.h"
@@ -143,9 +144,14 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
   return {_frexp_mantissa(self, to(exponent, self.dtype())), to(exponent, DType::Int32)};
 }
 
-// ---- division --------------------------------------------------------------------------------------------------
+// ---- sums and quotients ---------------------------------------------------------------------------------------
 
-Tensor div(const Tensor& self, const Operand& other, std::optional<std::string_view> rounding_mode) {
+Tensor _scale_grad(const Tensor& grad_output, const Scalar& factor) {
+  if (factor == Scalar(1)) return grad_output;
+  return conj(conj(grad_output) * factor);  // conj is free, and does nothing to real tensors
+}
+
+Tensor div(const Operand& self, const Operand& other, std::optional<std::string_view> rounding_mode) {
   if (!rounding_mode) return div(self, other);
   refuse_zero_divisor("div", self, other);
   if (*rounding_mode == "trunc") return _div_trunc(self, other);
@@ -153,7 +159,7 @@ Tensor div(const Tensor& self, const Operand& other, std::optional<std::string_v
   throw_error(ErrorKind::Runtime, "div: expected rounding_mode None, 'trunc' or 'floor', got '", *rounding_mode, "'");
 }
 
-Tensor floor_divide(const Tensor& self, const Operand& other) {
+Tensor floor_divide(const Operand& self, const Operand& other) {
   refuse_zero_divisor("floor_divide", self, other);
   return _div_floor(self, other);
 }
@@ -167,6 +173,19 @@ Tensor remainder(const Operand& self, const Operand& other) {
 Tensor fmod(const Tensor& self, const Operand& other) {
   refuse_zero_divisor("fmod", self, other);
   return _fmod(self, other);
+}
+
+// ---- selection -------------------------------------------------------------------------------------------------
+
+Tensor where(const Tensor& condition, const Operand& self, const Operand& other) {
+  if (condition.dtype() != DType::Bool) {
+    throw_error(ErrorKind::Runtime, "where: expected a condition of dtype bool, got ", condition.dtype());
+  }
+  return _where(condition, self, other);
+}
+
+std::vector<Tensor> where(const Tensor& condition) {
+  return unbind(nonzero(condition), 1);
 }
 
 // ---- limits and closeness --------------------------------------------------------------------------------------

@@ -7,6 +7,11 @@
 
 namespace facula {
 
+Tensor polygamma(int64_t n, const Tensor& self) {
+  if (n < 0) throw_error(ErrorKind::Runtime, "polygamma: expected n of at least 0, got ", n);
+  return n == 0 ? digamma(self) : _polygamma(self, n);
+}
+
 Tensor mvlgamma(const Tensor& self, int64_t p) {
   if (p < 1) throw_error(ErrorKind::Runtime, "mvlgamma: expected p of at least 1, got ", p);
   const double log_pi = std::log(std::numbers::pi);
