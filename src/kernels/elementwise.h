@@ -244,7 +244,8 @@ FACULA_FN T gcd(T self, T other) {
 }
 template <Integer T>
 FACULA_FN T lcm(T self, T other) {
-  return abs(mul(div_trunc(self, gcd(self, other)), other));
+  const UInt64 steps = static_cast<UInt64>(div_trunc(abs(self), gcd(self, other)));
+  return static_cast<T>(steps * static_cast<UInt64>(abs(other)));
 }
 
 template <class T>
