@@ -12,7 +12,7 @@ namespace {
 
 /// The schema would promote integers; these functions refuse them, as their derivative makes no sense there.
 void require_inexact(std::string_view op, const Tensor& self) {
-  if (is_floating_point(self.dtype()) || is_complex(self.dtype())) return;
+  if (is_inexact(self.dtype())) return;
   throw_error(ErrorKind::NotImplemented, op, ": expected a floating-point tensor, got ", self.dtype());
 }
 
@@ -47,6 +47,11 @@ Tensor _mish_double_backward(const Tensor& grad, const Tensor& grad_output, cons
 Tensor functional_elu(const Tensor& self, double alpha, bool inplace) {
   require_inexact("elu", self);
   return inplace ? elu_(self, alpha, 1, 1) : elu(self, alpha, 1, 1);
+}
+
+const Tensor& functional_elu_(const Tensor& self, double alpha) {
+  require_inexact("elu_", self);
+  return elu_(self, alpha, 1, 1);
 }
 
 Tensor functional_selu(const Tensor& self, bool inplace) {
@@ -101,6 +106,11 @@ Tensor functional_hardtanh(const Tensor& self, double min_val, double max_val, b
   return inplace ? hardtanh_(self, min_val, max_val) : hardtanh(self, min_val, max_val);
 }
 
+const Tensor& functional_hardtanh_(const Tensor& self, double min_val, double max_val) {
+  functional_hardtanh(self, min_val, max_val, true);
+  return self;
+}
+
 Tensor functional_relu6(const Tensor& self, bool inplace) {
   return functional_hardtanh(self, 0.0, 6.0, inplace);
 }
@@ -120,6 +130,11 @@ Tensor functional_leaky_relu(const Tensor& self, double negative_slope, bool inp
   return inplace ? leaky_relu_(self, negative_slope) : leaky_relu(self, negative_slope);
 }
 
+const Tensor& functional_leaky_relu_(const Tensor& self, double negative_slope) {
+  require_inexact("leaky_relu_", self);
+  return leaky_relu_(self, negative_slope);
+}
+
 Tensor prelu(const Tensor& self, const Tensor& weight) {
   require_inexact("prelu", self);
   if (self.dtype() != weight.dtype()) {
@@ -129,7 +144,7 @@ Tensor prelu(const Tensor& self, const Tensor& weight) {
   if (weight.dim() > 1) {
     throw_error(ErrorKind::Runtime, "prelu: expected a weight of at most one dimension, got shape ", weight.sizes());
   }
-  if (weight.numel() == 1) return _prelu_kernel(self, reshape(weight, {}));
+  if (weight.numel() == 1) return _prelu_kernel(self, reshape(weight, IntList()));
   const int64_t channels = self.dim() >= 2 ? self.size(1) : 1;
   if (weight.numel() != channels) {
     throw_error(ErrorKind::Runtime, "prelu: expected a weight with 1 or ", channels, " elements for self of shape ",

@@ -1,5 +1,6 @@
 // Element-wise ops written with ops: those that choose between kernels by an argument, check what a kernel must not
 // meet (an integer divided by zero), or belong to a derivative.
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -12,12 +13,12 @@ namespace facula {
 
 namespace {
 
-bool is_integer_or_bool(DType dtype) {
-  return !is_floating_point(dtype) && !is_complex(dtype);
+bool is_bits(const Operand& operand) {
+  return facula::is_bits(operand.dtype());
 }
 
-bool is_integer_or_bool(const Operand& operand) {
-  return is_integer_or_bool(operand.dtype());
+Tensor cast(const Tensor& self, DType dtype) {
+  return self.dtype() == dtype ? self : to(self, dtype);
 }
 
 void require_number(std::string_view op, const Tensor& self) {
@@ -31,8 +32,8 @@ void require_tensor(std::string_view op, const Operand& first, const Operand& se
 
 /// The kernels give 0 for an integer divided by 0; nobody wants that answer.
 void refuse_zero_divisor(std::string_view op, const Operand& self, const Operand& other) {
-  if (!is_integer_or_bool(self) || !is_integer_or_bool(other)) return;
-  const bool has_zero = other.is_tensor() ? any(eq(other.tensor(), 0)).item<bool>() : other.scalar().to_double() == 0.0;
+  if (!is_bits(self) || !is_bits(other)) return;
+  const bool has_zero = other.is_tensor() ? any(eq(other.tensor(), 0)).item().to_bool() : other.scalar().equals(0);
   if (has_zero) throw_error(ErrorKind::Runtime, op, ": expected an integer divisor other than zero, got 0");
 }
 
@@ -46,31 +47,43 @@ Tensor positive(const Tensor& self) {
 }
 
 Tensor _sgn_backward(const Tensor& grad_output, const Tensor& self, const Tensor& sign) {
-  if (!is_complex(self.dtype())) return zeros_like(grad_output);
+  if (!is_complex(self.dtype())) return _zero_like(grad_output);
   const Tensor along = real(grad_output * conj(sign)) * sign;
   return where(eq(self, 0.0), 0.0, (grad_output - along) / abs(self));
 }
 
 Tensor _angle_backward(const Tensor& grad_output, const Tensor& self) {
-  if (!is_complex(self.dtype())) return zeros_like(grad_output);
+  if (!is_complex(self.dtype())) return _zero_like(grad_output);
   const Tensor modulus = abs(self);
-  const Tensor quarter_turn = complex(-imag(self), real(self));
+  const Tensor quarter_turn = _complex(-imag(self), real(self));
   return where(eq(self, 0.0), 0.0, grad_output / modulus * (quarter_turn / modulus));
 }
 
+namespace {
+
+void require_same_floating(std::string_view op, const Tensor& first, const Tensor& second) {
+  if (first.dtype() == second.dtype() && is_floating(first.dtype())) return;
+  throw_error(ErrorKind::Runtime, op, ": expected two tensors of one floating dtype, got ", first.dtype(), " and ",
+              second.dtype());
+}
+
+}  // namespace
+
+Tensor complex(const Tensor& real, const Tensor& imag) {
+  require_same_floating("complex", real, imag);
+  return _complex(real, imag);
+}
+
 Tensor polar(const Tensor& abs, const Tensor& angle) {
-  if (abs.dtype() != angle.dtype() || !is_floating_point(abs.dtype())) {
-    throw_error(ErrorKind::Runtime, "polar: expected abs and angle of one floating dtype, got ", abs.dtype(), " and ",
-                angle.dtype());
-  }
-  return complex(abs * cos(angle), abs * sin(angle));
+  require_same_floating("polar", abs, angle);
+  return _complex(abs * cos(angle), abs * sin(angle));
 }
 
 // ---- rounding --------------------------------------------------------------------------------------------------
 
 Tensor round(const Tensor& self, int64_t decimals) {
   if (decimals == 0) return round(self);
-  if (!is_floating_point(self.dtype())) {
+  if (!is_floating(self.dtype())) {
     throw_error(ErrorKind::NotImplemented, "round: expected a floating-point tensor with decimals, got ", self.dtype());
   }
   double scale = 1.0;
@@ -90,7 +103,7 @@ namespace {
 /// exponent is a number that a cheaper op computes, and the result keeps the dtype of self.
 bool is_simple_power(const Operand& self, const Operand& exponent, double value) {
   if (!self.is_tensor() || exponent.is_tensor() || is_complex(exponent.dtype())) return false;
-  return exponent.scalar().to_double() == value && (!is_integer_or_bool(self) || is_integer_or_bool(exponent));
+  return exponent.scalar().to_double() == value && (!is_bits(self) || is_bits(exponent));
 }
 
 }  // namespace
@@ -100,7 +113,7 @@ Tensor pow(const Operand& self, const Operand& exponent) {
   if (self.dtype() == DType::Bool && exponent.dtype() == DType::Bool) {
     throw_error(ErrorKind::NotImplemented, "pow: expected numbers, got self and exponent of dtype bool");
   }
-  if (is_integer_or_bool(self) && !exponent.is_tensor() && is_integer_or_bool(exponent) &&
+  if (is_bits(self) && !exponent.is_tensor() && is_bits(exponent) &&
       exponent.scalar().to_double() < 0) {
     throw_error(ErrorKind::Runtime, "pow: expected an exponent of at least 0 for an integer self, got ",
                 exponent.scalar());
@@ -110,26 +123,48 @@ Tensor pow(const Operand& self, const Operand& exponent) {
   return _pow(self, exponent);
 }
 
-Tensor _pow_backward(const Tensor& grad_output, const Tensor& self, const Operand& exponent) {
-  if (!exponent.is_tensor() && exponent.scalar() == Scalar(0)) return zeros_like(grad_output);
-  const Tensor slope = exponent * _pow(self, exponent - 1);
-  if (!exponent.is_tensor()) return grad_output * conj(slope);
-  return where(eq(exponent.tensor(), 0.0), 0.0, grad_output * conj(slope));
+namespace {
+
+/// The number one below, of the same kind. Arithmetic on numbers stays in double: as tensors they would be float32.
+Scalar one_less(const Scalar& number) {
+  if (number.is_complex()) return Scalar(number.to_complex() - 1.0);
+  return number.is_floating() ? Scalar(number.to_double() - 1.0) : Scalar(number.to_int() - 1);
 }
 
-Tensor _pow_backward_exponent(const Tensor& grad_output, const Operand& self, const Tensor& exponent,
+Scalar log_of(const Scalar& number) {
+  return number.is_complex() ? Scalar(std::log(number.to_complex())) : Scalar(std::log(number.to_double()));
+}
+
+}  // namespace
+
+Tensor _pow_backward(const Tensor& grad_output, const Operand& self, const Operand& exponent) {
+  if (exponent.is_tensor()) {
+    const Tensor slope = exponent * _pow(self, exponent - 1);
+    return where(eq(exponent.tensor(), 0.0), 0.0, grad_output * conj(slope));
+  }
+  if (exponent.scalar().equals(0)) return _zero_like(grad_output);
+  return grad_output * conj(exponent * _pow(self, one_less(exponent.scalar())));
+}
+
+Tensor _pow_backward_exponent(const Tensor& grad_output, const Operand& self, const Operand& exponent,
                               const Tensor& power) {
-  const Tensor base = as_tensor(self, power);
-  const Tensor flat = logical_and(eq(base, 0.0), ge(real(exponent), 0.0));
-  return where(flat, 0.0, grad_output * conj(power * log(base)));
+  const Tensor not_negative = real(exponent.tensor()) >= 0.0;
+  if (self.is_tensor()) {
+    const Tensor flat = logical_and(eq(self.tensor(), 0.0), not_negative);
+    return where(flat, 0.0, grad_output * conj(power * log(self.tensor())));
+  }
+  const Tensor slope = grad_output * conj(power * log_of(self.scalar()));
+  return self.scalar().equals(0) ? where(not_negative, 0.0, slope) : slope;
 }
 
 Tensor float_power(const Operand& self, const Operand& exponent) {
   require_tensor("float_power", self, exponent);
   const bool any_complex = is_complex(self.dtype()) || is_complex(exponent.dtype());
   const DType dtype = any_complex ? DType::Complex128 : DType::Float64;
-  const auto widen = [dtype](const Operand& x) { return x.is_tensor() ? Operand(to(x.tensor(), dtype)) : x; };
-  return pow(widen(self), widen(exponent));
+  // An operand borrows its tensor, so the converted ones live here.
+  const Tensor base = self.is_tensor() ? cast(self.tensor(), dtype) : Tensor();
+  const Tensor power = exponent.is_tensor() ? cast(exponent.tensor(), dtype) : Tensor();
+  return pow(base.defined() ? Operand(base) : self, power.defined() ? Operand(power) : exponent);
 }
 
 Tensor ldexp(const Tensor& self, const Tensor& other) {
@@ -137,11 +172,11 @@ Tensor ldexp(const Tensor& self, const Tensor& other) {
 }
 
 std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
-  if (!is_floating_point(self.dtype())) {
+  if (!is_floating(self.dtype())) {
     throw_error(ErrorKind::Runtime, "frexp: expected a floating-point tensor, got ", self.dtype());
   }
   const Tensor exponent = _frexp_exponent(self);
-  return {_frexp_mantissa(self, to(exponent, self.dtype())), to(exponent, DType::Int32)};
+  return {_frexp_mantissa(self, cast(exponent, self.dtype())), cast(exponent, DType::Int32)};
 }
 
 // ---- sums and quotients ---------------------------------------------------------------------------------------
@@ -190,7 +225,7 @@ std::vector<Tensor> where(const Tensor& condition) {
 
 // ---- limits and closeness --------------------------------------------------------------------------------------
 
-Tensor clamp(const Tensor& self, std::optional<Scalar> min, std::optional<Scalar> max) {
+Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
   if (min && max) return _clamp(self, *min, *max);
   if (min) return clamp_min(self, *min);
   if (max) return clamp_max(self, *max);
@@ -221,7 +256,7 @@ double largest_finite(DType dtype) {
 
 Tensor nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<double> posinf,
                   std::optional<double> neginf) {
-  if (is_integer_or_bool(self.dtype())) return clone(self);
+  if (facula::is_bits(self.dtype())) return clone(self, std::nullopt);
   const double largest = largest_finite(self.dtype());
   return _nan_to_num(self, nan.value_or(0.0), posinf.value_or(largest), neginf.value_or(-largest));
 }
@@ -238,7 +273,7 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
   if (equal_nan) close = logical_or(close, logical_and(isnan(self), isnan(other)));
   if (rtol == 0 && atol == 0) return close;
   // Of integers the difference is taken in the default dtype, where it cannot wrap around.
-  const Tensor expected = is_integer_or_bool(other.dtype()) ? mul(other, 1.0) : other;
+  const Tensor expected = facula::is_bits(other.dtype()) ? mul(other, 1.0) : other;
   const Tensor difference = abs(self - expected);
   const Tensor allowed = abs(rtol * expected) + atol;
   return logical_or(close, logical_and(isfinite(difference), le(difference, allowed)));

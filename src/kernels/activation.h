@@ -71,12 +71,12 @@ FACULA_FN T mish_backward(T grad_output, T self) {
 template <class T>
 FACULA_FN T elu(T self, T alpha, T scale, T input_scale) {
   const T below = expm1(self * input_scale) * (scale * alpha);
-  return self <= T(0) ? below : self * scale;
+  return self > T(0) ? self * scale : below;
 }
 template <class T>
 FACULA_FN T elu_backward(T grad_output, T self, T alpha, T scale, T input_scale) {
   const T below = grad_output * exp(self * input_scale) * (input_scale * scale * alpha);
-  return self <= T(0) ? below : grad_output * scale;
+  return self > T(0) ? grad_output * scale : below;
 }
 
 template <class T>
@@ -133,7 +133,7 @@ FACULA_FN T hardtanh(T self, T min_val, T max_val) {
 }
 template <class T>
 FACULA_FN T hardtanh_backward(T grad_output, T self, T min_val, T max_val) {
-  return (self <= min_val) | (self >= max_val) ? T(0) : grad_output;
+  return (self > min_val) & (self < max_val) ? grad_output : T(0);
 }
 
 template <class T>
@@ -178,7 +178,7 @@ FACULA_FN T softshrink(T self, T lambd) {
 }
 template <class T>
 FACULA_FN T shrink_backward(T grad_output, T self, T lambd) {
-  return (self >= -lambd) & (self <= lambd) ? T(0) : grad_output;
+  return (self < -lambd) | (self > lambd) ? grad_output : T(0);
 }
 
 }  // namespace facula::kernels

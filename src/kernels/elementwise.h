@@ -54,6 +54,16 @@ FACULA_FN bool signbit(T self) {
 }
 
 template <class T>
+FACULA_FN T zero(T) {
+  return T(0);
+}
+
+template <class T>
+FACULA_FN Complex<T> make_complex(T re, T im) {
+  return {re, im};
+}
+
+template <class T>
 FACULA_FN T reciprocal(T self) {
   return T(1) / self;
 }
