@@ -95,8 +95,8 @@ Tensor functional_relu(const Tensor& self, bool inplace) {
   return inplace ? relu_(self) : relu(self);
 }
 
-Tensor functional_threshold(const Tensor& self, double threshold_, double value, bool inplace) {
-  return inplace ? facula::threshold_(self, threshold_, value) : threshold(self, threshold_, value);
+Tensor functional_threshold(const Tensor& self, double threshold, double value, bool inplace) {
+  return inplace ? _threshold_(self, threshold, value) : _threshold(self, threshold, value);
 }
 
 Tensor functional_hardtanh(const Tensor& self, double min_val, double max_val, bool inplace) {

@@ -182,7 +182,7 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
 // ---- sums and quotients ---------------------------------------------------------------------------------------
 
 Tensor _scale_grad(const Tensor& grad_output, const Scalar& factor) {
-  if (factor == Scalar(1)) return grad_output;
+  if (factor.equals(1)) return grad_output;
   return conj(conj(grad_output) * factor);  // conj is free, and does nothing to real tensors
 }
 

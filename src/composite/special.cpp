@@ -9,12 +9,11 @@ namespace facula {
 
 Tensor polygamma(int64_t n, const Tensor& self) {
   if (n < 0) throw_error(ErrorKind::Runtime, "polygamma: expected n of at least 0, got ", n);
-  return n == 0 ? digamma(self) : _polygamma(self, n);
+  return n == 0 ? digamma(self) : _polygamma(n, self);
 }
 
 const Tensor& polygamma_(const Tensor& self, int64_t n) {
-  if (n < 0) throw_error(ErrorKind::Runtime, "polygamma_: expected n of at least 0, got ", n);
-  return n == 0 ? digamma_(self) : _polygamma_(self, n);
+  return copy_(self, polygamma(n, self), false);
 }
 
 Tensor mvlgamma(const Tensor& self, int64_t p) {
