@@ -1,0 +1,41 @@
+// Special functions written with ops.
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+#include "functions.h"
+
+namespace facula {
+
+Tensor polygamma(int64_t n, const Tensor& self) {
+  if (n < 0) throw_error(ErrorKind::Runtime, "polygamma: expected n of at least 0, got ", n);
+  return n == 0 ? digamma(self) : _polygamma(n, self);
+}
+
+const Tensor& polygamma_(const Tensor& self, int64_t n) {
+  return copy_(self, polygamma(n, self), false);
+}
+
+Tensor mvlgamma(const Tensor& self, int64_t p) {
+  if (p < 1) throw_error(ErrorKind::Runtime, "mvlgamma: expected p of at least 1, got ", p);
+  const double log_pi = std::log(std::numbers::pi);
+  Tensor sum = lgamma(self);
+  for (int64_t i = 1; i < p; ++i) sum = sum + lgamma(self - 0.5 * static_cast<double>(i));
+  return sum + 0.25 * static_cast<double>(p * (p - 1)) * log_pi;
+}
+
+Tensor _xlogy_backward(const Tensor& grad_output, const Operand& self, const Operand& other) {
+  // xlogy of the gradient, not log: other may be a number, which as a tensor of its own would be float32.
+  return where(eq(self.tensor(), 0.0), 0.0, xlogy(grad_output, other));
+}
+
+Tensor _xlog1py_backward(const Tensor& grad_output, const Operand& self, const Operand& other) {
+  return where(logical_and(eq(self.tensor(), 0.0), other <= -1.0), 0.0, xlog1py(grad_output, other));
+}
+
+Tensor _sinc_backward(const Tensor& grad_output, const Tensor& self) {
+  const Tensor slope = (cos(std::numbers::pi * self) - sinc(self)) / self;
+  return where(eq(self, 0.0), 0.0, grad_output * conj(slope));
+}
+
+}  // namespace facula

@@ -1,0 +1,184 @@
+// The scalar functions of ops/activation.yaml: activation functions, and as *_backward the product of the incoming
+// gradient and their derivative. T is float, double or, for sigmoid and silu, complex; piecewise linear ones also
+// take integers.
+#pragma once
+
+#include "math.h"
+#include "complex.h"
+
+namespace facula::kernels {
+
+// ---- sigmoid family --------------------------------------------------------------------------------------------
+
+template <class T>
+FACULA_FN T sigmoid(T self) {
+  return T(1) / (T(1) + exp(-self));
+}
+template <class T>
+FACULA_FN T sigmoid_backward(T grad_output, T output) {
+  return grad_output * (T(1) - output) * output;
+}
+
+template <class T>
+FACULA_FN T logit(T self) {
+  return log(self / (T(1) - self));
+}
+
+/// log(1 + exp(self)), without overflow.
+template <class T>
+FACULA_FN T log1p_exp(T self) {
+  return maximum(self, T(0)) + log1p(exp(-abs(self)));
+}
+
+template <class T>
+FACULA_FN T logsigmoid(T self) {
+  return -log1p_exp(-self);
+}
+
+template <class T>
+FACULA_FN T softplus(T self, T beta, T threshold) {
+  const T scaled = self * beta;
+  return scaled > threshold ? self : log1p_exp(scaled) / beta;
+}
+template <class T>
+FACULA_FN T softplus_backward(T grad_output, T self, T beta, T threshold) {
+  const T scaled = self * beta;
+  return scaled > threshold ? grad_output : grad_output * sigmoid(scaled);
+}
+
+template <class T>
+FACULA_FN T silu(T self) {
+  return self / (T(1) + exp(-self));
+}
+template <class T>
+FACULA_FN T silu_backward(T grad_output, T self) {
+  const T s = sigmoid(self);
+  return grad_output * s * (T(1) + self * (T(1) - s));
+}
+
+template <class T>
+FACULA_FN T mish(T self) {
+  return self * tanh(log1p_exp(self));
+}
+template <class T>
+FACULA_FN T mish_backward(T grad_output, T self) {
+  const T t = tanh(log1p_exp(self));
+  return grad_output * (t + self * sigmoid(self) * (T(1) - t * t));
+}
+
+// ---- exponential and Gaussian units ----------------------------------------------------------------------------
+
+template <class T>
+FACULA_FN T elu(T self, T alpha, T scale, T input_scale) {
+  const T below = expm1(self * input_scale) * (scale * alpha);
+  return self > T(0) ? self * scale : below;
+}
+template <class T>
+FACULA_FN T elu_backward(T grad_output, T self, T alpha, T scale, T input_scale) {
+  const T below = grad_output * exp(self * input_scale) * (input_scale * scale * alpha);
+  return self > T(0) ? grad_output * scale : below;
+}
+
+template <class T>
+FACULA_FN T gelu_erf(T self) {
+  return self * T(0.5) * (T(1) + erf(self * T(1 / sqrt_2)));
+}
+template <class T>
+FACULA_FN T gelu_erf_backward(T grad_output, T self) {
+  constexpr T inverse_sqrt_two_pi = T(1 / (sqrt_2 * sqrt_pi));
+  const T cdf = T(0.5) * (T(1) + erf(self * T(1 / sqrt_2)));
+  const T density = inverse_sqrt_two_pi * exp(T(-0.5) * self * self);
+  return grad_output * (cdf + self * density);
+}
+
+/// The argument of the tanh in the approximation of gelu, and its derivative.
+template <class T>
+FACULA_FN T gelu_tanh_argument(T self) {
+  return T(sqrt_2 / sqrt_pi) * (self + T(0.044715) * self * self * self);
+}
+template <class T>
+FACULA_FN T gelu_tanh_slope(T self) {
+  return T(sqrt_2 / sqrt_pi) * (T(1) + T(3 * 0.044715) * self * self);
+}
+template <class T>
+FACULA_FN T gelu_tanh(T self) {
+  return T(0.5) * self * (T(1) + tanh(gelu_tanh_argument(self)));
+}
+template <class T>
+FACULA_FN T gelu_tanh_backward(T grad_output, T self) {
+  const T t = tanh(gelu_tanh_argument(self));
+  return grad_output * T(0.5) * (T(1) + t + self * (T(1) - t * t) * gelu_tanh_slope(self));
+}
+
+// ---- piecewise linear units ------------------------------------------------------------------------------------
+
+/// Comparisons are written so that NaN passes through.
+template <class T>
+FACULA_FN T relu(T self) {
+  return self <= T(0) ? T(0) : self;
+}
+
+template <class T>
+FACULA_FN T threshold(T self, T threshold, T value) {
+  return self <= threshold ? value : self;
+}
+template <class T>
+FACULA_FN T threshold_backward(T grad_output, T self, T threshold) {
+  return self <= threshold ? T(0) : grad_output;
+}
+
+template <class T>
+FACULA_FN T hardtanh(T self, T min_val, T max_val) {
+  return minimum(maximum(self, min_val), max_val);
+}
+template <class T>
+FACULA_FN T hardtanh_backward(T grad_output, T self, T min_val, T max_val) {
+  return (self > min_val) & (self < max_val) ? grad_output : T(0);
+}
+
+template <class T>
+FACULA_FN T hardsigmoid(T self) {
+  return hardtanh(self + T(3), T(0), T(6)) / T(6);
+}
+
+template <class T>
+FACULA_FN T hardswish(T self) {
+  return self * hardtanh(self + T(3), T(0), T(6)) / T(6);
+}
+template <class T>
+FACULA_FN T hardswish_backward(T grad_output, T self) {
+  const T inside = grad_output * (self / T(3) + T(0.5));
+  const T below_three = self <= T(-3) ? T(0) : inside;
+  return self >= T(3) ? grad_output : below_three;
+}
+
+template <class T>
+FACULA_FN T leaky_relu(T self, T negative_slope) {
+  return self > T(0) ? self : self * negative_slope;
+}
+template <class T>
+FACULA_FN T leaky_relu_backward(T grad_output, T self, T negative_slope) {
+  return self > T(0) ? grad_output : grad_output * negative_slope;
+}
+
+template <class T>
+FACULA_FN T prelu(T self, T weight) {
+  return self > T(0) ? self : self * weight;
+}
+
+template <class T>
+FACULA_FN T hardshrink(T self, T lambd) {
+  return (self >= -lambd) & (self <= lambd) ? T(0) : self;
+}
+/// NaN is neither above nor below; multiplying by 0 keeps it.
+template <class T>
+FACULA_FN T softshrink(T self, T lambd) {
+  const T below = self < -lambd ? self + lambd : self * T(0);
+  return self > lambd ? self - lambd : below;
+}
+template <class T>
+FACULA_FN T shrink_backward(T grad_output, T self, T lambd) {
+  return (self < -lambd) | (self > lambd) ? grad_output : T(0);
+}
+
+}  // namespace facula::kernels

@@ -1,0 +1,422 @@
+// The scalar functions of ops/elementwise.yaml that math.h and complex.h do not hold already.
+//
+// T is the compute type: float, double, Complex<float>, Complex<double>, an integer type or bool. Integer arithmetic
+// wraps around. Where two values are possible both are computed and one is picked, so that the loops vectorise.
+#pragma once
+
+#include "complex.h"
+#include "math.h"
+
+namespace facula::kernels {
+
+/// Integer types and bool; among the compute types only these have a remainder operator.
+template <class T>
+concept Integer = requires(T x) { x % x; };
+
+template <class T>
+concept Real = requires(T x) { x < x; };
+
+template <Integer T>
+inline constexpr bool is_signed = T(-1) < T(0);
+
+template <Integer T>
+inline constexpr int bit_width = 8 * sizeof(T);
+
+// ---- sign and magnitude ----------------------------------------------------------------------------------------
+
+template <class T>
+FACULA_FN T neg(T self) {
+  return static_cast<T>(-self);
+}
+/// Through UInt64, where the lowest number of a type wraps to itself instead of overflowing.
+template <Integer T>
+FACULA_FN T neg(T self) {
+  return static_cast<T>(UInt64(0) - static_cast<UInt64>(self));
+}
+
+template <Integer T>
+FACULA_FN T abs(T self) {
+  return self < T(0) ? neg(self) : self;
+}
+
+template <Real T>
+FACULA_FN T sign(T self) {
+  return static_cast<T>((T(0) < self) - (self < T(0)));
+}
+template <Real T>
+FACULA_FN T sgn(T self) {
+  return sign(self);
+}
+
+template <Integer T>
+FACULA_FN bool signbit(T self) {
+  return self < T(0);
+}
+
+template <class T>
+FACULA_FN T zero(T) {
+  return T(0);
+}
+
+template <class T>
+FACULA_FN Complex<T> make_complex(T re, T im) {
+  return {re, im};
+}
+
+template <class T>
+FACULA_FN T reciprocal(T self) {
+  return T(1) / self;
+}
+
+template <Real T>
+FACULA_FN T conj(T self) {
+  return self;
+}
+
+template <Real T>
+FACULA_FN T angle(T self) {
+  const T side = self < T(0) ? T(pi) : T(0);
+  return isnan(self) ? self : side;
+}
+
+// ---- rounding --------------------------------------------------------------------------------------------------
+
+template <Integer T>
+FACULA_FN T floor(T self) {
+  return self;
+}
+template <Integer T>
+FACULA_FN T ceil(T self) {
+  return self;
+}
+template <Integer T>
+FACULA_FN T trunc(T self) {
+  return self;
+}
+template <Integer T>
+FACULA_FN T round_half_even(T self) {
+  return self;
+}
+
+template <class T>
+FACULA_FN T frac(T self) {
+  return self - trunc(self);
+}
+
+/// One of up and down is 1: a power of ten is exact where its inverse is not, so one divides and never multiplies by it.
+template <class T>
+FACULA_FN T round_scaled(T self, T up, T down) {
+  return round_half_even(self * up / down) * down / up;
+}
+
+// ---- powers and logarithms -------------------------------------------------------------------------------------
+
+template <class T>
+FACULA_FN T square(T self) {
+  return static_cast<T>(self * self);
+}
+
+/// By repeated squaring. A negative exponent leaves 1 or -1 for these bases and 0, the truncated fraction, for others.
+template <Integer T>
+FACULA_FN T pow(T self, T exponent) {
+  if (exponent < T(0)) {
+    if (self == T(1)) return T(1);
+    if (!is_signed<T> || self != T(-1)) return T(0);
+    return (exponent & T(1)) ? T(-1) : T(1);
+  }
+  UInt64 result = 1, base = static_cast<UInt64>(self);
+  for (UInt64 left = static_cast<UInt64>(exponent); left; left >>= 1) {
+    if (left & 1) result *= base;
+    base *= base;
+  }
+  return static_cast<T>(result);
+}
+
+/// The larger plus a correction; equal infinities have no difference and are their own sum.
+template <Real T>
+FACULA_FN T logaddexp(T self, T other) {
+  const T sum = maximum(self, other) + log1p(exp(-abs(self - other)));
+  return self == other && isinf(self) ? self : sum;
+}
+template <Real T>
+FACULA_FN T logaddexp2(T self, T other) {
+  const T sum = maximum(self, other) + log1p(exp2(-abs(self - other))) * T(log2_e);
+  return self == other && isinf(self) ? self : sum;
+}
+/// Ordered by real part, so that the exponential cannot overflow.
+template <class R>
+FACULA_FN Complex<R> logaddexp(Complex<R> self, Complex<R> other) {
+  const bool ordered = real(self) < real(other);
+  const Complex<R> low = ordered ? self : other, high = ordered ? other : self;
+  if (isinf(real(low)) && real(low) == real(high)) return real(low) < R(0) ? low : log(exp(low) + exp(high));
+  return high + log1p(exp(low - high));
+}
+
+template <class T>
+FACULA_FN T frexp_mantissa(T self, T exponent) {
+  // Two steps: 2 ** -exponent overflows for subnormal numbers, the halves do not.
+  const int half = static_cast<int>(exponent) / 2;
+  return ldexp(ldexp(self, -half), half - static_cast<int>(exponent));
+}
+template <class T>
+FACULA_FN Int64 frexp_exponent(T self) {
+  int exponent = 0;
+  frexp(self, &exponent);
+  return isfinite(self) ? exponent : 0;
+}
+
+template <class T>
+FACULA_FN T tanh_backward(T grad_output, T output) {
+  return grad_output * (T(1) - output * output);
+}
+
+template <class T>
+FACULA_FN T deg2rad(T self) {
+  return self * T(pi / 180);
+}
+template <class T>
+FACULA_FN T rad2deg(T self) {
+  return self * T(180 / pi);
+}
+
+// ---- arithmetic ------------------------------------------------------------------------------------------------
+
+/// alpha is nearly always 1; the test is hoisted out of the loop, and keeps infinite complex numbers from 0 * inf.
+template <class T>
+FACULA_FN T add(T self, T other, T alpha) {
+  return static_cast<T>(alpha == T(1) ? self + other : self + alpha * other);
+}
+template <class T>
+FACULA_FN T sub(T self, T other, T alpha) {
+  return static_cast<T>(alpha == T(1) ? self - other : self - alpha * other);
+}
+template <class T>
+FACULA_FN T rsub(T self, T other, T alpha) {
+  return sub(other, self, alpha);
+}
+
+template <class T>
+FACULA_FN T mul(T self, T other) {
+  return static_cast<T>(self * other);
+}
+/// 64-bit signed products overflow as unsigned ones do.
+template <Integer T>
+FACULA_FN T mul(T self, T other) {
+  return static_cast<T>(static_cast<UInt64>(self) * static_cast<UInt64>(other));
+}
+template <>
+FACULA_FN bool mul<bool>(bool self, bool other) {
+  return self && other;
+}
+
+template <class T>
+FACULA_FN T div(T self, T other) {
+  return self / other;
+}
+
+template <class T>
+FACULA_FN T div_trunc(T self, T other) {
+  return trunc(self / other);
+}
+/// Dividing by 0 or, for the lowest number, by -1 stops the processor: 0 gives 0 and -1 negates.
+template <Integer T>
+FACULA_FN T div_trunc(T self, T other) {
+  const bool special = other == T(0) || (is_signed<T> && other == T(-1));
+  const T quotient = static_cast<T>(self / (special ? T(1) : other));
+  return special ? (other == T(0) ? T(0) : neg(self)) : quotient;
+}
+
+template <Integer T>
+FACULA_FN T fmod(T self, T other) {
+  const bool special = other == T(0) || (is_signed<T> && other == T(-1));
+  return special ? T(0) : static_cast<T>(self % (special ? T(1) : other));
+}
+template <Integer T>
+FACULA_FN T remainder(T self, T other) {
+  const T r = fmod(self, other);
+  return r != T(0) && (r < T(0)) != (other < T(0)) ? static_cast<T>(r + other) : r;
+}
+template <Integer T>
+FACULA_FN T floor_divide(T self, T other) {
+  const T r = fmod(self, other), quotient = div_trunc(self, other);
+  return r != T(0) && (r < T(0)) != (other < T(0)) ? static_cast<T>(quotient - T(1)) : quotient;
+}
+
+template <Integer T>
+FACULA_FN T gcd(T self, T other) {
+  T a = abs(self), b = abs(other);
+  while (b != T(0)) {
+    const T r = fmod(a, b);
+    a = b;
+    b = r;
+  }
+  return a;
+}
+template <Integer T>
+FACULA_FN T lcm(T self, T other) {
+  const UInt64 steps = static_cast<UInt64>(div_trunc(abs(self), gcd(self, other)));
+  return static_cast<T>(steps * static_cast<UInt64>(abs(other)));
+}
+
+template <class T>
+FACULA_FN T heaviside(T self, T values) {
+  return self == T(0) ? values : static_cast<T>(self > T(0));
+}
+
+// ---- extrema and limits ----------------------------------------------------------------------------------------
+
+/// The upper bound wins where the bounds cross; NaN in any place gives NaN.
+template <class T>
+FACULA_FN T clamp_between(T self, T min, T max) {
+  return minimum(maximum(self, min), max);
+}
+
+template <Real T>
+FACULA_FN T nan_to_num(T self, T nan, T posinf, T neginf) {
+  const T limited = self == Float<T>::infinity ? posinf : (self == -Float<T>::infinity ? neginf : self);
+  return isnan(self) ? nan : limited;
+}
+template <class R>
+FACULA_FN Complex<R> nan_to_num(Complex<R> self, Complex<R> nan, Complex<R> posinf, Complex<R> neginf) {
+  return {nan_to_num(real(self), real(nan), real(posinf), real(neginf)),
+          nan_to_num(imag(self), real(nan), real(posinf), real(neginf))};
+}
+
+// ---- classification --------------------------------------------------------------------------------------------
+
+template <Integer T>
+FACULA_FN bool isnan(T) {
+  return false;
+}
+template <Integer T>
+FACULA_FN bool isinf(T) {
+  return false;
+}
+template <Integer T>
+FACULA_FN bool isfinite(T) {
+  return true;
+}
+
+template <class T>
+FACULA_FN bool isposinf(T self) {
+  return isinf(self) && self > T(0);
+}
+template <class T>
+FACULA_FN bool isneginf(T self) {
+  return isinf(self) && self < T(0);
+}
+
+template <Real T>
+FACULA_FN bool isreal(T) {
+  return true;
+}
+template <class R>
+FACULA_FN bool isreal(Complex<R> self) {
+  return imag(self) == R(0);
+}
+
+// ---- comparison and logic --------------------------------------------------------------------------------------
+
+template <class T>
+FACULA_FN bool eq(T self, T other) {
+  return self == other;
+}
+template <class T>
+FACULA_FN bool ne(T self, T other) {
+  return self != other;
+}
+template <class T>
+FACULA_FN bool lt(T self, T other) {
+  return self < other;
+}
+template <class T>
+FACULA_FN bool le(T self, T other) {
+  return self <= other;
+}
+template <class T>
+FACULA_FN bool gt(T self, T other) {
+  return self > other;
+}
+template <class T>
+FACULA_FN bool ge(T self, T other) {
+  return self >= other;
+}
+
+template <class T>
+FACULA_FN bool logical_not(T self) {
+  return self == T(0);
+}
+template <class T>
+FACULA_FN bool logical_and(T self, T other) {
+  return (self != T(0)) & (other != T(0));
+}
+template <class T>
+FACULA_FN bool logical_or(T self, T other) {
+  return (self != T(0)) | (other != T(0));
+}
+template <class T>
+FACULA_FN bool logical_xor(T self, T other) {
+  return (self != T(0)) != (other != T(0));
+}
+
+template <Integer T>
+FACULA_FN T bitwise_not(T self) {
+  return static_cast<T>(~self);
+}
+template <>
+FACULA_FN bool bitwise_not<bool>(bool self) {
+  return !self;
+}
+template <Integer T>
+FACULA_FN T bitwise_and(T self, T other) {
+  return static_cast<T>(self & other);
+}
+template <Integer T>
+FACULA_FN T bitwise_or(T self, T other) {
+  return static_cast<T>(self | other);
+}
+template <Integer T>
+FACULA_FN T bitwise_xor(T self, T other) {
+  return static_cast<T>(self ^ other);
+}
+
+/// Counts outside [0, width) move every bit out; a right shift then leaves the sign.
+template <Integer T>
+FACULA_FN T bitwise_left_shift(T self, T other) {
+  const bool inside = other >= T(0) && other < T(bit_width<T>);
+  const UInt64 shifted = static_cast<UInt64>(self) << (inside ? static_cast<int>(other) : 0);
+  return inside ? static_cast<T>(shifted) : T(0);
+}
+template <Integer T>
+FACULA_FN T bitwise_right_shift(T self, T other) {
+  const bool inside = other >= T(0) && other < T(bit_width<T>);
+  const T moved_out = self < T(0) ? static_cast<T>(-1) : T(0);
+  return inside ? static_cast<T>(self >> static_cast<int>(other)) : moved_out;
+}
+
+// ---- selection and fused forms ---------------------------------------------------------------------------------
+
+/// Condition is bool, or T where the loop has converted every input.
+template <class Condition, class T>
+FACULA_FN T where(Condition condition, T self, T other) {
+  return condition != Condition(0) ? self : other;
+}
+
+/// From the nearer end, so that weight 1 gives end exactly.
+template <class T>
+FACULA_FN T lerp(T self, T end, T weight) {
+  const T step = end - self;
+  const T from_self = self + weight * step, from_end = end - step * (T(1) - weight);
+  return abs(weight) < decltype(abs(weight))(0.5) ? from_self : from_end;
+}
+
+template <class T>
+FACULA_FN T addcmul(T self, T tensor1, T tensor2, T value) {
+  return static_cast<T>(self + value * tensor1 * tensor2);
+}
+template <class T>
+FACULA_FN T addcdiv(T self, T tensor1, T tensor2, T value) {
+  return self + value * tensor1 / tensor2;
+}
+
+}  // namespace facula::kernels
