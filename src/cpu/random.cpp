@@ -54,10 +54,26 @@ T element_of_integer(int64_t value) {
   }
 }
 
+// 0 or 1, without a branch that nothing could predict.
+template <class T>
+T element_of_bit(uint64_t bit) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return static_cast<T>(static_cast<float>(static_cast<int32_t>(bit)));
+  } else {
+    return static_cast<T>(static_cast<int32_t>(bit));
+  }
+}
+
+constexpr uint64_t kLow53 = (uint64_t{1} << 53) - 1;
+
 // A draw as a number in [0, 1).
 float unit(uint32_t draw) { return static_cast<float>(static_cast<int32_t>(draw & 0xffffff)) * 0x1p-24f; }
+// The two halves go into the significand of 2^52, because few processors convert 64-bit integers in vectors.
 double unit(uint64_t draw) {
-  return static_cast<double>(static_cast<int64_t>(draw & ((uint64_t{1} << 53) - 1))) * 0x1p-53;
+  constexpr uint64_t kBits = 0x4330000000000000;
+  const double high = std::bit_cast<double>(kBits | ((draw & kLow53) >> 32)) - 0x1p52;
+  const double low = std::bit_cast<double>(kBits | (draw & 0xffffffff)) - 0x1p52;
+  return high * 0x1p-21 + low * 0x1p-53;
 }
 
 void draw(uint32_t* out, int64_t count, Generator& generator) {
@@ -237,21 +253,20 @@ void fit_random_range(int64_t& from, int64_t& to) {
 
 template <class T>
 void fill_bernoulli(T* out, int64_t count, double p, Generator& generator) {
-  // unit(draw) < p, compared as integers: scaling by a power of two is exact.
+  // unit(draw) < p as integers, which is exact, by the sign of the difference, which vectorises.
   const auto threshold = static_cast<uint64_t>(std::ceil(std::min(p, 1.0) * 0x1p53));
-  const T one = element<T>(1.0), zero = element<T>(0.0);
-  fill<uint64_t>(out, count, generator,
-                 [=](uint64_t draw) { return (draw & ((uint64_t{1} << 53) - 1)) < threshold ? one : zero; });
+  fill<uint64_t>(out, count, generator, [threshold](uint64_t draw) {
+    return element_of_bit<T>(((draw & kLow53) - threshold) >> 63);
+  });
 }
 
 template <class T, class P>
 void fill_bernoulli_each(T* out, const P* p, int64_t count, Generator& generator) {
-  const T one = element<T>(1.0), zero = element<T>(0.0);
   P values[kChunk];
   for (int64_t done = 0; done < count; done += kChunk) {
     const int64_t part = std::min(kChunk, count - done);
     fill_units(values, part, generator);
-    for (int64_t i = 0; i < part; ++i) out[done + i] = values[i] < p[done + i] ? one : zero;
+    for (int64_t i = 0; i < part; ++i) out[done + i] = element_of_bit<T>(values[i] < p[done + i] ? 1 : 0);
   }
 }
 
