@@ -1,0 +1,145 @@
+#include "core/generator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <random>
+
+#include "core/error.h"
+
+namespace facula {
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the state's bytes are written as they lie in memory");
+
+void Generator::seed(uint64_t seed) {
+  seed_ = seed;
+  state_[0] = static_cast<uint32_t>(seed);
+  for (uint32_t j = 1; j < kWords; ++j) state_[j] = 1812433253u * (state_[j - 1] ^ (state_[j - 1] >> 30)) + j;
+  left_ = 1;
+  next_ = 0;
+  next_double_normal.reset();
+  next_float_normal.reset();
+}
+
+uint64_t Generator::seed() {
+  std::random_device entropy;
+  const uint64_t drawn = ((uint64_t{entropy()} << 32) | entropy()) & ((uint64_t{1} << 53) - 1);
+  seed(drawn);
+  return drawn;
+}
+
+namespace {
+
+uint32_t twist(uint32_t word, uint32_t following) {
+  const uint32_t mixed = (word & 0x80000000u) | (following & 0x7fffffffu);
+  return (mixed >> 1) ^ ((following & 1) * 0x9908b0dfu);
+}
+
+}  // namespace
+
+// Every word depends on the one 397 further on, cyclically. Cut where that wraps, both loops vectorise: the
+// first reads only words of the old block, the second words written at least 227 steps before.
+void Generator::next_block() {
+  constexpr int kWrap = kWords - kShift;
+  for (int i = 0; i < kWrap; ++i) state_[i] = state_[i + kShift] ^ twist(state_[i], state_[i + 1]);
+  for (int i = kWrap; i < kWords - 1; ++i) state_[i] = state_[i - kWrap] ^ twist(state_[i], state_[i + 1]);
+  state_[kWords - 1] = state_[kShift - 1] ^ twist(state_[kWords - 1], state_[0]);
+  left_ = kWords;
+  next_ = 0;
+}
+
+void Generator::fill32(uint32_t* out, size_t count) {
+  while (count > 0) {
+    if (left_ == 1) {
+      next_block();
+      ++left_;  // as if the first word were still to be counted
+    }
+    const size_t part = std::min(count, static_cast<size_t>(left_ - 1));
+    const uint32_t* words = state_ + next_;
+    for (size_t i = 0; i < part; ++i) out[i] = temper(words[i]);
+    out += part;
+    count -= part;
+    next_ += static_cast<uint32_t>(part);
+    left_ -= static_cast<int32_t>(part);
+  }
+}
+
+void Generator::fill64(uint64_t* out, size_t count) {
+  constexpr size_t kChunk = 256;
+  uint32_t draws[2 * kChunk];
+  for (size_t done = 0; done < count; done += kChunk) {
+    const size_t part = std::min(kChunk, count - done);
+    fill32(draws, 2 * part);
+    for (size_t i = 0; i < part; ++i) out[done + i] = uint64_t{draws[2 * i]} << 32 | draws[2 * i + 1];
+  }
+}
+
+namespace {
+
+struct StateBytes {
+  uint64_t seed;
+  int32_t left;
+  int32_t seeded;
+  uint64_t next;
+  uint64_t words[624];
+  double unused_x;
+  double double_normal;
+  double unused_rho;
+  int32_t has_double_normal;
+  int32_t padding;
+  float float_normal;
+  uint8_t has_float_normal;
+  uint8_t end_padding[3];
+};
+static_assert(sizeof(StateBytes) == Generator::kStateBytes);
+
+}  // namespace
+
+void Generator::get_state(uint8_t* out) const {
+  StateBytes bytes{};
+  bytes.seed = seed_;
+  bytes.left = left_;
+  bytes.seeded = 1;
+  bytes.next = next_;
+  std::copy_n(state_, kWords, bytes.words);
+  bytes.double_normal = next_double_normal.value_or(0.0);
+  bytes.has_double_normal = next_double_normal.has_value();
+  bytes.float_normal = next_float_normal.value_or(0.0f);
+  bytes.has_float_normal = next_float_normal.has_value();
+  std::memcpy(out, &bytes, sizeof bytes);
+}
+
+void Generator::set_state(const uint8_t* state, size_t size) {
+  FACULA_CHECK(size == kStateBytes, ErrorKind::Runtime, "Generator.set_state: expected ", kStateBytes,
+               " bytes, received ", size);
+  StateBytes bytes;
+  std::memcpy(&bytes, state, sizeof bytes);
+  FACULA_CHECK(bytes.seeded == 1 && bytes.left >= 1 && bytes.left <= kWords && bytes.next <= kWords,
+               ErrorKind::Runtime,
+               "Generator.set_state: expected the state of an MT19937 generator, received seeded ",
+               bytes.seeded, ", left ", bytes.left, ", next ", bytes.next);
+  FACULA_CHECK(bytes.left == 1 || bytes.next + static_cast<uint64_t>(bytes.left) == kWords + 1,
+               ErrorKind::Runtime, "Generator.set_state: expected left + next to be ", kWords + 1,
+               ", received left ", bytes.left, ", next ", bytes.next);
+  seed_ = bytes.seed;
+  left_ = bytes.left;
+  next_ = static_cast<uint32_t>(bytes.next);
+  std::transform(bytes.words, bytes.words + kWords, state_,
+                 [](uint64_t word) { return static_cast<uint32_t>(word); });
+  next_double_normal.reset();
+  next_float_normal.reset();
+  if (bytes.has_double_normal != 0) next_double_normal = bytes.double_normal;
+  if (bytes.has_float_normal != 0) next_float_normal = bytes.float_normal;
+}
+
+Generator& default_generator() {
+  static Generator* generator = [] {
+    auto* made = new Generator;
+    made->seed();
+    return made;
+  }();
+  return *generator;
+}
+
+}  // namespace facula

@@ -1,0 +1,634 @@
+// Policy of the CPU allocator
+//
+// Small blocks (up to 4 KiB): small_blocks.cpp. Everything larger is served here, under one lock:
+//
+// 1. There are two regions, one for requests below 1 MiB and one for the rest, so that small blocks do not
+// splinter
+//    large ones. A region is one reserved address range that becomes usable from its start as it is needed;
+//    in it every free block merges with its free neighbours.
+// 2. Sizes are rounded up to 512 bytes (middle region) or 64 KiB (large region): at most an eighth is lost.
+// 3. A request takes the best fit: the smallest free block that is large enough, lowest list first, searching
+// a
+//    bounded number of blocks per list. What is left over stays free. Without a fit the region grows.
+// 4. The large region uses 2 MiB pages; the middle region does once it has grown past 16 MiB.
+// 5. A released block keeps its pages ("hot"), so that a repeated request costs no page fault. What malloc
+// would use
+//    at its highest is the bound: held + hot bytes never exceed the recent peak of held bytes, plus 16 MiB.
+//    When a request would exceed it, the blocks released longest ago give their pages back first. "Recent"
+//    means the last 16,384 to 32,768 requests, so that a peak while loading does not count for ever.
+// 6. Before 64 MiB of fresh memory are taken, in one request or in several, the system is asked what it has
+// left. If
+//    that would leave less than a sixteenth of the memory, all hot pages are given back. What cannot be had
+//    without swapping, and what together with the held bytes exceeds physical memory, is refused with an
+//    error; the system's willingness to promise more is not relied on.
+// 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse.
+// 8. fork() takes the locks, so that a child can go on allocating.
+#include "cpu/allocator.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "core/error.h"
+#include "cpu/allocator_detail.h"
+#include "cpu/os_memory.h"
+
+namespace facula::cpu {
+namespace detail {
+
+constinit Meters meters;
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kLargeRequest = kMiB;
+constexpr size_t kLargestRequest = size_t{1}
+                                   << 46;  // beyond any machine; keeps the arithmetic from overflowing
+constexpr size_t kSlack = 16 * kMiB;
+constexpr size_t kSmallestTrim =
+    4 * kMiB;  // a trim gives at least this much, so that it does not happen too often
+constexpr size_t kFreshBytesPerCheck = 64 * kMiB;
+constexpr int kRequestsPerWindow = 16384;
+constexpr int kBlocksSearched = 32;
+
+struct Block {
+  char* begin;
+  size_t size;
+  char* hot_begin;  // the part of a free block whose pages may be there; empty when equal
+  char* hot_end;
+  Block* before;  // neighbours by address
+  Block* after;
+  Block* bin_previous;  // free blocks of similar size
+  Block* bin_next;
+  Block* older;  // free blocks with hot bytes, by time of release
+  Block* newer;
+  bool held;
+
+  char* end() const { return begin + size; }
+  size_t hot() const { return static_cast<size_t>(hot_end - hot_begin); }
+};
+
+// Block records are recycled and never returned to the system.
+class BlockRecords {
+ public:
+  Block* make(char* begin, size_t size) {
+    if (spare_ == nullptr) {
+      auto* batch = new Block[64];
+      for (int i = 0; i < 64; ++i) recycle(batch + i);
+    }
+    Block* block = spare_;
+    spare_ = block->after;
+    *block = Block{begin, size, begin, begin, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, false};
+    return block;
+  }
+  void recycle(Block* block) {
+    block->after = spare_;
+    spare_ = block;
+  }
+
+ private:
+  Block* spare_ = nullptr;
+};
+
+constinit BlockRecords records;
+
+// Free blocks with hot bytes, from the one released longest ago to the newest.
+class HotList {
+ public:
+  void append(Block* block) {
+    block->older = newest_;
+    block->newer = nullptr;
+    (newest_ != nullptr ? newest_->newer : oldest_) = block;
+    newest_ = block;
+    bytes_ += block->hot();
+  }
+  void remove(Block* block) {
+    (block->older != nullptr ? block->older->newer : oldest_) = block->newer;
+    (block->newer != nullptr ? block->newer->older : newest_) = block->older;
+    bytes_ -= block->hot();
+  }
+  Block* oldest() const { return oldest_; }
+  size_t bytes() const { return bytes_; }
+
+  // Gives `bytes` of pages back to the system, or all there are.
+  void trim(size_t bytes) {
+    size_t given = 0;
+    while (given < bytes && oldest_ != nullptr) {
+      Block* block = oldest_;
+      remove(block);
+      const size_t part = std::min(block->hot(), std::max(bytes - given, kSmallestTrim));
+      block->hot_end -= part;
+      os::discard(block->hot_end, part);
+      given += part;
+      if (block->hot() > 0) prepend(block);
+    }
+    if (given > 0) {
+      meters.reserved.subtract(given);
+      meters.trims.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  void prepend(Block* block) {
+    block->older = nullptr;
+    block->newer = oldest_;
+    (oldest_ != nullptr ? oldest_->older : newest_) = block;
+    oldest_ = block;
+    bytes_ += block->hot();
+  }
+
+  Block* oldest_ = nullptr;
+  Block* newest_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+constinit HotList hot_list;
+
+// Free blocks by size: 16 lists per power of two, and a bitmap of those that are not empty.
+class Bins {
+ public:
+  static size_t index(size_t granules) {
+    if (granules < 16) return granules;
+    const size_t power = static_cast<size_t>(std::bit_width(granules)) - 1;
+    return (power - 3) * 16 + ((granules >> (power - 4)) & 15);
+  }
+  void insert(Block* block, size_t granules) {
+    const size_t i = index(granules);
+    block->bin_previous = nullptr;
+    block->bin_next = heads_[i];
+    if (heads_[i] != nullptr) heads_[i]->bin_previous = block;
+    heads_[i] = block;
+    used_[i / 64] |= uint64_t{1} << (i % 64);
+  }
+  void remove(Block* block, size_t granules) {
+    const size_t i = index(granules);
+    (block->bin_previous != nullptr ? block->bin_previous->bin_next : heads_[i]) = block->bin_next;
+    if (block->bin_next != nullptr) block->bin_next->bin_previous = block->bin_previous;
+    if (heads_[i] == nullptr) used_[i / 64] &= ~(uint64_t{1} << (i % 64));
+  }
+  Block* best_fit(size_t size, size_t granules) const {
+    const size_t own = index(granules);
+    if (Block* block = smallest_in(own, size)) return block;
+    const size_t next = next_used(own + 1);
+    return next < kLists ? smallest_in(next, size) : nullptr;
+  }
+  size_t largest() const {
+    for (size_t i = kLists; i-- > 0;) {
+      size_t size = 0;
+      for (const Block* block = heads_[i]; block != nullptr; block = block->bin_next)
+        size = std::max(size, block->size);
+      if (size > 0) return size;
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr size_t kLists = 16 * 48;
+
+  Block* smallest_in(size_t list, size_t size) const {
+    Block* best = nullptr;
+    int searched = 0;
+    for (Block* block = heads_[list]; block != nullptr && searched < kBlocksSearched;
+         block = block->bin_next, ++searched) {
+      if (block->size == size) return block;
+      if (block->size > size && (best == nullptr || block->size < best->size)) best = block;
+    }
+    return best;
+  }
+  size_t next_used(size_t from) const {
+    if (from >= kLists) return kLists;
+    size_t word = from / 64;
+    uint64_t bits = used_[word] & (~uint64_t{0} << (from % 64));
+    while (bits == 0) {
+      if (++word == kLists / 64) return kLists;
+      bits = used_[word];
+    }
+    return word * 64 + static_cast<size_t>(std::countr_zero(bits));
+  }
+
+  Block* heads_[kLists] = {};
+  uint64_t used_[kLists / 64] = {};
+};
+
+// An address range that is cut into blocks without gaps.
+class Region {
+ public:
+  constexpr Region(size_t granule, size_t growth, size_t small_pages)
+      : granule_(granule), growth_(growth), small_pages_(small_pages) {}
+
+  size_t round(size_t bytes) const { return (bytes + granule_ - 1) & ~(granule_ - 1); }
+  size_t usable() const { return usable_; }
+  size_t largest_free() const { return bins_.largest(); }
+
+  // The best free block; grows the region if there is none. Null when the address range or the system is
+  // exhausted.
+  Block* find(size_t size) {
+    Block* block = bins_.best_fit(size, size / granule_);
+    return block != nullptr ? block : grow(size);
+  }
+
+  // Cuts `size` bytes from a free block, at the end that has more pages. Returns them as a held block.
+  Block* hold(Block* block, size_t size) {
+    take_out(block);
+    if (block->size > size) {
+      const size_t at_front = overlap(block, block->begin, block->begin + size);
+      const size_t at_back = overlap(block, block->end() - size, block->end());
+      const bool front = at_front >= at_back;
+      Block* upper = split(block, front ? size : block->size - size);
+      put_in(front ? upper : block);
+      if (!front) block = upper;
+    }
+    block->held = true;
+    slot(block->begin) = block;
+    return block;
+  }
+
+  // The held block that begins at `address`, or null.
+  Block* held_at(const void* address) {
+    const char* begin = static_cast<const char*>(address);
+    if (begin < begin_ || begin >= begin_ + usable_ || static_cast<size_t>(begin - begin_) % granule_ != 0)
+      return nullptr;
+    return slot(begin);
+  }
+
+  // Frees a held block, with all its pages hot, and merges it with its free neighbours.
+  void free(Block* block) {
+    slot(block->begin) = nullptr;
+    block->held = false;
+    block->hot_begin = block->begin;
+    block->hot_end = block->end();
+    put_in(merge_neighbours(block));
+  }
+
+  // Bytes of fresh memory that hold(block, size) would need.
+  static size_t fresh_bytes(const Block* block, size_t size) {
+    return size - std::max(overlap(block, block->begin, block->begin + size),
+                           overlap(block, block->end() - size, block->end()));
+  }
+
+ private:
+  static size_t overlap(const Block* block, const char* begin, const char* end) {
+    const char* first = std::max<const char*>(block->hot_begin, begin);
+    const char* last = std::min<const char*>(block->hot_end, end);
+    return last > first ? static_cast<size_t>(last - first) : 0;
+  }
+
+  Block*& slot(const char* begin) { return slots_[static_cast<size_t>(begin - begin_) / granule_]; }
+
+  void put_in(Block* block) {
+    bins_.insert(block, block->size / granule_);
+    if (block->hot() > 0) hot_list.append(block);
+  }
+  void take_out(Block* block) {
+    bins_.remove(block, block->size / granule_);
+    if (block->hot() > 0) hot_list.remove(block);
+  }
+
+  // Cuts a block that is in no list; returns the upper part.
+  Block* split(Block* block, size_t size) {
+    Block* upper = records.make(block->begin + size, block->size - size);
+    upper->before = block;
+    upper->after = block->after;
+    (block->after != nullptr ? block->after->before : last_) = upper;
+    block->after = upper;
+    block->size = size;
+    upper->hot_begin = std::clamp(block->hot_begin, upper->begin, upper->end());
+    upper->hot_end = std::clamp(block->hot_end, upper->begin, upper->end());
+    block->hot_begin = std::min(block->hot_begin, block->end());
+    block->hot_end = std::min(block->hot_end, block->end());
+    return upper;
+  }
+
+  Block* merge_neighbours(Block* block) {
+    if (Block* before = block->before; before != nullptr && !before->held) {
+      take_out(before);
+      block = join(before, block);
+    }
+    if (Block* after = block->after; after != nullptr && !after->held) {
+      take_out(after);
+      block = join(block, after);
+    }
+    return block;
+  }
+
+  // Makes one block of two neighbours that are in no list.
+  Block* join(Block* lower, Block* upper) {
+    join_hot(lower, upper);
+    lower->size += upper->size;
+    lower->after = upper->after;
+    (upper->after != nullptr ? upper->after->before : last_) = lower;
+    records.recycle(upper);
+    return lower;
+  }
+
+  // A block knows one hot interval. If two leave a gap that is larger than the smaller of them, that one goes
+  // cold.
+  static void join_hot(Block* lower, Block* upper) {
+    if (lower->hot() > 0 && upper->hot() > 0) {
+      const size_t gap = static_cast<size_t>(upper->hot_begin - lower->hot_end);
+      Block* smaller = lower->hot() < upper->hot() ? lower : upper;
+      if (gap <= smaller->hot()) {
+        meters.reserved.add(gap);
+        lower->hot_end = upper->hot_end;
+        return;
+      }
+      os::discard(smaller->hot_begin, smaller->hot());
+      meters.reserved.subtract(smaller->hot());
+      smaller->hot_begin = smaller->hot_end = smaller->begin;
+    }
+    if (upper->hot() > 0) {
+      lower->hot_begin = upper->hot_begin;
+      lower->hot_end = upper->hot_end;
+    }
+  }
+
+  // Makes more of the range usable, so that its last block is free and has `size` bytes.
+  Block* grow(size_t size) {
+    if (begin_ == nullptr && !reserve()) return nullptr;
+    const bool extend = last_ != nullptr && !last_->held;
+    const size_t missing = size - (extend ? last_->size : 0);
+    const size_t more = (missing + growth_ - 1) / growth_ * growth_;
+    if (more > reserved_ - usable_ || !commit(usable_ + more)) return nullptr;
+    Block* block = records.make(begin_ + usable_, more);
+    usable_ += more;
+    block->before = last_;
+    if (last_ != nullptr) last_->after = block;
+    last_ = block;
+    block = merge_neighbours(block);
+    put_in(block);
+    return block;
+  }
+
+  // Four times physical memory, so that gaps between blocks never exhaust it; less under a limit on address
+  // space.
+  bool reserve() {
+    size_t bytes = 4 * os::total_memory();
+    rlimit address_space{};
+    if (getrlimit(RLIMIT_AS, &address_space) == 0 && address_space.rlim_cur != RLIM_INFINITY)
+      bytes = std::min<size_t>(bytes, address_space.rlim_cur / 4);
+    bytes = (bytes + os::kHugePage - 1) & ~(os::kHugePage - 1);
+    for (; bytes >= 64 * kMiB; bytes = bytes / 2 & ~(os::kHugePage - 1)) {
+      begin_ = os::reserve(bytes);
+      char* slots = begin_ != nullptr ? os::reserve(slot_bytes(bytes)) : nullptr;
+      slots_ = reinterpret_cast<Block**>(slots);
+      if (slots != nullptr) break;
+      if (begin_ != nullptr) os::unreserve(begin_, bytes);
+      begin_ = nullptr;
+    }
+    reserved_ = begin_ != nullptr ? bytes : 0;
+    return begin_ != nullptr;
+  }
+
+  size_t slot_bytes(size_t bytes) const {
+    return (bytes / granule_ * sizeof(Block*) + os::kPage - 1) & ~(os::kPage - 1);
+  }
+
+  bool commit(size_t usable) {
+    char* slots = reinterpret_cast<char*>(slots_);
+    const size_t had = slot_bytes(usable_), want = slot_bytes(usable);
+    if (want > had && !os::commit(slots + had, want - had)) return false;
+    if (!os::commit(begin_ + usable_, usable - usable_)) return false;
+    if (usable > small_pages_) {
+      const size_t from = std::max(usable_, small_pages_);
+      os::prefer_huge_pages(begin_ + from, usable - from);
+    }
+    return true;
+  }
+
+  const size_t granule_;
+  const size_t growth_;
+  const size_t small_pages_;  // bytes at the start that do without 2 MiB pages
+  char* begin_ = nullptr;
+  size_t reserved_ = 0;
+  size_t usable_ = 0;
+  Block** slots_ = nullptr;  // per granule: the held block that begins there
+  Block* last_ = nullptr;
+  Bins bins_;
+};
+
+constinit std::mutex lock;
+constinit Region middle_region{512, 4 * kMiB, 16 * kMiB};
+constinit Region large_region{64 * 1024, os::kHugePage, 0};
+
+Region& region_for(size_t bytes) { return bytes < kLargeRequest ? middle_region : large_region; }
+
+// What the policy remembers. All under `lock`.
+struct Policy {
+  size_t limit = 0;
+  size_t held = 0;  // bytes of held blocks of the two regions
+  size_t peak = 0;  // of held, in this window of requests
+  size_t previous_peak = 0;
+  int requests = 0;
+  size_t unchecked = 0;  // fresh bytes since the system was last asked
+};
+constinit Policy policy;
+
+// Rule 5.
+void keep_bound() {
+  if (policy.held > policy.peak) policy.peak = policy.held;
+  if (++policy.requests == kRequestsPerWindow) {
+    policy.previous_peak = policy.peak;
+    policy.peak = policy.held;
+    policy.requests = 0;
+  }
+  const size_t bound = std::max(policy.peak, policy.previous_peak) + kSlack;
+  const size_t now = policy.held + hot_list.bytes();
+  if (now > bound) hot_list.trim(now - bound);
+}
+
+// Rules 6 and 7.
+bool admit_locked(size_t fresh) {
+  if (policy.limit > 0) {
+    const size_t used = meters.reserved.current();
+    if (used + fresh > policy.limit) hot_list.trim(used + fresh - policy.limit);
+    if (meters.reserved.current() + fresh > policy.limit) return false;
+  }
+  policy.unchecked += fresh;
+  if (policy.unchecked < kFreshBytesPerCheck) return true;
+  const size_t total = os::total_memory();
+  if (meters.held.current() + fresh > total) return false;
+  size_t available = os::available_memory();
+  if (available < fresh + total / 16 && hot_list.bytes() > 0) {
+    hot_list.trim(SIZE_MAX);
+    meters.retries.fetch_add(1, std::memory_order_relaxed);
+    available = os::available_memory();
+  }
+  if (available < fresh) return false;
+  policy.unchecked = 0;
+  return true;
+}
+
+void count_request(size_t fresh) {
+  (fresh == 0 ? meters.hits : meters.misses).fetch_add(1, std::memory_order_relaxed);
+}
+
+// Null when the request has to be refused.
+[[maybe_unused]] void* try_allocate(size_t bytes) {
+  Region& region = region_for(bytes);
+  const size_t size = region.round(bytes);
+  std::lock_guard guard(lock);
+  Block* block = region.find(size);
+  if (block == nullptr) return nullptr;
+  size_t fresh = 0;
+  for (size_t need; (need = Region::fresh_bytes(block, size)) > fresh; fresh = need) {
+    if (!admit_locked(need)) return nullptr;  // may trim this very block, so look again
+  }
+  meters.reserved.add(fresh);
+  block = region.hold(block, size);
+  policy.held += size;
+  meters.held.add(size);
+  meters.blocks.add(1);
+  count_request(fresh);
+  keep_bound();
+  return block->begin;
+}
+
+[[noreturn, maybe_unused]] void die(const char* problem, const void* block, size_t bytes) {
+  std::fprintf(stderr, "release: %s (block %p, %zu bytes)\n", problem, block, bytes);
+  std::abort();
+}
+
+std::string size_text(size_t bytes) {
+  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 6; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
+void before_fork() {
+  small_lock();
+  lock.lock();
+}
+void after_fork() {
+  lock.unlock();
+  small_unlock();
+}
+void after_fork_in_child() {
+  lock.unlock();
+  small_forget_other_threads();
+  small_unlock();
+}
+[[maybe_unused]] const int fork_handlers = pthread_atfork(before_fork, after_fork, after_fork_in_child);
+
+}  // namespace
+
+bool admit_fresh(size_t bytes) {
+  std::lock_guard guard(lock);
+  return admit_locked(bytes);
+}
+
+void throw_out_of_memory(size_t bytes) {
+  meters.failures.fetch_add(1, std::memory_order_relaxed);
+  const MemoryStats stats = memory_stats();
+  const std::string limit =
+      stats.limit > 0 ? "; set_memory_limit allows " + size_text(stats.limit) : std::string();
+  throw_error(ErrorKind::OutOfMemory, "allocate: cannot get ", size_text(bytes), "; ",
+              size_text(os::available_memory()), " are available, ", size_text(stats.allocated_bytes.current),
+              " are held by tensors, ", size_text(stats.cached_bytes), " are cached", limit);
+}
+
+#if FACULA_PLAIN_MALLOC
+
+void* large_allocate(size_t bytes) {
+  if (bytes > kLargestRequest || !admit_fresh(bytes)) throw_out_of_memory(bytes);
+  const size_t size = (bytes + kAlignment - 1) & ~(kAlignment - 1);
+  void* block = std::aligned_alloc(kAlignment, size);
+  if (block == nullptr) throw_out_of_memory(bytes);
+  meters.held.add(size);
+  meters.reserved.add(size);
+  meters.blocks.add(1);
+  count_request(size);
+  return block;
+}
+
+void large_release(void* block, size_t bytes) noexcept {
+  const size_t size = (bytes + kAlignment - 1) & ~(kAlignment - 1);
+  std::free(block);
+  meters.held.subtract(size);
+  meters.reserved.subtract(size);
+  meters.blocks.subtract(1);
+}
+
+#else
+
+void* large_allocate(size_t bytes) {
+  if (bytes > kLargestRequest) throw_out_of_memory(bytes);
+  void* block = try_allocate(bytes);
+  if (block == nullptr) {
+    meters.retries.fetch_add(1, std::memory_order_relaxed);
+    empty_cache();
+    block = try_allocate(bytes);
+  }
+  if (block == nullptr) throw_out_of_memory(bytes);
+  return block;
+}
+
+void large_release(void* address, size_t bytes) noexcept {
+  Region& region = region_for(bytes);
+  std::lock_guard guard(lock);
+  Block* block = region.held_at(address);
+  if (block == nullptr) die("no block in use begins here", address, bytes);
+  if (block->size != region.round(bytes)) die("the block was allocated with another size", address, bytes);
+  policy.held -= block->size;
+  meters.held.subtract(block->size);
+  meters.blocks.subtract(1);
+  region.free(block);
+}
+
+#endif
+
+}  // namespace detail
+
+using namespace detail;
+
+MemoryStats memory_stats() {
+  const SmallStats small = small_stats();
+  std::lock_guard guard(lock);
+  MemoryStats stats;
+  stats.allocated_bytes = {meters.held.current() - small.listed_bytes, meters.held.peak()};
+  stats.allocations = {meters.blocks.current() - small.listed_blocks, meters.blocks.peak()};
+  stats.reserved_bytes = {meters.reserved.current(), meters.reserved.peak()};
+  stats.cached_bytes = stats.reserved_bytes.current - stats.allocated_bytes.current;
+  stats.largest_free_block = std::max(middle_region.largest_free(), large_region.largest_free());
+  stats.segments = small.segments + (middle_region.usable() > 0) + (large_region.usable() > 0);
+  stats.segment_bytes = small.segments * os::kHugePage + middle_region.usable() + large_region.usable();
+  stats.hits = meters.hits.load(std::memory_order_relaxed) + small.taken;
+  stats.misses = meters.misses.load(std::memory_order_relaxed);
+  stats.total_allocations = stats.hits + stats.misses;
+  stats.trims = meters.trims.load(std::memory_order_relaxed);
+  stats.retries = meters.retries.load(std::memory_order_relaxed);
+  stats.failures = meters.failures.load(std::memory_order_relaxed);
+  stats.limit = policy.limit;
+  return stats;
+}
+
+void reset_peak_memory_stats() {
+  const MemoryStats stats = memory_stats();
+  meters.held.restart(stats.allocated_bytes.current);
+  meters.blocks.restart(stats.allocations.current);
+  meters.reserved.restart(stats.reserved_bytes.current);
+}
+
+void empty_cache() {
+  small_empty_cache();
+  std::lock_guard guard(lock);
+  hot_list.trim(SIZE_MAX);
+  policy.peak = policy.previous_peak = policy.held;
+}
+
+void set_memory_limit(size_t bytes) {
+  std::lock_guard guard(lock);
+  policy.limit = bytes;
+  if (bytes > 0 && meters.reserved.current() > bytes) hot_list.trim(meters.reserved.current() - bytes);
+}
+
+}  // namespace facula::cpu

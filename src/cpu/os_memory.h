@@ -1,0 +1,34 @@
+// What the CPU allocator asks of the operating system: address ranges, pages, and how much memory there is.
+#pragma once
+
+#include <cstddef>
+
+namespace facula::cpu::os {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Reserves `bytes` of address space aligned to kHugePage. Nothing is usable, and nothing is counted against
+// the process, until commit(). Returns null when the system refuses.
+char* reserve(size_t bytes);
+
+// Makes a reserved range readable and writable; its pages appear, zeroed, when first touched. False when
+// refused.
+bool commit(char* begin, size_t bytes);
+
+// Asks for 2 MiB pages in a committed range. A kernel without them ignores it.
+void prefer_huge_pages(char* begin, size_t bytes);
+
+// Gives the pages that lie wholly inside the range back to the system; the range stays usable.
+void discard(char* begin, size_t bytes);
+
+// Ends a reservation.
+void unreserve(char* begin, size_t bytes);
+
+// Physical memory in bytes, or the smallest cgroup limit above this process if that is less.
+size_t total_memory();
+
+// Bytes that can be touched now without swapping, under the cgroup limit too. Reads /proc: about 30 us.
+size_t available_memory();
+
+}  // namespace facula::cpu::os
