@@ -1,0 +1,51 @@
+"""python -m codegen --ops ops --out build/gen [--docs docs/api] [--list]"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import emit_autograd, emit_docs, emit_ops, emit_python
+from .schema import SchemaError, load
+
+EMITTERS = (emit_ops, emit_autograd, emit_python)
+
+
+class Writer:
+    """Writes a file only when its text changed, so that ninja rebuilds little; remembers what was written."""
+
+    def __init__(self):
+        self.files: list[Path] = []
+
+    def __call__(self, path: Path, text: str) -> None:
+        self.files.append(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="codegen", description=__doc__)
+    parser.add_argument("--ops", type=Path, required=True, help="folder of the op schema")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the generated sources")
+    parser.add_argument("--docs", type=Path, help="also write the API pages here")
+    options = parser.parse_args()
+    try:
+        ops = load(options.ops)
+    except SchemaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    writer = Writer()
+    for emitter in EMITTERS:
+        emitter.emit(ops, options.out, writer)
+    for stale in set(options.out.rglob("*.cpp")) | set(options.out.rglob("*.h")):
+        if stale not in writer.files:
+            stale.unlink()
+    if options.docs:
+        emit_docs.emit(ops, options.docs, writer)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,267 @@
+"""METH_FASTCALL functions and methods with their argument rows, one file per topic, and the tables that hold them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .emit_autograd import mutates, out_names
+from .emit_docs import docstring
+from .emit_ops import HEADER, cpp_args
+from .schema import Argument, Op, group_by_name
+
+ARG_TYPES = {
+    "Tensor": "Tensor", "Tensor?": "OptTensor", "Tensor[]": "TensorList", "Operand": "Operand", "Scalar": "Scalar",
+    "Scalar?": "OptScalar", "int": "Int", "int?": "OptInt", "float": "Float", "float?": "OptFloat", "bool": "Bool",
+    "bool?": "OptBool", "int[]": "IntList", "int[]?": "OptIntList", "float[]": "FloatList", "float[]?": "OptFloatList",
+    "str": "Str", "str?": "OptStr", "dtype": "DType", "dtype?": "OptDType", "device?": "OptDevice",
+    "layout?": "OptLayout", "memory_format?": "OptMemoryFormat", "Generator?": "OptGenerator",
+}  # fmt: skip
+FUNCTIONS_PER_FILE = 60
+
+
+def emit(ops: list[Op], out: Path, write) -> None:
+    groups = group_by_name(ops)
+    by_topic: dict[str, list[tuple[str, list[Op]]]] = {}
+    for name, members in groups.items():
+        by_topic.setdefault(members[0].topic, []).append((name, members))
+    parts = []
+    for topic, entries in sorted(by_topic.items()):
+        for start in range(0, len(entries), FUNCTIONS_PER_FILE):
+            part = f"{topic}{start // FUNCTIONS_PER_FILE}"
+            parts.append(part)
+            write(out / f"py_{part}.cpp", _file(part, entries[start:start + FUNCTIONS_PER_FILE]))
+    write(out / "py_register.cpp", _register(parts))
+
+
+def public_args(op: Op) -> list[Argument]:
+    return list(op.args)
+
+
+def python_name(arg: Argument) -> str:
+    return "input" if arg.name == "self" else arg.name
+
+
+def _forms(members: list[Op]) -> list[str]:
+    """Which of plain and in-place bindings the group needs."""
+    forms = ["plain"]
+    if any("inplace" in op.variants for op in members):
+        forms.append("inplace")
+    return forms
+
+
+def _file(part: str, entries) -> str:
+    lines = [HEADER, '#include "python/bindings.h"\n', "namespace facula::python {\nnamespace {\n"]
+    functions, methods = [], []
+    for name, members in entries:
+        for form in _forms(members):
+            chosen = members if form == "plain" else [op for op in members if "inplace" in op.variants]
+            public = name if form == "plain" else name + "_"
+            lines.append(_binding(public, chosen, form))
+            entry_functions, entry_methods = _entries(public, chosen, form)
+            functions += entry_functions
+            methods += entry_methods
+    lines.append("const Binding functions[] = {")
+    lines += [f"    {row}," for row in functions] + ["    {}};"]
+    lines.append("const Binding methods[] = {")
+    lines += [f"    {row}," for row in methods] + ["    {}};"]
+    lines.append(f"\n}}  // namespace\n\nvoid register_{part}(BindingTables& tables) {{ tables.add(functions, methods); }}\n")
+    lines.append("}  // namespace facula::python\n")
+    return "\n".join(lines)
+
+
+def _entries(public: str, members: list[Op], form: str):
+    doc = _c_string(docstring(public, members))
+    names = list(dict.fromkeys(n for op in members for n in op.names))
+    functions, methods = [], []
+    if form == "plain" and any("function" in op.variants or not op.names for op in members):
+        for dotted in names or [f"_ops.{public}"]:
+            module, _, last = dotted.rpartition(".")
+            functions.append(f'{{"{module}", {{"{last}", as_function(fn_{public}), METH_FASTCALL | METH_KEYWORDS, {doc}}}}}')
+    if form == "inplace" and any("function" in op.variants for op in members) and names:
+        for dotted in names:
+            module, _, last = dotted.rpartition(".")
+            functions.append(f'{{"{module}", {{"{last}_", as_function(fn_{public}), METH_FASTCALL | METH_KEYWORDS, {doc}}}}}')
+    if any("method" in op.variants for op in members):
+        for last in _method_names(public, names, form):
+            methods.append(f'{{"", {{"{last}", as_function(method_{public}), METH_FASTCALL | METH_KEYWORDS, {doc}}}}}')
+    return functions, methods
+
+
+def _method_names(public: str, names: list[str], form: str) -> list[str]:
+    """Methods carry the names without a module; an alias such as `absolute` is a method as well."""
+    plain = [n for n in names if "." not in n]
+    if form == "inplace":
+        return [n + "_" for n in plain] or [public]
+    return plain or [public]
+
+
+def _c_string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _binding(public: str, members: list[Op], form: str) -> str:
+    lines = []
+    signatures = []
+    for i, op in enumerate(members):
+        rows = [_row(a) for a in public_args(op)]
+        has_out = form == "plain" and "out" in op.variants
+        if has_out:
+            kind = "OutTensor" if len(out_names(op)) == 1 else "OutTuple"
+            rows.append(f'{{"out", ArgType::{kind}, false, true, 0}}')
+        array = f"args_{public}_{i}"
+        lines.append(f"ArgSpec {array}[] = {{{', '.join(rows) or '{}'}}};")
+        signatures.append(f'{{"{_signature_text(op, has_out)}", {array}, {len(rows)}, {_self_index(op)}}}')
+    lines.append(f"Signature signatures_{public}[] = {{{', '.join(signatures)}}};")
+    lines.append(f'FunctionSpec spec_{public} = {{"{public}", signatures_{public}, {len(members)}}};')
+    lines.append(
+        f"PyObject* call_{public}(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {{\n"
+        f"  PyObject* s[kMaxArgs];\n  int chosen = parse(spec_{public}, self, args, nargs, kwnames, s);\n"
+        f"  if (chosen < 0) return chosen == kHandled ? s[0] : nullptr;\n  Spread spread(s[kMaxArgs - 1]);\n"
+        f"  return guarded([&]() -> PyObject* {{\n    switch (chosen) {{"
+    )
+    for i, op in enumerate(members):
+        lines.append(f"      case {i}: {{ {_call(op, form)} }}")
+    lines.append("      default: return nullptr;\n    }\n  });\n}")
+    lines.append(
+        f"PyObject* fn_{public}(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* k) {{ return call_{public}(nullptr, a, n, k); }}"
+    )
+    if any("method" in op.variants for op in members):
+        lines.append(
+            f"PyObject* method_{public}(PyObject* self, PyObject* const* a, Py_ssize_t n, PyObject* k) {{ return call_{public}(self, a, n, k); }}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _self_index(op: Op) -> int:
+    for i, arg in enumerate(public_args(op)):
+        if arg.name == "self":
+            return i
+    return 0 if op.args and op.args[0].is_tensor else -1
+
+
+def _row(arg: Argument) -> str:
+    required = "true" if arg.default is None else "false"
+    keyword = "true" if arg.keyword_only else "false"
+    return f'{{"{python_name(arg)}", ArgType::{ARG_TYPES[arg.type]}, {required}, {keyword}, {arg.list_size}}}'
+
+
+def signature_text(op: Op, has_out: bool) -> str:
+    parts, star = [], False
+    for arg in public_args(op):
+        if arg.keyword_only and not star:
+            parts.append("*")
+            star = True
+        kind = {"Operand": "Tensor or Number"}.get(arg.type, arg.type)
+        parts.append(f"{kind} {python_name(arg)}" + (f"={arg.default}" if arg.default is not None else ""))
+    if has_out:
+        parts += ([] if star else ["*"]) + ["Tensor out=None" if len(out_names(op)) == 1 else "tuple of Tensors out=None"]
+    return ", ".join(parts)
+
+
+def _signature_text(op: Op, has_out: bool) -> str:
+    return signature_text(op, has_out).replace('"', '\\"')
+
+
+def _value(arg: Argument, slot: str) -> str:
+    """The C++ expression that converts a slot."""
+    kind, default = arg.type, arg.default
+    optional = {
+        "Scalar?": ("Scalar", "to_scalar"), "int?": ("int64_t", "to_int"), "float?": ("double", "to_float"),
+        "bool?": ("bool", "to_bool"), "str?": ("std::string_view", "arg_string"), "dtype?": ("DType", "to_dtype_value"),
+        "device?": ("Device", "to_device_value"), "layout?": ("Layout", "to_layout"),
+        "memory_format?": ("MemoryFormat", "to_memory_format"),
+    }  # fmt: skip
+    if kind in optional:
+        cpp, convert = optional[kind]
+        if default not in (None, "None"):
+            return f"{slot} ? arg_optional<{cpp}>({slot}, {convert}) : std::optional<{cpp}>({_default(arg)})"
+        return f"arg_optional<{cpp}>({slot}, {convert})"
+    simple = {
+        "Tensor": f"arg_tensor({slot})", "Tensor?": f"arg_tensor({slot})", "Tensor[]": f"arg_tensors({slot})",
+        "int[]": f"arg_ints({slot}, {arg.list_size})", "int[]?": f"arg_opt_ints({slot}, {arg.list_size})",
+        "float[]": f"arg_floats({slot})", "float[]?": f"arg_opt_floats({slot})",
+        "Generator?": f"(given({slot}) ? to_generator({slot}) : nullptr)",
+    }  # fmt: skip
+    if kind in simple:
+        text = simple[kind]
+        if default in (None, "None"):
+            return text
+        holder = {"int[]": "IntsArg", "float[]": "FloatsArg", "int[]?": "OptIntsArg"}.get(kind)
+        if holder == "OptIntsArg":
+            return f"({slot} ? {text} : OptIntsArg{{Dims{_braces(default, arg.list_size)}}})"
+        return f"({slot} ? {text} : {holder}{{{_braces(default, arg.list_size)}}})" if holder else text
+    convert = {"Operand": "arg_operand", "Scalar": "to_scalar", "int": "to_int", "float": "to_float", "bool": "to_bool",
+               "str": "arg_string", "dtype": "to_dtype_value"}[kind]
+    if default is None:
+        return f"{convert}({slot})"
+    return f"({slot} ? {convert}({slot}) : {_default(arg)})"
+
+
+def _braces(default: str, size: int) -> str:
+    inside = default.strip("[]() ")
+    if not default.startswith(("[", "(")) and size > 1:
+        inside = ", ".join([inside] * size)
+    return "{" + inside + "}"
+
+
+def _default(arg: Argument) -> str:
+    text = arg.default or ""
+    if text in ("True", "False"):
+        return f"Scalar({text.lower()})" if arg.type == "Scalar" else text.lower()
+    if arg.type.startswith("str"):
+        return 'std::string_view("' + text.strip("\"'") + '")'
+    if arg.type == "Operand":
+        return f"Operand({text})"
+    if arg.type.startswith("Scalar"):
+        return f"Scalar({text})"
+    if arg.type == "int":
+        return f"int64_t{{{text}}}"
+    if arg.type == "float":
+        return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(text, f"double({text})")
+    if arg.type == "memory_format?":
+        words = text.replace("_format", "").split("_")
+        return f"MemoryFormat::{''.join(w.capitalize() for w in words)}"
+    return text
+
+
+def _call(op: Op, form: str) -> str:
+    slots = {a.name: f"s[{i}]" for i, a in enumerate(public_args(op))}
+    values = [_value(a, slots[a.name]) for a in cpp_args(op)]
+    if form == "inplace" or mutates(op):
+        me = slots[op.args[0].name]
+        return f"facula::{op.name if mutates(op) else op.name + '_'}({', '.join(values)}); Py_INCREF({me}); return {me};"
+    text = ""
+    if "out" in op.variants:
+        slot = f"s[{len(public_args(op))}]"
+        names = out_names(op)
+        outs = [f"arg_out({slot}, {i})" for i in range(len(names))]
+        call = f"facula::{op.name}_out({', '.join(outs + values)});"
+        text += f"if (given({slot})) {{ {call} {_return_out(op, slot, names)} }} "
+    call = f"facula::{op.name}({', '.join(values)})"
+    if "requires_grad" in slots and op.extra.get("python_only"):
+        return text + f"return wrap(with_requires_grad({call}, {slots['requires_grad']}));"
+    if len(op.returns) > 1:
+        return text + f'return wrap_results("{op.name}", {{{_c_names(op)}}}, {call});'
+    if not op.returns or op.cpp_return == "void":
+        return text + f"{call}; Py_RETURN_NONE;"
+    return text + f"return wrap({call});"
+
+
+def _return_out(op: Op, slot: str, names: list[str]) -> str:
+    if len(names) == 1:
+        return f"Py_INCREF({slot}); return {slot};"
+    return f'return wrap_results("{op.name}", {{{_c_names(op)}}}, out_tuple<{len(names)}>({slot}));'
+
+
+def _c_names(op: Op) -> str:
+    return ", ".join(f'"{n}"' for n in op.return_names)
+
+
+def _register(parts: list[str]) -> str:
+    lines = [HEADER, '#include "python/bindings.h"\n', "namespace facula::python {\n"]
+    lines += [f"void register_{part}(BindingTables& tables);" for part in parts]
+    lines.append("\nvoid register_all(BindingTables& tables) {")
+    lines += [f"  register_{part}(tables);" for part in parts]
+    lines.append("}\n\n}  // namespace facula::python\n")
+    return "\n".join(lines)

@@ -1,0 +1,275 @@
+#include "python/args.h"
+
+namespace facula::python {
+
+const Tensor undefined_tensor;
+
+namespace {
+
+bool is_sequence(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
+
+template <class F>
+bool all_items(PyObject* sequence, F&& fits) {
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
+  PyObject** items = PySequence_Fast_ITEMS(sequence);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!fits(items[i])) return false;
+  }
+  return true;
+}
+
+bool is_zero_dim_tensor(PyObject* o) { return is_tensor(o) && tensor_of(o).defined() && tensor_of(o).dim() == 0; }
+bool is_index(PyObject* o) { return is_int(o) || (is_zero_dim_tensor(o) && is_bits(tensor_of(o).dtype())); }
+bool is_real_number(PyObject* o) { return is_number(o) && !PyComplex_Check(o); }
+bool is_bool_object(PyObject* o) { return PyBool_Check(o) || std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"); }
+
+bool fits(ArgType type, int list_size, PyObject* o) {
+  switch (type) {
+    case ArgType::OptTensor: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::Tensor: return is_tensor(o);
+    case ArgType::TensorList: return is_sequence(o) && all_items(o, is_tensor);
+    case ArgType::Operand: return is_tensor(o) || is_number(o);
+    case ArgType::OptScalar: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::Scalar: return is_number(o) || is_zero_dim_tensor(o);
+    case ArgType::OptInt: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::Int: return is_index(o);
+    case ArgType::OptFloat: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::Float: return is_real_number(o) || is_zero_dim_tensor(o);
+    case ArgType::OptBool: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::Bool: return is_bool_object(o);
+    case ArgType::OptIntList: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::IntList: return (is_sequence(o) && all_items(o, is_index)) || (list_size > 0 && is_index(o));
+    case ArgType::OptFloatList: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::FloatList: return is_sequence(o) && all_items(o, is_real_number);
+    case ArgType::OptStr: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::Str: return PyUnicode_Check(o);
+    case ArgType::OptDType: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::DType: return is_dtype(o);
+    case ArgType::OptDevice: return o == Py_None || is_device(o);
+    case ArgType::OptLayout: return o == Py_None || PyObject_TypeCheck(o, &LayoutType);
+    case ArgType::OptMemoryFormat: return o == Py_None || PyObject_TypeCheck(o, &MemoryFormatType);
+    case ArgType::OptGenerator: return o == Py_None || PyObject_TypeCheck(o, &GeneratorType);
+    case ArgType::OutTensor: return o == Py_None || is_tensor(o);
+    case ArgType::OutTuple: return o == Py_None || (PySequence_Check(o) && !is_tensor(o));
+  }
+  return false;
+}
+
+// Other names under which an argument is known.
+const char* alias_of(std::string_view keyword) {
+  if (keyword == "axis") return "dim";
+  if (keyword == "keepdims") return "keepdim";
+  if (keyword == "self" || keyword == "x" || keyword == "x1") return "input";
+  if (keyword == "x2") return "other";
+  return nullptr;
+}
+
+int find_keyword(const Signature& s, PyObject* keyword) {
+  for (int i = 0; i < s.count; ++i) {
+    if (s.args[i].interned == keyword) return i;
+  }
+  const char* text = PyUnicode_AsUTF8(keyword);
+  for (int pass = 0; pass < 2 && text; ++pass) {
+    for (int i = 0; i < s.count; ++i) {
+      if (std::string_view(s.args[i].name) == text) return i;
+    }
+    text = alias_of(text);
+  }
+  return -1;
+}
+
+struct Attempt {
+  bool overridden = false;
+};
+
+bool accept(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
+  if (fits(spec.type, spec.list_size, value)) {
+    if (spec.type <= ArgType::Operand) {
+      if (is_tensor(value)) {
+        if (!is_plain_tensor(value) && has_override(value)) attempt.overridden = true;
+      } else if (spec.type == ArgType::TensorList) {
+        all_items(value, [&](PyObject* item) {
+          if (!is_plain_tensor(item) && has_override(item)) attempt.overridden = true;
+          return true;
+        });
+      }
+    }
+    return true;
+  }
+  if (has_override(value)) {
+    attempt.overridden = true;
+    return true;
+  }
+  return false;
+}
+
+bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, PyObject** slots,
+          Attempt& attempt) {
+  for (int i = 0; i < s.count; ++i) slots[i] = nullptr;
+  if (self) {
+    if (s.self_index < 0) return false;
+    slots[s.self_index] = self;
+    if (!is_plain_tensor(self) && has_override(self)) attempt.overridden = true;
+  }
+  int at = 0;
+  for (Py_ssize_t k = 0; k < nargs; ++at) {
+    if (self && at == s.self_index) continue;
+    if (at >= s.count) return false;
+    const ArgSpec& spec = s.args[at];
+    if (spec.keyword_only) return false;
+    // x.view(2, 3): integers spread over the rest of the positional arguments
+    bool spreads = spec.type == ArgType::IntList && spec.list_size == 0 && is_index(args[k]);
+    if (spreads) {
+      for (Py_ssize_t i = k; i < nargs; ++i) {
+        if (!is_index(args[i])) return false;
+      }
+      PyObject* tuple = PyTuple_New(nargs - k);
+      if (!tuple) throw PythonError{};
+      for (Py_ssize_t i = k; i < nargs; ++i) {
+        Py_INCREF(args[i]);
+        PyTuple_SET_ITEM(tuple, i - k, args[i]);
+      }
+      // freed by the caller through the pending list
+      slots[kMaxArgs - 1] = tuple;
+      slots[at] = tuple;
+      k = nargs;
+      continue;
+    }
+    if (!accept(spec, args[k], attempt)) return false;
+    slots[at] = args[k++];
+  }
+  Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t k = 0; k < keywords; ++k) {
+    int i = find_keyword(s, PyTuple_GET_ITEM(kwnames, k));
+    if (i < 0 || slots[i]) return false;
+    if (!accept(s.args[i], args[nargs + k], attempt)) {
+      // None for an argument that has a default stands for the default
+      if (!(args[nargs + k] == Py_None && !s.args[i].required)) return false;
+      continue;
+    }
+    slots[i] = args[nargs + k];
+  }
+  for (int i = 0; i < s.count; ++i) {
+    if (!slots[i] && s.args[i].required) return false;
+  }
+  return true;
+}
+
+void describe(std::string& text, PyObject* o) {
+  if (PyTuple_Check(o) || PyList_Check(o)) {
+    text += PyTuple_Check(o) ? "tuple of (" : "list of [";
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    for (Py_ssize_t i = 0; i < n && i < 4; ++i) {
+      if (i) text += ", ";
+      text += Py_TYPE(PySequence_Fast_GET_ITEM(o, i))->tp_name;
+    }
+    text += n > 4 ? ", ..." : "";
+    text += PyTuple_Check(o) ? ")" : "]";
+    return;
+  }
+  text += Py_TYPE(o)->tp_name;
+}
+
+void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  std::string text = std::string(f.name) + "(): the arguments fit no signature; expected " + (f.count > 1 ? "one of:" : "");
+  for (int i = 0; i < f.count; ++i) text += (f.count > 1 ? "\n * (" : "(") + std::string(f.signatures[i].text) + ")";
+  text += f.count > 1 ? "\ngot (" : ", got (";
+  if (self) {
+    describe(text, self);
+    if (nargs) text += ", ";
+  }
+  for (Py_ssize_t i = 0; i < nargs; ++i) {
+    if (i) text += ", ";
+    describe(text, args[i]);
+  }
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+    if (nargs + k + (self ? 1 : 0)) text += ", ";
+    text += PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k));
+    text += "=";
+    describe(text, args[nargs + k]);
+  }
+  text += ")";
+  PyErr_SetString(PyExc_TypeError, text.c_str());
+}
+
+void intern_names(FunctionSpec& f) {
+  for (int i = 0; i < f.count; ++i) {
+    for (int k = 0; k < f.signatures[i].count; ++k) {
+      ArgSpec& spec = f.signatures[i].args[k];
+      if (!spec.interned) spec.interned = PyUnicode_InternFromString(spec.name);
+    }
+  }
+}
+
+}  // namespace
+
+int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, PyObject** slots) {
+  if (kwnames && f.signatures[0].count && !f.signatures[0].args[0].interned) intern_names(f);
+  slots[kMaxArgs - 1] = nullptr;
+  try {
+    for (int i = 0; i < f.count; ++i) {
+      Attempt attempt;
+      bool bound = bind(f.signatures[i], self, args, nargs, kwnames, slots, attempt);
+      if (!bound) {
+        Py_CLEAR(slots[kMaxArgs - 1]);
+        continue;
+      }
+      if (__builtin_expect(attempt.overridden || (thread_state.modes & kModePython), 0) && !overrides_disabled()) {
+        Py_CLEAR(slots[kMaxArgs - 1]);
+        slots[0] = call_override(f.name, self != nullptr, self, args, nargs, kwnames);
+        return slots[0] ? kHandled : kFailed;
+      }
+      return i;
+    }
+  } catch (...) {
+    translate_exception();
+    return kFailed;
+  }
+  if (!PyErr_Occurred()) report_mismatch(f, self, args, nargs, kwnames);
+  return kFailed;
+}
+
+std::vector<Tensor> arg_tensors(PyObject* slot) {
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(slot);
+  std::vector<Tensor> tensors;
+  tensors.reserve(static_cast<size_t>(n));
+  for (Py_ssize_t i = 0; i < n; ++i) tensors.push_back(tensor_of(PySequence_Fast_GET_ITEM(slot, i)));
+  return tensors;
+}
+
+IntsArg arg_ints(PyObject* slot, int list_size) {
+  IntsArg result;
+  if (!is_sequence(slot)) {
+    int64_t value = to_int(slot);
+    result.values = Dims(static_cast<size_t>(std::max(list_size, 1)), value);
+    return result;
+  }
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(slot);
+  PyObject** items = PySequence_Fast_ITEMS(slot);
+  for (Py_ssize_t i = 0; i < n; ++i) result.values.push_back(to_int(items[i]));
+  if (list_size > 1 && n == 1) result.values = Dims(static_cast<size_t>(list_size), result.values[0]);
+  return result;
+}
+
+FloatsArg arg_floats(PyObject* slot) {
+  FloatsArg result;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(slot);
+  for (Py_ssize_t i = 0; i < n; ++i) result.values.push_back(to_float(PySequence_Fast_GET_ITEM(slot, i)));
+  return result;
+}
+
+std::string_view arg_string(PyObject* slot) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(slot, &size);
+  if (!text) throw PythonError{};
+  return {text, static_cast<size_t>(size)};
+}
+
+const Tensor& arg_out(PyObject* slot, int k) {
+  if (is_tensor(slot)) return tensor_of(slot);
+  Owned item(check(PySequence_GetItem(slot, k)));
+  FACULA_CHECK(is_tensor(item.get()), ErrorKind::Type, "out: a tuple of tensors, got ", Py_TYPE(item.get())->tp_name);
+  return tensor_of(item.get());  // the sequence keeps it alive
+}
+
+}  // namespace facula::python

@@ -1,0 +1,78 @@
+#include "python/bindings.h"
+
+#include <map>
+
+namespace facula::python {
+
+void BindingTables::add(const Binding* functions, const Binding* methods) {
+  for (; functions->method.ml_name; ++functions) functions_.push_back(functions);
+  for (; methods->method.ml_name; ++methods) methods_.push_back(methods);
+}
+
+namespace {
+
+PyObject* extension = nullptr;
+std::map<std::string, PyTypeObject*> result_types;
+
+// The submodule of the extension for a dotted path, made when needed: "nn.functional" is _C.nn_functional.
+PyObject* submodule(PyObject* module, std::string path) {
+  if (path.empty()) return module;
+  for (char& c : path) c = c == '.' ? '_' : c;
+  if (PyObject* found = PyObject_GetAttrString(module, path.c_str())) {
+    Py_DECREF(found);
+    return found;
+  }
+  PyErr_Clear();
+  PyObject* made = check(PyModule_New(("facula._C." + path).c_str()));
+  check(PyModule_AddObject(module, path.c_str(), made));
+  return made;
+}
+
+PyTypeObject* result_type(const char* op, std::initializer_list<const char*> names) {
+  std::string key = op;
+  for (const char* n : names) key += std::string(",") + n;
+  auto found = result_types.find(key);
+  if (found != result_types.end()) return found->second;
+  auto* fields = new PyStructSequence_Field[names.size() + 1]();
+  size_t i = 0;
+  for (const char* n : names) fields[i++].name = n;
+  auto* qualified = new std::string(std::string("torch.return_types.") + op);  // kept by the type
+  PyStructSequence_Desc description{qualified->c_str(), nullptr, fields, static_cast<int>(names.size())};
+  PyTypeObject* type = PyStructSequence_NewType(&description);
+  if (!type) throw PythonError{};
+  result_types[key] = type;
+  PyObject* module = submodule(extension, "return_types");
+  Py_INCREF(type);
+  PyModule_AddObject(module, op, reinterpret_cast<PyObject*>(type));
+  return type;
+}
+
+}  // namespace
+
+PyObject* make_results(const char* op, std::initializer_list<const char*> names, std::vector<PyObject*> items) {
+  PyObject* results = check(PyStructSequence_New(result_type(op, names)));
+  for (size_t i = 0; i < items.size(); ++i) PyStructSequence_SetItem(results, static_cast<Py_ssize_t>(i), items[i]);
+  return results;
+}
+
+void init_generated(PyObject* module) {
+  extension = module;
+  BindingTables tables;
+  register_all(tables);
+  for (const Binding* b : tables.functions()) {
+    PyObject* home = submodule(module, b->module);
+    auto* definition = const_cast<PyMethodDef*>(&b->method);
+    PyObject* name = PyModule_GetNameObject(home);
+    check(PyModule_AddObject(home, b->method.ml_name, check(PyCFunction_NewEx(definition, nullptr, name))));
+    Py_XDECREF(name);
+  }
+  for (const Binding* b : tables.methods()) {
+    auto* definition = const_cast<PyMethodDef*>(&b->method);
+    PyObject* descriptor = check(PyDescr_NewMethod(&TensorType, definition));
+    check(PyDict_SetItemString(TensorType.tp_dict, b->method.ml_name, descriptor));
+    Py_DECREF(descriptor);
+  }
+  PyType_Modified(&TensorType);
+}
+
+}  // namespace facula::python

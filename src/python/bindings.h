@@ -1,0 +1,60 @@
+// What generated binding files share.
+#pragma once
+
+#include <tuple>
+
+#include "python/args.h"
+
+namespace facula::python {
+
+/// A generated function: the module it belongs to ("" is the top level, else "special", "nn.functional", ...).
+struct Binding {
+  const char* module;
+  PyMethodDef method;
+};
+
+class BindingTables {
+ public:
+  void add(const Binding* functions, const Binding* methods);
+  const std::vector<const Binding*>& functions() const { return functions_; }
+  const std::vector<const Binding*>& methods() const { return methods_; }
+
+ private:
+  std::vector<const Binding*> functions_, methods_;
+};
+
+void register_all(BindingTables& tables);
+
+using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
+inline PyCFunction as_function(FastFunction f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
+
+/// Frees the tuple that parse() made from integers spread over the arguments.
+class Spread {
+ public:
+  explicit Spread(PyObject* tuple) : tuple_(tuple) {}
+  ~Spread() { Py_XDECREF(tuple_); }
+
+ private:
+  PyObject* tuple_;
+};
+
+inline Tensor with_requires_grad(Tensor tensor, PyObject* slot) {
+  if (given(slot) && to_bool(slot)) set_requires_grad(tensor, true);
+  return tensor;
+}
+
+/// A named tuple of results, as `facula.return_types.<op>`.
+PyObject* make_results(const char* op, std::initializer_list<const char*> names, std::vector<PyObject*> items);
+
+template <class... T>
+PyObject* wrap_results(const char* op, std::initializer_list<const char*> names, const std::tuple<T...>& results) {
+  return std::apply([&](const auto&... r) { return make_results(op, names, {wrap(r)...}); }, results);
+}
+
+template <size_t N>
+auto out_tuple(PyObject* slot) {
+  return [&]<size_t... I>(std::index_sequence<I...>) { return std::make_tuple(arg_out(slot, static_cast<int>(I))...); }(
+      std::make_index_sequence<N>{});
+}
+
+}  // namespace facula::python

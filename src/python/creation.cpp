@@ -1,0 +1,334 @@
+// Tensors from Python data: tensor(), from_numpy(), numpy(), tolist(), and the buffer protocol behind them.
+#include <cstring>
+
+#include "python/bindings.h"
+
+namespace facula::python {
+namespace {
+
+// Nested sequences
+
+struct Scan {
+  Dims shape;
+  ResultType type;
+  bool any = false;
+};
+
+bool is_sequence_like(PyObject* o) {
+  return (PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_number(o))) && !is_tensor(o);
+}
+
+bool is_array(PyObject* o) { return !is_tensor(o) && !is_number(o) && PyObject_HasAttrString(o, "__array_interface__"); }
+
+DType number_dtype(PyObject* o) {
+  if (is_tensor(o)) return tensor_of(o).dtype();
+  std::string_view type = Py_TYPE(o)->tp_name;
+  if (type.starts_with("numpy.")) {
+    std::string_view plain = type.substr(6);
+    if (plain.starts_with("bool")) return DType::Bool;
+    for (int d = 0; d < kDTypes; ++d) {
+      if (kDTypeInfo[d].name == plain) return static_cast<DType>(d);
+    }
+  }
+  return to_scalar(o).dtype();
+}
+
+// The shape is that of the first element at every depth; the others are checked when they are stored.
+void scan(PyObject* data, size_t depth, Scan& result, std::optional<DType>& dtype) {
+  if (is_sequence_like(data)) {
+    Py_ssize_t n = PySequence_Size(data);
+    check(static_cast<int>(n < 0 ? -1 : 0));
+    if (result.shape.size() <= depth) result.shape.push_back(n);
+    FACULA_CHECK(depth < 64, ErrorKind::Value, "tensor: at most 64 nested sequences, got more");
+    if (PyList_Check(data) || PyTuple_Check(data)) {
+      for (Py_ssize_t i = 0; i < n; ++i) scan(PySequence_Fast_GET_ITEM(data, i), depth + 1, result, dtype);
+    } else {
+      for (Py_ssize_t i = 0; i < n; ++i) {
+        Owned item(check(PySequence_GetItem(data, i)));
+        scan(item.get(), depth + 1, result, dtype);
+      }
+    }
+    return;
+  }
+  if (is_tensor(data)) {
+    if (result.shape.size() == depth) {
+      for (int64_t s : tensor_of(data).sizes()) result.shape.push_back(s);
+    }
+  } else {
+    FACULA_CHECK(is_number(data), ErrorKind::Type, "tensor: expected numbers, sequences of them, arrays or tensors, got ", Py_TYPE(data)->tp_name);
+  }
+  DType found = number_dtype(data);
+  dtype = dtype ? promote(*dtype, found) : found;
+}
+
+template <class T>
+char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
+  if (depth == shape.size()) {
+    if (is_sequence_like(data)) throw_error(ErrorKind::Value, "tensor: the sequences differ in depth, got a sequence where a number is expected");
+    T value = to_scalar(data).to<T>();
+    std::memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+  }
+  if (is_tensor(data)) {
+    Tensor source = contiguous(to_dtype(tensor_of(data), dtype_of<T>()), MemoryFormat::Contiguous);
+    FACULA_CHECK(source.sizes() == shape.slice(depth, shape.size() - depth), ErrorKind::Value, "tensor: the tensors differ in shape, got ", source.sizes());
+    size_t bytes = static_cast<size_t>(source.numel()) * sizeof(T);
+    std::memcpy(at, source.impl()->data, bytes);
+    return at + bytes;
+  }
+  FACULA_CHECK(is_sequence_like(data), ErrorKind::Value, "tensor: the sequences differ in depth, got ", Py_TYPE(data)->tp_name,
+               " where a sequence of ", shape[depth], " is expected");
+  Py_ssize_t n = PySequence_Size(data);
+  FACULA_CHECK(n == shape[depth], ErrorKind::Value, "tensor: expected sequence of length ", shape[depth], " at dim ", depth, ", got ", n);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Owned item(check(PySequence_GetItem(data, i)));
+    at = store_all<T>(item.get(), depth + 1, shape, at);
+  }
+  return at;
+}
+
+Tensor from_sequence(PyObject* data, std::optional<DType> wanted) {
+  Scan found;
+  std::optional<DType> dtype;
+  scan(data, 0, found, dtype);
+  DType target = wanted.value_or(dtype.value_or(default_dtype()));
+  Tensor t = empty(found.shape, target);
+  if (t.numel() || !found.shape.size()) {
+    visit_dtype(target, [&]<class T>(TypeTag<T>) { store_all<T>(data, 0, found.shape, t.data<char>()); });
+  }
+  return t;
+}
+
+// NumPy, through the array interface and the buffer it describes: no copy, no NumPy headers
+
+DType dtype_of_typestring(std::string_view text) {
+  FACULA_CHECK(text.size() >= 3 && text[0] != '>', ErrorKind::Type, "from_numpy: native byte order is expected, got dtype '", text, "'");
+  struct Row { std::string_view code; DType dtype; };
+  static constexpr Row rows[] = {{"b1", DType::Bool}, {"u1", DType::UInt8}, {"i1", DType::Int8}, {"i2", DType::Int16}, {"i4", DType::Int32},
+                                 {"i8", DType::Int64}, {"u2", DType::UInt16}, {"u4", DType::UInt32}, {"u8", DType::UInt64}, {"f2", DType::Float16},
+                                 {"f4", DType::Float32}, {"f8", DType::Float64}, {"c8", DType::Complex64}, {"c16", DType::Complex128}};
+  for (const Row& row : rows) {
+    if (text.substr(1) == row.code) return row.dtype;
+  }
+  throw_error(ErrorKind::Type, "from_numpy: can't convert an array of dtype '", text,
+              "'; supported are bool, (u)int8 to 64, float16 to 64, complex64 and complex128");
+}
+
+const char* typestring_of(DType dtype) {
+  switch (dtype) {
+    case DType::Bool: return "|b1";
+    case DType::UInt8: return "|u1";
+    case DType::Int8: return "|i1";
+    case DType::Int16: return "<i2";
+    case DType::Int32: return "<i4";
+    case DType::Int64: return "<i8";
+    case DType::UInt16: return "<u2";
+    case DType::UInt32: return "<u4";
+    case DType::UInt64: return "<u8";
+    case DType::Float16: return "<f2";
+    case DType::Float32: return "<f4";
+    case DType::Float64: return "<f8";
+    case DType::Complex64: return "<c8";
+    case DType::Complex128: return "<c16";
+    default: throw_error(ErrorKind::Type, "numpy: NumPy has no dtype for ", dtype, " (convert the tensor first), got ", dtype);
+  }
+}
+
+void release_object(Storage* storage) {
+  if (!Py_IsInitialized()) return;
+  WithLock lock;
+  Py_DECREF(static_cast<PyObject*>(storage->context));
+}
+
+Tensor from_array(PyObject* array) {
+  Owned interface(check(PyObject_GetAttrString(array, "__array_interface__")));
+  FACULA_CHECK(PyDict_Check(interface.get()), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
+  PyObject* typestring = PyDict_GetItemString(interface.get(), "typestr");
+  PyObject* shape = PyDict_GetItemString(interface.get(), "shape");
+  PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
+  PyObject* data = PyDict_GetItemString(interface.get(), "data");
+  FACULA_CHECK(typestring && shape && data && PyTuple_Check(data), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
+  DType dtype = dtype_of_typestring(arg_string(typestring));
+  int64_t item = item_size(dtype);
+  Dims sizes = arg_ints(shape, 0).values;
+  Dims steps = strides && strides != Py_None ? arg_ints(strides, 0).values : Dims();
+  if (steps.empty()) steps = contiguous_strides(sizes);
+  else {
+    for (int64_t& s : steps) {
+      FACULA_CHECK(s % item == 0, ErrorKind::Value, "from_numpy: strides must be multiples of the element size ", item, ", got ", s);
+      s /= item;
+    }
+  }
+  char* start = static_cast<char*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0)));
+  bool read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1;
+  int64_t low = 0, high = item;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) {
+      low = 0;
+      high = 0;
+      break;
+    }
+    (steps[i] < 0 ? low : high) += (sizes[i] - 1) * steps[i] * item;
+  }
+  Py_INCREF(array);
+  Storage* storage = borrow_storage(start + low, static_cast<size_t>(high - low), kCPU, release_object, array);
+  (void)read_only;
+  TensorImpl* impl = new_impl();
+  impl->storage = storage;
+  impl->data = start;
+  impl->dtype = dtype;
+  set_sizes(impl, sizes, steps);
+  return Tensor::adopt(impl);
+}
+
+// A Python object that keeps a tensor's storage alive and shows it to NumPy.
+PyObject* array_interface(const Tensor& t) {
+  Owned shape(wrap_ints(t.sizes()));
+  Dims bytes(t.strides());
+  for (int64_t& s : bytes) s *= t.item_size();
+  Owned strides(wrap_ints(bytes));
+  return Py_BuildValue("{s:O,s:O,s:s,s:(NO),s:i}", "shape", shape.get(), "strides", strides.get(), "typestr", typestring_of(t.dtype()), "data",
+                       PyLong_FromVoidPtr(t.impl()->data), t.storage()->read_only ? Py_True : Py_False, "version", 3);
+}
+
+PyObject* method_array_interface(PyObject* self, PyObject*) {
+  return guarded([&] { return array_interface(tensor_of(self)); });
+}
+
+template <class T>
+PyObject* element(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(value);
+  else if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(value);
+  else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(value);
+  else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
+    return PyComplex_FromDoubles(value.real(), value.imag());
+  else if constexpr (std::is_same_v<T, ComplexHalf>) return PyComplex_FromDoubles(static_cast<float>(value.re), static_cast<float>(value.im));
+  else return PyFloat_FromDouble(static_cast<double>(value));
+}
+
+template <class T>
+PyObject* nested_list(const Tensor& t, int64_t dim, const char* at) {
+  if (dim == t.dim()) return element<T>(at);
+  PyObject* list = check(PyList_New(t.size(dim)));
+  for (int64_t i = 0; i < t.size(dim); ++i) PyList_SET_ITEM(list, i, nested_list<T>(t, dim + 1, at + i * t.stride(dim) * t.item_size()));
+  return list;
+}
+
+PyObject* method_tolist(PyObject* self, PyObject*) {
+  return guarded([&] {
+    Tensor t = tensor_of(self);
+    FACULA_CHECK(!t.is_meta(), ErrorKind::Runtime, "tolist: a meta tensor has no values, got shape ", t.sizes());
+    if (t.is_conj()) t = resolve_conj(t);
+    return visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) { return nested_list<T>(t, 0, t.data<char>()); });
+  });
+}
+
+// tensor(), as_tensor() and their relatives share this
+
+struct Wanted {
+  std::optional<DType> dtype;
+  std::optional<Device> device;
+};
+
+Tensor convert(Tensor t, const Wanted& wanted, bool copy) {
+  Device device = wanted.device.value_or(t.device());
+  DType dtype = wanted.dtype.value_or(t.dtype());
+  bool changes = dtype != t.dtype() || device != t.device();
+  if (!changes && !copy) return t;
+  Tensor out = empty_like(t, dtype);
+  if (device != t.device()) out = empty(t.sizes(), dtype, device);
+  if (!device.is_meta()) copy_kernel(t.device().is_cpu() ? device : t.device(), out, t);
+  return out;
+}
+
+PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requires_grad) {
+  Tensor t;
+  if (is_tensor(data)) {
+    const Tensor& source = tensor_of(data);
+    bool same = (!wanted.dtype || *wanted.dtype == source.dtype()) && (!wanted.device || *wanted.device == source.device());
+    if (!copy && same && !requires_grad) return Py_NewRef(data);
+    if (!copy) {
+      t = source;
+      if (wanted.dtype) t = to_dtype(t, *wanted.dtype);
+      if (wanted.device) t = convert(t, {std::nullopt, wanted.device}, false);
+      return wrap(std::move(t));
+    }
+    t = convert(source.is_conj() ? resolve_conj(source) : source, wanted, true);
+  } else if (is_array(data)) {
+    t = convert(from_array(data), wanted, copy);
+  } else if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
+    Owned array(check(PyObject_CallMethod(data, "__array__", nullptr)));
+    t = convert(from_array(array.get()), wanted, copy);
+  } else {
+    t = from_sequence(data, wanted.dtype);
+    t = convert(std::move(t), {std::nullopt, wanted.device}, false);
+  }
+  if (requires_grad) set_requires_grad(t, true);
+  return wrap(std::move(t));
+}
+
+// tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)
+PyObject* function_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
+  PyObject *data, *dtype = Py_None, *device = Py_None;
+  int requires_grad = 0, pin_memory = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", const_cast<char**>(names), &data, &dtype, &device, &requires_grad, &pin_memory)) return nullptr;
+  return guarded([&] {
+    Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
+    return make_tensor(data, wanted, true, requires_grad);
+  });
+}
+
+PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"data", "dtype", "device", nullptr};
+  PyObject *data, *dtype = Py_None, *device = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(names), &data, &dtype, &device)) return nullptr;
+  return guarded([&] {
+    Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
+    return make_tensor(data, wanted, false, false);
+  });
+}
+
+PyObject* function_from_numpy(PyObject*, PyObject* array) {
+  return guarded([&] {
+    FACULA_CHECK(is_array(array), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
+    return wrap(from_array(array));
+  });
+}
+
+PyObject* function_index_tensor(PyObject*, PyObject* data) {
+  return guarded([&] {
+    if (PyBool_Check(data)) return wrap(scalar_tensor(Scalar(data == Py_True), DType::Bool));
+    Tensor t = is_array(data) ? from_array(data) : from_sequence(data, std::nullopt);
+    if (t.numel() == 0 && !is_bits(t.dtype()) && !is_array(data)) t = to_dtype(t, DType::Int64);
+    return wrap(std::move(t));
+  });
+}
+
+PyMethodDef functions[] = {
+    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_tensor)), METH_VARARGS | METH_KEYWORDS,
+     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor with a copy of the data "
+     "(numbers, nested sequences, arrays or tensors)."},
+    {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_as_tensor)), METH_VARARGS | METH_KEYWORDS,
+     "as_tensor(data, dtype=None, device=None): the data as a tensor, sharing memory and history where possible."},
+    {"from_numpy", function_from_numpy, METH_O, "from_numpy(array): a tensor on the array's memory."},
+    {"_index_tensor", function_index_tensor, METH_O, "An index given as a sequence, as a tensor."},
+    {}};
+
+PyMethodDef methods[] = {{"tolist", method_tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
+                         {"_array_interface", method_array_interface, METH_NOARGS, "What NumPy needs to see the same memory."},
+                         {}};
+
+}  // namespace
+
+void init_creation(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  for (PyMethodDef* m = methods; m->ml_name; ++m) {
+    Owned descriptor(check(PyDescr_NewMethod(&TensorType, m)));
+    check(PyDict_SetItemString(TensorType.tp_dict, m->ml_name, descriptor.get()));
+  }
+}
+
+}  // namespace facula::python

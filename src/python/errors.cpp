@@ -1,0 +1,53 @@
+// C++ exceptions as Python exceptions.
+#include <new>
+
+#include "python/python.h"
+
+namespace facula::python {
+namespace {
+
+PyObject* out_of_memory_class = nullptr;
+PyObject* linalg_class = nullptr;
+
+PyObject* python_class(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::Value: return PyExc_ValueError;
+    case ErrorKind::Type: return PyExc_TypeError;
+    case ErrorKind::Index: return PyExc_IndexError;
+    case ErrorKind::NotImplemented: return PyExc_NotImplementedError;
+    case ErrorKind::OutOfMemory: return out_of_memory_class;
+    case ErrorKind::Attribute: return PyExc_AttributeError;
+    case ErrorKind::Assertion: return PyExc_AssertionError;
+    case ErrorKind::LinAlg: return linalg_class;
+    case ErrorKind::Buffer: return PyExc_BufferError;
+    default: return PyExc_RuntimeError;
+  }
+}
+
+}  // namespace
+
+void translate_exception() {
+  try {
+    throw;
+  } catch (const PythonError&) {
+  } catch (const Error& error) {
+    PyErr_SetString(python_class(error.kind()), error.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(out_of_memory_class, "allocate: the system has no memory left for bookkeeping");
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
+void init_errors(PyObject* module) {
+  out_of_memory_class = PyErr_NewExceptionWithDoc("torch.OutOfMemoryError", "Memory could not be allocated on a device.",
+                                                  PyExc_RuntimeError, nullptr);
+  linalg_class = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix does not allow the operation.",
+                                           PyExc_RuntimeError, nullptr);
+  Py_XINCREF(out_of_memory_class);
+  PyModule_AddObject(module, "OutOfMemoryError", out_of_memory_class);
+  Py_XINCREF(linalg_class);
+  PyModule_AddObject(module, "_LinAlgError", linalg_class);
+}
+
+}  // namespace facula::python

@@ -1,0 +1,273 @@
+// x[...] and x[...] = v: basic indices become views, tensors and sequences go to `index` and `index_put_`.
+#include "python/args.h"
+
+namespace facula::python {
+namespace {
+
+/// One pass over the index: views are taken as they come, tensor indices are collected by the dimension they stand for.
+struct Indexed {
+  Tensor view;
+  std::vector<Tensor> tensors;  // by dimension of `view`; undefined where the dimension is taken whole
+  bool advanced = false;
+};
+
+int64_t slice_bound(PyObject* bound) {
+  if (is_tensor(bound)) return tensor_of(bound).item().to_int();
+  Py_ssize_t value;
+  if (!_PyEval_SliceIndex(bound, &value)) throw PythonError{};
+  return value;
+}
+
+Tensor apply_slice(const Tensor& t, int64_t dim, PyObject* key) {
+  auto* s = reinterpret_cast<PySliceObject*>(key);
+  int64_t size = t.size(dim);
+  int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
+  FACULA_CHECK(step != 0, ErrorKind::Value, "index: a slice step must not be zero, got 0");
+  Py_ssize_t start = s->start == Py_None ? (step < 0 ? PY_SSIZE_T_MAX : 0) : slice_bound(s->start);
+  Py_ssize_t stop = s->stop == Py_None ? (step < 0 ? PY_SSIZE_T_MIN : PY_SSIZE_T_MAX) : slice_bound(s->stop);
+  Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
+  if (step < 0) return negative_slice(t, dim, start, count, step);
+  return slice(t, dim, start, start + count * step, step);
+}
+
+bool is_nested_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
+
+// A list of numbers (possibly nested), a NumPy array or another array as an index tensor.
+Tensor index_tensor(PyObject* o) {
+  static PyObject* function = nullptr;
+  if (!function) {
+    Owned module(check(PyImport_ImportModule("facula._C")));
+    function = check(PyObject_GetAttrString(module.get(), "_index_tensor"));
+  }
+  Owned made(check(PyObject_CallOneArg(function, o)));
+  return tensor_of(made.get());
+}
+
+// A list as the whole index is a tuple when it holds slices, ellipses or sequences (NumPy's old rule).
+bool treat_as_tuple(PyObject* key) {
+  if (PyTuple_Check(key)) return true;
+  if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(key); ++i) {
+    PyObject* item = PyList_GET_ITEM(key, i);
+    if (item == Py_Ellipsis || item == Py_None || PySlice_Check(item)) return true;
+  }
+  return false;
+}
+
+int64_t dims_consumed(PyObject* item) {
+  if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
+  if (is_tensor(item)) {
+    const Tensor& t = tensor_of(item);
+    return t.dtype() == DType::Bool || t.dtype() == DType::UInt8 ? t.dim() : 1;
+  }
+  if (PyObject_HasAttrString(item, "__array_interface__") && !is_number(item)) {
+    Owned dtype(PyObject_GetAttrString(item, "dtype"));
+    Owned kind(dtype ? PyObject_GetAttrString(dtype.get(), "kind") : nullptr);
+    Owned ndim(PyObject_GetAttrString(item, "ndim"));
+    if (kind && ndim && PyUnicode_CompareWithASCIIString(kind.get(), "b") == 0) return PyLong_AsLongLong(ndim.get());
+    PyErr_Clear();
+  }
+  return 1;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Tensor& t) : result_{t, {}, false} {}
+
+  Indexed read(PyObject* key) {
+    if (!treat_as_tuple(key)) {
+      items_ = {key};
+    } else {
+      Py_ssize_t n = PySequence_Fast_GET_SIZE(key);
+      for (Py_ssize_t i = 0; i < n; ++i) items_.push_back(PySequence_Fast_GET_ITEM(key, i));
+    }
+    int64_t consumed = 0;
+    int ellipses = 0;
+    for (PyObject* item : items_) {
+      consumed += dims_consumed(item);
+      ellipses += item == Py_Ellipsis;
+    }
+    FACULA_CHECK(ellipses <= 1, ErrorKind::Index, "index: at most one ellipsis, got ", ellipses);
+    FACULA_CHECK(consumed <= result_.view.dim(), ErrorKind::Index, "index: too many indices for a tensor of ", result_.view.dim(),
+                 " dimensions, got ", consumed);
+    rest_ = result_.view.dim() - consumed;
+    for (PyObject* item : items_) take(item);
+    return std::move(result_);
+  }
+
+ private:
+  void take(PyObject* item) {
+    Tensor& view = result_.view;
+    if (item == Py_None) {
+      view = unsqueeze(view, at_);
+      ++at_;
+    } else if (item == Py_Ellipsis) {
+      at_ += rest_;
+    } else if (PySlice_Check(item)) {
+      view = apply_slice(view, at_, item);
+      ++at_;
+    } else if (PyBool_Check(item)) {
+      view = unsqueeze(view, at_);
+      put(index_tensor(item));
+    } else if (is_int(item)) {
+      take_integer(to_int(item));
+    } else if (is_tensor(item)) {
+      take_tensor(tensor_of(item));
+    } else if (is_nested_sequence(item) || PyObject_HasAttrString(item, "__array_interface__") || PyObject_HasAttrString(item, "__array__")) {
+      take_tensor(index_tensor(item));
+    } else if (PyIndex_Check(item)) {
+      take_integer(to_int(item));
+    } else {
+      throw_error(ErrorKind::Index, "index: expected integers, slices, ellipsis, None, tensors, sequences or bools, got ",
+                  Py_TYPE(item)->tp_name);
+    }
+  }
+
+  void take_integer(int64_t i) {
+    Tensor& view = result_.view;
+    FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
+    int64_t size = view.size(at_);
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ", at_, " with size ", size);
+    view = select(view, at_, i);
+  }
+
+  void take_tensor(const Tensor& t) {
+    if (t.dim() == 0 && is_integral(t.dtype()) && t.dtype() != DType::UInt8 && !t.is_meta()) {
+      take_integer(t.item().to_int());
+      return;
+    }
+    if (t.dim() == 0 && (t.dtype() == DType::Bool || t.dtype() == DType::UInt8)) {
+      result_.view = unsqueeze(result_.view, at_);
+      put(unsqueeze(t, 0));
+      return;
+    }
+    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Index, "index: tensors used as indices must be int, long, uint8 or bool, got ", t.dtype());
+    put(t);
+  }
+
+  // `t` indexes the dimensions from at_ on: a mask as many as it has, each through the positions of its true elements.
+  void put(const Tensor& t) {
+    result_.advanced = true;
+    result_.tensors.resize(static_cast<size_t>(at_));
+    if (t.dtype() != DType::Bool && t.dtype() != DType::UInt8) {
+      result_.tensors.push_back(t);
+      ++at_;
+      return;
+    }
+    for (int64_t d = 0; d < t.dim(); ++d) {
+      FACULA_CHECK(t.size(d) == result_.view.size(at_ + d), ErrorKind::Index, "index: the mask's shape ", t.sizes(),
+                   " does not match the indexed tensor of shape ", result_.view.sizes(), " at dimension ", d);
+    }
+    for (const Tensor& positions : unbind(nonzero(t), 1)) result_.tensors.push_back(positions);
+    at_ += t.dim();
+  }
+
+  Indexed result_;
+  std::vector<PyObject*> items_;
+  int64_t at_ = 0, rest_ = 0;
+};
+
+// x[i] and x[a:b]: no vector, no second look.
+Tensor quick_view(const Tensor& t, PyObject* key, bool& done) {
+  done = true;
+  if (PyLong_CheckExact(key)) {
+    int64_t i = to_int(key);
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
+    int64_t size = t.size(0);
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension 0 with size ", size);
+    return select(t, 0, i);
+  }
+  if (PySlice_Check(key)) {
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be sliced, got a slice");
+    return apply_slice(t, 0, key);
+  }
+  done = false;
+  return Tensor();
+}
+
+bool overridden(PyObject* o) { return !is_plain_tensor(o) && has_override(o); }
+
+bool key_overridden(PyObject* key) {
+  if (is_tensor(key)) return overridden(key);
+  if (!PyTuple_Check(key)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(key, i);
+    if (is_tensor(item) && overridden(item)) return true;
+  }
+  return false;
+}
+
+// The value of x[...] = v as a tensor of x's dtype and device.
+Tensor assigned_value(const Tensor& target, PyObject* value) {
+  if (is_tensor(value)) return tensor_of(value);
+  if (is_number(value)) return scalar_tensor(to_scalar(value), target.dtype(), target.device());
+  return index_tensor(value);
+}
+
+// Leading dimensions of size one may be dropped from an assigned value, as NumPy does.
+Tensor without_leading_ones(const Tensor& value, int64_t ndim) {
+  int64_t drop = 0;
+  while (value.dim() - drop > ndim && value.size(drop) == 1) ++drop;
+  return drop ? reshape(value, value.sizes().slice(static_cast<size_t>(drop), static_cast<size_t>(value.dim() - drop))) : value;
+}
+
+void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
+  bool quick = false;
+  Indexed indexed{quick_view(self, key, quick), {}, false};
+  if (!quick) indexed = Reader(self).read(key);
+  if (!indexed.advanced) {
+    if (is_number(value)) {
+      fill_(indexed.view, to_scalar(value));
+      return;
+    }
+    Tensor source = without_leading_ones(assigned_value(self, value), indexed.view.dim());
+    copy_(indexed.view, source);
+    return;
+  }
+  Tensor source = assigned_value(self, value);
+  if (source.dtype() != self.dtype()) source = to_dtype(source, self.dtype());
+  index_put_(indexed.view, indexed.tensors, source, false);
+}
+
+}  // namespace
+
+PyObject* getitem(PyObject* self, PyObject* key) {
+  bool special = overridden(self) || key_overridden(key) || (thread_state.modes & kModePython);
+  if (special && !overrides_disabled()) {
+    PyObject* args[] = {key};
+    return call_override("__getitem__", true, self, args, 1, nullptr);
+  }
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    bool quick = false;
+    Tensor view = quick_view(t, key, quick);
+    if (quick) return wrap(std::move(view));
+    Indexed indexed = Reader(t).read(key);
+    if (indexed.advanced) return wrap(index(indexed.view, indexed.tensors));
+    if (indexed.view.is_same(t)) return wrap(alias_view(t));
+    return wrap(std::move(indexed.view));
+  });
+}
+
+int setitem(PyObject* self, PyObject* key, PyObject* value) {
+  if (!value) {
+    PyErr_SetString(PyExc_TypeError, "index: elements of a tensor cannot be deleted");
+    return -1;
+  }
+  bool special = overridden(self) || key_overridden(key) || (is_tensor(value) && overridden(value)) || (thread_state.modes & kModePython);
+  if (special && !overrides_disabled()) {
+    PyObject* args[] = {key, value};
+    PyObject* result = call_override("__setitem__", true, self, args, 2, nullptr);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+  }
+  try {
+    assign_item(tensor_of(self), key, value);
+    return 0;
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+
+}  // namespace facula::python

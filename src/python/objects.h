@@ -1,0 +1,71 @@
+// The Python objects of the core and the conversions between them and C++ values.
+#pragma once
+
+#include "python/python.h"
+
+namespace facula::python {
+
+struct PyTensor {
+  PyObject_HEAD
+  Tensor tensor;  // empty while the tensor owns this object (see tensor_type.cpp)
+  PyObject* dict;
+  PyObject* weak_references;
+};
+
+extern PyTypeObject TensorType;
+extern PyTypeObject TensorMetaType;
+extern PyTypeObject DTypeType;
+extern PyTypeObject DeviceType_;
+extern PyTypeObject LayoutType;
+extern PyTypeObject MemoryFormatType;
+extern PyTypeObject SizeType;
+extern PyTypeObject GeneratorType;
+extern PyObject* parameter_class;  // facula.nn.Parameter, once it exists
+
+inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == &TensorType || PyObject_TypeCheck(o, &TensorType); }
+inline bool is_plain_tensor(PyObject* o) {
+  return Py_TYPE(o) == &TensorType || reinterpret_cast<PyObject*>(Py_TYPE(o)) == parameter_class;
+}
+inline const Tensor& tensor_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->tensor; }
+
+/// A new reference to the Python object of a tensor; None for an undefined one.
+PyObject* wrap(Tensor tensor);
+/// As wrap(), with an object of the given class made when the tensor has none yet.
+PyObject* wrap_as(Tensor tensor, PyTypeObject* type);
+PyObject* wrap(const std::vector<Tensor>& tensors);  // a tuple
+PyObject* wrap(const Scalar& scalar);
+inline PyObject* wrap(bool value) { return PyBool_FromLong(value); }
+inline PyObject* wrap(int64_t value) { return PyLong_FromLongLong(value); }
+inline PyObject* wrap(double value) { return PyFloat_FromDouble(value); }
+
+PyObject* wrap_size(IntList sizes);
+PyObject* wrap_ints(IntList values);
+PyObject* wrap_dtype(DType dtype);
+PyObject* wrap_device(Device device);
+PyObject* wrap_layout(Layout layout);
+PyObject* wrap_memory_format(MemoryFormat format);
+
+// Conversions throw Error (or PythonError) when the object does not fit; argument parsing has checked the type before.
+bool is_number(PyObject* o);
+bool is_int(PyObject* o);
+Scalar to_scalar(PyObject* o);
+int64_t to_int(PyObject* o);
+double to_float(PyObject* o);
+bool to_bool(PyObject* o);
+DType to_dtype_value(PyObject* o);
+Device to_device_value(PyObject* o);
+Layout to_layout(PyObject* o);
+MemoryFormat to_memory_format(PyObject* o);
+Generator* to_generator(PyObject* o);
+bool is_dtype(PyObject* o);
+bool is_device(PyObject* o);
+
+/// Calls with an override: an argument whose class defines `__torch_function__`.
+bool has_override(PyObject* o);
+bool overrides_disabled();
+PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+
+PyObject* getitem(PyObject* self, PyObject* key);
+int setitem(PyObject* self, PyObject* key, PyObject* value);
+
+}  // namespace facula::python

@@ -1,0 +1,89 @@
+// __torch_function__: classes that take over calls on their instances, and modes that see every call.
+// The rare path; the table of overrides and modes lives in facula/overrides.py.
+#include "python/args.h"
+
+namespace facula::python {
+namespace {
+
+thread_local int disabled_depth = 0;
+PyObject* torch_function_name() {
+  static PyObject* name = PyUnicode_InternFromString("__torch_function__");
+  return name;
+}
+PyObject* disabled_implementation = nullptr;
+
+PyObject* disabled_call(PyObject*, PyObject* args) {
+  PyObject *cls, *function, *types, *positional = nullptr, *keywords = nullptr;
+  Py_ssize_t n = PyTuple_GET_SIZE(args);
+  if (n == 5) {
+    if (!PyArg_ParseTuple(args, "OOO|OO", &cls, &function, &types, &positional, &keywords)) return nullptr;
+  } else if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &positional, &keywords)) {
+    return nullptr;
+  }
+  Owned empty(positional ? nullptr : PyTuple_New(0));
+  ++disabled_depth;
+  PyObject* result = PyObject_Call(function, positional ? positional : empty.get(), keywords == Py_None ? nullptr : keywords);
+  --disabled_depth;
+  return result;
+}
+
+PyObject* set_disabled(PyObject*, PyObject* change) {
+  disabled_depth += static_cast<int>(PyLong_AsLong(change));
+  Py_RETURN_NONE;
+}
+PyObject* is_disabled(PyObject*, PyObject*) { return PyBool_FromLong(disabled_depth > 0); }
+PyObject* set_mode_active(PyObject*, PyObject* active) {
+  if (PyObject_IsTrue(active)) thread_state.modes |= kModePython;
+  else thread_state.modes &= ~kModePython;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef disabled_definition = {"_disabled_torch_function_impl", disabled_call, METH_VARARGS,
+                                   "Marks a class that takes part in no override: calls run as if on plain tensors."};
+PyMethodDef functions[] = {
+    {"_change_override_disabled", set_disabled, METH_O, "Adds to the depth of disabled overrides of this thread."},
+    {"_overrides_disabled", is_disabled, METH_NOARGS, "Whether overrides are disabled on this thread."},
+    {"_set_function_mode_active", set_mode_active, METH_O, "Whether function modes must see every call of this thread."},
+    {}};
+
+}  // namespace
+
+bool overrides_disabled() { return disabled_depth > 0; }
+
+bool has_override(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == &TensorType || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o) || PyList_Check(o) ||
+      o == Py_None || PyType_Check(o)) {
+    return false;
+  }
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), torch_function_name());
+  if (!found) {
+    PyErr_Clear();
+    return false;
+  }
+  Py_DECREF(found);
+  return found != disabled_implementation;
+}
+
+PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  Owned module(PyImport_ImportModule("facula.overrides"));
+  if (!module) return nullptr;
+  Owned positional(PyTuple_New(nargs + (self ? 1 : 0)));
+  Py_ssize_t at = 0;
+  if (self) PyTuple_SET_ITEM(positional.get(), at++, Py_NewRef(self));
+  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(positional.get(), at++, Py_NewRef(args[i]));
+  Owned keywords(PyDict_New());
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+    PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]);
+  }
+  return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, method ? Py_True : Py_False, positional.get(), keywords.get());
+}
+
+void init_overrides(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  disabled_implementation = check(PyCFunction_New(&disabled_definition, nullptr));
+  Py_INCREF(disabled_implementation);
+  PyModule_AddObject(module, "_disabled_torch_function_impl", disabled_implementation);
+}
+
+}  // namespace facula::python

@@ -1,0 +1,96 @@
+// The only place that includes Python.h, and what every file of this folder needs.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/generator.h"
+#include "functions.h"
+
+namespace facula::python {
+
+/// Thrown through C++ frames when a Python error is already set.
+struct PythonError {};
+
+/// Turns the C++ exception in flight into a Python error.
+void translate_exception();
+
+/// Runs `body`, which returns a new reference; C++ exceptions become Python errors.
+template <class F>
+PyObject* guarded(F&& body) {
+  try {
+    return body();
+  } catch (...) {
+    translate_exception();
+    return nullptr;
+  }
+}
+
+inline PyObject* check(PyObject* object) {
+  if (!object) throw PythonError{};
+  return object;
+}
+inline void check(int status) {
+  if (status < 0) throw PythonError{};
+}
+
+/// Owns one reference.
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(PyObject* object) : object_(object) {}
+  Owned(Owned&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Owned() { Py_XDECREF(object_); }
+  static Owned share(PyObject* object) {
+    Py_XINCREF(object);
+    return Owned(object);
+  }
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+class WithLock {
+ public:
+  WithLock() : state_(PyGILState_Ensure()) {}
+  ~WithLock() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_;
+};
+
+class WithoutLock {
+ public:
+  WithoutLock() : state_(PyEval_SaveThread()) {}
+  ~WithoutLock() { PyEval_RestoreThread(state_); }
+
+ private:
+  PyThreadState* state_;
+};
+
+/// Registers the types and functions of one file with the extension module.
+void init_errors(PyObject* module);
+void init_types(PyObject* module);
+void init_tensor_type(PyObject* module);
+void init_generator(PyObject* module);
+void init_storage(PyObject* module);
+void init_creation(PyObject* module);
+void init_autograd(PyObject* module);
+void init_generated(PyObject* module);
+void init_dlpack(PyObject* module);
+void init_settings(PyObject* module);
+
+}  // namespace facula::python

@@ -1,0 +1,717 @@
+// facula.Tensor: the Python object, its identity, properties and operators.
+//
+// Identity. While a PyTensor lives, its tensor's `pyobj` points to it, so that the same tensor always comes back as the
+// same object. When the last Python reference goes but C++ still holds the tensor, an object with state (attributes, weak
+// references, a subclass) is not freed: the tensor takes it over (`owns_pyobj`) and gives it back when it is wrapped
+// again. A plain object without state is freed at once: nobody can tell.
+#include "python/args.h"
+#include "python/bindings.h"
+
+#include "autograd/inplace.h"
+
+namespace facula::python {
+
+PyObject* parameter_class = nullptr;
+
+namespace {
+
+constexpr int kFreeObjects = 256;
+PyTensor* free_objects[kFreeObjects];
+int free_count = 0;
+
+PyTensor* self_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o); }
+
+PyObject* new_object() {
+  if (free_count > 0) {
+    PyTensor* o = free_objects[--free_count];
+    return PyObject_Init(reinterpret_cast<PyObject*>(o), &TensorType);
+  }
+  auto* o = PyObject_GC_New(PyTensor, &TensorType);
+  if (!o) throw PythonError{};
+  new (&o->tensor) Tensor();
+  o->dict = nullptr;
+  o->weak_references = nullptr;
+  return reinterpret_cast<PyObject*>(o);
+}
+
+/// True when the tensor took the object over, so that it must not be freed.
+bool hand_over(PyObject* o) {
+  PyTensor* self = self_of(o);
+  TensorImpl* impl = self->tensor.impl();
+  if (!impl || impl->refs.load() <= 1) return false;
+  bool has_state = self->dict || self->weak_references || Py_TYPE(o) != &TensorType;
+  if (!has_state) return false;
+  impl->owns_pyobj = true;
+  Py_SET_REFCNT(o, 1);
+  release(self->tensor.detach_impl());  // C++ holds the others
+  // keep pointing at it without owning it: wrap() restores the reference
+  new (&self->tensor) Tensor();
+  return true;
+}
+
+void clear_tensor(PyTensor* self) {
+  if (TensorImpl* impl = self->tensor.impl()) {
+    impl->pyobj = nullptr;
+    self->tensor = Tensor();
+  }
+}
+
+void tensor_dealloc(PyObject* o) {
+  if (hand_over(o)) return;
+  PyTensor* self = self_of(o);
+  PyObject_GC_UnTrack(o);
+  if (self->weak_references) PyObject_ClearWeakRefs(o);
+  Py_CLEAR(self->dict);
+  clear_tensor(self);
+  if (Py_TYPE(o) == &TensorType && free_count < kFreeObjects) {
+    free_objects[free_count++] = self;
+    return;
+  }
+  self->tensor.~Tensor();
+  PyObject_GC_Del(o);
+}
+
+void clear_slots(PyTypeObject* type, PyObject* o) {
+  for (; type && type != &TensorType; type = type->tp_base) {
+    if (!type->tp_members) continue;
+    for (PyMemberDef* m = type->tp_members; m->name; ++m) {
+      if (m->type != T_OBJECT_EX || (m->flags & READONLY)) continue;
+      PyObject** slot = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + m->offset);
+      Py_CLEAR(*slot);
+    }
+  }
+}
+
+/// For Python subclasses; takes the place of the interpreter's own, which cannot be interrupted.
+void subclass_dealloc(PyObject* o) {
+  if (hand_over(o)) return;
+  PyTypeObject* type = Py_TYPE(o);
+  PyTensor* self = self_of(o);
+  if (type->tp_finalize) {
+    PyObject_GC_Track(o);
+    if (PyObject_CallFinalizerFromDealloc(o) < 0) return;
+  }
+  PyObject_GC_UnTrack(o);
+  if (self->weak_references) PyObject_ClearWeakRefs(o);
+  clear_slots(type, o);
+  Py_CLEAR(self->dict);
+  clear_tensor(self);
+  self->tensor.~Tensor();
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+
+int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
+  Py_VISIT(self_of(o)->dict);
+  if (Py_TYPE(o) != &TensorType) Py_VISIT(Py_TYPE(o));
+  return 0;
+}
+
+int tensor_clear(PyObject* o) {
+  Py_CLEAR(self_of(o)->dict);
+  return 0;
+}
+
+void release_owned(void* pyobj) {
+  WithLock lock;
+  PyTensor* self = static_cast<PyTensor*>(pyobj);
+  self->tensor.detach_impl();
+  Py_DECREF(reinterpret_cast<PyObject*>(self));
+}
+
+// Only an object that other objects can reach through attributes takes part in garbage collection.
+int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
+  int status = PyObject_GenericSetAttr(o, name, value);
+  if (status == 0 && self_of(o)->dict && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+  return status;
+}
+
+PyObject* meta_new(PyTypeObject* meta, PyObject* args, PyObject* kwargs) { return PyType_Type.tp_new(meta, args, kwargs); }
+
+int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
+  if (PyType_Type.tp_init(cls, args, kwargs) < 0) return -1;
+  reinterpret_cast<PyTypeObject*>(cls)->tp_dealloc = subclass_dealloc;
+  return 0;
+}
+
+}  // namespace
+
+PyTypeObject TensorMetaType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject TensorType = {PyVarObject_HEAD_INIT(&TensorMetaType, 0)};
+
+PyObject* wrap(Tensor tensor) {
+  TensorImpl* impl = tensor.impl();
+  if (!impl) Py_RETURN_NONE;
+  if (auto* existing = static_cast<PyObject*>(impl->pyobj)) {
+    if (!impl->owns_pyobj) return Py_NewRef(existing);
+    impl->owns_pyobj = false;
+    self_of(existing)->tensor = std::move(tensor);
+    return existing;  // the reference that the tensor held
+  }
+  PyObject* o = new_object();
+  impl->pyobj = o;
+  self_of(o)->tensor = std::move(tensor);
+  return o;
+}
+
+PyObject* wrap_as(Tensor tensor, PyTypeObject* type) {
+  if (type == &TensorType) return wrap(std::move(tensor));
+  if (tensor.impl()->pyobj) tensor = alias(tensor);
+  PyObject* o = check(type->tp_alloc(type, 0));
+  PyTensor* self = self_of(o);
+  new (&self->tensor) Tensor(std::move(tensor));
+  self->tensor.impl()->pyobj = o;
+  return o;
+}
+
+PyObject* wrap(const std::vector<Tensor>& tensors) {
+  PyObject* tuple = check(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (size_t i = 0; i < tensors.size(); ++i) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), wrap(tensors[i]));
+  return tuple;
+}
+
+// properties
+
+namespace {
+
+template <class F>
+PyObject* property(PyObject* o, F&& f) {
+  return guarded([&] { return f(tensor_of(o)); });
+}
+
+PyObject* get_shape(PyObject* o, void*) { return wrap_size(tensor_of(o).sizes()); }
+PyObject* get_dtype(PyObject* o, void*) { return wrap_dtype(tensor_of(o).dtype()); }
+PyObject* get_device(PyObject* o, void*) { return wrap_device(tensor_of(o).device()); }
+PyObject* get_layout(PyObject*, void*) { return wrap_layout(Layout::Strided); }
+PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).dim()); }
+PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size()); }
+PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size() * tensor_of(o).numel()); }
+PyObject* get_version(PyObject* o, void*) { return PyLong_FromLong(tensor_of(o).storage()->current_version()); }
+PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).requires_grad()); }
+PyObject* get_is_leaf(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) { return PyBool_FromLong(!t.requires_grad() || !grad_fn(t.impl())); });
+}
+PyObject* get_base(PyObject* o, void*) {
+  TensorImpl* base = tensor_of(o).impl()->base;
+  return guarded([&] { return wrap(base ? Tensor::share(base) : Tensor()); });
+}
+PyObject* get_grad(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) { return wrap(grad_of(t)); });
+}
+int set_grad(PyObject* o, PyObject* value, void*) {
+  try {
+    const Tensor& t = tensor_of(o);
+    if (!value || value == Py_None) {
+      set_grad_of(t, Tensor());
+      return 0;
+    }
+    FACULA_CHECK(is_tensor(value), ErrorKind::Type, "grad: expected a Tensor or None, got ", Py_TYPE(value)->tp_name);
+    const Tensor& grad = tensor_of(value);
+    FACULA_CHECK(grad.sizes() == t.sizes(), ErrorKind::Runtime, "grad: the gradient must have the tensor's shape ", t.sizes(),
+                 ", got ", grad.sizes());
+    FACULA_CHECK(grad.dtype() == t.dtype(), ErrorKind::Runtime, "grad: the gradient must have the tensor's dtype ", t.dtype(),
+                 ", got ", grad.dtype());
+    FACULA_CHECK(grad.device() == t.device(), ErrorKind::Runtime, "grad: the gradient must be on ", t.device(), ", got ", grad.device());
+    FACULA_CHECK(!grad.is_same(t), ErrorKind::Runtime, "grad: a tensor cannot be its own gradient, got shape ", t.sizes());
+    set_grad_of(t, grad);
+    return 0;
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+int set_requires_grad_property(PyObject* o, PyObject* value, void*) {
+  try {
+    set_requires_grad(tensor_of(o), to_bool(value ? value : Py_False));
+    return 0;
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+PyObject* get_data(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) { return wrap(alias(t)); });
+}
+int set_data(PyObject* o, PyObject* value, void*) {
+  try {
+    FACULA_CHECK(value && is_tensor(value), ErrorKind::Type, "data: expected a Tensor, got ", value ? Py_TYPE(value)->tp_name : "nothing");
+    TensorImpl* impl = tensor_of(o).impl();
+    const Tensor& source = tensor_of(value);
+    retain(source.storage());
+    release(impl->storage);
+    impl->storage = source.storage();
+    impl->data = source.impl()->data;
+    impl->dtype = source.dtype();
+    if (AutogradMeta* meta = autograd_meta(impl); meta && meta->accumulator) meta->accumulator->set_output(0, source);
+    set_sizes(impl, source.sizes(), source.strides());
+    return 0;
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+PyObject* get_real(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) { return wrap(real(t)); });
+}
+PyObject* get_imag(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) { return wrap(imag(t)); });
+}
+int set_part(PyObject* o, PyObject* value, Tensor (*part)(const Tensor&)) {
+  try {
+    Owned view(wrap(part(tensor_of(o))));
+    Owned done(PyObject_CallMethod(view.get(), is_tensor(value) ? "copy_" : "fill_", "O", value));
+    return done ? 0 : -1;
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+int set_real(PyObject* o, PyObject* value, void*) { return set_part(o, value, real); }
+int set_imag(PyObject* o, PyObject* value, void*) { return set_part(o, value, imag); }
+
+Tensor reversed_dims(const Tensor& t) {
+  Dims order;
+  for (int64_t d = t.dim() - 1; d >= 0; --d) order.push_back(d);
+  return permute(t, order);
+}
+Tensor swapped_last(const Tensor& t, const char* what) {
+  FACULA_CHECK(t.dim() >= 2 || (t.dim() == 0 && what[0] != 'm'), ErrorKind::Runtime, what, ": a tensor of at least two dimensions, got ", t.dim(), "-D");
+  return t.dim() == 0 ? t : transpose(t, -2, -1);
+}
+PyObject* get_T(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) { return wrap(reversed_dims(t)); });
+}
+PyObject* get_mT(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) { return wrap(swapped_last(t, "mT")); });
+}
+PyObject* get_H(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) {
+    FACULA_CHECK(t.dim() == 2 || t.dim() == 0, ErrorKind::Runtime, "H: a matrix, got a tensor of ", t.dim(), " dimensions");
+    return wrap(t.is_complex() ? conj(swapped_last(t, "H")) : swapped_last(t, "H"));
+  });
+}
+PyObject* get_mH(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) { return wrap(t.is_complex() ? conj(swapped_last(t, "mH")) : swapped_last(t, "mH")); });
+}
+template <bool Answer>
+PyObject* get_constant(PyObject*, void*) {
+  return PyBool_FromLong(Answer);
+}
+PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).device().is_cuda()); }
+PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_cpu()); }
+PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_meta()); }
+PyObject* get_dict(PyObject* o, void*) {
+  PyTensor* self = self_of(o);
+  if (!self->dict) {
+    self->dict = PyDict_New();
+    if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+  }
+  return Py_XNewRef(self->dict);
+}
+int set_dict(PyObject* o, PyObject* value, void*) {
+  if (!value || !PyDict_Check(value)) {
+    PyErr_SetString(PyExc_TypeError, "__dict__: expected a dict");
+    return -1;
+  }
+  Py_INCREF(value);
+  Py_XSETREF(self_of(o)->dict, value);
+  if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+  return 0;
+}
+
+PyGetSetDef properties[] = {
+    {"shape", get_shape, nullptr, "The sizes, as a Size.", nullptr},
+    {"dtype", get_dtype, nullptr, "The type of the elements.", nullptr},
+    {"device", get_device, nullptr, "Where the elements are.", nullptr},
+    {"layout", get_layout, nullptr, "strided.", nullptr},
+    {"ndim", get_ndim, nullptr, "The number of dimensions.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"_version", get_version, nullptr, "How often the storage was written in place.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires_grad_property, "Whether ops on it are recorded.", nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded op made it.", nullptr},
+    {"_base", get_base, nullptr, "The tensor it is a view of, or None.", nullptr},
+    {"grad", get_grad, set_grad, "The accumulated gradient, or None.", nullptr},
+    {"_grad", get_grad, set_grad, "As grad.", nullptr},
+    {"data", get_data, set_data, "The same values without history; assigning exchanges the storage.", nullptr},
+    {"real", get_real, set_real, "The real part (a view).", nullptr},
+    {"imag", get_imag, set_imag, "The imaginary part (a view).", nullptr},
+    {"T", get_T, nullptr, "Dimensions reversed.", nullptr},
+    {"mT", get_mT, nullptr, "The last two dimensions exchanged.", nullptr},
+    {"H", get_H, nullptr, "The conjugate transpose of a matrix.", nullptr},
+    {"mH", get_mH, nullptr, "The last two dimensions exchanged and conjugated.", nullptr},
+    {"is_cuda", get_is_cuda, nullptr, "On a CUDA device.", nullptr},
+    {"is_cpu", get_is_cpu, nullptr, "On the CPU.", nullptr},
+    {"is_meta", get_is_meta, nullptr, "Without data.", nullptr},
+    {"is_sparse", get_constant<false>, nullptr, "False: all tensors are strided.", nullptr},
+    {"is_sparse_csr", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_quantized", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_nested", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_mkldnn", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_mps", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_xpu", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_xla", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_ipu", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_vulkan", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_maia", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_mtia", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_ort", get_constant<false>, nullptr, "False.", nullptr},
+    {"__dict__", get_dict, set_dict, nullptr, nullptr},
+    {}};
+
+// methods that are not ops
+
+PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None) return wrap_size(tensor_of(self).sizes());
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "size: dim is an int, got ", Py_TYPE(args[0])->tp_name);
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "size: a 0-d tensor has no dimension, got dim ", to_int(args[0]));
+    return PyLong_FromLongLong(t.size(wrap_dim(to_int(args[0]), t.dim(), "size")));
+  });
+}
+PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None) return wrap_ints(tensor_of(self).strides());
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(args[0])->tp_name);
+    return PyLong_FromLongLong(t.stride(wrap_dim(to_int(args[0]), t.dim(), "stride")));
+  });
+}
+PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).dim()); }
+PyObject* method_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).numel()); }
+PyObject* method_storage_offset(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).storage_offset()); }
+PyObject* method_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(tensor_of(self).impl()->data); }
+PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).item_size()); }
+PyObject* method_get_device(PyObject* self, PyObject*) { return PyLong_FromLong(tensor_of(self).device().index); }
+PyObject* method_is_view(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).impl()->base != nullptr); }
+PyObject* method_item(PyObject* self, PyObject*) {
+  return guarded([&] { return wrap(tensor_of(self).item()); });
+}
+PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  PyObject* format = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? args[0] : nullptr;
+  if (!format) return PyBool_FromLong(tensor_of(self).is_contiguous());
+  if (!PyObject_TypeCheck(format, &MemoryFormatType)) {
+    PyErr_Format(PyExc_TypeError, "is_contiguous: memory_format is a facula.memory_format, got %s", Py_TYPE(format)->tp_name);
+    return nullptr;
+  }
+  return PyBool_FromLong(tensor_of(self).is_contiguous(to_memory_format(format)));
+}
+PyObject* method_is_floating_point(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_floating()); }
+PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_complex()); }
+PyObject* method_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(is_signed(tensor_of(self).dtype())); }
+PyObject* method_is_conj(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_conj()); }
+PyObject* method_is_neg(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+PyObject* method_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong((tensor_of(self).flags() & kInference) != 0); }
+PyObject* method_requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&] {
+    bool wanted = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? to_bool(args[0]) : true;
+    set_requires_grad(tensor_of(self), wanted);
+    return Py_NewRef(self);
+  });
+}
+PyObject* method_bump_version(PyObject* self, PyObject*) {
+  tensor_of(self).storage()->bump_version(0);
+  Py_RETURN_NONE;
+}
+
+PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"cls", "data", "require_grad", nullptr};
+  PyObject *cls = nullptr, *data = nullptr;
+  int requires_grad = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p:_make_subclass", const_cast<char**>(names), &cls, &data, &requires_grad)) return nullptr;
+  return guarded([&] {
+    FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType), ErrorKind::Type,
+                 "_make_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
+    FACULA_CHECK(is_tensor(data), ErrorKind::Type, "_make_subclass: data is a Tensor, got ", Py_TYPE(data)->tp_name);
+    Tensor made = alias(tensor_of(data));
+    if (requires_grad) set_requires_grad(made, true);
+    return wrap_as(std::move(made), reinterpret_cast<PyTypeObject*>(cls));
+  });
+}
+
+PyObject* as_subclass(PyObject* self, PyObject* cls) {
+  return guarded([&] {
+    FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType), ErrorKind::Type,
+                 "as_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
+    return wrap_as(view_as(tensor_of(self), tensor_of(self)), reinterpret_cast<PyTypeObject*>(cls));
+  });
+}
+
+PyMethodDef methods[] = {
+    {"size", as_function(method_size), METH_FASTCALL | METH_KEYWORDS, "size(dim=None): the shape, or one size of it."},
+    {"stride", as_function(method_stride), METH_FASTCALL | METH_KEYWORDS, "stride(dim=None): steps in elements between neighbours."},
+    {"dim", method_dim, METH_NOARGS, "The number of dimensions."},
+    {"ndimension", method_dim, METH_NOARGS, "The number of dimensions."},
+    {"numel", method_numel, METH_NOARGS, "The number of elements."},
+    {"nelement", method_numel, METH_NOARGS, "The number of elements."},
+    {"storage_offset", method_storage_offset, METH_NOARGS, "Elements from the start of the storage to the first element."},
+    {"data_ptr", method_data_ptr, METH_NOARGS, "Address of the first element."},
+    {"element_size", method_element_size, METH_NOARGS, "Bytes per element."},
+    {"get_device", method_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
+    {"_is_view", method_is_view, METH_NOARGS, "Whether it is a view."},
+    {"item", method_item, METH_NOARGS, "The value of a tensor with one element, as a Python number."},
+    {"is_contiguous", as_function(method_is_contiguous), METH_FASTCALL | METH_KEYWORDS,
+     "is_contiguous(memory_format=contiguous_format): whether elements lie in that order without gaps."},
+    {"is_floating_point", method_is_floating_point, METH_NOARGS, "Whether elements are real floating-point numbers."},
+    {"is_complex", method_is_complex, METH_NOARGS, "Whether elements are complex."},
+    {"is_signed", method_is_signed, METH_NOARGS, "Whether elements can be negative."},
+    {"is_conj", method_is_conj, METH_NOARGS, "Whether memory holds the conjugates of the values."},
+    {"is_neg", method_is_neg, METH_NOARGS, "False: negation is never postponed."},
+    {"is_inference", method_is_inference, METH_NOARGS, "Whether it was made in inference mode."},
+    {"requires_grad_", as_function(method_requires_grad_), METH_FASTCALL | METH_KEYWORDS,
+     "requires_grad_(requires_grad=True): starts or stops recording; returns the tensor."},
+    {"_bump_version", method_bump_version, METH_NOARGS, "Counts a write made behind autograd's back."},
+    {"_make_subclass", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_subclass)), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "_make_subclass(cls, data, require_grad=False): the data, without history, as an object of cls."},
+    {"as_subclass", as_subclass, METH_O, "as_subclass(cls): a view of the tensor as an object of cls."},
+    {}};
+
+// operators
+
+using BinaryOp = Tensor (*)(const Operand&, const Operand&);
+using InplaceOp = const Tensor& (*)(const Tensor&, const Operand&);
+
+bool plain_operand(PyObject* o) {
+  return is_plain_tensor(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
+}
+
+PyObject* not_implemented_or_override(const char* name, PyObject* a, PyObject* b) {
+  if (overrides_disabled()) Py_RETURN_NOTIMPLEMENTED;
+  PyObject* args[] = {a, b};
+  return call_override(name, false, nullptr, args, 2, nullptr);
+}
+
+PyObject* binary_operator(const char* name, BinaryOp op, PyObject* a, PyObject* b) {
+  bool plain = plain_operand(a) && plain_operand(b) && !(thread_state.modes & kModePython);
+  if (__builtin_expect(!plain, 0)) {
+    bool known_a = is_tensor(a) || is_number(a), known_b = is_tensor(b) || is_number(b);
+    bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (!is_plain_tensor(b) && has_override(b)) ||
+                       (thread_state.modes & kModePython)) && !overrides_disabled();
+    if (overridden) return not_implemented_or_override(name, a, b);
+    if (!known_a || !known_b) Py_RETURN_NOTIMPLEMENTED;
+  }
+  return guarded([&] { return wrap(op(arg_operand(a), arg_operand(b))); });
+}
+
+PyObject* inplace_operator(const char* name, InplaceOp op, PyObject* a, PyObject* b) {
+  if (!is_tensor(a)) Py_RETURN_NOTIMPLEMENTED;
+  bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (!is_plain_tensor(b) && has_override(b)) ||
+                     (thread_state.modes & kModePython)) && !overrides_disabled();
+  if (overridden) {
+    PyObject* args[] = {b};
+    return call_override(name, true, a, args, 1, nullptr);
+  }
+  if (!is_tensor(b) && !is_number(b)) Py_RETURN_NOTIMPLEMENTED;
+  return guarded([&] {
+    op(tensor_of(a), arg_operand(b));
+    return Py_NewRef(a);
+  });
+}
+
+#define BINARY(slot, name, expression)                                                                          \
+  PyObject* slot(PyObject* a, PyObject* b) {                                                                    \
+    return binary_operator(name, [](const Operand& x, const Operand& y) -> Tensor { return expression; }, a, b); \
+  }
+#define INPLACE(slot, name, expression)                                                                                 \
+  PyObject* slot(PyObject* a, PyObject* b) {                                                                            \
+    return inplace_operator(name, [](const Tensor& x, const Operand& y) -> const Tensor& { return expression; }, a, b); \
+  }
+
+const Scalar kOne(1);
+BINARY(nb_add, "add", add(x, y, kOne))
+BINARY(nb_subtract, "sub", sub(x, y, kOne))
+BINARY(nb_multiply, "mul", mul(x, y))
+BINARY(nb_true_divide, "div", div(x, y))
+BINARY(nb_floor_divide, "floor_divide", floor_divide(x, y))
+BINARY(nb_remainder, "remainder", remainder(x, y))
+BINARY(nb_and, "bitwise_and", bitwise_and(x, y))
+BINARY(nb_or, "bitwise_or", bitwise_or(x, y))
+BINARY(nb_xor, "bitwise_xor", bitwise_xor(x, y))
+BINARY(nb_lshift, "bitwise_left_shift", bitwise_left_shift(x, y))
+BINARY(nb_rshift, "bitwise_right_shift", bitwise_right_shift(x, y))
+BINARY(power, "pow", pow(x, y))
+INPLACE(nb_inplace_add, "add_", add_(x, y, kOne))
+INPLACE(nb_inplace_subtract, "sub_", sub_(x, y, kOne))
+INPLACE(nb_inplace_multiply, "mul_", mul_(x, y))
+INPLACE(nb_inplace_true_divide, "div_", div_(x, y))
+INPLACE(nb_inplace_floor_divide, "floor_divide_", floor_divide_(x, y))
+INPLACE(nb_inplace_remainder, "remainder_", remainder_(x, y))
+INPLACE(nb_inplace_and, "bitwise_and_", bitwise_and_(x, y))
+INPLACE(nb_inplace_or, "bitwise_or_", bitwise_or_(x, y))
+INPLACE(nb_inplace_xor, "bitwise_xor_", bitwise_xor_(x, y))
+INPLACE(nb_inplace_lshift, "bitwise_left_shift_", bitwise_left_shift_(x, y))
+INPLACE(nb_inplace_rshift, "bitwise_right_shift_", bitwise_right_shift_(x, y))
+INPLACE(inplace_power, "pow_", pow_(x, y))
+PyObject* nb_power(PyObject* a, PyObject* b, PyObject*) { return power(a, b); }
+PyObject* nb_inplace_power(PyObject* a, PyObject* b, PyObject*) { return inplace_power(a, b); }
+
+PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
+  bool tensors = is_tensor(a) && is_tensor(b);
+  bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (!is_plain_tensor(b) && has_override(b)) ||
+                     (thread_state.modes & kModePython)) && !overrides_disabled();
+  if (overridden) return not_implemented_or_override("matmul", a, b);
+  if (!tensors) Py_RETURN_NOTIMPLEMENTED;
+  return guarded([&] { return wrap(matmul(tensor_of(a), tensor_of(b))); });
+}
+
+template <class F>
+PyObject* unary_operator(const char* name, PyObject* a, F&& f) {
+  bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (thread_state.modes & kModePython)) && !overrides_disabled();
+  if (overridden) return call_override(name, true, a, nullptr, 0, nullptr);
+  return guarded([&] { return wrap(f(tensor_of(a))); });
+}
+PyObject* nb_negative(PyObject* a) { return unary_operator("neg", a, [](const Tensor& t) { return neg(t); }); }
+PyObject* nb_positive(PyObject* a) { return unary_operator("positive", a, [](const Tensor& t) { return positive(t); }); }
+PyObject* nb_absolute(PyObject* a) { return unary_operator("abs", a, [](const Tensor& t) { return abs(t); }); }
+PyObject* nb_invert(PyObject* a) { return unary_operator("bitwise_not", a, [](const Tensor& t) { return bitwise_not(t); }); }
+
+int nb_bool(PyObject* a) {
+  try {
+    const Tensor& t = tensor_of(a);
+    FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime, "bool: the truth of a Tensor with ", t.numel() == 0 ? "no" : "more than one",
+                 " value is ambiguous, got shape ", t.sizes());
+    return t.item().to_bool();
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+PyObject* nb_int(PyObject* a) {
+  return guarded([&]() -> PyObject* {
+    Scalar value = tensor_of(a).item();
+    FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, "int: a real number, got a complex one");
+    if (value.is_floating()) return PyLong_FromDouble(value.to_double());
+    if (value.is_bool()) return PyLong_FromLong(value.to_bool());
+    return wrap(value);
+  });
+}
+PyObject* nb_float(PyObject* a) {
+  return guarded([&] {
+    Scalar value = tensor_of(a).item();
+    FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, "float: a real number, got a complex one");
+    return PyFloat_FromDouble(value.to_double());
+  });
+}
+PyObject* nb_index(PyObject* a) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& t = tensor_of(a);
+    FACULA_CHECK(is_bits(t.dtype()) && t.numel() == 1, ErrorKind::Type,
+                 "index: only integer tensors of a single element can be converted to an index, got ", t.dtype(), " ", t.sizes());
+    Scalar value = t.item();
+    return value.is_bool() ? PyLong_FromLong(value.to_bool()) : wrap(value);
+  });
+}
+
+PyObject* compare(PyObject* a, PyObject* b, int op) {
+  switch (op) {
+    case Py_EQ: return binary_operator("eq", [](const Operand& x, const Operand& y) -> Tensor { return eq(x, y); }, a, b);
+    case Py_NE: return binary_operator("ne", [](const Operand& x, const Operand& y) -> Tensor { return ne(x, y); }, a, b);
+    case Py_LT: return binary_operator("lt", [](const Operand& x, const Operand& y) -> Tensor { return lt(x, y); }, a, b);
+    case Py_LE: return binary_operator("le", [](const Operand& x, const Operand& y) -> Tensor { return le(x, y); }, a, b);
+    case Py_GT: return binary_operator("gt", [](const Operand& x, const Operand& y) -> Tensor { return gt(x, y); }, a, b);
+    default: return binary_operator("ge", [](const Operand& x, const Operand& y) -> Tensor { return ge(x, y); }, a, b);
+  }
+}
+
+Py_hash_t identity_hash(PyObject* self) {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_HashPointer(self);
+#else
+  return _Py_HashPointer(self);
+#endif
+}
+
+Py_ssize_t length(PyObject* self) {
+  const Tensor& t = tensor_of(self);
+  if (t.dim() == 0) {
+    PyErr_SetString(PyExc_TypeError, "len: a 0-d tensor has no length");
+    return -1;
+  }
+  return static_cast<Py_ssize_t>(t.size(0));
+}
+
+PyObject* sequence_item(PyObject* self, Py_ssize_t i) {
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    FACULA_CHECK(t.dim() > 0 && i >= 0 && i < t.size(0), ErrorKind::Index, "index: out of range for length ", t.dim() ? t.size(0) : 0, ", got ", i);
+    return wrap(select(t, 0, i));
+  });
+}
+
+PyNumberMethods number;
+PyMappingMethods mapping = {length, getitem, setitem};
+PySequenceMethods sequence;
+
+}  // namespace
+
+void init_tensor_type(PyObject* module) {
+  TensorMetaType.tp_name = "facula._C._TensorMeta";
+  TensorMetaType.tp_base = &PyType_Type;
+  TensorMetaType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  TensorMetaType.tp_new = meta_new;
+  TensorMetaType.tp_init = meta_init;
+  check(PyType_Ready(&TensorMetaType));
+  Py_INCREF(&TensorMetaType);
+  PyModule_AddObject(module, "_TensorMeta", reinterpret_cast<PyObject*>(&TensorMetaType));
+
+  number.nb_add = nb_add;
+  number.nb_subtract = nb_subtract;
+  number.nb_multiply = nb_multiply;
+  number.nb_true_divide = nb_true_divide;
+  number.nb_floor_divide = nb_floor_divide;
+  number.nb_remainder = nb_remainder;
+  number.nb_power = nb_power;
+  number.nb_and = nb_and;
+  number.nb_or = nb_or;
+  number.nb_xor = nb_xor;
+  number.nb_lshift = nb_lshift;
+  number.nb_rshift = nb_rshift;
+  number.nb_matrix_multiply = nb_matrix_multiply;
+  number.nb_inplace_add = nb_inplace_add;
+  number.nb_inplace_subtract = nb_inplace_subtract;
+  number.nb_inplace_multiply = nb_inplace_multiply;
+  number.nb_inplace_true_divide = nb_inplace_true_divide;
+  number.nb_inplace_floor_divide = nb_inplace_floor_divide;
+  number.nb_inplace_remainder = nb_inplace_remainder;
+  number.nb_inplace_power = nb_inplace_power;
+  number.nb_inplace_and = nb_inplace_and;
+  number.nb_inplace_or = nb_inplace_or;
+  number.nb_inplace_xor = nb_inplace_xor;
+  number.nb_inplace_lshift = nb_inplace_lshift;
+  number.nb_inplace_rshift = nb_inplace_rshift;
+  number.nb_negative = nb_negative;
+  number.nb_positive = nb_positive;
+  number.nb_absolute = nb_absolute;
+  number.nb_invert = nb_invert;
+  number.nb_bool = nb_bool;
+  number.nb_int = nb_int;
+  number.nb_float = nb_float;
+  number.nb_index = nb_index;
+  sequence.sq_length = length;
+  sequence.sq_item = sequence_item;
+
+  TensorType.tp_name = "torch.Tensor";
+  TensorType.tp_basicsize = sizeof(PyTensor);
+  TensorType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+  TensorType.tp_doc = "An n-dimensional array of elements of one dtype.";
+  TensorType.tp_dealloc = tensor_dealloc;
+  TensorType.tp_traverse = tensor_traverse;
+  TensorType.tp_clear = tensor_clear;
+  TensorType.tp_dictoffset = offsetof(PyTensor, dict);
+  TensorType.tp_weaklistoffset = offsetof(PyTensor, weak_references);
+  TensorType.tp_setattro = tensor_setattro;
+  TensorType.tp_getset = properties;
+  TensorType.tp_methods = methods;
+  TensorType.tp_as_number = &number;
+  TensorType.tp_as_mapping = &mapping;
+  TensorType.tp_as_sequence = &sequence;
+  TensorType.tp_richcompare = compare;
+  TensorType.tp_hash = identity_hash;
+  check(PyType_Ready(&TensorType));
+  Py_INCREF(&TensorType);
+  PyModule_AddObject(module, "Tensor", reinterpret_cast<PyObject*>(&TensorType));
+  release_pyobject = release_owned;
+}
+
+}  // namespace facula::python
