@@ -21,7 +21,8 @@ constexpr double selu_scale = 1.0507009873554804934193349852946;
 
 }  // namespace
 
-// ---- sigmoid family --------------------------------------------------------------------------------------------
+// ---- sigmoid family
+// --------------------------------------------------------------------------------------------
 
 Tensor logit(const Tensor& self, std::optional<double> eps) {
   return eps ? _logit(clamp(self, Scalar(*eps), Scalar(1.0 - *eps))) : _logit(self);
@@ -42,7 +43,8 @@ Tensor _mish_double_backward(const Tensor& grad, const Tensor& grad_output, cons
   return grad * grad_output * (1.0 - t * t) * s * (2.0 + self * (1.0 - s - 2.0 * t * s));
 }
 
-// ---- exponential and Gaussian units ----------------------------------------------------------------------------
+// ---- exponential and Gaussian units
+// ----------------------------------------------------------------------------
 
 Tensor functional_elu(const Tensor& self, double alpha, bool inplace) {
   require_inexact("elu", self);
@@ -59,9 +61,7 @@ Tensor functional_selu(const Tensor& self, bool inplace) {
   return inplace ? elu_(self, selu_alpha, selu_scale, 1) : elu(self, selu_alpha, selu_scale, 1);
 }
 
-Tensor selu(const Tensor& self) {
-  return functional_selu(self, false);
-}
+Tensor selu(const Tensor& self) { return functional_selu(self, false); }
 
 Tensor functional_celu(const Tensor& self, double alpha, bool inplace) {
   require_inexact("celu", self);
@@ -89,11 +89,10 @@ Tensor _gelu_tanh_double_backward(const Tensor& grad, const Tensor& grad_output,
   return grad * grad_output * (1.0 - t * t) * bend;
 }
 
-// ---- piecewise linear units ------------------------------------------------------------------------------------
+// ---- piecewise linear units
+// ------------------------------------------------------------------------------------
 
-Tensor functional_relu(const Tensor& self, bool inplace) {
-  return inplace ? relu_(self) : relu(self);
-}
+Tensor functional_relu(const Tensor& self, bool inplace) { return inplace ? relu_(self) : relu(self); }
 
 Tensor functional_threshold(const Tensor& self, double threshold, double value, bool inplace) {
   return inplace ? _threshold_(self, threshold, value) : _threshold(self, threshold, value);
@@ -101,7 +100,8 @@ Tensor functional_threshold(const Tensor& self, double threshold, double value, 
 
 Tensor functional_hardtanh(const Tensor& self, double min_val, double max_val, bool inplace) {
   if (min_val > max_val) {
-    throw_error(ErrorKind::Value, "hardtanh: expected min_val of at most max_val, got ", min_val, " and ", max_val);
+    throw_error(ErrorKind::Value, "hardtanh: expected min_val of at most max_val, got ", min_val, " and ",
+                max_val);
   }
   return inplace ? hardtanh_(self, min_val, max_val) : hardtanh(self, min_val, max_val);
 }
@@ -138,17 +138,18 @@ const Tensor& functional_leaky_relu_(const Tensor& self, double negative_slope) 
 Tensor prelu(const Tensor& self, const Tensor& weight) {
   require_inexact("prelu", self);
   if (self.dtype() != weight.dtype()) {
-    throw_error(ErrorKind::Runtime, "prelu: expected self and weight of one dtype, got ", self.dtype(), " and ",
-                weight.dtype());
+    throw_error(ErrorKind::Runtime, "prelu: expected self and weight of one dtype, got ", self.dtype(),
+                " and ", weight.dtype());
   }
   if (weight.dim() > 1) {
-    throw_error(ErrorKind::Runtime, "prelu: expected a weight of at most one dimension, got shape ", weight.sizes());
+    throw_error(ErrorKind::Runtime, "prelu: expected a weight of at most one dimension, got shape ",
+                weight.sizes());
   }
   if (weight.numel() == 1) return _prelu_kernel(self, reshape(weight, IntList()));
   const int64_t channels = self.dim() >= 2 ? self.size(1) : 1;
   if (weight.numel() != channels) {
-    throw_error(ErrorKind::Runtime, "prelu: expected a weight with 1 or ", channels, " elements for self of shape ",
-                self.sizes(), ", got ", weight.numel());
+    throw_error(ErrorKind::Runtime, "prelu: expected a weight with 1 or ", channels,
+                " elements for self of shape ", self.sizes(), ", got ", weight.numel());
   }
   std::vector<int64_t> shape(static_cast<size_t>(self.dim() - 1), 1);
   shape[0] = channels;  // broadcasts over the dimensions after the channels
@@ -161,12 +162,8 @@ Tensor functional_softshrink(const Tensor& self, double lambd) {
   return softshrink(self, lambd);
 }
 
-Tensor softsign(const Tensor& self) {
-  return self / (abs(self) + 1.0);
-}
+Tensor softsign(const Tensor& self) { return self / (abs(self) + 1.0); }
 
-Tensor tanhshrink(const Tensor& self) {
-  return self - tanh(self);
-}
+Tensor tanhshrink(const Tensor& self) { return self - tanh(self); }
 
 }  // namespace facula

@@ -1,5 +1,5 @@
-// Element-wise ops written with ops: those that choose between kernels by an argument, check what a kernel must not
-// meet (an integer divided by zero), or belong to a derivative.
+// Element-wise ops written with ops: those that choose between kernels by an argument, check what a kernel
+// must not meet (an integer divided by zero), or belong to a derivative.
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -13,16 +13,13 @@ namespace facula {
 
 namespace {
 
-bool is_bits(const Operand& operand) {
-  return facula::is_bits(operand.dtype());
-}
+bool is_bits(const Operand& operand) { return facula::is_bits(operand.dtype()); }
 
-Tensor cast(const Tensor& self, DType dtype) {
-  return self.dtype() == dtype ? self : to(self, dtype);
-}
+Tensor cast(const Tensor& self, DType dtype) { return self.dtype() == dtype ? self : to(self, dtype); }
 
 void require_number(std::string_view op, const Tensor& self) {
-  if (self.dtype() == DType::Bool) throw_error(ErrorKind::Runtime, op, ": expected a numeric tensor, got bool");
+  if (self.dtype() == DType::Bool)
+    throw_error(ErrorKind::Runtime, op, ": expected a numeric tensor, got bool");
 }
 
 void require_tensor(std::string_view op, const Operand& first, const Operand& second) {
@@ -33,13 +30,15 @@ void require_tensor(std::string_view op, const Operand& first, const Operand& se
 /// The kernels give 0 for an integer divided by 0; nobody wants that answer.
 void refuse_zero_divisor(std::string_view op, const Operand& self, const Operand& other) {
   if (!is_bits(self) || !is_bits(other)) return;
-  const bool has_zero = other.is_tensor() ? any(eq(other.tensor(), 0)).item().to_bool() : other.scalar().equals(0);
+  const bool has_zero =
+      other.is_tensor() ? any(eq(other.tensor(), 0)).item().to_bool() : other.scalar().equals(0);
   if (has_zero) throw_error(ErrorKind::Runtime, op, ": expected an integer divisor other than zero, got 0");
 }
 
 }  // namespace
 
-// ---- sign and magnitude ----------------------------------------------------------------------------------------
+// ---- sign and magnitude
+// ----------------------------------------------------------------------------------------
 
 Tensor positive(const Tensor& self) {
   require_number("positive", self);
@@ -63,8 +62,8 @@ namespace {
 
 void require_same_floating(std::string_view op, const Tensor& first, const Tensor& second) {
   if (first.dtype() == second.dtype() && is_floating(first.dtype())) return;
-  throw_error(ErrorKind::Runtime, op, ": expected two tensors of one floating dtype, got ", first.dtype(), " and ",
-              second.dtype());
+  throw_error(ErrorKind::Runtime, op, ": expected two tensors of one floating dtype, got ", first.dtype(),
+              " and ", second.dtype());
 }
 
 }  // namespace
@@ -79,19 +78,22 @@ Tensor polar(const Tensor& abs, const Tensor& angle) {
   return _complex(abs * cos(angle), abs * sin(angle));
 }
 
-// ---- rounding --------------------------------------------------------------------------------------------------
+// ---- rounding
+// --------------------------------------------------------------------------------------------------
 
 Tensor round(const Tensor& self, int64_t decimals) {
   if (decimals == 0) return round(self);
   if (!is_floating(self.dtype())) {
-    throw_error(ErrorKind::NotImplemented, "round: expected a floating-point tensor with decimals, got ", self.dtype());
+    throw_error(ErrorKind::NotImplemented, "round: expected a floating-point tensor with decimals, got ",
+                self.dtype());
   }
   double scale = 1.0;
   for (int64_t i = 0; i < (decimals < 0 ? -decimals : decimals) && scale < 1e308; ++i) scale *= 10.0;
   return decimals > 0 ? _round_scaled(self, scale, 1.0) : _round_scaled(self, 1.0, scale);
 }
 
-// ---- powers ----------------------------------------------------------------------------------------------------
+// ---- powers
+// ----------------------------------------------------------------------------------------------------
 
 Tensor square(const Tensor& self) {
   // 0 and 1 are their own squares; the product with an integer is int64.
@@ -113,8 +115,7 @@ Tensor pow(const Operand& self, const Operand& exponent) {
   if (self.dtype() == DType::Bool && exponent.dtype() == DType::Bool) {
     throw_error(ErrorKind::NotImplemented, "pow: expected numbers, got self and exponent of dtype bool");
   }
-  if (is_bits(self) && !exponent.is_tensor() && is_bits(exponent) &&
-      exponent.scalar().to_double() < 0) {
+  if (is_bits(self) && !exponent.is_tensor() && is_bits(exponent) && exponent.scalar().to_double() < 0) {
     throw_error(ErrorKind::Runtime, "pow: expected an exponent of at least 0 for an integer self, got ",
                 exponent.scalar());
   }
@@ -125,7 +126,8 @@ Tensor pow(const Operand& self, const Operand& exponent) {
 
 namespace {
 
-/// The number one below, of the same kind. Arithmetic on numbers stays in double: as tensors they would be float32.
+/// The number one below, of the same kind. Arithmetic on numbers stays in double: as tensors they would be
+/// float32.
 Scalar one_less(const Scalar& number) {
   if (number.is_complex()) return Scalar(number.to_complex() - 1.0);
   return number.is_floating() ? Scalar(number.to_double() - 1.0) : Scalar(number.to_int() - 1);
@@ -167,9 +169,7 @@ Tensor float_power(const Operand& self, const Operand& exponent) {
   return pow(base.defined() ? Operand(base) : self, power.defined() ? Operand(power) : exponent);
 }
 
-Tensor ldexp(const Tensor& self, const Tensor& other) {
-  return mul(self, pow(Scalar(2.0), other));
-}
+Tensor ldexp(const Tensor& self, const Tensor& other) { return mul(self, pow(Scalar(2.0), other)); }
 
 std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
   if (!is_floating(self.dtype())) {
@@ -179,7 +179,8 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
   return {_frexp_mantissa(self, cast(exponent, self.dtype())), cast(exponent, DType::Int32)};
 }
 
-// ---- sums and quotients ---------------------------------------------------------------------------------------
+// ---- sums and quotients
+// ---------------------------------------------------------------------------------------
 
 Tensor _scale_grad(const Tensor& grad_output, const Scalar& factor) {
   if (factor.equals(1)) return grad_output;
@@ -191,7 +192,8 @@ Tensor div(const Operand& self, const Operand& other, std::optional<std::string_
   refuse_zero_divisor("div", self, other);
   if (*rounding_mode == "trunc") return _div_trunc(self, other);
   if (*rounding_mode == "floor") return _div_floor(self, other);
-  throw_error(ErrorKind::Runtime, "div: expected rounding_mode None, 'trunc' or 'floor', got '", *rounding_mode, "'");
+  throw_error(ErrorKind::Runtime, "div: expected rounding_mode None, 'trunc' or 'floor', got '",
+              *rounding_mode, "'");
 }
 
 Tensor floor_divide(const Operand& self, const Operand& other) {
@@ -210,7 +212,8 @@ Tensor fmod(const Tensor& self, const Operand& other) {
   return _fmod(self, other);
 }
 
-// ---- selection -------------------------------------------------------------------------------------------------
+// ---- selection
+// -------------------------------------------------------------------------------------------------
 
 Tensor where(const Tensor& condition, const Operand& self, const Operand& other) {
   if (condition.dtype() != DType::Bool) {
@@ -219,11 +222,10 @@ Tensor where(const Tensor& condition, const Operand& self, const Operand& other)
   return _where(condition, self, other);
 }
 
-std::vector<Tensor> where(const Tensor& condition) {
-  return unbind(nonzero(condition), 1);
-}
+std::vector<Tensor> where(const Tensor& condition) { return unbind(nonzero(condition), 1); }
 
-// ---- limits and closeness --------------------------------------------------------------------------------------
+// ---- limits and closeness
+// --------------------------------------------------------------------------------------
 
 Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
   if (min && max) return _clamp(self, *min, *max);
@@ -244,11 +246,15 @@ namespace {
 /// The largest finite number of a floating dtype, or of the parts of a complex one.
 double largest_finite(DType dtype) {
   switch (dtype) {
-    case DType::Float16: return 65504.0;
-    case DType::BFloat16: return 0x1.fep127;
+    case DType::Float16:
+      return 65504.0;
+    case DType::BFloat16:
+      return 0x1.fep127;
     case DType::Float32:
-    case DType::Complex64: return 0x1.fffffep127;
-    default: return 0x1.fffffffffffffp1023;
+    case DType::Complex64:
+      return 0x1.fffffep127;
+    default:
+      return 0x1.fffffffffffffp1023;
   }
 }
 
@@ -267,7 +273,8 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
                 other.dtype());
   }
   if (!(rtol >= 0 && atol >= 0)) {
-    throw_error(ErrorKind::Runtime, "isclose: expected rtol and atol of at least 0, got ", rtol, " and ", atol);
+    throw_error(ErrorKind::Runtime, "isclose: expected rtol and atol of at least 0, got ", rtol, " and ",
+                atol);
   }
   Tensor close = eq(self, other);
   if (equal_nan) close = logical_or(close, logical_and(isnan(self), isnan(other)));

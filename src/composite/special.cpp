@@ -12,9 +12,7 @@ Tensor polygamma(int64_t n, const Tensor& self) {
   return n == 0 ? digamma(self) : _polygamma(n, self);
 }
 
-const Tensor& polygamma_(const Tensor& self, int64_t n) {
-  return copy_(self, polygamma(n, self), false);
-}
+const Tensor& polygamma_(const Tensor& self, int64_t n) { return copy_(self, polygamma(n, self), false); }
 
 Tensor mvlgamma(const Tensor& self, int64_t p) {
   if (p < 1) throw_error(ErrorKind::Runtime, "mvlgamma: expected p of at least 1, got ", p);

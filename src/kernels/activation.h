@@ -1,14 +1,15 @@
-// The scalar functions of ops/activation.yaml: activation functions, and as *_backward the product of the incoming
-// gradient and their derivative. T is float, double or, for sigmoid and silu, complex; piecewise linear ones also
-// take integers.
+// The scalar functions of ops/activation.yaml: activation functions, and as *_backward the product of the
+// incoming gradient and their derivative. T is float, double or, for sigmoid and silu, complex; piecewise
+// linear ones also take integers.
 #pragma once
 
-#include "math.h"
 #include "complex.h"
+#include "math.h"
 
 namespace facula::kernels {
 
-// ---- sigmoid family --------------------------------------------------------------------------------------------
+// ---- sigmoid family
+// --------------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN T sigmoid(T self) {
@@ -66,7 +67,8 @@ FACULA_FN T mish_backward(T grad_output, T self) {
   return grad_output * (t + self * sigmoid(self) * (T(1) - t * t));
 }
 
-// ---- exponential and Gaussian units ----------------------------------------------------------------------------
+// ---- exponential and Gaussian units
+// ----------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN T elu(T self, T alpha, T scale, T input_scale) {
@@ -110,7 +112,8 @@ FACULA_FN T gelu_tanh_backward(T grad_output, T self) {
   return grad_output * T(0.5) * (T(1) + t + self * (T(1) - t * t) * gelu_tanh_slope(self));
 }
 
-// ---- piecewise linear units ------------------------------------------------------------------------------------
+// ---- piecewise linear units
+// ------------------------------------------------------------------------------------
 
 /// Comparisons are written so that NaN passes through.
 template <class T>

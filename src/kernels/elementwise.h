@@ -1,7 +1,8 @@
 // The scalar functions of ops/elementwise.yaml that math.h and complex.h do not hold already.
 //
-// T is the compute type: float, double, Complex<float>, Complex<double>, an integer type or bool. Integer arithmetic
-// wraps around. Where two values are possible both are computed and one is picked, so that the loops vectorise.
+// T is the compute type: float, double, Complex<float>, Complex<double>, an integer type or bool. Integer
+// arithmetic wraps around. Where two values are possible both are computed and one is picked, so that the
+// loops vectorise.
 #pragma once
 
 #include "complex.h"
@@ -11,10 +12,14 @@ namespace facula::kernels {
 
 /// Integer types and bool; among the compute types only these have a remainder operator.
 template <class T>
-concept Integer = requires(T x) { x % x; };
+concept Integer = requires(T x) {
+  x % x;
+};
 
 template <class T>
-concept Real = requires(T x) { x < x; };
+concept Real = requires(T x) {
+  x < x;
+};
 
 template <Integer T>
 inline constexpr bool is_signed = T(-1) < T(0);
@@ -22,7 +27,8 @@ inline constexpr bool is_signed = T(-1) < T(0);
 template <Integer T>
 inline constexpr int bit_width = 8 * sizeof(T);
 
-// ---- sign and magnitude ----------------------------------------------------------------------------------------
+// ---- sign and magnitude
+// ----------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN T neg(T self) {
@@ -79,7 +85,13 @@ FACULA_FN T angle(T self) {
   return isnan(self) ? self : side;
 }
 
-// ---- rounding --------------------------------------------------------------------------------------------------
+template <class R>
+FACULA_FN R angle(Complex<R> self) {
+  return arg(self);
+}
+
+// ---- rounding
+// --------------------------------------------------------------------------------------------------
 
 template <Integer T>
 FACULA_FN T floor(T self) {
@@ -103,20 +115,23 @@ FACULA_FN T frac(T self) {
   return self - trunc(self);
 }
 
-/// One of up and down is 1: a power of ten is exact where its inverse is not, so one divides and never multiplies by it.
+/// One of up and down is 1: a power of ten is exact where its inverse is not, so one divides and never
+/// multiplies by it.
 template <class T>
 FACULA_FN T round_scaled(T self, T up, T down) {
   return round_half_even(self * up / down) * down / up;
 }
 
-// ---- powers and logarithms -------------------------------------------------------------------------------------
+// ---- powers and logarithms
+// -------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN T square(T self) {
   return static_cast<T>(self * self);
 }
 
-/// By repeated squaring. A negative exponent leaves 1 or -1 for these bases and 0, the truncated fraction, for others.
+/// By repeated squaring. A negative exponent leaves 1 or -1 for these bases and 0, the truncated fraction,
+/// for others.
 template <Integer T>
 FACULA_FN T pow(T self, T exponent) {
   if (exponent < T(0)) {
@@ -179,9 +194,11 @@ FACULA_FN T rad2deg(T self) {
   return self * T(180 / pi);
 }
 
-// ---- arithmetic ------------------------------------------------------------------------------------------------
+// ---- arithmetic
+// ------------------------------------------------------------------------------------------------
 
-/// alpha is nearly always 1; the test is hoisted out of the loop, and keeps infinite complex numbers from 0 * inf.
+/// alpha is nearly always 1; the test is hoisted out of the loop, and keeps infinite complex numbers from 0 *
+/// inf.
 template <class T>
 FACULA_FN T add(T self, T other, T alpha) {
   return static_cast<T>(alpha == T(1) ? self + other : self + alpha * other);
@@ -263,7 +280,8 @@ FACULA_FN T heaviside(T self, T values) {
   return self == T(0) ? values : static_cast<T>(self > T(0));
 }
 
-// ---- extrema and limits ----------------------------------------------------------------------------------------
+// ---- extrema and limits
+// ----------------------------------------------------------------------------------------
 
 /// The upper bound wins where the bounds cross; NaN in any place gives NaN.
 template <class T>
@@ -282,7 +300,8 @@ FACULA_FN Complex<R> nan_to_num(Complex<R> self, Complex<R> nan, Complex<R> posi
           nan_to_num(imag(self), real(nan), real(posinf), real(neginf))};
 }
 
-// ---- classification --------------------------------------------------------------------------------------------
+// ---- classification
+// --------------------------------------------------------------------------------------------
 
 template <Integer T>
 FACULA_FN bool isnan(T) {
@@ -315,7 +334,8 @@ FACULA_FN bool isreal(Complex<R> self) {
   return imag(self) == R(0);
 }
 
-// ---- comparison and logic --------------------------------------------------------------------------------------
+// ---- comparison and logic
+// --------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN bool eq(T self, T other) {
@@ -394,7 +414,8 @@ FACULA_FN T bitwise_right_shift(T self, T other) {
   return inside ? static_cast<T>(self >> static_cast<int>(other)) : moved_out;
 }
 
-// ---- selection and fused forms ---------------------------------------------------------------------------------
+// ---- selection and fused forms
+// ---------------------------------------------------------------------------------
 
 /// Condition is bool, or T where the loop has converted every input.
 template <class Condition, class T>
