@@ -12,10 +12,11 @@
 //    bounded number of blocks per list. What is left over stays free. Without a fit the region grows.
 // 4. The large region uses 2 MiB pages; the middle region does once it has grown past 16 MiB.
 // 5. A released block keeps its pages ("hot"), so that a repeated request costs no page fault. What malloc
-// would use
-//    at its highest is the bound: held + hot bytes never exceed the recent peak of held bytes, plus 16 MiB.
-//    When a request would exceed it, the blocks released longest ago give their pages back first. "Recent"
-//    means the last 16,384 to 32,768 requests, so that a peak while loading does not count for ever.
+// would
+//    use at its highest is the measure: held + hot bytes never exceed the recent peak of held bytes by more
+//    than a sixteenth and 16 MiB, room for the gaps between blocks. When a request would exceed it, the
+//    blocks released longest ago give their pages back first. "Recent" means the last 16,384 to 32,768
+//    requests, so that a peak while loading does not count for ever.
 // 6. Before 64 MiB of fresh memory are taken, in one request or in several, the system is asked what it has
 // left. If
 //    that would leave less than a sixteenth of the memory, all hot pages are given back. What cannot be had
@@ -437,7 +438,8 @@ void keep_bound() {
     policy.peak = policy.held;
     policy.requests = 0;
   }
-  const size_t bound = std::max(policy.peak, policy.previous_peak) + kSlack;
+  const size_t recent_peak = std::max(policy.peak, policy.previous_peak);
+  const size_t bound = recent_peak + recent_peak / 16 + kSlack;
   const size_t now = policy.held + hot_list.bytes();
   if (now > bound) hot_list.trim(now - bound);
 }
