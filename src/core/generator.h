@@ -25,7 +25,11 @@ class Generator {
 
   uint32_t random32() {
     if (--left_ == 0) next_block();
-    return temper(state_[next_++]);
+    uint32_t word = state_[next_++];
+    word ^= word >> 11;
+    word ^= (word << 7) & 0x9d2c5680;
+    word ^= (word << 15) & 0xefc60000;
+    return word ^ (word >> 18);
   }
   // Two draws, the first in the high half.
   uint64_t random64() {
@@ -53,14 +57,6 @@ class Generator {
 
  private:
   static constexpr int kWords = 624;
-  static constexpr int kShift = 397;
-
-  static uint32_t temper(uint32_t word) {
-    word ^= word >> 11;
-    word ^= (word << 7) & 0x9d2c5680;
-    word ^= (word << 15) & 0xefc60000;
-    return word ^ (word >> 18);
-  }
   void next_block();
 
   uint64_t seed_ = 0;

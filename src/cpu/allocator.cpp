@@ -1,6 +1,6 @@
 // Policy of the CPU allocator
 //
-// Small blocks (up to 4 KiB): small_blocks.cpp. Everything larger is served here, under one lock:
+// Small blocks (up to 4 KiB): core/small_block.cpp. Everything larger is served here, under one lock:
 //
 // 1. There are two regions, one for requests below 1 MiB and one for the rest, so that small blocks do not
 // splinter
@@ -12,10 +12,11 @@
 //    bounded number of blocks per list. What is left over stays free. Without a fit the region grows.
 // 4. The large region uses 2 MiB pages; the middle region does once it has grown past 16 MiB.
 // 5. A released block keeps its pages ("hot"), so that a repeated request costs no page fault. What malloc
-// would use
-//    at its highest is the bound: held + hot bytes never exceed the recent peak of held bytes, plus 16 MiB.
-//    When a request would exceed it, the blocks released longest ago give their pages back first. "Recent"
-//    means the last 16,384 to 32,768 requests, so that a peak while loading does not count for ever.
+// would
+//    use at its highest is the measure: held + hot bytes never exceed the recent peak of held bytes by more
+//    than a sixteenth and 16 MiB, room for the gaps between blocks. When a request would exceed it, the
+//    blocks released longest ago give their pages back first. "Recent" means the last 16,384 to 32,768
+//    requests, so that a peak while loading does not count for ever.
 // 6. Before 64 MiB of fresh memory are taken, in one request or in several, the system is asked what it has
 // left. If
 //    that would leave less than a sixteenth of the memory, all hot pages are given back. What cannot be had
@@ -36,13 +37,13 @@
 #include <string>
 
 #include "core/error.h"
-#include "cpu/allocator_detail.h"
-#include "cpu/os_memory.h"
+#include "core/memory_meters.h"
+#include "core/os_memory.h"
 
 namespace facula::cpu {
 namespace detail {
 
-constinit Meters meters;
+using facula::detail::meters;
 
 namespace {
 
@@ -437,7 +438,8 @@ void keep_bound() {
     policy.peak = policy.held;
     policy.requests = 0;
   }
-  const size_t bound = std::max(policy.peak, policy.previous_peak) + kSlack;
+  const size_t recent_peak = std::max(policy.peak, policy.previous_peak);
+  const size_t bound = recent_peak + recent_peak / 16 + kSlack;
   const size_t now = policy.held + hot_list.bytes();
   if (now > bound) hot_list.trim(now - bound);
 }
@@ -505,28 +507,26 @@ std::string size_text(size_t bytes) {
 }
 
 void before_fork() {
-  small_lock();
+  small_block_lock();
   lock.lock();
 }
 void after_fork() {
   lock.unlock();
-  small_unlock();
+  small_block_unlock();
 }
 void after_fork_in_child() {
   lock.unlock();
-  small_forget_other_threads();
-  small_unlock();
+  small_block_forget_other_threads();
+  small_block_unlock();
 }
-[[maybe_unused]] const int fork_handlers = pthread_atfork(before_fork, after_fork, after_fork_in_child);
 
-}  // namespace
-
+// Also for the arenas of small blocks.
 bool admit_fresh(size_t bytes) {
   std::lock_guard guard(lock);
   return admit_locked(bytes);
 }
 
-void throw_out_of_memory(size_t bytes) {
+[[noreturn]] void throw_out_of_memory(size_t bytes) {
   meters.failures.fetch_add(1, std::memory_order_relaxed);
   const MemoryStats stats = memory_stats();
   const std::string limit =
@@ -535,6 +535,15 @@ void throw_out_of_memory(size_t bytes) {
               size_text(os::available_memory()), " are available, ", size_text(stats.allocated_bytes.current),
               " are held by tensors, ", size_text(stats.cached_bytes), " are cached", limit);
 }
+
+// Before main: joins the two halves.
+[[maybe_unused]] const bool joined = [] {
+  small_block_admission = admit_fresh;
+  small_block_failure = throw_out_of_memory;
+  return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
+}();
+
+}  // namespace
 
 #if FACULA_PLAIN_MALLOC
 
@@ -591,7 +600,7 @@ void large_release(void* address, size_t bytes) noexcept {
 using namespace detail;
 
 MemoryStats memory_stats() {
-  const SmallStats small = small_stats();
+  const SmallBlockStats small = small_block_stats();
   std::lock_guard guard(lock);
   MemoryStats stats;
   stats.allocated_bytes = {meters.held.current() - small.listed_bytes, meters.held.peak()};
@@ -619,7 +628,7 @@ void reset_peak_memory_stats() {
 }
 
 void empty_cache() {
-  small_empty_cache();
+  small_block_empty_cache();
   std::lock_guard guard(lock);
   hot_list.trim(SIZE_MAX);
   policy.peak = policy.previous_peak = policy.held;

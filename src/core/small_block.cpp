@@ -1,22 +1,29 @@
 // Small blocks: lists of each thread, and the pool behind them.
 //
-//   thread lists   one per size, bounded; filled and emptied in batches, so the pool's lock is taken once per
-//   batch span           64 KiB of one size, with a list of its free blocks; a block finds its span by
-//   masking its address arena          2 MiB of 32 spans, taken from the system and given back whole; one
-//   empty arena is kept
+// - Thread lists: one per size, bounded; filled and emptied in batches, to take the lock rarely.
+// - Spans: 64 KiB of one size with a list of its free blocks; a block finds its span by masking its address.
+// - Arenas: 2 MiB of 32 spans, taken from the system and given back whole; one empty arena is kept.
 //
-// A block released on another thread than it came from just changes lists. When a thread ends, its lists go
+// A block released on another thread than it came from just changes lists. A thread that ends hands its lists
 // to the pool.
+#include "core/small_block.h"
+
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <vector>
 
-#include "cpu/allocator_detail.h"
-#include "cpu/os_memory.h"
+#include "core/error.h"
+#include "core/memory_meters.h"
+#include "core/os_memory.h"
 
-namespace facula::cpu::detail {
+namespace facula {
+namespace detail {
+
+constinit Meters meters;
+
 namespace {
 
 constexpr size_t kSpan = size_t{64} << 10;
@@ -159,7 +166,7 @@ class Pool {
   }
 
   bool open_arena() {
-    if (!admit_fresh(kArena)) return false;
+    if (small_block_admission != nullptr && !small_block_admission(kArena)) return false;
     char* begin = os::reserve(kArena);
     if (begin == nullptr) return false;
     if (!os::commit(begin, kArena)) {
@@ -204,6 +211,12 @@ void drain(ThreadBins* thread) {
 
 void set_list_limits(ThreadBins* thread) {
   for (size_t i = 0; i < kBins; ++i) thread->bins[i].limit = list_limit(i);
+}
+
+[[noreturn]] void fail(size_t bytes) {
+  if (small_block_failure != nullptr) small_block_failure(bytes);
+  throw_error(ErrorKind::OutOfMemory, "small_allocate: the system has no memory for a block of ", bytes,
+              " bytes");
 }
 
 constinit ThreadBins no_bins;  // of threads that have not begun or have ended: always empty, always full
@@ -260,8 +273,8 @@ std::atomic<uint64_t> plain_taken{0};
 #if FACULA_PLAIN_MALLOC
 
 void* small_allocate_slow(size_t bin) {
-  void* block = std::aligned_alloc(kAlignment, block_size(bin));
-  if (block == nullptr) throw_out_of_memory(block_size(bin));
+  void* block = std::aligned_alloc(64, block_size(bin));
+  if (block == nullptr) fail(block_size(bin));
   meters.held.add(block_size(bin));
   meters.reserved.add(block_size(bin));
   meters.blocks.add(1);
@@ -287,7 +300,7 @@ void* small_allocate_slow(size_t bin) {
     list = pool().take(bin, count);
     if (thread == nullptr) pool().taken_by_ended_threads += count;
   }
-  if (list == nullptr) throw_out_of_memory(block_size(bin));
+  if (list == nullptr) fail(block_size(bin));
   if (thread != nullptr) {
     Bin& own = thread->bins[bin];
     own.head = list->next;
@@ -325,8 +338,12 @@ void small_release_slow(void* block, size_t bin) noexcept {
 
 #endif
 
-SmallStats small_stats() {
-  SmallStats stats;
+}  // namespace detail
+
+using namespace detail;
+
+SmallBlockStats small_block_stats() {
+  SmallBlockStats stats;
 #if FACULA_PLAIN_MALLOC
   stats.taken = plain_taken.load(std::memory_order_relaxed);
 #else
@@ -345,18 +362,18 @@ SmallStats small_stats() {
   return stats;
 }
 
-void small_empty_cache() {
+void small_block_empty_cache() {
   std::lock_guard guard(pool().lock);
   if (thread_bins != &no_bins) drain(thread_bins);
   pool().release_empty_arenas();
 }
 
-void small_lock() { pool().lock.lock(); }
-void small_unlock() { pool().lock.unlock(); }
+void small_block_lock() { pool().lock.lock(); }
+void small_block_unlock() { pool().lock.unlock(); }
 
 // Only the forking thread lives on in the child. The lists of the others may have been caught in the middle
 // of a change, so their blocks are given up: at most 32 KiB per size and thread.
-void small_forget_other_threads() {
+void small_block_forget_other_threads() {
   for (const ThreadBins* thread : pool().threads) {
     if (thread == thread_bins) continue;
     for (size_t i = 0; i < kBins; ++i) {
@@ -368,4 +385,4 @@ void small_forget_other_threads() {
   std::erase_if(pool().threads, [](const ThreadBins* thread) { return thread != thread_bins; });
 }
 
-}  // namespace facula::cpu::detail
+}  // namespace facula

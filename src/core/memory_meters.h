@@ -1,12 +1,9 @@
-// Shared by the two halves of the CPU allocator: small_blocks.cpp and allocator.cpp.
+// Counters that the two halves of the CPU allocator (core/small_block.cpp, cpu/allocator.cpp) share.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include "cpu/allocator.h"
 
 // AddressSanitizer wants to see every block: the allocator then only counts, and malloc serves.
 #if defined(__SANITIZE_ADDRESS__)
@@ -15,7 +12,7 @@
 #define FACULA_PLAIN_MALLOC 0
 #endif
 
-namespace facula::cpu::detail {
+namespace facula::detail {
 
 // A sum with its highest value, updated by any thread.
 class Meter {
@@ -44,23 +41,6 @@ struct Meters {
   std::atomic<uint64_t> hits{0}, misses{0}, trims{0}, retries{0}, failures{0};
 };
 
-extern constinit Meters meters;
+extern constinit Meters meters;  // in small_block.cpp
 
-// What the small-block half contributes to memory_stats().
-struct SmallStats {
-  size_t listed_bytes = 0;  // in the lists of threads: counted as held, but free
-  size_t listed_blocks = 0;
-  size_t segments = 0;
-  uint64_t taken = 0;  // blocks ever handed to callers
-};
-SmallStats small_stats();
-void small_empty_cache();  // the calling thread's lists and the pool's unused memory
-void small_lock();         // around fork
-void small_unlock();
-void small_forget_other_threads();  // in the child, with the lock held
-
-// True when `bytes` more may be taken from the system, after trimming the cache if that is needed for it.
-bool admit_fresh(size_t bytes);
-[[noreturn]] void throw_out_of_memory(size_t bytes);
-
-}  // namespace facula::cpu::detail
+}  // namespace facula::detail

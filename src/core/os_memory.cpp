@@ -1,4 +1,4 @@
-#include "cpu/os_memory.h"
+#include "core/os_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace facula::cpu::os {
+namespace facula::os {
 
 char* reserve(size_t bytes) {
   const size_t padded = bytes + kHugePage;
@@ -137,4 +137,4 @@ size_t available_memory() {
   return available;
 }
 
-}  // namespace facula::cpu::os
+}  // namespace facula::os

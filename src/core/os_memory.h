@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace facula::cpu::os {
+namespace facula::os {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -31,4 +31,4 @@ size_t total_memory();
 // Bytes that can be touched now without swapping, under the cgroup limit too. Reads /proc: about 30 us.
 size_t available_memory();
 
-}  // namespace facula::cpu::os
+}  // namespace facula::os
