@@ -1,4 +1,4 @@
-"""python -m codegen --ops ops --out build/gen [--docs docs/api] [--list]"""
+"""python -m codegen --ops ops --source src --out build/gen [--docs docs/api]"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import emit_autograd, emit_docs, emit_ops, emit_python
+from . import emit_autograd, emit_backend, emit_docs, emit_ops, emit_python
 from .schema import SchemaError, load
 
 EMITTERS = (emit_ops, emit_autograd, emit_python)
@@ -29,6 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="codegen", description=__doc__)
     parser.add_argument("--ops", type=Path, required=True, help="folder of the op schema")
     parser.add_argument("--out", type=Path, required=True, help="folder for the generated sources")
+    parser.add_argument("--source", type=Path, required=True, help="folder src, for the backend's register functions")
     parser.add_argument("--docs", type=Path, help="also write the API pages here")
     options = parser.parse_args()
     try:
@@ -39,6 +40,7 @@ def main() -> int:
     writer = Writer()
     for emitter in EMITTERS:
         emitter.emit(ops, options.out, writer)
+    emit_backend.emit(options.source, options.out, writer)
     for stale in set(options.out.rglob("*.cpp")) | set(options.out.rglob("*.h")):
         if stale not in writer.files:
             stale.unlink()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import formula
-from .emit_ops import HEADER, cpp_args, cpp_params, has_raw_out
+from .emit_ops import HEADER, cpp_args, cpp_default, cpp_params, has_raw_out
 from .schema import Op
 
 OPS_PER_FILE = 40
@@ -35,8 +35,11 @@ def mutates(op: Op) -> bool:
     return op.name.endswith("_") and not op.name.endswith("__")
 
 
-def inplace_args(op: Op) -> str:
-    rest = ", ".join(f"{a.cpp_type} {a.name}" for a in cpp_args(op)[1:])
+def inplace_args(op: Op, defaults: bool = False) -> str:
+    def declared(a):
+        return f"{a.cpp_type} {a.name}" + (f" = {cpp_default(a)}" if defaults and a.default is not None else "")
+
+    rest = ", ".join(declared(a) for a in cpp_args(op)[1:])
     return f"const Tensor& {op.args[0].name}" + (f", {rest}" if rest else "")
 
 
@@ -46,11 +49,11 @@ def out_names(op: Op) -> list[str]:
 
 
 def declarations(op: Op) -> list[str]:
-    found = [f"{op.cpp_return} {op.name}({cpp_params(op, defaults=False)})"]
+    found = [f"{op.cpp_return} {op.name}({cpp_params(op, defaults=True)})"]
     if mutates(op):
-        found = [f"const Tensor& {op.name}({inplace_args(op)})"]
+        found = [f"const Tensor& {op.name}({inplace_args(op, True)})"]
     if "inplace" in op.variants:
-        found.append(f"const Tensor& {op.name}_({inplace_args(op)})")
+        found.append(f"const Tensor& {op.name}_({inplace_args(op, True)})")
     if "out" in op.variants:
         outs = ", ".join(f"const Tensor& {n}" for n in out_names(op))
         found.append(f"void {op.name}_out({outs}{', ' if op.args else ''}{cpp_params(op)})".replace(", )", ")"))

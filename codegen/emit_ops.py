@@ -39,14 +39,15 @@ def cpp_default(arg: Argument) -> str:
     if text in ("True", "False"):
         return text.lower()
     if arg.type in ("int[]", "float[]", "int[]?"):
-        return "{" + text.strip("[]()") + "}" if text.startswith("[") else "{" + text + "}"
+        inside = text.strip("[]()")
+        return "{" + (inside if text.startswith("[") else ", ".join([inside] * max(arg.list_size, 1))) + "}"
     if arg.type.startswith("str"):
         return '"' + text.strip("\"'") + '"'
     if arg.type == "Scalar":
         return f"Scalar({text})"
     if text in ("inf", "-inf", "nan"):
         return text.replace("inf", "INFINITY").replace("nan", "NAN")
-    if arg.type == "memory_format?":
+    if arg.type.startswith("memory_format"):
         return f"MemoryFormat::{''.join(w.capitalize() for w in text.replace('_format', '').split('_'))}"
     return text
 

@@ -14,7 +14,7 @@ ARG_TYPES = {
     "Scalar?": "OptScalar", "int": "Int", "int?": "OptInt", "float": "Float", "float?": "OptFloat", "bool": "Bool",
     "bool?": "OptBool", "int[]": "IntList", "int[]?": "OptIntList", "float[]": "FloatList", "float[]?": "OptFloatList",
     "str": "Str", "str?": "OptStr", "dtype": "DType", "dtype?": "OptDType", "device?": "OptDevice",
-    "layout?": "OptLayout", "memory_format?": "OptMemoryFormat", "Generator?": "OptGenerator",
+    "layout?": "OptLayout", "memory_format": "OptMemoryFormat", "memory_format?": "OptMemoryFormat", "Generator?": "OptGenerator",
 }  # fmt: skip
 FUNCTIONS_PER_FILE = 60
 
@@ -192,7 +192,7 @@ def _value(arg: Argument, slot: str) -> str:
             return f"({slot} ? {text} : OptIntsArg{{Dims{_braces(default, arg.list_size)}}})"
         return f"({slot} ? {text} : {holder}{{{_braces(default, arg.list_size)}}})" if holder else text
     convert = {"Operand": "arg_operand", "Scalar": "to_scalar", "int": "to_int", "float": "to_float", "bool": "to_bool",
-               "str": "arg_string", "dtype": "to_dtype_value"}[kind]
+               "str": "arg_string", "dtype": "to_dtype_value", "memory_format": "to_memory_format"}[kind]
     if default is None:
         return f"{convert}({slot})"
     return f"({slot} ? {convert}({slot}) : {_default(arg)})"
@@ -219,7 +219,7 @@ def _default(arg: Argument) -> str:
         return f"int64_t{{{text}}}"
     if arg.type == "float":
         return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(text, f"double({text})")
-    if arg.type == "memory_format?":
+    if arg.type.startswith("memory_format"):
         words = text.replace("_format", "").split("_")
         return f"MemoryFormat::{''.join(w.capitalize() for w in words)}"
     return text
@@ -230,6 +230,7 @@ def _call(op: Op, form: str) -> str:
     values = [_value(a, slots[a.name]) for a in cpp_args(op)]
     if form == "inplace" or mutates(op):
         me = slots[op.args[0].name]
+        values[0] = f"arg_tensor({me})"
         return f"facula::{op.name if mutates(op) else op.name + '_'}({', '.join(values)}); Py_INCREF({me}); return {me};"
     text = ""
     if "out" in op.variants:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .schema import Argument, Op
 
 # what TensorInfo (src/autograd/saved.h) answers without the tensor's data
-INFO_METHODS = ("sizes", "size", "dim", "numel", "dtype", "device", "is_complex", "strides", "item_size", "is_floating")
+INFO_METHODS = ("sizes", "size", "dim", "numel", "dtype", "device", "is_complex", "strides", "item_size", "is_floating", "info")
 
 # schema type -> how a node holds the value
 STORED_TYPES = {

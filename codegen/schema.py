@@ -49,6 +49,7 @@ CPP_TYPES = {
     "dtype?": "std::optional<DType>",
     "device?": "std::optional<Device>",
     "layout?": "std::optional<Layout>",
+    "memory_format": "MemoryFormat",
     "memory_format?": "std::optional<MemoryFormat>",
     "Generator?": "Generator*",
 }
@@ -96,6 +97,11 @@ NAMED_DTYPES = {
     "uint32": "UInt32", "uint64": "UInt64", "float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32",
     "float64": "Float64", "complex32": "Complex32", "complex64": "Complex64", "complex128": "Complex128",
 }  # fmt: skip
+# what every factory takes besides its own arguments; only dtype and device reach C++
+FACTORY_KEYWORDS = (
+    ("dtype?", "dtype", "None"), ("layout?", "layout", "None"), ("device?", "device", "None"),
+    ("bool?", "pin_memory", "False"), ("bool?", "requires_grad", "False"),
+)  # fmt: skip
 KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples"}
 
 
@@ -237,6 +243,11 @@ class _Builder:
         entry = self.entry
         name, overload, args, returns, return_names = self.signature(entry["op"])
         kind = entry.get("kind")
+        extra = {}
+        if kind in ("factory", "random") and not name.endswith("_"):
+            known = {a.name for a in args}
+            args += tuple(Argument(t, n, d, True) for t, n, d in FACTORY_KEYWORDS if n not in known)
+            extra["python_only"] = ("layout", "pin_memory", "requires_grad")
         if kind not in DEFAULT_VARIANTS:
             self.fail("kind", f"expected one of {', '.join(sorted(DEFAULT_VARIANTS))}, got {kind!r}")
         if not entry.get("doc"):
@@ -261,7 +272,7 @@ class _Builder:
             topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
             names=tuple(names), variants=variants, grad=self.grad(args), jvp=entry.get("jvp"),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
-            signature=entry["op"],
+            signature=entry["op"], extra=extra,
         )  # fmt: skip
 
     def check_elementwise(self, name, kind, args, scalar):

@@ -20,6 +20,8 @@ struct TensorInfo {
     dtype_ = t.dtype();
     device_ = t.device();
     numel_ = t.numel();
+    storage_offset_ = t.storage_offset();
+    storage_size_ = static_cast<int64_t>(t.storage()->nbytes) / t.item_size();
   }
   explicit TensorInfo(const Operand& o) : TensorInfo(o.tensor()) {
     if (!o.is_tensor()) dtype_ = o.scalar().dtype();
@@ -34,12 +36,16 @@ struct TensorInfo {
   bool is_complex() const { return facula::is_complex(dtype_); }
   bool is_floating() const { return facula::is_floating(dtype_); }
   int64_t item_size() const { return facula::item_size(dtype_); }
+  int64_t storage_offset() const { return storage_offset_; }
+  /// Elements of this dtype that the storage holds.
+  int64_t storage_size() const { return storage_size_; }
+  const TensorInfo& info() const { return *this; }
 
  private:
   Dims sizes_, strides_;
   DType dtype_ = DType::Float32;
   Device device_;
-  int64_t numel_ = 1;
+  int64_t numel_ = 1, storage_offset_ = 0, storage_size_ = 1;
 };
 
 /// A user's saved_tensors_hooks pair: made when a tensor is saved, asked when it is used.
@@ -78,7 +84,11 @@ class SavedOperand {
     Tensor tensor;
     Scalar scalar;
     operator Operand() const { return tensor.defined() ? Operand(tensor) : Operand(scalar); }
-    bool defined() const { return true; }
+    /// For formulas that need a tensor: a number becomes a 0-d one in double precision, which promotes nothing.
+    operator Tensor() const {
+      if (tensor.defined()) return tensor;
+      return scalar_tensor(scalar, scalar.is_complex() ? DType::Complex128 : scalar.is_floating() ? DType::Float64 : scalar.dtype());
+    }
   };
   Unpacked unpack(const Node& node) const {
     return is_tensor_ ? Unpacked{tensor_.unpack(node), {}} : Unpacked{Tensor(), scalar_};

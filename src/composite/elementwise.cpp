@@ -15,7 +15,7 @@ namespace {
 
 bool is_bits(const Operand& operand) { return facula::is_bits(operand.dtype()); }
 
-Tensor cast(const Tensor& self, DType dtype) { return self.dtype() == dtype ? self : to(self, dtype); }
+Tensor cast(const Tensor& self, DType dtype) { return self.dtype() == dtype ? self : to_dtype(self, dtype); }
 
 void require_number(std::string_view op, const Tensor& self) {
   if (self.dtype() == DType::Bool)

@@ -79,6 +79,23 @@ class Scalar {
   double imag_ = 0;
 };
 
+// Arithmetic on numbers stays on numbers, in full precision.
+namespace detail {
+template <class F>
+Scalar combine(const Scalar& a, const Scalar& b, F f) {
+  if (a.is_complex() || b.is_complex()) return Scalar(std::complex<double>(f(a.to_complex(), b.to_complex())));
+  if (a.is_floating() || b.is_floating()) return Scalar(f(a.to_double(), b.to_double()));
+  return Scalar(f(a.to_int(), b.to_int()));
+}
+}  // namespace detail
+inline Scalar operator+(const Scalar& a, const Scalar& b) { return detail::combine(a, b, [](auto x, auto y) { return x + y; }); }
+inline Scalar operator-(const Scalar& a, const Scalar& b) { return detail::combine(a, b, [](auto x, auto y) { return x - y; }); }
+inline Scalar operator*(const Scalar& a, const Scalar& b) { return detail::combine(a, b, [](auto x, auto y) { return x * y; }); }
+inline Scalar operator/(const Scalar& a, const Scalar& b) {
+  if (a.is_complex() || b.is_complex()) return Scalar(a.to_complex() / b.to_complex());
+  return Scalar(a.to_double() / b.to_double());
+}
+
 std::ostream& operator<<(std::ostream& out, const Scalar& scalar);
 
 }  // namespace facula

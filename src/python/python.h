@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/node.h"
 #include "core/generator.h"
+#include "core/mode.h"
 #include "functions.h"
 
 namespace facula::python {

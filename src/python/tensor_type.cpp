@@ -605,12 +605,12 @@ PyObject* nb_index(PyObject* a) {
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   switch (op) {
-    case Py_EQ: return binary_operator("eq", [](const Operand& x, const Operand& y) -> Tensor { return eq(x, y); }, a, b);
-    case Py_NE: return binary_operator("ne", [](const Operand& x, const Operand& y) -> Tensor { return ne(x, y); }, a, b);
-    case Py_LT: return binary_operator("lt", [](const Operand& x, const Operand& y) -> Tensor { return lt(x, y); }, a, b);
-    case Py_LE: return binary_operator("le", [](const Operand& x, const Operand& y) -> Tensor { return le(x, y); }, a, b);
-    case Py_GT: return binary_operator("gt", [](const Operand& x, const Operand& y) -> Tensor { return gt(x, y); }, a, b);
-    default: return binary_operator("ge", [](const Operand& x, const Operand& y) -> Tensor { return ge(x, y); }, a, b);
+    case Py_EQ: return binary_operator("eq", [](const Operand& x, const Operand& y) -> Tensor { return eq(x.tensor(), y); }, a, b);
+    case Py_NE: return binary_operator("ne", [](const Operand& x, const Operand& y) -> Tensor { return ne(x.tensor(), y); }, a, b);
+    case Py_LT: return binary_operator("lt", [](const Operand& x, const Operand& y) -> Tensor { return lt(x.tensor(), y); }, a, b);
+    case Py_LE: return binary_operator("le", [](const Operand& x, const Operand& y) -> Tensor { return le(x.tensor(), y); }, a, b);
+    case Py_GT: return binary_operator("gt", [](const Operand& x, const Operand& y) -> Tensor { return gt(x.tensor(), y); }, a, b);
+    default: return binary_operator("ge", [](const Operand& x, const Operand& y) -> Tensor { return ge(x.tensor(), y); }, a, b);
   }
 }
 

@@ -1,0 +1,10 @@
+// Installs the CPU backend: allocator, and the kernels of the best instruction-set level this processor has.
+#pragma once
+
+namespace facula::cpu {
+
+void register_backend();
+/// The level chosen: "v4", "v3", "v2" or "base".
+const char* isa_level();
+
+}  // namespace facula::cpu

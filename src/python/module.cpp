@@ -1,0 +1,27 @@
+// The extension module facula._C.
+#include "cpu/backend.h"
+#include "python/bindings.h"
+
+namespace facula::python {
+void init_overrides(PyObject* module);
+}
+
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "facula._C", "The core of Facula.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+
+PyMODINIT_FUNC PyInit__C() {
+  using namespace facula::python;
+  PyObject* module = PyModule_Create(&definition);
+  if (!module) return nullptr;
+  try {
+    facula::cpu::register_backend();
+    for (auto* init : {init_errors, init_types, init_tensor_type, init_overrides, init_creation, init_autograd, init_settings,
+                       init_generated}) {
+      init(module);
+    }
+  } catch (...) {
+    translate_exception();
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

@@ -1,0 +1,70 @@
+// Process-wide settings: default dtype, threads, warnings, the Parameter class, methods written in Python.
+#include "core/parallel.h"
+#include "cpu/allocator.h"
+#include "python/bindings.h"
+
+namespace facula::python {
+namespace {
+
+PyObject* get_default(PyObject*, PyObject*) { return wrap_dtype(default_dtype()); }
+PyObject* set_default(PyObject*, PyObject* value) {
+  return guarded([&] {
+    FACULA_CHECK(is_dtype(value), ErrorKind::Type, "set_default_dtype: expected a dtype, got ", Py_TYPE(value)->tp_name);
+    DType dtype = to_dtype_value(value);
+    FACULA_CHECK(is_floating(dtype) && !is_float8(dtype), ErrorKind::Type, "set_default_dtype: only floating-point dtypes are supported, got ", dtype);
+    set_default_dtype(dtype);
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
+PyObject* set_threads(PyObject*, PyObject* value) {
+  return guarded([&] {
+    FACULA_CHECK(is_int(value), ErrorKind::Type, "set_num_threads: expected an int, got ", Py_TYPE(value)->tp_name);
+    int64_t count = to_int(value);
+    FACULA_CHECK(count > 0 && count < 65536, ErrorKind::Runtime, "set_num_threads: expected a positive number of threads, got ", count);
+    set_num_threads(static_cast<int>(count));
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* set_parameter_class(PyObject*, PyObject* cls) {
+  parameter_class = Py_NewRef(cls);
+  Py_RETURN_NONE;
+}
+// The Tensor type is built in and cannot be written to from Python: its Python half is installed here.
+PyObject* install_methods(PyObject*, PyObject* methods) {
+  return guarded([&] {
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(methods, &at, &name, &value)) check(PyDict_SetItem(TensorType.tp_dict, name, value));
+    PyType_Modified(&TensorType);
+    return Py_NewRef(Py_None);
+  });
+}
+
+void issue_warning(const char* text) {
+  WithLock lock;
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw PythonError{};
+}
+
+void* save_lock() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
+void restore_lock(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+
+PyMethodDef functions[] = {
+    {"get_default_dtype", get_default, METH_NOARGS, "get_default_dtype(): the dtype of tensors made from Python floats."},
+    {"set_default_dtype", set_default, METH_O, "set_default_dtype(d): sets the dtype of tensors made from Python floats."},
+    {"get_num_threads", get_threads, METH_NOARGS, "get_num_threads(): threads that one op may use."},
+    {"set_num_threads", set_threads, METH_O, "set_num_threads(count): threads that one op may use."},
+    {"_set_parameter_class", set_parameter_class, METH_O, "Makes ops on nn.Parameter as quick as on plain tensors."},
+    {"_install_methods", install_methods, METH_O, "Adds methods written in Python to Tensor."},
+    {}};
+
+}  // namespace
+
+void init_settings(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  warn = issue_warning;
+  LockRelease::save = save_lock;
+  LockRelease::restore = restore_lock;
+}
+
+}  // namespace facula::python
