@@ -215,6 +215,7 @@ FACULA_RARE double airy_ai(double x) {
   const double a = abs(x), root = sqrt(a), zeta = 2.0 / 3 * a * root, quarter_root = sqrt(root);
   if (isinf(x)) return Float<double>::nan;
   if (a <= 2) return airy_ai_near_zero(x);
+  if (x > 104) return 0;  // below the smallest double
   const double u = airy_zeta_at_2 / zeta;
   if (x > 0) return exp(-zeta) * chebyshev_series(2 * u - 1, airy_decay) / (2 * sqrt_pi * quarter_root);
   const double angle = zeta + pi / 4, v = 2 * u * u - 1;

@@ -61,20 +61,8 @@ FACULA_RARE double lower_ndtri(double p) {
   return x;
 }
 
-/// The x with ndtr(x) = p; NaN outside [0, 1].
-FACULA_RARE double ndtri(double p) {
-  if (p == 0) return -Float<double>::infinity;
-  if (p == 1) return Float<double>::infinity;
-  if (!(p > 0 && p < 1)) return Float<double>::nan;
-  return p <= 0.5 ? lower_ndtri(p) : -lower_ndtri(1 - p);
-}
-
-/// The y with erf(y) = x; NaN outside [-1, 1].
-FACULA_RARE double erfinv(double x) {
-  const double a = abs(x);
-  if (a == 1) return copysign(Float<double>::infinity, x);
-  if (!(a < 1)) return Float<double>::nan;
-  if (a > 0.5) return copysign(-lower_ndtri(0.5 * (1 - a)) / sqrt_2, x);
+/// The y with erf(y) = x, for |x| <= 1/2.
+FACULA_RARE double erfinv_near_zero(double x) {
   // Two terms of the power series (error 4e-3), then Halley's method, which cubes the error.
   double y = x * (0.5 * sqrt_pi) * (1 + x * x * (pi / 12));
   for (int step = 0; step < 3; ++step) {
@@ -82,6 +70,23 @@ FACULA_RARE double erfinv(double x) {
     y -= newton / (1 + y * newton);
   }
   return y;
+}
+
+/// The x with ndtr(x) = p; NaN outside [0, 1].
+FACULA_RARE double ndtri(double p) {
+  if (p == 0) return -Float<double>::infinity;
+  if (p == 1) return Float<double>::infinity;
+  if (!(p > 0 && p < 1)) return Float<double>::nan;
+  if (p >= 0.25 && p <= 0.75) return sqrt_2 * erfinv_near_zero(2 * p - 1);
+  return p < 0.5 ? lower_ndtri(p) : -lower_ndtri(1 - p);
+}
+
+/// The y with erf(y) = x; NaN outside [-1, 1].
+FACULA_RARE double erfinv(double x) {
+  const double a = abs(x);
+  if (a == 1) return copysign(Float<double>::infinity, x);
+  if (!(a < 1)) return Float<double>::nan;
+  return a <= 0.5 ? erfinv_near_zero(x) : copysign(lower_ndtri(0.5 * (1 - a)) / sqrt_2, x);
 }
 
 FACULA_RARE float erfcx(float x) { return static_cast<float>(erfcx(static_cast<double>(x))); }
