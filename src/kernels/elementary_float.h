@@ -12,44 +12,44 @@ namespace facula::kernels {
 
 inline constexpr float float_to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
 
-/// e^x = fraction * 2^n, where `n` holds the exponent in its low 9 bits (the higher ones are not cleared).
-struct SplitPower {
-  float fraction;
-  UInt32 n;
-};
-
-FACULA_FN SplitPower split_exp(float x) {
-  const float shifted = mul_add(x, 1.44269504f, float_to_integer);
-  const float n = shifted - float_to_integer;
-  float r = mul_add(n, -0x1.62e4p-1f, x);  // ln 2 in two parts; n times the first is exact
-  r = mul_add(n, -0x1.7f7d1cp-20f, r);
-  const float p = horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
-  return {p, bits(shifted)};
+/// e^x * scale for x in [-174, 174]: x = 2 n ln 2 + r with |r| <= ln 2, and the power of two is applied as 2^n twice, so
+/// that subnormal results round once, too large ones overflow and NaN stays NaN.
+FACULA_FN float exp_in_range(float x, float scale) {
+  constexpr float to_biased_integer = float_to_integer + 127.0f;
+  const float shifted = mul_add(x, 0.721347520f, to_biased_integer);
+  const float n = shifted - to_biased_integer;
+  float r = mul_add(n, -0x1.62e4p0f, x);  // 2 ln 2 in two parts; n times the first is exact
+  r = mul_add(n, -0x1.7f7d1cp-19f, r);
+  const float p = horner(r, 0.000196117515f, 0.00141043449f, 0.0083360998f, 0.0416612737f, 0.166666135f, 0.500000358f,
+                         1.0f, 1.0f);
+  const float power = from_bits(bits(shifted) << 23);
+  return scale * p * power * power;
 }
 
-/// fraction * 2^n for any n of -150..129, in two steps so that subnormal results round once and too large ones overflow.
-FACULA_FN float join_power(SplitPower s) {
-  const UInt32 half = (s.n >> 1) << 23, rest = (s.n << 23) - half, one = 0x3f800000u;
-  return s.fraction * from_bits(half + one) * from_bits(rest + one);
-}
-
-/// The same in one step, where the result is known to be normal. Not for NaN.
-FACULA_FN float join_normal_power(SplitPower s) { return from_bits(bits(s.fraction) + (s.n << 23)); }
-
-FACULA_FN float exp(float x) { return join_power(split_exp(clamp(x, -104.0f, 89.0f))); }
+FACULA_FN float exp(float x) { return exp_in_range(clamp(x, -104.0f, 89.0f), 1.0f); }
 
 /// e^x / 2, finite a little longer than e^x.
-FACULA_FN float half_exp(float x) {
-  const SplitPower s = split_exp(clamp(x, -104.0f, 90.0f));
-  return join_power(SplitPower{s.fraction, s.n - 1});
+FACULA_FN float half_exp(float x) { return exp_in_range(clamp(x, -104.0f, 90.0f), 0.5f); }
+
+/// e^x for x in [-87, 88] where neither overflow nor underflow can happen. Not for NaN.
+FACULA_FN float exp_normal(float x) {
+  const float shifted = mul_add(x, 1.44269504f, float_to_integer);
+  const float n = shifted - float_to_integer;
+  float r = mul_add(n, -0x1.62e4p-1f, x);
+  r = mul_add(n, -0x1.7f7d1cp-20f, r);
+  const float p = horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
+  return from_bits(bits(p) + (bits(shifted) << 23));
 }
 
 FACULA_FN float exp2(float x) {
+  constexpr float to_biased_integer = float_to_integer + 127.0f;
   x = clamp(x, -151.0f, 129.0f);
-  const float shifted = x + float_to_integer;
-  const float r = x - (shifted - float_to_integer);
-  const float p = horner(r, 0.00015353343f, 0.00133988739f, 0.00961843785f, 0.0555033237f, 0.240226477f, 0.693147182f, 1.0f);
-  return join_power(SplitPower{p, bits(shifted)});
+  const float shifted = mul_add(x, 0.5f, to_biased_integer);
+  const float r = mul_add(shifted - to_biased_integer, -2.0f, x);
+  const float p = horner(r, 1.30611625e-06f, 1.54736645e-05f, 0.000154083435f, 0.00133319991f, 0.00961809792f,
+                         0.055504147f, 0.240226507f, 0.693147182f, 1.0f);
+  const float power = from_bits(bits(shifted) << 23);
+  return p * power * power;
 }
 
 FACULA_FN float expm1(float x) {
@@ -74,7 +74,7 @@ FACULA_FN float tanh(float x) {
   const float a = abs(x), s = x * x;
   const float p = horner(s, -0.00570498453f, 0.0206390899f, -0.0537397191f, 0.133314416f, -0.333332807f);  // to 0.625
   const float small = mul_add(p * s, a, a);
-  const float e = join_normal_power(split_exp(clamp(2.0f * a, 0.0f, 20.0f)));
+  const float e = exp_normal(10.0f < a ? 20.0f : 2.0f * a);
   const float large = 1.0f - 2.0f / (e + 1.0f);
   return copysign(a < 0.625f ? small : (a >= 0.625f ? large : a), x);
 }
@@ -254,7 +254,8 @@ FACULA_FN float cos(float x) {
 FACULA_FN float tan(float x) {
   const QuarterTurns t = quarter_turns(x);
   const float s = t.r * t.r;
-  const float p = horner(s, 0.0093865376f, 0.00311804889f, 0.0244312715f, 0.0534109734f, 0.133388028f, 0.333331555f);
+  const float p = horner(s, 0.00489499047f, -0.000980144949f, 0.0116931731f, 0.0209465716f, 0.0541257598f, 0.133320764f,
+                         0.333333671f);  // to 0.82, since the quarter of a large x may be off by 2^-5
   const float value = mul_add(p * s, t.r, t.r);
   return abs(x) < 0x1p-12f ? x : (t.quarter & 1 ? -1.0f / value : value);
 }
@@ -323,10 +324,10 @@ FACULA_FN float erf_near_zero(float x) {
 FACULA_FN float erf(float x) {
   const float a = abs(x), small = erf_near_zero(x);
   // Beyond, erf(a) = 1 - exp(-a (1 + q(a))); from 3.95 on it rounds to 1.
-  const float t = clamp(a, 0.0f, 3.95f);
+  const float t = 3.95f < a ? 3.95f : a;
   const float q = horner(t, 1.04333758e-05f, -0.000314860546f, 0.00361035112f, -0.0236945841f, 0.106159069f, 0.635197997f,
                          0.128637075f);
-  const float large = copysign(1.0f - join_normal_power(split_exp(-mul_add(q, t, t))), x);
+  const float large = copysign(1.0f - exp_normal(-mul_add(q, t, t)), x);
   return a < 0.93f ? small : (a >= 0.93f ? large : x);
 }
 

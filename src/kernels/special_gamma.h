@@ -41,7 +41,7 @@ FACULA_RARE double trigamma(double x) {
 /// Hurwitz's zeta, the sum of (q + k)^-s over k = 0, 1, ... For q <= 0 only whole s are defined.
 FACULA_RARE double zeta(double s, double q) {
   if (s == 1) return Float<double>::infinity;
-  if (!(s > 1) || q != q) return Float<double>::nan;
+  if (s < 1) return Float<double>::nan;
   if (q <= 0) {
     if (q == floor(q)) return Float<double>::infinity;
     if (s != floor(s)) return Float<double>::nan;
@@ -132,11 +132,12 @@ inline constexpr double uniform_from = 2000;  // the size of a where the uniform
 /// What both functions share at the edges; returns false where there is no edge. `lower` is the lower function.
 FACULA_RARE bool igamma_at_edges(double a, double x, double* lower) {
   const double inf = Float<double>::infinity, nan = Float<double>::nan;
-  if (!(a >= 0) || !(x >= 0)) return *lower = nan, true;
+  if (a < 0 || x < 0) return *lower = nan, true;
   if (a == 0) return *lower = x > 0 ? 1 : nan, true;
   if (x == 0) return *lower = 0, true;
   if (a == inf) return *lower = x == inf ? nan : 0, true;
   if (x == inf) return *lower = 1, true;
+  if (a != a || x != x) return *lower = nan, true;
   return false;
 }
 

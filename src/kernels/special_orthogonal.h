@@ -8,10 +8,10 @@
 
 namespace facula::kernels {
 
-/// Degree as an integer; NaN counts as negative.
+/// Degree cut to an integer; NaN and what no integer can hold count as negative.
 template <class T>
 FACULA_FN Int64 polynomial_degree(T n) {
-  return n >= T(0) ? static_cast<Int64>(n < T(1e18) ? n : T(1e18)) : -1;
+  return n > T(-1) && n < T(0x1p62) ? static_cast<Int64>(n) : -1;
 }
 
 /// The four kinds of Chebyshev polynomials share T_n = 2 x T_(n-1) - T_(n-2), and are 1 at degree 0.

@@ -158,7 +158,7 @@ const Unary<T> unary_functions[] = {
     {"exp", k::exp, std::exp, -100, 90, 1.5},
     {"exp2", k::exp2, std::exp2, -150, 128, 1.5},
     {"expm1", k::expm1, std::expm1, -2, 2, 2},
-    {"sigmoid", k::sigmoid, sigmoid, -20, 20, 2.5},
+    {"sigmoid", k::sigmoid, sigmoid, -20, 20, 3},
     {"tanh", k::tanh, std::tanh, -2, 2, 2.5},
     {"sinh", k::sinh, std::sinh, -3, 3, 3},
     {"cosh", k::cosh, std::cosh, -3, 3, 2.5},
