@@ -84,9 +84,10 @@ FACULA_FN double exponent_to_double(UInt64 u) {
 
 FACULA_FN SplitLogDouble split_log(double x) {
   const bool subnormal = x < Float<double>::smallest_normal;
-  const UInt64 u = bits(subnormal ? x * 0x1p52 : x) + (0x3ff0000000000000ull - 0x3fe6a09e667f3bcdull);
+  const double scale = subnormal ? 0x1p52 : 1.0, bias = subnormal ? 1075.0 : 1023.0;
+  const UInt64 u = bits(x * scale) + (0x3ff0000000000000ull - 0x3fe6a09e667f3bcdull);
   const double m = from_bits((u & 0x000fffffffffffffull) + 0x3fe6a09e667f3bcdull);
-  return {m - 1.0, exponent_to_double(u) - (subnormal ? 1075.0 : 1023.0)};
+  return {m - 1.0, exponent_to_double(u) - bias};
 }
 
 /// log(1 + f) - f on the interval of split_log, through s = f / (2 + f): log(1 + f) = 2 atanh(s).
@@ -98,8 +99,9 @@ FACULA_FN double log1p_tail(double f) {
 }
 
 FACULA_FN double at_log_edges(double x, double result) {
-  result = x > 0.0 ? result : (x == 0.0 ? -Float<double>::infinity : Float<double>::nan);
-  return x < Float<double>::infinity ? result : x;
+  result = x >= 0.0 ? result : Float<double>::nan;
+  result = x == 0.0 ? -Float<double>::infinity : result;
+  return x == Float<double>::infinity ? x : result;
 }
 
 FACULA_FN double log(double x) {

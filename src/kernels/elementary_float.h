@@ -102,23 +102,23 @@ struct SplitLog {
 
 FACULA_FN SplitLog split_log(float x) {
   const bool subnormal = x < Float<float>::smallest_normal;
-  const UInt32 u = bits(subnormal ? x * 0x1p23f : x);
+  const float scale = subnormal ? 0x1p23f : 1.0f, scale_log = subnormal ? 23.0f : 0.0f;
+  const UInt32 u = bits(x * scale);
   const Int32 e = static_cast<Int32>(u - 0x3f3504f3u) >> 23;
-  return {from_bits(u - (static_cast<UInt32>(e) << 23)) - 1.0f, static_cast<float>(e) - (subnormal ? 23.0f : 0.0f)};
+  return {from_bits(u - (static_cast<UInt32>(e) << 23)) - 1.0f, static_cast<float>(e) - scale_log};
 }
 
 /// log(1 + f) - f on the interval of split_log.
 FACULA_FN float log1p_tail(float f) {
-  const float s = f * f;
-  const float p = horner(f, -0.0763444379f, 0.127615362f, -0.131601825f, 0.142017633f, -0.166233584f, 0.200012267f,
-                         -0.250008196f, 0.333333313f);
-  return mul_add(p * f, s, -0.5f * s);
+  return f * f * horner(f, -0.0763444379f, 0.127615362f, -0.131601825f, 0.142017633f, -0.166233584f, 0.200012267f,
+                        -0.250008196f, 0.333333313f, -0.5f);
 }
 
 /// Puts in what a logarithm is at 0, below it, at infinity and NaN.
 FACULA_FN float at_log_edges(float x, float result) {
-  result = x > 0.0f ? result : (x == 0.0f ? -Float<float>::infinity : Float<float>::nan);
-  return x < Float<float>::infinity ? result : x;
+  result = x >= 0.0f ? result : Float<float>::nan;
+  result = x == 0.0f ? -Float<float>::infinity : result;
+  return x == Float<float>::infinity ? x : result;
 }
 
 inline constexpr float ln_2_high = 0x1.62e4p-1f, ln_2_low = 0x1.7f7d1cp-20f;
