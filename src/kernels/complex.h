@@ -44,7 +44,7 @@ struct Complex {
     const T re = tall ? a.re * ratio + a.im : a.re + a.im * ratio;
     const T im = tall ? a.im * ratio - a.re : a.im - a.re * ratio;
     const bool zero = b.re == T(0) && b.im == T(0);
-    return {zero ? a.re / T(0) : re * scale, zero ? a.im / T(0) : im * scale};
+    return {zero ? a.re / kernels::abs(b.re) : re * scale, zero ? a.im / kernels::abs(b.re) : im * scale};
   }
   friend FACULA_FN Complex operator/(T r, Complex z) { return Complex{r, T(0)} / z; }
 };
