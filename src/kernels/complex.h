@@ -1,7 +1,7 @@
 // Complex numbers and their elementary functions.
 //
-// Edges (infinities, NaN, signed zeros, branch cuts) follow Annex G of the C standard. The functions are stated once,
-// in double; float32 goes through double, where none of the intermediate overflows can happen.
+// Edges (infinities, NaN, signed zeros, branch cuts) follow Annex G of the C standard. The functions are
+// stated once, in double; float32 goes through double, where none of the intermediate overflows can happen.
 #pragma once
 
 #include "math.h"
@@ -36,7 +36,8 @@ struct Complex {
   friend FACULA_FN bool operator==(Complex a, Complex b) { return a.re == b.re && a.im == b.im; }
   friend FACULA_FN bool operator!=(Complex a, Complex b) { return !(a == b); }
 
-  /// Smith's method, as NumPy has it: no overflow where the quotient is finite; a finite number over 0 is infinite.
+  /// Smith's method, as NumPy has it: no overflow where the quotient is finite; a finite number over 0 is
+  /// infinite.
   friend FACULA_FN Complex operator/(Complex a, Complex b) {
     const bool tall = kernels::abs(b.re) < kernels::abs(b.im);
     const T large = tall ? b.im : b.re, small = tall ? b.re : b.im;
@@ -52,7 +53,8 @@ struct Complex {
 using Complex64 = Complex<float>;
 using Complex128 = Complex<double>;
 
-// ---- parts and predicates ------------------------------------------------------------------------------------
+// ---- parts and predicates
+// ------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN Complex<T> conj(Complex<T> z) {
@@ -108,13 +110,15 @@ FACULA_FN Complex64 narrow(Complex128 z) { return {static_cast<float>(z.re), sta
 FACULA_FN Complex128 times_i(Complex128 z) { return {-z.im, z.re}; }
 FACULA_FN Complex128 over_i(Complex128 z) { return {z.im, -z.re}; }
 
-// ---- exponential and logarithm -------------------------------------------------------------------------------
+// ---- exponential and logarithm
+// -------------------------------------------------------------------------------
 
 inline constexpr double exp_overflows = 709;
 
 FACULA_RARE Complex128 exp(Complex128 z) {
   if (z.im == 0) return {exp(z.re), z.im};
-  if (isinf(z.re) && !isfinite(z.im)) return z.re < 0 ? Complex128{0, 0} : Complex128{z.re, Float<double>::nan};
+  if (isinf(z.re) && !isfinite(z.im))
+    return z.re < 0 ? Complex128{0, copysign(0.0, z.im)} : Complex128{z.re, Float<double>::nan};
   const double c = cos(z.im), s = sin(z.im);
   if (z.re == -Float<double>::infinity) return {copysign(0.0, c), copysign(0.0, s)};
   if (z.re <= exp_overflows) {
@@ -160,7 +164,8 @@ FACULA_RARE Complex128 exp2(Complex128 z) { return exp(z * ln_2); }
 
 FACULA_RARE Complex128 sigmoid(Complex128 z) { return 1.0 / (1.0 + exp(-z)); }
 
-// ---- powers --------------------------------------------------------------------------------------------------
+// ---- powers
+// --------------------------------------------------------------------------------------------------
 
 /// The root with a non-negative real part.
 FACULA_RARE Complex128 sqrt(Complex128 z) {
@@ -170,11 +175,13 @@ FACULA_RARE Complex128 sqrt(Complex128 z) {
   if (z.re == inf) return {inf, isnan(z.im) ? z.im : copysign(0.0, z.im)};
   if (z.re == -inf) return {isnan(z.im) ? z.im : 0, copysign(inf, z.im)};
   const double largest = fmax(abs(z.re), abs(z.im));
-  const double scale = largest > 0x1p1020 ? 0x1p-4 : (largest < 0x1p-960 ? 0x1p120 : 1.0);  // an even power of two
+  const double scale =
+      largest > 0x1p1020 ? 0x1p-4 : (largest < 0x1p-960 ? 0x1p120 : 1.0);  // an even power of two
   const double x = abs(z.re) * scale, y = z.im * scale;
   const double unscale = scale == 1.0 ? 1.0 : (scale < 1 ? 0x1p2 : 0x1p-60);
   const double root = sqrt(0.5 * (x + hypot(x, y))), other = 0.5 * abs(y) / root;
-  const Complex128 result = z.re < 0 ? Complex128{other, copysign(root, y)} : Complex128{root, copysign(other, y)};
+  const Complex128 result =
+      z.re < 0 ? Complex128{other, copysign(root, y)} : Complex128{root, copysign(other, y)};
   return result * unscale;
 }
 
@@ -188,7 +195,8 @@ FACULA_RARE Complex128 pow(Complex128 z, Complex128 w) {
   return exp(w * log(z));
 }
 
-// ---- hyperbolic functions ------------------------------------------------------------------------------------
+// ---- hyperbolic functions
+// ------------------------------------------------------------------------------------
 
 FACULA_RARE Complex128 sinh(Complex128 z) {
   const double x = z.re, y = z.im;
@@ -215,7 +223,7 @@ FACULA_RARE Complex128 cosh(Complex128 z) {
 FACULA_RARE Complex128 tanh(Complex128 z) {
   const double x = z.re, y = z.im;
   if (y == 0) return {tanh(x), y};
-  if (isinf(x)) return {copysign(1.0, x), isfinite(y) ? copysign(0.0, sin(2 * y)) : 0.0};
+  if (isinf(x)) return {copysign(1.0, x), copysign(0.0, isfinite(y) ? sin(2 * y) : y)};
   if (!isfinite(y)) return {x == 0 ? x : Float<double>::nan, Float<double>::nan};
   if (abs(x) > 22) return {copysign(1.0, x), 4 * sin(y) * cos(y) * exp(-2 * abs(x))};
   // Kahan's form, which has no cancellation.
@@ -237,7 +245,8 @@ FACULA_RARE Complex128 asinh(Complex128 z) {
     const Complex128 w = log_of_double(abs(x), y);
     return {copysign(w.re, x), w.im};
   }
-  const Complex128 minus = sqrt(Complex128{1 + y, -x}), plus = sqrt(Complex128{1 - y, x});  // of 1 - iz, 1 + iz
+  const Complex128 minus = sqrt(Complex128{1 + y, -x}),
+                   plus = sqrt(Complex128{1 - y, x});  // of 1 - iz, 1 + iz
   return {asinh(plus.im * minus.re - plus.re * minus.im), atan2(y, plus.re * minus.re - plus.im * minus.im)};
 }
 
@@ -253,7 +262,8 @@ FACULA_RARE Complex128 acos(Complex128 z) {
 }
 
 FACULA_RARE Complex128 acosh(Complex128 z) {
-  const Complex128 w = acos(z);  // acosh(z) is i acos(z) or -i acos(z), whichever has a non-negative real part
+  const Complex128 w =
+      acos(z);  // acosh(z) is i acos(z) or -i acos(z), whichever has a non-negative real part
   return signbit(w.im) ? Complex128{-w.im, w.re} : Complex128{w.im, -w.re};
 }
 
@@ -261,7 +271,8 @@ FACULA_RARE Complex128 atanh(Complex128 z) {
   const double x = z.re, y = z.im;
   if (isnan(z) && !isinf(z)) return {x == 0 ? x : Float<double>::nan, Float<double>::nan};
   if (isinf(z) || abs(x) > square_overflows || abs(y) > square_overflows) {
-    const double re = isfinite(z) ? (abs(x) > abs(y) ? 1 / x / (1 + y / x * (y / x)) : x / y / (y + x / y * x)) : 0.0;
+    const double re =
+        isfinite(z) ? (abs(x) > abs(y) ? 1 / x / (1 + y / x * (y / x)) : x / y / (y + x / y * x)) : 0.0;
     return {copysign(re, x), isnan(y) ? y : copysign(pi / 2, y)};
   }
   const double a = abs(x), to_one = 1 - a;
@@ -270,7 +281,8 @@ FACULA_RARE Complex128 atanh(Complex128 z) {
   return {copysign(re, x), 0.5 * atan2(2 * y, to_one * (1 + a) - y * y)};
 }
 
-// ---- trigonometric functions, through i z --------------------------------------------------------------------
+// ---- trigonometric functions, through i z
+// --------------------------------------------------------------------
 
 FACULA_RARE Complex128 sin(Complex128 z) { return over_i(sinh(times_i(z))); }
 FACULA_RARE Complex128 cos(Complex128 z) { return cosh(times_i(z)); }

@@ -1,12 +1,12 @@
 // Elementary functions of one real number, for every kernel of the library.
 //
-// All of `src/kernels` is plain scalar code that includes nothing, so that the host compiler and NVRTC read the
-// same text. This file is the only one that knows which of the two is reading. The functions that element-wise
-// ops spend their time in are branch-free: inside a `#pragma omp simd` loop the compiler turns them into vector
-// code (elementary_float.h, elementary_double.h). Rare ones call the C library.
+// All of `src/kernels` is plain scalar code that includes nothing, so that the host compiler and NVRTC read
+// the same text. This file is the only one that knows which of the two is reading. The functions that
+// element-wise ops spend their time in are branch-free: inside a `#pragma omp simd` loop the compiler turns
+// them into vector code (elementary_float.h, elementary_double.h). Rare ones call the C library.
 //
-// FACULA_FN marks functions to be inlined everywhere, FACULA_RARE larger ones that are called, FACULA_TABLE constants.
-// Host flags: -fno-math-errno -fno-trapping-math -ffp-contract=fast, never -ffast-math.
+// FACULA_FN marks functions to be inlined everywhere, FACULA_RARE larger ones that are called, FACULA_TABLE
+// constants. Host flags: -fno-math-errno -fno-trapping-math -ffp-contract=fast, never -ffast-math.
 #pragma once
 
 #if defined(__CUDACC_RTC__)
@@ -72,7 +72,8 @@ inline constexpr double log2_e = 1.44269504088896340736;
 inline constexpr double sqrt_pi = 1.77245385090551602730;
 inline constexpr double sqrt_2 = 1.41421356237309504880;
 
-// ---- sign, classification, rounding --------------------------------------------------------------------------
+// ---- sign, classification, rounding
+// --------------------------------------------------------------------------
 
 FACULA_FN float abs(float x) { return FACULA_LIBM(fabsf)(x); }
 FACULA_FN double abs(double x) { return FACULA_LIBM(fabs)(x); }
@@ -104,7 +105,8 @@ FACULA_FN double trunc(double x) { return FACULA_LIBM(trunc)(x); }
 FACULA_FN float round_half_even(float x) { return FACULA_LIBM(rintf)(x); }
 FACULA_FN double round_half_even(double x) { return FACULA_LIBM(rint)(x); }
 
-// ---- arithmetic ----------------------------------------------------------------------------------------------
+// ---- arithmetic
+// ----------------------------------------------------------------------------------------------
 
 FACULA_FN float sqrt(float x) { return FACULA_LIBM(sqrtf)(x); }
 FACULA_FN double sqrt(double x) { return FACULA_LIBM(sqrt)(x); }
