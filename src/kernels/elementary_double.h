@@ -273,13 +273,17 @@ FACULA_FN double atan2(double y, double x) { return FACULA_LIBM(atan2)(y, x); }
 // ---- error function
 // ------------------------------------------------------------------------------------------
 
-FACULA_FN double erf(double x) {
-  const double a = abs(x), s = x * x;
-  const double p = horner(s, -7.7724002452225595e-10, 1.3707243141214788e-08, -1.6205461863232195e-07,
+/// erf where |x| < 1.
+FACULA_FN double erf_near_zero(double x) {
+  const double p = horner(x * x, -7.7724002452225595e-10, 1.3707243141214788e-08, -1.6205461863232195e-07,
                           1.6447022029839567e-06, -1.4924703572726404e-05, 0.00012055293130975034,
                           -0.00085483259147184332, 0.0052239776058213578, -0.026866170643076278,
                           0.11283791670943971, -0.37612638903183515, 0.12837916709551256);
-  const double small = mul_add(p, x, x);  // to 1
+  return mul_add(p, x, x);
+}
+
+FACULA_FN double erf(double x) {
+  const double a = abs(x), small = erf_near_zero(x);
   // Beyond, erf(a) = 1 - exp(-q(a - 1)); from 5.95 on it rounds to 1.
   const double u = clamp(a, 0.0, 5.95) - 1.0;
   const double q =
@@ -292,6 +296,22 @@ FACULA_FN double erf(double x) {
   return a < 1.0 ? small : (a >= 1.0 ? large : x);
 }
 
-FACULA_FN double erfc(double x) { return FACULA_LIBM(erfc)(x); }
+FACULA_FN double erfc(double x) {
+  const double a = clamp(abs(x), 0.0, 27.3);
+  // e^(a^2) (1 + 2 a) erfc(a) is smooth in (a - 2) / (a + 2); a^2 is taken with its rounding error.
+  const double v = (a - 2.0) / (a + 2.0);
+  const double p = horner(
+      v, -9.844387783469698e-08, 1.7483255095513319e-07, 3.4467168631981958e-07, -3.6749008223528563e-07,
+      -9.8710786524641129e-07, -5.7793411292060695e-07, 1.5628990732577642e-06, 5.1579706109160368e-06,
+      3.6994375808031431e-06, -1.3470719047840262e-05, -3.6423049279979864e-05, -1.5145992020442034e-06,
+      0.00015103950067737028, 0.00020636786957744377, -0.00045434090001778899, -0.0014568140045286009,
+      0.0012713389723317385, 0.0087226538786902598, -0.0080340150827119469, -0.054220000992117622,
+      0.16405128003344763, -0.16603039761528851, -0.092763826585746043, 1.2769783815525286);
+  const double s = a * a;
+  const double scaled = p / mul_add(2.0, a, 1.0);
+  const double tail = exp(-s) * mul_add(scaled, -product_error(a, a, s), scaled);
+  const double near = 1.0 - erf_near_zero(x);
+  return abs(x) < 0.5 ? near : (x < 0.0 ? 2.0 - tail : (x >= 0.0 ? tail : x));
+}
 
 }  // namespace facula::kernels
