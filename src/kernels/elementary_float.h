@@ -8,48 +8,51 @@
 
 namespace facula::kernels {
 
-// ---- exponentials --------------------------------------------------------------------------------------------
+// ---- exponentials
+// --------------------------------------------------------------------------------------------
 
-inline constexpr float float_to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+inline constexpr float float_to_integer =
+    12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
 
-/// e^x = fraction * 2^n, where `n` holds the exponent in its low 9 bits (the higher ones are not cleared).
-struct SplitPower {
-  float fraction;
-  UInt32 n;
-};
-
-FACULA_FN SplitPower split_exp(float x) {
-  const float shifted = mul_add(x, 1.44269504f, float_to_integer);
-  const float n = shifted - float_to_integer;
-  float r = mul_add(n, -0x1.62e4p-1f, x);  // ln 2 in two parts; n times the first is exact
-  r = mul_add(n, -0x1.7f7d1cp-20f, r);
-  const float p = horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
-  return {p, bits(shifted)};
+/// e^x * scale for x in [-174, 174]: x = 2 n ln 2 + r with |r| <= ln 2, and the power of two is applied as
+/// 2^n twice, so that subnormal results round once, too large ones overflow and NaN stays NaN.
+FACULA_FN float exp_in_range(float x, float scale) {
+  constexpr float to_biased_integer = float_to_integer + 127.0f;
+  const float shifted = mul_add(x, 0.721347520f, to_biased_integer);
+  const float n = shifted - to_biased_integer;
+  float r = mul_add(n, -0x1.62e4p0f, x);  // 2 ln 2 in two parts; n times the first is exact
+  r = mul_add(n, -0x1.7f7d1cp-19f, r);
+  const float p = horner(r, 0.000196117515f, 0.00141043449f, 0.0083360998f, 0.0416612737f, 0.166666135f,
+                         0.500000358f, 1.0f, 1.0f);
+  const float power = from_bits(bits(shifted) << 23);
+  return scale * p * power * power;
 }
 
-/// fraction * 2^n for any n of -150..129, in two steps so that subnormal results round once and too large ones overflow.
-FACULA_FN float join_power(SplitPower s) {
-  const UInt32 half = (s.n >> 1) << 23, rest = (s.n << 23) - half, one = 0x3f800000u;
-  return s.fraction * from_bits(half + one) * from_bits(rest + one);
-}
-
-/// The same in one step, where the result is known to be normal. Not for NaN.
-FACULA_FN float join_normal_power(SplitPower s) { return from_bits(bits(s.fraction) + (s.n << 23)); }
-
-FACULA_FN float exp(float x) { return join_power(split_exp(clamp(x, -104.0f, 89.0f))); }
+FACULA_FN float exp(float x) { return exp_in_range(clamp(x, -104.0f, 89.0f), 1.0f); }
 
 /// e^x / 2, finite a little longer than e^x.
-FACULA_FN float half_exp(float x) {
-  const SplitPower s = split_exp(clamp(x, -104.0f, 90.0f));
-  return join_power(SplitPower{s.fraction, s.n - 1});
+FACULA_FN float half_exp(float x) { return exp_in_range(clamp(x, -104.0f, 90.0f), 0.5f); }
+
+/// e^x for x in [-87, 88] where neither overflow nor underflow can happen. Not for NaN.
+FACULA_FN float exp_normal(float x) {
+  const float shifted = mul_add(x, 1.44269504f, float_to_integer);
+  const float n = shifted - float_to_integer;
+  float r = mul_add(n, -0x1.62e4p-1f, x);
+  r = mul_add(n, -0x1.7f7d1cp-20f, r);
+  const float p =
+      horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
+  return from_bits(bits(p) + (bits(shifted) << 23));
 }
 
 FACULA_FN float exp2(float x) {
+  constexpr float to_biased_integer = float_to_integer + 127.0f;
   x = clamp(x, -151.0f, 129.0f);
-  const float shifted = x + float_to_integer;
-  const float r = x - (shifted - float_to_integer);
-  const float p = horner(r, 0.00015353343f, 0.00133988739f, 0.00961843785f, 0.0555033237f, 0.240226477f, 0.693147182f, 1.0f);
-  return join_power(SplitPower{p, bits(shifted)});
+  const float shifted = mul_add(x, 0.5f, to_biased_integer);
+  const float r = mul_add(shifted - to_biased_integer, -2.0f, x);
+  const float p = horner(r, 1.30611625e-06f, 1.54736645e-05f, 0.000154083435f, 0.00133319991f, 0.00961809792f,
+                         0.055504147f, 0.240226507f, 0.693147182f, 1.0f);
+  const float power = from_bits(bits(shifted) << 23);
+  return p * power * power;
 }
 
 FACULA_FN float expm1(float x) {
@@ -72,9 +75,10 @@ FACULA_FN float sigmoid(float x) {
 
 FACULA_FN float tanh(float x) {
   const float a = abs(x), s = x * x;
-  const float p = horner(s, -0.00570498453f, 0.0206390899f, -0.0537397191f, 0.133314416f, -0.333332807f);  // to 0.625
+  const float p =
+      horner(s, -0.00570498453f, 0.0206390899f, -0.0537397191f, 0.133314416f, -0.333332807f);  // to 0.625
   const float small = mul_add(p * s, a, a);
-  const float e = join_normal_power(split_exp(clamp(2.0f * a, 0.0f, 20.0f)));
+  const float e = exp_normal(10.0f < a ? 20.0f : 2.0f * a);
   const float large = 1.0f - 2.0f / (e + 1.0f);
   return copysign(a < 0.625f ? small : (a >= 0.625f ? large : a), x);
 }
@@ -92,9 +96,11 @@ FACULA_FN float cosh(float x) {
   return h + 0.25f / h;
 }
 
-// ---- logarithms ----------------------------------------------------------------------------------------------
+// ---- logarithms
+// ----------------------------------------------------------------------------------------------
 
-/// x = (1 + f) * 2^exponent with 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x, subnormal ones included.
+/// x = (1 + f) * 2^exponent with 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x, subnormal ones
+/// included.
 struct SplitLog {
   float f;
   float exponent;
@@ -102,23 +108,24 @@ struct SplitLog {
 
 FACULA_FN SplitLog split_log(float x) {
   const bool subnormal = x < Float<float>::smallest_normal;
-  const UInt32 u = bits(subnormal ? x * 0x1p23f : x);
+  const float scale = subnormal ? 0x1p23f : 1.0f, scale_log = subnormal ? 23.0f : 0.0f;
+  const UInt32 u = bits(x * scale);
   const Int32 e = static_cast<Int32>(u - 0x3f3504f3u) >> 23;
-  return {from_bits(u - (static_cast<UInt32>(e) << 23)) - 1.0f, static_cast<float>(e) - (subnormal ? 23.0f : 0.0f)};
+  return {from_bits(u - (static_cast<UInt32>(e) << 23)) - 1.0f, static_cast<float>(e) - scale_log};
 }
 
 /// log(1 + f) - f on the interval of split_log.
 FACULA_FN float log1p_tail(float f) {
-  const float s = f * f;
-  const float p = horner(f, -0.0763444379f, 0.127615362f, -0.131601825f, 0.142017633f, -0.166233584f, 0.200012267f,
-                         -0.250008196f, 0.333333313f);
-  return mul_add(p * f, s, -0.5f * s);
+  return f * f *
+         horner(f, -0.0763444379f, 0.127615362f, -0.131601825f, 0.142017633f, -0.166233584f, 0.200012267f,
+                -0.250008196f, 0.333333313f, -0.5f);
 }
 
 /// Puts in what a logarithm is at 0, below it, at infinity and NaN.
 FACULA_FN float at_log_edges(float x, float result) {
-  result = x > 0.0f ? result : (x == 0.0f ? -Float<float>::infinity : Float<float>::nan);
-  return x < Float<float>::infinity ? result : x;
+  result = x >= 0.0f ? result : Float<float>::nan;
+  result = x == 0.0f ? -Float<float>::infinity : result;
+  return x == Float<float>::infinity ? x : result;
 }
 
 inline constexpr float ln_2_high = 0x1.62e4p-1f, ln_2_low = 0x1.7f7d1cp-20f;
@@ -173,21 +180,25 @@ FACULA_FN float atanh(float x) {
   return copysign(0.5f * log1p(2.0f * a / (1.0f - a)), x);
 }
 
-// ---- power ---------------------------------------------------------------------------------------------------
+// ---- power
+// ---------------------------------------------------------------------------------------------------
 
 /// a^y for positive finite a, through double, so that the result is rounded once.
 FACULA_FN float positive_power(float a, float y) {
   const SplitLog s = split_log(a);
   const double f = s.f;
-  const double p = horner(f, 0.063181536040406952, -0.12352034129930399, 0.12612342857435016, -0.11962563907681435,
-                          0.1291441400431754, -0.14412618668643673, 0.16042523005793324, -0.180350402811778,
-                          0.2060952667152553, -0.24044872733701483, 0.28853907067569567, -0.36067376589872779,
-                          0.48089834658554464, -0.72134752042497541, 1.4426950408893544);
-  const double z = clamp(static_cast<double>(y) * mul_add(p, f, static_cast<double>(s.exponent)), -200.0, 200.0);
+  const double p =
+      horner(f, 0.063181536040406952, -0.12352034129930399, 0.12612342857435016, -0.11962563907681435,
+             0.1291441400431754, -0.14412618668643673, 0.16042523005793324, -0.180350402811778,
+             0.2060952667152553, -0.24044872733701483, 0.28853907067569567, -0.36067376589872779,
+             0.48089834658554464, -0.72134752042497541, 1.4426950408893544);
+  const double z =
+      clamp(static_cast<double>(y) * mul_add(p, f, static_cast<double>(s.exponent)), -200.0, 200.0);
   const double shifted = z + 0x1.8p52;
   const double r = z - (shifted - 0x1.8p52);
-  const double q = horner(r, 1.5201924248838622e-05, 0.0001546929140753477, 0.0013333922554917489, 0.0096180272526906196,
-                          0.05550410353456927, 0.24022651198167252, 0.69314718072843839, 0.99999999996167932);
+  const double q =
+      horner(r, 1.5201924248838622e-05, 0.0001546929140753477, 0.0013333922554917489, 0.0096180272526906196,
+             0.05550410353456927, 0.24022651198167252, 0.69314718072843839, 0.99999999996167932);
   return static_cast<float>(from_bits(bits(q) + (bits(shifted) << 52)));
 }
 
@@ -205,16 +216,18 @@ FACULA_FN float pow(float x, float y) {
   return x == 1.0f || y == 0.0f ? 1.0f : (x != x || y != y ? x + y : r);
 }
 
-// ---- trigonometry --------------------------------------------------------------------------------------------
+// ---- trigonometry
+// --------------------------------------------------------------------------------------------
 
-/// x = quarter * pi/2 + r with |r| <= pi/4 (a little more by rounding); only the low two bits of quarter count.
+/// x = quarter * pi/2 + r with |r| <= pi/4 (a little more by rounding); only the low two bits of quarter
+/// count.
 struct QuarterTurns {
   float r;
   UInt32 quarter;
 };
 
-/// Right for every finite float. 2/pi is only needed modulo 4 / 2^s where x is a multiple of 2^s: a constant for each
-/// range of 27 exponents keeps the product below 2^51, small enough for double.
+/// Right for every finite float. 2/pi is only needed modulo 4 / 2^s where x is a multiple of 2^s: a constant
+/// for each range of 27 exponents keeps the product below 2^51, small enough for double.
 FACULA_FN QuarterTurns quarter_turns(float x) {
   const double d = x, a = abs(d);
   double high = 0x1.45f306dc9c883p-1, low = -0x1.6b01ec5417056p-55;
@@ -225,8 +238,15 @@ FACULA_FN QuarterTurns quarter_turns(float x) {
   high = a >= 0x1p104 ? -0x1.505c1596447e5p-81 : high;
   low = a >= 0x1p104 ? 0x1.b14acc9e21c82p-135 : low;
   const double shifted = mul_add(d, high, 0x1.8p52);
-  const double turns = mul_add(d, low, exact_mul_add(d, high, -(shifted - 0x1.8p52)));
-  return {static_cast<float>(turns * (pi / 2)), static_cast<UInt32>(bits(shifted))};
+  double turns = mul_add(d, low, exact_mul_add(d, high, -(shifted - 0x1.8p52)));
+  UInt32 quarter = static_cast<UInt32>(bits(shifted));
+  if constexpr (!has_fma) {  // the product was rounded before it became a whole number: up to 1/8 turn is
+                             // left over
+    const double again = turns + 0x1.8p52;
+    turns -= again - 0x1.8p52;
+    quarter += static_cast<UInt32>(bits(again));
+  }
+  return {static_cast<float>(turns * (pi / 2)), quarter};
 }
 
 /// sin and cos of r in [-pi/4, pi/4].
@@ -254,7 +274,9 @@ FACULA_FN float cos(float x) {
 FACULA_FN float tan(float x) {
   const QuarterTurns t = quarter_turns(x);
   const float s = t.r * t.r;
-  const float p = horner(s, 0.0093865376f, 0.00311804889f, 0.0244312715f, 0.0534109734f, 0.133388028f, 0.333331555f);
+  const float p =
+      horner(s, 0.00489499047f, -0.000980144949f, 0.0116931731f, 0.0209465716f, 0.0541257598f, 0.133320764f,
+             0.333333671f);  // to 0.82, since the quarter of a large x may be off by 2^-5
   const float value = mul_add(p * s, t.r, t.r);
   return abs(x) < 0x1p-12f ? x : (t.quarter & 1 ? -1.0f / value : value);
 }
@@ -262,8 +284,8 @@ FACULA_FN float tan(float x) {
 /// atan of a in [0, 1].
 FACULA_FN float atan_kernel(float a) {
   const float s = a * a;
-  const float p = horner(s, 0.00292092934f, -0.0163690131f, 0.0432138667f, -0.0755240545f, 0.106661037f, -0.142110825f,
-                         0.199937761f, -0.333331525f);
+  const float p = horner(s, 0.00292092934f, -0.0163690131f, 0.0432138667f, -0.0755240545f, 0.106661037f,
+                         -0.142110825f, 0.199937761f, -0.333331525f);
   return mul_add(p * s, a, a);
 }
 
@@ -280,8 +302,8 @@ FACULA_FN float atan2(float y, float x) {
   const bool steep = ay > ax;
   const float small = steep ? ax : ay, large = steep ? ay : ax;
   float ratio = small / large;
-  ratio = small == large ? 1.0f : ratio;    // both infinite
-  ratio = large == 0.0f ? 0.0f : ratio;     // both zero
+  ratio = small == large ? 1.0f : ratio;  // both infinite
+  ratio = large == 0.0f ? 0.0f : ratio;   // both zero
   float angle = atan_kernel(ratio);
   angle = steep ? half_pi_high - (angle - half_pi_low) : angle;
   angle = bits(x) >> 31 ? 2.0f * half_pi_high - (angle - 2.0f * half_pi_low) : angle;
@@ -312,21 +334,23 @@ FACULA_FN float acos(float x) {
   return large ? outer : half_pi_high - (z + (tail - half_pi_low));
 }
 
-// ---- error function ------------------------------------------------------------------------------------------
+// ---- error function
+// ------------------------------------------------------------------------------------------
 
 /// erf where |x| < 0.93.
 FACULA_FN float erf_near_zero(float x) {
-  const float p = horner(x * x, -0.000595373509f, 0.0049859439f, -0.0267617274f, 0.112816833f, -0.376124799f, 0.128379151f);
+  const float p = horner(x * x, -0.000595373509f, 0.0049859439f, -0.0267617274f, 0.112816833f, -0.376124799f,
+                         0.128379151f);
   return mul_add(p, x, x);
 }
 
 FACULA_FN float erf(float x) {
   const float a = abs(x), small = erf_near_zero(x);
   // Beyond, erf(a) = 1 - exp(-a (1 + q(a))); from 3.95 on it rounds to 1.
-  const float t = clamp(a, 0.0f, 3.95f);
-  const float q = horner(t, 1.04333758e-05f, -0.000314860546f, 0.00361035112f, -0.0236945841f, 0.106159069f, 0.635197997f,
-                         0.128637075f);
-  const float large = copysign(1.0f - join_normal_power(split_exp(-mul_add(q, t, t))), x);
+  const float t = 3.95f < a ? 3.95f : a;
+  const float q = horner(t, 1.04333758e-05f, -0.000314860546f, 0.00361035112f, -0.0236945841f, 0.106159069f,
+                         0.635197997f, 0.128637075f);
+  const float large = copysign(1.0f - exp_normal(-mul_add(q, t, t)), x);
   return a < 0.93f ? small : (a >= 0.93f ? large : x);
 }
 
@@ -334,8 +358,9 @@ FACULA_FN float erfc(float x) {
   const float a = clamp(abs(x), 0.0f, 10.1f);
   // e^(a^2) (1 + 2 a) erfc(a) is smooth in (a - 2) / (a + 2); a^2 is taken with its rounding error.
   const float v = (a - 2.0f) / (a + 2.0f);
-  const float p = horner(v, -0.000400571618f, -0.00122992147f, 0.00131351687f, 0.00863167457f, -0.00805987231f,
-                         -0.0542042963f, 0.164055347f, -0.16603142f, -0.0927639827f, 1.27697837f);
+  const float p =
+      horner(v, -0.000400571618f, -0.00122992147f, 0.00131351687f, 0.00863167457f, -0.00805987231f,
+             -0.0542042963f, 0.164055347f, -0.16603142f, -0.0927639827f, 1.27697837f);
   const float s = a * a;
   const float e = exp(-s), low = -product_error(a, a, s);
   const float scaled = p / mul_add(2.0f, a, 1.0f);

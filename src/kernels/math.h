@@ -1,12 +1,12 @@
 // Elementary functions of one real number, for every kernel of the library.
 //
-// All of `src/kernels` is plain scalar code that includes nothing, so that the host compiler and NVRTC read the
-// same text. This file is the only one that knows which of the two is reading. The functions that element-wise
-// ops spend their time in are branch-free: inside a `#pragma omp simd` loop the compiler turns them into vector
-// code (elementary_float.h, elementary_double.h). Rare ones call the C library.
+// All of `src/kernels` is plain scalar code that includes nothing, so that the host compiler and NVRTC read
+// the same text. This file is the only one that knows which of the two is reading. The functions that
+// element-wise ops spend their time in are branch-free: inside a `#pragma omp simd` loop the compiler turns
+// them into vector code (elementary_float.h, elementary_double.h). Rare ones call the C library.
 //
-// FACULA_FN marks functions to be inlined everywhere, FACULA_RARE larger ones that are called, FACULA_TABLE constants.
-// Host flags: -fno-math-errno -fno-trapping-math -ffp-contract=fast, never -ffast-math.
+// FACULA_FN marks functions to be inlined everywhere, FACULA_RARE larger ones that are called, FACULA_TABLE
+// constants. Host flags: -fno-math-errno -fno-trapping-math -ffp-contract=fast, never -ffast-math.
 #pragma once
 
 #if defined(__CUDACC_RTC__)
@@ -28,18 +28,15 @@ using UInt32 = unsigned;
 using Int64 = long long;
 using UInt64 = unsigned long long;
 
+FACULA_FN constexpr UInt32 bits(float x) { return __builtin_bit_cast(UInt32, x); }
+FACULA_FN constexpr UInt64 bits(double x) { return __builtin_bit_cast(UInt64, x); }
+FACULA_FN constexpr float from_bits(UInt32 u) { return __builtin_bit_cast(float, u); }
+FACULA_FN constexpr double from_bits(UInt64 u) { return __builtin_bit_cast(double, u); }
+
 #if defined(__CUDACC_RTC__)
 inline constexpr bool on_device = true;
-FACULA_FN UInt32 bits(float x) { return __float_as_uint(x); }
-FACULA_FN UInt64 bits(double x) { return static_cast<UInt64>(__double_as_longlong(x)); }
-FACULA_FN float from_bits(UInt32 u) { return __uint_as_float(u); }
-FACULA_FN double from_bits(UInt64 u) { return __longlong_as_double(static_cast<Int64>(u)); }
 #else
 inline constexpr bool on_device = false;
-FACULA_FN UInt32 bits(float x) { return __builtin_bit_cast(UInt32, x); }
-FACULA_FN UInt64 bits(double x) { return __builtin_bit_cast(UInt64, x); }
-FACULA_FN float from_bits(UInt32 u) { return __builtin_bit_cast(float, u); }
-FACULA_FN double from_bits(UInt64 u) { return __builtin_bit_cast(double, u); }
 #endif
 
 #if defined(__CUDACC_RTC__) || defined(__FMA__)
@@ -53,16 +50,16 @@ template <class T>
 struct Float;
 template <>
 struct Float<float> {
-  static constexpr float infinity = __builtin_huge_valf();
-  static constexpr float nan = __builtin_nanf("");
+  static constexpr float infinity = __builtin_bit_cast(float, 0x7f800000u);
+  static constexpr float nan = __builtin_bit_cast(float, 0x7fc00000u);
   static constexpr float epsilon = 0x1p-23f;
   static constexpr float smallest_normal = 0x1p-126f;
   static constexpr float largest = 0x1.fffffep127f;
 };
 template <>
 struct Float<double> {
-  static constexpr double infinity = __builtin_huge_val();
-  static constexpr double nan = __builtin_nan("");
+  static constexpr double infinity = __builtin_bit_cast(double, 0x7ff0000000000000ull);
+  static constexpr double nan = __builtin_bit_cast(double, 0x7ff8000000000000ull);
   static constexpr double epsilon = 0x1p-52;
   static constexpr double smallest_normal = 0x1p-1022;
   static constexpr double largest = 0x1.fffffffffffffp1023;
@@ -75,7 +72,8 @@ inline constexpr double log2_e = 1.44269504088896340736;
 inline constexpr double sqrt_pi = 1.77245385090551602730;
 inline constexpr double sqrt_2 = 1.41421356237309504880;
 
-// ---- sign, classification, rounding --------------------------------------------------------------------------
+// ---- sign, classification, rounding
+// --------------------------------------------------------------------------
 
 FACULA_FN float abs(float x) { return FACULA_LIBM(fabsf)(x); }
 FACULA_FN double abs(double x) { return FACULA_LIBM(fabs)(x); }
@@ -107,7 +105,8 @@ FACULA_FN double trunc(double x) { return FACULA_LIBM(trunc)(x); }
 FACULA_FN float round_half_even(float x) { return FACULA_LIBM(rintf)(x); }
 FACULA_FN double round_half_even(double x) { return FACULA_LIBM(rint)(x); }
 
-// ---- arithmetic ----------------------------------------------------------------------------------------------
+// ---- arithmetic
+// ----------------------------------------------------------------------------------------------
 
 FACULA_FN float sqrt(float x) { return FACULA_LIBM(sqrtf)(x); }
 FACULA_FN double sqrt(double x) { return FACULA_LIBM(sqrt)(x); }

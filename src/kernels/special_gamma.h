@@ -19,7 +19,8 @@ FACULA_RARE double digamma(double x) {
   }
   for (; x < 10; x += 1) result -= 1 / x;
   const double z = 1 / (x * x);
-  const double tail = horner(z, 1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12);
+  const double tail =
+      horner(z, 1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12);
   return result + (log(x) - 0.5 / x - z * tail);
 }
 
@@ -41,20 +42,27 @@ FACULA_RARE double trigamma(double x) {
 /// Hurwitz's zeta, the sum of (q + k)^-s over k = 0, 1, ... For q <= 0 only whole s are defined.
 FACULA_RARE double zeta(double s, double q) {
   if (s == 1) return Float<double>::infinity;
-  if (!(s > 1) || q != q) return Float<double>::nan;
+  if (s < 1) return Float<double>::nan;
   if (q <= 0) {
     if (q == floor(q)) return Float<double>::infinity;
     if (s != floor(s)) return Float<double>::nan;
   }
-  // Euler and Maclaurin: some terms by hand, then integral, half term and corrections B_2j / (2j)! * derivatives.
+  // Euler and Maclaurin: some terms by hand, then integral, half term and corrections B_2j / (2j)! *
+  // derivatives.
   double sum = 0, a = q;
   for (int k = 0; k < 10 || a < 10; ++k, a += 1) {
     const double term = pow(a, -s);
     sum += term;
     if (abs(term) < 1e-17 * abs(sum) && a > 0) return sum;
   }
-  constexpr double ratio[] = {1.0 / 12,          -1.0 / 720,         1.0 / 30240,           -1.0 / 1209600,
-                              1.0 / 47900160,    -691.0 / 1307674368000.0, 1.0 / 74724249600.0, -3617.0 / 10670622842880000.0};
+  constexpr double ratio[] = {1.0 / 12,
+                              -1.0 / 720,
+                              1.0 / 30240,
+                              -1.0 / 1209600,
+                              1.0 / 47900160,
+                              -691.0 / 1307674368000.0,
+                              1.0 / 74724249600.0,
+                              -3617.0 / 10670622842880000.0};
   const double first = pow(a, -s);
   sum += first * a / (s - 1) + 0.5 * first;
   double factor = s * first / a;
@@ -73,7 +81,8 @@ FACULA_RARE double polygamma(double n, double x) {
   return sign * exp(lgamma(n + 1)) * zeta(n + 1, x);
 }
 
-// ---- incomplete gamma functions ------------------------------------------------------------------------------
+// ---- incomplete gamma functions
+// ------------------------------------------------------------------------------
 
 /// log(1 + x) - x without cancellation.
 FACULA_RARE double log1p_minus_x(double x) {
@@ -118,25 +127,28 @@ FACULA_RARE double igammac_fraction(double a, double x) {
 FACULA_RARE double igamma_uniform(double a, double x, double side) {
   const double mu = (x - a) / a;
   const double half_eta_square = -log1p_minus_x(mu), eta = copysign(sqrt(2 * half_eta_square), mu);
-  const double c0 = horner(eta, -571.0 / 261273600, 1.0 / 25515, -139.0 / 777600, 1.0 / 2835, 1.0 / 864, -2.0 / 135,
-                           1.0 / 12, -1.0 / 3);
+  const double c0 = horner(eta, -571.0 / 261273600, 1.0 / 25515, -139.0 / 777600, 1.0 / 2835, 1.0 / 864,
+                           -2.0 / 135, 1.0 / 12, -1.0 / 3);
   const double c1 = horner(eta, -223.0 / 1088640, 25.0 / 12096, -1.0 / 288, -1.0 / 540);
   const double density = exp(-a * half_eta_square);
   // Where the density has vanished eta may be large and the corrections' series meaningless.
-  const double correction = density > 0 ? density / sqrt(2 * pi * a) * (c0 + c1 / a + 25.0 / 6048 / (a * a)) : 0;
+  const double correction =
+      density > 0 ? density / sqrt(2 * pi * a) * (c0 + c1 / a + 25.0 / 6048 / (a * a)) : 0;
   return 0.5 * erfc(side * eta * sqrt(0.5 * a)) + side * correction;
 }
 
 inline constexpr double uniform_from = 2000;  // the size of a where the uniform expansion takes over
 
-/// What both functions share at the edges; returns false where there is no edge. `lower` is the lower function.
+/// What both functions share at the edges; returns false where there is no edge. `lower` is the lower
+/// function.
 FACULA_RARE bool igamma_at_edges(double a, double x, double* lower) {
   const double inf = Float<double>::infinity, nan = Float<double>::nan;
-  if (!(a >= 0) || !(x >= 0)) return *lower = nan, true;
+  if (a < 0 || x < 0) return *lower = nan, true;
   if (a == 0) return *lower = x > 0 ? 1 : nan, true;
   if (x == 0) return *lower = 0, true;
   if (a == inf) return *lower = x == inf ? nan : 0, true;
   if (x == inf) return *lower = 1, true;
+  if (a != a || x != x) return *lower = nan, true;
   return false;
 }
 

@@ -1,17 +1,17 @@
 // Orthogonal polynomials of degree n at x, by their three-term recurrences, in double.
 //
-// The degree arrives as a floating-point number (it may be a tensor) and is cut to an integer. Below 0 the polynomial
-// is 0. NaN in x gives NaN, except for degree 0.
+// The degree arrives as a floating-point number (it may be a tensor) and is cut to an integer. Below 0 the
+// polynomial is 0. NaN in x gives NaN, except for degree 0.
 #pragma once
 
 #include "math.h"
 
 namespace facula::kernels {
 
-/// Degree as an integer; NaN counts as negative.
+/// Degree cut to an integer; NaN and what no integer can hold count as negative.
 template <class T>
 FACULA_FN Int64 polynomial_degree(T n) {
-  return n >= T(0) ? static_cast<Int64>(n < T(1e18) ? n : T(1e18)) : -1;
+  return n > T(-1) && n < T(0x1p62) ? static_cast<Int64>(n) : -1;
 }
 
 /// The four kinds of Chebyshev polynomials share T_n = 2 x T_(n-1) - T_(n-2), and are 1 at degree 0.
@@ -25,7 +25,8 @@ FACULA_RARE double chebyshev_recurrence(double first, double x, Int64 n) {
   return n == 0 ? 1 : value;
 }
 
-/// From this degree on the trigonometric forms are used inside (-1, 1); below, the recurrence is exact enough.
+/// From this degree on the trigonometric forms are used inside (-1, 1); below, the recurrence is exact
+/// enough.
 inline constexpr Int64 trigonometric_degree = 9;
 
 FACULA_RARE double chebyshev_t(double x, Int64 n) {
@@ -61,7 +62,8 @@ FACULA_RARE double chebyshev_w(double x, Int64 n) {
   return chebyshev_recurrence(2 * x + 1, x, n);
 }
 
-/// Physicists' Hermite polynomials: H_k+1 = 2 x H_k - 2 k H_k-1. They leave the range of double by degree 513.
+/// Physicists' Hermite polynomials: H_k+1 = 2 x H_k - 2 k H_k-1. They leave the range of double by degree
+/// 513.
 FACULA_RARE double hermite_h(double x, Int64 n) {
   if (n < 0) return 0;
   if (n > 512) return Float<double>::nan;
@@ -112,11 +114,11 @@ FACULA_RARE double legendre_p(double x, Int64 n) {
 }
 
 // The public forms: name(x, n), both of the compute type. The shifted ones are those of 2 x - 1.
-#define FACULA_POLYNOMIAL(name, function, argument)                                            \
-  template <class T>                                                                           \
-  FACULA_FN T name(T self, T n) {                                                              \
-    const double x = static_cast<double>(self);                                                \
-    return static_cast<T>(function(argument, polynomial_degree(n)));                           \
+#define FACULA_POLYNOMIAL(name, function, argument)                  \
+  template <class T>                                                 \
+  FACULA_FN T name(T self, T n) {                                    \
+    const double x = static_cast<double>(self);                      \
+    return static_cast<T>(function(argument, polynomial_degree(n))); \
   }
 FACULA_POLYNOMIAL(chebyshev_polynomial_t, chebyshev_t, x)
 FACULA_POLYNOMIAL(chebyshev_polynomial_u, chebyshev_u, x)
