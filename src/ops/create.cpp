@@ -80,7 +80,7 @@ Tensor to_dtype(const Tensor& self, DType dtype) {
   return t;
 }
 
-Tensor copy(const Tensor& self, const Tensor& src, const Out&) {
+Tensor copy(const Tensor& self, const Tensor& src) {
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime, "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   Tensor t = facula::empty_like(self, self.dtype());
   if (!t.is_meta()) copy_kernel(self.device(), t, src);

@@ -95,7 +95,7 @@ Tensor index(const Tensor& self, TensorList indices) {
   return result;
 }
 
-Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate, const Out&) {
+Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   FACULA_CHECK(self.dtype() == values.dtype(), ErrorKind::Runtime, "index_put: values must have the tensor's dtype ", self.dtype(), ", got ", values.dtype());
   Tensor result = facula::empty_like(self, self.dtype());
   Geometry g = geometry(result, indices, "index_put");

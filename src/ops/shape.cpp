@@ -159,7 +159,7 @@ Tensor view_as_complex(const Tensor& self) {
   return view;
 }
 
-Tensor as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride, std::optional<int64_t> storage_offset, const Out&) {
+Tensor as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
   Tensor result = empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), self.dtype(), self.device());
   if (self.is_meta()) return result;
   copy_kernel(self.device(), result, self);

@@ -14,7 +14,7 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   try {
     facula::cpu::register_backend();
-    for (auto* init : {init_errors, init_types, init_tensor_type, init_overrides, init_creation, init_autograd, init_settings,
+    for (auto* init : {init_errors, init_types, init_tensor_type, init_overrides, init_generator, init_creation, init_autograd, init_settings,
                        init_generated}) {
       init(module);
     }

@@ -1,0 +1,33 @@
+"""Facula: tensors and automatic differentiation as ordinary Python, with PyTorch's names.
+
+`import facula as torch` is the usual way in. Submodules that few programs need are imported when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from . import _C
+from ._C import *  # noqa: F403
+from ._C import Size, Tensor, device, dtype, layout, memory_format
+from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES
+
+__version__ = "2.13.0+facula0.1.0"
+
+globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.items()})
+globals().update(CONSTANTS)
+
+from . import _tensor  # noqa: E402  (installs the Python half of Tensor)
+from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
+
+__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+
+
+def __getattr__(name: str):
+    if name in LAZY_MODULES:
+        return importlib.import_module(f"facula.{name}")
+    raise AttributeError(f"module 'facula' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(set(globals()) | set(LAZY_MODULES))

@@ -1,0 +1,5 @@
+"""Automatic differentiation."""
+
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
