@@ -44,6 +44,19 @@ FACULA_FN float exp_normal(float x) {
   return from_bits(bits(p) + (bits(shifted) << 23));
 }
 
+/// e^x for x <= 0 down to subnormal results, a little more exact than exp. Not for NaN.
+FACULA_FN float exp_nonpositive(float x) {
+  constexpr float to_raised_integer = float_to_integer + 64.0f;  // the power is kept normal, 2^64 too large
+  x = x < -104.0f ? -104.0f : x;
+  const float shifted = mul_add(x, 1.44269504f, to_raised_integer);
+  const float n = shifted - to_raised_integer;
+  float r = mul_add(n, -0x1.62e4p-1f, x);
+  r = mul_add(n, -0x1.7f7d1cp-20f, r);
+  const float p =
+      horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
+  return from_bits(bits(p) + (bits(shifted) << 23)) * 0x1p-64f;
+}
+
 FACULA_FN float exp2(float x) {
   constexpr float to_biased_integer = float_to_integer + 127.0f;
   x = clamp(x, -151.0f, 129.0f);
@@ -69,8 +82,9 @@ FACULA_FN float expm1(float x) {
 }
 
 FACULA_FN float sigmoid(float x) {
-  const float e = exp(-abs(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  const float e = exp_nonpositive(-abs(x));
+  const float result = (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  return x == x ? result : x;
 }
 
 FACULA_FN float tanh(float x) {
@@ -362,7 +376,7 @@ FACULA_FN float erfc(float x) {
       horner(v, -0.000400571618f, -0.00122992147f, 0.00131351687f, 0.00863167457f, -0.00805987231f,
              -0.0542042963f, 0.164055347f, -0.16603142f, -0.0927639827f, 1.27697837f);
   const float s = a * a;
-  const float e = exp(-s), low = -product_error(a, a, s);
+  const float e = exp_nonpositive(-s), low = -product_error(a, a, s);
   const float scaled = p / mul_add(2.0f, a, 1.0f);
   const float tail = e * mul_add(scaled, low, scaled);
   const float near = 1.0f - erf_near_zero(x);

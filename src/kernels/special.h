@@ -1,5 +1,5 @@
-// Special functions of one or two real numbers: everything behind torch.special's names that is not
-// elementary.
+// Special functions of one or two real numbers: the names of the `special` module
+// that are not elementary.
 //
 // float32 arguments are computed in double, except where a function is built of vectorisable float32 ones.
 #pragma once
