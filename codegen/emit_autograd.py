@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from . import formula
-from .emit_ops import HEADER, cpp_args, cpp_default, cpp_params, has_raw_out
+from .emit_ops import HEADER, cpp_args, cpp_default, cpp_params, has_raw_out, topics
 from .schema import Op
 
 OPS_PER_FILE = 40
 
 
 def emit(ops: list[Op], out: Path, write) -> None:
-    write(out / "functions.h", _header(ops))
-    by_topic: dict[str, list[Op]] = {}
-    for op in ops:
-        by_topic.setdefault(op.topic, []).append(op)
-    for topic, members in sorted(by_topic.items()):
+    by_topic = topics(ops)
+    home = {op.name: topic for topic, members in by_topic.items() for op in members}
+    for topic, members in by_topic.items():
+        write(out / f"functions_{topic}.h", _header(members))
         for start in range(0, len(members), OPS_PER_FILE):
             part = members[start:start + OPS_PER_FILE]
-            write(out / f"functions_{topic}{start // OPS_PER_FILE}.cpp", _source(part))
+            write(out / f"functions_{topic}{start // OPS_PER_FILE}.cpp", _source(topic, part, home))
+    write(out / "functions.h", HEADER + "#pragma once\n\n" + "".join(f'#include "functions_{t}.h"\n' for t in by_topic))
 
 
 def _header(ops: list[Op]) -> str:
-    lines = [HEADER, '#pragma once\n\n#include "raw_ops.h"\n#include "autograd/operators.h"\n\nnamespace facula {\n']
+    lines = [HEADER, '#pragma once\n\n#include "autograd/function_types.h"\n\nnamespace facula {\n']
     for op in ops:
         lines += [f"{signature};" for signature in declarations(op)]
     lines.append("\n}  // namespace facula\n")
     return "\n".join(lines)
+
+
+def _needed_topics(topic: str, ops: list[Op], home: dict[str, str]) -> list[str]:
+    """The topics whose functions the formulas of these ops call: a change elsewhere does not rebuild this file."""
+    words = set()
+    for op in ops:
+        for text in (op.grad or {}).values():
+            words |= set(re.findall(r"[A-Za-z_]\w*", text))
+    return sorted({topic, "create"} | {home[w] for w in words if w in home} | {home[w[:-1]] for w in words if w.endswith("_") and w[:-1] in home})
 
 
 def mutates(op: Op) -> bool:
@@ -60,8 +70,9 @@ def declarations(op: Op) -> list[str]:
     return found
 
 
-def _source(ops: list[Op]) -> str:
-    lines = [HEADER, '#include "autograd/formulas.h"\n#include "autograd/function_support.h"\n#include "functions.h"\n',
+def _source(topic: str, ops: list[Op], home: dict[str, str]) -> str:
+    includes = "".join(f'#include "functions_{t}.h"\n' for t in _needed_topics(topic, ops, home))
+    lines = [HEADER, f'#include "autograd/formulas.h"\n#include "autograd/function_support.h"\n{includes}#include "raw_{topic}.h"\n',
              "namespace facula {\n"]
     for op in ops:
         if op.composite:
@@ -280,7 +291,7 @@ def _mutating(op: Op) -> str:
     return (
         f"const Tensor& {op.name}({inplace_args(op)}) {{\n"
         f'  check_writable({me}, "{op.name}");\n  ops::{op.name}({args});\n'
-        f"  {me}.storage()->bump_version(static_cast<uint16_t>(OpId::{op.id}_id));\n"
+        f"  {me}.storage()->bump_version(op_id::{op.id});\n"
         f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'
     )
 
@@ -291,7 +302,7 @@ def _inplace(op: Op) -> str:
     head = f"const Tensor& {op.name}_({inplace_args(op)}) {{\n"
     if op.kind == "view":
         return f"{head}  become_view({me}, {op.name}({args}));\n  return {me};\n}}\n"
-    identity = f"static_cast<uint16_t>(OpId::{op.id}_id)"
+    identity = f"op_id::{op.id}"
     if op.elementwise:
         raw = f"ops::{op.name}_into({me}, true, {args});"
     else:

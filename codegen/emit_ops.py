@@ -65,30 +65,52 @@ def loop_name(op: Op) -> str:
     return f"{op.scalar}_{op.kind}_{op.result}" if op.result != "same" else f"{op.scalar}_{op.kind}"
 
 
+OPS_PER_TOPIC = 256  # room for ids, so that a new op renumbers nothing but its own topic
+
+
+def topics(ops: list[Op]) -> dict[str, list[Op]]:
+    found: dict[str, list[Op]] = {}
+    for op in ops:
+        found.setdefault(op.topic, []).append(op)
+    return dict(sorted(found.items()))
+
+
 def emit(ops: list[Op], out: Path, write) -> None:
-    write(out / "op_ids.h", _ids(ops))
-    write(out / "op_names.cpp", _names(ops))
-    write(out / "raw_ops.h", _raw_declarations(ops))
-    for topic in sorted({op.topic for op in ops if op.elementwise}):
-        write(out / f"raw_{topic}.cpp", _raw_elementwise(topic, ops))
-    _emit_loops(ops, out, write)
+    by_topic = topics(ops)
+    loop_base = 0
+    for number, (topic, members) in enumerate(by_topic.items()):
+        write(out / f"op_ids_{topic}.h", _ids(number, members, loop_base))
+        loop_base += -(-len(loops(members)) // 64) * 64 + 64 if any(op.elementwise for op in members) else 0
+        write(out / f"raw_{topic}.h", _raw_declarations(topic, members))
+        if any(op.elementwise for op in members):
+            write(out / f"raw_{topic}.cpp", _raw_elementwise(topic, members))
+    write(out / "raw_ops.h", HEADER + "#pragma once\n\n" + "".join(f'#include "raw_{t}.h"\n' for t in by_topic))
+    write(out / "op_names.cpp", _names(by_topic))
+    _emit_loops(ops, out, write, loop_base)
 
 
-def _ids(ops: list[Op]) -> str:
-    lines = [HEADER, "#pragma once\n\n#include <cstdint>\n\nnamespace facula {\n\nenum class OpId : uint16_t {\n  none,"]
-    lines += [f"  {op.id}_id," for op in ops]
-    lines.append("  count\n};\n\n/// Public name of an op, for messages.\nconst char* op_name(uint16_t id);\n")
-    lines.append("enum class LoopId : uint16_t {")
-    lines += [f"  {name}_loop," for name in loops(ops)]
-    lines.append("  count\n};\n\n}  // namespace facula\n")
-    return "\n".join(lines)
+def _ids(number: int, ops: list[Op], loop_base: int) -> str:
+    """Ids of the ops and loops of one topic: files of other topics need not know them."""
+    assert len(ops) < OPS_PER_TOPIC, "raise OPS_PER_TOPIC"
+    base = number * OPS_PER_TOPIC + 1
+    lines = [HEADER, '#pragma once\n\n#include "core/op_id.h"\n\nnamespace facula {\n', "enum class OpId : uint16_t;\nnamespace op_id {"]
+    lines += [f"constexpr uint16_t {op.id} = {base + i};" for i, op in enumerate(ops)]
+    lines.append("}  // namespace op_id\nnamespace loop_id {")
+    lines += [f"constexpr uint16_t {name} = {loop_base + i};" for i, name in enumerate(loops(ops))]
+    lines.append("}  // namespace loop_id\n\n}  // namespace facula\n")
+    return "\n".join(lines).replace("enum class OpId : uint16_t;\n", "")
 
 
-def _names(ops: list[Op]) -> str:
-    names = ",\n".join(['    "unknown"'] + [f'    "{op.name}"' for op in ops])
+def _names(by_topic: dict[str, list[Op]]) -> str:
+    rows = []
+    for members in by_topic.values():
+        quoted = ", ".join(f'"{op.name}"' for op in members)
+        rows.append(f"    {{{quoted}}}")
+    table = ",\n".join(rows)
     return (
-        f'{HEADER}#include "op_ids.h"\n\nnamespace facula {{\n\nconst char* op_name(uint16_t id) {{\n'
-        f"  static const char* const names[] = {{\n{names}}};\n  return names[id];\n}}\n\n}}  // namespace facula\n"
+        f'{HEADER}#include "core/op_id.h"\n\nnamespace facula {{\n\nconst char* op_name(uint16_t id) {{\n'
+        f"  static const char* const names[][{OPS_PER_TOPIC}] = {{\n{table}}};\n"
+        f'  return id == 0 ? "an op" : names[(id - 1) / {OPS_PER_TOPIC}][(id - 1) % {OPS_PER_TOPIC}];\n}}\n\n}}  // namespace facula\n'
     )
 
 
@@ -96,9 +118,9 @@ def raw_return(op: Op) -> str:
     return op.cpp_return
 
 
-def _raw_declarations(ops: list[Op]) -> str:
+def _raw_declarations(topic: str, ops: list[Op]) -> str:
     lines = [HEADER, '#pragma once\n\n#include <cmath>\n#include <optional>\n#include <string_view>\n#include <tuple>\n#include <vector>\n',
-             '#include "core/generator.h"\n#include "op_ids.h"\n#include "ops/elementwise.h"\n', "namespace facula::ops {\n"]
+             f'#include "core/generator.h"\n#include "op_ids_{topic}.h"\n#include "ops/elementwise.h"\n', "namespace facula::ops {\n"]
     for op in ops:
         if op.composite:
             continue
@@ -132,17 +154,17 @@ def out_params(op: Op) -> str:
 
 
 def _raw_elementwise(topic: str, ops: list[Op]) -> str:
-    lines = [HEADER, '#include "raw_ops.h"\n', "namespace facula::ops {\n"]
+    lines = [HEADER, f'#include "raw_{topic}.h"\n', "namespace facula::ops {\n"]
     for op in ops:
-        if not op.elementwise or op.topic != topic:
+        if not op.elementwise:
             continue
         bits = " | ".join(f"1u << index(DType::{d})" for d in op.dtypes)
         rule = {"same": "Same", "bool": "Bool", "real": "Real", "int64": "Int64", "complex": "Complex"}[op.result]
         condition = "true" if op.args[0].name == "condition" else "false"
         public = op.name.rstrip("_") if op.name.startswith("_") is False else op.name
         lines.append(
-            f'constexpr ElementwiseOp {op.id}_op_{{"{public}", static_cast<uint16_t>(OpId::{op.id}_id), '
-            f"static_cast<uint16_t>(LoopId::{loop_name(op)}_loop),\n    {bits}, ResultRule::{rule}, {condition}}};"
+            f'constexpr ElementwiseOp {op.id}_op_{{"{public}", op_id::{op.id}, '
+            f"loop_id::{loop_name(op)},\n    {bits}, ResultRule::{rule}, {condition}}};"
         )
         lines.append(f"const ElementwiseOp {op.id}_op = {op.id}_op_;")
         inputs = ", ".join(a.name for a in op.inputs)
@@ -164,25 +186,26 @@ def _raw_elementwise(topic: str, ops: list[Op]) -> str:
 LOOPS_PER_FILE = 16
 
 
-def _emit_loops(ops: list[Op], out: Path, write) -> None:
+def _emit_loops(ops: list[Op], out: Path, write, total: int) -> None:
     by_topic: dict[str, list[tuple[str, Op, tuple[str, ...]]]] = {}
-    for name, users in loops(ops).items():
-        dtypes = dict.fromkeys(COMPUTE.get(d, d) for op in users for d in op.dtypes)
-        by_topic.setdefault(users[0].topic, []).append((name, users[0], tuple(dtypes)))
+    for topic, members in topics(ops).items():
+        for name, users in loops(members).items():
+            dtypes = dict.fromkeys(COMPUTE.get(d, d) for op in users for d in op.dtypes)
+            by_topic.setdefault(topic, []).append((name, users[0], tuple(dtypes)))
     parts = []
     for topic, entries in sorted(by_topic.items()):
         for start in range(0, len(entries), LOOPS_PER_FILE):
             part = f"{topic}{start // LOOPS_PER_FILE}"
             parts.append(part)
             write(out / "isa" / f"loops_{part}.cpp", _loop_file(topic, part, entries[start:start + LOOPS_PER_FILE]))
-    write(out / "isa" / "loops.cpp", _loop_register(parts))
+    write(out / "isa" / "loops.cpp", _loop_register(parts, total))
 
 
 def _loop_file(topic: str, part: str, entries) -> str:
-    lines = [HEADER, f'#include "cpu/loops.h"\n#include "kernels/{topic}.h"\n#include "op_ids.h"\n#include "ops/kernel_table.h"\n',
+    lines = [HEADER, f'#include "cpu/loops.h"\n#include "kernels/{topic}.h"\n#include "op_ids_{topic}.h"\n#include "ops/kernel_table.h"\n',
              "namespace facula::cpu::FACULA_ISA {\n", f"void register_loops_{part}(LoopFn (*table)[kDTypes]) {{"]
     for name, op, dtypes in entries:
-        lines.append(f"  {{\n    LoopFn* row = table[static_cast<int>(LoopId::{name}_loop)];")
+        lines.append(f"  {{\n    LoopFn* row = table[loop_id::{name}];")
         for dtype in dtypes:
             lines.append(f"    row[index(DType::{dtype})] = {_loop_lambda(op, CPP_DTYPES[dtype])};")
         lines.append("  }")
@@ -205,10 +228,10 @@ def _loop_lambda(op: Op, type_: str) -> str:
     )
 
 
-def _loop_register(parts: list[str]) -> str:
-    lines = [HEADER, '#include "cpu/isa.h"\n#include "op_ids.h"\n#include "ops/kernel_table.h"\n', "namespace facula::cpu::FACULA_ISA {\n"]
+def _loop_register(parts: list[str], total: int) -> str:
+    lines = [HEADER, '#include "cpu/isa.h"\n#include "ops/kernel_table.h"\n', "namespace facula::cpu::FACULA_ISA {\n"]
     lines += [f"void register_loops_{part}(LoopFn (*table)[kDTypes]);" for part in parts]
-    lines.append("\nvoid register_loops() {\n  static LoopFn table[static_cast<int>(LoopId::count)][kDTypes] = {};")
+    lines.append(f"\nvoid register_loops() {{\n  static LoopFn table[{max(total, 1)}][kDTypes] = {{}};")
     lines += [f"  register_loops_{part}(table);" for part in parts]
     lines.append("  loop_table = table;\n}\n\n}  // namespace facula::cpu::FACULA_ISA\n")
     return "\n".join(lines)

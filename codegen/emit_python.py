@@ -29,7 +29,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
         for start in range(0, len(entries), FUNCTIONS_PER_FILE):
             part = f"{topic}{start // FUNCTIONS_PER_FILE}"
             parts.append(part)
-            write(out / f"py_{part}.cpp", _file(part, entries[start:start + FUNCTIONS_PER_FILE]))
+            write(out / f"py_{part}.cpp", _file(topic, part, entries[start:start + FUNCTIONS_PER_FILE]))
     write(out / "py_register.cpp", _register(parts))
 
 
@@ -49,8 +49,8 @@ def _forms(members: list[Op]) -> list[str]:
     return forms
 
 
-def _file(part: str, entries) -> str:
-    lines = [HEADER, '#include "python/bindings.h"\n', "namespace facula::python {\nnamespace {\n"]
+def _file(topic: str, part: str, entries) -> str:
+    lines = [HEADER, f'#include "functions_{topic}.h"\n#include "python/bindings.h"\n', "namespace facula::python {\nnamespace {\n"]
     functions, methods = [], []
     for name, members in entries:
         for form in _forms(members):

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "functions.h"
+#include "raw_ops.h"
 
 namespace facula {
 namespace {

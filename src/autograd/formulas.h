@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "functions.h"
+#include "autograd/function_types.h"
 #include "autograd/saved.h"
 
 namespace facula {

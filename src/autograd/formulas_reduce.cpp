@@ -1,5 +1,6 @@
 // Derivatives of reductions.
 #include "autograd/formulas.h"
+#include "functions.h"
 
 namespace facula {
 

@@ -1,5 +1,6 @@
 // Derivatives of views.
 #include "autograd/formulas.h"
+#include "functions.h"
 
 namespace facula {
 

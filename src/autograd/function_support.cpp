@@ -1,5 +1,7 @@
 #include "autograd/function_support.h"
 
+#include "ops/kernel_table.h"
+
 namespace facula {
 
 void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs) {

@@ -3,7 +3,9 @@
 
 #include "autograd/inplace.h"
 #include "autograd/saved.h"
-#include "functions.h"
+#include "core/op_id.h"
+#include "functions_create.h"
+#include "ops/out.h"
 
 namespace facula {
 

@@ -1,6 +1,9 @@
 #include "autograd/inplace.h"
 
+#include "core/op_id.h"
 #include "functions.h"
+#include "ops/kernel_table.h"
+#include "ops/out.h"
 
 namespace facula {
 namespace {

@@ -1,6 +1,6 @@
 #include "autograd/saved.h"
 
-#include "op_ids.h"
+#include "core/op_id.h"
 
 namespace facula {
 

@@ -1,6 +1,8 @@
 // Copies written with ops.
 #include "autograd/function_support.h"
 #include "functions.h"
+#include "op_ids_create.h"
+#include "ops/kernel_table.h"
 
 namespace facula {
 
@@ -13,7 +15,7 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime, "copy_: the source must broadcast to shape ",
                self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
-  uint16_t id = static_cast<uint16_t>(OpId::copy__id);
+  uint16_t id = op_id::copy_;
   bool history = GradMode::enabled() && (src.requires_grad() || self.requires_grad() || base_requires_grad(self));
   if (history && is_inexact(self.dtype())) {
     check_writable(self, "copy_");

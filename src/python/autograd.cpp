@@ -1,6 +1,7 @@
 // backward(), grad(), grad modes, hooks, and nodes as Python objects.
 #include "autograd/engine.h"
 
+#include "functions.h"
 #include "python/bindings.h"
 
 namespace facula::python {

@@ -1,6 +1,8 @@
 // Tensors from Python data: tensor(), from_numpy(), numpy(), tolist(), and the buffer protocol behind them.
 #include <cstring>
 
+#include "functions.h"
+#include "ops/kernel_table.h"
 #include "python/bindings.h"
 
 namespace facula::python {

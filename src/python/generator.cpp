@@ -1,6 +1,7 @@
 // facula.Generator, and the default generator's seed and state.
 #include "core/generator.h"
 
+#include "functions.h"
 #include "python/args.h"
 
 namespace facula::python {

@@ -1,4 +1,5 @@
 // x[...] and x[...] = v: basic indices become views, tensors and sequences go to `index` and `index_put_`.
+#include "functions.h"
 #include "python/args.h"
 
 namespace facula::python {

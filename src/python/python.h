@@ -13,7 +13,7 @@
 #include "autograd/node.h"
 #include "core/generator.h"
 #include "core/mode.h"
-#include "functions.h"
+#include "ops/operand.h"
 
 namespace facula::python {
 

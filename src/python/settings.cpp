@@ -1,6 +1,7 @@
 // Process-wide settings: default dtype, threads, warnings, the Parameter class, methods written in Python.
 #include "core/parallel.h"
 #include "cpu/allocator.h"
+#include "ops/out.h"
 #include "python/bindings.h"
 
 namespace facula::python {

@@ -4,6 +4,7 @@
 // same object. When the last Python reference goes but C++ still holds the tensor, an object with state (attributes, weak
 // references, a subclass) is not freed: the tensor takes it over (`owns_pyobj`) and gives it back when it is wrapped
 // again. A plain object without state is freed at once: nobody can tell.
+#include "functions.h"
 #include "python/args.h"
 #include "python/bindings.h"
 
