@@ -114,22 +114,24 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     FACULA_CHECK(out->device() == device || count == 0, ErrorKind::Runtime, op.name, ": out must be on ", device, ", got ", out->device());
   }
 
-  std::vector<Dims> strides;  // of the output (filled below), then of the inputs
-  strides.reserve(static_cast<size_t>(count) + 1);
-  std::vector<Dims> tensor_strides;
+  std::array<Dims, kMaxInputs + 1> strides;  // of the output, then of the inputs
+  std::array<Dims, kMaxInputs> tensor_strides;
+  size_t tensors = 0;
   for (int i = 0; i < count; ++i) {
     const TensorImpl* t = inputs[i].impl();
-    strides.push_back(t ? broadcast_strides(t->sizes(), t->strides(), shape) : Dims(shape.size()));
-    if (t && t->ndim > 0) tensor_strides.push_back(strides.back());
+    strides[i + 1] = t ? broadcast_strides(t->sizes(), t->strides(), shape) : Dims(shape.size());
+    if (t && t->ndim > 0) tensor_strides[tensors++] = strides[i + 1];
   }
   Dims order;
   Tensor result;
   if (out) {
     result = *out;
-    order = dimension_order(shape, {result.strides()});
+    strides[0] = Dims(result.strides());
+    order = dimension_order(shape, {strides.data(), 1});
   } else {
-    order = dimension_order(shape, tensor_strides);
-    result = empty_strided(shape, result_strides(shape, order), result_dtype, device);
+    order = dimension_order(shape, {tensor_strides.data(), tensors});
+    strides[0] = result_strides(shape, order);
+    result = facula::empty_strided(shape, strides[0], result_dtype, device);
   }
   if (device.is_meta() || result.numel() == 0) return result;
 
@@ -141,7 +143,6 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   plan.loop_result = loop_result(op, plan.compute);
   plan.out.data = result.impl()->data;
   plan.out.dtype = result.dtype();
-  strides.insert(strides.begin(), Dims(result.strides()));
   to_bytes(strides[0], result.item_size());
   for (int i = 0; i < count; ++i) {
     PlanOperand& operand = plan.in[i];
@@ -156,7 +157,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     }
   }
   for (int i = 0; i < param_count; ++i) store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
-  collapse(plan, shape, strides, order);
+  collapse(plan, shape, {strides.data(), static_cast<size_t>(count) + 1}, order);
   run_plan(device, plan);
   return result;
 }

@@ -11,7 +11,7 @@ Dims broadcast_strides(IntList sizes, IntList strides, IntList shape) {
   return out;
 }
 
-Dims dimension_order(IntList sizes, const std::vector<Dims>& strides) {
+Dims dimension_order(IntList sizes, List<Dims> strides) {
   size_t n = sizes.size();
   Dims order(n);
   for (size_t i = 0; i < n; ++i) order[i] = static_cast<int64_t>(n - 1 - i);
@@ -41,7 +41,7 @@ Dims dimension_order(IntList sizes, const std::vector<Dims>& strides) {
   return order;
 }
 
-void collapse(Plan& plan, IntList shape, const std::vector<Dims>& strides, const Dims& order) {
+void collapse(Plan& plan, IntList shape, List<Dims> strides, const Dims& order) {
   size_t operands = strides.size();
   auto stored = [&](size_t k) -> Dims& { return k == 0 ? plan.out.strides : plan.in[k - 1].strides; };
   plan.shape.clear();

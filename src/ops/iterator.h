@@ -36,12 +36,12 @@ struct Plan {
 
 /// Orders dimensions by the operands' strides, innermost first, as results keep the memory order of their inputs.
 /// `strides[k]` are operand k's strides over `sizes`, zero where broadcast.
-Dims dimension_order(IntList sizes, const std::vector<Dims>& strides);
+Dims dimension_order(IntList sizes, List<Dims> strides);
 
 /// Strides of `sizes` seen as `shape` (zero where broadcast).
 Dims broadcast_strides(IntList sizes, IntList strides, IntList shape);
 
 /// Fills shape and strides of the plan from logical ones and merges dimensions that lie evenly for every operand.
-void collapse(Plan& plan, IntList shape, const std::vector<Dims>& strides, const Dims& order);
+void collapse(Plan& plan, IntList shape, List<Dims> strides, const Dims& order);
 
 }  // namespace facula

@@ -78,11 +78,29 @@ int find_keyword(const Signature& s, PyObject* keyword) {
   return -1;
 }
 
+// The integers of x.view(2, 3), between parse() and the conversion that follows it at once.
+struct SpreadArguments {
+  PyObject* const* items;
+  size_t count;
+};
+thread_local SpreadArguments spread_arguments;
+
+PyObject* spread_marker() {
+  static PyObject marker{};
+  return &marker;
+}
+
+PyObject* pack_tuple(PyObject* const* items, Py_ssize_t n) {
+  PyObject* tuple = PyTuple_New(n);
+  for (Py_ssize_t i = 0; tuple && i < n; ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(items[i]));
+  return tuple;
+}
+
 struct Attempt {
   bool overridden = false;
 };
 
-bool accept(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
+bool accept_slow(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
   if (fits(spec.type, spec.list_size, value)) {
     if (spec.type <= ArgType::Operand) {
       if (is_tensor(value)) {
@@ -103,6 +121,13 @@ bool accept(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
   return false;
 }
 
+inline bool accept(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
+  // most arguments are plain tensors, or plain integers where an int or a number is wanted
+  if (Py_TYPE(value) == &TensorType && (spec.type <= ArgType::OptTensor || spec.type == ArgType::Operand)) return true;
+  if (PyLong_CheckExact(value) && (spec.type == ArgType::Int || spec.type == ArgType::Operand)) return true;
+  return accept_slow(spec, value, attempt);
+}
+
 bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, PyObject** slots,
           Attempt& attempt) {
   for (int i = 0; i < s.count; ++i) slots[i] = nullptr;
@@ -120,18 +145,14 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
     // x.view(2, 3): integers spread over the rest of the positional arguments
     bool spreads = spec.type == ArgType::IntList && spec.list_size == 0 && is_index(args[k]);
     if (spreads) {
+      bool exact = true;
       for (Py_ssize_t i = k; i < nargs; ++i) {
         if (!is_index(args[i])) return false;
+        exact = exact && PyLong_CheckExact(args[i]);
       }
-      PyObject* tuple = PyTuple_New(nargs - k);
-      if (!tuple) throw PythonError{};
-      for (Py_ssize_t i = k; i < nargs; ++i) {
-        Py_INCREF(args[i]);
-        PyTuple_SET_ITEM(tuple, i - k, args[i]);
-      }
-      // freed by the caller through the pending list
-      slots[kMaxArgs - 1] = tuple;
-      slots[at] = tuple;
+      // plain integers are read straight from the call; anything that may run Python code goes through a tuple
+      slots[at] = exact ? spread_marker() : slots[kMaxArgs - 1] = check(pack_tuple(args + k, nargs - k));
+      if (exact) spread_arguments = {args + k, static_cast<size_t>(nargs - k)};
       k = nargs;
       continue;
     }
@@ -239,6 +260,10 @@ std::vector<Tensor> arg_tensors(PyObject* slot) {
 
 IntsArg arg_ints(PyObject* slot, int list_size) {
   IntsArg result;
+  if (slot == spread_marker()) {
+    for (size_t i = 0; i < spread_arguments.count; ++i) result.values.push_back(to_int(spread_arguments.items[i]));
+    return result;
+  }
   if (!is_sequence(slot)) {
     int64_t value = to_int(slot);
     result.values = Dims(static_cast<size_t>(std::max(list_size, 1)), value);
