@@ -1,0 +1,142 @@
+"""Promises about the repository: include direction, what adding an op takes, what every entry states."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codegen import schema
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src"
+
+# folder -> folders whose headers it may include (ARCHITECTURE.md, "Layers")
+MAY_INCLUDE = {
+    "kernels": {"kernels"},
+    "core": {"core"},
+    "ops": {"ops", "core"},
+    "cpu": {"cpu", "ops", "kernels", "core"},
+    "cuda": {"cuda", "ops", "core"},
+    "autograd": {"autograd", "ops", "core"},
+    "composite": {"composite", "autograd", "ops", "core"},
+    "python": {"python", "autograd", "composite", "cpu", "ops", "core"},
+}
+GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")
+# generated headers and the layer that makes them
+GENERATED_LAYER = {"functions": "autograd", "raw": "ops", "op_ids": "core"}
+
+
+def includes(path: Path):
+    return re.findall(r'^#include "([^"]+)"', path.read_text(), re.M)
+
+
+def sources():
+    return [p for p in SOURCE.rglob("*") if p.suffix in (".h", ".cpp", ".cuh")]
+
+
+def layer_of(include: str) -> str | None:
+    if "/" in include:
+        return include.split("/")[0]
+    match = GENERATED.match(include)
+    return GENERATED_LAYER["raw" if match.group(1) == "raw" else match.group(1)] if match else None
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_includes_point_downward(path):
+    folder = path.relative_to(SOURCE).parts[0]
+    for include in includes(path):
+        if folder == "kernels":
+            assert (path.parent / include).exists() or include.startswith("kernels/"), f"{include}: kernels include only each other"
+            continue
+        target = layer_of(include)
+        assert target is None or target in MAY_INCLUDE[folder], f"{path.relative_to(ROOT)} includes {include}"
+
+
+def test_kernels_include_no_standard_header():
+    for path in (SOURCE / "kernels").rglob("*.h"):
+        assert not re.search(r"^#include <", path.read_text(), re.M), path
+
+
+def test_only_the_python_layer_knows_python():
+    for path in sources():
+        if path.relative_to(SOURCE).parts[0] != "python":
+            assert "Python.h" not in path.read_text(), path
+
+
+def test_headers_have_pragma_once():
+    for path in SOURCE.rglob("*.h"):
+        assert "#pragma once" in path.read_text(), path
+
+
+def ops():
+    return schema.load(ROOT / "ops")
+
+
+def test_every_public_op_states_its_derivative():
+    """A floating-point result needs `grad:` or an explicit `grad: none`; factories and composites need nothing."""
+    missing = []
+    for op in ops():
+        needs = op.kind not in ("composite", "factory", "random") and any(r.startswith("Tensor") for r in op.returns)
+        integers_only = all(not d.startswith(("Float", "BFloat", "Complex")) for d in op.dtypes) or op.result in ("bool", "int64")
+        mutates = op.name.endswith("_")
+        if needs and not integers_only and not mutates and op.grad is None and op.names:
+            missing.append(f"{op.location.file}:{op.location.line} {op.id}")
+    assert not missing, "no `grad:` (write `grad: none` when there is none): " + ", ".join(missing)
+
+
+def run_codegen(ops_folder: Path, source: Path, out: Path):
+    return subprocess.run(
+        [sys.executable, "-m", "codegen", "--ops", str(ops_folder), "--source", str(source), "--out", str(out)],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_an_elementwise_op_touches_two_files(tmp_path):
+    """One YAML entry and one scalar function give the binding, in-place and out forms, node, loops and docs."""
+    ops_folder, source, out = tmp_path / "ops", tmp_path / "src", tmp_path / "gen"
+    shutil.copytree(ROOT / "ops", ops_folder)
+    shutil.copytree(SOURCE, source)
+    before = {p: p.read_bytes() for p in [*ops_folder.rglob("*"), *source.rglob("*")] if p.is_file()}
+    with open(ops_folder / "special.yaml", "a") as file:
+        file.write(
+            "\n- op: cube_root_of_e(Tensor self) -> Tensor\n  kind: unary\n  dtypes: floating\n  scalar: cube_root_of_e\n"
+            "  grad: {self: grad * result / 3}\n  doc: exp(self / 3).\n  samples: {range: [-1, 1]}\n"
+        )
+    with open(source / "kernels" / "special.h", "a") as file:
+        file.write("namespace facula::kernels {\ntemplate <class T>\nFACULA_FN T cube_root_of_e(T x) { return exp(x / T(3)); }\n}\n")
+    changed = [p for p in [*ops_folder.rglob("*"), *source.rglob("*")] if p.is_file() and before.get(p) != p.read_bytes()]
+    assert len(changed) == 2
+    result = run_codegen(ops_folder, source, out)
+    assert result.returncode == 0, result.stderr
+    text = "".join(p.read_text() for p in out.rglob("*") if p.is_file())
+    for made in (
+        "Tensor cube_root_of_e(const Tensor& self)",
+        "cube_root_of_e_(const Tensor& self)",
+        "cube_root_of_e_out(const Tensor& out",
+        "class CubeRootOfEBackward",
+        "kernels::cube_root_of_e(a)",
+        "fn_cube_root_of_e(",
+        "method_cube_root_of_e(",
+    ):
+        assert made in text, made
+
+
+@pytest.mark.parametrize(
+    ("entry", "key"),
+    [
+        ("- op: f(Tensor self) -> Tensor\n  kind: nonsense\n  doc: x\n", "kind"),
+        ("- op: f(Tensr self) -> Tensor\n  kind: native\n  doc: x\n", "op"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: unary\n  doc: x\n", "scalar"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  grad: {other: grad}\n", "grad"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  colour: red\n", "colour"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  dtypes: float99\n", "dtypes"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: native\n", "doc"),
+    ],
+)
+def test_schema_errors_say_file_line_and_key(tmp_path, entry, key):
+    (tmp_path / "bad.yaml").write_text("# a comment, so that lines count\n\n" + entry)
+    with pytest.raises(schema.SchemaError, match=rf"bad\.yaml:\d+: {key}:"):
+        schema.load(tmp_path)
