@@ -7,10 +7,10 @@ import warnings
 
 import facula
 
-from .. import _reduction, init
+from .. import _reduction
 from .. import functional as F
-from ..parameter import Parameter
 from .distance import PairwiseDistance
+from .linear import Linear
 from .linear_cross_entropy_options import LinearCrossEntropyOptions
 from .module import Module
 
@@ -465,36 +465,42 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         label_smoothing: float = 0.0,
         options: LinearCrossEntropyOptions | None = None,
     ) -> None:
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(
+                f"LinearCrossEntropyLoss: weight must have shape {(num_classes,)}, got {tuple(weight.shape)}"
+            )
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(
+                f"LinearCrossEntropyLoss: label_smoothing must be between 0 and 1, got {label_smoothing}"
+            )
         super().__init__(weight, reduction=reduction)
-        self.in_features = in_features
         self.num_classes = num_classes
         self.out_features = out_features
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
+        # Two-dimensional here; forward gives it the dimensions of a K-dimensional loss.
+        rows = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
         self.options = options
-        shape = (num_classes, *out_features)
-        self.linear_weight = Parameter(facula.empty((*shape, in_features), device=device, dtype=dtype))
-        if bias:
-            self.linear_bias = Parameter(facula.empty(shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("linear_bias", None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
-        init.uniform_(self.linear_weight, -bound, bound)
-        if self.linear_bias is not None:
-            init.uniform_(self.linear_bias, -bound, bound)
 
     def forward(self, input, target):
+        shape = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
         return F.linear_cross_entropy(
             input,
-            self.linear_weight,
+            self.linear.weight.reshape(*shape, self.linear.in_features),
             target,
-            linear_bias=self.linear_bias,
+            linear_bias=None if bias is None else bias.reshape(shape),
             weight=self.weight,
             reduction=self.reduction,
             ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing,
             options=self.options,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}, "
+            f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}"
         )
