@@ -9,7 +9,8 @@ from . import grad  # isort: skip
 
 
 def factory_kwargs(kwargs):
-    """The arguments ``device``, ``dtype`` and ``memory_format`` out of ``kwargs``, for functions that make tensors.
+    """The arguments ``device``, ``dtype`` and ``memory_format`` out of ``kwargs``, for functions that make
+    tensors.
 
     They may also come in a dict under ``factory_kwargs``, but not twice and not mixed with others.
     """

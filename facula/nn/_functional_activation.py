@@ -1,6 +1,7 @@
 """Activation functions of nn.functional.
 
-Each is one native kernel (or a short formula). ``inplace=True`` writes the result into the input and returns it.
+Each is one native kernel (or a short formula). ``inplace=True`` writes the result into the input and returns
+it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False):
     return (leaky_relu_ if inplace else _nn.leaky_relu)(input, negative_slope)
 
 
-def rrelu(input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False):
+def rrelu(
+    input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+):
     """Leaky ReLU whose slopes are drawn from U(lower, upper) in training, and are their mean otherwise."""
     return (rrelu_ if inplace else facula.rrelu)(input, lower, upper, training)
 
@@ -126,8 +129,12 @@ def softsign(input):
 
 
 def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
-    """The dimension that softmax and friends take when the caller gives none: 0 for 0, 1 and 3 dimensions, else 1."""
-    warnings.warn(f"{name}: give dim explicitly; guessing it is deprecated, got dim=None", stacklevel=stacklevel)
+    """The dimension that softmax and friends take when the caller gives none: 0 for 0, 1 and 3 dimensions,
+    else 1.
+    """
+    warnings.warn(
+        f"{name}: give dim explicitly; guessing it is deprecated, got dim=None", stacklevel=stacklevel
+    )
     return 0 if ndim in (0, 1, 3) else 1
 
 

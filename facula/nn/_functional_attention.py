@@ -28,7 +28,8 @@ def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_
         raise AssertionError(f"{mask_name}: must be bool or floating-point, got {mask.dtype}")
     if check_other and other_type is not None and mask.dtype != other_type:
         warnings.warn(
-            f"{mask_name} and {other_name} should have the same dtype, got {mask.dtype} and {other_type}", stacklevel=3
+            f"{mask_name} and {other_name} should have the same dtype, got {mask.dtype} and {other_type}",
+            stacklevel=3,
         )
     if is_float:
         return mask
@@ -58,7 +59,9 @@ def _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads) 
 
 
 def _in_projection_packed(q, k, v, w, b=None):
-    """Project with one weight (3E, E) that holds those of query, key and value; one product where inputs coincide."""
+    """Project with one weight (3E, E) that holds those of query, key and value; one product where inputs
+    coincide.
+    """
     if k is v and q is k:
         return linear(q, w, b).chunk(3, dim=-1)
     if k is v:
@@ -75,7 +78,8 @@ def _in_projection(q, k, v, w_q, w_k, w_v, b_q=None, b_k=None, b_v=None):
     for name, weight, width in (("q", w_q, embed), ("k", w_k, k.size(-1)), ("v", w_v, v.size(-1))):
         if tuple(weight.shape) != (embed, width):
             raise AssertionError(
-                f"multi_head_attention_forward: {name}_proj_weight must be {(embed, width)}, got {tuple(weight.shape)}"
+                f"multi_head_attention_forward: {name}_proj_weight must be {(embed, width)}, got "
+                f"{tuple(weight.shape)}"
             )
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
 
@@ -95,7 +99,8 @@ def _static_or_split(x, static, name: str, batch_heads: int, head_dim: int):
         return x.reshape(x.shape[0], batch_heads, head_dim).transpose(0, 1)
     if static.size(0) != batch_heads or static.size(2) != head_dim:
         raise AssertionError(
-            f"multi_head_attention_forward: {name} must be ({batch_heads}, length, {head_dim}), got {tuple(static.shape)}"
+            f"multi_head_attention_forward: {name} must be ({batch_heads}, length, {head_dim}), got "
+            f"{tuple(static.shape)}"
         )
     return static
 
@@ -165,10 +170,14 @@ def multi_head_attention_forward(
         raise AssertionError(f"{name}: the embedding size must be {embed_dim_to_check}, got {embed_dim}")
     head_dim = embed_dim // num_heads
     if head_dim * num_heads != embed_dim:
-        raise AssertionError(f"{name}: embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
+        raise AssertionError(
+            f"{name}: embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}"
+        )
     shapes_fit = key.shape[:2] == value.shape[:2] if use_separate_proj_weight else key.shape == value.shape
     if not shapes_fit:
-        raise AssertionError(f"{name}: key and value do not fit, got {tuple(key.shape)} and {tuple(value.shape)}")
+        raise AssertionError(
+            f"{name}: key and value do not fit, got {tuple(key.shape)} and {tuple(value.shape)}"
+        )
 
     if use_separate_proj_weight:
         if q_proj_weight is None or k_proj_weight is None or v_proj_weight is None:
@@ -221,9 +230,22 @@ def _merge_padding_mask(attn_mask, key_padding_mask, bsz: int, num_heads: int, s
 
 
 def _attend_and_project(
-    q, k, v, attn_mask, dropout_p, is_causal, need_weights, average_weights, num_heads, is_batched, out_weight, out_bias
+    q,
+    k,
+    v,
+    attn_mask,
+    dropout_p,
+    is_causal,
+    need_weights,
+    average_weights,
+    num_heads,
+    is_batched,
+    out_weight,
+    out_bias,
 ):
-    """Attention of (N * heads, length, head_dim) tensors, heads joined and projected: (output, weights or None)."""
+    """Attention of (N * heads, length, head_dim) tensors, heads joined and projected: (output, weights or
+    None).
+    """
     batch_heads, tgt_len, head_dim = q.shape
     bsz, src_len = batch_heads // num_heads, k.size(1)
     weights = None

@@ -36,17 +36,22 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Sum columns (N, C * kernel area, blocks) back into images (N, C, *output_size); the adjoint of `unfold`."""
+    """Sum columns (N, C * kernel area, blocks) back into images (N, C, *output_size); the adjoint of
+    `unfold`.
+    """
     return _nn.col2im(
         input, _pair(output_size), _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride)
     )
 
 
-# -- embeddings ------------------------------------------------------------------------------------------------------
+# -- embeddings
+# ------------------------------------------------------------------------------------------------------
 
 
 def _renormalise_rows(weight, indices, max_norm: float, norm_type: float) -> None:
-    """Scale the rows of ``weight`` that ``indices`` names down to a norm of at most ``max_norm``, in place."""
+    """Scale the rows of ``weight`` that ``indices`` names down to a norm of at most ``max_norm``, in
+    place.
+    """
     with facula.no_grad():
         rows = facula.unique(indices.reshape(-1))
         values = weight.index_select(0, rows)
@@ -122,7 +127,9 @@ def embedding_bag(
     if mode not in _BAG_MODES:
         raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}")
     if mode == "max" and (scale_grad_by_freq or sparse):
-        raise ValueError("embedding_bag: mode 'max' has neither scale_grad_by_freq nor sparse, got one of them")
+        raise ValueError(
+            "embedding_bag: mode 'max' has neither scale_grad_by_freq nor sparse, got one of them"
+        )
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(f"embedding_bag: a 2-D input takes no offsets, got {type(offsets).__name__}")
@@ -152,7 +159,8 @@ def embedding_bag(
     )[0]
 
 
-# -- dropout ---------------------------------------------------------------------------------------------------------
+# -- dropout
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _check_probability(name: str, p: float) -> None:
@@ -218,7 +226,9 @@ def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
     _check_probability("dropout2d", p)
     if input.dim() != 4:
         advice = "it is read as (N, C, L): use dropout1d" if input.dim() == 3 else "use dropout"
-        warnings.warn(f"dropout2d: the input should have 4 dimensions ({advice}), got {input.dim()}", stacklevel=2)
+        warnings.warn(
+            f"dropout2d: the input should have 4 dimensions ({advice}), got {input.dim()}", stacklevel=2
+        )
     return _channel_dropout(input, p, training, inplace, unbatched=False)
 
 
@@ -227,7 +237,8 @@ def dropout3d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
     _check_probability("dropout3d", p)
     if input.dim() not in (4, 5):
         warnings.warn(
-            f"dropout3d: the input should have 4 or 5 dimensions (use dropout), got {input.dim()}", stacklevel=2
+            f"dropout3d: the input should have 4 or 5 dimensions (use dropout), got {input.dim()}",
+            stacklevel=2,
         )
     return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 4)
 
@@ -240,13 +251,16 @@ def _channel_dropout(input, p: float, training: bool, inplace: bool, unbatched: 
     return result.squeeze_(0) if inplace else result.squeeze(0)
 
 
-# -- normalisation ---------------------------------------------------------------------------------------------------
+# -- normalisation
+# ---------------------------------------------------------------------------------------------------
 
 
 def _check_values_per_channel(name: str, size) -> None:
     """Training statistics need more than one value per channel of (N, C, ...)."""
     if size[0] * math.prod(size[2:]) == 1:
-        raise ValueError(f"{name}: training needs more than one value per channel, got input shape {tuple(size)}")
+        raise ValueError(
+            f"{name}: training needs more than one value per channel, got input shape {tuple(size)}"
+        )
 
 
 def batch_norm(
@@ -255,7 +269,8 @@ def batch_norm(
     """Normalise each channel of (N, C, ...) over the batch and the positions.
 
     Args:
-        running_mean, running_var: (C,); updated in place when ``training``, used otherwise. May be None in training.
+        running_mean, running_var: (C,); updated in place when ``training``, used otherwise. May be None in
+            training.
         weight, bias: (C,), applied after the normalisation.
         momentum: share of the new statistics in the running ones.
         eps: added to the variance.
@@ -278,9 +293,12 @@ def instance_norm(
     """Normalise each channel of each sample of (N, C, ...) over its positions."""
     if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
-            f"instance_norm: training needs more than one position per channel, got input shape {tuple(input.shape)}"
+            "instance_norm: training needs more than one position per channel, got input shape "
+            f"{tuple(input.shape)}"
         )
-    return facula.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)
+    return facula.instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
+    )
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
@@ -289,7 +307,9 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """Divide by the root mean square over the last dimensions; ``eps`` None is the dtype's machine epsilon."""
+    """Divide by the root mean square over the last dimensions; ``eps`` None is the dtype's machine
+    epsilon.
+    """
     return facula.rms_norm(input, normalized_shape, weight, eps)
 
 

@@ -40,11 +40,14 @@ def _warn_if_shapes_differ(name: str, input, target) -> None:
 def _weighted(name: str, loss_none, weight, reduction: str, input):
     """``weight`` (of the input's shape) times an unreduced loss, reduced; the mean is over the elements."""
     if weight.shape != input.shape:
-        raise ValueError(f"{name}: weight must have the input's shape {tuple(input.shape)}, got {tuple(weight.shape)}")
+        raise ValueError(
+            f"{name}: weight must have the input's shape {tuple(input.shape)}, got {tuple(weight.shape)}"
+        )
     return loss_none * weight
 
 
-# -- regression ------------------------------------------------------------------------------------------------------
+# -- regression
+# ------------------------------------------------------------------------------------------------------
 
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
@@ -95,7 +98,8 @@ def poisson_nll_loss(
     """Negative log likelihood of Poisson counts, without the constant unless ``full`` (Stirling's formula).
 
     Args:
-        log_input: ``input`` is the logarithm of the rate; otherwise the rate, and ``eps`` is added in the logarithm.
+        log_input: ``input`` is the logarithm of the rate; otherwise the rate, and ``eps`` is added in the
+            logarithm.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if log_input:
@@ -112,7 +116,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     """Negative log likelihood of a Gaussian with mean ``input`` and variance ``var``.
 
     Args:
-        var: a number, or a tensor of the input's shape, with one dimension of size 1, or without the last dimension.
+        var: a number, or a tensor of the input's shape, with one dimension of size 1, or without the last
+            dimension.
         full: add ``0.5 * log(2 pi)``.
         eps: smallest variance (without a gradient below it).
     """
@@ -128,7 +133,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             var = var.unsqueeze(-1)
         elif not (input.dim() == var.dim() and sum(differing) == 1):
             raise ValueError(
-                f"gaussian_nll_loss: var does not fit the input shape {tuple(input.shape)}, got {tuple(var.shape)}"
+                f"gaussian_nll_loss: var does not fit the input shape {tuple(input.shape)}, got "
+                f"{tuple(var.shape)}"
             )
     code = _reduction.get_enum(reduction)
     var = var.clone()
@@ -150,7 +156,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
-            "kl_div: 'mean' divides by the number of elements; the KL divergence is reduction='batchmean', got 'mean'",
+            "kl_div: 'mean' divides by the number of elements; the KL divergence is reduction='batchmean', "
+            "got 'mean'",
             stacklevel=2,
         )
     if reduction == "batchmean":
@@ -159,12 +166,11 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return facula.kl_div(input, target, _reduction.get_enum(reduction), log_target=log_target)
 
 
-# -- classification --------------------------------------------------------------------------------------------------
+# -- classification
+# --------------------------------------------------------------------------------------------------
 
 
-def nll_loss(
-    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"
-):
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Minus the entry of ``input`` (N, C, ...) at the class ``target`` (N, ...).
 
     Args:
@@ -215,14 +221,17 @@ def linear_cross_entropy(
 
     Args:
         input: (in_features,) or (N, in_features).
-        linear_weight: (num_classes, ..., in_features); the middle dimensions are those of a K-dimensional loss.
+        linear_weight: (num_classes, ..., in_features); the middle dimensions are those of a K-dimensional
+            loss.
         linear_bias: as the weight, without the last dimension.
         options: how to split the work; it does not change the result, and is ignored here.
     """
     if input.dim() not in (1, 2):
         raise RuntimeError(f"linear_cross_entropy: input must have 1 or 2 dimensions, got {input.dim()}")
     if linear_weight.dim() < 2:
-        raise RuntimeError(f"linear_cross_entropy: linear_weight needs 2 or more dimensions, got {linear_weight.dim()}")
+        raise RuntimeError(
+            f"linear_cross_entropy: linear_weight needs 2 or more dimensions, got {linear_weight.dim()}"
+        )
     if input.shape[-1] != linear_weight.shape[-1]:
         raise RuntimeError(
             f"linear_cross_entropy: linear_weight {tuple(linear_weight.shape)} needs as many input features, "
@@ -234,7 +243,9 @@ def linear_cross_entropy(
             f"linear_cross_entropy: linear_bias must have shape {classes}, got {tuple(linear_bias.shape)}"
         )
     if len(classes) > 1 and input.dim() == 1:
-        raise RuntimeError(f"linear_cross_entropy: a K-dimensional loss needs a batch, got {tuple(input.shape)}")
+        raise RuntimeError(
+            f"linear_cross_entropy: a K-dimensional loss needs a batch, got {tuple(input.shape)}"
+        )
     shape = (*input.shape[:-1], *classes)
     if ignore_index is not None and tuple(target.shape) == shape:
         raise RuntimeError(f"linear_cross_entropy: probabilities take no ignore_index, got {ignore_index}")
@@ -255,7 +266,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
-            f"binary_cross_entropy: target must have the input's shape {tuple(input.shape)}, got {tuple(target.shape)}"
+            f"binary_cross_entropy: target must have the input's shape {tuple(input.shape)}, got "
+            f"{tuple(target.shape)}"
         )
     if weight is not None:
         weight = weight.expand(facula.broadcast_shapes(target.shape, weight.shape))
@@ -296,7 +308,13 @@ def ctc_loss(
         zero_infinity: give zero loss and gradient where the target does not fit the input length.
     """
     return facula.ctc_loss(
-        log_probs, targets, input_lengths, target_lengths, blank, _reduction.get_enum(reduction), zero_infinity
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        _reduction.get_enum(reduction),
+        zero_infinity,
     )
 
 
@@ -306,9 +324,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     return _reduce(-_nn.log_sigmoid(target * input), reduction)
 
 
-def multilabel_soft_margin_loss(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Mean over the classes (last dimension) of binary cross entropies with logits."""
     reduction = _reduction.resolve(size_average, reduce, reduction)
     loss = -(target * _nn.log_sigmoid(input) + (1 - target) * _nn.log_sigmoid(-input))
@@ -320,11 +336,17 @@ def multilabel_soft_margin_loss(
 def _check_margin_shapes(name: str, input, target, per_class_target: bool) -> None:
     ok = input.dim() in (1, 2) and input.size(-1) > 0
     if ok and per_class_target:
-        ok = target.shape == input.shape or (target.dim() <= 1 and input.dim() == 1 and target.numel() == input.numel())
+        ok = target.shape == input.shape or (
+            target.dim() <= 1 and input.dim() == 1 and target.numel() == input.numel()
+        )
     elif ok:
         ok = target.dim() <= 1 and target.numel() == (input.size(0) if input.dim() == 2 else 1)
     if not ok:
-        wanted = "(N, C) or (C) with a target of the same shape" if per_class_target else "(N, C) with (N), or (C) with ()"
+        wanted = (
+            "(N, C) or (C) with a target of the same shape"
+            if per_class_target
+            else "(N, C) with (N), or (C) with ()"
+        )
         raise RuntimeError(
             f"{name}: takes {wanted}, got input {tuple(input.shape)} and target {tuple(target.shape)}"
         )
@@ -373,7 +395,9 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     valid = (labels >= 0).to(facula.int64).cumprod(1).bool()
     index = labels.where(valid, facula.zeros_like(labels))
     # is_target[n, c]: class c is one of the valid labels of sample n.
-    is_target = facula.zeros_like(scores, dtype=facula.int64).scatter_add_(1, index, valid.to(facula.int64)) > 0
+    is_target = (
+        facula.zeros_like(scores, dtype=facula.int64).scatter_add_(1, index, valid.to(facula.int64)) > 0
+    )
     differences = 1 - scores.gather(1, index).unsqueeze(2) + scores.unsqueeze(1)
     counted = valid.unsqueeze(2) & ~is_target.unsqueeze(1)
     terms = differences.clamp_min(0).masked_fill(~counted, 0)
@@ -381,12 +405,11 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     return _reduce(loss.reshape(()) if input.dim() < 2 else loss, reduction)
 
 
-# -- embeddings and rankings -----------------------------------------------------------------------------------------
+# -- embeddings and rankings
+# -----------------------------------------------------------------------------------------
 
 
-def cosine_embedding_loss(
-    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
-):
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
 
     Args:
@@ -395,7 +418,8 @@ def cosine_embedding_loss(
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if target.dim() not in (0, 1) or not input1.dim() == input2.dim() == target.dim() + 1:
         raise RuntimeError(
-            "cosine_embedding_loss: takes inputs (N, D) with a target (N) or inputs (D) with a 0-D target, got "
+            "cosine_embedding_loss: takes inputs (N, D) with a target (N) or inputs (D) with a 0-D target, "
+            "got "
             f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
         )
     epsilon = 1e-12
@@ -419,9 +443,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return _reduce(far + near, reduction)
 
 
-def margin_ranking_loss(
-    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
-):
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """``max(0, -target * (input1 - input2) + margin)``."""
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
@@ -433,9 +455,19 @@ def margin_ranking_loss(
 
 
 def triplet_margin_loss(
-    anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
+    anchor,
+    positive,
+    negative,
+    margin=1.0,
+    p=2,
+    eps=1e-6,
+    swap=False,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
 ):
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm distance along the last dimension.
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm distance along the last
+    dimension.
 
     Args:
         swap: use d(positive, negative) where it is smaller than d(anchor, negative).
@@ -468,7 +500,9 @@ def triplet_margin_with_distance_loss(
             "triplet_margin_with_distance_loss: all three must have the same number of dimensions, got "
             f"{anchor.dim()}, {positive.dim()} and {negative.dim()}"
         )
-    return _triplet(distance_function or pairwise_distance, anchor, positive, negative, margin, swap, reduction)
+    return _triplet(
+        distance_function or pairwise_distance, anchor, positive, negative, margin, swap, reduction
+    )
 
 
 def _triplet(distance, anchor, positive, negative, margin, swap, reduction):

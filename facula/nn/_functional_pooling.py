@@ -153,7 +153,9 @@ def fractional_max_pool2d(
         output_ratio: output size over input size, in (0, 1).
         return_indices: also return where the maxima were.
     """
-    result = fractional_max_pool2d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+    result = fractional_max_pool2d_with_indices(
+        input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
     return result if return_indices else result[0]
 
 
@@ -161,7 +163,9 @@ def fractional_max_pool3d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):
     """As `fractional_max_pool2d`, for (N, C, D, H, W) or (C, D, H, W)."""
-    result = fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+    result = fractional_max_pool3d_with_indices(
+        input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
     return result if return_indices else result[0]
 
 
@@ -181,7 +185,8 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
         low, high = default[d] - stride[d], default[d] + stride[d]
         if not low < wanted[d] < high:
             raise ValueError(
-                f"{name}: output_size[{d}] must be between {low} and {high} (both excluded), got {tuple(output_size)}"
+                f"{name}: output_size[{d}] must be between {low} and {high} (both excluded), got "
+                f"{tuple(output_size)}"
             )
     return wanted
 
@@ -214,7 +219,9 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
-    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; a negative sum gives a NaN-free zero."""
+    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; a negative sum gives a NaN-free
+    zero.
+    """
     window = 1
     for size in (kernel_size,) * n if isinstance(kernel_size, int) else kernel_size:
         window *= size

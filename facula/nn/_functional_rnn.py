@@ -1,6 +1,7 @@
 """Recurrent layers, one time step after the other.
 
-A layer projects its whole input once; what is left for each step is one product with the hidden state and the cell's
+A layer projects its whole input once; what is left for each step is one product with the hidden state and
+the cell's
 formula. Packed sequences run the same loop over batches that shrink (or, backwards in time, grow).
 """
 
@@ -84,7 +85,9 @@ def _direction_packed_reverse(cell, steps, first_hidden, weights):
     return outputs[::-1], hidden
 
 
-def run(mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional, batch_sizes=None):
+def run(
+    mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional, batch_sizes=None
+):
     """All layers of a recurrent network.
 
     Args:

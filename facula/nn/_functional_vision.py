@@ -54,7 +54,9 @@ def _per_dimension(name: str, value, n: int) -> list:
     if not isinstance(value, (list, tuple)):
         return [value] * n
     if len(value) != n:
-        raise ValueError(f"interpolate: {name} must have one entry per spatial dimension ({n}), got {tuple(value)}")
+        raise ValueError(
+            f"interpolate: {name} must have one entry per spatial dimension ({n}), got {tuple(value)}"
+        )
     return list(value)
 
 
@@ -101,7 +103,9 @@ def interpolate(
             f"got {input.dim()} dimensions and {mode!r}"
         )
     if mode == "lanczos" and (align_corners or not antialias):
-        raise ValueError("interpolate: mode 'lanczos' needs antialias=True and align_corners=False, got otherwise")
+        raise ValueError(
+            "interpolate: mode 'lanczos' needs antialias=True and align_corners=False, got otherwise"
+        )
     return _resize(input, sizes, scales, mode, bool(align_corners), antialias)
 
 
@@ -114,7 +118,9 @@ def _resize(input, sizes, scales, mode: str, align_corners: bool, antialias: boo
     kernels = _ANTIALIASED_KERNELS if antialias else _CORNER_KERNELS
     if key in kernels:
         return getattr(_nn, kernels[key])(input, sizes, align_corners, scales)
-    raise NotImplementedError(f"interpolate: mode {mode!r} does not exist for inputs of {input.dim()} dimensions")
+    raise NotImplementedError(
+        f"interpolate: mode {mode!r} does not exist for inputs of {input.dim()} dimensions"
+    )
 
 
 def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None):
@@ -157,7 +163,9 @@ def grid_sample(
     if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
     if padding_mode not in GRID_SAMPLE_PADDING_MODES:
-        raise ValueError(f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}")
+        raise ValueError(
+            f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}"
+        )
     return facula.grid_sampler(
         input,
         grid,
@@ -185,11 +193,14 @@ def affine_grid(theta, size, align_corners: bool | None = None):
     if n not in (2, 3):
         raise NotImplementedError(f"affine_grid: size must have 4 or 5 entries, got {tuple(size)}")
     if theta.dim() != 3 or tuple(theta.shape[1:]) != (n, n + 1):
-        raise ValueError(f"affine_grid: theta must be (N, {n}, {n + 1}) for size {tuple(size)}, got {tuple(theta.shape)}")
+        raise ValueError(
+            f"affine_grid: theta must be (N, {n}, {n + 1}) for size {tuple(size)}, got {tuple(theta.shape)}"
+        )
     spatial = size[2:]
     if align_corners and min(spatial) == 1:
         warnings.warn(
-            f"affine_grid: align_corners=True with a dimension of size 1 samples its centre, got {tuple(size)}",
+            "affine_grid: align_corners=True with a dimension of size 1 samples its centre, got "
+            f"{tuple(size)}",
             stacklevel=2,
         )
     elif min(size) <= 0:

@@ -16,7 +16,9 @@ def get_enum(reduction: str) -> int:
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-    """The reduction name that the old flags ``size_average`` and ``reduce`` stand for (both default to True)."""
+    """The reduction name that the old flags ``size_average`` and ``reduce`` stand for (both default to
+    True).
+    """
     if reduce is False:
         reduction = "none"
     else:

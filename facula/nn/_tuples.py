@@ -32,5 +32,7 @@ def _list_with_default(out_size, defaults) -> list[int]:
     if isinstance(out_size, (int, float)):
         return out_size
     if len(defaults) <= len(out_size):
-        raise ValueError(f"output_size: the input needs more than {len(out_size)} dimensions, got {len(defaults)}")
+        raise ValueError(
+            f"output_size: the input needs more than {len(out_size)} dimensions, got {len(defaults)}"
+        )
     return [d if v is None else v for v, d in zip(out_size, defaults[-len(out_size) :])]

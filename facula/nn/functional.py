@@ -1,6 +1,7 @@
 """Functions of neural networks: activations, convolutions, pooling, losses and others.
 
-The functions live in one file per topic and are gathered here. What needs a kernel comes from the core: the names
+The functions live in one file per topic and are gathered here. What needs a kernel comes from the core: the
+names
 below must exist there (written as in `ops/README.md`; the same signature as PyTorch's operator unless noted).
 
 ==================================  =====================================================================

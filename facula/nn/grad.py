@@ -10,7 +10,9 @@ __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "co
 
 
 def _grad_of(conv, like, shape, build, grad_output):
-    """Gradient of ``conv`` with respect to an argument of ``shape``; a convolution is linear, so its value is free."""
+    """Gradient of ``conv`` with respect to an argument of ``shape``; a convolution is linear, so its value
+    is free.
+    """
     with facula.enable_grad():
         argument = facula.zeros(shape, dtype=like.dtype, device=like.device, requires_grad=True)
         result = conv(*build(argument))
@@ -41,9 +43,15 @@ def _weight_gradient(conv, doc):
     return gradient
 
 
-conv1d_input = _input_gradient(F.conv1d, "Gradient of `functional.conv1d` with respect to an input of ``input_size``.")
-conv2d_input = _input_gradient(F.conv2d, "Gradient of `functional.conv2d` with respect to an input of ``input_size``.")
-conv3d_input = _input_gradient(F.conv3d, "Gradient of `functional.conv3d` with respect to an input of ``input_size``.")
+conv1d_input = _input_gradient(
+    F.conv1d, "Gradient of `functional.conv1d` with respect to an input of ``input_size``."
+)
+conv2d_input = _input_gradient(
+    F.conv2d, "Gradient of `functional.conv2d` with respect to an input of ``input_size``."
+)
+conv3d_input = _input_gradient(
+    F.conv3d, "Gradient of `functional.conv3d` with respect to an input of ``input_size``."
+)
 conv1d_weight = _weight_gradient(F.conv1d, "Gradient of `functional.conv1d` with respect to the weight.")
 conv2d_weight = _weight_gradient(F.conv2d, "Gradient of `functional.conv2d` with respect to the weight.")
 conv3d_weight = _weight_gradient(F.conv3d, "Gradient of `functional.conv3d` with respect to the weight.")

@@ -1,6 +1,7 @@
 """Initialisers: each fills a tensor in place, without recording gradients, and returns it.
 
-``generator`` is the random generator to draw from (default: the global one). The order and amount of random numbers
+``generator`` is the random generator to draw from (default: the global one). The order and amount of random
+numbers
 are PyTorch's, so that the same seed gives the same weights.
 """
 
@@ -56,7 +57,8 @@ def calculate_gain(nonlinearity: str, param=None) -> float:
     """The factor by which weights are scaled before a nonlinearity.
 
     Args:
-        nonlinearity: 'linear', 'convNd', 'conv_transposeNd', 'sigmoid', 'tanh', 'relu', 'leaky_relu' or 'selu'.
+        nonlinearity: 'linear', 'convNd', 'conv_transposeNd', 'sigmoid', 'tanh', 'relu', 'leaky_relu' or
+            'selu'.
         param: the negative slope of 'leaky_relu'. Default: 0.01.
     """
     if nonlinearity in _LINEAR_KINDS:
@@ -90,15 +92,19 @@ def normal_(tensor, mean: float = 0.0, std: float = 1.0, generator=None):
         return tensor.normal_(mean, std, generator=generator)
 
 
-def trunc_normal_(tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None):
+def trunc_normal_(
+    tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None
+):
     """Fill from N(mean, std**2) limited to [a, b], by rejection.
 
-    Draws come from the normal distribution when [a, b] holds more than 0.3 of it, and otherwise from U(a, b), accepted
+    Draws come from the normal distribution when [a, b] holds more than 0.3 of it, and otherwise from U(a,
+    b), accepted
     with the ratio of the density to its peak in [a, b].
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            f"trunc_normal_: [a, b] is more than 2 std from the mean, which may give wrong distributions; got mean {mean}, "
+            "trunc_normal_: [a, b] is more than 2 std from the mean, which may give wrong distributions; "
+            f"got mean {mean}, "
             f"std {std}, a {a}, b {b}",
             stacklevel=2,
         )
@@ -167,7 +173,9 @@ def eye_(tensor):
 
 
 def dirac_(tensor, groups: int = 1):
-    """Fill a convolution weight of 3 to 5 dimensions so that it keeps as many channels (of each group) as it can."""
+    """Fill a convolution weight of 3 to 5 dimensions so that it keeps as many channels (of each group) as it
+    can.
+    """
     dims = tensor.dim()
     if dims not in (3, 4, 5):
         raise ValueError(f"dirac_: the tensor must have 3, 4 or 5 dimensions, got {dims}")
@@ -215,7 +223,9 @@ def _kaiming_std(tensor, a: float, mode: str, nonlinearity: str) -> float:
     return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
-def kaiming_uniform_(tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None):
+def kaiming_uniform_(
+    tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
+):
     """Fill from U(-b, b) with ``b = gain * sqrt(3 / fan)``.
 
     Args:
@@ -224,22 +234,30 @@ def kaiming_uniform_(tensor, a: float = 0, mode: str = "fan_in", nonlinearity: s
         nonlinearity: the function that follows, see `calculate_gain`.
     """
     if 0 in tensor.shape:
-        warnings.warn(f"kaiming_uniform_: there is nothing to fill, got shape {tuple(tensor.shape)}", stacklevel=2)
+        warnings.warn(
+            f"kaiming_uniform_: there is nothing to fill, got shape {tuple(tensor.shape)}", stacklevel=2
+        )
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None):
+def kaiming_normal_(
+    tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
+):
     """Fill from N(0, std**2) with ``std = gain / sqrt(fan)``; arguments as in `kaiming_uniform_`."""
     if 0 in tensor.shape:
-        warnings.warn(f"kaiming_normal_: there is nothing to fill, got shape {tuple(tensor.shape)}", stacklevel=2)
+        warnings.warn(
+            f"kaiming_normal_: there is nothing to fill, got shape {tuple(tensor.shape)}", stacklevel=2
+        )
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor, gain: float = 1, generator=None):
-    """Fill with ``gain`` times a random matrix of orthonormal rows or columns (all but dimension 0 flattened)."""
+    """Fill with ``gain`` times a random matrix of orthonormal rows or columns (all but dimension 0
+    flattened).
+    """
     if tensor.dim() < 2:
         raise ValueError(f"orthogonal_: the tensor needs at least 2 dimensions, got {tensor.dim()}")
     if tensor.numel() == 0:

@@ -7,11 +7,20 @@ from collections import OrderedDict
 import facula
 from facula import _C
 
-__all__ = ["Parameter", "UninitializedParameter", "is_lazy", "Buffer", "UninitializedBuffer", "UninitializedTensorMixin"]
+__all__ = [
+    "Parameter",
+    "UninitializedParameter",
+    "is_lazy",
+    "Buffer",
+    "UninitializedBuffer",
+    "UninitializedTensorMixin",
+]
 
 
 class _ParameterMeta(type(facula.Tensor)):
-    """``isinstance(t, Parameter)`` also holds for tensors of other classes that carry ``_is_param = True``."""
+    """``isinstance(t, Parameter)`` also holds for tensors of other classes that carry ``_is_param =
+    True``.
+    """
 
     def __instancecheck__(cls, instance):
         if cls is Parameter and isinstance(instance, facula.Tensor) and getattr(instance, "_is_param", False):
@@ -39,7 +48,8 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
         tensor = data.detach().requires_grad_(requires_grad)
         if type(tensor) is not kind:
             raise RuntimeError(
-                f"{cls.__name__}: detach() of a {kind.__name__} must give a {kind.__name__}, got {type(tensor).__name__}"
+                f"{cls.__name__}: detach() of a {kind.__name__} must give a {kind.__name__}, got "
+                f"{type(tensor).__name__}"
             )
         tensor._is_param = True
         return tensor
@@ -90,8 +100,27 @@ class UninitializedTensorMixin:
 
     # What may be called before the shape is known: moving, converting, hashing. Properties are always fine.
     _allowed_names = frozenset(
-        "__hash__ size copy_ is_complex is_floating_point half float double char short int long cuda cpu to "
-        "get_device __get__ __set__ _has_compatible_shallow_copy_type".split()
+        [
+            "__hash__",
+            "__get__",
+            "__set__",
+            "size",
+            "copy_",
+            "is_complex",
+            "is_floating_point",
+            "half",
+            "float",
+            "double",
+            "char",
+            "short",
+            "int",
+            "long",
+            "cuda",
+            "cpu",
+            "to",
+            "get_device",
+            "_has_compatible_shallow_copy_type",
+        ]
     )
 
     def materialize(self, shape, device=None, dtype=None):

@@ -42,7 +42,8 @@ class RemovableHandle:
         return self.hooks_dict_ref(), self.id, tuple(ref() for ref in self.extra_dict_ref)
 
     def __setstate__(self, state: tuple) -> None:
-        # A dict that was gone when the handle was saved is replaced by an empty one, so that remove() still works.
+        # A dict that was gone when the handle was saved is replaced by an empty one, so that remove() still
+        # works.
         hooks = OrderedDict() if state[0] is None else state[0]
         self.hooks_dict_ref = weakref.ref(hooks)
         self.id = state[1]
@@ -87,8 +88,10 @@ class _Identity(facula.autograd.Function):
 class BackwardHook:
     """Runs a module's full backward (pre-)hooks around its part of the graph.
 
-    The module's inputs pass through one identity node and its outputs through another. The gradients of the outputs
-    arrive at the second node (pre-hooks run there), those of the inputs leave from the first (hooks run there). When no
+    The module's inputs pass through one identity node and its outputs through another. The gradients of the
+    outputs
+    arrive at the second node (pre-hooks run there), those of the inputs leave from the first (hooks run
+    there). When no
     input needs a gradient, the hooks run at the second node with ``None`` for every input.
     """
 
@@ -126,7 +129,9 @@ class BackwardHook:
         passed = _Identity.apply(*(values[i] for i in positions))
         nodes = [t.grad_fn for t in passed if t.grad_fn is not None]
         if not nodes:
-            raise RuntimeError(f"{type(self.module).__name__}: backward hook: no tensor came back with a gradient node")
+            raise RuntimeError(
+                f"{type(self.module).__name__}: backward hook: no tensor came back with a gradient node"
+            )
         values = list(values)
         for i, tensor in zip(positions, passed):
             values[i] = tensor
@@ -144,7 +149,8 @@ class BackwardHook:
                 result = hook(self.module, self._spread([], self.n_inputs, ()), full)
                 if result is not None and not (isinstance(result, tuple) and all(r is None for r in result)):
                     raise RuntimeError(
-                        f"{type(self.module).__name__}: full backward hook: no input needs a gradient, so the hook "
+                        f"{type(self.module).__name__}: full backward hook: no input needs a gradient, so "
+                        "the hook "
                         f"must return None, got {type(result).__name__}"
                     )
             self.grad_outputs = None

@@ -47,7 +47,8 @@ class MultiheadAttention(Module):
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"MultiheadAttention: embed_dim and num_heads must be positive, got {embed_dim} and {num_heads}"
+                f"MultiheadAttention: embed_dim and num_heads must be positive, got {embed_dim} and "
+                f"{num_heads}"
             )
         super().__init__()
         self.embed_dim = embed_dim
@@ -60,20 +61,24 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError(
-                f"MultiheadAttention: embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}"
+                f"MultiheadAttention: embed_dim must be divisible by num_heads, got {embed_dim} and "
+                f"{num_heads}"
             )
 
         def empty(*shape):
             return Parameter(facula.empty(shape, device=device, dtype=dtype))
 
-        # One packed weight where the three inputs have the same size, otherwise one each; the others are None.
+        # One packed weight where the three inputs have the same size, otherwise one each; the others are
+        # None.
         packed = self._qkv_same_embed_dim
         self.register_parameter("in_proj_weight", empty(3 * embed_dim, embed_dim) if packed else None)
         self.register_parameter("q_proj_weight", None if packed else empty(embed_dim, embed_dim))
         self.register_parameter("k_proj_weight", None if packed else empty(embed_dim, self.kdim))
         self.register_parameter("v_proj_weight", None if packed else empty(embed_dim, self.vdim))
         self.register_parameter("in_proj_bias", empty(3 * embed_dim) if bias else None)
-        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
+        )
         self.bias_k = empty(1, 1, embed_dim) if add_bias_kv else None
         self.bias_v = empty(1, 1, embed_dim) if add_bias_kv else None
         self.add_zero_attn = add_zero_attn

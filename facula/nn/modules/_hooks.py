@@ -1,6 +1,7 @@
 """Hooks of modules: the global registries, and the methods of Module that register and run hooks.
 
-A module (or, with a global hook, the class Module) that has ever had a hook carries ``_hooked = True``; a call tests
+A module (or, with a global hook, the class Module) that has ever had a hook carries ``_hooked = True``; a
+call tests
 this one flag and reaches this file only when it is set.
 """
 
@@ -43,17 +44,23 @@ def _enable_global_hooks() -> None:
 
 
 def register_module_buffer_registration_hook(hook):
-    """Call ``hook(module, name, buffer)`` at every buffer registration; a result that is not None replaces the buffer."""
+    """Call ``hook(module, name, buffer)`` at every buffer registration; a result that is not None replaces
+    the buffer.
+    """
     return _add(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook):
-    """Call ``hook(module, name, submodule)`` at every registration of a submodule; a result replaces the submodule."""
+    """Call ``hook(module, name, submodule)`` at every registration of a submodule; a result replaces the
+    submodule.
+    """
     return _add(_global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(hook):
-    """Call ``hook(module, name, param)`` at every registration of a parameter; a result replaces the parameter."""
+    """Call ``hook(module, name, param)`` at every registration of a parameter; a result replaces the
+    parameter.
+    """
     return _add(_global_parameter_registration_hooks, hook)
 
 
@@ -172,7 +179,9 @@ class _HookMethods:
         return _add(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook):
-        """Old form of `register_full_backward_hook`: sees the gradients of the module's last operation only."""
+        """Old form of `register_full_backward_hook`: sees the gradients of the module's last operation
+        only.
+        """
         self._set_backward_kind(full=False)
         return _add(self._backward_hooks, hook)
 
@@ -190,19 +199,23 @@ class _HookMethods:
         return _add(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook):
-        """Call ``hook(module, state_dict, prefix, local_metadata)`` after collection; it may change the dict in place."""
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after collection; it may change the dict
+        in place.
+        """
         hook._from_public_api = True
         return _add(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook):
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
-                f"{type(self).__name__}: this hook was registered by register_state_dict_post_hook before, got {hook!r}"
+                f"{type(self).__name__}: this hook was registered by register_state_dict_post_hook before, "
+                f"got {hook!r}"
             )
         return _add(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook):
-        """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)``
+        """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+        error_msgs)``
         before this module's entries are loaded."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
@@ -213,7 +226,8 @@ class _HookMethods:
         """Call ``hook(module, incompatible_keys)`` after loading; it may change the two lists in place."""
         return _add(self._load_state_dict_post_hooks, hook)
 
-    # -- running -------------------------------------------------------------------------------------------------
+    # -- running
+    # -------------------------------------------------------------------------------------------------
 
     def _get_backward_hooks(self) -> tuple[list, list]:
         """(full backward hooks, old ones) that apply to this module, global ones first."""
@@ -249,7 +263,8 @@ class _HookMethods:
         if boundary is not None:
             if not isinstance(result, (facula.Tensor, tuple)):
                 warnings.warn(
-                    f"{type(self).__name__}: backward hooks need a Tensor or a tuple of Tensors as the output, "
+                    f"{type(self).__name__}: backward hooks need a Tensor or a tuple of Tensors as the "
+                    "output, "
                     f"got {type(result).__name__}",
                     stacklevel=4,
                 )
@@ -273,7 +288,8 @@ class _HookMethods:
                 continue
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise RuntimeError(
-                    f"{type(self).__name__}: a forward pre-hook with kwargs must return None or (args, kwargs), "
+                    f"{type(self).__name__}: a forward pre-hook with kwargs must return None or (args, "
+                    "kwargs), "
                     f"got {result!r}"
                 )
             args, kwargs = result
@@ -292,7 +308,9 @@ class _HookMethods:
         return rows
 
     def _run_always_called_hooks(self, args: tuple, kwargs: dict, called: set[int]) -> None:
-        """After an error in forward: run the always-called hooks that have not run; their own errors only warn."""
+        """After an error in forward: run the always-called hooks that have not run; their own errors only
+        warn.
+        """
         for hook_id, hook, with_kwargs, always in self._forward_hook_rows():
             if not always or hook_id in called:
                 continue
@@ -300,14 +318,19 @@ class _HookMethods:
                 _ = hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
             except Exception as error:
                 warnings.warn(
-                    f"{type(self).__name__}: forward failed, and then the always-called forward hook too: {error}",
+                    f"{type(self).__name__}: forward failed, and then the always-called forward hook too: "
+                    f"{error}",
                     stacklevel=4,
                 )
 
     def _attach_old_backward_hooks(self, hooks: list, result) -> None:
         first = result
         while not isinstance(first, facula.Tensor):
-            first = next(v for v in first.values() if isinstance(v, facula.Tensor)) if isinstance(first, dict) else first[0]
+            first = (
+                next(v for v in first.values() if isinstance(v, facula.Tensor))
+                if isinstance(first, dict)
+                else first[0]
+            )
         node = first.grad_fn
         if node is None:
             return

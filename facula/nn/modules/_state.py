@@ -34,11 +34,15 @@ class _StateMethods:
 
     def get_extra_state(self):
         """What else a subclass wants in its state dict; override together with `set_extra_state`."""
-        raise RuntimeError(f"get_extra_state: {type(self).__name__} does not define it; got a call all the same")
+        raise RuntimeError(
+            f"get_extra_state: {type(self).__name__} does not define it; got a call all the same"
+        )
 
     def set_extra_state(self, state) -> None:
         """Take back what `get_extra_state` gave."""
-        raise RuntimeError(f"set_extra_state: {type(self).__name__} does not define it, got {type(state).__name__}")
+        raise RuntimeError(
+            f"set_extra_state: {type(self).__name__} does not define it, got {type(state).__name__}"
+        )
 
     def _overrides(self, name: str) -> bool:
         return getattr(type(self), name) is not getattr(_StateMethods, name)
@@ -64,7 +68,8 @@ class _StateMethods:
         """
         if args:
             warnings.warn(
-                "Module.state_dict: destination, prefix and keep_vars are keyword arguments, got positional ones",
+                "Module.state_dict: destination, prefix and keep_vars are keyword arguments, got "
+                "positional ones",
                 FutureWarning,
                 stacklevel=2,
             )
@@ -89,7 +94,8 @@ class _StateMethods:
                 continue
             if getattr(hook, "_from_public_api", False):
                 raise RuntimeError(
-                    f"state_dict: a post-hook of {type(self).__name__} must return None, got {type(result).__name__}"
+                    f"state_dict: a post-hook of {type(self).__name__} must return None, got "
+                    f"{type(result).__name__}"
                 )
             destination = result
         return destination
@@ -144,7 +150,8 @@ class _StateMethods:
             return f"size mismatch for {key}: the module has {tuple(param.shape)}, got {tuple(value.shape)}"
         if param.is_meta and not value.is_meta and not assign:
             warnings.warn(
-                f"load_state_dict: {key} is on the meta device, so copying into it does nothing; use assign=True",
+                f"load_state_dict: {key} is on the meta device, so copying into it does nothing; use "
+                "assign=True",
                 stacklevel=2,
             )
         try:
@@ -161,7 +168,8 @@ class _StateMethods:
         except Exception as error:
             shape = "unknown" if lazy else tuple(param.shape)
             return (
-                f"{key}: copying a tensor of shape {tuple(value.shape)} into one of shape {shape} failed with "
+                f"{key}: copying a tensor of shape {tuple(value.shape)} into one of shape {shape} failed "
+                "with "
                 f"{type(error).__name__}: {error}"
             )
         return None
@@ -172,7 +180,8 @@ class _StateMethods:
         Args:
             state_dict: dotted names to tensors.
             strict: raise when names are missing or unknown.
-            assign: put the given tensors into the module instead of copying their values; they keep their dtype and
+            assign: put the given tensors into the module instead of copying their values; they keep their
+                dtype and
                 device, and parameters their ``requires_grad``.
 
         Returns:
@@ -201,12 +210,15 @@ class _StateMethods:
             for name, child in module._modules.items():
                 if child is not None:
                     child_prefix = prefix + name + "."
-                    load(child, {k: v for k, v in entries.items() if k.startswith(child_prefix)}, child_prefix)
+                    load(
+                        child, {k: v for k, v in entries.items() if k.startswith(child_prefix)}, child_prefix
+                    )
             incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
                     raise AssertionError(
-                        f"load_state_dict: a post-hook of {type(module).__name__} must return None and change the lists "
+                        f"load_state_dict: a post-hook of {type(module).__name__} must return None and "
+                        "change the lists "
                         f"in place, got a result from {hook!r}"
                     )
 

@@ -259,7 +259,9 @@ class Hardtanh(Module):
     ) -> None:
         super().__init__()
         if min_value is not None or max_value is not None:
-            warnings.warn("Hardtanh: use min_val and max_val, got min_value or max_value", FutureWarning, stacklevel=2)
+            warnings.warn(
+                "Hardtanh: use min_val and max_val, got min_value or max_value", FutureWarning, stacklevel=2
+            )
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value
         self.inplace = inplace
@@ -284,7 +286,9 @@ class ReLU6(Hardtanh):
 
 
 class GELU(Module):
-    """``x`` times the standard normal distribution function of x; ``approximate='tanh'`` uses the usual formula."""
+    """``x`` times the standard normal distribution function of x; ``approximate='tanh'`` uses the usual
+    formula.
+    """
 
     __constants__ = ["approximate"]
     approximate: str

@@ -80,7 +80,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             classify.reset_parameters()
 
     def forward(self, input_, target_):
-        """(log-probability of each target, their negative mean) for inputs (N, in_features) or (in_features,)."""
+        """(log-probability of each target, their negative mean) for inputs (N, in_features) or
+        (in_features,).
+        """
         if target_.dim() not in (0, 1) or input_.dim() != target_.dim() + 1:
             raise RuntimeError(
                 "AdaptiveLogSoftmaxWithLoss: takes input (N, F) with target (N), or (F) with (), got "
@@ -88,7 +90,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
         if target_.dim() == 1 and input_.size(0) != target_.size(0):
             raise RuntimeError(
-                f"AdaptiveLogSoftmaxWithLoss: as many targets as inputs ({input_.size(0)}), got {target_.size(0)}"
+                f"AdaptiveLogSoftmaxWithLoss: as many targets as inputs ({input_.size(0)}), got "
+                f"{target_.size(0)}"
             )
         is_batched = target_.dim() > 0
         input = input_ if is_batched else input_.unsqueeze(0)
@@ -129,7 +132,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input):
-        """The most probable class of each input, (N,); tails are computed only where the head points to one."""
+        """The most probable class of each input, (N,); tails are computed only where the head points to
+        one.
+        """
         head_output = self.head(input)
         output = head_output.argmax(dim=1)
         in_tail = output >= self.shortlist_size

@@ -77,13 +77,16 @@ class _NormBase(Module):
                 init.zeros_(self.bias)
 
     def _check_input_dim(self, input) -> None:
-        raise NotImplementedError(f"{type(self).__name__}: the class must define _check_input_dim, got a call without it")
+        raise NotImplementedError(
+            f"{type(self).__name__}: the class must define _check_input_dim, got a call without it"
+        )
 
     def _require_dims(self, input, allowed: tuple[int, ...]) -> None:
         if input.dim() not in allowed:
             wanted = " or ".join(str(n) for n in allowed)
             raise ValueError(
-                f"{type(self).__name__}: the input must have {wanted} dimensions, got shape {tuple(input.shape)}"
+                f"{type(self).__name__}: the input must have {wanted} dimensions, got shape "
+                f"{tuple(input.shape)}"
             )
 
     def extra_repr(self) -> str:
@@ -283,12 +286,16 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input):
         self._check_non_zero_input_channels(input)
         if self.training and _world_size(self.process_group) > 1:
-            raise NotImplementedError("SyncBatchNorm: statistics over several processes are not implemented yet")
+            raise NotImplementedError(
+                "SyncBatchNorm: statistics over several processes are not implemented yet"
+            )
         return super().forward(input)
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
-        """Replace every batch normalisation in ``module`` by a SyncBatchNorm with the same state; return the result."""
+        """Replace every batch normalisation in ``module`` by a SyncBatchNorm with the same state; return the
+        result.
+        """
         result = module
         if isinstance(module, _BatchNorm):
             result = SyncBatchNorm(

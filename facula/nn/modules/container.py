@@ -204,7 +204,9 @@ class ModuleList(_NumberedModules):
             return self._get_name() + "()"
         lines = []
         for first, last, text in runs:
-            entry = f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}"
+            entry = (
+                f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}"
+            )
             lines.append(_addindent(entry, 2))
         return self._get_name() + "(\n  " + "\n  ".join(lines) + "\n)"
 
@@ -416,7 +418,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default=None):
         """The value of ``key``, or ``default``."""
-        return self[key] if key in self else default
+        return getattr(self, key) if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default=None):
         """A new ParameterDict with the same value for all keys."""
@@ -435,7 +437,9 @@ class ParameterDict(Module):
         return (self[key] for key in self._keys)
 
     def update(self, parameters) -> None:
-        """Add the entries of a mapping (plain ones in the order of their keys), or of an iterable of pairs."""
+        """Add the entries of a mapping (plain ones in the order of their keys), or of an iterable of
+        pairs.
+        """
         pairs = _pairs("ParameterDict", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
             pairs = sorted(pairs, key=lambda pair: pair[0])

@@ -84,8 +84,6 @@ class _ConvNd(Module):
             raise ValueError(f"{name}: in_channels must be divisible by groups {groups}, got {in_channels}")
         if out_channels % groups:
             raise ValueError(f"{name}: out_channels must be divisible by groups {groups}, got {out_channels}")
-        if any(size <= 0 for size in kernel_size):
-            raise ValueError(f"{name}: kernel_size must be positive, got {tuple(kernel_size)}")
         if isinstance(padding, str):
             if padding not in _PADDING_STRINGS:
                 raise ValueError(f"{name}: padding must be numbers, 'same' or 'valid', got {padding!r}")
@@ -104,7 +102,9 @@ class _ConvNd(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = self._padding_for_pad()
-        channels = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+        channels = (
+            (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+        )
         self.weight = Parameter(facula.empty((*channels, *kernel_size), device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(facula.empty(out_channels, device=device, dtype=dtype))
@@ -113,7 +113,9 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _padding_for_pad(self) -> list[int]:
-        """The padding as `functional.pad` wants it: last dimension first, both ends; used unless mode is 'zeros'."""
+        """The padding as `functional.pad` wants it: last dimension first, both ends; used unless mode is
+        'zeros'.
+        """
         if not isinstance(self.padding, str):
             return _reverse_repeat_tuple(self.padding, 2)
         result = [0, 0] * len(self.kernel_size)
@@ -134,7 +136,9 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
-        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
+        parts = [
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        ]
         n = len(self.kernel_size)
         if self.padding != (0,) * len(self.padding):
             parts.append(f"padding={self.padding}")
@@ -208,7 +212,8 @@ class Conv1d(_Conv):
 
     Args:
         in_channels, out_channels: sizes.
-        kernel_size, stride, padding, dilation: one number, or one per dimension; padding also 'same' or 'valid'.
+        kernel_size, stride, padding, dilation: one number, or one per dimension; padding also 'same' or
+            'valid'.
         groups: number of blocks of channels that are convolved separately.
         bias: whether to add a bias.
         padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
@@ -269,7 +274,9 @@ class _ConvTransposeNd(_ConvNd):
             dtype,
         )
 
-    def _output_padding(self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None):
+    def _output_padding(
+        self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None
+    ):
         """The output padding that gives ``output_size``; the module's own when that is None."""
         if output_size is None:
             return _single(self.output_padding)
@@ -279,7 +286,8 @@ class _ConvTransposeNd(_ConvNd):
             wanted = wanted[-n:]
         if len(wanted) != n:
             raise ValueError(
-                f"{type(self).__name__}: output_size must have {n} or {input.dim()} entries, got {tuple(output_size)}"
+                f"{type(self).__name__}: output_size must have {n} or {input.dim()} entries, got "
+                f"{tuple(output_size)}"
             )
         result = []
         for d in range(n):
@@ -334,10 +342,23 @@ class _ConvTranspose(_ConvTransposeNd):
 
     def forward(self, input, output_size=None):
         output_padding = self._output_padding(
-            input, output_size, self.stride, self.padding, self.kernel_size, len(self.kernel_size), self.dilation
+            input,
+            output_size,
+            self.stride,
+            self.padding,
+            self.kernel_size,
+            len(self.kernel_size),
+            self.dilation,
         )
         return self._function(
-            input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            output_padding,
+            self.groups,
+            self.dilation,
         )
 
 
@@ -345,7 +366,8 @@ class ConvTranspose1d(_ConvTranspose):
     """The transpose (not the inverse) of `Conv1d`: (N, C_in, L) -> (N, C_out, (L - 1) * stride + ...).
 
     Args:
-        output_padding: added to one end of the output, smaller than stride or dilation. ``forward`` also takes the
+        output_padding: added to one end of the output, smaller than stride or dilation. ``forward`` also
+            takes the
             wanted ``output_size`` instead.
         Others as in `Conv1d`; padding_mode is 'zeros'.
     """
@@ -371,7 +393,9 @@ class ConvTranspose3d(_ConvTranspose):
 class _LazyConvXdMixin(LazyModuleMixin):
     """A convolution whose ``in_channels`` is that of its first input."""
 
-    def __init__(self, out_channels: int, kernel_size, *args, bias: bool = True, device=None, dtype=None, **kwargs):
+    def __init__(
+        self, out_channels: int, kernel_size, *args, bias: bool = True, device=None, dtype=None, **kwargs
+    ):
         # No channels and no bias: nothing is allocated or drawn before the shape is known.
         super().__init__(0, 0, kernel_size, *args, bias=False, **kwargs)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
@@ -389,7 +413,8 @@ class _LazyConvXdMixin(LazyModuleMixin):
         self.in_channels = self._get_in_channels(input)
         if self.in_channels % self.groups:
             raise ValueError(
-                f"{type(self).__name__}: in_channels must be divisible by groups {self.groups}, got {self.in_channels}"
+                f"{type(self).__name__}: in_channels must be divisible by groups {self.groups}, got "
+                f"{self.in_channels}"
             )
         channels = (self.in_channels, self.out_channels // self.groups)
         if not self.transposed:

@@ -1,4 +1,6 @@
-"""Dropout layers: in training they set elements (or whole channels) to zero at random; in evaluation they do nothing."""
+"""Dropout layers: in training they set elements (or whole channels) to zero at random; in evaluation they do
+nothing.
+"""
 
 from __future__ import annotations
 

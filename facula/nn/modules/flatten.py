@@ -45,10 +45,14 @@ class Unflatten(Module):
     @staticmethod
     def _require_tuple_tuple(size) -> None:
         if not isinstance(size, tuple):
-            raise TypeError(f"Unflatten: with a named dim the size is a tuple of (name, size), got {type(size).__name__}")
+            raise TypeError(
+                f"Unflatten: with a named dim the size is a tuple of (name, size), got {type(size).__name__}"
+            )
         for element in size:
             if not isinstance(element, tuple):
-                raise TypeError(f"Unflatten: with a named dim the size holds (name, size) pairs, got {element!r}")
+                raise TypeError(
+                    f"Unflatten: with a named dim the size holds (name, size) pairs, got {element!r}"
+                )
 
     @staticmethod
     def _require_tuple_int(size) -> None:

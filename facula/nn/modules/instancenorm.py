@@ -71,7 +71,8 @@ class _InstanceNorm(_NormBase):
             stale = [key for key in (prefix + "running_mean", prefix + "running_var") if key in state_dict]
             if stale:
                 error_msgs.append(
-                    f"{type(self).__name__} keeps no running statistics (track_running_stats=False); remove these "
+                    f"{type(self).__name__} keeps no running statistics (track_running_stats=False); remove "
+                    "these "
                     f"entries or keep statistics: {', '.join(stale)}"
                 )
             for key in stale:
@@ -85,7 +86,9 @@ class _InstanceNorm(_NormBase):
         unbatched = self._get_no_batch_dim()
         channels = input.size(input.dim() - unbatched)
         if channels != self.num_features:
-            text = f"{type(self).__name__}: the input should have {self.num_features} channels, got {channels}"
+            text = (
+                f"{type(self).__name__}: the input should have {self.num_features} channels, got {channels}"
+            )
             if self.affine:
                 raise ValueError(text)
             warnings.warn(text + " (num_features is not used without affine)", stacklevel=2)

@@ -10,8 +10,10 @@ __all__ = ["LazyModuleMixin"]
 class LazyModuleMixin:
     """Mixin, put before the Module class, for modules with uninitialised parameters.
 
-    A subclass registers `UninitializedParameter` and `UninitializedBuffer` objects in ``__init__`` and defines
-    ``initialize_parameters(*args, **kwargs)``, which gets the arguments of the first call and materialises them. After
+    A subclass registers `UninitializedParameter` and `UninitializedBuffer` objects in ``__init__`` and
+    defines
+    ``initialize_parameters(*args, **kwargs)``, which gets the arguments of the first call and materialises
+    them. After
     that call the object's class becomes ``cls_to_become`` (when set) and the two hooks of the mixin are gone.
     """
 
@@ -43,7 +45,9 @@ class LazyModuleMixin:
 
     def initialize_parameters(self, *args, **kwargs) -> None:
         """Materialise the parameters from the arguments of the first call; defined by subclasses."""
-        raise NotImplementedError(f"initialize_parameters: {type(self).__name__} must define it, got a call without it")
+        raise NotImplementedError(
+            f"initialize_parameters: {type(self).__name__} must define it, got a call without it"
+        )
 
     def has_uninitialized_params(self) -> bool:
         """Whether any parameter or buffer still waits for its shape."""
@@ -53,7 +57,8 @@ class LazyModuleMixin:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(
-                f"{self._get_name()}: some parameters are uninitialised after initialize_parameters, got {module!r}"
+                f"{self._get_name()}: some parameters are uninitialised after initialize_parameters, got "
+                f"{module!r}"
             )
         module._initialize_hook.remove()
         module._load_hook.remove()
@@ -66,4 +71,3 @@ class LazyModuleMixin:
         raise RuntimeError(
             f"DataParallel: lazy modules must run once before they are replicated, got {type(self).__name__}"
         )
-

@@ -41,7 +41,9 @@ class Linear(Module):
     out_features: int
     weight: facula.Tensor
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device=None, dtype=None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device=None, dtype=None
+    ) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -64,7 +66,9 @@ class Linear(Module):
         return _linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -72,7 +76,9 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """``y[k] = x1 @ weight[k] @ x2 + bias[k]``: (..., in1_features), (..., in2_features) -> (..., out_features)."""
+    """``y[k] = x1 @ weight[k] @ x2 + bias[k]``: (..., in1_features), (..., in2_features) -> (...,
+    out_features).
+    """
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
     in1_features: int
@@ -81,7 +87,13 @@ class Bilinear(Module):
     weight: facula.Tensor
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device=None, dtype=None
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device=None,
+        dtype=None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -143,6 +155,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         if self.in_features == 0:
             if input.shape[-1] != self.weight.shape[-1]:
                 raise AssertionError(
-                    f"LazyLinear: the weight has {self.weight.shape[-1]} input features, got {input.shape[-1]}"
+                    f"LazyLinear: the weight has {self.weight.shape[-1]} input features, got "
+                    f"{input.shape[-1]}"
                 )
             self.in_features = input.shape[-1]

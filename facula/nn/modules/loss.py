@@ -42,7 +42,9 @@ __all__ = [
 
 
 class _Loss(Module):
-    """A loss with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older flags."""
+    """A loss with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
+    flags.
+    """
 
     reduction: str
 
@@ -232,7 +234,12 @@ class PoissonNLLLoss(_Loss):
 
     def forward(self, log_input, target):
         return F.poisson_nll_loss(
-            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
         )
 
 
@@ -347,7 +354,9 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; see `functional.triplet_margin_loss`."""
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; see
+    `functional.triplet_margin_loss`.
+    """
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
     margin: float
@@ -501,6 +510,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     def extra_repr(self) -> str:
         return (
             f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
-            f"out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}, "
-            f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}"
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
+            f"reduction={self.reduction}, "
+            f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, "
+            f"options={self.options}"
         )

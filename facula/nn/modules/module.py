@@ -18,7 +18,6 @@ from ._hooks import (
     _global_module_registration_hooks,
     _global_parameter_registration_hooks,
     _HookMethods,
-    _WrappedHook as _WrappedHook,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -27,6 +26,9 @@ from ._hooks import (
     register_module_full_backward_pre_hook,
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
+)
+from ._hooks import (
+    _WrappedHook as _WrappedHook,
 )
 from ._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from ._state import _IncompatibleKeys as _IncompatibleKeys
@@ -63,7 +65,9 @@ _HOOK_DICTS = (
     "_load_state_dict_post_hooks",
 )
 # The dicts whose replacement as a whole may bring hooks that a call must run.
-_CALL_HOOK_DICTS = frozenset(("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
+_CALL_HOOK_DICTS = frozenset(
+    ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+)
 
 
 def _addindent(text: str, spaces: int) -> str:
@@ -73,11 +77,15 @@ def _addindent(text: str, spaces: int) -> str:
 
 def _forward_unimplemented(self, *input: Any) -> None:
     """Compute the result; every subclass defines its own."""
-    raise NotImplementedError(f"{type(self).__name__}: the class must define forward(), got a call without it")
+    raise NotImplementedError(
+        f"{type(self).__name__}: the class must define forward(), got a call without it"
+    )
 
 
 def _parse_to(*args, device=None, dtype=None, non_blocking=False, memory_format=None):
-    """Arguments of ``to``: (device), (dtype), (device, dtype) or (tensor), then non_blocking; keywords as well."""
+    """Arguments of ``to``: (device), (dtype), (device, dtype) or (tensor), then non_blocking; keywords as
+    well.
+    """
     rest = list(args)
     if rest and isinstance(rest[0], facula.Tensor):
         other = rest.pop(0)
@@ -103,7 +111,8 @@ class Module(_HookMethods, _StateMethods):
     """Base class of neural network modules.
 
     A Parameter, Buffer or Module assigned to an attribute is registered under that name and is then found by
-    `parameters`, `state_dict`, `to` and the other methods. Subclasses call ``super().__init__()`` first and define
+    `parameters`, `state_dict`, `to` and the other methods. Subclasses call ``super().__init__()`` first and
+    define
     ``forward``; calling the module runs the hooks and ``forward``.
     """
 
@@ -147,14 +156,19 @@ class Module(_HookMethods, _StateMethods):
     _wrapped_call_impl = _call_impl
 
     def compile(self, *args, **kwargs):
-        """Return the module itself: Facula runs eagerly, and the arguments select compilers it does not have."""
+        """Return the module itself: Facula runs eagerly, and the arguments select compilers it does not
+        have.
+        """
         return self
 
-    # -- registration --------------------------------------------------------------------------------------------
+    # -- registration
+    # --------------------------------------------------------------------------------------------
 
     def _check_new_name(self, method: str, name, known: dict) -> None:
         if "_parameters" not in self.__dict__:
-            raise AttributeError(f"{method}: {type(self).__name__} must call super().__init__() first, got {name!r}")
+            raise AttributeError(
+                f"{method}: {type(self).__name__} must call super().__init__() first, got {name!r}"
+            )
         if not isinstance(name, str):
             raise TypeError(f"{method}: name must be a string, got {type(name).__name__}")
         if "." in name:
@@ -162,7 +176,9 @@ class Module(_HookMethods, _StateMethods):
         if name == "":
             raise KeyError(f'{method}: name must not be empty, got ""')
         if name not in known and hasattr(self, name):
-            raise KeyError(f"{method}: {type(self).__name__} already has an attribute of this name, got {name!r}")
+            raise KeyError(
+                f"{method}: {type(self).__name__} already has an attribute of this name, got {name!r}"
+            )
 
     def register_buffer(self, name: str, tensor, persistent: bool = True) -> None:
         """Add a tensor that is state but not a parameter, as the running mean of batch norm.
@@ -174,7 +190,9 @@ class Module(_HookMethods, _StateMethods):
         """
         self._check_new_name("register_buffer", name, self.__dict__.get("_buffers", {}))
         if tensor is not None and not isinstance(tensor, facula.Tensor):
-            raise TypeError(f"register_buffer: {name!r} must be a Tensor or None, got {type(tensor).__name__}")
+            raise TypeError(
+                f"register_buffer: {name!r} must be a Tensor or None, got {type(tensor).__name__}"
+            )
         self._set_buffer(name, tensor, persistent)
 
     def _set_buffer(self, name: str, tensor, persistent: bool) -> None:
@@ -196,7 +214,8 @@ class Module(_HookMethods, _StateMethods):
             )
         if param is not None and param.grad_fn:
             raise ValueError(
-                f"register_parameter: {name!r} must be a leaf, got a result of {type(param.grad_fn).__name__}; "
+                f"register_parameter: {name!r} must be a leaf, got a result of "
+                f"{type(param.grad_fn).__name__}; "
                 "compute such values in forward()"
             )
         for hook in _global_parameter_registration_hooks.values():
@@ -221,10 +240,12 @@ class Module(_HookMethods, _StateMethods):
             module = module if replacement is None else replacement
         self._modules[name] = module
 
-    # -- attributes ----------------------------------------------------------------------------------------------
+    # -- attributes
+    # ----------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only when ordinary lookup fails, so every parameter, buffer and submodule comes through here.
+        # Reached only when ordinary lookup fails, so every parameter, buffer and submodule comes through
+        # here.
         state = self.__dict__
         if "_parameters" in state:
             found = state["_parameters"]
@@ -243,7 +264,9 @@ class Module(_HookMethods, _StateMethods):
         params = state.get("_parameters")
         if isinstance(value, facula.Tensor) and isinstance(value, Parameter):
             if params is None:
-                raise AttributeError(f"{type(self).__name__}: call super().__init__() before assigning {name!r}")
+                raise AttributeError(
+                    f"{type(self).__name__}: call super().__init__() before assigning {name!r}"
+                )
             self._forget(name, "_buffers", "_modules")
             self.register_parameter(name, value)
         elif params is not None and name in params:
@@ -255,7 +278,9 @@ class Module(_HookMethods, _StateMethods):
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if params is None:
-                raise AttributeError(f"{type(self).__name__}: call super().__init__() before assigning {name!r}")
+                raise AttributeError(
+                    f"{type(self).__name__}: call super().__init__() before assigning {name!r}"
+                )
             self._forget(name, "_parameters", "_buffers")
             self._set_module(name, value)
         elif params is not None and name in state["_modules"]:
@@ -274,12 +299,15 @@ class Module(_HookMethods, _StateMethods):
 
     @staticmethod
     def _is_new_buffer(value) -> bool:
-        return isinstance(value, facula.Tensor) and isinstance(value, (Buffer, _parameter.UninitializedBuffer))
+        return isinstance(value, facula.Tensor) and isinstance(
+            value, (Buffer, _parameter.UninitializedBuffer)
+        )
 
     def _assign_buffer(self, name: str, value) -> None:
         if value is not None and not isinstance(value, facula.Tensor):
             raise TypeError(
-                f"{type(self).__name__}: {name!r} is a buffer and takes a Tensor or None, got {type(value).__name__}"
+                f"{type(self).__name__}: {name!r} is a buffer and takes a Tensor or None, got "
+                f"{type(value).__name__}"
             )
         if self._is_new_buffer(value):
             self._forget(name, "_modules")
@@ -335,7 +363,8 @@ class Module(_HookMethods, _StateMethods):
         """What ``repr`` shows between the parentheses; one line or several."""
         return ""
 
-    # -- lookup by dotted name -----------------------------------------------------------------------------------
+    # -- lookup by dotted name
+    # -----------------------------------------------------------------------------------
 
     def get_submodule(self, target: str) -> Module:
         """The submodule with the dotted name ``target``; the module itself for an empty name.
@@ -348,10 +377,14 @@ class Module(_HookMethods, _StateMethods):
             return module
         for part in target.split("."):
             if not hasattr(module, part):
-                raise AttributeError(f"get_submodule: {type(module).__name__} has no attribute {part!r}, got {target!r}")
+                raise AttributeError(
+                    f"get_submodule: {type(module).__name__} has no attribute {part!r}, got {target!r}"
+                )
             module = getattr(module, part)
             if not isinstance(module, Module):
-                raise AttributeError(f"get_submodule: {part!r} is a {type(module).__name__}, no Module, got {target!r}")
+                raise AttributeError(
+                    f"get_submodule: {part!r} is a {type(module).__name__}, no Module, got {target!r}"
+                )
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
@@ -367,7 +400,9 @@ class Module(_HookMethods, _StateMethods):
         parent_name, _, name = target.rpartition(".")
         parent = self.get_submodule(parent_name)
         if strict and not hasattr(parent, name):
-            raise AttributeError(f"set_submodule: {type(parent).__name__} has no attribute {name!r}, got {target!r}")
+            raise AttributeError(
+                f"set_submodule: {type(parent).__name__} has no attribute {name!r}, got {target!r}"
+            )
         if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
             raise AttributeError(f"set_submodule: {name!r} exists and is no Module, got {target!r}")
         setattr(parent, name, module)
@@ -384,17 +419,26 @@ class Module(_HookMethods, _StateMethods):
         module_name, _, name = target.rpartition(".")
         module = self.get_submodule(module_name)
         if not hasattr(module, name):
-            raise AttributeError(f"{method}: {type(module).__name__} has no attribute {name!r}, got {target!r}")
+            raise AttributeError(
+                f"{method}: {type(module).__name__} has no attribute {name!r}, got {target!r}"
+            )
         if not is_right(module, name):
             raise AttributeError(f"{method}: {name!r} is not a {method[4:]}, got {target!r}")
         return getattr(module, name)
 
-    # -- traversal -----------------------------------------------------------------------------------------------
+    # -- traversal
+    # -----------------------------------------------------------------------------------------------
 
     def _named_members(self, get_members, prefix="", recurse=True, remove_duplicate: bool = True):
-        """(dotted name, member) of every module; ``get_members(module)`` gives a module's own (name, member) pairs."""
+        """(dotted name, member) of every module; ``get_members(module)`` gives a module's own (name, member)
+        pairs.
+        """
         seen = set()
-        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
+        )
         for module_prefix, module in modules:
             for name, member in get_members(module):
                 if member is None or member in seen:
@@ -455,7 +499,9 @@ class Module(_HookMethods, _StateMethods):
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(memo, prefix + ("." if prefix else "") + name, remove_duplicate)
+                yield from module.named_modules(
+                    memo, prefix + ("." if prefix else "") + name, remove_duplicate
+                )
 
     def apply(self, fn: Callable[[Module], None]) -> Self:
         """Call ``fn`` on every submodule, children first, and on the module itself; return the module."""
@@ -464,7 +510,8 @@ class Module(_HookMethods, _StateMethods):
         fn(self)
         return self
 
-    # -- modes and gradients -------------------------------------------------------------------------------------
+    # -- modes and gradients
+    # -------------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Self:
         """Set ``training`` here and below; dropout, batch norm and others look at it."""
@@ -491,7 +538,8 @@ class Module(_HookMethods, _StateMethods):
             import warnings
 
             warnings.warn(
-                "zero_grad: a replica made by DataParallel shares its parameters with the original, whose gradients stay",
+                "zero_grad: a replica made by DataParallel shares its parameters with the original, whose "
+                "gradients stay",
                 stacklevel=2,
             )
         for param in self.parameters():
@@ -506,10 +554,13 @@ class Module(_HookMethods, _StateMethods):
                 param.grad.requires_grad_(False)
             param.grad.zero_()
 
-    # -- conversion ----------------------------------------------------------------------------------------------
+    # -- conversion
+    # ----------------------------------------------------------------------------------------------
 
     def _apply(self, fn: Callable, recurse: bool = True) -> Self:
-        """Replace every parameter, gradient and buffer by ``fn`` of it; Parameter objects stay the same objects."""
+        """Replace every parameter, gradient and buffer by ``fn`` of it; Parameter objects stay the same
+        objects.
+        """
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -538,7 +589,8 @@ class Module(_HookMethods, _StateMethods):
         return self
 
     def to(self, *args, **kwargs) -> Self:
-        """Move and convert parameters and buffers in place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``,
+        """Move and convert parameters and buffers in place: ``to(device)``, ``to(dtype)``, ``to(device,
+        dtype)``,
         ``to(tensor)``, ``to(memory_format=channels_last)``.
 
         Only floating-point and complex entries change their dtype; a memory format applies to those of 4 or 5
@@ -557,7 +609,9 @@ class Module(_HookMethods, _StateMethods):
         return self._apply(convert)
 
     def to_empty(self, *, device, recurse: bool = True) -> Self:
-        """Give parameters and buffers new, uninitialised memory on ``device``; leaves a meta device this way."""
+        """Give parameters and buffers new, uninitialised memory on ``device``; leaves a meta device this
+        way.
+        """
         return self._apply(lambda t: facula.empty_like(t, device=device), recurse=recurse)
 
     def type(self, dst_type) -> Self:

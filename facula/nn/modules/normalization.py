@@ -101,7 +101,9 @@ class LayerNorm(Module):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            value = Parameter(facula.empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None
+            value = (
+                Parameter(facula.empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None
+            )
             self.register_parameter(name, value)
         self.reset_parameters()
 
@@ -149,7 +151,9 @@ class GroupNorm(Module):
     ) -> None:
         super().__init__()
         if num_channels % num_groups != 0:
-            raise ValueError(f"GroupNorm: num_channels must be divisible by num_groups {num_groups}, got {num_channels}")
+            raise ValueError(
+                f"GroupNorm: num_channels must be divisible by num_groups {num_groups}, got {num_channels}"
+            )
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
@@ -190,7 +194,12 @@ class RMSNorm(Module):
     elementwise_affine: bool
 
     def __init__(
-        self, normalized_shape, eps: float | None = None, elementwise_affine: bool = True, device=None, dtype=None
+        self,
+        normalized_shape,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device=None,
+        dtype=None,
     ) -> None:
         super().__init__()
         if isinstance(normalized_shape, numbers.Integral):

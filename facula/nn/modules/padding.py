@@ -31,7 +31,8 @@ class _PadNd(Module):
     """What all padding layers share.
 
     Args:
-        padding: one number for all ends, or (before, after) of the last dimension, then of the last but one, ...
+        padding: one number for all ends, or (before, after) of the last dimension, then of the last but one,
+            ...
     """
 
     __constants__ = ["padding"]
@@ -87,7 +88,9 @@ class _CircularPadNd(_PadNd):
     def _check_input_dim(self, input) -> None:
         n = self._ends // 2
         if input.dim() not in (n + 1, n + 2):
-            raise ValueError(f"{type(self).__name__}: the input must have {n + 1} or {n + 2} dimensions, got {input.dim()}")
+            raise ValueError(
+                f"{type(self).__name__}: the input must have {n + 1} or {n + 2} dimensions, got {input.dim()}"
+            )
 
     def forward(self, input):
         self._check_input_dim(input)

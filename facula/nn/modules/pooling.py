@@ -47,7 +47,13 @@ class _MaxPoolNd(Module):
     ceil_mode: bool
 
     def __init__(
-        self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False, ceil_mode: bool = False
+        self,
+        kernel_size,
+        stride=None,
+        padding=0,
+        dilation=1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
@@ -204,7 +210,9 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
-    """Average over windows of (N, C, H, W) or (C, H, W); as `AvgPool1d`, and ``divisor_override`` replaces the count."""
+    """Average over windows of (N, C, H, W) or (C, H, W); as `AvgPool1d`, and ``divisor_override`` replaces
+    the count.
+    """
 
     _function = staticmethod(F.avg_pool2d)
 
@@ -235,7 +243,12 @@ class _FractionalMaxPoolNd(Module):
     _function = None
 
     def __init__(
-        self, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+        self,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices: bool = False,
+        _random_samples=None,
     ) -> None:
         super().__init__()
         self.kernel_size = self._tuple(kernel_size)
@@ -245,13 +258,20 @@ class _FractionalMaxPoolNd(Module):
         self.output_ratio = self._tuple(output_ratio) if output_ratio is not None else None
         name = type(self).__name__
         if (output_size is None) == (output_ratio is None):
-            raise ValueError(f"{name}: give either output_size or output_ratio, got {output_size} and {output_ratio}")
+            raise ValueError(
+                f"{name}: give either output_size or output_ratio, got {output_size} and {output_ratio}"
+            )
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"{name}: output_ratio must be between 0 and 1, got {output_ratio}")
 
     def forward(self, input):
         return self._function(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            self._random_samples,
         )
 
 

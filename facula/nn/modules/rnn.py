@@ -109,7 +109,8 @@ class RNNBase(Module):
             raise ValueError(f"{name}: dropout must be a number between 0 and 1, got {dropout!r}")
         if dropout > 0 and num_layers == 1:
             warnings.warn(
-                f"{name}: dropout comes between layers and has no effect with one layer, got {dropout}", stacklevel=4
+                f"{name}: dropout comes between layers and has no effect with one layer, got {dropout}",
+                stacklevel=4,
             )
         for key, value, kind in (
             ("bias", bias, bool),
@@ -119,12 +120,17 @@ class RNNBase(Module):
         ):
             if not isinstance(value, kind):
                 raise TypeError(f"{name}: {key} must be a {kind.__name__}, got {type(value).__name__}")
-        for key, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+        for key, value in (
+            ("input_size", input_size),
+            ("hidden_size", hidden_size),
+            ("num_layers", num_layers),
+        ):
             if value <= 0:
                 raise ValueError(f"{name}: {key} must be positive, got {value}")
         if not 0 <= proj_size < hidden_size:
             raise ValueError(
-                f"{name}: proj_size must be 0 (none) or positive and below hidden_size {hidden_size}, got {proj_size}"
+                f"{name}: proj_size must be 0 (none) or positive and below hidden_size {hidden_size}, got "
+                f"{proj_size}"
             )
 
     def _weight_shapes(self, layer: int, suffix: str) -> dict[str, tuple[int, ...]]:
@@ -166,12 +172,16 @@ class RNNBase(Module):
         name = type(self).__name__
         weight = getattr(self, self._flat_weights_names[0])
         if input.dtype != weight.dtype and not facula.is_autocast_enabled():
-            raise ValueError(f"{name}: the input must have the dtype of the weights {weight.dtype}, got {input.dtype}")
+            raise ValueError(
+                f"{name}: the input must have the dtype of the weights {weight.dtype}, got {input.dtype}"
+            )
         wanted = 2 if batch_sizes is not None else 3
         if input.dim() != wanted:
             raise RuntimeError(f"{name}: the input must have {wanted} dimensions, got {input.dim()}")
         if input.size(-1) != self.input_size:
-            raise RuntimeError(f"{name}: the input must have {self.input_size} features, got {input.size(-1)}")
+            raise RuntimeError(
+                f"{name}: the input must have {self.input_size} features, got {input.size(-1)}"
+            )
 
     def get_expected_hidden_size(self, input, batch_sizes) -> tuple[int, int, int]:
         """(layers * directions, N, size of the hidden state)."""
@@ -185,7 +195,8 @@ class RNNBase(Module):
         """Raise when ``hx`` does not have the expected shape."""
         if tuple(hx.shape) != tuple(expected_hidden_size):
             raise RuntimeError(
-                f"{type(self).__name__}: the {msg} must be {tuple(expected_hidden_size)}, got {tuple(hx.shape)}"
+                f"{type(self).__name__}: the {msg} must be {tuple(expected_hidden_size)}, got "
+                f"{tuple(hx.shape)}"
             )
 
     def check_forward_args(self, input, hidden, batch_sizes) -> None:
@@ -212,7 +223,8 @@ class RNNBase(Module):
                 text += f", {name}={getattr(self, name)}"
         return text
 
-    # -- running -------------------------------------------------------------------------------------------------
+    # -- running
+    # -------------------------------------------------------------------------------------------------
 
     def _run_padded(self, input, hidden: tuple | None):
         """Run over (L, N, F), (N, L, F) or (L, F); hidden and result are tuples of tensors."""

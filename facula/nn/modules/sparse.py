@@ -29,7 +29,9 @@ class _EmbeddingBase(Module):
             return None
         rows = self.num_embeddings
         if not -rows <= padding_idx < rows:
-            raise AssertionError(f"{type(self).__name__}: padding_idx must be within {rows} rows, got {padding_idx}")
+            raise AssertionError(
+                f"{type(self).__name__}: padding_idx must be within {rows} rows, got {padding_idx}"
+            )
         return padding_idx % rows
 
     def _set_weight(self, weight, device, dtype, frozen: bool = False) -> None:
@@ -39,7 +41,9 @@ class _EmbeddingBase(Module):
             self.reset_parameters()
             return
         if tuple(weight.shape) != shape:
-            raise AssertionError(f"{type(self).__name__}: _weight must have shape {shape}, got {tuple(weight.shape)}")
+            raise AssertionError(
+                f"{type(self).__name__}: _weight must have shape {shape}, got {tuple(weight.shape)}"
+            )
         self.weight = Parameter(weight, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:
@@ -54,7 +58,9 @@ class _EmbeddingBase(Module):
     @staticmethod
     def _check_pretrained(name: str, embeddings) -> None:
         if embeddings.dim() != 2:
-            raise AssertionError(f"{name}.from_pretrained: embeddings must have 2 dimensions, got {embeddings.dim()}")
+            raise AssertionError(
+                f"{name}.from_pretrained: embeddings must have 2 dimensions, got {embeddings.dim()}"
+            )
 
 
 class Embedding(_EmbeddingBase):

@@ -55,7 +55,9 @@ def _get_activation_fn(activation):
     try:
         return _ACTIVATIONS[activation]
     except (KeyError, TypeError):
-        raise RuntimeError(f"Transformer: activation must be 'relu', 'gelu' or callable, got {activation!r}") from None
+        raise RuntimeError(
+            f"Transformer: activation must be 'relu', 'gelu' or callable, got {activation!r}"
+        ) from None
 
 
 class Transformer(Module):
@@ -95,8 +97,8 @@ class Transformer(Module):
     ) -> None:
         super().__init__()
         layer_args = (
-            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
-            device, dtype,
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first,
+            bias, device, dtype,
         )  # fmt: skip
 
         def norm():
@@ -135,11 +137,13 @@ class Transformer(Module):
         batch_dim = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch_dim) != tgt.size(batch_dim):
             raise RuntimeError(
-                f"Transformer: src and tgt must have the same batch size, got {tuple(src.shape)} and {tuple(tgt.shape)}"
+                f"Transformer: src and tgt must have the same batch size, got {tuple(src.shape)} and "
+                f"{tuple(tgt.shape)}"
             )
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
             raise RuntimeError(
-                f"Transformer: src and tgt must have {self.d_model} features, got {src.size(-1)} and {tgt.size(-1)}"
+                f"Transformer: src and tgt must have {self.d_model} features, got {src.size(-1)} and "
+                f"{tgt.size(-1)}"
             )
         memory = self.encoder(
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
@@ -175,7 +179,12 @@ class TransformerEncoder(Module):
     __constants__ = ["norm"]
 
     def __init__(
-        self, encoder_layer, num_layers: int, norm=None, enable_nested_tensor: bool = True, mask_check: bool = True
+        self,
+        encoder_layer,
+        num_layers: int,
+        norm=None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
     ) -> None:
         super().__init__()
         self.layers = _get_clones(encoder_layer, num_layers)
@@ -195,7 +204,9 @@ class TransformerEncoder(Module):
         is_causal = _detect_is_causal_mask(mask, is_causal, _get_seq_len(src, batch_first))
         output = src
         for layer in self.layers:
-            output = layer(output, src_mask=mask, is_causal=is_causal, src_key_padding_mask=src_key_padding_mask)
+            output = layer(
+                output, src_mask=mask, is_causal=is_causal, src_key_padding_mask=src_key_padding_mask
+            )
         return output if self.norm is None else self.norm(output)
 
 
@@ -263,7 +274,9 @@ class TransformerEncoderLayer(Module):
     ) -> None:
         super().__init__()
         kwargs = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **kwargs)
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout=dropout, batch_first=batch_first, **kwargs
+        )
         self.linear1 = Linear(d_model, dim_feedforward, **kwargs)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **kwargs)
@@ -309,7 +322,8 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Self-attention, attention to the encoder, and a feed-forward part, each with a residual connection and a norm.
+    """Self-attention, attention to the encoder, and a feed-forward part, each with a residual connection and
+    a norm.
 
     Args: as in `Transformer`.
     """

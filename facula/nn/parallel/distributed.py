@@ -13,7 +13,8 @@ __all__ = ["DistributedDataParallel"]
 class DistributedDataParallel(Module):
     """Wraps ``module`` (found under ``.module``) for training in several processes.
 
-    In a single process it only calls the module. Averaging gradients over several processes is not implemented yet.
+    In a single process it only calls the module. Averaging gradients over several processes is not
+    implemented yet.
 
     Args:
         module: the module to train.
@@ -48,7 +49,8 @@ class DistributedDataParallel(Module):
         processes = _world_size(process_group)
         if processes > 1:
             raise NotImplementedError(
-                f"DistributedDataParallel: training in several processes is not implemented yet, got {processes} processes"
+                "DistributedDataParallel: training in several processes is not implemented yet, got "
+                f"{processes} processes"
             )
         if not any(p.requires_grad for p in module.parameters()):
             raise RuntimeError(

@@ -19,9 +19,13 @@ def parallel_apply(modules, inputs, kwargs_tup=None, devices=None) -> list:
         )
     kwargs_tup = kwargs_tup if kwargs_tup is not None else ({},) * len(modules)
     if len(kwargs_tup) != len(modules):
-        raise AssertionError(f"parallel_apply: needs as many kwargs as modules ({len(modules)}), got {len(kwargs_tup)}")
+        raise AssertionError(
+            f"parallel_apply: needs as many kwargs as modules ({len(modules)}), got {len(kwargs_tup)}"
+        )
     if devices is not None and len(devices) != len(modules):
-        raise AssertionError(f"parallel_apply: needs as many devices as modules ({len(modules)}), got {len(devices)}")
+        raise AssertionError(
+            f"parallel_apply: needs as many devices as modules ({len(modules)}), got {len(devices)}"
+        )
     results = []
     for module, args, kwargs in zip(modules, inputs, kwargs_tup):
         args = tuple(args) if isinstance(args, (list, tuple)) else (args,)

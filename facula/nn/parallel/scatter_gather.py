@@ -63,7 +63,9 @@ def gather(outputs, target_device, dim: int = 0):
             return None
         if isinstance(first, dict):
             if not all(len(first) == len(v) for v in values):
-                raise ValueError(f"gather: all dicts must have the same keys, got sizes {[len(v) for v in values]}")
+                raise ValueError(
+                    f"gather: all dicts must have the same keys, got sizes {[len(v) for v in values]}"
+                )
             return type(first)((key, join([v[key] for v in values])) for key in first)
         return _rebuild(first, [join(list(group)) for group in zip(*values)])
 

@@ -14,14 +14,18 @@ def _gradients(parameters) -> list:
     if isinstance(parameters, facula.Tensor):
         parameters = [parameters]
     elif not isinstance(parameters, Iterable):
-        raise TypeError(f"clip_grad: takes a tensor or an iterable of tensors, got {type(parameters).__name__}")
+        raise TypeError(
+            f"clip_grad: takes a tensor or an iterable of tensors, got {type(parameters).__name__}"
+        )
     parameters = list(parameters)
     if not parameters:
         warnings.warn("clip_grad: there is nothing to clip, got no parameters", stacklevel=4)
     return [p.grad for p in parameters if p.grad is not None]
 
 
-def get_total_norm(tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None):
+def get_total_norm(
+    tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+):
     """The norm of all values of ``tensors`` together, as a 0-dimensional tensor.
 
     Args:
@@ -55,7 +59,11 @@ def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool
 
 
 def clip_grad_norm_(
-    parameters, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ):
     """Scale the gradients in place so that their common norm is at most ``max_norm``; return the norm before.
 

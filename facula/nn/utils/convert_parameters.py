@@ -12,7 +12,9 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 def _check_same_device(parameters: list) -> None:
     devices = {p.device for p in parameters}
     if len(devices) > 1:
-        raise TypeError(f"parameters_to_vector: all parameters must be on one device, got {sorted(map(str, devices))}")
+        raise TypeError(
+            f"parameters_to_vector: all parameters must be on one device, got {sorted(map(str, devices))}"
+        )
 
 
 def parameters_to_vector(parameters: Iterable):

@@ -29,7 +29,9 @@ def fuse_conv_bn_eval(conv, bn, transpose: bool = False):
 
 
 def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose: bool = False):
-    """(weight, bias) of the fused convolution, from those of both layers and the running mean and variance."""
+    """(weight, bias) of the fused convolution, from those of both layers and the running mean and
+    variance.
+    """
     weight_dtype = conv_w.dtype
     bias_dtype = conv_b.dtype if conv_b is not None else weight_dtype
     bias_grad = conv_b.requires_grad if conv_b is not None else False
@@ -59,7 +61,9 @@ def fuse_linear_bn_eval(linear, bn):
 
 
 def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
-    """(weight, bias) of the fused linear layer, from those of both layers and the running mean and variance."""
+    """(weight, bias) of the fused linear layer, from those of both layers and the running mean and
+    variance.
+    """
     weight_dtype = linear_w.dtype
     bias_dtype = linear_b.dtype if linear_b is not None else weight_dtype
     bias_grad = linear_b.requires_grad if linear_b is not None else False

@@ -16,10 +16,14 @@ def _convert(module, classes: tuple, memory_format):
 
 
 def convert_conv2d_weight_memory_format(module, memory_format):
-    """Lay out the weights of all Conv2d and ConvTranspose2d in ``module`` in ``memory_format``; return the module."""
+    """Lay out the weights of all Conv2d and ConvTranspose2d in ``module`` in ``memory_format``; return the
+    module.
+    """
     return _convert(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module, memory_format):
-    """Lay out the weights of all Conv3d and ConvTranspose3d in ``module`` in ``memory_format``; return the module."""
+    """Lay out the weights of all Conv3d and ConvTranspose3d in ``module`` in ``memory_format``; return the
+    module.
+    """
     return _convert(module, (Conv3d, ConvTranspose3d), memory_format)

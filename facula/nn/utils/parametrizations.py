@@ -24,7 +24,9 @@ def _is_orthogonal(matrix) -> bool:
     n, k = matrix.size(-2), matrix.size(-1)
     identity = facula.eye(k, dtype=matrix.dtype, device=matrix.device)
     tolerance = 10.0 * n * facula.finfo(matrix.dtype).eps
-    return bool(facula.allclose(_adjoint(matrix) @ matrix, identity.expand(*matrix.shape[:-2], k, k), atol=tolerance))
+    return bool(
+        facula.allclose(_adjoint(matrix) @ matrix, identity.expand(*matrix.shape[:-2], k, k), atol=tolerance)
+    )
 
 
 def _make_orthogonal(matrix):
@@ -70,7 +72,9 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _householder(X):
-        """Product of reflections whose vectors are the columns below the diagonal; the diagonal holds signs."""
+        """Product of reflections whose vectors are the columns below the diagonal; the diagonal holds
+        signs.
+        """
         A = X.tril(diagonal=-1)
         tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
         Q = facula.linalg.householder_product(A, tau)
@@ -78,7 +82,9 @@ class _Orthogonal(Module):
 
     def right_inverse(self, Q):
         if Q.shape != self.shape:
-            raise ValueError(f"orthogonal: the value must have shape {tuple(self.shape)}, got {tuple(Q.shape)}")
+            raise ValueError(
+                f"orthogonal: the value must have shape {tuple(self.shape)}, got {tuple(Q.shape)}"
+            )
         with facula.no_grad():
             shape_like = Q
             transposed = Q.size(-2) < Q.size(-1)
@@ -96,7 +102,8 @@ class _Orthogonal(Module):
     def _reflections_of(self, Q):
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
-                f"orthogonal: assignment needs use_trivialization=True for this map, got {self.orthogonal_map!r}"
+                "orthogonal: assignment needs use_trivialization=True for this map, got "
+                f"{self.orthogonal_map!r}"
             )
         A, tau = facula.geqrf(Q)
         diagonal = A.diagonal(dim1=-2, dim2=-1)
@@ -116,13 +123,18 @@ class _Orthogonal(Module):
 
 
 def orthogonal(
-    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
 ) -> Module:
     """Keep a matrix (or batch of matrices) orthogonal; return the module.
 
     Args:
         name: the parameter, (..., n, k): columns are orthonormal, or rows where n < k.
-        orthogonal_map: 'matrix_exp', 'cayley' or 'householder'. Default: matrix_exp for square and complex matrices,
+        orthogonal_map: 'matrix_exp', 'cayley' or 'householder'. Default: matrix_exp for square and complex
+            matrices,
             otherwise householder.
         use_trivialization: multiply by a fixed orthogonal matrix, so that any value can be assigned.
     """
@@ -135,7 +147,9 @@ def orthogonal(
         square = weight.size(-2) == weight.size(-1)
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _ORTHOGONAL_MAPS:
-        raise ValueError(f"orthogonal: orthogonal_map must be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}")
+        raise ValueError(
+            f"orthogonal: orthogonal_map must be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}"
+        )
     orth = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     parametrize.register_parametrization(module, name, orth, unsafe=True)
     return module
@@ -217,7 +231,11 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
 ) -> Module:
     """Divide a parameter by its largest singular value; return the module.
 
@@ -228,7 +246,9 @@ def spectral_norm(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, facula.Tensor):
-        raise ValueError(f"spectral_norm: {type(module).__name__} has no such parameter or buffer, got {name!r}")
+        raise ValueError(
+            f"spectral_norm: {type(module).__name__} has no such parameter or buffer, got {name!r}"
+        )
     if dim is None:
         dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
     parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))

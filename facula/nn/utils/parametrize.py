@@ -85,7 +85,8 @@ class ParametrizationList(ModuleList):
                     pass
         if not isinstance(source, facula.Tensor) and not isinstance(source, Sequence):
             raise ValueError(
-                f"ParametrizationList: right_inverse must give a Tensor or a sequence of them, got {type(source).__name__}"
+                "ParametrizationList: right_inverse must give a Tensor or a sequence of them, got "
+                f"{type(source).__name__}"
             )
         self.is_tensor = isinstance(source, facula.Tensor)
         self.ntensors = 1 if self.is_tensor else len(source)
@@ -110,7 +111,8 @@ class ParametrizationList(ModuleList):
         for i, source in enumerate(sources):
             if not isinstance(source, facula.Tensor):
                 raise ValueError(
-                    f"ParametrizationList: right_inverse must give Tensors, got {type(source).__name__} at {i}"
+                    f"ParametrizationList: right_inverse must give Tensors, got {type(source).__name__} at "
+                    f"{i}"
                 )
             if isinstance(original, Parameter):
                 source = Parameter(source, original.requires_grad)
@@ -120,7 +122,9 @@ class ParametrizationList(ModuleList):
     def _check_result(self, shape, dtype) -> None:
         result = self()
         if not isinstance(result, facula.Tensor):
-            raise ValueError(f"ParametrizationList: a parametrization must give a Tensor, got {type(result).__name__}")
+            raise ValueError(
+                f"ParametrizationList: a parametrization must give a Tensor, got {type(result).__name__}"
+            )
         if result.dtype != dtype:
             raise ValueError(
                 f"ParametrizationList: a parametrization must keep the dtype {dtype} unless unsafe=True, "
@@ -128,7 +132,8 @@ class ParametrizationList(ModuleList):
             )
         if result.shape != shape:
             raise ValueError(
-                f"ParametrizationList: a parametrization must keep the shape {tuple(shape)} unless unsafe=True, "
+                f"ParametrizationList: a parametrization must keep the shape {tuple(shape)} unless "
+                "unsafe=True, "
                 f"got {tuple(result.shape)}"
             )
 
@@ -146,11 +151,15 @@ class ParametrizationList(ModuleList):
                 if not isinstance(value, facula.Tensor):
                     raise ValueError(f"right_inverse: must give a Tensor, got {type(value).__name__}")
                 if value.dtype != self.original.dtype:
-                    raise ValueError(f"right_inverse: must give dtype {self.original.dtype}, got {value.dtype}")
+                    raise ValueError(
+                        f"right_inverse: must give dtype {self.original.dtype}, got {value.dtype}"
+                    )
                 _maybe_set(self.original, value)
                 return
             if not isinstance(value, Sequence) or len(value) != self.ntensors:
-                raise ValueError(f"right_inverse: must give {self.ntensors} tensors, got {type(value).__name__}")
+                raise ValueError(
+                    f"right_inverse: must give {self.ntensors} tensors, got {type(value).__name__}"
+                )
             for i, tensor in enumerate(value):
                 source = getattr(self, f"original{i}")
                 if not isinstance(tensor, facula.Tensor) or tensor.dtype != source.dtype:
@@ -184,7 +193,8 @@ def _inject_new_class(module: Module) -> None:
 
     def refuse_pickling(self):
         raise RuntimeError(
-            f"{cls.__name__}: parametrized modules are saved through state_dict() only, got a request to pickle one"
+            f"{cls.__name__}: parametrized modules are saved through state_dict() only, got a request to "
+            "pickle one"
         )
 
     members = {"__getstate__": refuse_pickling, "_parametrized_base": cls}
@@ -194,7 +204,9 @@ def _inject_new_class(module: Module) -> None:
 
 
 def _inject_property(module: Module, name: str) -> None:
-    """Make ``name`` a property of the module's own class: reading computes it, writing goes to ``right_inverse``."""
+    """Make ``name`` a property of the module's own class: reading computes it, writing goes to
+    ``right_inverse``.
+    """
 
     def read(self):
         parametrization = self.parametrizations[name]
@@ -215,7 +227,8 @@ def _inject_property(module: Module, name: str) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute the parameter or buffer ``tensor_name`` of ``module`` by ``parametrization``; return the module.
+    """Compute the parameter or buffer ``tensor_name`` of ``module`` by ``parametrization``; return the
+    module.
 
     The tensor moves to ``module.parametrizations.<tensor_name>.original``. When ``parametrization`` has a
     ``right_inverse``, it gives the first value of the original, and assignments to the tensor go through it.
@@ -238,7 +251,8 @@ def register_parametrization(
         module.parametrizations[tensor_name] = parametrizations
     else:
         raise ValueError(
-            f"register_parametrization: {type(module).__name__} has no such parameter or buffer, got {tensor_name!r}"
+            f"register_parametrization: {type(module).__name__} has no such parameter or buffer, got "
+            f"{tensor_name!r}"
         )
     return module
 
@@ -257,7 +271,9 @@ def _append_parametrization(module: Module, name: str, parametrization: Module, 
             else:
                 problem = _difference(inverse, value)
         if problem:
-            raise ValueError(f"register_parametrization: dtype and shape must stay unless unsafe=True, {problem}")
+            raise ValueError(
+                f"register_parametrization: dtype and shape must stay unless unsafe=True, {problem}"
+            )
     current.append(parametrization)
     current.unsafe |= unsafe
 
@@ -299,7 +315,8 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     else:
         if not leave_parametrized:
             raise ValueError(
-                "remove_parametrizations: several originals cannot become one tensor, got leave_parametrized=False"
+                "remove_parametrizations: several originals cannot become one tensor, got "
+                "leave_parametrized=False"
             )
         value = getattr(module, tensor_name)
         original = Parameter(value.detach()) if value.requires_grad else value
@@ -320,7 +337,8 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Copy the parametrizations of ``from_module`` (and what they are computed from) to ``to_module``; return that.
+    """Copy the parametrizations of ``from_module`` (and what they are computed from) to ``to_module``;
+    return that.
 
     Args:
         tensor_name: only those of this tensor. Default: of all tensors.
@@ -328,7 +346,9 @@ def transfer_parametrizations_and_params(
     if not is_parametrized(from_module):
         return to_module
     if not isinstance(from_module.parametrizations, ModuleDict):
-        raise AssertionError("transfer_parametrizations_and_params: from_module.parametrizations must be a ModuleDict")
+        raise AssertionError(
+            "transfer_parametrizations_and_params: from_module.parametrizations must be a ModuleDict"
+        )
     if tensor_name is not None and tensor_name not in from_module.parametrizations:
         return to_module
     names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]

@@ -1,6 +1,7 @@
 """Pruning: parameters multiplied by masks of zeros and ones.
 
-A pruned parameter ``name`` becomes ``name_orig``, its mask the buffer ``name_mask``, and a forward pre-hook computes
+A pruned parameter ``name`` becomes ``name_orig``, its mask the buffer ``name_mask``, and a forward pre-hook
+computes
 ``name`` from both before every call.
 """
 
@@ -18,7 +19,8 @@ from .convert_parameters import parameters_to_vector
 class BasePruningMethod(ABC):
     """A way to choose what to prune; subclasses set ``PRUNING_TYPE`` and define ``compute_mask``.
 
-    ``PRUNING_TYPE`` says what a method sees when a tensor is already pruned: 'unstructured' the entries that are
+    ``PRUNING_TYPE`` says what a method sees when a tensor is already pruned: 'unstructured' the entries that
+    are
     left, 'structured' the channels along ``dim`` that are left, 'global' everything.
     """
 
@@ -41,7 +43,8 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module, name, *args, importance_scores=None, **kwargs):
-        """Prune the parameter ``name`` of ``module``, on top of any pruning it already has; return the method.
+        """Prune the parameter ``name`` of ``module``, on top of any pruning it already has; return the
+        method.
 
         Args:
             importance_scores: of the parameter's shape, used instead of its values.
@@ -76,7 +79,9 @@ class BasePruningMethod(ABC):
         """``t`` with the mask applied, without a module."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
-            raise AssertionError(f"prune: importance_scores must have shape {tuple(t.shape)}, got {tuple(scores.shape)}")
+            raise AssertionError(
+                f"prune: importance_scores must have shape {tuple(t.shape)}, got {tuple(scores.shape)}"
+            )
         default_mask = facula.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=default_mask)
 
@@ -84,7 +89,9 @@ class BasePruningMethod(ABC):
         """Make the masked values the parameter's own; the mask and the original are dropped."""
         name = self._tensor_name
         if name is None:
-            raise AssertionError(f"prune: {type(module).__name__} is not pruned, so there is nothing to remove")
+            raise AssertionError(
+                f"prune: {type(module).__name__} is not pruned, so there is nothing to remove"
+            )
         weight = self.apply_mask(module)
         delattr(module, name)
         original = module._parameters.pop(name + "_orig")
@@ -101,7 +108,9 @@ def _pruning_hook(module, name: str):
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name
     ]
     if len(found) > 1:
-        raise AssertionError(f"prune: one tensor takes one pruning hook (a PruningContainer), got {len(found)}")
+        raise AssertionError(
+            f"prune: one tensor takes one pruning hook (a PruningContainer), got {len(found)}"
+        )
     return found[0] if found else None
 
 
@@ -121,7 +130,8 @@ class PruningContainer(BasePruningMethod):
             raise TypeError(f"PruningContainer: takes pruning methods, got {type(method).__name__}")
         if method is not None and self._tensor_name != method._tensor_name:
             raise ValueError(
-                f"PruningContainer: all methods must be for the tensor {self._tensor_name!r}, got {method._tensor_name!r}"
+                f"PruningContainer: all methods must be for the tensor {self._tensor_name!r}, got "
+                f"{method._tensor_name!r}"
             )
         self._pruning_methods += (method,)
 
@@ -151,7 +161,9 @@ class PruningContainer(BasePruningMethod):
         if method.PRUNING_TYPE != "structured":
             raise ValueError(f"PruningContainer: unknown PRUNING_TYPE, got {method.PRUNING_TYPE!r}")
         if not hasattr(method, "dim"):
-            raise AttributeError(f"PruningContainer: structured methods need a dim, got {type(method).__name__}")
+            raise AttributeError(
+                f"PruningContainer: structured methods need a dim, got {type(method).__name__}"
+            )
         _check_dim(t, method.dim)
         dim = method.dim % t.dim()
         kept = mask.sum(dim=[d for d in range(t.dim()) if d != dim]) != 0
@@ -366,10 +378,14 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
         importance_scores: dict from (module, name) to scores used instead of the values.
     """
     if not isinstance(parameters, Iterable):
-        raise TypeError(f"global_unstructured: parameters must be (module, name) pairs, got {type(parameters).__name__}")
+        raise TypeError(
+            f"global_unstructured: parameters must be (module, name) pairs, got {type(parameters).__name__}"
+        )
     importance_scores = {} if importance_scores is None else importance_scores
     if not isinstance(importance_scores, dict):
-        raise TypeError(f"global_unstructured: importance_scores must be a dict, got {type(importance_scores).__name__}")
+        raise TypeError(
+            f"global_unstructured: importance_scores must be a dict, got {type(importance_scores).__name__}"
+        )
     parameters = list(parameters)
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
@@ -377,7 +393,8 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
     values = [getattr(module, name) for module, name in parameters]
     scores = [importance_scores.get(key, value) for key, value in zip(parameters, values)]
     masks = [
-        getattr(module, name + "_mask", facula.ones_like(value)) for (module, name), value in zip(parameters, values)
+        getattr(module, name + "_mask", facula.ones_like(value))
+        for (module, name), value in zip(parameters, values)
     ]
     method._tensor_name = "all"
     mask = PruningContainer(method).compute_mask(parameters_to_vector(scores), parameters_to_vector(masks))
@@ -395,7 +412,9 @@ def remove(module, name):
     """Make the pruning of the parameter ``name`` permanent; return the module."""
     found = _pruning_hook(module, name)
     if found is None:
-        raise ValueError(f"prune.remove: {type(module).__name__} has no pruned parameter of this name, got {name!r}")
+        raise ValueError(
+            f"prune.remove: {type(module).__name__} has no pruned parameter of this name, got {name!r}"
+        )
     key, hook = found
     hook.remove(module)
     del module._forward_pre_hooks[key]

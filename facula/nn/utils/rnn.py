@@ -130,7 +130,9 @@ def invert_permutation(permutation):
     return facula.empty_like(permutation).scatter_(0, permutation, places.to(permutation.dtype))
 
 
-def pack_padded_sequence(input, lengths, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+def pack_padded_sequence(
+    input, lengths, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
     """Pack padded sequences.
 
     Args:
@@ -158,19 +160,25 @@ def _check_lengths(lengths: list[int], input) -> None:
     if input.numel() == 0 and not lengths:
         raise RuntimeError(f"{name}: cannot pack an empty tensor, got shape {tuple(input.shape)}")
     if len(lengths) != input.size(1):
-        raise RuntimeError(f"{name}: needs one length for each of {input.size(1)} sequences, got {len(lengths)}")
+        raise RuntimeError(
+            f"{name}: needs one length for each of {input.size(1)} sequences, got {len(lengths)}"
+        )
     if lengths[-1] <= 0:
         raise RuntimeError(f"{name}: lengths must be positive, got {lengths}")
     if any(a < b for a, b in zip(lengths, lengths[1:])):
         raise RuntimeError(
-            f"{name}: lengths must be in decreasing order, got {lengths}; use enforce_sorted=False to sort here"
+            f"{name}: lengths must be in decreasing order, got {lengths}; use enforce_sorted=False to sort "
+            "here"
         )
     if lengths[0] > input.size(0):
         raise RuntimeError(f"{name}: lengths must be at most {input.size(0)}, got {lengths[0]}")
 
 
 def pad_packed_sequence(
-    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
 ):
     """Undo `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
 
@@ -184,7 +192,8 @@ def pad_packed_sequence(
     if total_length is not None:
         if total_length < longest:
             raise ValueError(
-                f"pad_packed_sequence: total_length must be at least {longest}, the longest length, got {total_length}"
+                f"pad_packed_sequence: total_length must be at least {longest}, the longest length, got "
+                f"{total_length}"
             )
         longest = total_length
     steps = sequence.data.split(batch_sizes)
@@ -208,8 +217,12 @@ def pad_packed_sequence(
     return padded, length_tensor
 
 
-def pad_sequence(sequences, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"):
-    """Stack sequences (L_i, ...) padded to the longest length: (T, N, ...), or (N, T, ...) with ``batch_first``."""
+def pad_sequence(
+    sequences, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+):
+    """Stack sequences (L_i, ...) padded to the longest length: (T, N, ...), or (N, T, ...) with
+    ``batch_first``.
+    """
     if isinstance(sequences, facula.Tensor):
         sequences = sequences.unbind(0)
     if not isinstance(sequences, Iterable):

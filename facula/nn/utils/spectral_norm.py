@@ -182,7 +182,9 @@ def remove_spectral_norm(module, name: str = "weight"):
             del module._forward_pre_hooks[key]
             break
     else:
-        raise ValueError(f"remove_spectral_norm: {type(module).__name__} has no such normalisation, got {name!r}")
+        raise ValueError(
+            f"remove_spectral_norm: {type(module).__name__} has no such normalisation, got {name!r}"
+        )
     for hooks, kind in (
         (module._state_dict_hooks, SpectralNormStateDictHook),
         (module._load_state_dict_pre_hooks, SpectralNormLoadStateDictPreHook),

@@ -32,7 +32,9 @@ def _with_tied(module: Module, values: dict) -> dict:
             continue
         for other in names:
             if other in values and values[other] is not values[name]:
-                raise ValueError(f"functional_call: tied tensors need one value, got different ones for {sorted(names)}")
+                raise ValueError(
+                    f"functional_call: tied tensors need one value, got different ones for {sorted(names)}"
+                )
             result.setdefault(other, values[name])
     return result
 
@@ -65,7 +67,9 @@ def _check_names(module: Module, values: dict, strict: bool) -> None:
     if missing:
         problems.append(f"missing key(s): {', '.join(missing)}")
     if problems:
-        raise RuntimeError(f"functional_call: {type(module).__name__} does not fit, got " + "; ".join(problems))
+        raise RuntimeError(
+            f"functional_call: {type(module).__name__} does not fit, got " + "; ".join(problems)
+        )
 
 
 @contextlib.contextmanager
@@ -111,12 +115,18 @@ def functional_call(
         strict: the names must be all of the module's.
     """
     warnings.warn(
-        "nn.utils.stateless.functional_call: deprecated, use facula.func.functional_call", FutureWarning, stacklevel=2
+        "nn.utils.stateless.functional_call: deprecated, use facula.func.functional_call",
+        FutureWarning,
+        stacklevel=2,
     )
-    return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+    return _functional_call(
+        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
+    )
 
 
-def _functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
+def _functional_call(
+    module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False
+):
     if args is None:
         args = ()
     elif not isinstance(args, tuple):
