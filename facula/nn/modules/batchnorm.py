@@ -8,7 +8,7 @@ from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from .lazy import LazyModuleMixin
-from .module import Module
+from .module import Module, _weight_and_bias
 
 __all__ = [
     "BatchNorm1d",
@@ -144,18 +144,14 @@ class _BatchNorm(_NormBase):
                 factor = 1.0 / float(self.num_batches_tracked)
         return factor
 
-    def _running_stats(self) -> tuple:
-        """(mean, var) that the kernel reads or updates; none in training without tracking."""
-        if not self.training or self.track_running_stats:
-            return self.running_mean, self.running_var
-        return None, None
-
     def forward(self, input):
         self._check_input_dim(input)
         factor = self._average_factor()
-        mean, var = self._running_stats()
-        use_batch = self.training or (self.running_mean is None and self.running_var is None)
-        return F.batch_norm(input, mean, var, self.weight, self.bias, use_batch, factor, self.eps)
+        mean, var = self.running_mean, self.running_var
+        use_batch = self.training or (mean is None and var is None)
+        if self.training and not self.track_running_stats:
+            mean = var = None
+        return F.batch_norm(input, mean, var, *_weight_and_bias(self), use_batch, factor, self.eps)
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):

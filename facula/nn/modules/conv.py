@@ -10,7 +10,7 @@ from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedParameter
 from .lazy import LazyModuleMixin
-from .module import Module
+from .module import Module, _weight_and_bias
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
 
 __all__ = [
@@ -204,7 +204,7 @@ class _Conv(_ConvNd):
         return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input):
-        return self._conv_forward(input, self.weight, self.bias)
+        return self._conv_forward(input, *_weight_and_bias(self))
 
 
 class Conv1d(_Conv):

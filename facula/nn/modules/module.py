@@ -75,6 +75,15 @@ def _addindent(text: str, spaces: int) -> str:
     return text.replace("\n", "\n" + " " * spaces)
 
 
+def _weight_and_bias(module) -> tuple:
+    """``(module.weight, module.bias)``, several times faster than two attribute reads that end in ``__getattr__``."""
+    params = module._parameters
+    try:
+        return params["weight"], params["bias"]
+    except KeyError:  # parametrized, or replaced by a plain tensor
+        return module.weight, module.bias
+
+
 def _forward_unimplemented(self, *input: Any) -> None:
     """Compute the result; every subclass defines its own."""
     raise NotImplementedError(
@@ -429,8 +438,8 @@ class Module(_HookMethods, _StateMethods):
     # -- traversal
     # -----------------------------------------------------------------------------------------------
 
-    def _named_members(self, get_members, prefix="", recurse=True, remove_duplicate: bool = True):
-        """(dotted name, member) of every module; ``get_members(module)`` gives a module's own (name, member)
+    def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate: bool = True):
+        """(dotted name, member) of every module; ``get_members_fn(module)`` gives a module's own (name, member)
         pairs.
         """
         seen = set()
@@ -440,7 +449,7 @@ class Module(_HookMethods, _StateMethods):
             else [(prefix, self)]
         )
         for module_prefix, module in modules:
-            for name, member in get_members(module):
+            for name, member in get_members_fn(module):
                 if member is None or member in seen:
                     continue
                 if remove_duplicate:
