@@ -76,7 +76,9 @@ def _addindent(text: str, spaces: int) -> str:
 
 
 def _weight_and_bias(module) -> tuple:
-    """``(module.weight, module.bias)``, several times faster than two attribute reads that end in ``__getattr__``."""
+    """``(module.weight, module.bias)``, several times faster than two attribute reads that end in
+    ``__getattr__``.
+    """
     params = module._parameters
     try:
         return params["weight"], params["bias"]
@@ -439,7 +441,8 @@ class Module(_HookMethods, _StateMethods):
     # -----------------------------------------------------------------------------------------------
 
     def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate: bool = True):
-        """(dotted name, member) of every module; ``get_members_fn(module)`` gives a module's own (name, member)
+        """(dotted name, member) of every module; ``get_members_fn(module)`` gives a module's own (name,
+        member)
         pairs.
         """
         seen = set()
