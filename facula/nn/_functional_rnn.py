@@ -1,8 +1,7 @@
 """Recurrent layers, one time step after the other.
 
-A layer projects its whole input once; what is left for each step is one product with the hidden state and
-the cell's
-formula. Packed sequences run the same loop over batches that shrink (or, backwards in time, grow).
+A layer projects its whole input once; what is left for each step is one product with the hidden state and the
+cell's formula. Packed sequences run the same loop over batches that shrink (or, backwards in time, grow).
 """
 
 from __future__ import annotations

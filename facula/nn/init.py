@@ -1,8 +1,7 @@
 """Initialisers: each fills a tensor in place, without recording gradients, and returns it.
 
 ``generator`` is the random generator to draw from (default: the global one). The order and amount of random
-numbers
-are PyTorch's, so that the same seed gives the same weights.
+numbers are PyTorch's, so that the same seed gives the same weights.
 """
 
 from __future__ import annotations
@@ -97,9 +96,8 @@ def trunc_normal_(
 ):
     """Fill from N(mean, std**2) limited to [a, b], by rejection.
 
-    Draws come from the normal distribution when [a, b] holds more than 0.3 of it, and otherwise from U(a,
-    b), accepted
-    with the ratio of the density to its peak in [a, b].
+    Draws come from the normal distribution when [a, b] holds more than 0.3 of it, and otherwise from U(a, b),
+    accepted with the ratio of the density to its peak in [a, b].
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(

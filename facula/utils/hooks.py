@@ -89,10 +89,9 @@ class BackwardHook:
     """Runs a module's full backward (pre-)hooks around its part of the graph.
 
     The module's inputs pass through one identity node and its outputs through another. The gradients of the
-    outputs
-    arrive at the second node (pre-hooks run there), those of the inputs leave from the first (hooks run
-    there). When no
-    input needs a gradient, the hooks run at the second node with ``None`` for every input.
+    outputs arrive at the second node (pre-hooks run there), those of the inputs leave from the first (hooks
+    run there). When no input needs a gradient, the hooks run at the second node with ``None`` for every
+    input.
     """
 
     def __init__(self, module, user_hooks, user_pre_hooks) -> None:

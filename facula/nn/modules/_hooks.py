@@ -1,8 +1,7 @@
 """Hooks of modules: the global registries, and the methods of Module that register and run hooks.
 
 A module (or, with a global hook, the class Module) that has ever had a hook carries ``_hooked = True``; a
-call tests
-this one flag and reaches this file only when it is set.
+call tests this one flag and reaches this file only when it is set.
 """
 
 from __future__ import annotations
@@ -215,8 +214,7 @@ class _HookMethods:
 
     def register_load_state_dict_pre_hook(self, hook):
         """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-        error_msgs)``
-        before this module's entries are loaded."""
+        error_msgs)`` before this module's entries are loaded."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module: bool = False):

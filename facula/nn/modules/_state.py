@@ -181,8 +181,7 @@ class _StateMethods:
             state_dict: dotted names to tensors.
             strict: raise when names are missing or unknown.
             assign: put the given tensors into the module instead of copying their values; they keep their
-                dtype and
-                device, and parameters their ``requires_grad``.
+                dtype and device, and parameters their ``requires_grad``.
 
         Returns:
             A named tuple ``(missing_keys, unexpected_keys)``.

@@ -367,8 +367,7 @@ class ConvTranspose1d(_ConvTranspose):
 
     Args:
         output_padding: added to one end of the output, smaller than stride or dilation. ``forward`` also
-            takes the
-            wanted ``output_size`` instead.
+            takes the wanted ``output_size`` instead.
         Others as in `Conv1d`; padding_mode is 'zeros'.
     """
 

@@ -11,10 +11,9 @@ class LazyModuleMixin:
     """Mixin, put before the Module class, for modules with uninitialised parameters.
 
     A subclass registers `UninitializedParameter` and `UninitializedBuffer` objects in ``__init__`` and
-    defines
-    ``initialize_parameters(*args, **kwargs)``, which gets the arguments of the first call and materialises
-    them. After
-    that call the object's class becomes ``cls_to_become`` (when set) and the two hooks of the mixin are gone.
+    defines ``initialize_parameters(*args, **kwargs)``, which gets the arguments of the first call and
+    materialises them. After that call the object's class becomes ``cls_to_become`` (when set) and the two
+    hooks of the mixin are gone.
     """
 
     cls_to_become = None

@@ -123,8 +123,7 @@ class Module(_HookMethods, _StateMethods):
 
     A Parameter, Buffer or Module assigned to an attribute is registered under that name and is then found by
     `parameters`, `state_dict`, `to` and the other methods. Subclasses call ``super().__init__()`` first and
-    define
-    ``forward``; calling the module runs the hooks and ``forward``.
+    define ``forward``; calling the module runs the hooks and ``forward``.
     """
 
     dump_patches: bool = False
@@ -442,8 +441,7 @@ class Module(_HookMethods, _StateMethods):
 
     def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate: bool = True):
         """(dotted name, member) of every module; ``get_members_fn(module)`` gives a module's own (name,
-        member)
-        pairs.
+        member) pairs.
         """
         seen = set()
         modules = (
@@ -602,8 +600,7 @@ class Module(_HookMethods, _StateMethods):
 
     def to(self, *args, **kwargs) -> Self:
         """Move and convert parameters and buffers in place: ``to(device)``, ``to(dtype)``, ``to(device,
-        dtype)``,
-        ``to(tensor)``, ``to(memory_format=channels_last)``.
+        dtype)``, ``to(tensor)``, ``to(memory_format=channels_last)``.
 
         Only floating-point and complex entries change their dtype; a memory format applies to those of 4 or 5
         dimensions.

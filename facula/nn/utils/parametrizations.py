@@ -134,8 +134,7 @@ def orthogonal(
     Args:
         name: the parameter, (..., n, k): columns are orthonormal, or rows where n < k.
         orthogonal_map: 'matrix_exp', 'cayley' or 'householder'. Default: matrix_exp for square and complex
-            matrices,
-            otherwise householder.
+            matrices, otherwise householder.
         use_trivialization: multiply by a fixed orthogonal matrix, so that any value can be assigned.
     """
     weight = getattr(module, name, None)

@@ -337,8 +337,8 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Copy the parametrizations of ``from_module`` (and what they are computed from) to ``to_module``;
-    return that.
+    """Copy the parametrizations of ``from_module`` (and what they are computed from) to ``to_module``; return
+    that.
 
     Args:
         tensor_name: only those of this tensor. Default: of all tensors.

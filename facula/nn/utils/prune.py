@@ -1,8 +1,7 @@
 """Pruning: parameters multiplied by masks of zeros and ones.
 
 A pruned parameter ``name`` becomes ``name_orig``, its mask the buffer ``name_mask``, and a forward pre-hook
-computes
-``name`` from both before every call.
+computes ``name`` from both before every call.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ class BasePruningMethod(ABC):
     """A way to choose what to prune; subclasses set ``PRUNING_TYPE`` and define ``compute_mask``.
 
     ``PRUNING_TYPE`` says what a method sees when a tensor is already pruned: 'unstructured' the entries that
-    are
-    left, 'structured' the channels along ``dim`` that are left, 'global' everything.
+    are left, 'structured' the channels along ``dim`` that are left, 'global' everything.
     """
 
     _tensor_name: str | None = None
