@@ -11,55 +11,41 @@ import warnings
 import facula
 from facula import _C
 
+from ._native import functional_op, op
+
 _nn = _C.nn_functional
 
-celu_ = facula.celu_
-elu_ = _nn.elu_
-gelu = _nn.gelu
-hardshrink = facula.hardshrink
-hardtanh_ = _nn.hardtanh_
-leaky_relu_ = _nn.leaky_relu_
-logsigmoid = _nn.log_sigmoid
-prelu = facula.prelu
-relu_ = facula.relu_
-rrelu_ = facula.rrelu_
-selu_ = facula.selu_
-softplus = _nn.softplus
-softshrink = _nn.softshrink
-threshold_ = facula.threshold_
+# Generated from ops/activation.yaml, with the inplace argument where PyTorch has one.
+celu = functional_op("celu")
+elu = functional_op("elu")
+elu_ = functional_op("elu_")
+gelu = functional_op("gelu")
+hardshrink = functional_op("hardshrink")
+hardsigmoid = functional_op("hardsigmoid")
+hardswish = functional_op("hardswish")
+hardtanh_ = functional_op("hardtanh_")
+leaky_relu = functional_op("leaky_relu")
+leaky_relu_ = functional_op("leaky_relu_")
+logsigmoid = functional_op("logsigmoid")
+mish = functional_op("mish")
+prelu = functional_op("prelu")
+relu = functional_op("relu")
+relu6 = functional_op("relu6")
+selu = functional_op("selu")
+sigmoid = functional_op("sigmoid")
+silu = functional_op("silu")
+softplus = functional_op("softplus")
+softshrink = functional_op("softshrink")
+softsign = functional_op("softsign")
+tanh = functional_op("tanh")
+tanhshrink = functional_op("tanhshrink")
+threshold = functional_op("threshold")
 
-_relu = facula.relu
-_silu, _silu_ = _nn.silu, _nn.silu_
-
-
-def relu(input, inplace: bool = False):
-    """``max(0, x)``, element-wise."""
-    return relu_(input) if inplace else _relu(input)
-
-
-def relu6(input, inplace: bool = False):
-    """``min(max(0, x), 6)``, element-wise."""
-    return (_nn.relu6_ if inplace else _nn.relu6)(input)
-
-
-def elu(input, alpha: float = 1.0, inplace: bool = False):
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
-    return (elu_ if inplace else _nn.elu)(input, alpha)
-
-
-def selu(input, inplace: bool = False):
-    """ELU with the fixed scale and alpha that keep mean 0 and variance 1 through deep networks."""
-    return (selu_ if inplace else facula.selu)(input)
-
-
-def celu(input, alpha: float = 1.0, inplace: bool = False):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
-    return (celu_ if inplace else facula.celu)(input, alpha)
-
-
-def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False):
-    """``x`` where positive, else ``negative_slope * x``."""
-    return (leaky_relu_ if inplace else _nn.leaky_relu)(input, negative_slope)
+celu_ = op("celu_")
+relu_ = op("relu_")
+rrelu_ = op("rrelu_")
+selu_ = op("selu_")
+threshold_ = op("threshold_")
 
 
 def rrelu(
@@ -69,36 +55,11 @@ def rrelu(
     return (rrelu_ if inplace else facula.rrelu)(input, lower, upper, training)
 
 
-def threshold(input, threshold: float, value: float, inplace: bool = False):
-    """``x`` where greater than ``threshold``, else ``value``."""
-    return (threshold_ if inplace else facula.threshold)(input, threshold, value)
-
-
 def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
     """``x`` limited to [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} and {max_val}")
-    return (hardtanh_ if inplace else _nn.hardtanh)(input, min_val, max_val)
-
-
-def hardsigmoid(input, inplace: bool = False):
-    """``min(max(0, x + 3), 6) / 6``."""
-    return (_nn.hardsigmoid_ if inplace else _nn.hardsigmoid)(input)
-
-
-def hardswish(input, inplace: bool = False):
-    """``x * hardsigmoid(x)``."""
-    return (_nn.hardswish_ if inplace else _nn.hardswish)(input)
-
-
-def silu(input, inplace: bool = False):
-    """``x * sigmoid(x)``."""
-    return _silu_(input) if inplace else _silu(input)
-
-
-def mish(input, inplace: bool = False):
-    """``x * tanh(softplus(x))``."""
-    return (_nn.mish_ if inplace else _nn.mish)(input)
+    return _nn.hardtanh(input, min_val, max_val, inplace)
 
 
 def glu(input, dim: int = -1):
@@ -106,26 +67,6 @@ def glu(input, dim: int = -1):
     if input.dim() == 0:
         raise RuntimeError("glu: the input must have at least one dimension, got a 0-dimensional tensor")
     return _nn.glu(input, dim)
-
-
-def sigmoid(input):
-    """``1 / (1 + exp(-x))``."""
-    return input.sigmoid()
-
-
-def tanh(input):
-    """Hyperbolic tangent."""
-    return input.tanh()
-
-
-def tanhshrink(input):
-    """``x - tanh(x)``."""
-    return input - input.tanh()
-
-
-def softsign(input):
-    """``x / (1 + |x|)``."""
-    return input / (input.abs() + 1)
 
 
 def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:

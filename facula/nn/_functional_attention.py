@@ -9,10 +9,11 @@ import facula
 from facula import _C
 
 from ._functional_layers import dropout, linear
+from ._native import functional_op
 
 _nn = _C.nn_functional
 
-scaled_dot_product_attention = _nn.scaled_dot_product_attention
+scaled_dot_product_attention = functional_op("scaled_dot_product_attention")
 
 
 def _none_or_dtype(input):

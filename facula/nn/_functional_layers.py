@@ -8,26 +8,28 @@ import warnings
 import facula
 from facula import _C
 
+from ._native import functional_op, op
 from ._tuples import _pair
 
 _nn = _C.nn_functional
 
-bilinear = facula.bilinear
-channel_shuffle = facula.channel_shuffle
-conv1d = facula.conv1d
-conv2d = facula.conv2d
-conv3d = facula.conv3d
-conv_tbc = facula.conv_tbc
-conv_transpose1d = facula.conv_transpose1d
-conv_transpose2d = facula.conv_transpose2d
-conv_transpose3d = facula.conv_transpose3d
-linear = _nn.linear
-native_channel_shuffle = facula.native_channel_shuffle
-one_hot = _nn.one_hot
-pixel_shuffle = facula.pixel_shuffle
-pixel_unshuffle = facula.pixel_unshuffle
+bilinear = op("bilinear")
+channel_shuffle = op("channel_shuffle")
+conv1d = op("conv1d")
+conv2d = op("conv2d")
+conv3d = op("conv3d")
+conv_tbc = op("conv_tbc")
+conv_transpose1d = op("conv_transpose1d")
+conv_transpose2d = op("conv_transpose2d")
+conv_transpose3d = op("conv_transpose3d")
+linear = functional_op("linear")
+native_channel_shuffle = op("native_channel_shuffle")
+one_hot = functional_op("one_hot")
+pixel_shuffle = op("pixel_shuffle")
+pixel_unshuffle = op("pixel_unshuffle")
 
-_dropout, _dropout_ = facula.dropout, facula.dropout_
+_dropout = op("dropout")
+_dropout_ = op("dropout_")
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):

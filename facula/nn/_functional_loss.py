@@ -13,12 +13,13 @@ from facula import _C
 
 from . import _reduction
 from ._functional_layers import linear
+from ._native import op
 
 _nn = _C.nn_functional
 
-cosine_similarity = facula.cosine_similarity
-pairwise_distance = facula.pairwise_distance
-pdist = facula.pdist
+cosine_similarity = op("cosine_similarity")
+pairwise_distance = op("pairwise_distance")
+pdist = op("pdist")
 
 
 def _reduce(loss, reduction: str):
@@ -321,13 +322,13 @@ def ctc_loss(
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """``log(1 + exp(-target * input))`` for targets of -1 and 1."""
     reduction = _reduction.resolve(size_average, reduce, reduction)
-    return _reduce(-_nn.log_sigmoid(target * input), reduction)
+    return _reduce(-_nn.logsigmoid(target * input), reduction)
 
 
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Mean over the classes (last dimension) of binary cross entropies with logits."""
     reduction = _reduction.resolve(size_average, reduce, reduction)
-    loss = -(target * _nn.log_sigmoid(input) + (1 - target) * _nn.log_sigmoid(-input))
+    loss = -(target * _nn.logsigmoid(input) + (1 - target) * _nn.logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
     return _reduce(loss.sum(input.dim() - 1) / input.size(input.dim() - 1), reduction)

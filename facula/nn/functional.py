@@ -9,19 +9,18 @@ below must exist there (written as in `ops/README.md`; the same signature as PyT
                                     conv_tbc max_pool1d max_pool2d max_pool3d max_pool1d_with_indices
                                     avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d batch_norm
                                     instance_norm layer_norm group_norm rms_norm embedding embedding_bag
-                                    bilinear dropout dropout_ softmax log_softmax relu(_) selu(_) celu(_)
-                                    rrelu(_) threshold(_) prelu hardshrink grid_sampler ctc_loss kl_div
+                                    bilinear dropout dropout_ softmax log_softmax relu_ selu_ celu_
+                                    threshold_ rrelu rrelu_ grid_sampler ctc_loss kl_div
                                     binary_cross_entropy_with_logits cosine_similarity pairwise_distance
                                     pdist pixel_shuffle pixel_unshuffle channel_shuffle
                                     native_channel_shuffle
-``facula._C.nn_functional.<name>``  linear one_hot pad scaled_dot_product_attention gelu silu(_) mish(_)
-                                    elu(_) leaky_relu(_) hardtanh(_) relu6(_) hardsigmoid(_) hardswish(_)
-                                    glu softplus softshrink log_sigmoid avg_pool2d avg_pool3d
-                                    adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d
-                                    adaptive_max_pool3d max_pool2d_with_indices max_pool3d_with_indices
-                                    fractional_max_pool2d fractional_max_pool3d max_unpool2d max_unpool3d
-                                    im2col col2im nll_loss_nd cross_entropy_loss binary_cross_entropy
-                                    mse_loss l1_loss smooth_l1_loss huber_loss
+``facula._C.nn_functional.<name>``  linear one_hot pad scaled_dot_product_attention glu, the generated
+                                    activations, avg_pool2d avg_pool3d adaptive_avg_pool2d
+                                    adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d
+                                    max_pool2d_with_indices max_pool3d_with_indices fractional_max_pool2d
+                                    fractional_max_pool3d max_unpool2d max_unpool3d im2col col2im
+                                    nll_loss_nd cross_entropy_loss binary_cross_entropy mse_loss l1_loss
+                                    smooth_l1_loss huber_loss
 resizing, also in `nn_functional`   (Tensor input, int[]? output_size, float[]? scale_factors):
                                     upsample_nearest{1,2,3}d _upsample_nearest_exact{1,2,3}d;
                                     with ``bool align_corners`` before the last argument:

@@ -73,6 +73,9 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
     __torch_function__ = _C._disabled_torch_function_impl
 
 
+_C._set_parameter_class(Parameter)
+
+
 def _rebuild_parameter(data, requires_grad, backward_hooks):
     """Unpickle a Parameter; the third argument is part of the format and always empty."""
     parameter = Parameter(data, requires_grad)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import facula
-from facula import _C
 
 from .. import functional as F
 from .. import init
@@ -15,7 +14,9 @@ from .module import Module, _weight_and_bias
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
-_linear = _C.nn_functional.linear
+from .._native import functional_op
+
+_linear = functional_op("linear")
 
 
 class Identity(Module):

@@ -13,7 +13,9 @@ from .module import Module, _weight_and_bias
 
 __all__ = ["LocalResponseNorm", "CrossMapLRN2d", "LayerNorm", "GroupNorm", "RMSNorm"]
 
-_layer_norm = facula.layer_norm
+from .._native import op
+
+_layer_norm = op("layer_norm")
 
 
 class LocalResponseNorm(Module):
