@@ -1,6 +1,6 @@
 """Neural networks: modules, their parameters, functions, initialisers and utilities."""
 
-from . import attention, functional, init, modules, parallel, parameter, utils
+from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403
 from .parallel import DataParallel
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
