@@ -1,0 +1,28 @@
+"""Neural networks: modules, their parameters, functions, initialisers and utilities."""
+
+from . import attention, common_types, functional, init, modules, parallel, parameter, utils
+from .modules import *  # noqa: F403
+from .parallel import DataParallel
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+
+from . import grad  # isort: skip
+
+
+def factory_kwargs(kwargs):
+    """The arguments ``device``, ``dtype`` and ``memory_format`` out of ``kwargs``, for functions that make
+    tensors.
+
+    They may also come in a dict under ``factory_kwargs``, but not twice and not mixed with others.
+    """
+    if kwargs is None:
+        return {}
+    simple = {"device", "dtype", "memory_format"}
+    unknown = kwargs.keys() - simple - {"factory_kwargs"}
+    if unknown:
+        raise TypeError(f"factory_kwargs: takes {sorted(simple)}, got {sorted(unknown)}")
+    result = dict(kwargs.get("factory_kwargs", {}))
+    for key in simple & kwargs.keys():
+        if key in result:
+            raise TypeError(f"factory_kwargs: {key} is given twice, got {result[key]} and {kwargs[key]}")
+        result[key] = kwargs[key]
+    return result

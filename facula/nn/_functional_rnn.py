@@ -1,0 +1,127 @@
+"""Recurrent layers, one time step after the other.
+
+A layer projects its whole input once; what is left for each step is one product with the hidden state and the
+cell's formula. Packed sequences run the same loop over batches that shrink (or, backwards in time, grow).
+"""
+
+from __future__ import annotations
+
+import facula
+
+from ._functional_layers import dropout, linear
+
+
+def tanh_cell(gates_x, hidden, weight_hh, bias_hh):
+    """(N, H) projected input and hidden state -> new hidden state."""
+    return ((gates_x + linear(hidden[0], weight_hh, bias_hh)).tanh(),)
+
+
+def relu_cell(gates_x, hidden, weight_hh, bias_hh):
+    """As `tanh_cell`, with relu."""
+    return ((gates_x + linear(hidden[0], weight_hh, bias_hh)).relu(),)
+
+
+def lstm_cell(gates_x, hidden, weight_hh, bias_hh, weight_hr=None):
+    """Gates in the order input, forget, cell, output; ``weight_hr`` projects the new hidden state."""
+    h, c = hidden
+    i, f, g, o = (gates_x + linear(h, weight_hh, bias_hh)).chunk(4, 1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    h = o.sigmoid() * c.tanh()
+    if weight_hr is not None:
+        h = linear(h, weight_hr)
+    return h, c
+
+
+def gru_cell(gates_x, hidden, weight_hh, bias_hh):
+    """Gates in the order reset, update, new."""
+    h = hidden[0]
+    reset_x, update_x, new_x = gates_x.chunk(3, 1)
+    reset_h, update_h, new_h = linear(h, weight_hh, bias_hh).chunk(3, 1)
+    update = (update_x + update_h).sigmoid()
+    new = (new_x + (reset_x + reset_h).sigmoid() * new_h).tanh()
+    return ((h - new) * update + new,)
+
+
+CELLS = {"RNN_TANH": tanh_cell, "RNN_RELU": relu_cell, "LSTM": lstm_cell, "GRU": gru_cell}
+
+
+def _direction(cell, steps, hidden, weights, reverse: bool):
+    """One layer in one direction over equal batches; returns (outputs in time order, final hidden)."""
+    outputs = []
+    for gates_x in reversed(steps) if reverse else steps:
+        hidden = cell(gates_x, hidden, *weights)
+        outputs.append(hidden[0])
+    return (outputs[::-1] if reverse else outputs), hidden
+
+
+def _direction_packed(cell, steps, hidden, weights):
+    """As `_direction`, forwards over shrinking batches: sequences that end leave with their hidden state."""
+    outputs, ended = [], []
+    for gates_x in steps:
+        n = gates_x.size(0)
+        if n < hidden[0].size(0):
+            ended.append(tuple(h[n:] for h in hidden))
+            hidden = tuple(h[:n] for h in hidden)
+        hidden = cell(gates_x, hidden, *weights)
+        outputs.append(hidden[0])
+    # Sequences are sorted by length, so the last to end come first.
+    parts = [hidden, *reversed(ended)]
+    return outputs, tuple(facula.cat(states) for states in zip(*parts))
+
+
+def _direction_packed_reverse(cell, steps, first_hidden, weights):
+    """As `_direction`, backwards over growing batches: sequences join with their initial hidden state."""
+    outputs = []
+    n = steps[-1].size(0)
+    hidden = tuple(h[:n] for h in first_hidden)
+    for gates_x in reversed(steps):
+        joined = gates_x.size(0)
+        if joined > n:
+            hidden = tuple(facula.cat([h, first[n:joined]]) for h, first in zip(hidden, first_hidden))
+            n = joined
+        hidden = cell(gates_x, hidden, *weights)
+        outputs.append(hidden[0])
+    return outputs[::-1], hidden
+
+
+def run(
+    mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional, batch_sizes=None
+):
+    """All layers of a recurrent network.
+
+    Args:
+        mode: a key of `CELLS`.
+        input: (T, N, features), or (sum of lengths, features) with ``batch_sizes``.
+        hidden: tuple of (layers * directions, N, size) tensors: (h,) or, for LSTM, (h, c).
+        weights: per layer and direction: w_ih, w_hh[, b_ih, b_hh][, w_hr].
+        batch_sizes: list with the number of sequences of each time step, or None for equal ones.
+
+    Returns:
+        (output of the last layer like input, tuple of final hidden tensors).
+    """
+    cell = CELLS[mode]
+    directions = 2 if bidirectional else 1
+    per_row = len(weights) // (num_layers * directions)
+    finals = []
+    for layer in range(num_layers):
+        layer_outputs = []
+        for direction in range(directions):
+            row = layer * directions + direction
+            w_ih, w_hh, *rest = weights[row * per_row : (row + 1) * per_row]
+            b_ih, b_hh, *rest = rest if has_biases else (None, None, *rest)
+            gates = linear(input, w_ih, b_ih)
+            steps = gates.unbind(0) if batch_sizes is None else gates.split(batch_sizes)
+            start = tuple(h[row] for h in hidden)
+            cell_weights = (w_hh, b_hh, *rest)
+            if batch_sizes is None:
+                outputs, final = _direction(cell, steps, start, cell_weights, reverse=direction == 1)
+            elif direction == 0:
+                outputs, final = _direction_packed(cell, steps, start, cell_weights)
+            else:
+                outputs, final = _direction_packed_reverse(cell, steps, start, cell_weights)
+            layer_outputs.append(facula.stack(outputs) if batch_sizes is None else facula.cat(outputs))
+            finals.append(final)
+        input = layer_outputs[0] if directions == 1 else facula.cat(layer_outputs, -1)
+        if dropout_p > 0 and training and layer < num_layers - 1:
+            input = dropout(input, dropout_p, True)
+    return input, tuple(facula.stack(states) for states in zip(*finals))

@@ -1,0 +1,42 @@
+"""The ``reduction`` argument of losses: names, core numbers, and the two old flags it replaced."""
+
+from __future__ import annotations
+
+import warnings
+
+_ENUM = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
+
+
+def get_enum(reduction: str) -> int:
+    """The core's number for a reduction name."""
+    try:
+        return _ENUM[reduction]
+    except (KeyError, TypeError):
+        raise ValueError(f"reduction: must be 'none', 'mean' or 'sum', got {reduction!r}") from None
+
+
+def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
+    """The reduction name that the old flags ``size_average`` and ``reduce`` stand for (both default to
+    True).
+    """
+    if reduce is False:
+        reduction = "none"
+    else:
+        reduction = "sum" if size_average is False else "mean"
+    if emit_warning:
+        warnings.warn(
+            f"size_average and reduce are deprecated: use reduction={reduction!r} instead", stacklevel=4
+        )
+    return reduction
+
+
+def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:
+    """As `legacy_get_string`, as the core's number."""
+    return get_enum(legacy_get_string(size_average, reduce, emit_warning))
+
+
+def resolve(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """``reduction``, unless one of the old flags is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    return legacy_get_string(size_average, reduce)

@@ -1,0 +1,174 @@
+"""Functions of neural networks: activations, convolutions, pooling, losses and others.
+
+The functions live in one file per topic and are gathered here. What needs a kernel comes from the core: the
+names
+below must exist there (written as in `ops/README.md`; the same signature as PyTorch's operator unless noted).
+
+==================================  =====================================================================
+``facula.<name>``                   conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+                                    conv_tbc max_pool1d max_pool2d max_pool3d max_pool1d_with_indices
+                                    avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d batch_norm
+                                    instance_norm layer_norm group_norm rms_norm embedding embedding_bag
+                                    bilinear dropout dropout_ softmax log_softmax relu_ selu_ celu_
+                                    threshold_ rrelu rrelu_ grid_sampler ctc_loss kl_div
+                                    binary_cross_entropy_with_logits cosine_similarity pairwise_distance
+                                    pdist pixel_shuffle pixel_unshuffle channel_shuffle
+                                    native_channel_shuffle
+``facula._C.nn_functional.<name>``  linear one_hot pad scaled_dot_product_attention glu, the generated
+                                    activations, avg_pool2d avg_pool3d adaptive_avg_pool2d
+                                    adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d
+                                    max_pool2d_with_indices max_pool3d_with_indices fractional_max_pool2d
+                                    fractional_max_pool3d max_unpool2d max_unpool3d im2col col2im
+                                    nll_loss_nd cross_entropy_loss binary_cross_entropy mse_loss l1_loss
+                                    smooth_l1_loss huber_loss
+resizing, also in `nn_functional`   (Tensor input, int[]? output_size, float[]? scale_factors):
+                                    upsample_nearest{1,2,3}d _upsample_nearest_exact{1,2,3}d;
+                                    with ``bool align_corners`` before the last argument:
+                                    upsample_linear1d upsample_bilinear2d upsample_trilinear3d
+                                    upsample_bicubic2d _upsample_bilinear2d_aa _upsample_bicubic2d_aa
+                                    _upsample_lanczos2d_aa
+==================================  =====================================================================
+"""
+
+from ._functional_activation import (
+    celu,
+    celu_,
+    elu,
+    elu_,
+    gelu,
+    glu,
+    gumbel_softmax,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    hardtanh_,
+    leaky_relu,
+    leaky_relu_,
+    log_softmax,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    relu_,
+    rrelu,
+    rrelu_,
+    selu,
+    selu_,
+    sigmoid,
+    silu,
+    softmax,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    tanh,
+    tanhshrink,
+    threshold,
+    threshold_,
+)
+from ._functional_attention import multi_head_attention_forward, scaled_dot_product_attention
+from ._functional_layers import (
+    alpha_dropout,
+    batch_norm,
+    bilinear,
+    channel_shuffle,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    embedding,
+    embedding_bag,
+    feature_alpha_dropout,
+    fold,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    linear,
+    local_response_norm,
+    native_channel_shuffle,
+    normalize,
+    one_hot,
+    pixel_shuffle,
+    pixel_unshuffle,
+    rms_norm,
+    unfold,
+)
+from ._functional_loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    cosine_similarity,
+    cross_entropy,
+    ctc_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    linear_cross_entropy,
+    margin_ranking_loss,
+    mse_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    pairwise_distance,
+    pdist,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from ._functional_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
+from ._functional_vision import (
+    GRID_SAMPLE_INTERPOLATION_MODES,
+    GRID_SAMPLE_PADDING_MODES,
+    affine_grid,
+    grid_sample,
+    interpolate,
+    pad,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
+
+__all__ = [name for name in dir() if not name.startswith("_")]

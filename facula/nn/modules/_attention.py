@@ -1,0 +1,174 @@
+"""MultiheadAttention."""
+
+from __future__ import annotations
+
+import facula
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .linear import NonDynamicallyQuantizableLinear
+from .module import Module
+
+__all__ = ["MultiheadAttention"]
+
+
+class MultiheadAttention(Module):
+    """Attention with several heads, between projections in and out.
+
+    Args:
+        embed_dim: size E of queries and outputs.
+        num_heads: number of heads, a divisor of ``embed_dim``.
+        dropout: probability of dropping an attention weight in training.
+        bias: add biases in the projections.
+        add_bias_kv: append a learned vector to keys and values.
+        add_zero_attn: append a vector of zeros to keys and values.
+        kdim, vdim: sizes of keys and values. Default: ``embed_dim``.
+        batch_first: tensors are (N, L, E) instead of (L, N, E).
+    """
+
+    __constants__ = ["batch_first"]
+    bias_k: facula.Tensor | None
+    bias_v: facula.Tensor | None
+
+    def __init__(
+        self,
+        embed_dim,
+        num_heads,
+        dropout=0.0,
+        bias=True,
+        add_bias_kv=False,
+        add_zero_attn=False,
+        kdim=None,
+        vdim=None,
+        batch_first=False,
+        device=None,
+        dtype=None,
+    ) -> None:
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                f"MultiheadAttention: embed_dim and num_heads must be positive, got {embed_dim} and "
+                f"{num_heads}"
+            )
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.kdim = kdim if kdim is not None else embed_dim
+        self.vdim = vdim if vdim is not None else embed_dim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError(
+                f"MultiheadAttention: embed_dim must be divisible by num_heads, got {embed_dim} and "
+                f"{num_heads}"
+            )
+
+        def empty(*shape):
+            return Parameter(facula.empty(shape, device=device, dtype=dtype))
+
+        # One packed weight where the three inputs have the same size, otherwise one each; the others are
+        # None.
+        packed = self._qkv_same_embed_dim
+        self.register_parameter("in_proj_weight", empty(3 * embed_dim, embed_dim) if packed else None)
+        self.register_parameter("q_proj_weight", None if packed else empty(embed_dim, embed_dim))
+        self.register_parameter("k_proj_weight", None if packed else empty(embed_dim, self.kdim))
+        self.register_parameter("v_proj_weight", None if packed else empty(embed_dim, self.vdim))
+        self.register_parameter("in_proj_bias", empty(3 * embed_dim) if bias else None)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
+        )
+        self.bias_k = empty(1, 1, embed_dim) if add_bias_kv else None
+        self.bias_v = empty(1, 1, embed_dim) if add_bias_kv else None
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.constant_(self.in_proj_bias, 0.0)
+            init.constant_(self.out_proj.bias, 0.0)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
+
+    def __setstate__(self, state) -> None:
+        state.setdefault("_qkv_same_embed_dim", True)
+        super().__setstate__(state)
+
+    def forward(
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask=None,
+        need_weights: bool = True,
+        attn_mask=None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ):
+        """Attend from queries to keys and values.
+
+        Args:
+            query: (L, N, E), (N, L, E) with ``batch_first``, or (L, E). key, value: the same with length S.
+            key_padding_mask: (N, S) or (S,); True (or added numbers) marks keys to ignore.
+            need_weights: also return the weights; False is faster.
+            attn_mask: (L, S) or (N * num_heads, L, S); True forbids, numbers are added to the scores.
+            average_attn_weights: give the mean over the heads.
+            is_causal: a hint that ``attn_mask`` is the causal mask.
+
+        Returns:
+            (output like query, weights (N, L, S) or (N, num_heads, L, S), or None).
+        """
+        batched = query.dim() == 3
+        if self.batch_first and batched:
+            # The same tensor stays the same tensor, so that self-attention still projects once.
+            turned = {id(t): t.transpose(1, 0) for t in (query, key, value)}
+            query, key, value = turned[id(query)], turned[id(key)], turned[id(value)]
+        output, weights = F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
+        if self.batch_first and batched:
+            output = output.transpose(1, 0)
+        return output, weights
+
+    def merge_masks(self, attn_mask, key_padding_mask, query):
+        """(one mask made of both, its kind): kind 1 is a padding mask (N, L), 2 a mask (N, num_heads, L, L).
+
+        Without any mask both are None.
+        """
+        if attn_mask is None:
+            return (None, None) if key_padding_mask is None else (key_padding_mask, 1)
+        batch, length, _ = query.shape
+        if attn_mask.dim() == 3:
+            merged = attn_mask.reshape(batch, -1, length, length)
+        else:
+            merged = attn_mask.reshape(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.reshape(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+        return merged, 2

@@ -1,0 +1,328 @@
+"""Batch normalisation layers, and what they share with instance normalisation."""
+
+from __future__ import annotations
+
+import facula
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from .lazy import LazyModuleMixin
+from .module import Module, _weight_and_bias
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "SyncBatchNorm",
+]
+
+
+class _NormBase(Module):
+    """What batch and instance normalisation share: affine parameters and running statistics."""
+
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    num_features: int
+    eps: float
+    momentum: float | None
+    affine: bool
+    track_running_stats: bool
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            value = Parameter(facula.empty(num_features, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, value)
+        if track_running_stats:
+            self.register_buffer("running_mean", facula.zeros(num_features, device=device, dtype=dtype))
+            self.register_buffer("running_var", facula.ones(num_features, device=device, dtype=dtype))
+            self.register_buffer("num_batches_tracked", facula.tensor(0, dtype=facula.int64, device=device))
+        else:
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                self.register_buffer(name, None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Back to mean 0, variance 1 and no batches seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input) -> None:
+        raise NotImplementedError(
+            f"{type(self).__name__}: the class must define _check_input_dim, got a call without it"
+        )
+
+    def _require_dims(self, input, allowed: tuple[int, ...]) -> None:
+        if input.dim() not in allowed:
+            wanted = " or ".join(str(n) for n in allowed)
+            raise ValueError(
+                f"{type(self).__name__}: the input must have {wanted} dimensions, got shape "
+                f"{tuple(input.shape)}"
+            )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ) -> None:
+        version = local_metadata.get("version")
+        key = prefix + "num_batches_tracked"
+        # Version 2 added num_batches_tracked; older entries start from the module's own count.
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            own = self.num_batches_tracked
+            usable = own is not None and not own.is_meta
+            state_dict[key] = own if usable else facula.tensor(0, dtype=facula.int64)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class _BatchNorm(_NormBase):
+    """Normalises each channel of (N, C, ...) over the batch and the positions.
+
+    Args:
+        num_features: number of channels C.
+        eps: added to the variance.
+        momentum: share of a batch in the running statistics; None: all batches count the same.
+        affine: learn a scale (and, with ``bias``, a shift) per channel.
+        track_running_stats: keep running statistics for evaluation; otherwise batches always use their own.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _average_factor(self) -> float:
+        """Share of this batch in the running statistics; counts the batch when statistics are kept."""
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / float(self.num_batches_tracked)
+        return factor
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        factor = self._average_factor()
+        mean, var = self.running_mean, self.running_var
+        use_batch = self.training or (mean is None and var is None)
+        if self.training and not self.track_running_stats:
+            mean = var = None
+        return F.batch_norm(input, mean, var, *_weight_and_bias(self), use_batch, factor, self.eps)
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """Normalisation whose ``num_features`` is the channel dimension of its first input."""
+
+    weight: UninitializedParameter
+    bias: UninitializedParameter
+
+    def __init__(
+        self,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        # No affine parameters and statistics yet: nothing is allocated before the shape is known.
+        super().__init__(0, eps, momentum, False, False, device, dtype, bias=bias)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            if bias:
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = facula.tensor(0, dtype=facula.int64, device=device)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input) -> None:
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        waiting = [self.weight, self.bias] if self.affine else []
+        if self.track_running_stats:
+            waiting += [self.running_mean, self.running_var]
+        for tensor in waiting:
+            if tensor is not None:
+                tensor.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L)."""
+
+    def _check_input_dim(self, input) -> None:
+        self._require_dims(input, (2, 3))
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W)."""
+
+    def _check_input_dim(self, input) -> None:
+        self._require_dims(input, (4,))
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (N, C, D, H, W)."""
+
+    def _check_input_dim(self, input) -> None:
+        self._require_dims(input, (5,))
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """`BatchNorm1d` whose ``num_features`` is that of its first input."""
+
+    cls_to_become = BatchNorm1d
+
+    def _check_input_dim(self, input) -> None:
+        self._require_dims(input, (2, 3))
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """`BatchNorm2d` whose ``num_features`` is that of its first input."""
+
+    cls_to_become = BatchNorm2d
+
+    def _check_input_dim(self, input) -> None:
+        self._require_dims(input, (4,))
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """`BatchNorm3d` whose ``num_features`` is that of its first input."""
+
+    cls_to_become = BatchNorm3d
+
+    def _check_input_dim(self, input) -> None:
+        self._require_dims(input, (5,))
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation with statistics over the processes of ``process_group``.
+
+    One process alone computes ordinary batch normalisation. Training in several processes is not implemented.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group=None,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"SyncBatchNorm: the input needs at least 2 dimensions, got {input.dim()}")
+
+    def _check_non_zero_input_channels(self, input) -> None:
+        if input.size(1) == 0:
+            raise ValueError(f"SyncBatchNorm: the input needs channels, got shape {tuple(input.shape)}")
+
+    def forward(self, input):
+        self._check_non_zero_input_channels(input)
+        if self.training and _world_size(self.process_group) > 1:
+            raise NotImplementedError(
+                "SyncBatchNorm: statistics over several processes are not implemented yet"
+            )
+        return super().forward(input)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """Replace every batch normalisation in ``module`` by a SyncBatchNorm with the same state; return the
+        result.
+        """
+        result = module
+        if isinstance(module, _BatchNorm):
+            result = SyncBatchNorm(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
+            )
+            if module.affine:
+                with facula.no_grad():
+                    result.weight = module.weight
+                    result.bias = module.bias
+            result.running_mean = module.running_mean
+            result.running_var = module.running_var
+            result.num_batches_tracked = module.num_batches_tracked
+            result.training = module.training
+            if hasattr(module, "qconfig"):
+                result.qconfig = module.qconfig
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
+
+
+def _world_size(process_group) -> int:
+    """Number of processes that train together; 1 when `facula.distributed` has not been set up."""
+    import sys
+
+    distributed = sys.modules.get("facula.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return 1
+    return distributed.get_world_size(process_group)

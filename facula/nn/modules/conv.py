@@ -1,0 +1,530 @@
+"""Convolutions and transposed convolutions in one, two and three dimensions."""
+
+from __future__ import annotations
+
+import math
+
+import facula
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter, UninitializedParameter
+from .lazy import LazyModuleMixin
+from .module import Module, _weight_and_bias
+from .utils import _pair, _reverse_repeat_tuple, _single, _triple
+
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]
+
+_PADDING_STRINGS = ("same", "valid")
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class _ConvNd(Module):
+    """What all convolutions share: checks, parameters, their initialisation and the repr."""
+
+    __constants__ = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
+    in_channels: int
+    _reversed_padding_repeated_twice: list[int]
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: str | tuple[int, ...]
+    dilation: tuple[int, ...]
+    transposed: bool
+    output_padding: tuple[int, ...]
+    groups: int
+    padding_mode: str
+    weight: facula.Tensor
+    bias: facula.Tensor | None
+
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        bias,
+        padding_mode,
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if groups <= 0:
+            raise ValueError(f"{name}: groups must be positive, got {groups}")
+        if in_channels % groups:
+            raise ValueError(f"{name}: in_channels must be divisible by groups {groups}, got {in_channels}")
+        if out_channels % groups:
+            raise ValueError(f"{name}: out_channels must be divisible by groups {groups}, got {out_channels}")
+        if isinstance(padding, str):
+            if padding not in _PADDING_STRINGS:
+                raise ValueError(f"{name}: padding must be numbers, 'same' or 'valid', got {padding!r}")
+            if padding == "same" and any(s != 1 for s in stride):
+                raise ValueError(f"{name}: padding 'same' needs stride 1, got {tuple(stride)}")
+        if padding_mode not in _PADDING_MODES:
+            raise ValueError(f"{name}: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
+        self.groups = groups
+        self.padding_mode = padding_mode
+        self._reversed_padding_repeated_twice = self._padding_for_pad()
+        channels = (
+            (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+        )
+        self.weight = Parameter(facula.empty((*channels, *kernel_size), device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(facula.empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def _padding_for_pad(self) -> list[int]:
+        """The padding as `functional.pad` wants it: last dimension first, both ends; used unless mode is
+        'zeros'.
+        """
+        if not isinstance(self.padding, str):
+            return _reverse_repeat_tuple(self.padding, 2)
+        result = [0, 0] * len(self.kernel_size)
+        if self.padding == "same":
+            for i, (d, k) in enumerate(zip(reversed(self.dilation), reversed(self.kernel_size))):
+                total = d * (k - 1)
+                result[2 * i] = total // 2
+                result[2 * i + 1] = total - total // 2
+        return result
+
+    def reset_parameters(self) -> None:
+        # With a = sqrt(5) the Kaiming bound is 1 / sqrt(fan_in).
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in != 0:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        parts = [
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        ]
+        n = len(self.kernel_size)
+        if self.padding != (0,) * len(self.padding):
+            parts.append(f"padding={self.padding}")
+        if self.dilation != (1,) * n:
+            parts.append(f"dilation={self.dilation}")
+        if self.output_padding != (0,) * len(self.output_padding):
+            parts.append(f"output_padding={self.output_padding}")
+        if self.groups != 1:
+            parts.append(f"groups={self.groups}")
+        if self.bias is None:
+            parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
+        return ", ".join(parts)
+
+    def __setstate__(self, state) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("padding_mode", "zeros")
+
+
+class _Conv(_ConvNd):
+    """A convolution; subclasses name the kernel and how one number becomes a tuple."""
+
+    _function = None
+    _tuple = None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ) -> None:
+        as_tuple = self._tuple
+        super().__init__(
+            in_channels,
+            out_channels,
+            as_tuple(kernel_size),
+            as_tuple(stride),
+            padding if isinstance(padding, str) else as_tuple(padding),
+            as_tuple(dilation),
+            False,
+            as_tuple(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _conv_forward(self, input, weight, bias):
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
+        return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input):
+        return self._conv_forward(input, *_weight_and_bias(self))
+
+
+class Conv1d(_Conv):
+    """Convolution of (N, C_in, L) or (C_in, L) -> (N, C_out, L_out).
+
+    Args:
+        in_channels, out_channels: sizes.
+        kernel_size, stride, padding, dilation: one number, or one per dimension; padding also 'same' or
+            'valid'.
+        groups: number of blocks of channels that are convolved separately.
+        bias: whether to add a bias.
+        padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
+    """
+
+    _function = staticmethod(F.conv1d)
+    _tuple = staticmethod(_single)
+
+
+class Conv2d(_Conv):
+    """Convolution of (N, C_in, H, W) or (C_in, H, W); arguments as in `Conv1d`."""
+
+    _function = staticmethod(F.conv2d)
+    _tuple = staticmethod(_pair)
+
+
+class Conv3d(_Conv):
+    """Convolution of (N, C_in, D, H, W) or (C_in, D, H, W); arguments as in `Conv1d`."""
+
+    _function = staticmethod(F.conv3d)
+    _tuple = staticmethod(_triple)
+
+
+class _ConvTransposeNd(_ConvNd):
+    """What transposed convolutions share."""
+
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        bias,
+        padding_mode,
+        device=None,
+        dtype=None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f"{type(self).__name__}: padding_mode must be 'zeros', got {padding_mode!r}")
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _output_padding(
+        self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None
+    ):
+        """The output padding that gives ``output_size``; the module's own when that is None."""
+        if output_size is None:
+            return _single(self.output_padding)
+        n = num_spatial_dims
+        wanted = list(output_size)
+        if len(wanted) == n + (2 if input.dim() == n + 2 else 1):
+            wanted = wanted[-n:]
+        if len(wanted) != n:
+            raise ValueError(
+                f"{type(self).__name__}: output_size must have {n} or {input.dim()} entries, got "
+                f"{tuple(output_size)}"
+            )
+        result = []
+        for d in range(n):
+            reach = (dilation[d] if dilation is not None else 1) * (kernel_size[d] - 1) + 1
+            smallest = (input.size(d + input.dim() - n) - 1) * stride[d] - 2 * padding[d] + reach
+            if not smallest <= wanted[d] <= smallest + stride[d] - 1:
+                raise ValueError(
+                    f"{type(self).__name__}: output_size[{d}] must be between {smallest} and "
+                    f"{smallest + stride[d] - 1} for input {tuple(input.shape)}, got {tuple(output_size)}"
+                )
+            result.append(wanted[d] - smallest)
+        return result
+
+
+class _ConvTranspose(_ConvTransposeNd):
+    """A transposed convolution; subclasses name the kernel and how one number becomes a tuple."""
+
+    _function = None
+    _tuple = None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation=1,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ) -> None:
+        as_tuple = self._tuple
+        super().__init__(
+            in_channels,
+            out_channels,
+            as_tuple(kernel_size),
+            as_tuple(stride),
+            as_tuple(padding),
+            as_tuple(dilation),
+            True,
+            as_tuple(output_padding),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def forward(self, input, output_size=None):
+        output_padding = self._output_padding(
+            input,
+            output_size,
+            self.stride,
+            self.padding,
+            self.kernel_size,
+            len(self.kernel_size),
+            self.dilation,
+        )
+        return self._function(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            output_padding,
+            self.groups,
+            self.dilation,
+        )
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose (not the inverse) of `Conv1d`: (N, C_in, L) -> (N, C_out, (L - 1) * stride + ...).
+
+    Args:
+        output_padding: added to one end of the output, smaller than stride or dilation. ``forward`` also
+            takes the wanted ``output_size`` instead.
+        Others as in `Conv1d`; padding_mode is 'zeros'.
+    """
+
+    _function = staticmethod(F.conv_transpose1d)
+    _tuple = staticmethod(_single)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of `Conv2d`; arguments as in `ConvTranspose1d`."""
+
+    _function = staticmethod(F.conv_transpose2d)
+    _tuple = staticmethod(_pair)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transpose of `Conv3d`; arguments as in `ConvTranspose1d`."""
+
+    _function = staticmethod(F.conv_transpose3d)
+    _tuple = staticmethod(_triple)
+
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """A convolution whose ``in_channels`` is that of its first input."""
+
+    def __init__(
+        self, out_channels: int, kernel_size, *args, bias: bool = True, device=None, dtype=None, **kwargs
+    ):
+        # No channels and no bias: nothing is allocated or drawn before the shape is known.
+        super().__init__(0, 0, kernel_size, *args, bias=False, **kwargs)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input, *args, **kwargs) -> None:
+        if not self.has_uninitialized_params():
+            return
+        self.in_channels = self._get_in_channels(input)
+        if self.in_channels % self.groups:
+            raise ValueError(
+                f"{type(self).__name__}: in_channels must be divisible by groups {self.groups}, got "
+                f"{self.in_channels}"
+            )
+        channels = (self.in_channels, self.out_channels // self.groups)
+        if not self.transposed:
+            channels = (self.out_channels, self.in_channels // self.groups)
+        self.weight.materialize((*channels, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+    def _get_in_channels(self, input) -> int:
+        unbatched = self._get_num_spatial_dims() + 1
+        if input.dim() not in (unbatched, unbatched + 1):
+            raise RuntimeError(
+                f"{type(self).__name__}: the input must have {unbatched} or {unbatched + 1} dimensions, "
+                f"got shape {tuple(input.shape)}"
+            )
+        return input.shape[-unbatched]
+
+    def _get_num_spatial_dims(self) -> int:
+        return len(self.kernel_size)
+
+
+class _LazyConv(_LazyConvXdMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__(
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias=bias,
+            padding_mode=padding_mode,
+            device=device,
+            dtype=dtype,
+        )
+
+
+class _LazyConvTranspose(_LazyConvXdMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation=1,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__(
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            bias=bias,
+            dilation=dilation,
+            padding_mode=padding_mode,
+            device=device,
+            dtype=dtype,
+        )
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """`Conv1d` whose ``in_channels`` is that of its first input."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """`Conv2d` whose ``in_channels`` is that of its first input."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """`Conv3d` whose ``in_channels`` is that of its first input."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """`ConvTranspose1d` whose ``in_channels`` is that of its first input."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """`ConvTranspose2d` whose ``in_channels`` is that of its first input."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """`ConvTranspose3d` whose ``in_channels`` is that of its first input."""
+
+    cls_to_become = ConvTranspose3d

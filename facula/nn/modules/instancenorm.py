@@ -1,0 +1,136 @@
+"""Instance normalisation layers: each channel of each sample is normalised over its positions."""
+
+from __future__ import annotations
+
+import warnings
+
+from .. import functional as F
+from .batchnorm import _LazyNormBase, _NormBase
+
+__all__ = [
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+]
+
+
+class _InstanceNorm(_NormBase):
+    """What the instance normalisation layers share.
+
+    Args:
+        num_features: number of channels C.
+        eps: added to the variance.
+        momentum: share of a batch in the running statistics.
+        affine: learn a scale (and, with ``bias``, a shift) per channel.
+        track_running_stats: keep running statistics, and use them in evaluation.
+    """
+
+    # Dimensions of an input without the batch dimension.
+    _unbatched_dims = 0
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _check_input_dim(self, input) -> None:
+        self._require_dims(input, (self._unbatched_dims, self._unbatched_dims + 1))
+
+    def _get_no_batch_dim(self) -> int:
+        return self._unbatched_dims
+
+    def _apply_instance_norm(self, input):
+        return F.instance_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum if self.momentum is not None else 0.0,
+            self.eps,
+        )
+
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ) -> None:
+        if local_metadata.get("version") is None and not self.track_running_stats:
+            # Entries without a version come from a time when statistics were always kept.
+            stale = [key for key in (prefix + "running_mean", prefix + "running_var") if key in state_dict]
+            if stale:
+                error_msgs.append(
+                    f"{type(self).__name__} keeps no running statistics (track_running_stats=False); remove "
+                    "these "
+                    f"entries or keep statistics: {', '.join(stale)}"
+                )
+            for key in stale:
+                state_dict.pop(key)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        unbatched = self._get_no_batch_dim()
+        channels = input.size(input.dim() - unbatched)
+        if channels != self.num_features:
+            text = (
+                f"{type(self).__name__}: the input should have {self.num_features} channels, got {channels}"
+            )
+            if self.affine:
+                raise ValueError(text)
+            warnings.warn(text + " (num_features is not used without affine)", stacklevel=2)
+        if input.dim() == unbatched:
+            return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
+        return self._apply_instance_norm(input)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of (N, C, L) or (C, L)."""
+
+    _unbatched_dims = 2
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of (N, C, H, W) or (C, H, W)."""
+
+    _unbatched_dims = 3
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
+
+    _unbatched_dims = 4
+
+
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+    """`InstanceNorm1d` whose ``num_features`` is that of its first input."""
+
+    cls_to_become = InstanceNorm1d
+    _unbatched_dims = 2
+
+
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+    """`InstanceNorm2d` whose ``num_features`` is that of its first input."""
+
+    cls_to_become = InstanceNorm2d
+    _unbatched_dims = 3
+
+
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+    """`InstanceNorm3d` whose ``num_features`` is that of its first input."""
+
+    cls_to_become = InstanceNorm3d
+    _unbatched_dims = 4

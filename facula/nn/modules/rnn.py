@@ -1,0 +1,478 @@
+"""Recurrent layers and cells."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+
+import facula
+
+from .. import _functional_rnn as _rnn
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from ..utils.rnn import PackedSequence
+from .module import Module
+
+__all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
+
+# Gates per hidden unit.
+_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+
+
+def apply_permutation(tensor, permutation, dim: int = 1):
+    """``tensor`` with its entries along ``dim`` in another order."""
+    return tensor.index_select(dim, permutation)
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share.
+
+    Args:
+        mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
+        input_size, hidden_size: sizes of the features and of the hidden state.
+        num_layers: layers on top of each other.
+        bias: use biases.
+        batch_first: tensors are (N, L, features) instead of (L, N, features).
+        dropout: probability, applied to the output of every layer but the last.
+        bidirectional: run a second direction, from the end to the start.
+        proj_size: LSTM only: project the hidden state to this size.
+    """
+
+    __constants__ = [
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
+    ]
+    __jit_unused_properties__ = ["all_weights"]
+    mode: str
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    proj_size: int
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__()
+        self._check_arguments(
+            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
+        )
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._all_weights: list[list[str]] = []
+        for layer in range(num_layers):
+            for direction in range(2 if bidirectional else 1):
+                shapes = self._weight_shapes(layer, "_reverse" if direction else "")
+                for name, shape in shapes.items():
+                    setattr(self, name, Parameter(facula.empty(shape, device=device, dtype=dtype)))
+                self._all_weights.append(list(shapes))
+        self._flat_weights_names = [name for names in self._all_weights for name in names]
+        self.reset_parameters()
+
+    def _check_arguments(
+        self, mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
+    ) -> None:
+        name = type(self).__name__
+        if mode not in _GATES:
+            raise ValueError(f"{name}: mode must be one of {tuple(_GATES)}, got {mode!r}")
+        if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError(f"{name}: dropout must be a number between 0 and 1, got {dropout!r}")
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                f"{name}: dropout comes between layers and has no effect with one layer, got {dropout}",
+                stacklevel=4,
+            )
+        for key, value, kind in (
+            ("bias", bias, bool),
+            ("batch_first", batch_first, bool),
+            ("input_size", input_size, int),
+            ("hidden_size", hidden_size, int),
+        ):
+            if not isinstance(value, kind):
+                raise TypeError(f"{name}: {key} must be a {kind.__name__}, got {type(value).__name__}")
+        for key, value in (
+            ("input_size", input_size),
+            ("hidden_size", hidden_size),
+            ("num_layers", num_layers),
+        ):
+            if value <= 0:
+                raise ValueError(f"{name}: {key} must be positive, got {value}")
+        if not 0 <= proj_size < hidden_size:
+            raise ValueError(
+                f"{name}: proj_size must be 0 (none) or positive and below hidden_size {hidden_size}, got "
+                f"{proj_size}"
+            )
+
+    def _weight_shapes(self, layer: int, suffix: str) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of one layer and direction, in the order of the state dict."""
+        gates = _GATES[self.mode] * self.hidden_size
+        output_size = self.proj_size or self.hidden_size
+        input_size = self.input_size if layer == 0 else output_size * (2 if self.bidirectional else 1)
+        end = f"_l{layer}{suffix}"
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih" + end: (gates, input_size),
+            "weight_hh" + end: (gates, output_size),
+        }
+        if self.bias:
+            shapes["bias_ih" + end] = (gates,)
+            shapes["bias_hh" + end] = (gates,)
+        if self.proj_size:
+            shapes["weight_hr" + end] = (self.proj_size, self.hidden_size)
+        return shapes
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The weights of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: weights need not lie in one block of memory."""
+
+    def reset_parameters(self) -> None:
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def check_input(self, input, batch_sizes) -> None:
+        """Raise when dtype, number of dimensions or feature size of ``input`` do not fit."""
+        name = type(self).__name__
+        weight = getattr(self, self._flat_weights_names[0])
+        if input.dtype != weight.dtype and not facula.is_autocast_enabled():
+            raise ValueError(
+                f"{name}: the input must have the dtype of the weights {weight.dtype}, got {input.dtype}"
+            )
+        wanted = 2 if batch_sizes is not None else 3
+        if input.dim() != wanted:
+            raise RuntimeError(f"{name}: the input must have {wanted} dimensions, got {input.dim()}")
+        if input.size(-1) != self.input_size:
+            raise RuntimeError(
+                f"{name}: the input must have {self.input_size} features, got {input.size(-1)}"
+            )
+
+    def get_expected_hidden_size(self, input, batch_sizes) -> tuple[int, int, int]:
+        """(layers * directions, N, size of the hidden state)."""
+        if batch_sizes is not None:
+            batch = int(batch_sizes[0])
+        else:
+            batch = input.size(0 if self.batch_first else 1)
+        return self.num_layers * (2 if self.bidirectional else 1), batch, self.proj_size or self.hidden_size
+
+    def check_hidden_size(self, hx, expected_hidden_size, msg: str = "hidden state") -> None:
+        """Raise when ``hx`` does not have the expected shape."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(
+                f"{type(self).__name__}: the {msg} must be {tuple(expected_hidden_size)}, got "
+                f"{tuple(hx.shape)}"
+            )
+
+    def check_forward_args(self, input, hidden, batch_sizes) -> None:
+        """Check the input and the hidden state."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx, permutation):
+        """``hx`` with its batch entries in another order (None: as they are)."""
+        return hx if permutation is None else apply_permutation(hx, permutation)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        defaults = {
+            "proj_size": 0,
+            "num_layers": 1,
+            "bias": True,
+            "batch_first": False,
+            "dropout": 0,
+            "bidirectional": False,
+        }
+        for name, default in defaults.items():
+            if getattr(self, name) != default:
+                text += f", {name}={getattr(self, name)}"
+        return text
+
+    # -- running
+    # -------------------------------------------------------------------------------------------------
+
+    def _run_padded(self, input, hidden: tuple | None):
+        """Run over (L, N, F), (N, L, F) or (L, F); hidden and result are tuples of tensors."""
+        name = type(self).__name__
+        if input.dim() not in (2, 3):
+            raise ValueError(f"{name}: the input must have 2 or 3 dimensions, got {input.dim()}")
+        is_batched = input.dim() == 3
+        batch_dim = 0 if self.batch_first else 1
+        if not is_batched:
+            input = input.unsqueeze(batch_dim)
+        if hidden is not None:
+            for h in hidden:
+                if h.dim() != (3 if is_batched else 2):
+                    raise RuntimeError(
+                        f"{name}: hidden states must have {3 if is_batched else 2} dimensions, got {h.dim()}"
+                    )
+            if not is_batched:
+                hidden = tuple(h.unsqueeze(1) for h in hidden)
+        hidden = self._checked_hidden(input, hidden, None)
+        output, hidden = self._run(input.transpose(0, 1) if self.batch_first else input, hidden, None)
+        if self.batch_first:
+            output = output.transpose(0, 1)
+        if not is_batched:
+            return output.squeeze(batch_dim), tuple(h.squeeze(1) for h in hidden)
+        return output, hidden
+
+    def _run_packed(self, packed: PackedSequence, hidden: tuple | None):
+        """Run over a packed sequence; hidden states are in the order of the user's batch."""
+        input, batch_sizes, sorted_indices, unsorted_indices = packed
+        if hidden is not None:
+            hidden = tuple(RNNBase.permute_hidden(self, h, sorted_indices) for h in hidden)
+        hidden = self._checked_hidden(input, hidden, batch_sizes)
+        output, hidden = self._run(input, hidden, batch_sizes.tolist())
+        hidden = tuple(RNNBase.permute_hidden(self, h, unsorted_indices) for h in hidden)
+        return PackedSequence(output, batch_sizes, sorted_indices, unsorted_indices), hidden
+
+    def _checked_hidden(self, input, hidden: tuple | None, batch_sizes) -> tuple:
+        expected = self.get_expected_hidden_size(input, batch_sizes)
+        self.check_input(input, batch_sizes)
+        if hidden is None:
+            return (facula.zeros(expected, dtype=input.dtype, device=input.device),)
+        self.check_hidden_size(hidden[0], expected)
+        return hidden
+
+    def _run(self, input, hidden: tuple, batch_sizes: list[int] | None):
+        return _rnn.run(
+            self.mode,
+            input,
+            hidden,
+            self._flat_weights,
+            self.bias,
+            self.num_layers,
+            self.dropout,
+            self.training,
+            self.bidirectional,
+            batch_sizes,
+        )
+
+    def forward(self, input, hx=None):
+        """(output, final hidden state) for ``input`` (L, N, F), (N, L, F), (L, F) or packed."""
+        hidden = None if hx is None else (hx,)
+        run = self._run_packed if isinstance(input, PackedSequence) else self._run_padded
+        output, hidden = run(input, hidden)
+        return output, hidden[0]
+
+
+class RNN(RNNBase):
+    """Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` (or relu, by ``nonlinearity``).
+
+    Args: input_size, hidden_size, num_layers=1, nonlinearity='tanh', and the others of `RNNBase`.
+    """
+
+    def __init__(self, *args, **kwargs) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError(f"RNN: proj_size exists for LSTM only, got {kwargs['proj_size']}")
+        if len(args) > 3:
+            nonlinearity = args[3]
+            args = args[:3] + args[4:]
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+        super().__init__("RNN_" + nonlinearity.upper(), *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Layers of long short-term memory; the hidden state is a pair (h, c).
+
+    Args: input_size, hidden_size, and the others of `RNNBase`.
+    """
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+    def get_expected_cell_size(self, input, batch_sizes) -> tuple[int, int, int]:
+        """(layers * directions, N, hidden_size)."""
+        layers, batch, _ = self.get_expected_hidden_size(input, batch_sizes)
+        return layers, batch, self.hidden_size
+
+    def check_forward_args(self, input, hidden, batch_sizes) -> None:
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes))
+        self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes), "cell state")
+
+    def permute_hidden(self, hx, permutation):
+        return hx if permutation is None else tuple(apply_permutation(h, permutation) for h in hx)
+
+    def _checked_hidden(self, input, hidden, batch_sizes) -> tuple:
+        if hidden is None:
+            self.check_input(input, batch_sizes)
+            sizes = (
+                self.get_expected_hidden_size(input, batch_sizes),
+                self.get_expected_cell_size(input, batch_sizes),
+            )
+            return tuple(facula.zeros(size, dtype=input.dtype, device=input.device) for size in sizes)
+        self.check_forward_args(input, hidden, batch_sizes)
+        return hidden
+
+    def forward(self, input, hx=None):
+        """(output, (final h, final c)) for ``input`` (L, N, F), (N, L, F), (L, F) or packed."""
+        run = self._run_packed if isinstance(input, PackedSequence) else self._run_padded
+        return run(input, None if hx is None else tuple(hx))
+
+
+class GRU(RNNBase):
+    """Layers of gated recurrent units.
+
+    Args: input_size, hidden_size, and the others of `RNNBase`.
+    """
+
+    def __init__(self, *args, **kwargs) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError(f"GRU: proj_size exists for LSTM only, got {kwargs['proj_size']}")
+        super().__init__("GRU", *args, **kwargs)
+
+
+class RNNCellBase(Module):
+    """What the cells share: one step of a recurrent layer.
+
+    Args:
+        input_size, hidden_size: sizes.
+        bias: use biases.
+        num_chunks: gates per hidden unit.
+    """
+
+    __constants__ = ["input_size", "hidden_size", "bias"]
+    input_size: int
+    hidden_size: int
+    bias: bool
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        gates = num_chunks * hidden_size
+        self.weight_ih = Parameter(facula.empty((gates, input_size), device=device, dtype=dtype))
+        self.weight_hh = Parameter(facula.empty((gates, hidden_size), device=device, dtype=dtype))
+        for name in ("bias_ih", "bias_hh"):
+            value = Parameter(facula.empty(gates, device=device, dtype=dtype)) if bias else None
+            self.register_parameter(name, value)
+        self.reset_parameters()
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if getattr(self, "nonlinearity", "tanh") != "tanh":
+            text += f", nonlinearity={self.nonlinearity}"
+        return text
+
+    def reset_parameters(self) -> None:
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _step(self, cell, input, hidden: tuple | None, states: int) -> tuple:
+        """Apply ``cell`` to (N, F) or (F,) inputs and a tuple of ``states`` hidden tensors."""
+        name = type(self).__name__
+        for what, tensor in (("input", input), *(("hidden state", h) for h in hidden or ())):
+            if tensor.dim() not in (1, 2):
+                raise ValueError(f"{name}: the {what} must have 1 or 2 dimensions, got {tensor.dim()}")
+        is_batched = input.dim() == 2
+        if not is_batched:
+            input = input.unsqueeze(0)
+        if hidden is None:
+            zeros = facula.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
+            hidden = (zeros,) * states
+        elif not is_batched:
+            hidden = tuple(h.unsqueeze(0) for h in hidden)
+        if input.size(1) != self.input_size:
+            raise RuntimeError(f"{name}: the input must have {self.input_size} features, got {input.size(1)}")
+        for h in hidden:
+            if tuple(h.shape) != (input.size(0), self.hidden_size):
+                raise RuntimeError(
+                    f"{name}: hidden states must be {(input.size(0), self.hidden_size)}, got {tuple(h.shape)}"
+                )
+        gates = F.linear(input, self.weight_ih, self.bias_ih)
+        result = cell(gates, hidden, self.weight_hh, self.bias_hh)
+        return result if is_batched else tuple(h.squeeze(0) for h in result)
+
+
+class RNNCell(RNNCellBase):
+    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``, or relu."""
+
+    __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
+    nonlinearity: str
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {self.nonlinearity!r}")
+        cell = _rnn.CELLS["RNN_" + self.nonlinearity.upper()]
+        return self._step(cell, input, None if hx is None else (hx,), 1)[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an `LSTM`."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input, hx=None):
+        """New (h, c) for ``input`` (N, F) or (F,) and ``hx = (h, c)`` (default: zeros)."""
+        return self._step(_rnn.lstm_cell, input, None if hx is None else tuple(hx), 2)
+
+
+class GRUCell(RNNCellBase):
+    """One step of a `GRU`."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input, hx=None):
+        """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
+        return self._step(_rnn.gru_cell, input, None if hx is None else (hx,), 1)[0]

@@ -1,0 +1,267 @@
+"""Embedding layers: tables whose rows are picked by integers."""
+
+from __future__ import annotations
+
+import facula
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .module import Module
+
+__all__ = ["Embedding", "EmbeddingBag"]
+
+
+class _EmbeddingBase(Module):
+    """What both layers share: the table, its initialisation and the padding row."""
+
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
+    weight: facula.Tensor
+    sparse: bool
+
+    def _resolve_padding(self, padding_idx: int | None) -> int | None:
+        if padding_idx is None:
+            return None
+        rows = self.num_embeddings
+        if not -rows <= padding_idx < rows:
+            raise AssertionError(
+                f"{type(self).__name__}: padding_idx must be within {rows} rows, got {padding_idx}"
+            )
+        return padding_idx % rows
+
+    def _set_weight(self, weight, device, dtype, frozen: bool = False) -> None:
+        shape = (self.num_embeddings, self.embedding_dim)
+        if weight is None:
+            self.weight = Parameter(facula.empty(shape, device=device, dtype=dtype), requires_grad=not frozen)
+            self.reset_parameters()
+            return
+        if tuple(weight.shape) != shape:
+            raise AssertionError(
+                f"{type(self).__name__}: _weight must have shape {shape}, got {tuple(weight.shape)}"
+            )
+        self.weight = Parameter(weight, requires_grad=not frozen)
+
+    def reset_parameters(self) -> None:
+        init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
+        if self.padding_idx is not None:
+            with facula.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    @staticmethod
+    def _check_pretrained(name: str, embeddings) -> None:
+        if embeddings.dim() != 2:
+            raise AssertionError(
+                f"{name}.from_pretrained: embeddings must have 2 dimensions, got {embeddings.dim()}"
+            )
+
+
+class Embedding(_EmbeddingBase):
+    """A table of vectors: integers (any shape) -> (..., embedding_dim).
+
+    Args:
+        num_embeddings, embedding_dim: rows and columns of the table.
+        padding_idx: a row that starts as zeros and gets no gradient.
+        max_norm: rows that are used and longer than this are scaled down in place.
+        norm_type: p of that norm.
+        scale_grad_by_freq: divide gradients by how often a row occurs in the batch.
+        sparse: give the gradient of the table as a sparse tensor.
+    """
+
+    __constants__ = [
+        "num_embeddings",
+        "embedding_dim",
+        "padding_idx",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "sparse",
+    ]
+    freeze: bool
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight=None,
+        _freeze: bool = False,
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = self._resolve_padding(padding_idx)
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self._set_weight(_weight, device, dtype, _freeze)
+        self.sparse = sparse
+
+    def forward(self, input):
+        return F.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq is not False:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        return text + (", sparse=True" if self.sparse is not False else "")
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ):
+        """An Embedding with the given table (rows, features); ``freeze`` keeps it from being trained."""
+        cls._check_pretrained("Embedding", embeddings)
+        return cls(
+            num_embeddings=embeddings.shape[0],
+            embedding_dim=embeddings.shape[1],
+            _weight=embeddings,
+            _freeze=freeze,
+            padding_idx=padding_idx,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            sparse=sparse,
+        )
+
+
+class EmbeddingBag(_EmbeddingBase):
+    """Sums, means or maxima of bags of table rows; see `functional.embedding_bag`.
+
+    Args:
+        mode: 'sum', 'mean' or 'max'.
+        include_last_offset: offsets end with the number of indices.
+        padding_idx: an index that is left out of the bags.
+        Others as in `Embedding`.
+    """
+
+    __constants__ = [
+        "num_embeddings",
+        "embedding_dim",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "mode",
+        "sparse",
+        "include_last_offset",
+        "padding_idx",
+    ]
+    mode: str
+    include_last_offset: bool
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight=None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.padding_idx = self._resolve_padding(padding_idx)
+        self._set_weight(_weight, device, dtype)
+        self.mode = mode
+        self.sparse = sparse
+        self.include_last_offset = include_last_offset
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq is not False:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        text += f", mode={self.mode!r}"
+        return text + (f", padding_idx={self.padding_idx}" if self.padding_idx is not None else "")
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ):
+        """An EmbeddingBag with the given table (rows, features); ``freeze`` keeps it from being trained."""
+        cls._check_pretrained("EmbeddingBag", embeddings)
+        bag = cls(
+            num_embeddings=embeddings.shape[0],
+            embedding_dim=embeddings.shape[1],
+            _weight=embeddings,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            mode=mode,
+            sparse=sparse,
+            include_last_offset=include_last_offset,
+            padding_idx=padding_idx,
+        )
+        bag.weight.requires_grad = not freeze
+        return bag

@@ -1,0 +1,30 @@
+"""Helpers of modules: tuples from single numbers, and prefixes of state dicts."""
+
+from __future__ import annotations
+
+from .._tuples import _list_with_default, _ntuple, _pair, _quadruple, _reverse_repeat_tuple, _single, _triple
+
+__all__ = [
+    "_list_with_default",
+    "_ntuple",
+    "_pair",
+    "_quadruple",
+    "_reverse_repeat_tuple",
+    "_single",
+    "_triple",
+    "consume_prefix_in_state_dict_if_present",
+]
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict, prefix: str) -> None:
+    """Remove ``prefix`` from the keys (and the metadata) of ``state_dict``, in place."""
+    for key in list(state_dict.keys()):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    for key in list(metadata or ()):
+        # "module" and "module." both stand for the prefix itself.
+        if key == "":
+            continue
+        if key == prefix.replace(".", "") or key.startswith(prefix):
+            metadata[key[len(prefix) :]] = metadata.pop(key)

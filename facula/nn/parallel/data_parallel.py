@@ -1,0 +1,87 @@
+"""DataParallel: one batch split over several devices by one process."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import facula
+
+from ..modules.module import Module
+from .parallel_apply import parallel_apply
+from .replicate import replicate
+from .scatter_gather import gather, scatter_kwargs
+
+__all__ = ["DataParallel", "data_parallel"]
+
+
+def _device_index(device) -> int:
+    if isinstance(device, int):
+        return device
+    device = facula.device(device)
+    return device.index if device.index is not None else facula.cuda.current_device()
+
+
+class DataParallel(Module):
+    """Runs ``module`` on every GPU with a part of the batch; without GPUs it just calls the module.
+
+    Args:
+        module: the module; it is found under ``.module``.
+        device_ids: the GPUs. Default: all.
+        output_device: where the results are joined. Default: the first GPU.
+        dim: the batch dimension.
+    """
+
+    def __init__(self, module, device_ids=None, output_device=None, dim: int = 0) -> None:
+        super().__init__()
+        self.module = module
+        self.device_ids: list[int] = []
+        if not facula.cuda.is_available():
+            return
+        if device_ids is None:
+            device_ids = list(range(facula.cuda.device_count()))
+        if not device_ids:
+            raise RuntimeError("DataParallel: no CUDA device was found, got an empty device_ids")
+        self.dim = dim
+        self.device_ids = [_device_index(d) for d in device_ids]
+        self.output_device = _device_index(self.device_ids[0] if output_device is None else output_device)
+        self.src_device_obj = facula.device("cuda", self.device_ids[0])
+        if len(self.device_ids) == 1:
+            self.module.to(self.src_device_obj)
+
+    def forward(self, *inputs, **kwargs):
+        if not self.device_ids:
+            return self.module(*inputs, **kwargs)
+        for t in chain(self.module.parameters(), self.module.buffers()):
+            if t.device != self.src_device_obj:
+                raise RuntimeError(
+                    f"DataParallel: parameters and buffers must be on {self.src_device_obj}, got {t.device}"
+                )
+        args, keywords = self.scatter(inputs, kwargs, self.device_ids)
+        if not args:
+            args, keywords = ((),), ({},)
+        if len(self.device_ids) == 1:
+            return self.module(*args[0], **keywords[0])
+        replicas = self.replicate(self.module, self.device_ids[: len(args)])
+        return self.gather(self.parallel_apply(replicas, args, keywords), self.output_device)
+
+    def replicate(self, module, device_ids):
+        """Copies of ``module`` on the devices."""
+        return replicate(module, device_ids, not facula.is_grad_enabled())
+
+    def scatter(self, inputs, kwargs, device_ids):
+        """Parts of the arguments for each device."""
+        return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
+
+    def parallel_apply(self, replicas, inputs, kwargs):
+        """Results of the replicas."""
+        return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
+
+    def gather(self, outputs, output_device):
+        """The results, joined."""
+        return gather(outputs, output_device, dim=self.dim)
+
+
+def data_parallel(module, inputs, device_ids=None, output_device=None, dim: int = 0, module_kwargs=None):
+    """One call of ``module`` as `DataParallel` would make it."""
+    inputs = inputs if isinstance(inputs, tuple) else (() if inputs is None else (inputs,))
+    return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))

@@ -1,0 +1,33 @@
+"""Calling several modules, each with its own arguments."""
+
+from __future__ import annotations
+
+__all__ = ["parallel_apply"]
+
+
+def parallel_apply(modules, inputs, kwargs_tup=None, devices=None) -> list:
+    """Call each module with its inputs, one after the other, and return the list of results.
+
+    Args:
+        modules: the modules. inputs: a tuple of arguments (or one argument) for each.
+        kwargs_tup: keyword arguments for each.
+        devices: the device of each; the calls of different devices overlap by themselves.
+    """
+    if len(modules) != len(inputs):
+        raise AssertionError(
+            f"parallel_apply: needs as many inputs as modules ({len(modules)}), got {len(inputs)}"
+        )
+    kwargs_tup = kwargs_tup if kwargs_tup is not None else ({},) * len(modules)
+    if len(kwargs_tup) != len(modules):
+        raise AssertionError(
+            f"parallel_apply: needs as many kwargs as modules ({len(modules)}), got {len(kwargs_tup)}"
+        )
+    if devices is not None and len(devices) != len(modules):
+        raise AssertionError(
+            f"parallel_apply: needs as many devices as modules ({len(modules)}), got {len(devices)}"
+        )
+    results = []
+    for module, args, kwargs in zip(modules, inputs, kwargs_tup):
+        args = tuple(args) if isinstance(args, (list, tuple)) else (args,)
+        results.append(module(*args, **kwargs))
+    return results

@@ -1,0 +1,33 @@
+"""Copies of a module on several devices, through which gradients flow back to the original."""
+
+from __future__ import annotations
+
+__all__ = ["replicate"]
+
+
+def replicate(network, devices, detach: bool = False) -> list:
+    """One replica of ``network`` per device, with copies of its parameters and buffers.
+
+    Args:
+        detach: cut the copies off from the original's gradients.
+    """
+    return [_replica(network, device, detach, {}) for device in devices]
+
+
+def _replica(module, device, detach: bool, done: dict):
+    if module in done:
+        return done[module]
+    replica = module._replicate_for_data_parallel()
+    done[module] = replica
+    for name, child in module._modules.items():
+        replica._modules[name] = None if child is None else _replica(child, device, detach, done)
+    # The copies are results of operations, not leaves, so they are plain attributes.
+    for name, param in module._parameters.items():
+        if param is None:
+            replica._parameters[name] = None
+        else:
+            copy = param.to(device)
+            object.__setattr__(replica, name, copy.detach() if detach else copy)
+    for name, buffer in module._buffers.items():
+        replica._buffers[name] = None if buffer is None else buffer.to(device)
+    return replica

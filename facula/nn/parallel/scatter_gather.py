@@ -1,0 +1,72 @@
+"""Splitting arguments over devices and joining results, through tuples, lists, dicts and named tuples."""
+
+from __future__ import annotations
+
+import facula
+
+__all__ = ["scatter", "scatter_kwargs", "gather", "is_namedtuple"]
+
+
+def is_namedtuple(obj) -> bool:
+    """Whether ``obj`` is an instance of a named tuple."""
+    return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
+
+
+def _rebuild(like, values):
+    """``values`` in a container of the class of ``like``."""
+    return type(like)(*values) if is_namedtuple(like) else type(like)(values)
+
+
+def scatter(inputs, target_gpus, dim: int = 0) -> list:
+    """Split tensors along ``dim`` into chunks, one per device; other values are given to every device.
+
+    Args:
+        inputs: a tensor, or tuples, lists and dicts of tensors and other values.
+        target_gpus: the devices.
+
+    Returns:
+        A list with one set of inputs per device (fewer when a tensor has fewer chunks).
+    """
+    devices = [facula.device(d) if isinstance(d, str) else d for d in target_gpus]
+
+    def split(obj) -> list:
+        if isinstance(obj, facula.Tensor):
+            return [chunk.to(device) for chunk, device in zip(obj.chunk(len(devices), dim), devices)]
+        if isinstance(obj, (tuple, list)) and obj:
+            return [_rebuild(obj, values) for values in zip(*map(split, obj))]
+        if isinstance(obj, dict) and obj:
+            return [type(obj)(zip(obj, values)) for values in zip(*map(split, obj.values()))]
+        return [obj for _ in devices]
+
+    return split(inputs)
+
+
+def scatter_kwargs(inputs: tuple, kwargs: dict | None, target_gpus, dim: int = 0) -> tuple[tuple, tuple]:
+    """`scatter` of positional and keyword arguments, padded to the same number of devices."""
+    positional = scatter(inputs, target_gpus, dim) if inputs else []
+    keywords = scatter(kwargs, target_gpus, dim) if kwargs else []
+    n = max(len(positional), len(keywords))
+    positional += [()] * (n - len(positional))
+    keywords += [{}] * (n - len(keywords))
+    return tuple(positional), tuple(keywords)
+
+
+def gather(outputs, target_device, dim: int = 0):
+    """Join the results of several devices on ``target_device``: tensors are concatenated along ``dim``."""
+
+    def join(values: list):
+        first = values[0]
+        if isinstance(first, facula.Tensor):
+            moved = [v.to(target_device) for v in values]
+            return facula.stack(moved) if first.dim() == 0 else facula.cat(moved, dim)
+        if first is None:
+            return None
+        if isinstance(first, dict):
+            if not all(len(first) == len(v) for v in values):
+                raise ValueError(
+                    f"gather: all dicts must have the same keys, got sizes {[len(v) for v in values]}"
+                )
+            return type(first)((key, join([v[key] for v in values])) for key in first)
+        return _rebuild(first, [join(list(group)) for group in zip(*values)])
+
+    return join(list(outputs))

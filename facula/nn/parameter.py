@@ -1,0 +1,213 @@
+"""Parameter and Buffer: tensors that a Module registers when they are assigned to it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import facula
+from facula import _C
+
+__all__ = [
+    "Parameter",
+    "UninitializedParameter",
+    "is_lazy",
+    "Buffer",
+    "UninitializedBuffer",
+    "UninitializedTensorMixin",
+]
+
+
+class _ParameterMeta(type(facula.Tensor)):
+    """``isinstance(t, Parameter)`` also holds for tensors of other classes that carry ``_is_param =
+    True``.
+    """
+
+    def __instancecheck__(cls, instance):
+        if cls is Parameter and isinstance(instance, facula.Tensor) and getattr(instance, "_is_param", False):
+            return True
+        return super().__instancecheck__(instance)
+
+
+class Parameter(facula.Tensor, metaclass=_ParameterMeta):
+    """A tensor that counts as a parameter of the module it is assigned to.
+
+    Args:
+        data: the values (any shape); shared, not copied. Default: an empty tensor.
+        requires_grad: whether gradients are recorded. Default: True.
+    """
+
+    def __new__(cls, data=None, requires_grad=True):
+        if data is None:
+            data = facula.empty(0)
+        kind = type(data)
+        if kind is facula.Tensor or kind is Parameter:
+            return facula.Tensor._make_subclass(cls, data, requires_grad)
+        if not isinstance(data, facula.Tensor):
+            raise TypeError(f"{cls.__name__}: data must be a Tensor, got {kind.__name__}")
+        # Another tensor class keeps its class; the mark is what makes it a parameter.
+        tensor = data.detach().requires_grad_(requires_grad)
+        if type(tensor) is not kind:
+            raise RuntimeError(
+                f"{cls.__name__}: detach() of a {kind.__name__} must give a {kind.__name__}, got "
+                f"{type(tensor).__name__}"
+            )
+        tensor._is_param = True
+        return tensor
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        result = type(self)(self.data.clone(memory_format=facula.preserve_format), self.requires_grad)
+        memo[id(self)] = result
+        return result
+
+    def __repr__(self, *, tensor_contents=None):
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, proto):
+        state = {key: value for key, value in self.__dict__.items() if key != "_is_param"}
+        if state:
+            return _rebuild_parameter_with_state, (self.data, self.requires_grad, OrderedDict(), state)
+        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+
+_C._set_parameter_class(Parameter)
+
+
+def _rebuild_parameter(data, requires_grad, backward_hooks):
+    """Unpickle a Parameter; the third argument is part of the format and always empty."""
+    parameter = Parameter(data, requires_grad)
+    parameter._backward_hooks = backward_hooks
+    return parameter
+
+
+def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
+    """As `_rebuild_parameter`, with the attributes a program has set on the parameter."""
+    parameter = _rebuild_parameter(data, requires_grad, backward_hooks)
+    parameter.__dict__.update(state)
+    return parameter
+
+
+def is_lazy(param) -> bool:
+    """Whether ``param`` still waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+_UNKNOWN_SHAPE = "{0}: its shape is not known yet (run the lazy module once, or call materialize()), got {1}"
+
+
+class UninitializedTensorMixin:
+    """What lazy parameters and buffers share: a shape that the first forward call decides."""
+
+    # What may be called before the shape is known: moving, converting, hashing. Properties are always fine.
+    _allowed_names = frozenset(
+        [
+            "__hash__",
+            "__get__",
+            "__set__",
+            "size",
+            "copy_",
+            "is_complex",
+            "is_floating_point",
+            "half",
+            "float",
+            "double",
+            "char",
+            "short",
+            "int",
+            "long",
+            "cuda",
+            "cpu",
+            "to",
+            "get_device",
+            "_has_compatible_shallow_copy_type",
+        ]
+    )
+
+    def materialize(self, shape, device=None, dtype=None):
+        """Give the tensor its shape and become an ordinary Parameter or Buffer; the values are not set."""
+        device = self.data.device if device is None else device
+        dtype = self.data.dtype if dtype is None else dtype
+        self.data = facula.empty(shape, device=device, dtype=dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self):
+        raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a read of shape"))
+
+    def share_memory_(self):
+        raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a call of share_memory_()"))
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, proto):
+        return type(self), (self.requires_grad,)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", repr(func))
+        if name in cls._allowed_names:
+            return super().__torch_function__(func, types, args, kwargs or {})
+        raise ValueError(_UNKNOWN_SHAPE.format(cls.__name__, f"a call of {name}"))
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A Parameter whose shape is not known yet; it can only be moved, converted and materialised.
+
+    Args:
+        requires_grad: whether gradients will be recorded.
+        device, dtype: what `materialize` uses when it is told nothing else.
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        return facula.Tensor._make_subclass(cls, facula.empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
+        return memo[id(self)]
+
+
+class _BufferMeta(type(facula.Tensor)):
+    """A buffer is any tensor that carries ``_is_buffer = True``."""
+
+    def __instancecheck__(cls, instance):
+        if cls is Buffer and isinstance(instance, facula.Tensor) and getattr(instance, "_is_buffer", False):
+            return True
+        return super().__instancecheck__(instance)
+
+
+class Buffer(facula.Tensor, metaclass=_BufferMeta):
+    """A tensor that is registered as a buffer of the module it is assigned to.
+
+    Args:
+        data: the values (any shape). Default: an empty tensor.
+        persistent: whether the buffer is part of the module's ``state_dict``.
+    """
+
+    def __new__(cls, data=None, *, persistent=True):
+        if data is None:
+            data = facula.empty(0)
+        tensor = data.detach().requires_grad_(data.requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+
+class UninitializedBuffer(UninitializedTensorMixin, facula.Tensor):
+    """A buffer whose shape is not known yet; see `UninitializedParameter`."""
+
+    cls_to_become = facula.Tensor
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        tensor = facula.Tensor._make_subclass(cls, facula.empty(0, device=device, dtype=dtype), requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor

@@ -1,0 +1,100 @@
+"""Limits on gradients: of their common norm, or of each value."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+import facula
+
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+def _gradients(parameters) -> list:
+    if isinstance(parameters, facula.Tensor):
+        parameters = [parameters]
+    elif not isinstance(parameters, Iterable):
+        raise TypeError(
+            f"clip_grad: takes a tensor or an iterable of tensors, got {type(parameters).__name__}"
+        )
+    parameters = list(parameters)
+    if not parameters:
+        warnings.warn("clip_grad: there is nothing to clip, got no parameters", stacklevel=4)
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def get_total_norm(
+    tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+):
+    """The norm of all values of ``tensors`` together, as a 0-dimensional tensor.
+
+    Args:
+        norm_type: p; infinity gives the largest absolute value.
+        error_if_nonfinite: raise RuntimeError when the result is infinite or not a number.
+        foreach: without meaning here.
+    """
+    tensors = [tensors] if isinstance(tensors, facula.Tensor) else list(tensors)
+    norm_type = float(norm_type)
+    if not tensors:
+        return facula.tensor(0.0)
+    device = tensors[0].device
+    norms = [facula.linalg.vector_norm(t, norm_type).to(device) for t in tensors]
+    total = facula.linalg.vector_norm(facula.stack(norms), norm_type)
+    if error_if_nonfinite and not bool(facula.isfinite(total)):
+        raise RuntimeError(
+            f"clip_grad: the norm of order {norm_type} must be finite (or pass error_if_nonfinite=False), "
+            f"got {total.item()}"
+        )
+    return total
+
+
+def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool | None = None) -> None:
+    """Scale the gradients in place by ``max_norm / total_norm``, when that is below 1."""
+    grads = _gradients(parameters)
+    with facula.no_grad():
+        # Multiplying by a clamped 1 costs less than waiting for the norm's value.
+        scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for grad in grads:
+            grad.mul_(scale.to(grad.device))
+
+
+def clip_grad_norm_(
+    parameters,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+):
+    """Scale the gradients in place so that their common norm is at most ``max_norm``; return the norm before.
+
+    Args:
+        parameters: a tensor or an iterable of tensors.
+        norm_type: p; infinity for the largest absolute value.
+        error_if_nonfinite: raise RuntimeError when the norm is infinite or not a number.
+        foreach: without meaning here.
+    """
+    if not isinstance(parameters, facula.Tensor):
+        parameters = list(parameters)
+    grads = _gradients(parameters)
+    with facula.no_grad():
+        total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
+        if grads:
+            clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Deprecated name of `clip_grad_norm_`."""
+    warnings.warn("clip_grad_norm: deprecated, use clip_grad_norm_", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(parameters, clip_value: float, foreach: bool | None = None) -> None:
+    """Limit every gradient value, in place, to [-clip_value, clip_value]."""
+    clip_value = float(clip_value)
+    if isinstance(parameters, facula.Tensor):
+        parameters = [parameters]
+    with facula.no_grad():
+        for p in parameters:
+            if p.grad is not None:
+                p.grad.clamp_(min=-clip_value, max=clip_value)

@@ -1,0 +1,36 @@
+"""All parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import facula
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+
+def _check_same_device(parameters: list) -> None:
+    devices = {p.device for p in parameters}
+    if len(devices) > 1:
+        raise TypeError(
+            f"parameters_to_vector: all parameters must be on one device, got {sorted(map(str, devices))}"
+        )
+
+
+def parameters_to_vector(parameters: Iterable):
+    """The values of all parameters, flattened and joined."""
+    parameters = list(parameters)
+    _check_same_device(parameters)
+    return facula.cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec, parameters: Iterable) -> None:
+    """Cut ``vec`` into pieces and make each the data of a parameter (memory is shared)."""
+    if not isinstance(vec, facula.Tensor):
+        raise TypeError(f"vector_to_parameters: vec must be a Tensor, got {type(vec).__name__}")
+    parameters = list(parameters)
+    _check_same_device(parameters)
+    start = 0
+    for p in parameters:
+        p.data = vec[start : start + p.numel()].view_as(p).data
+        start += p.numel()

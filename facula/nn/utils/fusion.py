@@ -1,0 +1,74 @@
+"""Folding a batch normalisation in evaluation mode into the layer before it."""
+
+from __future__ import annotations
+
+import copy
+
+import facula
+
+from ..parameter import Parameter
+
+__all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
+
+
+def _check_eval(name: str, layer, bn) -> None:
+    if layer.training or bn.training:
+        raise AssertionError(f"{name}: both modules must be in evaluation mode, got one in training mode")
+    if bn.running_mean is None or bn.running_var is None:
+        raise AssertionError(f"{name}: the batch normalisation must have running statistics, got none")
+
+
+def fuse_conv_bn_eval(conv, bn, transpose: bool = False):
+    """A copy of ``conv`` that gives what ``bn(conv(x))`` gives; ``transpose`` for transposed convolutions."""
+    _check_eval("fuse_conv_bn_eval", conv, bn)
+    fused = copy.deepcopy(conv)
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
+    )
+    return fused
+
+
+def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose: bool = False):
+    """(weight, bias) of the fused convolution, from those of both layers and the running mean and
+    variance.
+    """
+    weight_dtype = conv_w.dtype
+    bias_dtype = conv_b.dtype if conv_b is not None else weight_dtype
+    bias_grad = conv_b.requires_grad if conv_b is not None else False
+    conv_b = facula.zeros_like(bn_rm) if conv_b is None else conv_b
+    bn_w = facula.ones_like(bn_rm) if bn_w is None else bn_w
+    bn_b = facula.zeros_like(bn_rm) if bn_b is None else bn_b
+    scale = bn_w * (bn_rv + bn_eps).rsqrt()
+    shape = [1] * conv_w.dim()
+    shape[1 if transpose else 0] = -1
+    weight = (conv_w * scale.reshape(shape)).to(weight_dtype)
+    bias = ((conv_b - bn_rm) * scale + bn_b).to(bias_dtype)
+    return Parameter(weight.detach(), conv_w.requires_grad), Parameter(bias.detach(), bias_grad)
+
+
+def fuse_linear_bn_eval(linear, bn):
+    """A copy of ``linear`` that gives what ``bn(linear(x))`` gives."""
+    _check_eval("fuse_linear_bn_eval", linear, bn)
+    if linear.out_features != bn.num_features and bn.num_features != 1:
+        raise AssertionError(
+            f"fuse_linear_bn_eval: bn.num_features must be {linear.out_features} or 1, got {bn.num_features}"
+        )
+    fused = copy.deepcopy(linear)
+    fused.weight, fused.bias = fuse_linear_bn_weights(
+        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    )
+    return fused
+
+
+def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
+    """(weight, bias) of the fused linear layer, from those of both layers and the running mean and
+    variance.
+    """
+    weight_dtype = linear_w.dtype
+    bias_dtype = linear_b.dtype if linear_b is not None else weight_dtype
+    bias_grad = linear_b.requires_grad if linear_b is not None else False
+    linear_b = facula.zeros_like(bn_rm) if linear_b is None else linear_b
+    scale = bn_w * (bn_rv + bn_eps).rsqrt()
+    weight = (linear_w * scale.unsqueeze(-1)).to(weight_dtype)
+    bias = ((linear_b - bn_rm) * scale + bn_b).to(bias_dtype)
+    return Parameter(weight.detach(), linear_w.requires_grad), Parameter(bias.detach(), bias_grad)

@@ -1,0 +1,22 @@
+"""Making a module without spending time on its initial values."""
+
+from __future__ import annotations
+
+import inspect
+
+from ..modules.module import Module
+
+__all__ = ["skip_init"]
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """``module_cls(*args, **kwargs)`` with uninitialised parameters and buffers.
+
+    The class must take a ``device`` and pass it to everything that it makes.
+    """
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"skip_init: needs a Module class, got {module_cls!r}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError(f"skip_init: the class must take a device argument, got {module_cls.__name__}")
+    device = kwargs.pop("device", "cpu")
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=device)

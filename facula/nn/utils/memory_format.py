@@ -1,0 +1,29 @@
+"""Memory formats of convolution weights."""
+
+from __future__ import annotations
+
+from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
+
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
+
+
+def _convert(module, classes: tuple, memory_format):
+    if isinstance(module, classes):
+        module.weight.data = module.weight.detach().clone().contiguous(memory_format=memory_format)
+    for child in module.children():
+        _convert(child, classes, memory_format)
+    return module
+
+
+def convert_conv2d_weight_memory_format(module, memory_format):
+    """Lay out the weights of all Conv2d and ConvTranspose2d in ``module`` in ``memory_format``; return the
+    module.
+    """
+    return _convert(module, (Conv2d, ConvTranspose2d), memory_format)
+
+
+def convert_conv3d_weight_memory_format(module, memory_format):
+    """Lay out the weights of all Conv3d and ConvTranspose3d in ``module`` in ``memory_format``; return the
+    module.
+    """
+    return _convert(module, (Conv3d, ConvTranspose3d), memory_format)

@@ -1,0 +1,370 @@
+"""Parametrizations: attributes of a module that are computed from other parameters."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+from collections.abc import Sequence
+
+import facula
+
+from ..modules.container import ModuleDict, ModuleList
+from ..modules.module import Module
+from ..parameter import Parameter
+
+__all__ = [
+    "cached",
+    "ParametrizationList",
+    "register_parametrization",
+    "is_parametrized",
+    "remove_parametrizations",
+    "type_before_parametrizations",
+    "transfer_parametrizations_and_params",
+]
+
+_cache_enabled = 0
+_cache: dict[tuple[int, str], object] = {}
+
+
+@contextlib.contextmanager
+def cached():
+    """Compute every parametrized tensor at most once inside the block."""
+    global _cache_enabled
+    _cache_enabled += 1
+    try:
+        yield
+    finally:
+        _cache_enabled -= 1
+        if not _cache_enabled:
+            _cache.clear()
+
+
+def _register_parameter_or_buffer(module: Module, name: str, tensor) -> None:
+    if isinstance(tensor, Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)
+
+
+def _maybe_set(dest, src) -> None:
+    """Make ``src`` the data of ``dest``, keeping the object (optimisers hold it)."""
+    if dest is not src:
+        dest.data = src.data if isinstance(src, facula.Tensor) else src
+
+
+class ParametrizationList(ModuleList):
+    """The parametrizations of one tensor, applied one after the other to what they are computed from.
+
+    The source is ``original``; or ``original0``, ``original1``, ... when the first parametrization's
+    ``right_inverse`` gives several tensors.
+
+    Args:
+        modules: the parametrizations.
+        original: the tensor that is parametrized.
+        unsafe: skip the checks of dtype and shape.
+    """
+
+    original: facula.Tensor
+    unsafe: bool
+
+    def __init__(self, modules: Sequence[Module], original, unsafe: bool = False) -> None:
+        if len(modules) == 0:
+            raise ValueError("ParametrizationList: needs at least one parametrization, got none")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        before_shape, before_dtype = original.shape, original.dtype
+        source = original
+        with facula.no_grad():
+            for module in reversed(self):
+                if not hasattr(module, "right_inverse"):
+                    continue
+                try:
+                    source = module.right_inverse(source)
+                except NotImplementedError:
+                    pass
+        if not isinstance(source, facula.Tensor) and not isinstance(source, Sequence):
+            raise ValueError(
+                "ParametrizationList: right_inverse must give a Tensor or a sequence of them, got "
+                f"{type(source).__name__}"
+            )
+        self.is_tensor = isinstance(source, facula.Tensor)
+        self.ntensors = 1 if self.is_tensor else len(source)
+        if self.is_tensor:
+            self._keep_single_source(original, source)
+        else:
+            self._keep_sources(original, source)
+        if not self.unsafe:
+            self._check_result(before_shape, before_dtype)
+
+    def _keep_single_source(self, original, source) -> None:
+        if original.dtype != source.dtype:
+            raise ValueError(
+                f"ParametrizationList: right_inverse must keep the dtype {original.dtype}, got {source.dtype}"
+            )
+        # The parameter stays the same object, so that optimisers that know it go on working.
+        with facula.no_grad():
+            _maybe_set(original, source)
+        _register_parameter_or_buffer(self, "original", original)
+
+    def _keep_sources(self, original, sources) -> None:
+        for i, source in enumerate(sources):
+            if not isinstance(source, facula.Tensor):
+                raise ValueError(
+                    f"ParametrizationList: right_inverse must give Tensors, got {type(source).__name__} at "
+                    f"{i}"
+                )
+            if isinstance(original, Parameter):
+                source = Parameter(source, original.requires_grad)
+            source.requires_grad_(original.requires_grad)
+            _register_parameter_or_buffer(self, f"original{i}", source)
+
+    def _check_result(self, shape, dtype) -> None:
+        result = self()
+        if not isinstance(result, facula.Tensor):
+            raise ValueError(
+                f"ParametrizationList: a parametrization must give a Tensor, got {type(result).__name__}"
+            )
+        if result.dtype != dtype:
+            raise ValueError(
+                f"ParametrizationList: a parametrization must keep the dtype {dtype} unless unsafe=True, "
+                f"got {result.dtype}"
+            )
+        if result.shape != shape:
+            raise ValueError(
+                f"ParametrizationList: a parametrization must keep the shape {tuple(shape)} unless "
+                "unsafe=True, "
+                f"got {tuple(result.shape)}"
+            )
+
+    def right_inverse(self, value) -> None:
+        """Set the source tensors so that the result becomes ``value``, as far as the parametrizations can."""
+        with facula.no_grad():
+            for module in reversed(self):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(
+                        f"{type(module).__name__}: assigning to a parametrized tensor needs right_inverse, "
+                        "got a class without it"
+                    )
+                value = module.right_inverse(value)
+            if self.is_tensor:
+                if not isinstance(value, facula.Tensor):
+                    raise ValueError(f"right_inverse: must give a Tensor, got {type(value).__name__}")
+                if value.dtype != self.original.dtype:
+                    raise ValueError(
+                        f"right_inverse: must give dtype {self.original.dtype}, got {value.dtype}"
+                    )
+                _maybe_set(self.original, value)
+                return
+            if not isinstance(value, Sequence) or len(value) != self.ntensors:
+                raise ValueError(
+                    f"right_inverse: must give {self.ntensors} tensors, got {type(value).__name__}"
+                )
+            for i, tensor in enumerate(value):
+                source = getattr(self, f"original{i}")
+                if not isinstance(tensor, facula.Tensor) or tensor.dtype != source.dtype:
+                    got = getattr(tensor, "dtype", type(tensor).__name__)
+                    raise ValueError(f"right_inverse: tensor {i} must have dtype {source.dtype}, got {got}")
+                _maybe_set(source, tensor)
+
+    def forward(self):
+        """The parametrized tensor."""
+        modules = list(self)
+        if self.is_tensor:
+            value = modules[0](self.original)
+        else:
+            value = modules[0](*(getattr(self, f"original{i}") for i in range(self.ntensors)))
+        for module in modules[1:]:
+            value = module(value)
+        return value
+
+
+def _inject_new_class(module: Module) -> None:
+    """Give ``module`` a class of its own, derived from its class, that can hold properties."""
+    cls = type(module)
+
+    def deepcopy_parametrized(self, memo):
+        replica = memo.get(id(self))
+        if replica is None:
+            replica = self.__new__(type(self))
+            memo[id(self)] = replica
+            replica.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return replica
+
+    def refuse_pickling(self):
+        raise RuntimeError(
+            f"{cls.__name__}: parametrized modules are saved through state_dict() only, got a request to "
+            "pickle one"
+        )
+
+    members = {"__getstate__": refuse_pickling, "_parametrized_base": cls}
+    if not hasattr(cls, "__deepcopy__"):
+        members["__deepcopy__"] = deepcopy_parametrized
+    module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), members)
+
+
+def _inject_property(module: Module, name: str) -> None:
+    """Make ``name`` a property of the module's own class: reading computes it, writing goes to
+    ``right_inverse``.
+    """
+
+    def read(self):
+        parametrization = self.parametrizations[name]
+        if not _cache_enabled:
+            return parametrization()
+        key = (id(self), name)
+        value = _cache.get(key)
+        if value is None:
+            value = _cache[key] = parametrization()
+        return value
+
+    def write(self, value) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(type(module), name, property(read, write))
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Compute the parameter or buffer ``tensor_name`` of ``module`` by ``parametrization``; return the
+    module.
+
+    The tensor moves to ``module.parametrizations.<tensor_name>.original``. When ``parametrization`` has a
+    ``right_inverse``, it gives the first value of the original, and assignments to the tensor go through it.
+
+    Args:
+        parametrization: a Module, called with the original tensor (or tensors).
+        unsafe: skip the checks that dtype and shape stay the same.
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        _append_parametrization(module, tensor_name, parametrization, unsafe)
+    elif tensor_name in module._buffers or tensor_name in module._parameters:
+        original = getattr(module, tensor_name)
+        parametrizations = ParametrizationList([parametrization], original, unsafe=unsafe)
+        delattr(module, tensor_name)
+        if not is_parametrized(module):
+            _inject_new_class(module)
+            module.parametrizations = ModuleDict()
+        _inject_property(module, tensor_name)
+        module.parametrizations[tensor_name] = parametrizations
+    else:
+        raise ValueError(
+            f"register_parametrization: {type(module).__name__} has no such parameter or buffer, got "
+            f"{tensor_name!r}"
+        )
+    return module
+
+
+def _append_parametrization(module: Module, name: str, parametrization: Module, unsafe: bool) -> None:
+    current = module.parametrizations[name]
+    if not unsafe:
+        value = getattr(module, name)
+        result = parametrization(value)
+        problem = _difference(result, value)
+        if problem is None and hasattr(parametrization, "right_inverse"):
+            try:
+                inverse = parametrization.right_inverse(result)
+            except NotImplementedError:
+                pass
+            else:
+                problem = _difference(inverse, value)
+        if problem:
+            raise ValueError(
+                f"register_parametrization: dtype and shape must stay unless unsafe=True, {problem}"
+            )
+    current.append(parametrization)
+    current.unsafe |= unsafe
+
+
+def _difference(tensor, wanted) -> str | None:
+    if not isinstance(tensor, facula.Tensor):
+        return f"got {type(tensor).__name__}"
+    if tensor.dtype != wanted.dtype or tensor.shape != wanted.shape:
+        return f"got {tensor.dtype} {tuple(tensor.shape)} for {wanted.dtype} {tuple(wanted.shape)}"
+    return None
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether ``module`` (or its tensor ``tensor_name``) is parametrized."""
+    parametrizations = getattr(module, "parametrizations", None)
+    if not isinstance(parametrizations, ModuleDict):
+        return False
+    return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Remove all parametrizations of a tensor; return the module.
+
+    Args:
+        leave_parametrized: keep the current result as the tensor's value, otherwise the original.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"remove_parametrizations: the tensor is not parametrized, got {tensor_name!r}")
+    parametrizations = module.parametrizations[tensor_name]
+    if parametrizations.is_tensor:
+        original = parametrizations.original
+        if leave_parametrized:
+            with facula.no_grad():
+                value = getattr(module, tensor_name)
+                if type(original) is not facula.Tensor or value.shape != original.shape:
+                    original.data = value
+                else:
+                    original.copy_(value)
+    else:
+        if not leave_parametrized:
+            raise ValueError(
+                "remove_parametrizations: several originals cannot become one tensor, got "
+                "leave_parametrized=False"
+            )
+        value = getattr(module, tensor_name)
+        original = Parameter(value.detach()) if value.requires_grad else value
+    delattr(type(module), tensor_name)
+    del module.parametrizations[tensor_name]
+    _register_parameter_or_buffer(module, tensor_name, original)
+    if not is_parametrized(module):
+        delattr(module, "parametrizations")
+        module.__class__ = type(module)._parametrized_base
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """The class of ``module`` without the one that parametrizations put in front of it."""
+    return type(module)._parametrized_base if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Copy the parametrizations of ``from_module`` (and what they are computed from) to ``to_module``; return
+    that.
+
+    Args:
+        tensor_name: only those of this tensor. Default: of all tensors.
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    if not isinstance(from_module.parametrizations, ModuleDict):
+        raise AssertionError(
+            "transfer_parametrizations_and_params: from_module.parametrizations must be a ModuleDict"
+        )
+    if tensor_name is not None and tensor_name not in from_module.parametrizations:
+        return to_module
+    names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
+    for name in names:
+        source = from_module.parametrizations[name]
+        if not hasattr(to_module, name):
+            setattr(to_module, name, copy.deepcopy(_first_source(source)))
+        for parametrization in source:
+            register_parametrization(to_module, name, copy.deepcopy(parametrization), unsafe=True)
+        target = to_module.parametrizations[name]
+        with facula.no_grad():
+            for key, tensor in collections.ChainMap(source._parameters, source._buffers).items():
+                if tensor is not None:
+                    getattr(target, key).data = tensor.data
+    return to_module
+
+
+def _first_source(parametrizations: ParametrizationList):
+    return parametrizations.original if parametrizations.is_tensor else parametrizations.original0

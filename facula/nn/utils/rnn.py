@@ -1,0 +1,267 @@
+"""Sequences of different lengths: packed in one tensor, or padded to one length."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterable
+
+import facula
+
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpad_sequence",
+    "pack_sequence",
+    "unpack_sequence",
+]
+
+_PackedSequence = namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
+_PackedSequence.__annotations__ = {
+    "data": facula.Tensor,
+    "batch_sizes": facula.Tensor,
+    "sorted_indices": facula.Tensor,
+    "unsorted_indices": facula.Tensor,
+}
+
+
+class PackedSequence(_PackedSequence):
+    """Sequences without padding: all their first steps, then all second steps, ..., longest sequence first.
+
+    Attributes:
+        data: (sum of lengths, ...).
+        batch_sizes: int64 on the CPU; how many sequences have each step.
+        sorted_indices: the original positions of the sorted sequences, or None when they were sorted.
+        unsorted_indices: the inverse permutation.
+    """
+
+    def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
+        if batch_sizes is not None and batch_sizes.device.type != "cpu":
+            raise ValueError(f"PackedSequence: batch_sizes must be on the CPU, got {batch_sizes.device}")
+        if batch_sizes is None:
+            # An old form of the call gives (data, batch_sizes) as one argument.
+            if not isinstance(data, (list, tuple)) or len(data) != 2:
+                raise ValueError(f"PackedSequence: needs data and batch_sizes, got {type(data).__name__}")
+            data, batch_sizes = data
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def pin_memory(self):
+        """Copy into page-locked memory."""
+        return type(self)(
+            self.data.pin_memory(),
+            self.batch_sizes,
+            None if self.sorted_indices is None else self.sorted_indices.pin_memory(),
+            None if self.unsorted_indices is None else self.unsorted_indices.pin_memory(),
+        )
+
+    def to(self, *args, **kwargs):
+        """Move or convert ``data``; indices follow its device. Arguments as in ``Tensor.to``."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        kwargs = {key: value for key, value in kwargs.items() if key not in ("device", "dtype")}
+        sorted_indices = self.sorted_indices
+        unsorted_indices = self.unsorted_indices
+        if sorted_indices is not None:
+            sorted_indices = sorted_indices.to(data.device, **kwargs)
+        if unsorted_indices is not None:
+            unsorted_indices = unsorted_indices.to(data.device, **kwargs)
+        return type(self)(data, self.batch_sizes, sorted_indices, unsorted_indices)
+
+    def cuda(self, *args, **kwargs):
+        """Move to a CUDA device."""
+        return self.to(*args, device="cuda", **kwargs) if not args else self.to(*args, **kwargs)
+
+    def cpu(self, *args, **kwargs):
+        """Move to the CPU."""
+        return self.to(*args, device="cpu", **kwargs)
+
+    def double(self):
+        """Convert to float64."""
+        return self.to(dtype=facula.float64)
+
+    def float(self):
+        """Convert to float32."""
+        return self.to(dtype=facula.float32)
+
+    def half(self):
+        """Convert to float16."""
+        return self.to(dtype=facula.float16)
+
+    def long(self):
+        """Convert to int64."""
+        return self.to(dtype=facula.int64)
+
+    def int(self):
+        """Convert to int32."""
+        return self.to(dtype=facula.int32)
+
+    def short(self):
+        """Convert to int16."""
+        return self.to(dtype=facula.int16)
+
+    def char(self):
+        """Convert to int8."""
+        return self.to(dtype=facula.int8)
+
+    def byte(self):
+        """Convert to uint8."""
+        return self.to(dtype=facula.uint8)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data are on a CUDA device."""
+        return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        """Whether the data are in page-locked memory."""
+        return self.data.is_pinned()
+
+
+def invert_permutation(permutation):
+    """The permutation that undoes ``permutation``; None for None."""
+    if permutation is None:
+        return None
+    places = facula.arange(0, permutation.numel(), device=permutation.device)
+    return facula.empty_like(permutation).scatter_(0, permutation, places.to(permutation.dtype))
+
+
+def pack_padded_sequence(
+    input, lengths, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """Pack padded sequences.
+
+    Args:
+        input: (T, N, ...), or (N, T, ...) with ``batch_first``.
+        lengths: of each sequence, a list or a CPU tensor.
+        enforce_sorted: the lengths are given in decreasing order (else the sequences are sorted here).
+    """
+    lengths = facula.as_tensor(lengths, dtype=facula.int64, device="cpu")
+    sorted_indices = None
+    if not enforce_sorted:
+        lengths, sorted_indices = facula.sort(lengths, descending=True)
+        sorted_indices = sorted_indices.to(input.device)
+        input = input.index_select(0 if batch_first else 1, sorted_indices)
+    if batch_first:
+        input = input.transpose(0, 1)
+    sizes = lengths.tolist()
+    _check_lengths(sizes, input)
+    batch_sizes = [sum(length > step for length in sizes) for step in range(sizes[0])]
+    data = facula.cat([input[step, :n] for step, n in enumerate(batch_sizes)])
+    return PackedSequence(data, facula.tensor(batch_sizes, dtype=facula.int64), sorted_indices, None)
+
+
+def _check_lengths(lengths: list[int], input) -> None:
+    name = "pack_padded_sequence"
+    if input.numel() == 0 and not lengths:
+        raise RuntimeError(f"{name}: cannot pack an empty tensor, got shape {tuple(input.shape)}")
+    if len(lengths) != input.size(1):
+        raise RuntimeError(
+            f"{name}: needs one length for each of {input.size(1)} sequences, got {len(lengths)}"
+        )
+    if lengths[-1] <= 0:
+        raise RuntimeError(f"{name}: lengths must be positive, got {lengths}")
+    if any(a < b for a, b in zip(lengths, lengths[1:])):
+        raise RuntimeError(
+            f"{name}: lengths must be in decreasing order, got {lengths}; use enforce_sorted=False to sort "
+            "here"
+        )
+    if lengths[0] > input.size(0):
+        raise RuntimeError(f"{name}: lengths must be at most {input.size(0)}, got {lengths[0]}")
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+):
+    """Undo `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
+
+    Args:
+        batch_first: give (N, T, ...) instead of (T, N, ...).
+        padding_value: of the padding.
+        total_length: pad to this length. Default: that of the longest sequence.
+    """
+    batch_sizes = sequence.batch_sizes.tolist()
+    longest = len(batch_sizes)
+    if total_length is not None:
+        if total_length < longest:
+            raise ValueError(
+                f"pad_packed_sequence: total_length must be at least {longest}, the longest length, got "
+                f"{total_length}"
+            )
+        longest = total_length
+    steps = sequence.data.split(batch_sizes)
+    lengths = [sum(n > i for n in batch_sizes) for i in range(batch_sizes[0])]
+    padded = pad_sequence(
+        [facula.stack([step[i] for step in steps[:length]]) for i, length in enumerate(lengths)],
+        batch_first,
+        padding_value,
+    )
+    time_dim = 1 if batch_first else 0
+    missing = longest - padded.size(time_dim)
+    if missing > 0:
+        shape = list(padded.shape)
+        shape[time_dim] = missing
+        padded = facula.cat([padded, padded.new_full(shape, padding_value)], time_dim)
+    length_tensor = facula.tensor(lengths, dtype=facula.int64)
+    unsorted_indices = sequence.unsorted_indices
+    if unsorted_indices is not None:
+        padded = padded.index_select(0 if batch_first else 1, unsorted_indices)
+        length_tensor = length_tensor.index_select(0, unsorted_indices.cpu())
+    return padded, length_tensor
+
+
+def pad_sequence(
+    sequences, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+):
+    """Stack sequences (L_i, ...) padded to the longest length: (T, N, ...), or (N, T, ...) with
+    ``batch_first``.
+    """
+    if isinstance(sequences, facula.Tensor):
+        sequences = sequences.unbind(0)
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(f"pad_sequence: takes an iterable of tensors, got {type(sequences).__name__}")
+    sequences = tuple(sequences)
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {padding_side!r}")
+    if not sequences:
+        raise RuntimeError("pad_sequence: needs at least one sequence, got none")
+    longest = max(s.size(0) for s in sequences)
+    rest = tuple(sequences[0].shape[1:])
+    padded = []
+    for s in sequences:
+        if tuple(s.shape[1:]) != rest:
+            raise RuntimeError(
+                f"pad_sequence: sequences must agree after dimension 0 {rest}, got shape {tuple(s.shape)}"
+            )
+        missing = longest - s.size(0)
+        if missing:
+            filler = s.new_full((missing, *rest), padding_value)
+            s = facula.cat([s, filler] if padding_side == "right" else [filler, s])
+        padded.append(s)
+    return facula.stack(padded, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences, lengths, batch_first: bool = False) -> list:
+    """Undo `pad_sequence`: the list of sequences, given their lengths."""
+    if not batch_first:
+        padded_sequences = padded_sequences.transpose(0, 1)
+    return [row[:length] for row, length in zip(padded_sequences.unbind(0), lengths.tolist())]
+
+
+def pack_sequence(sequences, enforce_sorted: bool = True) -> PackedSequence:
+    """Pack a list of sequences (L_i, ...); ``enforce_sorted`` as in `pack_padded_sequence`."""
+    lengths = facula.as_tensor([v.size(0) for v in sequences])
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list:
+    """Undo `pack_sequence`: the list of sequences."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,0 +1,197 @@
+"""Spectral normalisation by a forward pre-hook: weight / its largest singular value."""
+
+from __future__ import annotations
+
+import facula
+
+from .. import functional as F
+from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from ..modules.module import Module
+from ..parameter import Parameter
+
+__all__ = [
+    "SpectralNorm",
+    "SpectralNormLoadStateDictPreHook",
+    "SpectralNormStateDictHook",
+    "spectral_norm",
+    "remove_spectral_norm",
+]
+
+
+def matrix_of(weight, dim: int):
+    """``weight`` as a matrix whose rows are the entries of dimension ``dim``."""
+    if dim != 0:
+        weight = weight.permute(dim, *(d for d in range(weight.dim()) if d != dim))
+    return weight.reshape(weight.size(0), -1)
+
+
+def power_iteration(matrix, u, v, steps: int, eps: float) -> None:
+    """Improve ``u`` and ``v``, in place, as first left and right singular vectors of ``matrix``."""
+    with facula.no_grad():
+        for _ in range(steps):
+            F.normalize(matrix.t().conj().mv(u), dim=0, eps=eps, out=v)
+            F.normalize(matrix.mv(v), dim=0, eps=eps, out=u)
+
+
+class SpectralNorm:
+    """The pre-hook: before every call it computes ``name`` from ``name_orig``.
+
+    The vectors of the power iteration are the buffers ``name_u`` and ``name_v``.
+    """
+
+    _version: int = 1
+
+    def __init__(
+        self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
+    ) -> None:
+        if n_power_iterations <= 0:
+            raise ValueError(f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}")
+        self.name = name
+        self.dim = dim
+        self.n_power_iterations = n_power_iterations
+        self.eps = eps
+
+    def reshape_weight_to_matrix(self, weight):
+        """The weight as a matrix, ``dim`` first."""
+        return matrix_of(weight, self.dim)
+
+    def compute_weight(self, module: Module, do_power_iteration: bool):
+        """The normalised weight; iterating updates the buffers."""
+        weight = getattr(module, self.name + "_orig")
+        u = getattr(module, self.name + "_u")
+        v = getattr(module, self.name + "_v")
+        matrix = matrix_of(weight, self.dim)
+        if do_power_iteration:
+            power_iteration(matrix, u, v, self.n_power_iterations, self.eps)
+            # Copies, so that the graphs of two forward passes do not share changing buffers.
+            u, v = u.clone(), v.clone()
+        return weight / facula.dot(u, matrix.mv(v))
+
+    def remove(self, module: Module) -> None:
+        """Make the weight an ordinary parameter again, with its current value."""
+        with facula.no_grad():
+            weight = self.compute_weight(module, do_power_iteration=False)
+        delattr(module, self.name)
+        delattr(module, self.name + "_u")
+        delattr(module, self.name + "_v")
+        delattr(module, self.name + "_orig")
+        module.register_parameter(self.name, Parameter(weight.detach()))
+
+    def __call__(self, module: Module, inputs) -> None:
+        setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
+
+    def _solve_v_and_rescale(self, matrix, u, target_sigma):
+        """v with ``u = normalize(W v)`` and ``u W v = sigma``: old files have no v."""
+        gram = matrix.t().mm(matrix)
+        v = facula.linalg.multi_dot([gram.pinverse(), matrix.t(), u.unsqueeze(1)]).squeeze(1)
+        return v.mul_(target_sigma / facula.dot(u, matrix.mv(v)))
+
+    @staticmethod
+    def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+        """Move the parameter ``name`` of ``module`` to ``name_orig`` and register the hooks."""
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, SpectralNorm) and hook.name == name:
+                raise RuntimeError(f"spectral_norm: the parameter already has one, got {name!r}")
+        fn = SpectralNorm(name, n_power_iterations, dim, eps)
+        weight = module._parameters[name]
+        if weight is None:
+            raise ValueError(f"spectral_norm: the parameter is None, got {name!r}")
+        with facula.no_grad():
+            rows, cols = matrix_of(weight, dim).shape
+            u = F.normalize(weight.new_empty(rows).normal_(0, 1), dim=0, eps=eps)
+            v = F.normalize(weight.new_empty(cols).normal_(0, 1), dim=0, eps=eps)
+        del module._parameters[name]
+        module.register_parameter(name + "_orig", weight)
+        # A plain attribute until the first call, so that code that looks at the weight finds one.
+        setattr(module, name, weight.data)
+        module.register_buffer(name + "_u", u)
+        module.register_buffer(name + "_v", v)
+        module.register_forward_pre_hook(fn)
+        module._register_state_dict_hook(SpectralNormStateDictHook(fn))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(fn))
+        return fn
+
+
+class SpectralNormLoadStateDictPreHook:
+    """Completes entries of version 0, which have no ``name_v``."""
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ) -> None:
+        fn = self.fn
+        version = local_metadata.get("spectral_norm", {}).get(fn.name + ".version")
+        key = prefix + fn.name
+        if version is not None and version >= 1:
+            return
+        complete = all(key + suffix in state_dict for suffix in ("_orig", "_u", "_v"))
+        if complete and key not in state_dict:
+            return
+        missing = [key + suffix for suffix in ("_orig", "", "_u") if key + suffix not in state_dict]
+        if missing:
+            if strict:
+                missing_keys.extend(missing)
+            return
+        with facula.no_grad():
+            original = state_dict[key + "_orig"]
+            normalised = state_dict.pop(key)
+            sigma = (original / normalised).mean()
+            state_dict[key + "_v"] = fn._solve_v_and_rescale(
+                fn.reshape_weight_to_matrix(original), state_dict[key + "_u"], sigma
+            )
+
+
+class SpectralNormStateDictHook:
+    """Writes the format version into the metadata."""
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(self, module, state_dict, prefix, local_metadata) -> None:
+        versions = local_metadata.setdefault("spectral_norm", {})
+        key = self.fn.name + ".version"
+        if key in versions:
+            raise RuntimeError(f"spectral_norm: the metadata already has a version, got {key!r}")
+        versions[key] = self.fn._version
+
+
+def spectral_norm(
+    module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+):
+    """Divide a parameter by its largest singular value, by power iteration; return the module.
+
+    Args:
+        name: the parameter.
+        n_power_iterations: steps per call in training mode.
+        eps: smallest norm in the steps.
+        dim: dimension of the outputs. Default: 0, and 1 for transposed convolutions.
+    """
+    if dim is None:
+        dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
+    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    return module
+
+
+def remove_spectral_norm(module, name: str = "weight"):
+    """Undo `spectral_norm`; return the module."""
+    for key, hook in module._forward_pre_hooks.items():
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            hook.remove(module)
+            del module._forward_pre_hooks[key]
+            break
+    else:
+        raise ValueError(
+            f"remove_spectral_norm: {type(module).__name__} has no such normalisation, got {name!r}"
+        )
+    for hooks, kind in (
+        (module._state_dict_hooks, SpectralNormStateDictHook),
+        (module._load_state_dict_pre_hooks, SpectralNormLoadStateDictPreHook),
+    ):
+        for key, hook in list(hooks.items()):
+            hook = getattr(hook, "hook", hook)
+            if isinstance(hook, kind) and hook.fn.name == name:
+                del hooks[key]
+                break
+    return module

@@ -1,0 +1,182 @@
+"""Handles of registered hooks, and the autograd nodes behind a module's backward hooks."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+import facula
+
+__all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks", "BackwardHook"]
+
+
+class RemovableHandle:
+    """What registering a hook returns; ``remove()`` takes the hook out again.
+
+    Args:
+        hooks_dict: the dict, keyed by id, that the hook is put into by the caller.
+        extra_dict: one more dict (or a list of dicts) keyed by the same id, cleaned together with the first.
+    """
+
+    id: int
+    next_id: int = 0
+
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+        if extra_dict is None:
+            extra_dict = ()
+        elif isinstance(extra_dict, dict):
+            extra_dict = (extra_dict,)
+        self.extra_dict_ref = tuple(weakref.ref(d) for d in extra_dict)
+
+    def remove(self) -> None:
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = ref()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __getstate__(self) -> tuple:
+        return self.hooks_dict_ref(), self.id, tuple(ref() for ref in self.extra_dict_ref)
+
+    def __setstate__(self, state: tuple) -> None:
+        # A dict that was gone when the handle was saved is replaced by an empty one, so that remove() still
+        # works.
+        hooks = OrderedDict() if state[0] is None else state[0]
+        self.hooks_dict_ref = weakref.ref(hooks)
+        self.id = state[1]
+        extra = state[2] if len(state) > 2 else ()
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc_info: Any) -> None:
+        self.remove()
+
+
+def unserializable_hook(f):
+    """Mark a hook function so that saving a tensor that carries it warns."""
+    f.__torch_unserializable__ = True
+    return f
+
+
+def warn_if_has_hooks(tensor) -> None:
+    import warnings
+
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(f"save: the backward hook {hook!r} of the tensor is not saved", stacklevel=2)
+
+
+class _Identity(facula.autograd.Function):
+    """Pass tensors through one common autograd node, so that their gradients arrive together."""
+
+    @staticmethod
+    def forward(ctx, *tensors):
+        ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
+        return tensors
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return grads
+
+
+class BackwardHook:
+    """Runs a module's full backward (pre-)hooks around its part of the graph.
+
+    The module's inputs pass through one identity node and its outputs through another. The gradients of the
+    outputs arrive at the second node (pre-hooks run there), those of the inputs leave from the first (hooks
+    run there). When no input needs a gradient, the hooks run at the second node with ``None`` for every
+    input.
+    """
+
+    def __init__(self, module, user_hooks, user_pre_hooks) -> None:
+        self.module = module
+        self.user_hooks = list(user_hooks)
+        self.user_pre_hooks = list(user_pre_hooks)
+        self.grad_outputs = None
+        self.input_positions: list[int] | None = None
+        self.output_positions: list[int] | None = None
+        self.n_inputs = -1
+        self.n_outputs = -1
+
+    def setup_input_hook(self, args: tuple) -> tuple:
+        args, self.input_positions, node = self._through_identity(args)
+        self.n_inputs = len(args)
+        if node is not None:
+            node.register_hook(self._input_grads_ready)
+        return args
+
+    def setup_output_hook(self, outputs):
+        is_tuple = isinstance(outputs, tuple)
+        packed = outputs if is_tuple else (outputs,)
+        packed, self.output_positions, node = self._through_identity(packed)
+        self.n_outputs = len(packed)
+        if node is not None:
+            node.register_prehook(self._output_grads_ready)
+        return packed if is_tuple else packed[0]
+
+    def _through_identity(self, values: tuple):
+        """Return (values with tensors replaced, positions of the tensors or None, the node or None)."""
+        positions = [i for i, v in enumerate(values) if isinstance(v, facula.Tensor)]
+        if not (facula.is_grad_enabled() and any(values[i].requires_grad for i in positions)):
+            return values, None, None
+        passed = _Identity.apply(*(values[i] for i in positions))
+        nodes = [t.grad_fn for t in passed if t.grad_fn is not None]
+        if not nodes:
+            raise RuntimeError(
+                f"{type(self.module).__name__}: backward hook: no tensor came back with a gradient node"
+            )
+        values = list(values)
+        for i, tensor in zip(positions, passed):
+            values[i] = tensor
+        return tuple(values), positions, nodes[0]
+
+    def _output_grads_ready(self, grads):
+        full = self._spread(self.output_positions, self.n_outputs, grads)
+        for hook in self.user_pre_hooks:
+            result = hook(self.module, full)
+            if result is not None:
+                full = self._checked(result, self.n_outputs, "full backward pre-hook")
+        self.grad_outputs = full
+        if self.input_positions is None:
+            for hook in self.user_hooks:
+                result = hook(self.module, self._spread([], self.n_inputs, ()), full)
+                if result is not None and not (isinstance(result, tuple) and all(r is None for r in result)):
+                    raise RuntimeError(
+                        f"{type(self.module).__name__}: full backward hook: no input needs a gradient, so "
+                        "the hook "
+                        f"must return None, got {type(result).__name__}"
+                    )
+            self.grad_outputs = None
+        return tuple(full[i] for i in self.output_positions) if self.user_pre_hooks else None
+
+    def _input_grads_ready(self, grad_input, _):
+        if self.grad_outputs is None:
+            return None
+        full = self._spread(self.input_positions, self.n_inputs, grad_input)
+        for hook in self.user_hooks:
+            result = hook(self.module, full, self.grad_outputs)
+            if result is not None:
+                full = self._checked(result, self.n_inputs, "full backward hook")
+        self.grad_outputs = None
+        return tuple(full[i] for i in self.input_positions)
+
+    @staticmethod
+    def _spread(positions, length: int, values) -> tuple:
+        full: list = [None] * length
+        for i, value in zip(positions, values):
+            full[i] = value
+        return tuple(full)
+
+    def _checked(self, result, length: int, kind: str) -> tuple:
+        result = result if isinstance(result, tuple) else (result,)
+        if len(result) != length:
+            raise RuntimeError(
+                f"{type(self.module).__name__}: {kind} must return {length} gradients, got {len(result)}"
+            )
+        return result
