@@ -4,6 +4,8 @@ Each takes exactly what a pickle stream holds and checks all of it, since the st
 written by anybody: types, signs, products, and that the tensor stays inside its storage.
 """
 
+import sys
+import traceback
 from collections import OrderedDict
 
 import facula
@@ -195,3 +197,40 @@ def _reduce_sparse(tensor):
     else:
         raise NotImplementedError(f"save: tensors of layout {tensor.layout} cannot be saved")
     return _rebuild_sparse_tensor, (tensor.layout, data)
+
+
+class KeyErrorMessage(str):
+    """Text whose repr is itself, so that a KeyError shows it with its line breaks."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return self
+
+
+class ExceptionWrapper:
+    """An exception on its way from another process or thread: its class, and its traceback as text.
+
+    Args:
+        exc_info: as of `sys.exc_info()`; by default the exception being handled.
+        where: for the message, as in "in DataLoader worker process 2".
+    """
+
+    def __init__(self, exc_info=None, where="in background"):
+        kind, value, trace = exc_info or sys.exc_info()
+        self.exc_type = kind
+        self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
+        self.where = where
+
+    def reraise(self):
+        """Raises the same class of exception here, its message holding the original traceback."""
+        message = (
+            f"Caught {self.exc_type.__name__} {self.where}; it happened there as follows:\n{self.exc_msg}"
+        )
+        if self.exc_type is KeyError:
+            message = KeyErrorMessage(message)
+        try:
+            exception = self.exc_type(message)
+        except Exception:  # a class with a constructor of its own
+            raise RuntimeError(message) from None
+        raise exception

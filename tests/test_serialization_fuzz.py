@@ -6,6 +6,7 @@ FACULA_FUZZ_CASES sets how many mutations of each file are tried (default 150).
 import argparse  # noqa: F401  (imported before the watch: a load imports these when a file names them)
 import builtins
 import decimal  # noqa: F401
+import encodings.raw_unicode_escape  # noqa: F401
 import fractions  # noqa: F401
 import io
 import os
