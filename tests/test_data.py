@@ -1,4 +1,4 @@
-"""Datasets, samplers and DataLoader. The expected orders and seeds were printed by PyTorch 2.13 for equal seeds."""
+"""Datasets, samplers and DataLoader. Expected orders and seeds are what PyTorch 2.13 gave for equal seeds."""
 
 import os
 import random

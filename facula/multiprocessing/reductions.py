@@ -42,7 +42,7 @@ def reduce_tensor(tensor):
     """
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
-            f"multiprocessing: a tensor that an operation computed cannot keep requires_grad across processes; "
+            f"multiprocessing: a tensor computed by an operation cannot keep requires_grad elsewhere; "
             f"send tensor.detach() (shape {tuple(tensor.shape)})"
         )
     if tensor.layout is not facula.strided or tensor.device.type == "meta":

@@ -1,4 +1,4 @@
-"""Start several processes on one function and wait for them, with the failure of one reported in the parent."""
+"""Start several processes on one function and wait for them; the failure of one is reported in the parent."""
 
 import multiprocessing
 import multiprocessing.connection

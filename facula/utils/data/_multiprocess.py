@@ -1,11 +1,13 @@
 """The DataLoader iterator that has worker processes fetch ahead.
 
-Each worker has a socket of its own: requests (batch number, indices) go one way, (batch number, batch) come back.
-Nothing is shared between workers, so one that is killed leaves no lock held; its end closes and is seen at once.
+Each worker has a socket of its own: requests (batch number, indices) go one way, (batch number, batch) come
+back. Nothing is shared between workers, so one that is killed leaves no lock held; its end closes and is seen
+at once.
 """
 
 import itertools
 import multiprocessing
+import os
 import select
 import signal
 import time
@@ -33,6 +35,7 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         self._shutdown = False
+        self._owner = os.getpid()
         self._workers_status = []
         self._poll = select.poll()
         self._by_descriptor = {}
@@ -215,11 +218,11 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
 
     def _shutdown_workers(self):
         """Ends the workers: closed connections tell them, those that do not heed it are ended."""
-        if self._shutdown:
+        if self._shutdown or os.getpid() != self._owner:  # a forked child holds a copy of this object
             return
         self._shutdown = True
         for worker in self._workers_status:
-            worker.channel.close()
+            worker.channel.hang_up()
         deadline = time.monotonic() + _GRACE
         for worker in self._workers_status:
             worker.process.join(max(0.0, deadline - time.monotonic()))
@@ -233,5 +236,5 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
     def __del__(self):
         try:
             self._shutdown_workers()
-        except (AttributeError, TypeError, AssertionError, ValueError):
-            pass  # the interpreter is ending, or this is another process: nothing is left to end
+        except (AttributeError, TypeError, ValueError):
+            pass  # the interpreter is ending: nothing is left to end with

@@ -11,7 +11,7 @@ import facula
 
 from . import _utils
 from ._utils.collate import default_collate, default_convert
-from ._utils.worker import get_worker_info  # noqa: F401  (public: torch.utils.data.dataloader.get_worker_info)
+from ._utils.worker import get_worker_info  # noqa: F401  (public here too)
 from .dataset import (  # noqa: F401  (programs import Dataset and IterableDataset from here)
     Dataset,
     IterableDataset,
@@ -191,7 +191,7 @@ class DataLoader(Generic[_T_co]):
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if self.num_workers and available and self.num_workers > available:
             warnings.warn(
-                f"DataLoader: {self.num_workers} workers on {available} processors may be slower than {available}",
+                f"DataLoader: {self.num_workers} workers on {available} processors may be slower than fewer",
                 stacklevel=3,
             )
 
@@ -271,7 +271,8 @@ class _BaseDataLoaderIter:
             and self._num_yielded > promised
         ):
             warnings.warn(
-                f"DataLoader: len() of the {type(self._dataset).__name__} was {promised}, but {self._num_yielded} "
+                f"DataLoader: len() of the {type(self._dataset).__name__} was {promised}, but "
+                f"{self._num_yielded} "
                 "batches have come"
                 + (
                     "; with several workers, each must give only its part of the stream"

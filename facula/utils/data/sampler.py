@@ -117,7 +117,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """`num_samples` indices from 0..len(weights)-1, drawn with these probabilities (they need not sum to 1)."""
+    """`num_samples` indices from 0..len(weights)-1, drawn by these weights (of any sum)."""
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:

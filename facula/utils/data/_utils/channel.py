@@ -1,12 +1,13 @@
 """The connection between a DataLoader and one of its workers: pickles, with the data of tensors beside them.
 
-A message is a header, the sizes of its buffers, the pickle, and then the buffers: inside the stream where they
-are small, else in one anonymous file (memfd) whose descriptor travels with the header. So a batch costs at most
-one descriptor, nothing lies in /dev/shm, and the receiver's tensors lie on the mapped file without a copy.
+A message is a header, the sizes of its buffers, the pickle, and then the buffers: inside the stream where
+they are small, else in one anonymous file (memfd) whose descriptor travels with the header. So a batch costs
+at most one descriptor, nothing lies in /dev/shm, and the receiver's tensors lie on the mapped file.
 """
 
 import array
 import collections
+import contextlib
 import copyreg
 import io
 import mmap
@@ -42,6 +43,12 @@ class Channel:
         return self.socket.fileno()
 
     def close(self):
+        self.socket.close()
+
+    def hang_up(self):
+        """Ends the connection for every process that holds a copy of this end, then closes it."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
     def send(self, obj):
@@ -179,7 +186,7 @@ def _write_file(buffers, offsets, total):
     descriptor = os.memfd_create("facula-batch", os.MFD_CLOEXEC)
     os.ftruncate(descriptor, total)
     written = set()
-    for buffer, (start, size) in zip(buffers, offsets):
+    for buffer, (start, _) in zip(buffers, offsets):
         if start not in written:
             written.add(start)
             _write_at(descriptor, memoryview(buffer), start)

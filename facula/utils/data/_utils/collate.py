@@ -11,7 +11,7 @@ import facula
 
 _TEXT_OR_OBJECTS = re.compile(r"[SaUO]")
 _NO_WAY = (
-    "default_collate: a batch can hold tensors, numpy arrays, numbers, text, and dicts, lists and tuples of them; "
+    "default_collate: a batch can hold tensors, numpy arrays, numbers, text, and dicts, lists, tuples of them; "
     "got {}. Give DataLoader a collate_fn for it"
 )
 np_str_obj_array_pattern = _TEXT_OR_OBJECTS
@@ -23,7 +23,7 @@ def _is_numpy(kind, *names):
 
 
 def _rebuild_like(original, pairs_or_items, fallback):
-    """A container of the type of `original` with other contents; `fallback` of them where that cannot be made."""
+    """A container of the type of `original` with other contents, or `fallback` of them."""
     mapping = isinstance(original, collections.abc.Mapping)
     mutable = collections.abc.MutableMapping if mapping else collections.abc.MutableSequence
     try:
@@ -158,7 +158,7 @@ default_collate_fn_map.update(
 def default_collate(batch):
     """One batch from a list of samples, by `default_collate_fn_map`.
 
-    Tensors of shape (...) become one of shape (len(batch), ...); numbers a tensor of shape (len(batch),); text a list;
-    dicts, lists and tuples the same with each part collated.
+    Tensors of shape (...) become one of shape (len(batch), ...); numbers a tensor of shape (len(batch),);
+    text a list; dicts, lists and tuples the same with each part collated.
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)

@@ -117,7 +117,7 @@ class _Requests:
 
     def __iter__(self):
         while True:
-            # a socket inherited by some other process would hide that the parent is gone: ask for it now and then
+            # a copy of the socket in some other process would hide that the parent is gone: look now and then
             while not self._poll.poll(self._interval):
                 if os.getppid() != self._parent:
                     return
