@@ -11,7 +11,7 @@ import facula
 
 _TEXT_OR_OBJECTS = re.compile(r"[SaUO]")
 _NO_WAY = (
-    "default_collate: a batch can hold tensors, numpy arrays, numbers, text, and dicts, lists, tuples of them; "
+    "default_collate: a batch holds tensors, numpy arrays, numbers, text, and dicts, lists, tuples of them; "
     "got {}. Give DataLoader a collate_fn for it"
 )
 np_str_obj_array_pattern = _TEXT_OR_OBJECTS
