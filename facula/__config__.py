@@ -17,4 +17,5 @@ def show():
 
 def parallel_info():
     """How work is divided among threads."""
-    return f"facula.get_num_threads(): {facula.get_num_threads()}\nOMP_NUM_THREADS: {os.environ.get('OMP_NUM_THREADS')}\n"
+    omp = os.environ.get("OMP_NUM_THREADS")
+    return f"facula.get_num_threads(): {facula.get_num_threads()}\nOMP_NUM_THREADS: {omp}\n"

@@ -47,7 +47,7 @@ def set_dir(d):
 def _hubconf(repo_or_dir, source, what):
     if source != "local":
         raise NotImplementedError(
-            f"hub.{what}: Facula fetches no code; clone {repo_or_dir!r} and give its directory with source='local'"
+            f"hub.{what}: no code is fetched; clone {repo_or_dir!r} and give its directory, source='local'"
         )
     path = os.path.join(repo_or_dir, MODULE_HUBCONF)
     spec = importlib.util.spec_from_file_location(MODULE_HUBCONF, path)
@@ -115,7 +115,7 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
                 file.close()
                 if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
                     raise RuntimeError(
-                        f"download_url_to_file: expected a SHA-256 beginning with {hash_prefix}, got {digest.hexdigest()}"
+                        f"download_url_to_file: expected SHA-256 {hash_prefix}..., got {digest.hexdigest()}"
                     )
                 shutil.move(file.name, dst)
             except BaseException:

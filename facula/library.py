@@ -1,4 +1,4 @@
-"""Operators that programs define. They are Python functions, called as they are: `torch.ops.<namespace>.<name>`.
+"""Operators that programs define. They are Python functions, reached as `torch.ops.<namespace>.<name>`.
 
 A kernel may be registered before, after or without its schema; the CPU (or device-independent) kernel is what
 runs. Gradients registered with `register_autograd` are used through autograd.Function.

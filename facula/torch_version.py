@@ -7,7 +7,7 @@ __all__ = ["TorchVersion"]
 
 
 class TorchVersion(str):
-    """A version that compares by its numbers: `TorchVersion("2.13.0+facula") >= (2, 4)` holds, and so does `>= "2.4"`.
+    """Compares by its numbers: TorchVersion("2.13.0+facula") >= (2, 4) holds; so does >= "2.4".
 
     A local part (after "+") does not count; a pre-release ("2.14.0a0") comes before its release.
     """

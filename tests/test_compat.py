@@ -1,4 +1,5 @@
 """PyTorch programs under `python -m facula`: the name torch, child processes, metadata, placeholders."""
+
 import os
 import subprocess
 import sys
@@ -20,8 +21,14 @@ def run(program, *arguments, folder=None, option="file"):
         with open(path, "w") as file:
             file.write(program)
         command = [path]
-    done = subprocess.run([sys.executable, "-m", "facula", *command, *arguments], capture_output=True, text=True,
-                          timeout=120, env=environment(), cwd=folder)
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", *command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(),
+        cwd=folder,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -33,7 +40,8 @@ def environment():
 
 
 def test_torch_is_facula():
-    assert run("""
+    assert run(
+        """
         import torch, facula, sys
         import torch.nn as nn
         import torch.nn.functional as F
@@ -43,40 +51,64 @@ def test_torch_is_facula():
         print(torch is facula, nn is facula.nn, F is facula.nn.functional, Tensor is facula.Tensor,
               Dataset is facula.utils.data.Dataset, sys.modules["torch.nn"] is sys.modules["facula.nn"],
               nn.__spec__.name, torch.__spec__ is not None, torch.__path__ == facula.__path__)
-        """, option="-c") == ["True"] * 6 + ["facula.nn", "True", "True"]
+        """,
+        option="-c",
+    ) == ["True"] * 6 + ["facula.nn", "True", "True"]
 
 
 def test_the_distribution_torch_is_found():
-    assert run("""
+    assert (
+        run(
+            """
         import importlib.metadata, importlib.util
         print(importlib.util.find_spec("torch") is not None, importlib.metadata.version("torch"))
         print("torch" in importlib.metadata.packages_distributions())
         import torch
-        print(torch.__version__ >= "2.4", torch.__version__ >= (2, 13), torch.version.cuda, torch.cuda.is_available())
+        print(torch.__version__ >= "2.4", torch.__version__ >= (2, 13))
+        print(torch.version.cuda, torch.cuda.is_available())
         print(importlib.util.find_spec("torch") is not None, importlib.util.find_spec("torch.no_such_module"))
-        """, option="-c") == "True 2.13.0+facula True True True None False True None".split()
+        """,
+            option="-c",
+        )
+        == "True 2.13.0+facula True True True None False True None".split()
+    )
 
 
 def test_a_program_runs_as_main_with_its_arguments(tmp_path):
     (tmp_path / "helper.py").write_text("value = 'found'")
-    assert run("""
+    assert run(
+        """
         import os, sys, helper
         if __name__ == "__main__":
-            print(*sys.argv[1:], os.path.basename(__file__), helper.value, sys.modules["__main__"].helper.value)
-        """, "--epochs", "3", folder=tmp_path) == ["--epochs", "3", "program.py", "found", "found"]
+            print(*sys.argv[1:], os.path.basename(__file__))
+            print(helper.value, sys.modules["__main__"].helper.value)
+        """,
+        "--epochs",
+        "3",
+        folder=tmp_path,
+    ) == ["--epochs", "3", "program.py", "found", "found"]
 
 
 def test_a_package_runs(tmp_path):
     (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "__main__.py").write_text("import sys, torch; print(torch.__name__, __package__, sys.argv[1])")
-    done = subprocess.run([sys.executable, "-m", "facula", "-m", "package", "x"], capture_output=True, text=True,
-                          env=environment(), cwd=tmp_path, timeout=60)
+    (tmp_path / "package" / "__main__.py").write_text(
+        "import sys, torch; print(torch.__name__, __package__, sys.argv[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", "-m", "package", "x"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=tmp_path,
+        timeout=60,
+    )
     assert done.stdout.split() == ["facula", "package", "x"], done.stderr
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_child_processes_find_torch(tmp_path, method):
-    assert run(f"""
+    assert run(
+        f"""
         import multiprocessing, subprocess, sys
         import torch
         class Thing:
@@ -93,20 +125,27 @@ def test_child_processes_find_torch(tmp_path, method):
             process.join()
             print(subprocess.run([sys.executable, "-c", "import torch; print(torch.__name__)"],
                                  capture_output=True, text=True).stdout)
-        """, folder=tmp_path) == ["facula", "Thing", "facula"]
+        """,
+        folder=tmp_path,
+    ) == ["facula", "Thing", "facula"]
 
 
 def test_a_hidden_sitecustomize_still_runs(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.customized = True")
     env = environment()
     env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), env["PYTHONPATH"]])
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import sys; print(sys.customized)'])"
-    done = subprocess.run([sys.executable, "-m", "facula", "-c", code], capture_output=True, text=True, env=env, timeout=60)
+    code = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import sys; print(sys.customized)'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", "-c", code], capture_output=True, text=True, env=env, timeout=60
+    )
     assert done.stdout.split() == ["True"], done.stderr
 
 
 def test_what_is_only_imported_exists_and_says_so_when_used():
-    assert run("""
+    assert run(
+        """
         from typing import Optional
         import torch
         import torch.fx
@@ -122,7 +161,8 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         @torch._dynamo.allow_in_graph
         def g():
             return 6
-        print(f(), g(), isinstance(3, FSDP), torch._dynamo.is_compiling(), FSDP is torch.distributed.fsdp.FullyShardedDataParallel)
+        again = torch.distributed.fsdp.FullyShardedDataParallel
+        print(f(), g(), isinstance(3, FSDP), torch._dynamo.is_compiling(), FSDP is again)
         for use in (FSDP, Mine, lambda: torch.fx.symbolic_trace(f)):
             try:
                 use()
@@ -132,25 +172,55 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
             torch.fx.no_such_name
         except AttributeError:
             print("absent")
-        """, option="-c") == ["5", "6", "False", "False", "True", "torch.distributed.fsdp.FullyShardedDataParallel",
-                              "torch.fx.Tracer", "torch.fx.symbolic_trace", "absent"]
+        """,
+        option="-c",
+    ) == [
+        "5",
+        "6",
+        "False",
+        "False",
+        "True",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.fx.Tracer",
+        "torch.fx.symbolic_trace",
+        "absent",
+    ]
 
 
 def test_errors_of_the_program_are_its_own(tmp_path):
     (tmp_path / "bad.py").write_text("import torch\nimport missing_package")
-    done = subprocess.run([sys.executable, "-m", "facula", "bad.py"], capture_output=True, text=True, cwd=tmp_path,
-                          env=environment(), timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", "bad.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
     assert done.returncode == 1 and "No module named 'missing_package'" in done.stderr
-    done = subprocess.run([sys.executable, "-m", "facula", "none.py"], capture_output=True, text=True, cwd=tmp_path,
-                          env=environment(), timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", "none.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
     assert done.returncode and "cannot open file 'none.py'" in done.stderr
 
 
 # -- modules of names --------------------------------------------------------------------------------------
 
+
 def test_versions_compare_by_numbers():
     version = TorchVersion("2.13.0+facula")
-    assert version > "2.9" and version >= "2.13" and version < (2, 14) and version == "2.13.0" and version != "2.12"
+    assert (
+        version > "2.9"
+        and version >= "2.13"
+        and version < (2, 14)
+        and version == "2.13.0"
+        and version != "2.12"
+    )
     assert TorchVersion("2.13.0a0") < "2.13" and str(version) == "2.13.0+facula"
 
 
@@ -162,7 +232,11 @@ def test_pytrees():
     assert pytree.tree_map(lambda x, y: (x, y), [1, 2], [3, [4]]) == [(1, 3), (2, [4])]
     assert pytree.tree_map_only(int, lambda x: -x, [1, "x"]) == [-1, "x"]
     assert [pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]] == [
-        "['a'][0]", "['a'][1][0]", "['a'][1][1]", "['b']['c']"]
+        "['a'][0]",
+        "['a'][1][0]",
+        "['a'][1][1]",
+        "['b']['c']",
+    ]
     assert pytree.treespec_loads(pytree.treespec_dumps(spec)) == spec
     assert pytree._broadcast_to_and_flatten([1, 2, 3], pytree.tree_structure([0, 0])) is None
     assert pytree._broadcast_to_and_flatten([1, 7], pytree.tree_structure([0, 0])) == [1, 7]
@@ -188,7 +262,14 @@ def test_jit_hands_functions_back():
     def function(x):
         return x + 1
 
-    for decorate in (jit.script, jit.ignore, jit.unused, jit.export, jit.script_if_tracing, jit._overload_method):
+    for decorate in (
+        jit.script,
+        jit.ignore,
+        jit.unused,
+        jit.export,
+        jit.script_if_tracing,
+        jit._overload_method,
+    ):
         assert decorate(function) is function
     assert jit.ignore(drop=True)(function) is function and jit.trace(function, (1,)) is function
     assert not jit.is_scripting() and not jit.is_tracing()
@@ -212,7 +293,9 @@ def test_libraries_hold_operators():
 def test_hub_loads_from_a_directory(tmp_path):
     from facula import hub
 
-    (tmp_path / "hubconf.py").write_text("dependencies = ['json']\ndef net(n):\n    'Makes n.'\n    return [n]\n")
+    (tmp_path / "hubconf.py").write_text(
+        "dependencies = ['json']\ndef net(n):\n    'Makes n.'\n    return [n]\n"
+    )
     assert hub.list(str(tmp_path), source="local") == ["net"]
     assert hub.load(str(tmp_path), "net", 3, source="local") == [3]
     assert hub.help(str(tmp_path), "net", source="local") == "Makes n."

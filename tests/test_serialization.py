@@ -4,10 +4,12 @@ import argparse
 import collections
 import datetime
 import enum
+import importlib
 import io
 import os
 import pathlib
 import pickle
+import sys
 import zipfile
 
 import facula
@@ -267,6 +269,46 @@ def test_whole_modules_come_back_on_request():
     assert type(loaded) is Net and loaded.color is Color.RED
     x = facula.ones(1, 3)
     assert loaded(x).tolist() == net(x).tolist()
+
+
+def test_a_programs_own_module_is_imported_for_its_class(tmp_path, monkeypatch):
+    (tmp_path / "own_model.py").write_text(
+        "import facula\nclass OwnNet(facula.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.layer = facula.nn.Linear(2, 1)\n"
+    )
+    (tmp_path / "dangerous.py").write_text("raise SystemExit('imported')")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "generate.py"), raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    stream = io.BytesIO()
+    facula.save(importlib.import_module("own_model").OwnNet(), stream)
+    del sys.modules["own_model"]
+    stream.seek(0)
+    assert type(facula.load(stream, weights_only=False)).__name__ == "OwnNet"
+    for names in (
+        b"cdangerous\nNet\n",
+        b"cown_model\nos\n",
+        b"cantigravity\nNet\n",
+        b"cown_model\nfacula.hub\n",
+    ):
+        bad = io.BytesIO()
+        with zipfile.ZipFile(bad, "w") as archive:
+            archive.writestr("archive/data.pkl", b"\x80\2" + names + b")\x81.")
+            archive.writestr("archive/version", "3\n")
+        bad.seek(0)
+        with pytest.raises(pickle.UnpicklingError):
+            facula.load(bad, weights_only=False)
+
+
+def test_whole_modules_by_safe_globals():
+    allowed = [Net, Color, facula.nn.Linear, facula.nn.functional.relu]
+    stream = io.BytesIO()
+    net = Net()
+    net.activation = facula.nn.functional.relu
+    facula.save(net, stream)
+    stream.seek(0)
+    with serialization.safe_globals(allowed):
+        loaded = facula.load(stream)
+    assert loaded.activation is facula.nn.functional.relu and loaded.color is Color.RED
 
 
 def test_safe_globals():

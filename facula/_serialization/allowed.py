@@ -86,7 +86,8 @@ def register(items):
             raise TypeError(
                 f"add_safe_globals: expected classes, functions or (object, name) pairs, got {item!r}"
             )
-        name = name or f"{obj.__module__}.{obj.__qualname__}"
+        home = None if isinstance(obj, type) else classes.function_home(obj)
+        name = name or f"{home or obj.__module__}.{obj.__qualname__}"
         for module in {obj.__module__ or "builtins", name.rpartition(".")[0]}:
             if module.partition(".")[0] in _NEVER or (
                 module == "builtins" and obj.__name__ in _NEVER_BUILTINS

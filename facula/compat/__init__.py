@@ -3,9 +3,9 @@
     python -m facula train.py --epochs 3        a program
     python -m facula -m package arguments       a package
 
-`install()` does the same inside a running interpreter. What a program merely imports exists, supported or not;
-what is not supported raises NotImplementedError with its name when it is used. See aliases.py for how the
-names map, placeholders.py for what is not there, run.py for how a program is started and reaches its children.
+`install()` does the same inside a running interpreter. What a program merely imports exists, supported or
+not; what is not supported raises NotImplementedError with its name when it is used. See aliases.py for how
+the names map, placeholders.py for what is not there, run.py for how a program and its children are started.
 """
 
 import sys
@@ -16,7 +16,11 @@ __all__ = ["install", "is_installed"]
 
 
 def install():
-    """From now on `import torch` in this process gives Facula. Raises RuntimeError when PyTorch is loaded already."""
+    """From now on `import torch` in this process gives Facula.
+
+    Raises:
+        RuntimeError: PyTorch, or something else called torch, is loaded already.
+    """
     if is_installed():
         return
     loaded = sys.modules.get("torch")

@@ -1,8 +1,8 @@
 """Names of PyTorch that programs import and Facula does not have: they exist, and say so when used.
 
-A class or function that is missing is an `Unsupported` class: it may stand in annotations, isinstance checks and
-base class lists; calling it raises NotImplementedError with its name. A few functions have a harmless answer
-(`ANSWERS`) or are decorators that hand back what they get (`DECORATORS`).
+A class or function that is missing is an `Unsupported` class: it may stand in annotations, isinstance checks
+and base class lists; calling it raises NotImplementedError with its name. A few functions have a harmless
+answer (`ANSWERS`) or are decorators that hand back what they get (`DECORATORS`).
 """
 
 import importlib

@@ -67,7 +67,7 @@ def _run_file(path):
 
 
 def _execute(code, path):
-    """Runs `code` as the module __main__, which stays in place so that pickles and spawned processes find it."""
+    """Runs `code` as the module __main__, which stays in place for pickles and spawned processes to find."""
     main_module = types.ModuleType("__main__")
     main_module.__dict__.update(__builtins__=__builtins__, __spec__=None)
     if path is not None:

@@ -158,7 +158,7 @@ def get_sync_debug_mode():
 
 
 class device:
-    """Context: work goes to another device inside. Without a GPU only the context of no device (None, -1) works."""
+    """Context: work goes to another device inside. Without a GPU only no device (None, -1) can be named."""
 
     def __init__(self, device):
         self.idx = (

@@ -1,7 +1,7 @@
 """Process groups, which this build does not have.
 
-`is_available()` and `is_initialized()` say so; a program that asks runs as a single process. What needs a group
-raises NotImplementedError with its name; the classes exist for annotations and isinstance.
+`is_available()` and `is_initialized()` say so; a program that asks runs as a single process. What needs a
+group raises NotImplementedError with its name; the classes exist for annotations and isinstance.
 """
 
 import enum
@@ -70,12 +70,13 @@ class DistError(RuntimeError):
 
 DistBackendError = DistNetworkError = DistStoreError = DistError
 _FUNCTIONS = (
-    "init_process_group destroy_process_group get_rank get_world_size get_backend new_group barrier monitored_barrier "
-    "all_reduce all_gather all_gather_object all_gather_into_tensor all_to_all all_to_all_single broadcast "
-    "broadcast_object_list gather gather_object scatter scatter_object_list reduce reduce_scatter reduce_scatter_tensor "
-    "send recv isend irecv batch_isend_irecv send_object_list recv_object_list get_process_group_ranks get_global_rank "
-    "get_group_rank get_node_local_rank new_subgroups new_subgroups_by_enumeration split_group all_gather_coalesced "
-    "all_reduce_coalesced supports_complex init_device_mesh"
+    "init_process_group destroy_process_group get_rank get_world_size get_backend new_group barrier "
+    "monitored_barrier  all_reduce all_gather all_gather_object all_gather_into_tensor all_to_all "
+    "all_to_all_single broadcast  broadcast_object_list gather gather_object scatter "
+    "scatter_object_list reduce reduce_scatter reduce_scatter_tensor  send recv isend irecv "
+    "batch_isend_irecv send_object_list recv_object_list get_process_group_ranks get_global_rank "
+    "get_group_rank get_node_local_rank new_subgroups new_subgroups_by_enumeration split_group "
+    "all_gather_coalesced  all_reduce_coalesced supports_complex init_device_mesh"
 ).split()
 
 

@@ -1,4 +1,4 @@
-"""TorchScript's decorators and questions. Facula runs Python itself: what is decorated comes back unchanged."""
+"""TorchScript's decorators and questions. Facula runs Python itself: what is decorated stays as it is."""
 
 import contextlib
 from typing import Final, TypeVar  # noqa: F401
@@ -169,7 +169,7 @@ def Attribute(value, type):
 
 
 def isinstance(obj, target_type):
-    """As the builtin, also for list[T], dict[K, V], tuple[...], Optional and unions, whose contents are checked."""
+    """As the builtin, also for list[T], dict[K, V], tuple[...] and unions, whose contents are checked."""
     return annotations.matches(obj, target_type)
 
 

@@ -1,7 +1,7 @@
 """Nested containers ("pytrees") as a flat list of leaves and a spec to put them together again.
 
-Dicts, lists, tuples, namedtuples, OrderedDicts, defaultdicts and deques are containers; `register_pytree_node` adds
-more classes. Everything else is a leaf.
+Dicts, lists, tuples, namedtuples, OrderedDicts, defaultdicts and deques are containers;
+`register_pytree_node` adds more classes. Everything else is a leaf.
 """
 
 import dataclasses
@@ -359,7 +359,7 @@ def tree_is_leaf(tree, is_leaf=None):
 _is_leaf = tree_is_leaf
 
 
-# -- specs ------------------------------------------------------------------------------------------------
+# -- specs ----------------------------------------------------------------------------------------------
 
 
 class TreeSpec:
@@ -475,7 +475,7 @@ def treespec_dict(mapping=(), /, **kwargs):
     return TreeSpec(dict, list(items), items.values())
 
 
-# -- flattening and mapping ---------------------------------------------------------------------------------
+# -- flattening and mapping -----------------------------------------------------------------------------
 
 
 def tree_flatten(tree, is_leaf=None):
@@ -594,7 +594,7 @@ def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
     return None if any(part is None for part in parts) else [leaf for part in parts for leaf in part]
 
 
-# -- with paths ---------------------------------------------------------------------------------------------
+# -- with paths -----------------------------------------------------------------------------------------
 
 
 def tree_iter_with_path(tree, is_leaf=None, _path=()):
@@ -630,7 +630,7 @@ def tree_map_with_path(func, tree, *rests, is_leaf=None):
     )
 
 
-# -- specs as text --------------------------------------------------------------------------------------------
+# -- specs as text --------------------------------------------------------------------------------------
 
 
 def treespec_dumps(treespec, protocol=None):
