@@ -8,6 +8,7 @@ Plain data (numbers, text, containers, tensors, numpy arrays, paths, dates, ...)
 
 import contextlib
 import enum
+import io
 import mmap as _mmap
 import os
 import pickle
@@ -266,8 +267,9 @@ class _Source:
 @contextlib.contextmanager
 def _open_for_reading(f, mapped):
     if _is_path(f):
-        with open(f, "rb") as file:
-            yield _Source(_map_file(file))
+        shared = mapped and _settings.mmap_flags == MAP_SHARED
+        with open(f, "r+b" if shared else "rb") as file:
+            yield _Source(_map_file(file, shared))
         return
     for name in ("read", "seek", "tell"):
         if not hasattr(f, name):
@@ -276,21 +278,22 @@ def _open_for_reading(f, mapped):
                 f"has no {name}(). Read it into io.BytesIO first"
             )
     start = f.tell()
+    if type(f) in (io.BufferedReader, io.FileIO):
+        yield _Source(_map_file(f)[start:], f, start)
+        return
     data = f.read()
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError("load: f must be opened in binary mode")
     yield _Source(memoryview(data), f, start)
 
 
-def _map_file(file):
-    """The file as a private, writable memory map; empty and unmappable files as bytes."""
+def _map_file(file, shared=False):
+    """The file as a writable memory map: private, or shared with the file; what cannot be mapped is read."""
     try:
-        if _settings.mmap_flags == MAP_SHARED and MAP_SHARED is not None:
-            access = _mmap.ACCESS_READ
-        else:
-            access = _mmap.ACCESS_COPY
-        return memoryview(_mmap.mmap(file.fileno(), 0, access=access))
-    except (ValueError, OSError):
+        return memoryview(
+            _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_WRITE if shared else _mmap.ACCESS_COPY)
+        )
+    except (ValueError, OSError):  # an empty file, a pipe
         return memoryview(file.read())
 
 
@@ -355,7 +358,7 @@ def get_default_mmap_options():
 
 
 class set_default_mmap_options:
-    """Sets how load(mmap=True) maps files, for good or as a context manager. MAP_SHARED maps read-only."""
+    """Sets how load(mmap=True) maps files, for good or as a context manager. MAP_SHARED changes the file."""
 
     def __init__(self, flags):
         if flags not in (MAP_PRIVATE, MAP_SHARED):

@@ -188,6 +188,15 @@ def storage_class_name(dtype):
     return _NAMES.get(dtype)
 
 
+def reduce_untyped(storage):
+    """The pickled form of an UntypedStorage, for its `__reduce__`."""
+    return _untyped_from_bytes, (bytes(_core.storage_view(storage)),)
+
+
+def _untyped_from_bytes(data):
+    return _core.storage_from_buffer(bytearray(data))
+
+
 def _load_from_bytes(data):
     return facula.load(io.BytesIO(data), weights_only=False)
 

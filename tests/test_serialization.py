@@ -168,6 +168,27 @@ def test_mmap_is_private(tmp_path):
     assert facula.load(path).tolist() == [1] * 5
 
 
+def test_shared_mmap_changes_the_file(tmp_path):
+    path = tmp_path / "a.pt"
+    facula.save(facula.ones(5), path)
+    with serialization.set_default_mmap_options(serialization.MAP_SHARED):
+        facula.load(path, mmap=True)[0] = 7
+    with pytest.raises(RuntimeError, match="checksum"):
+        facula.load(path)
+    assert facula.load(path, mmap=True).tolist() == [7, 1, 1, 1, 1]
+
+
+def test_open_files_load_from_where_they_stand(tmp_path):
+    path = tmp_path / "a.pt"
+    with open(path, "wb") as file:
+        file.write(b"before")
+        facula.save([1], file, _use_new_zipfile_serialization=False)
+        facula.save([2], file, _use_new_zipfile_serialization=False)
+    with open(path, "rb") as file:
+        assert file.read(6) == b"before"
+        assert facula.load(file) == [1] and facula.load(file) == [2]
+
+
 def test_mmap_refuses_compressed_records_but_reading_inflates_them(tmp_path):
     path, packed = tmp_path / "a.pt", tmp_path / "packed.pt"
     facula.save(facula.ones(1000), path)

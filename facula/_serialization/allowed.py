@@ -5,7 +5,6 @@ object of this class be made, may this object be given a state. Everything not i
 """
 
 import contextlib
-import pickletools
 from collections import OrderedDict
 
 import facula
@@ -374,6 +373,8 @@ def _describe(obj):
 
 def names_in_pickle(data, start=0):
     """Every "module.name" that the pickle at `start` mentions, in order of first use; executes nothing."""
+    import pickletools
+
     names, texts, memo, last = OrderedDict(), [], {}, None
     try:
         for op, arg, _ in pickletools.genops(bytes(data[start:])):

@@ -11,7 +11,6 @@ Classes with `__del__` are refused, and `__setstate__` is called only for nn.Mod
 Classes of the standard library are refused unless inert.py lists them.
 """
 
-import ast
 import enum
 import importlib
 import importlib.util
@@ -89,6 +88,7 @@ def enum_member(cls, args):
 
 
 _HEAP_TYPE = 1 << 9
+_OWN_CLASSES = ("facula.nn.", "facula.optim.", "facula.distributions.", "facula.utils.data.")
 _COMPILED = ("torch._C._nn", "torch._C._VariableFunctions", "torch._VF")
 
 
@@ -105,7 +105,7 @@ def _walk(module, qualname):
 def _own_module(name):
     if name in sys.modules:
         return sys.modules[name]
-    if not all(part.isidentifier() for part in name.split(".")) or name.endswith("__main__"):
+    if not name.startswith(_OWN_CLASSES) or not all(part.isidentifier() for part in name.split(".")):
         return None
     try:
         return importlib.import_module(name)
@@ -155,6 +155,8 @@ def _import_program_module(name, qualname):
     path = os.path.join(_program_directory() or "", *name.split(".")) + ".py"
     if not _program_directory() or not os.path.isfile(path) or not _is_beside_program(path):
         return None
+    import ast
+
     try:
         with open(path, encoding="utf-8") as file:
             tree = ast.parse(file.read())
