@@ -66,6 +66,10 @@ class PickleWriter:
     # -- dispatch ---------------------------------------------------------------------------------
 
     def _save(self, obj):
+        writer = _SCALARS.get(type(obj))
+        if writer is not None:
+            writer(self, obj)
+            return
         known = self._memo.get(id(obj))
         if known is not None:
             self._get(known[0])
@@ -122,7 +126,7 @@ class PickleWriter:
 
     def _int(self, value):
         if 0 <= value < 256:
-            self._write(b"K" + bytes([value]))
+            self._write(_BYTE_INTS[value])
         elif 0 <= value < 65536:
             self._write(b"M" + struct.pack("<H", value))
         elif -1 << 31 <= value < 1 << 31:
@@ -203,10 +207,11 @@ class PickleWriter:
         self._reduce(items, OrderedDict, (), vars(items) or None, None, items.items())
 
     def _each(self, items):
+        path, save = self._path, self._save
         for i, item in enumerate(items):
-            self._path.append(i)
-            self._save(item)
-            self._path.pop()
+            path.append(i)
+            save(item)
+            path.pop()
 
     def _appends(self, items):
         self._write(b"(")
@@ -215,11 +220,12 @@ class PickleWriter:
 
     def _set_items(self, pairs):
         self._write(b"(")
+        path, save = self._path, self._save
         for key, value in pairs:
-            self._path.append(key)
-            self._save(key)
-            self._save(value)
-            self._path.pop()
+            path.append(key)
+            save(key)
+            save(value)
+            path.pop()
         self._write(b"u")
 
     # -- objects ----------------------------------------------------------------------------------
@@ -328,11 +334,9 @@ _EXCEPTIONS = {
     ("torch.storage", "_load_from_bytes"): "torch.storage",
 }
 _W = PickleWriter
+_BYTE_INTS = [b"K" + bytes([value]) for value in range(256)]
+_SCALARS = {type(None): _W._none, bool: _W._bool, int: _W._int, float: _W._float}  # never in the memo
 _WRITERS = {
-    type(None): _W._none,
-    bool: _W._bool,
-    int: _W._int,
-    float: _W._float,
     str: _W._str,
     bytes: _W._bytes,
     bytearray: _W._bytearray,
