@@ -153,6 +153,7 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
         from torch.distributed.tensor import DTensor
         import torch._dynamo
+        torch._inductor.config.max_autotune = True
         class Mine(Tracer):
             pass
         @wrap

@@ -15,10 +15,12 @@ DECORATORS = frozenset(
     torch.testing._internal.common_utils.slowTest torch._custom_ops.impl torch._custom_ops.impl_abstract
     torch.overrides.wrap_torch_function torch._disable_dynamo torch._dynamo.eval_frame.disable
     torch.distributed.rpc.functions.async_execution
+    torch.onnx.symbolic_helper.parse_args torch.utils.data.functional_datapipe
     """.split()
 )
 
 ANSWERS = {
+    "torch._logging.set_logs": None,
     "torch._C._log_api_usage_once": None,
     "torch._C._get_tracing_state": None,
     "torch._C._jit_set_profiling_executor": False,
@@ -53,6 +55,10 @@ ANSWERS = {
 }
 
 NAMES = {
+    "torch._inductor.config": "",
+    "torch._functorch": "",
+    "torch._functorch.config": "",
+    "torch._logging": "set_logs",
     "torch": (
         "BoolTensor ByteTensor DoubleTensor FloatTensor Generator GradScaler HalfTensor IntTensor "
         "LongTensor PyTorchFileReader ScriptModule Size Stream SymBool SymFloat SymInt Tensor "
