@@ -52,4 +52,4 @@ class TorchVersion(str):
     __hash__ = str.__hash__
 
 
-__version__ = TorchVersion("2.13.0+facula")
+__version__ = TorchVersion("2.13.0+facula0.1.0")

@@ -70,7 +70,7 @@ def test_the_distribution_torch_is_found():
         """,
             option="-c",
         )
-        == "True 2.13.0+facula True True True None False True None".split()
+        == f"True {facula.__version__} True True True None False True None".split()
     )
 
 

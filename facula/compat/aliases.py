@@ -11,11 +11,11 @@ import importlib.util
 import sys
 
 from facula.compat import placeholders
+from facula.torch_version import __version__
 
-_VERSION = "2.13.0+facula"
 _METADATA = f"""Metadata-Version: 2.1
 Name: torch
-Version: {_VERSION}
+Version: {__version__}
 Summary: Facula, standing in for PyTorch
 """
 
