@@ -7,6 +7,7 @@ written by anybody: types, signs, products, and that the tensor stays inside its
 import sys
 import traceback
 from collections import OrderedDict
+from types import MemberDescriptorType
 
 import facula
 from facula._serialization import tensors as _core
@@ -130,6 +131,9 @@ def set_attributes(obj, state):
     if attributes:
         obj.__dict__.update(attributes)
     for name, value in (slots or {}).items():
+        # a slot proper: assigning to a property would run its code
+        if not any(isinstance(vars(cls).get(name), MemberDescriptorType) for cls in type(obj).__mro__):
+            raise RuntimeError(f"load: {type(obj).__name__} has no slot {name!r}")
         object.__setattr__(obj, name, value)
     return obj
 

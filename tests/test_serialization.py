@@ -332,6 +332,46 @@ def test_whole_modules_by_safe_globals():
     assert loaded.activation is facula.nn.functional.relu and loaded.color is Color.RED
 
 
+class Slotted:
+    __slots__ = ("x",)
+    seen = []
+
+    @property
+    def loud(self):
+        return None
+
+    @loud.setter
+    def loud(self, value):
+        self.seen.append(value)
+
+
+class Hashed:
+    seen = []
+
+    def __hash__(self):
+        self.seen.append(self)
+        return 1
+
+
+def test_restoring_objects_runs_neither_properties_nor_hashes():
+    slotted = Slotted()
+    slotted.x = 5
+    assert round_trip(slotted, weights_only=False).x == 5
+    name = __name__.encode()
+    for program in (
+        b"c%s\nSlotted\n)\x81N}X\4\0\0\0loudK\1s\x86b." % name,
+        b"}c%s\nHashed\n)\x81K\1s." % name,
+    ):
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w") as archive:
+            archive.writestr("archive/data.pkl", b"\x80\2" + program)
+            archive.writestr("archive/version", "3\n")
+        stream.seek(0)
+        with pytest.raises((pickle.UnpicklingError, RuntimeError), match="slot|hash it"):
+            facula.load(stream, weights_only=False)
+    assert Slotted.seen == [] and Hashed.seen == []
+
+
 def test_safe_globals():
     with serialization.safe_globals([Point]):
         assert round_trip(Point(3)).x == 3

@@ -67,11 +67,13 @@ def new(cls, args):
     """An instance of `cls`, made without `__init__` or a `__new__` of its own."""
     if issubclass(cls, enum.Enum):
         return None
-    if issubclass(cls, tuple):
-        return tuple.__new__(cls, args if hasattr(cls, "_fields") else args[0])
-    for base in (list, dict, str, int, float, bytes):
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return tuple.__new__(cls, args)
+    for base in (tuple, list, dict, str, int, float, bytes):
         if issubclass(cls, base):
-            return base.__new__(cls, *args)
+            # of the base type itself: converting something else could call its methods
+            plain = len(args) == 1 and type(args[0]) is base and base not in (list, dict)
+            return base.__new__(cls, *args) if plain or not args else None
     if issubclass(cls, facula.Tensor) or args:
         return None
     return object.__new__(cls)

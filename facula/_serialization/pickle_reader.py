@@ -8,11 +8,13 @@ file holds no import, no getattr on a name from the stream, and no call of anyth
 import pickle
 import struct
 from collections import Counter, OrderedDict, defaultdict, deque
+from types import FunctionType
 
 _PLAIN_KEYS = frozenset({str, int, float, bool, bytes, complex, type(None)})
 _KEY_NODES = 10_000  # a tuple used as a key is hashed recursively: bound the work and the C stack
 _KEY_DEPTH = 100
 _MAX_PROTOCOL = 5
+_KNOWN_HASHES = ("enum", "pathlib", "fractions", "decimal", "datetime", "facula", "torch")
 _DICTS = frozenset({dict, OrderedDict, Counter, defaultdict})
 # What the interpreter's own steps raise on a malformed stream; a Scope's own errors pass unchanged.
 _MALFORMED = (
@@ -248,18 +250,29 @@ def _arguments(args):
 
 
 def check_key(key):
-    """Raises UnpicklingError when hashing `key` could exhaust the stack or the clock."""
+    """Raises UnpicklingError when hashing `key` could exhaust the stack or the clock, or run a class's own code."""
     if type(key) in _PLAIN_KEYS:
         return
+    _check_hash(key)
     level, nodes = [key], 0
     for _ in range(_KEY_DEPTH):
         level = [x for part in level if isinstance(part, tuple) for x in part[:_KEY_NODES]]
         nodes += len(level)
+        for part in level:
+            _check_hash(part)
         if not level:
             return
         if nodes > _KEY_NODES:
             break
     raise UnpicklingError("load: a dict key or set element is nested too deeply")
+
+
+def _check_hash(part):
+    function = type(part).__hash__
+    if isinstance(function, FunctionType) and function.__module__.partition(".")[0] not in _KNOWN_HASHES:
+        raise UnpicklingError(
+            f"load: a {type(part).__name__} stands as a key, and its own code would hash it"
+        )
 
 
 def _handlers():
