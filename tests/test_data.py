@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 
 import facula
 import pytest
@@ -14,7 +13,7 @@ from facula.utils import data
 from facula.utils.data import _utils
 from facula.utils.data._utils.channel import Channel
 
-warnings.filterwarnings("ignore", message="DataLoader: .* workers on")
+pytestmark = pytest.mark.filterwarnings("ignore:DataLoader. .* workers on .* processors")
 
 
 class Squares(data.Dataset):
@@ -375,3 +374,4 @@ def test_channel_sends_numpy_memory_and_tensors():
     here.close()
     with pytest.raises(EOFError):
         there.receive()
+    there.close()

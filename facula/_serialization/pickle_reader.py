@@ -250,7 +250,7 @@ def _arguments(args):
 
 
 def check_key(key):
-    """Raises UnpicklingError when hashing `key` could exhaust the stack or the clock, or run a class's own code."""
+    """Raises UnpicklingError when hashing `key` could exhaust the stack or the clock, or run code."""
     if type(key) in _PLAIN_KEYS:
         return
     _check_hash(key)
