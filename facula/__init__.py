@@ -11,8 +11,7 @@ from . import _C
 from ._C import *  # noqa: F403
 from ._C import Size, Tensor, device, dtype, layout, memory_format
 from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES
-
-__version__ = "2.13.0+facula0.1.0"
+from .torch_version import __version__  # noqa: F401
 
 globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.items()})
 globals().update(CONSTANTS)

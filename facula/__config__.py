@@ -1,0 +1,21 @@
+"""What this build is, as text."""
+
+import os
+import platform
+
+import facula
+
+
+def show():
+    """A few lines on version, platform and threads."""
+    return (
+        f"Facula {facula.__version__}\n"
+        f"  - Python {platform.python_version()}, {platform.system()} {platform.machine()}\n"
+        f"  - CPU threads: {facula.get_num_threads()} of {os.cpu_count()}\n"
+    )
+
+
+def parallel_info():
+    """How work is divided among threads."""
+    omp = os.environ.get("OMP_NUM_THREADS")
+    return f"facula.get_num_threads(): {facula.get_num_threads()}\nOMP_NUM_THREADS: {omp}\n"

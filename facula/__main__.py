@@ -1,0 +1,8 @@
+"""`python -m facula program.py arguments`: runs a PyTorch program on Facula."""
+
+import sys
+
+from facula.compat.run import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

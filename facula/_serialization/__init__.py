@@ -1,0 +1,10 @@
+"""Private parts of `facula.serialization`, one file per concept.
+
+zip_writer, zip_reader   the container: aligned, stored records; a strict reader
+pickle_writer            objects to pickle opcodes, refusing what a load could not restore
+pickle_reader            pickle opcodes to objects, calling nothing but the table's own builders
+allowed, inert, classes  what a checkpoint may name: torch's names, plain data, the program's classes
+legacy                   the stream format from before the zip container
+locations                which device a storage goes to
+tensors                  every call into the core
+"""

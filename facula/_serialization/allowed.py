@@ -1,0 +1,425 @@
+"""What a checkpoint may name: torch's own names, plain data, and whatever the user registered.
+
+A `Scope` answers the pickle reader's four questions: what does this name mean, may it be called, may an
+object of this class be made, may this object be given a state. Everything not in a table is refused.
+"""
+
+import contextlib
+from collections import OrderedDict
+
+import facula
+from facula import _utils, storage
+
+from . import classes, inert
+from .pickle_reader import UnpicklingError
+
+_REBUILD = (
+    "_rebuild_tensor",
+    "_rebuild_tensor_v2",
+    "_rebuild_tensor_v3",
+    "_rebuild_parameter",
+    "_rebuild_parameter_with_state",
+    "_rebuild_meta_tensor_no_storage",
+    "_rebuild_sparse_tensor",
+    "_rebuild_device_tensor_from_numpy",
+    "_rebuild_device_tensor_from_cpu_tensor",
+)
+_RENAMED = {"__builtin__": "builtins", "copy_reg": "copyreg", "pathlib._local": "pathlib"}
+_NEVER = frozenset(
+    {
+        "os",
+        "posix",
+        "nt",
+        "sys",
+        "subprocess",
+        "shutil",
+        "importlib",
+        "runpy",
+        "ctypes",
+        "socket",
+        "pty",
+        "code",
+    }
+)
+_NEVER_BUILTINS = frozenset(
+    {
+        "eval",
+        "exec",
+        "compile",
+        "open",
+        "__import__",
+        "getattr",
+        "setattr",
+        "delattr",
+        "globals",
+        "locals",
+        "vars",
+        "input",
+        "breakpoint",
+        "exit",
+        "quit",
+        "memoryview",
+        "type",
+    }
+)
+
+
+class Forbidden(UnpicklingError):
+    """The stream names something that a safe load does not restore; `.name` is what."""
+
+    def __init__(self, name):
+        super().__init__(f"load: {name} is not restored")
+        self.name = name
+
+
+# -- what the user registers --------------------------------------------------------------------------
+
+_user_globals = {}
+
+
+def register(items):
+    """Adds classes or functions, or (object, "module.name") pairs, to what every load may use."""
+    for item in items:
+        obj, name = item if isinstance(item, tuple) else (item, None)
+        if not callable(obj):
+            raise TypeError(
+                f"add_safe_globals: expected classes, functions or (object, name) pairs, got {item!r}"
+            )
+        home = None if isinstance(obj, type) else classes.function_home(obj)
+        name = name or f"{home or obj.__module__}.{obj.__qualname__}"
+        for module in {obj.__module__ or "builtins", name.rpartition(".")[0]}:
+            if module.partition(".")[0] in _NEVER or (
+                module == "builtins" and obj.__name__ in _NEVER_BUILTINS
+            ):
+                raise ValueError(
+                    f"add_safe_globals: {name} can run code of a checkpoint's choice and is never safe"
+                )
+        _user_globals[_canonical(name)] = item
+
+
+def unregister_all():
+    _user_globals.clear()
+
+
+def registered():
+    return list(_user_globals.values())
+
+
+@contextlib.contextmanager
+def registered_for_a_while(items):
+    """Adds `items` for the length of a with block."""
+    before = dict(_user_globals)
+    register(items)
+    try:
+        yield
+    finally:
+        _user_globals.clear()
+        _user_globals.update(before)
+
+
+def _canonical(name):
+    module, _, last = name.rpartition(".")
+    return f"{classes.torch_name(module)}.{last}"
+
+
+# -- torch's names ----------------------------------------------------------------------------------
+
+
+class StorageKind:
+    """What a storage class name in a stream stands for: its dtype, None for an untyped storage."""
+
+    def __init__(self, name, dtype):
+        self.name, self.dtype = name, dtype
+        self.itemsize = dtype.itemsize if dtype is not None else 1
+
+
+def _layout(name):
+    found = getattr(
+        facula, name.removeprefix("torch.").removeprefix("facula.") if isinstance(name, str) else "", None
+    )
+    inert.need(isinstance(found, facula.layout), f"{name!r} is not a layout")
+    return found
+
+
+def _size(*args):
+    inert.need(
+        len(args) == 1 and type(args[0]) in (tuple, list) and all(type(n) is int for n in args[0]),
+        "a torch.Size is not built from ints",
+    )
+    return facula.Size(args[0])
+
+
+def _device(*args):
+    inert.need(
+        args and type(args[0]) is str and all(type(a) is int for a in args[1:]),
+        "a device is not built from its name",
+    )
+    return facula.device(*args)
+
+
+def _torch_values():
+    values = {}
+    for name, kind in vars(facula).items():
+        if isinstance(kind, facula.dtype):
+            values["torch", name] = kind
+        elif isinstance(kind, (facula.memory_format, facula.layout)):
+            values["torch", name] = kind
+    for name in ("Size", "Tensor", "device", "dtype", "layout", "Generator"):
+        values["torch", name] = getattr(facula, name)
+    for name, dtype in storage.STORAGE_DTYPES.items():
+        if hasattr(facula, dtype):
+            values["torch", name] = values["torch.storage", name] = StorageKind(name, getattr(facula, dtype))
+    values["torch.storage", "UntypedStorage"] = values["torch", "UntypedStorage"] = StorageKind(
+        "UntypedStorage", None
+    )
+    values["torch.nn.parameter", "Parameter"] = facula.nn.Parameter
+    if hasattr(facula.nn, "Buffer"):
+        values["torch.nn.parameter", "Buffer"] = facula.nn.Buffer
+    values["torch._tensor", "Tensor"] = facula.Tensor
+    return values
+
+
+def _torch_calls():
+    calls = {("torch._utils", name): getattr(_utils, name) for name in _REBUILD}
+    calls["torch._tensor", "_rebuild_from_type_v2"] = _utils._rebuild_from_type_v2
+    calls["torch.serialization", "_get_layout"] = _layout
+    calls["torch", "Size"] = _size
+    calls["torch", "device"] = _device
+    return calls
+
+
+class _Tables:
+    """Both tables, made at the first load: dtypes and classes exist only once facula is imported."""
+
+    values = None
+    calls = None
+
+    @classmethod
+    def fill(cls):
+        if cls.values is None:
+            cls.calls = {**inert.CALLS, **_torch_calls()}
+            cls.values = _torch_values()
+
+
+class Callable:
+    """A name that may be called during a load and has no object of its own to stand for it."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"<checkpoint function {self.name}>"
+
+
+# -- the scope ----------------------------------------------------------------------------------------
+
+
+class Scope:
+    """The names of one load (or, on the other side, of one save).
+
+    Args:
+        whole_objects: also restore instances of classes, as `classes.py` allows (weights_only=False).
+    """
+
+    def __init__(self, whole_objects):
+        _Tables.fill()
+        self.whole_objects = whole_objects
+        self._calls = {}  # id of an object handed out -> what to do when it is called
+        self._kept = []  # keeps those ids meaningful
+        self._made = set()  # classes whose instances this load may fill
+        self._found = {}
+
+    def find(self, module, name):
+        """The object that `module.name` means; Forbidden when a load does not restore it."""
+        key = (_RENAMED.get(module, classes.torch_name(module)), "range" if name == "xrange" else name)
+        if key not in self._found:
+            self._found[key] = self._look_up(*key)
+        return self._found[key]
+
+    def _look_up(self, module, name):
+        user = _user_globals.get(f"{module}.{name}")
+        if user is not None:
+            user = user[0] if isinstance(user, tuple) else user
+            if isinstance(user, type):
+                self._made.add(user)
+            return self._callable(user, user)
+        value = _Tables.values.get((module, name))
+        if value is None and name in inert.VALUES.get(module, ()):
+            value = _inert_value(module, name)
+        builder = _Tables.calls.get((module, name))
+        if builder is not None:
+            return self._callable(value if value is not None else Callable(f"{module}.{name}"), builder)
+        if value is not None:
+            return value
+        found = classes.find(module, name) if self.whole_objects else None
+        if found is None:
+            raise Forbidden(f"{module}.{name}")
+        if isinstance(found, type):
+            self._made.add(found)
+        return found
+
+    def _callable(self, obj, builder):
+        self._calls[id(obj)] = builder
+        self._kept.append(obj)
+        return obj
+
+    def call(self, function, args):
+        """What `function(*args)` in a stream gives."""
+        builder = self._calls.get(id(function))
+        if builder is None and isinstance(function, type) and function in self._made:
+            member = classes.enum_member(function, args) if issubclass(function, classes.enum.Enum) else None
+            if member is not None:
+                return member
+        if builder is None:
+            raise UnpicklingError(f"load: the pickle calls {_describe(function)}, which a load does not do")
+        if builder is _utils._rebuild_from_type_v2:
+            return self._rebuild_from_type(args)
+        return builder(*args)
+
+    def _rebuild_from_type(self, args):
+        inert.need(len(args) == 4 and type(args[2]) is tuple, "a tensor subclass is malformed")
+        function, kind, inner, state = args
+        known = kind in (facula.Tensor, facula.nn.Parameter) or (
+            isinstance(kind, type) and kind in self._made
+        )
+        inert.need(known, f"{_describe(kind)} is not a tensor class that a load restores")
+        return _utils._rebuild_from_type_v2(lambda *inner: self.call(function, inner), kind, inner, state)
+
+    def new(self, cls, args):
+        """A new instance of `cls` as a stream's NEWOBJ asks for."""
+        builder = self._calls.get(id(cls))
+        if isinstance(cls, type) and cls in self._made:
+            made = cls.__new__(cls, *args) if builder is not None else classes.new(cls, args)
+            if made is not None:
+                return made
+        if builder is None:
+            raise UnpicklingError(f"load: the pickle makes a {_describe(cls)}, which a load does not do")
+        return builder(*args)
+
+    def may_call(self, function):
+        """Whether `call` would accept `function`."""
+        is_enum = (
+            isinstance(function, type) and issubclass(function, classes.enum.Enum) and function in self._made
+        )
+        return is_enum or id(function) in self._calls
+
+    def may_make(self, cls):
+        """Whether `new` would make an instance of `cls` and `build` fill it."""
+        if id(cls) in self._calls:
+            return True
+        return cls in self._made and (not hasattr(cls, "__setstate__") or classes.may_set_own_state(cls))
+
+    def owns(self, obj):
+        """Whether `obj` is an instance that `new` makes, so that a stream may fill it."""
+        return type(obj) in self._made
+
+    def build(self, obj, state):
+        """Gives `obj` the state that a stream holds for it."""
+        if self.owns(obj):
+            self._build_instance(obj, state)
+            return
+        builder = inert.builder_of_state(obj)
+        if builder is None and type(obj) in (facula.Tensor, facula.nn.Parameter):
+            builder = _utils.set_attributes
+        if builder is None:
+            raise UnpicklingError(
+                f"load: the pickle sets the state of a {_describe(type(obj))}, which a load does not do"
+            )
+        builder(obj, state)
+
+    def _build_instance(self, obj, state):
+        own = getattr(type(obj), "__setstate__", None)
+        if own is None:
+            _utils.set_attributes(obj, state)
+        elif id(type(obj)) in self._calls or classes.may_set_own_state(type(obj)):
+            own(obj, state)
+        else:
+            raise UnpicklingError(
+                f"load: {_describe(type(obj))} restores itself by code (__setstate__); "
+                "add_safe_globals([that class]) allows it"
+            )
+
+
+class Survey(Scope):
+    """A scope for a first look at a stream: everything is checked, but no tensor is made."""
+
+    def call(self, function, args):
+        makes_tensor = isinstance(function, Callable) and function.name.startswith(
+            ("torch._utils.", "torch._tensor.")
+        )
+        return None if makes_tensor else super().call(function, args)
+
+    def build(self, obj, state):
+        if obj is not None:
+            super().build(obj, state)
+
+
+def _inert_value(module, name):
+    import importlib
+
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        raise UnpicklingError(
+            f"load: the checkpoint holds {module} data, and {module} is not installed"
+        ) from None
+
+
+def _describe(obj):
+    if isinstance(obj, type):
+        return f"{obj.__module__}.{obj.__qualname__}"
+    return repr(obj)[:80]
+
+
+def names_in_pickle(data, start=0):
+    """Every "module.name" that the pickle at `start` mentions, in order of first use; executes nothing."""
+    import pickletools
+
+    names, texts, memo, last = OrderedDict(), [], {}, None
+    try:
+        for op, arg, _ in pickletools.genops(bytes(data[start:])):
+            if op.name == "GLOBAL":
+                names[arg.replace(" ", ".")] = True
+            elif op.name == "STACK_GLOBAL" and len(texts) >= 2:
+                names[".".join(texts[-2:])] = True
+            elif op.name == "MEMOIZE":
+                memo[len(memo)] = last
+            elif op.name in ("BINPUT", "LONG_BINPUT"):
+                memo[arg] = last
+            if op.name in ("BINGET", "LONG_BINGET") and isinstance(memo.get(arg), str):
+                texts.append(memo[arg])
+            if op.name not in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
+                last = arg if isinstance(arg, str) and "UNICODE" in op.name else None
+                texts += [last] if last is not None else []
+    except Exception:  # a malformed rest: the names so far are what there is to report
+        pass
+    return [_canonical_name(n) for n in names]
+
+
+def _canonical_name(name):
+    module, _, last = name.rpartition(".")
+    return f"{_RENAMED.get(module, module)}.{last}"
+
+
+def forbidden_names(data, scope, start=0):
+    """Those of `names_in_pickle` that `scope` refuses."""
+    refused = []
+    for name in names_in_pickle(data, start):
+        try:
+            scope.find(*name.rpartition(".")[::2])
+        except UnpicklingError:
+            refused.append(name)
+    return refused
+
+
+def explain_refusal(names):
+    """The text for a checkpoint that names things a load does not restore."""
+    listed = ", ".join(names)
+    return (
+        f"load: this checkpoint names what a safe load does not restore: {listed}. "
+        "If you trust where it comes from, allow those classes with "
+        "facula.serialization.add_safe_globals([...]); "
+        "weights_only=False restores instances of classes that this program has imported "
+        "(modules saved whole "
+        "among them), without running the file's code. Better: save model.state_dict() and plain data."
+    )

@@ -1,0 +1,175 @@
+"""Which Python classes a checkpoint may name when whole objects are asked for (weights_only=False).
+
+PyTorch hands such a file to pickle, which calls whatever the file says. Facula never does. What it does
+instead: an object is made by `object.__new__` and gets its attributes back; its class must be one that
+
+- Facula itself defines, or
+- the running program has already imported, or that a file beside the program defines: the program's own
+  modules are imported on demand (after a look at the source: it must define that class), nothing else is.
+
+Classes with `__del__` are refused, and `__setstate__` is called only for nn.Module and the program's own.
+Classes of the standard library are refused unless inert.py lists them.
+"""
+
+import enum
+import importlib
+import importlib.util
+import os
+import sys
+
+import facula
+
+_REFUSED_TOPS = frozenset(sys.stdlib_module_names) - {"__main__"} | {"pip", "setuptools", "pkg_resources"}
+
+
+def facula_name(module):
+    """PyTorch's module names as Facula's: torch.nn -> facula.nn."""
+    return "facula" + module[5:] if module == "torch" or module.startswith("torch.") else module
+
+
+def torch_name(module):
+    """Facula's module names as PyTorch's, which is what files hold."""
+    return "torch" + module[6:] if module == "facula" or module.startswith("facula.") else module
+
+
+def find(module, qualname):
+    """The class or Facula function called so, or None when a checkpoint may not name it."""
+    if module in _COMPILED:  # where PyTorch's compiled functions say they live
+        return vars(facula.nn.functional).get(qualname) or vars(facula).get(qualname)
+    home = facula_name(module)
+    if home == "facula" or home.startswith("facula."):
+        found = _walk(_own_module(home), qualname)
+        if isinstance(found, type):
+            return (
+                found if torch_name(found.__module__).startswith("torch") and is_restorable(found) else None
+            )
+        return found if callable(found) and function_home(found) else None
+    if module.partition(".")[0] in _REFUSED_TOPS:
+        return None
+    loaded = sys.modules.get(module) or _import_program_module(module, qualname)
+    found = _walk(loaded, qualname)
+    return found if isinstance(found, type) and is_restorable(found) else None
+
+
+def is_restorable(cls):
+    """Whether instances of `cls` may be made without calling it."""
+    return not hasattr(cls, "__del__") and bool(cls.__flags__ & _HEAP_TYPE)
+
+
+def may_set_own_state(cls):
+    """Whether `cls.__setstate__` may be called: it is Facula's or the program's own code."""
+    if issubclass(cls, facula.nn.Module) or torch_name(cls.__module__).startswith("torch.optim"):
+        return True
+    return is_program_module(sys.modules.get(cls.__module__))
+
+
+def new(cls, args):
+    """An instance of `cls`, made without `__init__` or a `__new__` of its own."""
+    if issubclass(cls, enum.Enum):
+        return None
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return tuple.__new__(cls, args)
+    for base in (tuple, list, dict, str, int, float, bytes):
+        if issubclass(cls, base):
+            # of the base type itself: converting something else could call its methods
+            plain = len(args) == 1 and type(args[0]) is base and base not in (list, dict)
+            return base.__new__(cls, *args) if plain or not args else None
+    if issubclass(cls, facula.Tensor) or args:
+        return None
+    return object.__new__(cls)
+
+
+def enum_member(cls, args):
+    """The member whose value is args[0], or None."""
+    if len(args) != 1:
+        return None
+    try:
+        return cls._value2member_map_.get(args[0])
+    except TypeError:  # an unhashable value
+        return next((member for member in cls if member.value == args[0]), None)
+
+
+_HEAP_TYPE = 1 << 9
+_OWN_CLASSES = ("facula.nn.", "facula.optim.", "facula.distributions.", "facula.utils.data.")
+_COMPILED = ("torch._C._nn", "torch._C._VariableFunctions", "torch._VF")
+
+
+def _walk(module, qualname):
+    """`module.a.b`, read from the dictionaries themselves: no `__getattr__`, no descriptor runs."""
+    space = vars(module) if module is not None else {}
+    found = None
+    for part in qualname.split("."):
+        found = space.get(part)
+        space = vars(found) if isinstance(found, type) else {}
+    return found
+
+
+def _own_module(name):
+    if name in sys.modules:
+        return sys.modules[name]
+    if not name.startswith(_OWN_CLASSES) or not all(part.isidentifier() for part in name.split(".")):
+        return None
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def function_home(function):
+    """ "torch.nn.functional" or "torch" for a function of the tensor API found there, else None.
+
+    Such a function may stand in a checkpoint as a value (a layer's activation); it is never called by a load.
+    """
+    name = getattr(function, "__name__", "")
+    for home, space in (("torch.nn.functional", facula.nn.functional), ("torch", facula)):
+        if vars(space).get(name) is function:
+            return home
+    return None
+
+
+# -- the running program ----------------------------------------------------------------------------
+
+
+def _program_directory():
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.dirname(os.path.realpath(main)) if main else None
+
+
+def is_program_module(module):
+    """Whether `module` is `__main__` or a file in the directory of the running program."""
+    if module is None:
+        return False
+    path = getattr(module, "__file__", None)
+    if module.__name__ == "__main__":
+        return True
+    return bool(path) and _is_beside_program(path)
+
+
+def _is_beside_program(path):
+    home, path = _program_directory(), os.path.realpath(path)
+    return home is not None and path.startswith(home + os.sep) and "site-packages" not in path
+
+
+def _import_program_module(name, qualname):
+    """Imports a module of the program itself, if its source defines `qualname` as a class."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        return None
+    path = os.path.join(_program_directory() or "", *name.split(".")) + ".py"
+    if not _program_directory() or not os.path.isfile(path) or not _is_beside_program(path):
+        return None
+    import ast
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (SyntaxError, UnicodeDecodeError):
+        return None
+    top = qualname.partition(".")[0]
+    if not any(isinstance(node, ast.ClassDef) and node.name == top for node in tree.body):
+        return None
+    spec = importlib.util.find_spec(name)
+    return (
+        importlib.import_module(name)
+        if spec and spec.origin and os.path.realpath(spec.origin) == os.path.realpath(path)
+        else None
+    )

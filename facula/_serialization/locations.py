@@ -1,0 +1,111 @@
+"""Which device a storage was on ("cpu", "cuda:0", "meta"), and putting one there again."""
+
+import facula
+
+_registry = []  # (priority, tagger, deserializer), lowest priority first
+
+
+def register_package(priority, tagger, deserializer):
+    """Teaches save and load about another kind of device.
+
+    Args:
+        priority: lower goes first.
+        tagger: storage -> its location as text, or None when it is not of this kind.
+        deserializer: (storage on the CPU, location) -> storage there, or None when not of this kind.
+    """
+    _registry.append((priority, tagger, deserializer))
+    _registry.sort(key=lambda row: row[0])
+
+
+def location_tag(storage):
+    """Where `storage` lives, as text."""
+    for _, tagger, _ in _registry:
+        location = tagger(storage)
+        if location:
+            return location
+    raise RuntimeError(f"save: no package is registered for storages on {storage.device}")
+
+
+def default_restore_location(storage, location):
+    """`storage`, just read into CPU memory, moved to `location`."""
+    for _, _, deserializer in _registry:
+        result = deserializer(storage, location)
+        if result is not None:
+            return result
+    raise RuntimeError(
+        f"load: no package is registered for location {location!r}; "
+        "use map_location='cpu' to load onto the CPU"
+    )
+
+
+def restorer(map_location):
+    """The function (storage, location) -> storage that `map_location` asks for."""
+    if map_location is None:
+        return default_restore_location
+    if isinstance(map_location, dict):
+        return lambda storage, location: default_restore_location(
+            storage, map_location.get(location, location)
+        )
+    if isinstance(map_location, (str, bytes)):
+        name = map_location.decode() if isinstance(map_location, bytes) else map_location
+        return lambda storage, location: default_restore_location(storage, name)
+    if isinstance(map_location, facula.device):
+        return lambda storage, location: default_restore_location(storage, str(map_location))
+    if not callable(map_location):
+        raise TypeError(
+            f"load: map_location must be a str, device, dict or function, got {type(map_location).__name__}"
+        )
+
+    def restore(storage, location):
+        result = map_location(storage, location)
+        return default_restore_location(storage, location) if result is None else result
+
+    return restore
+
+
+def validate_cuda_device(location):
+    """The index of a "cuda" location; RuntimeError when this machine has no such GPU."""
+    index = facula.device(location).index or 0
+    if not facula.cuda.is_available():
+        raise RuntimeError(
+            f"load: the checkpoint holds tensors of device {location!r}, but no GPU is available here; "
+            "use map_location='cpu' to load them onto the CPU"
+        )
+    if index >= facula.cuda.device_count():
+        raise RuntimeError(
+            f"load: the checkpoint holds tensors of device {location!r}, but this machine has "
+            f"{facula.cuda.device_count()} GPUs; map_location can name another one"
+        )
+    return index
+
+
+def _cpu_tag(storage):
+    return "cpu" if storage.device.type == "cpu" else None
+
+
+def _cpu_restore(storage, location):
+    return storage if location == "cpu" or str(location).startswith("cpu:") else None
+
+
+def _meta_tag(storage):
+    return "meta" if storage.device.type == "meta" else None
+
+
+def _meta_restore(storage, location):
+    return facula.UntypedStorage(storage.nbytes(), device="meta") if location == "meta" else None
+
+
+def _cuda_tag(storage):
+    return f"cuda:{storage.device.index or 0}" if storage.device.type == "cuda" else None
+
+
+def _cuda_restore(storage, location):
+    if not str(location).startswith("cuda"):
+        return None
+    index = validate_cuda_device(location)
+    return storage.to(device=facula.device("cuda", index))
+
+
+register_package(10, _cpu_tag, _cpu_restore)
+register_package(20, _cuda_tag, _cuda_restore)
+register_package(22, _meta_tag, _meta_restore)

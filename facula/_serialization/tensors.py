@@ -1,0 +1,61 @@
+"""Every call that serialization makes into the core, and nothing else.
+
+Needed from the core:
+  facula.UntypedStorage(nbytes)       uninitialised CPU storage; .nbytes(), .device, ._cdata (identity, int)
+  _C._storage_from_buffer(buffer)     UntypedStorage over any Python buffer: no copy, keeps `buffer` alive
+  _C._storage_view(storage)           writable memoryview (format 'B') of a CPU storage's bytes, no copy
+  _C._tensor_from_storage(storage, dtype, offset, sizes, strides)
+                                      a tensor over `storage`; offset and strides count elements
+  Tensor: untyped_storage storage_offset size stride dtype device layout requires_grad is_conj is_neg
+  facula.dtype.itemsize, facula.empty_strided, facula.nn.Parameter
+"""
+
+import math
+
+import facula
+from facula import _C
+
+
+def storage_from_buffer(buffer):
+    """An untyped storage over `buffer`, sharing its memory."""
+    return _C._storage_from_buffer(buffer)
+
+
+def new_storage(nbytes):
+    """An uninitialised CPU storage of `nbytes` bytes."""
+    return facula.UntypedStorage(nbytes)
+
+
+def storage_view(storage):
+    """The bytes of a CPU storage as a writable memoryview."""
+    return _C._storage_view(storage)
+
+
+def storage_key(storage):
+    """What two storage objects share exactly when they are the same memory block."""
+    return storage._cdata
+
+
+def tensor_from_storage(storage, dtype, offset, sizes, strides):
+    """A tensor over `storage`; the caller has checked that it lies inside."""
+    return _C._tensor_from_storage(storage, dtype, offset, tuple(sizes), tuple(strides))
+
+
+def check_extent(nbytes, dtype, offset, sizes, strides):
+    """Raises RuntimeError unless sizes and strides (in elements) stay inside `nbytes` bytes."""
+    numbers = (offset, *sizes, *strides)
+    if not all(type(n) is int and 0 <= n < 1 << 62 for n in numbers) or len(sizes) != len(strides):
+        raise RuntimeError(
+            f"load: a tensor has impossible geometry: offset {offset!r}, "
+            f"size {tuple(sizes)!r}, stride {tuple(strides)!r}"
+        )
+    if len(sizes) > 64:
+        raise RuntimeError(f"load: a tensor claims {len(sizes)} dimensions, more than 64")
+    if math.prod(sizes) >= 1 << 62:
+        raise RuntimeError(f"load: a tensor of size {tuple(sizes)} has more elements than any memory")
+    last = offset - 1 if 0 in sizes else offset + sum((n - 1) * s for n, s in zip(sizes, strides))
+    if (last + 1) * dtype.itemsize > nbytes:
+        raise RuntimeError(
+            f"load: a tensor reaches outside its storage: size {tuple(sizes)}, stride {tuple(strides)}, "
+            f"offset {offset}, dtype {dtype}, but the storage has {nbytes} bytes"
+        )

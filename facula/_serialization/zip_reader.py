@@ -1,0 +1,252 @@
+"""Reads the zip container of a checkpoint, believing nothing it has not checked.
+
+`ZipReader` works on one flat buffer (a memory map or bytes). Entries must not repeat, overlap or
+reach outside the file, and what the directory says must agree with the local header.
+"""
+
+import struct
+import zlib
+
+_LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR64 = struct.Struct("<4sLQL")
+_U32 = 0xFFFFFFFF
+_U16 = 0xFFFF
+_STORED, _DEFLATED = 0, 8
+_MAX_COMMENT = 0xFFFF
+_ENCRYPTED_FLAG = 0x1
+
+
+class Entry:
+    """One record: payload at [start, start + packed) of the file, `nbytes` long once unpacked."""
+
+    __slots__ = ("name", "start", "packed", "nbytes", "crc", "method")
+
+    def __init__(self, name, start, packed, nbytes, crc, method):
+        self.name, self.start, self.packed, self.nbytes = name, start, packed, nbytes
+        self.crc, self.method = crc, method
+
+
+def looks_like_zip(head):
+    """Whether the first bytes of a file are those of a zip archive."""
+    return bytes(head[:4]) == b"PK\3\4"
+
+
+class ZipReader:
+    """The records of a checkpoint, by their names below its single top folder.
+
+    Args:
+        buffer: the whole file.
+    Raises:
+        RuntimeError: the archive is damaged, truncated or not made like a checkpoint.
+    """
+
+    def __init__(self, buffer):
+        self._view = memoryview(buffer).cast("B")
+        self.root, self._entries = self._read_directory()
+
+    def __contains__(self, name):
+        return name in self._entries
+
+    def names(self):
+        return list(self._entries)
+
+    def entry(self, name):
+        """The `Entry` called `name`; RuntimeError where there is none."""
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise RuntimeError(f"load: the checkpoint has no record '{name}'") from None
+
+    def mapped(self, name):
+        """The payload as a view of the file, not copied. Refuses a compressed record."""
+        entry = self.entry(name)
+        if entry.method != _STORED:
+            raise RuntimeError(
+                f"load: record '{name}' is compressed and cannot be mapped; "
+                "load with mmap=False, or save the file again"
+            )
+        return self._view[entry.start : entry.start + entry.nbytes]
+
+    def read(self, name):
+        """The payload as bytes, inflated if need be, its checksum verified."""
+        entry = self.entry(name)
+        packed = self._view[entry.start : entry.start + entry.packed]
+        data = bytes(packed) if entry.method == _STORED else _inflate(packed, entry)
+        _check_crc(data, entry)
+        return data
+
+    def read_into(self, name, target):
+        """Copies the payload into `target`, a writable buffer of exactly its size."""
+        entry = self.entry(name)
+        target = memoryview(target).cast("B")
+        if entry.method == _STORED:
+            target[:] = self._view[entry.start : entry.start + entry.packed]
+        else:
+            target[:] = _inflate(self._view[entry.start : entry.start + entry.packed], entry)
+        _check_crc(target, entry)
+
+    # -- the directory ----------------------------------------------------------------------------
+
+    def _read_directory(self):
+        count, start, size = self._find_directory()
+        view, at, end = self._view, start, start + size
+        spans, entries, root = [], {}, None
+        for _ in range(count):
+            if end - at < _CENTRAL.size:
+                raise _damaged("its directory ends early")
+            entry, path, at = self._read_central(at, end)
+            spans.append((entry[0], entry[1].start + entry[1].packed))
+            if not path.endswith("/"):
+                root = self._add(entries, root, path, entry[1])
+        if at != end:
+            raise _damaged(f"its directory holds {end - at} bytes that belong to no record")
+        spans.append((start, len(view)))
+        spans.sort()
+        for (_, stop), (begin, _) in zip(spans, spans[1:]):
+            if stop > begin:
+                raise _damaged("two records overlap")
+        if root is None:
+            raise _damaged("it holds no records")
+        return root, entries
+
+    @staticmethod
+    def _add(entries, root, path, entry):
+        top, slash, name = path.partition("/")
+        if not slash or not top or (root is not None and top != root):
+            raise _damaged(f"record {path!r} is not below the one top folder every checkpoint has")
+        if name in entries:
+            raise _damaged(f"record {path!r} appears twice")
+        entry.name = name
+        entries[name] = entry
+        return top
+
+    def _find_directory(self):
+        """(number of entries, offset, size) of the central directory."""
+        view = self._view
+        tail_start = max(0, len(view) - _MAX_COMMENT - _END.size)
+        tail = bytes(view[tail_start:])
+        at = tail.rfind(b"PK\5\6")
+        if at < 0 or len(tail) - at < _END.size:
+            raise _damaged("it has no end-of-directory record (a truncated file?)")
+        _, disk, disk2, here, count, size, start, comment = _END.unpack_from(tail, at)
+        end = tail_start + at
+        if end + _END.size + comment != len(view):
+            raise _damaged("bytes follow its end-of-directory record")
+        # PyTorch writes the zip64 records always, small as the file may be
+        if bytes(view[max(0, end - _LOCATOR64.size) : end][:4]) == b"PK\6\7":
+            here, count, size, start, end = self._find_directory64(end)
+        if disk or disk2 or here != count:
+            raise _damaged("it is part of a multi-volume archive")
+        if start + size != end:
+            raise _damaged(f"its directory claims [{start}, {start + size}) but must end at {end}")
+        if count * _CENTRAL.size > size:
+            raise _damaged(f"its directory of {size} bytes cannot hold {count} records")
+        return count, start, size
+
+    def _find_directory64(self, end):
+        at = end - _LOCATOR64.size
+        magic, disk, where, disks = _LOCATOR64.unpack_from(self._view, at)
+        if magic != b"PK\6\7" or disk or disks != 1 or where + _END64.size > at:
+            raise _damaged("its zip64 locator is wrong")
+        magic, length, _, _, disk, disk2, here, count, size, start = _END64.unpack_from(self._view, where)
+        if magic != b"PK\6\6" or disk or disk2 or where + 12 + length != at:
+            raise _damaged("its zip64 end-of-directory record is wrong")
+        return here, count, size, start, where
+
+    def _read_central(self, at, end):
+        """((local header offset, Entry), path, offset of the next directory record)."""
+        view = self._view
+        (
+            magic,
+            _,
+            _,
+            flags,
+            method,
+            _,
+            _,
+            crc,
+            packed,
+            nbytes,
+            name_len,
+            extra_len,
+            comment_len,
+            _,
+            _,
+            _,
+            offset,
+        ) = _CENTRAL.unpack_from(view, at)
+        after = at + _CENTRAL.size + name_len + extra_len + comment_len
+        if magic != b"PK\1\2" or after > end:
+            raise _damaged("a directory record is wrong")
+        at += _CENTRAL.size
+        try:
+            path = str(view[at : at + name_len], "utf-8")
+        except UnicodeDecodeError:
+            raise _damaged("a record's name is not UTF-8") from None
+        extra = bytes(view[at + name_len : at + name_len + extra_len])
+        nbytes, packed, offset = _widen(extra, [nbytes, packed, offset], path)
+        if flags & _ENCRYPTED_FLAG or method not in (_STORED, _DEFLATED):
+            raise _damaged(f"record {path!r} is encrypted or packed by method {method}")
+        if method == _STORED and packed != nbytes:
+            raise _damaged(f"record {path!r} is stored, yet has two sizes, {packed} and {nbytes}")
+        start = self._check_local(offset, path, packed, method)
+        return (offset, Entry(path, start, packed, nbytes, crc, method)), path, after
+
+    def _check_local(self, offset, path, packed, method):
+        """The payload's offset, from a local header that must agree with the directory."""
+        view = self._view
+        if offset + _LOCAL.size > len(view):
+            raise _damaged(f"record {path!r} lies outside the file")
+        magic, _, _, method2, _, _, _, _, _, name_len, extra_len = _LOCAL.unpack_from(view, offset)
+        start = offset + _LOCAL.size + name_len + extra_len
+        name = bytes(view[offset + _LOCAL.size : offset + _LOCAL.size + name_len])
+        if magic != b"PK\3\4" or method2 != method or name != path.encode():
+            raise _damaged(f"record {path!r} has a header that contradicts the directory")
+        if start + packed > len(view):
+            raise _damaged(
+                f"record {path!r} claims [{start}, {start + packed}) of a file of {len(view)} bytes"
+            )
+        return start
+
+
+def _widen(extra, fields, path):
+    """`fields` with each 0xFFFFFFFF replaced by its ZIP64 value."""
+    if _U32 not in fields:
+        return fields
+    at = 0
+    while at + 4 <= len(extra):
+        tag, size = struct.unpack_from("<2H", extra, at)
+        at += 4
+        if tag == 1:
+            wide = [i for i, v in enumerate(fields) if v == _U32]
+            if size < 8 * len(wide) or at + 8 * len(wide) > len(extra):
+                break
+            for i, value in zip(wide, struct.unpack_from(f"<{len(wide)}Q", extra, at)):
+                fields[i] = value
+            return fields
+        at += size
+    raise _damaged(f"record {path!r} lacks its zip64 sizes")
+
+
+def _inflate(packed, entry):
+    worker = zlib.decompressobj(-15)
+    try:
+        data = worker.decompress(packed, entry.nbytes + 1)
+    except zlib.error as error:
+        raise _damaged(f"record '{entry.name}' does not decompress: {error}") from None
+    if len(data) != entry.nbytes:
+        raise _damaged(f"record '{entry.name}' does not decompress to its {entry.nbytes} bytes")
+    return data
+
+
+def _check_crc(data, entry):
+    # Zero stands for "not computed": PyTorch and Facula can both leave checksums out.
+    if entry.crc and zlib.crc32(data) != entry.crc:
+        raise _damaged(f"record '{entry.name}' does not match its checksum")
+
+
+def _damaged(why):
+    return RuntimeError(f"load: this checkpoint is damaged or not one: {why}")

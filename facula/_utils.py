@@ -1,0 +1,240 @@
+"""The functions that checkpoints and pickles name to rebuild tensors.
+
+Each takes exactly what a pickle stream holds and checks all of it, since the stream may have been
+written by anybody: types, signs, products, and that the tensor stays inside its storage.
+"""
+
+import sys
+import traceback
+from collections import OrderedDict
+from types import MemberDescriptorType
+
+import facula
+from facula._serialization import tensors as _core
+from facula.storage import TypedStorage, storage_class_name
+
+
+def _untyped(storage):
+    if isinstance(storage, TypedStorage):
+        return storage._untyped_storage
+    if isinstance(storage, facula.UntypedStorage):
+        return storage
+    raise RuntimeError(f"load: a tensor names {type(storage).__name__} as its storage")
+
+
+def _checked(storage, dtype, offset, size, stride):
+    if not isinstance(size, tuple) or not isinstance(stride, tuple):
+        raise RuntimeError("load: a tensor's size and stride are not tuples")
+    if not isinstance(dtype, facula.dtype):
+        raise RuntimeError(f"load: a tensor's dtype is {dtype!r}")
+    _core.check_extent(storage.nbytes(), dtype, offset, size, stride)
+    return _core.tensor_from_storage(storage, dtype, offset, size, stride)
+
+
+def _finish(tensor, requires_grad, backward_hooks, metadata=None):
+    if not isinstance(requires_grad, bool):
+        raise RuntimeError(f"load: requires_grad is {requires_grad!r}, not a bool")
+    if backward_hooks:
+        raise RuntimeError("load: a tensor carries backward hooks, which are code and are not restored")
+    for flag in metadata or ():
+        if flag not in ("conj", "neg"):
+            raise RuntimeError(f"load: a tensor carries unknown metadata {flag!r}")
+        if metadata[flag]:
+            tensor = tensor.conj() if flag == "conj" else tensor._neg_view()
+    if requires_grad:
+        tensor.requires_grad_(True)
+    return tensor
+
+
+def _rebuild_tensor(storage, storage_offset, size, stride):
+    """A tensor of the typed storage's dtype; sizes, strides and the offset count elements."""
+    return _checked(_untyped(storage), getattr(storage, "dtype", facula.uint8), storage_offset, size, stride)
+
+
+def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None):
+    """As `_rebuild_tensor`, with requires_grad and the conj and neg flags of `metadata`."""
+    return _finish(
+        _rebuild_tensor(storage, storage_offset, size, stride), requires_grad, backward_hooks, metadata
+    )
+
+
+def _rebuild_tensor_v3(
+    storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None
+):
+    """As `_rebuild_tensor_v2`, over an untyped storage and with its dtype given apart."""
+    return _finish(
+        _checked(_untyped(storage), dtype, storage_offset, size, stride),
+        requires_grad,
+        backward_hooks,
+        metadata,
+    )
+
+
+def _rebuild_parameter(data, requires_grad, backward_hooks):
+    """nn.Parameter over `data`."""
+    if not isinstance(data, facula.Tensor) or not isinstance(requires_grad, bool):
+        raise RuntimeError("load: a parameter needs a tensor and a bool")
+    if backward_hooks:
+        raise RuntimeError("load: a parameter carries backward hooks, which are code and are not restored")
+    return facula.nn.Parameter(data, requires_grad)
+
+
+def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
+    """As `_rebuild_parameter`, with the attributes that a program set on it."""
+    return set_attributes(_rebuild_parameter(data, requires_grad, backward_hooks), state)
+
+
+def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
+    """A tensor on the meta device: shape without data."""
+    _core.check_extent(1 << 62, dtype, 0, size, stride)
+    return facula.empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
+
+
+def _rebuild_sparse_tensor(layout, data):
+    """A sparse COO tensor (indices, values, size[, is_coalesced]) or a compressed one."""
+    if layout is facula.sparse_coo:
+        indices, values, size, *coalesced = data
+        made = facula.sparse_coo_tensor(indices, values, size, check_invariants=True)
+        return made._coalesced_(coalesced[0]) if coalesced else made
+    compressed, plain, values, size = data
+    return facula.sparse_compressed_tensor(
+        compressed, plain, values, size, layout=layout, check_invariants=True
+    )
+
+
+def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):
+    """A tensor whose values travelled as a numpy array."""
+    return facula.from_numpy(data).to(dtype=dtype, device=device).requires_grad_(requires_grad)
+
+
+def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
+    """A tensor whose values travelled as a CPU tensor."""
+    return data.to(dtype=dtype, device=device).requires_grad_(requires_grad)
+
+
+def _rebuild_from_type_v2(function, new_type, args, state):
+    """A tensor of class `new_type` with the attributes of `state`; `function(*args)` makes its data."""
+    tensor = function(*args)
+    if not issubclass(new_type, facula.Tensor):
+        raise RuntimeError(f"load: {new_type!r} is not a tensor class")
+    if type(tensor) is not new_type:
+        tensor = tensor.as_subclass(new_type)
+    return set_attributes(tensor, state)
+
+
+def set_attributes(obj, state):
+    """Puts a pickled attribute dict, or a (dict, slots) pair, on `obj` without running its code."""
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    for part in (attributes or {}), (slots or {}):
+        if not isinstance(part, dict) or not all(isinstance(name, str) for name in part):
+            raise RuntimeError(f"load: the attributes of a {type(obj).__name__} are not a dict of names")
+    if attributes:
+        obj.__dict__.update(attributes)
+    for name, value in (slots or {}).items():
+        # a slot proper: assigning to a property would run its code
+        if not any(isinstance(vars(cls).get(name), MemberDescriptorType) for cls in type(obj).__mro__):
+            raise RuntimeError(f"load: {type(obj).__name__} has no slot {name!r}")
+        object.__setattr__(obj, name, value)
+    return obj
+
+
+def _get_obj_state(obj):
+    """What `set_attributes` takes back: the attributes of `obj`, None where it has none."""
+    attributes = getattr(obj, "__dict__", None) or None
+    slots = {}
+    for cls in type(obj).__mro__:
+        names = cls.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__") and hasattr(obj, name):
+                slots[name] = getattr(obj, name)
+    return (attributes, slots) if slots else attributes
+
+
+def reduce_tensor(tensor, needs_untyped=None):
+    """The (function, arguments) pair that pickles a tensor; `Tensor.__reduce_ex__` answers with it.
+
+    Args:
+        needs_untyped: tensor -> whether to name its storage without a dtype; by default where the dtype has
+            no storage class of its own.
+    """
+    if isinstance(tensor, facula.nn.Parameter):
+        return _reduce_parameter(tensor)
+    function, args = _reduce_plain(tensor, needs_untyped or _has_no_storage_class)
+    state = _get_obj_state(tensor)
+    if type(tensor) is facula.Tensor and not state:
+        return function, args
+    return _rebuild_from_type_v2, (function, type(tensor), args, state)
+
+
+def _has_no_storage_class(tensor):
+    return storage_class_name(tensor.dtype) is None
+
+
+def _reduce_parameter(parameter):
+    state = _get_obj_state(parameter)
+    args = (parameter.detach(), parameter.requires_grad, OrderedDict())
+    return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)
+
+
+def _reduce_plain(tensor, needs_untyped):
+    if tensor.layout is not facula.strided:
+        return _reduce_sparse(tensor)
+    size, stride = tuple(tensor.size()), tuple(tensor.stride())
+    if tensor.device.type == "meta":
+        return _rebuild_meta_tensor_no_storage, (tensor.dtype, size, stride, tensor.requires_grad)
+    metadata = {flag: True for flag, on in (("conj", tensor.is_conj()), ("neg", tensor.is_neg())) if on}
+    geometry = (tensor.storage_offset(), size, stride, tensor.requires_grad, OrderedDict())
+    tail = (metadata,) if metadata else ()
+    untyped = tensor.untyped_storage()
+    if needs_untyped(tensor):
+        return _rebuild_tensor_v3, (untyped, *geometry, tensor.dtype, *tail)
+    return _rebuild_tensor_v2, (TypedStorage(wrap_storage=untyped, dtype=tensor.dtype), *geometry, *tail)
+
+
+def _reduce_sparse(tensor):
+    if tensor.layout is facula.sparse_coo:
+        data = (tensor._indices(), tensor._values(), tensor.size(), tensor.is_coalesced())
+    elif tensor.layout in (facula.sparse_csr, facula.sparse_bsr):
+        data = (tensor.crow_indices(), tensor.col_indices(), tensor.values(), tensor.size())
+    elif tensor.layout in (facula.sparse_csc, facula.sparse_bsc):
+        data = (tensor.ccol_indices(), tensor.row_indices(), tensor.values(), tensor.size())
+    else:
+        raise NotImplementedError(f"save: tensors of layout {tensor.layout} cannot be saved")
+    return _rebuild_sparse_tensor, (tensor.layout, data)
+
+
+class KeyErrorMessage(str):
+    """Text whose repr is itself, so that a KeyError shows it with its line breaks."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return self
+
+
+class ExceptionWrapper:
+    """An exception on its way from another process or thread: its class, and its traceback as text.
+
+    Args:
+        exc_info: as of `sys.exc_info()`; by default the exception being handled.
+        where: for the message, as in "in DataLoader worker process 2".
+    """
+
+    def __init__(self, exc_info=None, where="in background"):
+        kind, value, trace = exc_info or sys.exc_info()
+        self.exc_type = kind
+        self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
+        self.where = where
+
+    def reraise(self):
+        """Raises the same class of exception here, its message holding the original traceback."""
+        message = (
+            f"Caught {self.exc_type.__name__} {self.where}; it happened there as follows:\n{self.exc_msg}"
+        )
+        if self.exc_type is KeyError:
+            message = KeyErrorMessage(message)
+        try:
+            exception = self.exc_type(message)
+        except Exception:  # a class with a constructor of its own
+            raise RuntimeError(message) from None
+        raise exception

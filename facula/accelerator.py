@@ -1,0 +1,100 @@
+"""The accelerator of this machine, whichever kind it is: CUDA or none."""
+
+import facula
+
+__all__ = [
+    "current_accelerator",
+    "current_device_idx",
+    "current_device_index",
+    "current_stream",
+    "device_count",
+    "device_index",
+    "empty_cache",
+    "is_available",
+    "memory_allocated",
+    "memory_reserved",
+    "max_memory_allocated",
+    "set_device_idx",
+    "set_device_index",
+    "set_stream",
+    "synchronize",
+]
+
+
+def is_available():
+    """Whether there is an accelerator."""
+    return facula.cuda.is_available()
+
+
+def device_count():
+    """How many there are."""
+    return facula.cuda.device_count()
+
+
+def current_accelerator(check_available=False):
+    """Its device type as a device, None where there is none."""
+    return facula.device("cuda") if is_available() else None
+
+
+def current_device_index():
+    """The index of the device in use."""
+    return facula.cuda.current_device()
+
+
+def set_device_index(device, /):
+    """Makes another device the one in use."""
+    facula.cuda.set_device(device)
+
+
+def current_stream(device=None, /):
+    """The stream in use."""
+    return facula.cuda.current_stream(device)
+
+
+def set_stream(stream):
+    """Makes another stream the one in use."""
+    facula.cuda.set_stream(stream)
+
+
+def synchronize(device=None, /):
+    """Waits for the device's work."""
+    facula.cuda.synchronize(device)
+
+
+def empty_cache():
+    """Gives cached device memory back."""
+    facula.cuda.empty_cache()
+
+
+def memory_allocated(device=None, /):
+    """Bytes in use on the device."""
+    return facula.cuda.memory_allocated(device)
+
+
+def memory_reserved(device=None, /):
+    """Bytes taken from the device."""
+    return facula.cuda.memory_reserved(device)
+
+
+def max_memory_allocated(device=None, /):
+    """The largest `memory_allocated` so far."""
+    return facula.cuda.max_memory_allocated(device)
+
+
+class device_index:
+    """Context: another device is in use inside."""
+
+    def __init__(self, device, /):
+        self._device = device
+
+    def __enter__(self):
+        if self._device is not None and is_available():
+            self._before = current_device_index()
+            set_device_index(self._device)
+
+    def __exit__(self, *_):
+        if hasattr(self, "_before"):
+            set_device_index(self._before)
+
+
+current_device_idx, set_device_idx = current_device_index, set_device_index

@@ -1,0 +1,4 @@
+"""Quantised kernels, of which there are none."""
+
+engine = "none"
+supported_engines = ["none"]

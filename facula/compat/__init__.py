@@ -1,0 +1,35 @@
+"""Running PyTorch programs unchanged: Facula under the name `torch`.
+
+    python -m facula train.py --epochs 3        a program
+    python -m facula -m package arguments       a package
+
+`install()` does the same inside a running interpreter. What a program merely imports exists, supported or
+not; what is not supported raises NotImplementedError with its name when it is used. See aliases.py for how
+the names map, placeholders.py for what is not there, run.py for how a program and its children are started.
+"""
+
+import sys
+
+from facula.compat.aliases import TorchFinder
+
+__all__ = ["install", "is_installed"]
+
+
+def install():
+    """From now on `import torch` in this process gives Facula.
+
+    Raises:
+        RuntimeError: PyTorch, or something else called torch, is loaded already.
+    """
+    if is_installed():
+        return
+    loaded = sys.modules.get("torch")
+    if loaded is not None:
+        where = getattr(loaded, "__file__", "unknown place")
+        raise RuntimeError(f"compat.install: the name torch already belongs to a module from {where}")
+    sys.meta_path.insert(0, TorchFinder())
+
+
+def is_installed():
+    """Whether `import torch` gives Facula in this process."""
+    return any(isinstance(finder, TorchFinder) for finder in sys.meta_path)

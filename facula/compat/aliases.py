@@ -1,0 +1,95 @@
+"""The import hook that makes `torch.x.y` the very module `facula.x.y`.
+
+Both names lead to one module object, so classes compare equal whichever way a program reached them. Where
+Facula has no such module, one of the known names gives a placeholder module (placeholders.py).
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+
+from facula.compat import placeholders
+from facula.torch_version import __version__
+
+_METADATA = f"""Metadata-Version: 2.1
+Name: torch
+Version: {__version__}
+Summary: Facula, standing in for PyTorch
+"""
+
+
+def facula_name(name):
+    """torch.nn -> facula.nn"""
+    return "facula" + name[len("torch") :]
+
+
+class TorchFinder(importlib.abc.MetaPathFinder):
+    """Answers for `torch` and everything below it, to the import system and to importlib.metadata."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != "torch" and not fullname.startswith("torch."):
+            return None
+        own = facula_name(fullname)
+        origin, is_package = _locate(own)
+        if origin is None:
+            if not placeholders.is_known_module(fullname):
+                return None
+            origin, is_package = "facula placeholder", True
+        spec = importlib.machinery.ModuleSpec(
+            fullname, _AliasLoader(own), origin=origin, is_package=is_package
+        )
+        return spec
+
+    def find_distributions(self, context=None):
+        if context is None or context.name is None or context.name.lower() == "torch":
+            yield _Distribution()
+
+
+def _locate(own):
+    """(origin, whether a package) of the Facula module called so; (None, False) where there is none."""
+    module = sys.modules.get(own)
+    if module is None:
+        try:
+            spec = importlib.util.find_spec(own)
+        except (ModuleNotFoundError, ValueError):  # the parent is no package
+            spec = None
+        if spec is None:
+            return None, False
+        return spec.origin or own, spec.submodule_search_locations is not None
+    return getattr(module, "__file__", None) or own, hasattr(module, "__path__")
+
+
+class _AliasLoader(importlib.abc.Loader):
+    """Loads a `torch` name by importing the Facula module behind it."""
+
+    def __init__(self, own):
+        self._own = own
+
+    def create_module(self, spec):
+        try:
+            module = importlib.import_module(self._own)
+        except ModuleNotFoundError as error:
+            if error.name != self._own and not self._own.startswith(f"{error.name}."):
+                raise
+            return placeholders.make_module(spec.name)
+        self._original_spec = module.__spec__
+        return placeholders.complete_module(module, spec.name)
+
+    def exec_module(self, module):
+        # The import system has just put the `torch` spec on the module, which keeps its own.
+        if hasattr(self, "_original_spec"):
+            module.__spec__ = self._original_spec
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """What importlib.metadata knows of the distribution "torch"."""
+
+    def read_text(self, filename):
+        return {"METADATA": _METADATA, "top_level.txt": "torch\n"}.get(filename)
+
+    def locate_file(self, path):
+        import pathlib
+
+        return pathlib.Path(__file__).parent.parent / path

@@ -1,0 +1,111 @@
+"""Names of PyTorch that programs import and Facula does not have: they exist, and say so when used.
+
+A class or function that is missing is an `Unsupported` class: it may stand in annotations, isinstance checks
+and base class lists; calling it raises NotImplementedError with its name. A few functions have a harmless
+answer (`ANSWERS`) or are decorators that hand back what they get (`DECORATORS`).
+"""
+
+import importlib
+import importlib.machinery
+import sys
+import types
+
+from facula.compat.names import ANSWERS, DECORATORS, NAMES
+
+
+class Unsupported(type):
+    """The class of placeholders."""
+
+    def __call__(cls, *args, **kwargs):
+        # a subclass defined by the program counts as a use of the base it stands on
+        base = next(base for base in cls.__mro__ if "_facula_missing" in vars(base))
+        raise NotImplementedError(f"{base._facula_missing} is not supported by Facula")
+
+    def __getattr__(cls, name):
+        if name.startswith("__") or name == "_facula_missing":
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        return placeholder(f"{cls._facula_missing}.{name}")
+
+    def __repr__(cls):
+        return f"<{cls.__module__}.{cls.__qualname__}, not supported by Facula>"
+
+
+def placeholder(full_name):
+    """The placeholder for `full_name`, such as "torch.fx.Tracer"."""
+    module, _, name = full_name.rpartition(".")
+    body = {
+        "_facula_missing": full_name,
+        "__module__": module,
+        "__class_getitem__": classmethod(lambda cls, _: cls),
+    }
+    return Unsupported(name, (), body)
+
+
+def _identity_decorator(full_name):
+    """A decorator that changes nothing, used plainly or with arguments."""
+
+    def decorate(*args, **kwargs):
+        if len(args) == 1 and not kwargs and (callable(args[0]) or args[0] is None):
+            return args[0] if args[0] is not None else decorate
+        return lambda target: target
+
+    decorate.__name__ = decorate.__qualname__ = full_name.rpartition(".")[2]
+    return decorate
+
+
+def _constant(full_name, answer):
+    def answer_always(*args, **kwargs):
+        return answer
+
+    answer_always.__name__ = answer_always.__qualname__ = full_name.rpartition(".")[2]
+    return answer_always
+
+
+def attribute(module, name):
+    """What stands for `module.name`; AttributeError where PyTorch's programs are not known to ask for it."""
+    full_name = f"{module}.{name}"
+    if full_name in DECORATORS:
+        return _identity_decorator(full_name)
+    if full_name in ANSWERS:
+        return _constant(full_name, ANSWERS[full_name])
+    if name in NAMES.get(module, "").split():
+        return placeholder(full_name)
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+def is_known_module(name):
+    """Whether PyTorch has a module of this name that programs are known to import."""
+    return name in NAMES
+
+
+def make_module(name):
+    """A module that holds nothing but placeholders."""
+    module = types.ModuleType(name, f"Not supported by Facula; see {__name__}.")
+    module.__path__ = []
+    module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    return complete_module(module, name)
+
+
+def complete_module(module, name):
+    """Lets `module` answer for the known names it lacks."""
+    own = module.__dict__.get("__getattr__")
+    if getattr(own, "_facula_completes", False):
+        return module
+
+    def __getattr__(wanted):
+        if own is not None:
+            try:
+                return own(wanted)
+            except AttributeError:
+                pass
+        if wanted.startswith("__"):
+            raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
+        if is_known_module(f"{name}.{wanted}"):
+            return importlib.import_module(f"{name}.{wanted}")
+        found = attribute(name, wanted)
+        setattr(sys.modules.get(name, module), wanted, found)  # the same object each time
+        return found
+
+    __getattr__._facula_completes = True
+    module.__getattr__ = __getattr__
+    return module

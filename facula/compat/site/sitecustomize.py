@@ -1,0 +1,50 @@
+"""Found first on the path of Python processes that a program under `python -m facula` starts.
+
+Installs Facula as torch when FACULA_AS_TORCH is set, then runs the sitecustomize that this one hides, if any.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _run_hidden_sitecustomize():
+    path = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+class _Later:
+    """Imports Facula at the first import of torch: other Python programs started on the way pay nothing."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] != "torch":
+            return None
+        sys.meta_path.remove(_Later)
+        from facula import compat
+
+        compat.install()
+        return compat.TorchFinder().find_spec(name, path, target)
+
+    @staticmethod
+    def find_distributions(context=None):
+        if context is None or getattr(context, "name", None) not in (None, "torch"):
+            return
+        sys.meta_path.remove(_Later)
+        from facula import compat
+
+        compat.install()
+        yield from compat.TorchFinder().find_distributions(context)
+
+
+if os.environ.get("FACULA_AS_TORCH") == "1":
+    _package_parent = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
+    if importlib.util.find_spec("facula") is None:
+        sys.path.append(_package_parent)
+    sys.meta_path.insert(0, _Later)
+_run_hidden_sitecustomize()

@@ -1,0 +1,98 @@
+"""Compilation marks. Facula runs eagerly: functions come back as they are, and nothing is ever compiling."""
+
+import contextlib
+
+__all__ = [
+    "compile",
+    "assume_constant_result",
+    "reset",
+    "allow_in_graph",
+    "substitute_in_graph",
+    "list_backends",
+    "disable",
+    "set_stance",
+    "set_enable_guard_collectives",
+    "cudagraph_mark_step_begin",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "save_cache_artifacts",
+    "load_cache_artifacts",
+    "nested_compile_region",
+]
+
+
+def compile(
+    model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False
+):
+    """The model or function itself; as a decorator with arguments too."""
+    if mode is not None and options is not None:
+        raise RuntimeError("compile: give mode or options, not both")
+    return model if model is not None else lambda model: model
+
+
+def allow_in_graph(fn):
+    """`fn` itself."""
+    return fn
+
+
+def assume_constant_result(fn):
+    """`fn` itself."""
+    return fn
+
+
+def nested_compile_region(fn=None, options=None):
+    """`fn` itself."""
+    return fn if fn is not None else lambda fn: fn
+
+
+def disable(fn=None, recursive=True, *, reason=None):
+    """`fn` itself; as a decorator with arguments too."""
+    return fn if fn is not None else lambda fn: fn
+
+
+def substitute_in_graph(
+    original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False
+):
+    """A decorator that hands its function back: there are no graphs to substitute in."""
+    return lambda fn: fn
+
+
+def reset():
+    """Nothing is cached, so nothing is reset."""
+
+
+def list_backends(exclude_tags=("debug", "experimental")):
+    """No backends."""
+    return []
+
+
+@contextlib.contextmanager
+def set_stance(stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
+    """A context without effect."""
+    yield
+
+
+def set_enable_guard_collectives(enabled):
+    """No guards exist; gives the previous setting, False."""
+    return False
+
+
+def cudagraph_mark_step_begin():
+    """No graphs are recorded."""
+
+
+def is_compiling():
+    """False."""
+    return False
+
+
+is_dynamo_compiling = is_exporting = is_compiling
+
+
+def save_cache_artifacts():
+    """None: there is no cache."""
+
+
+def load_cache_artifacts(serialized_artifacts):
+    """None: there is no cache."""

@@ -1,0 +1,161 @@
+"""Models from local repositories, and checkpoints from the web.
+
+`load` and `list` run a repository's hubconf.py and so need `source="local"`: Facula fetches no code.
+"""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+import zipfile
+from urllib.parse import urlparse
+from urllib.request import Request, urlopen
+
+import facula
+
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+ENV_TORCH_HOME = "TORCH_HOME"
+ENV_XDG_CACHE_HOME = "XDG_CACHE_HOME"
+DEFAULT_CACHE_DIR = "~/.cache"
+MODULE_HUBCONF = "hubconf.py"
+VAR_DEPENDENCY = "dependencies"
+READ_DATA_CHUNK = 128 * 1024
+_chosen_dir = None
+
+
+def _get_torch_home():
+    default = os.path.join(os.getenv(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR), "torch")
+    return os.path.expanduser(os.getenv(ENV_TORCH_HOME, default))
+
+
+def get_dir():
+    """Where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or ~/.cache/torch/hub."""
+    return _chosen_dir or os.path.join(_get_torch_home(), "hub")
+
+
+def set_dir(d):
+    """Keeps downloads in directory `d`."""
+    global _chosen_dir
+    _chosen_dir = os.path.expanduser(d)
+
+
+def _hubconf(repo_or_dir, source, what):
+    if source != "local":
+        raise NotImplementedError(
+            f"hub.{what}: no code is fetched; clone {repo_or_dir!r} and give its directory, source='local'"
+        )
+    path = os.path.join(repo_or_dir, MODULE_HUBCONF)
+    spec = importlib.util.spec_from_file_location(MODULE_HUBCONF, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, repo_or_dir)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(repo_or_dir)
+    missing = [name for name in getattr(module, VAR_DEPENDENCY, ()) if importlib.util.find_spec(name) is None]
+    if missing:
+        raise RuntimeError(f"hub.{what}: {path} needs packages that are not installed: {', '.join(missing)}")
+    return module
+
+
+def _entry(module, name):
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise RuntimeError(f"hub: cannot find callable {name} in {MODULE_HUBCONF}")
+    return function
+
+
+def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True, source="github"):
+    """The entry points of a repository's hubconf.py."""
+    module = _hubconf(github, source, "list")
+    return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
+
+
+def help(github, model, force_reload=False, skip_validation=False, trust_repo=None, source="github"):
+    """The docstring of an entry point."""
+    return _entry(_hubconf(github, source, "help"), model).__doc__
+
+
+def load(
+    repo_or_dir,
+    model,
+    *args,
+    source="github",
+    trust_repo=None,
+    force_reload=False,
+    verbose=True,
+    skip_validation=False,
+    **kwargs,
+):
+    """What entry point `model` of a repository's hubconf.py returns for these arguments."""
+    return _entry(_hubconf(repo_or_dir, source, "load"), model)(*args, **kwargs)
+
+
+def download_url_to_file(url, dst, hash_prefix=None, progress=True):
+    """Downloads `url` to the file `dst`, which appears only when complete.
+
+    Args:
+        hash_prefix: what the SHA-256 of the file must begin with.
+    Raises:
+        RuntimeError: the hash differs.
+    """
+    dst = os.path.expanduser(dst)
+    digest = hashlib.sha256()
+    with urlopen(Request(url, headers={"User-Agent": "facula.hub"})) as response:
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(dst)), delete=False) as file:
+            try:
+                while chunk := response.read(READ_DATA_CHUNK):
+                    digest.update(chunk)
+                    file.write(chunk)
+                file.close()
+                if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
+                    raise RuntimeError(
+                        f"download_url_to_file: expected SHA-256 {hash_prefix}..., got {digest.hexdigest()}"
+                    )
+                shutil.move(file.name, dst)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+
+
+def load_state_dict_from_url(
+    url,
+    model_dir=None,
+    map_location=None,
+    progress=True,
+    check_hash=False,
+    file_name=None,
+    weights_only=False,
+):
+    """Loads the checkpoint at `url`, downloaded once into `model_dir` (default: checkpoints/ of get_dir()).
+
+    Args:
+        check_hash: the file's name holds the beginning of its SHA-256, as in name-0123abcd.pth; check it.
+    """
+    model_dir = model_dir or os.path.join(get_dir(), "checkpoints")
+    os.makedirs(model_dir, exist_ok=True)
+    name = file_name or os.path.basename(urlparse(url).path)
+    path = os.path.join(model_dir, name)
+    if not os.path.exists(path):
+        found = HASH_REGEX.search(name) if check_hash else None
+        download_url_to_file(url, path, found.group(1) if found else None, progress=progress)
+    if zipfile.is_zipfile(path) and _is_zip_of_one_file(path):
+        path = _unpack(path, model_dir)
+    return facula.load(path, map_location=map_location, weights_only=weights_only)
+
+
+def _is_zip_of_one_file(path):
+    """Whether this is an ordinary zip around a checkpoint, as old links gave, rather than a checkpoint."""
+    with zipfile.ZipFile(path) as archive:
+        return len(archive.infolist()) == 1
+
+
+def _unpack(path, folder):
+    with zipfile.ZipFile(path) as archive:
+        member = archive.infolist()[0]
+        return archive.extract(member, folder)

@@ -1,0 +1,54 @@
+"""The standard multiprocessing module, taught to send tensors as shared memory.
+
+Every name of `multiprocessing` is here. A tensor put into a Queue, sent over a Pipe or passed to a Process
+moves to shared memory once and is then the same memory in both processes; only a descriptor travels.
+"""
+
+import multiprocessing
+from multiprocessing import *  # noqa: F403
+
+from . import reductions
+from .spawn import (  # noqa: F401
+    ENV_VAR_PARALLEL_START,
+    ProcessContext,
+    ProcessExitedException,
+    ProcessRaisedException,
+    SpawnContext,
+    spawn,
+    start_processes,
+)
+
+__all__ = [
+    "set_sharing_strategy",
+    "get_sharing_strategy",
+    "get_all_sharing_strategies",
+    *multiprocessing.__all__,
+]
+
+# Memory is anonymous (memfd) under either name: no file in /dev/shm, no limit of its size, no leak when a
+# process is killed. Both names exist because programs choose between them.
+_ALL_STRATEGIES = {"file_descriptor", "file_system"}
+_strategy = "file_descriptor"
+
+
+def set_sharing_strategy(new_strategy):
+    """Accepts "file_descriptor" or "file_system"; memory is shared by descriptor either way."""
+    global _strategy
+    if new_strategy not in _ALL_STRATEGIES:
+        raise AssertionError(
+            f"set_sharing_strategy: expected one of {sorted(_ALL_STRATEGIES)}, got {new_strategy!r}"
+        )
+    _strategy = new_strategy
+
+
+def get_sharing_strategy():
+    """The name last given to set_sharing_strategy."""
+    return _strategy
+
+
+def get_all_sharing_strategies():
+    """The names that set_sharing_strategy accepts."""
+    return set(_ALL_STRATEGIES)
+
+
+reductions.init_reductions()

@@ -1,0 +1,98 @@
+"""How tensors and storages cross a process boundary: as a descriptor of the shared memory that holds them.
+
+Needed from the core (besides `_C._tensor_from_storage`):
+  _C._storage_share(storage) -> fd    moves a CPU storage into memfd memory, in place: every tensor over it
+                                      follows; gives the descriptor, which the storage owns. Repeatable.
+  _C._storage_from_fd(fd, nbytes)     an UntypedStorage over that memory, counted as shared; keeps its own
+                                      duplicate of `fd`.
+"""
+
+from multiprocessing import reduction
+from multiprocessing.reduction import ForkingPickler
+
+import facula
+from facula import _C, _utils
+from facula.storage import LEGACY_STORAGES, TypedStorage
+
+
+def reduce_storage(storage):
+    """The pickled form of an untyped CPU storage: its descriptor and size."""
+    nbytes = storage.nbytes()
+    if storage.device.type == "meta":
+        return _empty_storage, (nbytes, "meta")
+    if storage.device.type != "cpu":
+        raise NotImplementedError(
+            f"multiprocessing: sharing memory of device {storage.device} between processes"
+        )
+    if nbytes == 0:  # a mapping cannot be empty
+        return _empty_storage, (0, "cpu")
+    return _rebuild_storage, (reduction.DupFd(_C._storage_share(storage)), nbytes)
+
+
+def reduce_typed_storage(storage):
+    """The pickled form of a TypedStorage."""
+    return _rebuild_typed_storage, (storage._untyped_storage, storage.dtype)
+
+
+def reduce_tensor(tensor):
+    """The pickled form of a tensor that shares its memory with the receiver.
+
+    Raises:
+        RuntimeError: the tensor is the result of a differentiable operation; its history stays behind.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            f"multiprocessing: a tensor computed by an operation cannot keep requires_grad elsewhere; "
+            f"send tensor.detach() (shape {tuple(tensor.shape)})"
+        )
+    if tensor.layout is not facula.strided or tensor.device.type == "meta":
+        return _utils.reduce_tensor(tensor)
+    geometry = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))
+    kind = type(tensor)
+    attributes = _utils._get_obj_state(tensor)
+    return _rebuild_tensor, (
+        kind,
+        tensor.untyped_storage(),
+        tensor.dtype,
+        *geometry,
+        tensor.requires_grad,
+        attributes,
+    )
+
+
+def _rebuild_storage(duplicate, nbytes):
+    descriptor = duplicate.detach()
+    try:
+        return _C._storage_from_fd(descriptor, nbytes)
+    finally:
+        import os
+
+        os.close(descriptor)
+
+
+def _empty_storage(nbytes, device):
+    return facula.UntypedStorage(nbytes, device=device)
+
+
+def _rebuild_typed_storage(untyped, dtype):
+    return TypedStorage(wrap_storage=untyped, dtype=dtype)
+
+
+def _rebuild_tensor(kind, storage, dtype, offset, size, stride, requires_grad, attributes):
+    tensor = _C._tensor_from_storage(storage, dtype, offset, size, stride)
+    if issubclass(kind, facula.nn.Parameter):
+        tensor = facula.nn.Parameter(tensor, requires_grad)
+    elif kind is not facula.Tensor:
+        tensor = tensor.as_subclass(kind)
+    if requires_grad and not tensor.requires_grad:
+        tensor.requires_grad_(True)
+    return _utils.set_attributes(tensor, attributes) if attributes else tensor
+
+
+def init_reductions():
+    """Registers the reductions with the standard module's pickler."""
+    ForkingPickler.register(facula.UntypedStorage, reduce_storage)
+    for kind in (TypedStorage, *LEGACY_STORAGES.values()):
+        ForkingPickler.register(kind, reduce_typed_storage)
+    for kind in (facula.Tensor, facula.nn.Parameter):
+        ForkingPickler.register(kind, reduce_tensor)

@@ -1,0 +1,169 @@
+"""Start several processes on one function and wait for them; the failure of one is reported in the parent."""
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+
+#: Set to "1" to start processes in parallel (only start methods spawn and forkserver).
+ENV_VAR_PARALLEL_START = "FACULA_MP_PARALLEL_START"
+
+
+class ProcessException(Exception):
+    """A started process failed.
+
+    Args:
+        message: what happened.
+        error_index: which process, counted from 0.
+        pid: its process id.
+    """
+
+    def __init__(self, message, error_index, pid):
+        super().__init__(message)
+        self.msg, self.error_index, self.pid = message, error_index, pid
+
+    def __reduce__(self):
+        return type(self), (self.msg, self.error_index, self.pid)
+
+
+class ProcessRaisedException(ProcessException):
+    """The function raised; the message holds the traceback of the process."""
+
+
+class ProcessExitedException(ProcessException):
+    """The process ended by a signal or with an exit code other than 0."""
+
+    def __init__(self, message, error_index, error_pid, exit_code, signal_name=None):
+        super().__init__(message, error_index, error_pid)
+        self.exit_code, self.signal_name = exit_code, signal_name
+
+    def __reduce__(self):
+        return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
+
+
+def _run(fn, index, args, error_file):
+    """What each process executes: `fn(index, *args)`, its failure left in `error_file`."""
+    try:
+        fn(index, *args)
+    except KeyboardInterrupt:
+        pass  # the parent was interrupted as well and ends the others
+    except Exception:
+        with open(error_file, "wb") as file:
+            pickle.dump(traceback.format_exc(), file)
+        sys.exit(1)
+
+
+class ProcessContext:
+    """The processes of one `start_processes` call."""
+
+    def __init__(self, processes, error_files):
+        self.processes = processes
+        self.error_files = error_files
+        self.sentinels = {process.sentinel: index for index, process in enumerate(processes)}
+
+    def pids(self):
+        """The process ids, in order."""
+        return [int(process.pid) for process in self.processes]
+
+    def join(self, timeout=None, grace_period=None):
+        """Waits for one or more processes to end.
+
+        Args:
+            timeout: seconds to wait; None waits until a process ends.
+            grace_period: seconds that the others get to end by themselves after one has failed.
+        Returns:
+            True once all have ended well, False when some still run.
+        Raises:
+            ProcessRaisedException, ProcessExitedException: one failed; the others have been ended.
+        """
+        if not self.sentinels:
+            return True
+        failed = None
+        for sentinel in multiprocessing.connection.wait(list(self.sentinels), timeout):
+            index = self.sentinels.pop(sentinel)
+            self.processes[index].join()
+            if self.processes[index].exitcode != 0:
+                failed = index
+                break
+        if failed is None:
+            return not self.sentinels
+        self._end_others(grace_period)
+        self._report(failed)
+
+    def _end_others(self, grace_period):
+        if grace_period:
+            deadline = time.monotonic() + grace_period
+            for process in self.processes:
+                process.join(max(0, deadline - time.monotonic()))
+        for end in (multiprocessing.process.BaseProcess.terminate, multiprocessing.process.BaseProcess.kill):
+            for process in self.processes:
+                if process.is_alive():
+                    end(process)
+            for process in self.processes:
+                process.join(30 if end is multiprocessing.process.BaseProcess.terminate else None)
+
+    def _report(self, index):
+        process, path = self.processes[index], self.error_files[index]
+        if process.exitcode == 1 and os.path.getsize(path):
+            with open(path, "rb") as file:
+                text = pickle.load(file)
+            raise ProcessRaisedException(
+                f"spawn: process {index} raised this exception:\n\n{text}", index, process.pid
+            )
+        if process.exitcode < 0:
+            name = signal.Signals(-process.exitcode).name
+            raise ProcessExitedException(
+                f"spawn: process {index} ended by signal {name}", index, process.pid, process.exitcode, name
+            )
+        raise ProcessExitedException(
+            f"spawn: process {index} ended with exit code {process.exitcode}",
+            index,
+            process.pid,
+            process.exitcode,
+        )
+
+
+class SpawnContext(ProcessContext):
+    """A ProcessContext of start method "spawn"; kept for programs that name the class."""
+
+
+def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+    """Runs `fn(i, *args)` in `nprocs` processes, i counting from 0.
+
+    Returns:
+        None once all have ended when `join`, else a ProcessContext.
+    """
+    context = multiprocessing.get_context(start_method)
+    processes, error_files = [], []
+    for index in range(nprocs):
+        number, path = tempfile.mkstemp(prefix="facula-spawn-", suffix=".error")
+        os.close(number)
+        process = context.Process(target=_run, args=(fn, index, args, path), daemon=daemon)
+        process.start()
+        processes.append(process)
+        error_files.append(path)
+    started = (SpawnContext if start_method == "spawn" else ProcessContext)(processes, error_files)
+    if not join:
+        return started
+    try:
+        while not started.join():
+            pass
+    finally:
+        for path in error_files:
+            os.unlink(path)
+    return None
+
+
+def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+    """`start_processes` with start method "spawn", the only one that is safe after threads have started."""
+    if start_method != "spawn":
+        warnings.warn(
+            f"spawn: start_method={start_method!r} is ignored; use start_processes for it", stacklevel=2
+        )
+    return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

@@ -1,0 +1,454 @@
+"""Saving and loading checkpoints: PyTorch's .pt files, written and read without running any of their code.
+
+`load` interprets the file's pickle itself and calls nothing the file names, whatever `weights_only` says.
+Plain data (numbers, text, containers, tensors, numpy arrays, paths, dates, ...) is always restored; with
+`weights_only=False` also instances of classes the program has, see `facula/_serialization/classes.py`.
+`save` refuses what `load` could not restore, and replaces its target only once the new file is whole.
+"""
+
+import contextlib
+import enum
+import io
+import mmap as _mmap
+import os
+import pickle
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+
+import facula
+from facula._serialization import allowed, legacy
+from facula._serialization.checkpoint import Checkpoint, CheckpointWriter
+from facula._serialization.locations import (  # noqa: F401  (public names)
+    default_restore_location,
+    location_tag,
+    register_package,
+    restorer,
+    validate_cuda_device,
+)
+from facula._serialization.pickle_reader import UnpicklingError
+from facula._serialization.zip_reader import ZipReader, looks_like_zip
+
+__all__ = [
+    "SourceChangeWarning",
+    "mkdtemp",
+    "register_package",
+    "check_module_version_greater_or_equal",
+    "validate_cuda_device",
+    "location_tag",
+    "default_restore_location",
+    "normalize_storage_type",
+    "storage_to_tensor_type",
+    "save",
+    "load",
+    "StorageType",
+    "LoadEndianness",
+    "get_crc32_options",
+    "set_crc32_options",
+    "get_default_load_endianness",
+    "set_default_load_endianness",
+    "get_default_mmap_options",
+    "set_default_mmap_options",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "add_safe_globals",
+    "safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "skip_data",
+]
+
+DEFAULT_PROTOCOL = 2
+MAGIC_NUMBER = legacy.MAGIC_NUMBER
+PROTOCOL_VERSION = legacy.PROTOCOL_VERSION
+MAP_SHARED = getattr(_mmap, "MAP_SHARED", None)
+MAP_PRIVATE = getattr(_mmap, "MAP_PRIVATE", None)
+#: What `f` and `map_location` may be, for annotations.
+FILE_LIKE = FileLike = "str | os.PathLike[str] | IO[bytes]"
+MAP_LOCATION = object
+StorageType = allowed.StorageKind
+
+
+class SourceChangeWarning(Warning):
+    """Kept for programs that filter it: Facula stores no source code in checkpoints."""
+
+
+class LoadEndianness(enum.Enum):
+    """Byte order assumed for checkpoints that do not record theirs."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+# -- saving -------------------------------------------------------------------------------------------
+
+
+def save(
+    obj,
+    f,
+    pickle_module=pickle,
+    pickle_protocol=DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization=True,
+    _disable_byteorder_record=False,
+):
+    """Saves `obj` to a file that `load`, here or in PyTorch, reads back.
+
+    Args:
+        obj: tensors, state dicts, and containers of plain data; whole modules too (see `load`).
+        f: a path (replaced atomically) or a binary file object with `write`.
+        pickle_module: must be the standard pickle; others run code at load.
+        pickle_protocol: 2 to 5.
+    Raises:
+        pickle.PicklingError: `obj` holds what no load could restore; the message says where, and what to do.
+    """
+    if pickle_module is not pickle and getattr(pickle_module, "__name__", "") not in (
+        "pickle",
+        "torch.serialization",
+    ):
+        raise NotImplementedError(
+            f"save: pickle_module={pickle_module!r}; Facula writes pickles itself and uses none"
+        )
+    scope = allowed.Scope(whole_objects=True)
+    with _open_for_writing(f) as file:
+        if _use_new_zipfile_serialization:
+            writer = CheckpointWriter(
+                file, _archive_name(f), scope, checksums=_settings.compute_crc32, skip_data=_modes.skip_data
+            )
+            writer.write(obj, pickle_protocol, record_byteorder=not _disable_byteorder_record)
+        else:
+            legacy.write(obj, file, scope, pickle_protocol, location_tag)
+
+
+def _archive_name(f):
+    if not _is_path(f):
+        return "archive"
+    return os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
+
+
+def _is_path(f):
+    return isinstance(f, (str, os.PathLike))
+
+
+@contextlib.contextmanager
+def _open_for_writing(f):
+    if not _is_path(f):
+        if not hasattr(f, "write"):
+            raise AttributeError(f"save: f must be a path or have write(), got {type(f).__name__}")
+        yield f
+        if hasattr(f, "flush"):
+            f.flush()
+        return
+    target = os.path.realpath(os.fspath(f))
+    if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+        with open(target, "wb") as file:  # a device or a pipe cannot be replaced
+            yield file
+        return
+    with _replacing(target) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _replacing(target):
+    """A new file beside `target` that takes its place when the block ends well, and vanishes otherwise."""
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise RuntimeError(f"save: parent directory {folder} does not exist")
+    try:
+        number, path = tempfile.mkstemp(prefix=".saving-", dir=folder)
+    except OSError as error:
+        raise type(error)(error.errno, f"save: cannot write in {folder}: {error.strerror}") from None
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+        os.chmod(path, stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask())
+        os.replace(path, target)
+    except BaseException:
+        os.unlink(path)
+        raise
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# -- loading ------------------------------------------------------------------------------------------
+
+
+def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
+    """Loads what `save`, here or in PyTorch, wrote.
+
+    Args:
+        f: a path, or a binary file object with read, readline, tell and seek.
+        map_location: where tensors go: a device or its name, a dict from saved to wanted location,
+            a function (storage, location) -> storage or None, or None for where they were.
+        pickle_module: not used: Facula runs no unpickler. Accepted when it is the standard one.
+        weights_only: True restores plain data alone. False also restores instances of classes that the
+            program itself has (nn.Module subclasses and its own), attribute by attribute. The file's code
+            never runs either way. None means True, unless TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set.
+        mmap: map the file instead of reading it: constant time, pages come in as they are used; changes
+            stay private to the process. Needs a path to a zip checkpoint.
+        **pickle_load_args: `encoding` (default "utf-8") for text written by Python 2.
+    Raises:
+        pickle.UnpicklingError: the file names what is not restored (all names are listed) or is malformed.
+        RuntimeError: the container is damaged, or needs a device that is not here.
+    """
+    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle" and weights_only:
+        raise RuntimeError("load: weights_only=True takes no pickle_module")
+    encoding = pickle_load_args.pop("encoding", "utf-8")
+    if set(pickle_load_args) - {"errors", "fix_imports"}:
+        raise TypeError(f"load: unexpected arguments {sorted(pickle_load_args)}")
+    scope = allowed.Scope(whole_objects=not _only_weights(weights_only, pickle_module))
+    mmap = _settings.mmap_default if mmap is None else mmap
+    if mmap and not _is_path(f):
+        raise ValueError("load: mmap=True needs a path, got " + type(f).__name__)
+    with _open_for_reading(f, mmap) as source:
+        return _load(source, scope, map_location, bool(mmap), encoding)
+
+
+def _only_weights(weights_only, pickle_module):
+    if _environment_flag("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
+        return False
+    if weights_only is None:
+        return _environment_flag("TORCH_FORCE_WEIGHTS_ONLY_LOAD") or pickle_module is None
+    return bool(weights_only)
+
+
+def _environment_flag(name):
+    return os.environ.get(name, "").lower() in ("1", "y", "yes", "true")
+
+
+def _load(source, scope, map_location, mapped, encoding):
+    if looks_like_zip(source.data[:4]):
+        checkpoint = Checkpoint(
+            ZipReader(source.data), default_order=_byte_order(), skip_data=_modes.skip_data
+        )
+        source.at_end()
+        return checkpoint.load(scope, restorer(map_location), mapped, encoding)
+    if mapped:
+        raise RuntimeError("load: mmap=True needs a checkpoint in the zip format; this file is not one")
+    _refuse_tar(source.data)
+    try:
+        obj, end = legacy.read(source.data, scope, restorer(map_location), encoding)
+    except allowed.Forbidden as error:
+        raise UnpicklingError(
+            allowed.explain_refusal(allowed.forbidden_names(source.data, scope) or [error.name])
+        ) from None
+    source.advance(end)
+    return obj
+
+
+def _refuse_tar(data):
+    if bytes(data[257:262]) == b"ustar":
+        raise RuntimeError(
+            "load: this is a tar checkpoint from before 2017, which is not supported; "
+            "load and save it again with an old PyTorch"
+        )
+
+
+class _Source:
+    """The bytes of a file, and how to leave the caller's file object where PyTorch would."""
+
+    def __init__(self, data, file=None, start=0):
+        self.data, self._file, self._start = data, file, start
+
+    def advance(self, count):
+        if self._file is not None:
+            self._file.seek(self._start + count)
+
+    def at_end(self):
+        if self._file is not None:
+            self._file.seek(0, os.SEEK_END)
+
+
+@contextlib.contextmanager
+def _open_for_reading(f, mapped):
+    if _is_path(f):
+        shared = mapped and _settings.mmap_flags == MAP_SHARED
+        with open(f, "r+b" if shared else "rb") as file:
+            yield _Source(_map_file(file, shared))
+        return
+    for name in ("read", "seek", "tell"):
+        if not hasattr(f, name):
+            raise AttributeError(
+                f"load: f must be a path or a binary file object that can seek; {type(f).__name__} "
+                f"has no {name}(). Read it into io.BytesIO first"
+            )
+    start = f.tell()
+    if type(f) in (io.BufferedReader, io.FileIO):
+        yield _Source(_map_file(f)[start:], f, start)
+        return
+    data = f.read()
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError("load: f must be opened in binary mode")
+    yield _Source(memoryview(data), f, start)
+
+
+def _map_file(file, shared=False):
+    """The file as a writable memory map: private, or shared with the file; what cannot be mapped is read."""
+    try:
+        return memoryview(
+            _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_WRITE if shared else _mmap.ACCESS_COPY)
+        )
+    except (ValueError, OSError):  # an empty file, a pipe
+        return memoryview(file.read())
+
+
+def _byte_order():
+    order = _settings.endianness
+    if order in (None, LoadEndianness.LITTLE):
+        return "little"
+    return "big" if order is LoadEndianness.BIG else sys.byteorder
+
+
+def _get_layout(name):
+    return allowed._layout(name)
+
+
+# -- settings -----------------------------------------------------------------------------------------
+
+
+class _Settings:
+    """Process-wide defaults."""
+
+    compute_crc32 = True
+    endianness = None
+    mmap_flags = MAP_PRIVATE
+    mmap_default = False
+
+
+class _Modes(threading.local):
+    """What a with block changes, in its own thread."""
+
+    skip_data = False
+
+
+_settings = _Settings()
+_modes = _Modes()
+
+
+def get_default_load_endianness():
+    """The LoadEndianness for files that record none; None means little."""
+    return _settings.endianness
+
+
+def set_default_load_endianness(endianness):
+    """Sets what `get_default_load_endianness` answers."""
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError(f"set_default_load_endianness: expected LoadEndianness or None, got {endianness!r}")
+    _settings.endianness = endianness
+
+
+def get_crc32_options():
+    """Whether save computes checksums."""
+    return _settings.compute_crc32
+
+
+def set_crc32_options(compute_crc32):
+    """Sets whether save computes checksums; without them a load cannot see damage to tensor data."""
+    _settings.compute_crc32 = bool(compute_crc32)
+
+
+def get_default_mmap_options():
+    """MAP_PRIVATE or MAP_SHARED: how load(mmap=True) maps files."""
+    return _settings.mmap_flags
+
+
+class set_default_mmap_options:
+    """Sets how load(mmap=True) maps files, for good or as a context manager. MAP_SHARED changes the file."""
+
+    def __init__(self, flags):
+        if flags not in (MAP_PRIVATE, MAP_SHARED):
+            raise ValueError(f"set_default_mmap_options: expected MAP_PRIVATE or MAP_SHARED, got {flags!r}")
+        self._before, _settings.mmap_flags = _settings.mmap_flags, flags
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        _settings.mmap_flags = self._before
+
+
+class skip_data:
+    """Inside this context save only reserves room for tensor data, and load leaves tensors uninitialised.
+
+    Args:
+        materialize_fake_tensors: accepted for compatibility; there are no fake tensors here.
+    """
+
+    def __init__(self, materialize_fake_tensors=False):
+        self.materialize_fake_tensors = materialize_fake_tensors
+
+    def __enter__(self):
+        self._before, _modes.skip_data = _modes.skip_data, True
+
+    def __exit__(self, *_):
+        _modes.skip_data = self._before
+
+
+def add_safe_globals(safe_globals):
+    """Allows every later load to use these classes or functions, or (object, "module.name") pairs."""
+    allowed.register(safe_globals)
+
+
+def clear_safe_globals():
+    """Forgets what add_safe_globals allowed."""
+    allowed.unregister_all()
+
+
+def get_safe_globals():
+    """What add_safe_globals allowed, as a list."""
+    return allowed.registered()
+
+
+def safe_globals(safe_globals):
+    """Context manager: allows these classes or functions inside its block."""
+    return allowed.registered_for_a_while(safe_globals)
+
+
+def get_unsafe_globals_in_checkpoint(f):
+    """The names in a checkpoint, as "module.name", that load(weights_only=True) does not restore."""
+    with _open_for_reading(f, False) as source:
+        if not looks_like_zip(source.data[:4]):
+            raise ValueError("get_unsafe_globals_in_checkpoint: expected a checkpoint in the zip format")
+        data = ZipReader(source.data).read("data.pkl")
+        return allowed.forbidden_names(data, allowed.Scope(whole_objects=False))
+
+
+# -- small helpers that programs import -----------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def mkdtemp():
+    """A temporary directory that goes away with the block."""
+    path = tempfile.mkdtemp()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def check_module_version_greater_or_equal(module, req_version_tuple, error_if_malformed=True):
+    """Whether `module.__version__` is at least the given tuple of ints."""
+    try:
+        found = tuple(int(part) for part in module.__version__.split(".")[: len(req_version_tuple)])
+    except Exception as error:
+        version = getattr(module, "__version__", None)
+        message = f"check_module_version_greater_or_equal: {module.__name__} has version {version!r}"
+        if error_if_malformed:
+            raise RuntimeError(message) from error
+        return True
+    return found >= tuple(req_version_tuple)
+
+
+def normalize_storage_type(storage_type):
+    """A storage class by its name in checkpoints."""
+    return getattr(facula, storage_type.__name__)
+
+
+def storage_to_tensor_type(storage):
+    """The legacy tensor class for a typed storage."""
+    return getattr(facula, type(storage).__name__.replace("Storage", "Tensor"))

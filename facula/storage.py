@@ -1,0 +1,214 @@
+"""Storages: `UntypedStorage` from the core, and the typed view of one that old programs and checkpoints name.
+
+A `TypedStorage` pairs an untyped storage with a dtype; its index counts elements. The classes
+`FloatStorage`, `LongStorage`, ... are TypedStorages of a fixed dtype.
+"""
+
+import io
+
+import facula
+from facula import UntypedStorage  # noqa: F401  (public: torch.storage.UntypedStorage)
+from facula._serialization import tensors as _core
+
+#: Storage class names that checkpoints use, by the name of their dtype. Other dtypes travel untyped.
+STORAGE_DTYPES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexDoubleStorage": "complex128",
+    "ComplexFloatStorage": "complex64",
+    "QInt8Storage": "qint8",
+    "QInt32Storage": "qint32",
+    "QUInt8Storage": "quint8",
+    "QUInt4x2Storage": "quint4x2",
+    "QUInt2x4Storage": "quint2x4",
+}
+
+
+class TypedStorage:
+    """Elements of one dtype over an untyped storage.
+
+    Args:
+        *args: a size in elements, a sequence of values, or nothing.
+        wrap_storage: an UntypedStorage to look at instead (not copied).
+        dtype: the element type; a subclass such as FloatStorage fixes it.
+        device: where a new storage lives; only "cpu" here, `.to()` of a tensor moves data.
+    """
+
+    dtype = None
+
+    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
+        self.dtype = dtype if dtype is not None else (type(self).dtype or facula.get_default_dtype())
+        if wrap_storage is not None:
+            if args:
+                raise TypeError("TypedStorage: give values or wrap_storage, not both")
+            self._untyped_storage = wrap_storage
+        elif not args:
+            self._untyped_storage = facula.UntypedStorage(0)
+        elif len(args) == 1 and isinstance(args[0], int):
+            self._untyped_storage = facula.UntypedStorage(args[0] * self.dtype.itemsize)
+        elif len(args) == 1:
+            self._untyped_storage = facula.tensor(list(args[0]), dtype=self.dtype).untyped_storage()
+        else:
+            raise TypeError(f"TypedStorage: takes one size or one sequence, got {len(args)} arguments")
+        if device is not None and facula.device(device).type != self.device.type:
+            raise NotImplementedError(
+                f"TypedStorage(device={device!r}): make a tensor there and take its storage"
+            )
+
+    # -- size and place ---------------------------------------------------------------------------
+
+    @property
+    def device(self):
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self):
+        return self.device.type == "cuda"
+
+    @property
+    def _cdata(self):
+        return self._untyped_storage._cdata
+
+    def untyped(self):
+        """The UntypedStorage underneath."""
+        return self._untyped_storage
+
+    def element_size(self):
+        return self.dtype.itemsize
+
+    def nbytes(self):
+        return self._untyped_storage.nbytes()
+
+    def size(self):
+        """Number of elements."""
+        return self.nbytes() // self.element_size()
+
+    __len__ = _size = size
+
+    def data_ptr(self):
+        return self._untyped_storage.data_ptr()
+
+    def get_device(self):
+        return self.device.index if self.device.index is not None else -1
+
+    def pickle_storage_type(self):
+        """The name that checkpoints use for a storage of this dtype."""
+        return storage_class_name(self.dtype)
+
+    # -- contents ---------------------------------------------------------------------------------
+
+    def _tensor(self):
+        return _core.tensor_from_storage(self._untyped_storage, self.dtype, 0, (self.size(),), (1,))
+
+    def __getitem__(self, index):
+        picked = self._tensor()[index]
+        if isinstance(index, slice):
+            return TypedStorage(wrap_storage=picked.clone().untyped_storage(), dtype=self.dtype)
+        return picked.item()
+
+    def __setitem__(self, index, value):
+        self._tensor()[index] = value._tensor() if isinstance(value, TypedStorage) else value
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def tolist(self):
+        return self._tensor().tolist()
+
+    def fill_(self, value):
+        self._tensor().fill_(value)
+        return self
+
+    def copy_(self, source, non_blocking=False):
+        self._tensor().copy_(source._tensor(), non_blocking=non_blocking)
+        return self
+
+    def clone(self):
+        return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
+
+    def cpu(self):
+        return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+    def resize_(self, size):
+        self._untyped_storage.resize_(size * self.element_size())
+        return self
+
+    def type(self, dtype=None):
+        if dtype is None:
+            return "torch." + (self.pickle_storage_type() or "TypedStorage")
+        return self._to(dtype)
+
+    def _to(self, dtype):
+        return TypedStorage(wrap_storage=self._tensor().to(dtype).clone().untyped_storage(), dtype=dtype)
+
+    # -- sharing, pickling ------------------------------------------------------------------------
+
+    def is_shared(self):
+        return self._untyped_storage.is_shared()
+
+    def share_memory_(self):
+        self._untyped_storage.share_memory_()
+        return self
+
+    def __eq__(self, other):
+        if not isinstance(other, TypedStorage):
+            return NotImplemented
+        return self._cdata == other._cdata and self.dtype == other.dtype
+
+    __hash__ = object.__hash__
+
+    def __copy__(self):
+        return self.clone()
+
+    def __deepcopy__(self, memo):
+        memo = memo.setdefault("facula", {})
+        if self._cdata not in memo:
+            memo[self._cdata] = self.clone()
+        return memo[self._cdata]
+
+    def __reduce__(self):
+        stream = io.BytesIO()
+        facula.save(self, stream, _use_new_zipfile_serialization=False)
+        return _load_from_bytes, (stream.getvalue(),)
+
+    def __repr__(self):
+        return f"{''.join(f' {v}' + chr(10) for v in self)}[TypedStorage of {self.dtype}, size {self.size()}]"
+
+
+def storage_class_name(dtype):
+    """The legacy storage class of `dtype` ("FloatStorage", ...), or None where there is none."""
+    return _NAMES.get(dtype)
+
+
+def reduce_untyped(storage):
+    """The pickled form of an UntypedStorage, for its `__reduce__`."""
+    return _untyped_from_bytes, (bytes(_core.storage_view(storage)),)
+
+
+def _untyped_from_bytes(data):
+    return _core.storage_from_buffer(bytearray(data))
+
+
+def _load_from_bytes(data):
+    return facula.load(io.BytesIO(data), weights_only=False)
+
+
+def _legacy_classes():
+    for name, dtype_name in STORAGE_DTYPES.items():
+        dtype = getattr(facula, dtype_name, None)
+        if dtype is not None:
+            _NAMES[dtype] = name
+            yield name, type(name, (TypedStorage,), {"dtype": dtype, "__module__": "facula"})
+
+
+_NAMES = {}
+LEGACY_STORAGES = dict(_legacy_classes())
+globals().update(LEGACY_STORAGES)

@@ -1,0 +1,55 @@
+"""The version of the PyTorch API that Facula offers, comparable with strings and tuples."""
+
+import re
+from collections.abc import Iterable
+
+__all__ = ["TorchVersion"]
+
+
+class TorchVersion(str):
+    """Compares by its numbers: TorchVersion("2.13.0+facula") >= (2, 4) holds; so does >= "2.4".
+
+    A local part (after "+") does not count; a pre-release ("2.14.0a0") comes before its release.
+    """
+
+    def _key(self, other):
+        if isinstance(other, str):
+            text = other
+        elif isinstance(other, Iterable):
+            text = ".".join(str(part) for part in other)
+        else:
+            raise TypeError(f"TorchVersion: cannot compare with {other!r}")
+        match = re.match(r"v?(\d+(?:\.\d+)*)(.*)$", text.partition("+")[0].strip())
+        if not match:
+            raise ValueError(f"TorchVersion: {text!r} is not a version")
+        numbers = [int(part) for part in match.group(1).split(".")]
+        while numbers and numbers[-1] == 0:
+            numbers.pop()
+        rest = match.group(2).lstrip(".-_")
+        pre = (0, rest) if re.match(r"a|b|c|rc|dev|alpha|beta", rest) else (1, rest)
+        return numbers, pre
+
+    def __lt__(self, other):
+        return self._key(self) < self._key(other)
+
+    def __le__(self, other):
+        return self._key(self) <= self._key(other)
+
+    def __gt__(self, other):
+        return self._key(self) > self._key(other)
+
+    def __ge__(self, other):
+        return self._key(self) >= self._key(other)
+
+    def __eq__(self, other):
+        if isinstance(other, str) and str.__eq__(self, other):
+            return True
+        try:
+            return self._key(self) == self._key(other)
+        except (TypeError, ValueError):
+            return False
+
+    __hash__ = str.__hash__
+
+
+__version__ = TorchVersion("2.13.0+facula0.1.0")

@@ -1,0 +1,680 @@
+"""Nested containers ("pytrees") as a flat list of leaves and a spec to put them together again.
+
+Dicts, lists, tuples, namedtuples, OrderedDicts, defaultdicts and deques are containers;
+`register_pytree_node` adds more classes. Everything else is a leaf.
+"""
+
+import dataclasses
+import functools
+import json
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+
+PyTree = Any
+Context = Any
+KeyPath = tuple
+FlattenFunc = Callable[[Any], tuple[list, Any]]
+UnflattenFunc = Callable[[Iterable, Any], Any]
+FlattenWithKeysFunc = Callable[[Any], tuple[list, Any]]
+ToDumpableContextFn = Callable[[Any], Any]
+FromDumpableContextFn = Callable[[Any], Any]
+NO_SERIALIZED_TYPE_NAME_FOUND = "NO_SERIALIZED_TYPE_NAME_FOUND"
+
+
+# -- keys: where a leaf is ------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class MappingKey:
+    """An item of a mapping."""
+
+    key: Any
+
+    def __str__(self):
+        return f"[{self.key!r}]"
+
+    def get(self, mapping):
+        return mapping[self.key]
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """An item of a sequence."""
+
+    idx: int
+
+    def __str__(self):
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence):
+        return sequence[self.idx]
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """An attribute."""
+
+    name: str
+
+    def __str__(self):
+        return f".{self.name}"
+
+    def get(self, obj):
+        return getattr(obj, self.name)
+
+
+def keystr(key_path):
+    """A key path as text: "['a'][0].b"."""
+    return "".join(str(key) for key in key_path)
+
+
+def key_get(obj, key_path):
+    """What lies at `key_path` of `obj`."""
+    for key in key_path:
+        obj = key.get(obj)
+    return obj
+
+
+# -- how each container is taken apart ------------------------------------------------------------------
+
+
+class NodeDef(NamedTuple):
+    """What is registered for a container class."""
+
+    type: type
+    flatten_fn: FlattenFunc
+    unflatten_fn: UnflattenFunc
+    flatten_with_keys_fn: FlattenWithKeysFunc | None = None
+
+
+class _SerializeNodeDef(NamedTuple):
+    typ: type
+    serialized_type_name: str
+    to_dumpable_context: ToDumpableContextFn | None
+    from_dumpable_context: FromDumpableContextFn | None
+
+
+SUPPORTED_NODES = {}
+SUPPORTED_SERIALIZED_TYPES = {}
+SERIALIZED_TYPE_TO_PYTHON_TYPE = {}
+CONSTANT_NODES = set()
+BUILTIN_TYPES = {tuple, list, dict, namedtuple, OrderedDict, defaultdict, deque}
+
+
+def register_pytree_node(
+    cls,
+    flatten_fn,
+    unflatten_fn,
+    *,
+    serialized_type_name=None,
+    to_dumpable_context=None,
+    from_dumpable_context=None,
+    flatten_with_keys_fn=None,
+):
+    """Makes `cls` a container.
+
+    Args:
+        flatten_fn: obj -> (list of children, context); the context must compare equal for equal structure.
+        unflatten_fn: (children, context) -> obj.
+        serialized_type_name: name of the class in `treespec_dumps`.
+        to_dumpable_context, from_dumpable_context: context to a JSON value and back.
+        flatten_with_keys_fn: obj -> (list of (key, child), context).
+    """
+    if cls in SUPPORTED_NODES:
+        raise ValueError(f"register_pytree_node: {cls.__module__}.{cls.__qualname__} is registered already")
+    _private_register_pytree_node(
+        cls,
+        flatten_fn,
+        unflatten_fn,
+        serialized_type_name=serialized_type_name,
+        to_dumpable_context=to_dumpable_context,
+        from_dumpable_context=from_dumpable_context,
+        flatten_with_keys_fn=flatten_with_keys_fn,
+    )
+
+
+def _private_register_pytree_node(
+    cls,
+    flatten_fn,
+    unflatten_fn,
+    *,
+    serialized_type_name=None,
+    to_dumpable_context=None,
+    from_dumpable_context=None,
+    flatten_with_keys_fn=None,
+):
+    if (to_dumpable_context is None) != (from_dumpable_context is None):
+        raise ValueError(
+            f"register_pytree_node: {cls.__name__} needs both directions of its dumpable context or none"
+        )
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+    name = serialized_type_name or NO_SERIALIZED_TYPE_NAME_FOUND
+    SUPPORTED_SERIALIZED_TYPES[cls] = _SerializeNodeDef(cls, name, to_dumpable_context, from_dumpable_context)
+    SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = cls
+
+
+def _register_pytree_node(cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_from_str_fn=None, **options):
+    """The older private name of `register_pytree_node`; registering again replaces."""
+    _private_register_pytree_node(cls, flatten_fn, unflatten_fn, **options)
+
+
+def _deregister_pytree_node(cls):
+    del SUPPORTED_NODES[cls]
+    node = SUPPORTED_SERIALIZED_TYPES.pop(cls)
+    SERIALIZED_TYPE_TO_PYTHON_TYPE.pop(node.serialized_type_name, None)
+    CONSTANT_NODES.discard(cls)
+
+
+def register_dataclass(cls, *, field_names=None, drop_field_names=None, serialized_type_name=None):
+    """Makes a dataclass a container of its fields (those of `field_names`, without `drop_field_names`)."""
+    names = (
+        [field.name for field in dataclasses.fields(cls) if field.init]
+        if field_names is None
+        else list(field_names)
+    )
+    names = [name for name in names if name not in (drop_field_names or ())]
+
+    def flatten(obj):
+        present = [name for name in names if getattr(obj, name) is not None]
+        absent = [name for name in names if getattr(obj, name) is None]
+        return [getattr(obj, name) for name in present], [present, absent]
+
+    def unflatten(children, context):
+        return cls(**dict(zip(context[0], children)), **dict.fromkeys(context[1]))
+
+    def flatten_with_keys(obj):
+        children, context = flatten(obj)
+        return [(GetAttrKey(name), child) for name, child in zip(context[0], children)], context
+
+    _private_register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        serialized_type_name=serialized_type_name,
+        flatten_with_keys_fn=flatten_with_keys,
+    )
+
+
+def register_constant(cls):
+    """Makes instances of `cls` part of the structure: no leaves, compared by `==`."""
+    if cls.__eq__ is object.__eq__:
+        raise TypeError(f"register_constant: {cls.__name__} must define __eq__")
+    _private_register_pytree_node(
+        cls,
+        lambda obj: ([], obj),
+        lambda children, context: context,
+        flatten_with_keys_fn=lambda obj: ([], obj),
+    )
+    CONSTANT_NODES.add(cls)
+
+
+def is_constant_class(cls):
+    return isinstance(cls, type) and cls in CONSTANT_NODES
+
+
+def _dict_flatten(d):
+    return list(d.values()), list(d.keys())
+
+
+def _dict_flatten_with_keys(d):
+    return [(MappingKey(key), value) for key, value in d.items()], list(d.keys())
+
+
+def _dict_unflatten(values, context):
+    return dict(zip(context, values))
+
+
+def _list_flatten(items):
+    return items, None
+
+
+def _list_flatten_with_keys(items):
+    return [(SequenceKey(i), item) for i, item in enumerate(items)], None
+
+
+def _list_unflatten(values, context):
+    return list(values)
+
+
+def _tuple_flatten(items):
+    return list(items), None
+
+
+def _tuple_unflatten(values, context):
+    return tuple(values)
+
+
+def _namedtuple_flatten(items):
+    return list(items), type(items)
+
+
+def _namedtuple_flatten_with_keys(items):
+    return [(GetAttrKey(name), item) for name, item in zip(items._fields, items)], type(items)
+
+
+def _namedtuple_unflatten(values, context):
+    return context(*values)
+
+
+def _ordereddict_unflatten(values, context):
+    return OrderedDict(zip(context, values))
+
+
+def _defaultdict_flatten(d):
+    return list(d.values()), [d.default_factory, list(d.keys())]
+
+
+def _defaultdict_flatten_with_keys(d):
+    return [(MappingKey(key), value) for key, value in d.items()], [d.default_factory, list(d.keys())]
+
+
+def _defaultdict_unflatten(values, context):
+    return defaultdict(context[0], zip(context[1], values))
+
+
+def _deque_flatten(items):
+    return list(items), items.maxlen
+
+
+def _deque_flatten_with_keys(items):
+    return [(SequenceKey(i), item) for i, item in enumerate(items)], items.maxlen
+
+
+def _deque_unflatten(values, context):
+    return deque(values, maxlen=context)
+
+
+def _register_builtin_containers():
+    rows = (
+        (tuple, _tuple_flatten, _tuple_unflatten, _list_flatten_with_keys, "builtins.tuple"),
+        (list, _list_flatten, _list_unflatten, _list_flatten_with_keys, "builtins.list"),
+        (dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys, "builtins.dict"),
+        (
+            namedtuple,
+            _namedtuple_flatten,
+            _namedtuple_unflatten,
+            _namedtuple_flatten_with_keys,
+            "collections.namedtuple",
+        ),
+        (
+            OrderedDict,
+            _dict_flatten,
+            _ordereddict_unflatten,
+            _dict_flatten_with_keys,
+            "collections.OrderedDict",
+        ),
+        (
+            defaultdict,
+            _defaultdict_flatten,
+            _defaultdict_unflatten,
+            _defaultdict_flatten_with_keys,
+            "collections.defaultdict",
+        ),
+        (deque, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys, "collections.deque"),
+    )
+    for cls, flatten, unflatten, with_keys, name in rows:
+        _private_register_pytree_node(
+            cls, flatten, unflatten, serialized_type_name=name, flatten_with_keys_fn=with_keys
+        )
+
+
+_register_builtin_containers()
+
+
+def is_namedtuple_class(cls):
+    """Whether `cls` is a class that `collections.namedtuple` or typing.NamedTuple made."""
+    return (
+        isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    )
+
+
+def is_namedtuple(obj):
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+_is_namedtuple_instance = is_namedtuple_instance = is_namedtuple
+
+
+def is_structseq(obj):
+    """Whether `obj` is a result of an op with named fields (facula.return_types)."""
+    cls = obj if isinstance(obj, type) else type(obj)
+    return cls.__bases__ == (tuple,) and isinstance(getattr(cls, "n_sequence_fields", None), int)
+
+
+def _get_node_type(tree):
+    """The class under which `tree` is registered, if it is."""
+    cls = type(tree)
+    if cls not in SUPPORTED_NODES and is_namedtuple_class(cls):
+        return namedtuple
+    return cls
+
+
+def tree_is_leaf(tree, is_leaf=None):
+    """Whether `tree` is a leaf: no registered container, or one for which `is_leaf` says so."""
+    return (is_leaf is not None and is_leaf(tree)) or _get_node_type(tree) not in SUPPORTED_NODES
+
+
+_is_leaf = tree_is_leaf
+
+
+# -- specs ----------------------------------------------------------------------------------------------
+
+
+class TreeSpec:
+    """The structure of a tree: the class of each container, its context, and the specs of its children."""
+
+    __slots__ = ("type", "context", "_children", "num_nodes", "num_leaves", "num_children", "__weakref__")
+
+    def __init__(self, type, context, children_specs):
+        self.type = type
+        self.context = context
+        self._children = list(children_specs)
+        self.num_nodes = 1 + sum(child.num_nodes for child in self._children)
+        self.num_leaves = sum(child.num_leaves for child in self._children) if type is not None else 1
+        self.num_children = len(self._children)
+
+    @property
+    def children_specs(self):
+        return self._children
+
+    def children(self):
+        return list(self._children)
+
+    def child(self, index):
+        return self._children[index]
+
+    def is_leaf(self):
+        return self.type is None
+
+    def unflatten(self, leaves):
+        """The tree of this structure with these leaves."""
+        leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
+        if len(leaves) != self.num_leaves:
+            raise ValueError(
+                f"tree_unflatten: the spec has {self.num_leaves} leaves, got {len(leaves)}; spec {self}"
+            )
+        return self._build(iter(leaves))
+
+    def _build(self, leaves):
+        if self.type is None:
+            return next(leaves)
+        children = [child._build(leaves) for child in self._children]
+        return SUPPORTED_NODES[self.type].unflatten_fn(children, self.context)
+
+    def flatten_up_to(self, tree):
+        """The subtrees of `tree` where this structure has leaves."""
+        subtrees = []
+        self._flatten_up_to(tree, subtrees)
+        return subtrees
+
+    def _flatten_up_to(self, tree, subtrees):
+        if self.type is None:
+            subtrees.append(tree)
+            return
+        node_type = _get_node_type(tree)
+        if node_type is not self.type and not {node_type, self.type} <= {dict, OrderedDict, defaultdict}:
+            raise ValueError(f"flatten_up_to: expected {self.type.__name__}, got {type(tree).__name__}")
+        children, context = SUPPORTED_NODES[node_type].flatten_fn(tree)
+        keys = _keys_of(self.type, self.context)
+        if keys is not None:
+            if set(keys) != set(tree):
+                raise ValueError(f"flatten_up_to: expected keys {keys}, got {list(tree)}")
+            children = [tree[key] for key in keys]
+        elif len(children) != len(self._children) or (
+            self.type not in (list, tuple, deque) and context != self.context
+        ):
+            raise ValueError(f"flatten_up_to: {type(tree).__name__} differs from the spec {self}")
+        for spec, child in zip(self._children, children):
+            spec._flatten_up_to(child, subtrees)
+
+    def __eq__(self, other):
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
+        return self.type is other.type and self.context == other.context and self._children == other._children
+
+    def __hash__(self):
+        return hash((self.type, repr(self.context), tuple(self._children)))
+
+    def __repr__(self):
+        if self.type is None:
+            return "*"
+        name = "NoneType" if self.type is type(None) else self.type.__name__
+        return f"TreeSpec({name}, {self.context!r}, [{', '.join(map(repr, self._children))}])"
+
+
+def _keys_of(kind, context):
+    if kind in (dict, OrderedDict):
+        return context
+    return context[1] if kind is defaultdict else None
+
+
+class LeafSpec(TreeSpec):
+    """The structure of a single leaf."""
+
+    __slots__ = ()
+
+    def __init__(self):
+        super().__init__(None, None, [])
+
+
+_LEAF = LeafSpec()
+
+
+def treespec_leaf():
+    return _LEAF
+
+
+def treespec_tuple(children=()):
+    return TreeSpec(tuple, None, children)
+
+
+def treespec_dict(mapping=(), /, **kwargs):
+    items = dict(mapping, **kwargs)
+    return TreeSpec(dict, list(items), items.values())
+
+
+# -- flattening and mapping -----------------------------------------------------------------------------
+
+
+def tree_flatten(tree, is_leaf=None):
+    """(leaves, spec) of `tree`."""
+    leaves = []
+    return leaves, _flatten(tree, leaves, is_leaf)
+
+
+def _flatten(tree, leaves, is_leaf):
+    if tree_is_leaf(tree, is_leaf):
+        leaves.append(tree)
+        return _LEAF
+    kind = _get_node_type(tree)
+    children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+    return TreeSpec(kind, context, [_flatten(child, leaves, is_leaf) for child in children])
+
+
+def tree_unflatten(leaves, treespec):
+    """The tree of structure `treespec` with these leaves."""
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(f"tree_unflatten: expected a TreeSpec, got {type(treespec).__name__}")
+    return treespec.unflatten(leaves)
+
+
+def tree_iter(tree, is_leaf=None):
+    """Yields the leaves."""
+    if tree_is_leaf(tree, is_leaf):
+        yield tree
+        return
+    for child in SUPPORTED_NODES[_get_node_type(tree)].flatten_fn(tree)[0]:
+        yield from tree_iter(child, is_leaf)
+
+
+def tree_leaves(tree, is_leaf=None):
+    """The leaves as a list."""
+    return list(tree_iter(tree, is_leaf))
+
+
+def tree_structure(tree, is_leaf=None):
+    """The spec alone."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(func, tree, *rests, is_leaf=None):
+    """`tree` with each leaf x replaced by func(x, *the same places of the other trees)."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    columns = [leaves, *(spec.flatten_up_to(rest) for rest in rests)]
+    return spec.unflatten([func(*row) for row in zip(*columns)])
+
+
+def tree_map_(func, tree, *rests, is_leaf=None):
+    """Calls func as `tree_map` does, for its effects; returns `tree`."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    for row in zip(leaves, *(spec.flatten_up_to(rest) for rest in rests)):
+        func(*row)
+    return tree
+
+
+def _matcher(types):
+    if callable(types) and not isinstance(types, type):
+        return types
+    return lambda leaf: isinstance(leaf, types)
+
+
+def map_only(type_or_types_or_pred, /):
+    """Decorator: the function applies to leaves of these types, others stay."""
+    matches = _matcher(type_or_types_or_pred)
+
+    def wrap(func):
+        @functools.wraps(func)
+        def apply(leaf):
+            return func(leaf) if matches(leaf) else leaf
+
+        return apply
+
+    return wrap
+
+
+def tree_map_only(type_or_types_or_pred, /, func, tree, is_leaf=None):
+    """`tree_map` for leaves of some types (or for which a predicate holds)."""
+    return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
+
+
+def tree_map_only_(type_or_types_or_pred, /, func, tree, is_leaf=None):
+    return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
+
+
+def tree_all(pred, tree, is_leaf=None):
+    return all(map(pred, tree_iter(tree, is_leaf)))
+
+
+def tree_any(pred, tree, is_leaf=None):
+    return any(map(pred, tree_iter(tree, is_leaf)))
+
+
+def tree_all_only(type_or_types, /, pred, tree, is_leaf=None):
+    return all(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))
+
+
+def tree_any_only(type_or_types, /, pred, tree, is_leaf=None):
+    return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, type_or_types))
+
+
+def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
+    """Leaves of `tree` repeated so that it has the structure `treespec`; None where it cannot have it."""
+    if tree_is_leaf(tree, is_leaf):
+        return [tree] * treespec.num_leaves
+    if treespec.is_leaf() or _get_node_type(tree) is not treespec.type:
+        return None
+    children, context = SUPPORTED_NODES[treespec.type].flatten_fn(tree)
+    if context != treespec.context or len(children) != treespec.num_children:
+        return None
+    parts = [
+        _broadcast_to_and_flatten(c, spec, is_leaf) for c, spec in zip(children, treespec.children_specs)
+    ]
+    return None if any(part is None for part in parts) else [leaf for part in parts for leaf in part]
+
+
+# -- with paths -----------------------------------------------------------------------------------------
+
+
+def tree_iter_with_path(tree, is_leaf=None, _path=()):
+    """Yields (key path, leaf)."""
+    if tree_is_leaf(tree, is_leaf):
+        yield _path, tree
+        return
+    kind = _get_node_type(tree)
+    with_keys = SUPPORTED_NODES[kind].flatten_with_keys_fn
+    if with_keys is None:
+        raise ValueError(
+            f"tree_flatten_with_path: {kind.__name__} was registered without flatten_with_keys_fn"
+        )
+    for key, child in with_keys(tree)[0]:
+        yield from tree_iter_with_path(child, is_leaf, (*_path, key))
+
+
+def tree_leaves_with_path(tree, is_leaf=None):
+    return list(tree_iter_with_path(tree, is_leaf))
+
+
+def tree_flatten_with_path(tree, is_leaf=None):
+    """([(key path, leaf)], spec)."""
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(func, tree, *rests, is_leaf=None):
+    """`tree_map` whose function gets the key path first."""
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    columns = [spec.flatten_up_to(rest) for rest in rests]
+    return spec.unflatten(
+        [func(*row) for row in zip(*(map(list, zip(*pairs)) if pairs else [[], []]), *columns)]
+    )
+
+
+# -- specs as text --------------------------------------------------------------------------------------
+
+
+def treespec_dumps(treespec, protocol=None):
+    """A spec as JSON text; contexts must be JSON values or have been registered with a way to become one."""
+    return json.dumps([1, _to_json(treespec)])
+
+
+def _to_json(spec):
+    if spec.is_leaf():
+        return {"type": None, "context": None, "children_spec": []}
+    node = SUPPORTED_SERIALIZED_TYPES[spec.type]
+    if node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
+        raise NotImplementedError(f"treespec_dumps: {spec.type.__name__} has no serialized_type_name")
+    if spec.type in (namedtuple, defaultdict) and node.to_dumpable_context is None:
+        raise NotImplementedError(f"treespec_dumps: {spec.type.__name__} contexts hold classes")
+    context = node.to_dumpable_context(spec.context) if node.to_dumpable_context else json.dumps(spec.context)
+    return {
+        "type": node.serialized_type_name,
+        "context": context,
+        "children_spec": [_to_json(child) for child in spec.children_specs],
+    }
+
+
+def treespec_loads(serialized):
+    """The spec that `treespec_dumps` wrote."""
+    version, data = json.loads(serialized)
+    if version != 1:
+        raise NotImplementedError(f"treespec_loads: unknown format version {version}")
+    return _from_json(data)
+
+
+def _from_json(data):
+    if data["type"] is None:
+        return _LEAF
+    cls = SERIALIZED_TYPE_TO_PYTHON_TYPE[data["type"]]
+    from_dumpable = SUPPORTED_SERIALIZED_TYPES[cls].from_dumpable_context
+    context = from_dumpable(data["context"]) if from_dumpable else json.loads(data["context"])
+    return TreeSpec(cls, context, [_from_json(child) for child in data["children_spec"]])
+
+
+def treespec_pprint(treespec):
+    return repr(treespec)
+
+
+def arg_tree_leaves(*args, **kwargs):
+    """The leaves of a call's arguments."""
+    return [*tree_leaves(args), *tree_leaves(kwargs)]

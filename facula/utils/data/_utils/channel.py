@@ -1,0 +1,207 @@
+"""The connection between a DataLoader and one of its workers: pickles, with the data of tensors beside them.
+
+A message is a header, the sizes of its buffers, the pickle, and then the buffers: inside the stream where
+they are small, else in one anonymous file (memfd) whose descriptor travels with the header. So a batch costs
+at most one descriptor, nothing lies in /dev/shm, and the receiver's tensors lie on the mapped file.
+"""
+
+import array
+import collections
+import contextlib
+import copyreg
+import io
+import mmap
+import os
+import pickle
+import socket
+import struct
+from multiprocessing.reduction import ForkingPickler
+
+import facula
+from facula import _C
+from facula._serialization import tensors as _core
+
+_HEADER = struct.Struct("<4Q")  # pickle bytes, number of buffers, bytes of all buffers, 1 if in a file
+_ALIGNMENT = 64
+_INLINE_LIMIT = 128 * 1024  # above this a mapped file is faster than two copies through the socket
+_DESCRIPTOR_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
+_HAS_MEMFD = hasattr(os, "memfd_create")
+
+
+class Channel:
+    """One end. `Channel.pair()` gives both; the socket can be passed to a new process."""
+
+    def __init__(self, connection):
+        self.socket = connection
+
+    @classmethod
+    def pair(cls):
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        return cls(here), cls(there)
+
+    def fileno(self):
+        return self.socket.fileno()
+
+    def close(self):
+        self.socket.close()
+
+    def hang_up(self):
+        """Ends the connection for every process that holds a copy of this end, then closes it."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+    def send(self, obj):
+        """Sends `obj`; blocks while the other end's queue is full."""
+        self.send_packed(pack(obj))
+
+    def send_packed(self, packed):
+        """Sends what `pack` made, which may be done in another thread."""
+        pickled, buffers = packed
+        offsets, total = _layout(buffers)
+        in_file = total > _INLINE_LIMIT and _HAS_MEMFD
+        sizes = struct.pack(f"<{2 * len(buffers)}Q", *(n for pair in offsets for n in pair))
+        head = _HEADER.pack(len(pickled), len(buffers), total, in_file) + sizes
+        if in_file:
+            descriptor = _write_file(buffers, offsets, total)
+            try:
+                self._send_all(head + pickled, descriptor)
+            finally:
+                os.close(descriptor)
+        else:
+            self._send_all(head + pickled + _joined(buffers, offsets, total))
+
+    def receive(self):
+        """The next object. Raises EOFError when the other end is closed."""
+        head, descriptor = self._receive_header()
+        pickle_size, count, total, in_file = _HEADER.unpack(head)
+        numbers = struct.unpack(f"<{2 * count}Q", self._receive_exactly(16 * count))
+        pickled = self._receive_exactly(pickle_size)
+        if in_file:
+            memory = _map_file(descriptor, total)
+        else:
+            memory = self._receive_exactly(total)
+        view = memoryview(memory)
+        buffers = [view[start : start + size] for start, size in zip(numbers[::2], numbers[1::2])]
+        return pickle.loads(pickled, buffers=buffers)
+
+    # -- bytes ------------------------------------------------------------------------------------
+
+    def _send_all(self, data, descriptor=None):
+        view = memoryview(data)
+        if descriptor is not None:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+            view = view[self.socket.sendmsg([view], rights) :]
+        self.socket.sendall(view)
+
+    def _receive_header(self):
+        data, ancillary, _, _ = self.socket.recvmsg(_HEADER.size, _DESCRIPTOR_SPACE, socket.MSG_CMSG_CLOEXEC)
+        descriptor = None
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                descriptor = array.array("i", content[:4])[0]
+        if not data:
+            raise EOFError
+        if len(data) < _HEADER.size:
+            data += self._receive_exactly(_HEADER.size - len(data))
+        return data, descriptor
+
+    def _receive_exactly(self, size):
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            received = self.socket.recv_into(view)
+            if not received:
+                raise EOFError
+            view = view[received:]
+        return data
+
+
+class _BatchPickler(ForkingPickler):
+    """Pickles with the memory of tensors and numpy arrays put aside into `buffers`."""
+
+    def __init__(self, file, buffers):
+        # ForkingPickler's own constructor does not pass buffer_callback on
+        pickle.Pickler.__init__(self, file, 5, buffer_callback=buffers.append)
+        self.dispatch_table = collections.ChainMap(self._extra_reducers, copyreg.dispatch_table)
+        self._by_storage = {}  # so that tensors over one storage send it once
+
+    def reducer_override(self, obj):
+        if type(obj) is not facula.Tensor or obj.device.type != "cpu" or obj.layout is not facula.strided:
+            return NotImplemented
+        if obj.requires_grad or obj.is_conj() or obj.is_neg() or getattr(obj, "__dict__", None):
+            return NotImplemented
+        if obj.numel() == 0:
+            return _rebuild_empty, (tuple(obj.size()), tuple(obj.stride()), obj.dtype)
+        return self._reduce_tensor(obj)
+
+    def _reduce_tensor(self, tensor):
+        storage = tensor.untyped_storage()
+        if storage.nbytes() > 2 * tensor.numel() * tensor.itemsize:
+            tensor = tensor.clone()  # a small view of something large: send what is seen
+            storage = tensor.untyped_storage()
+        key = _core.storage_key(storage)
+        if key not in self._by_storage:
+            self._by_storage[key] = pickle.PickleBuffer(_core.storage_view(storage)), storage
+        geometry = (tensor.storage_offset(), tuple(tensor.size()), tuple(tensor.stride()))
+        return _rebuild, (self._by_storage[key][0], tensor.dtype, *geometry)
+
+
+def pack(obj):
+    """(pickle, buffers) of `obj`."""
+    file, buffers = io.BytesIO(), []
+    _BatchPickler(file, buffers).dump(obj)
+    return file.getvalue(), [buffer.raw() for buffer in buffers]
+
+
+def _rebuild(buffer, dtype, offset, size, stride):
+    return _C._tensor_from_storage(_core.storage_from_buffer(buffer), dtype, offset, size, stride)
+
+
+def _rebuild_empty(size, stride, dtype):
+    return facula.empty_strided(size, stride, dtype=dtype)
+
+
+def _layout(buffers):
+    """([(offset, size)], total size) with every buffer on an aligned offset; equal memory gets one place."""
+    offsets, places, end = [], {}, 0
+    for buffer in buffers:
+        memory = id(buffer.obj), buffer.nbytes
+        start = places.get(memory)
+        if start is None:
+            start = places[memory] = -(-end // _ALIGNMENT) * _ALIGNMENT
+            end = start + buffer.nbytes
+        offsets.append((start, buffer.nbytes))
+    return offsets, end
+
+
+def _joined(buffers, offsets, total):
+    data = bytearray(total)
+    for buffer, (start, size) in zip(buffers, offsets):
+        data[start : start + size] = buffer
+    return data
+
+
+def _write_file(buffers, offsets, total):
+    descriptor = os.memfd_create("facula-batch", os.MFD_CLOEXEC)
+    os.ftruncate(descriptor, total)
+    written = set()
+    for buffer, (start, _) in zip(buffers, offsets):
+        if start not in written:
+            written.add(start)
+            _write_at(descriptor, memoryview(buffer), start)
+    return descriptor
+
+
+def _write_at(descriptor, view, start):
+    while view.nbytes:
+        done = os.pwrite(descriptor, view, start)
+        view, start = view[done:], start + done
+
+
+def _map_file(descriptor, total):
+    try:
+        populate = getattr(mmap, "MAP_POPULATE", 0)
+        return mmap.mmap(descriptor, total, flags=mmap.MAP_SHARED | populate)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,164 @@
+"""Making a batch out of samples: tensors are stacked, containers gone through, the rest kept.
+
+`default_collate_fn_map` says what happens to which type; programs add to it.
+"""
+
+import collections.abc
+import copy
+import re
+
+import facula
+
+_TEXT_OR_OBJECTS = re.compile(r"[SaUO]")
+_NO_WAY = (
+    "default_collate: a batch holds tensors, numpy arrays, numbers, text, and dicts, lists, tuples of them; "
+    "got {}. Give DataLoader a collate_fn for it"
+)
+np_str_obj_array_pattern = _TEXT_OR_OBJECTS
+default_collate_err_msg_format = _NO_WAY
+
+
+def _is_numpy(kind, *names):
+    return kind.__module__ == "numpy" and (not names or kind.__name__ in names)
+
+
+def _rebuild_like(original, pairs_or_items, fallback):
+    """A container of the type of `original` with other contents, or `fallback` of them."""
+    mapping = isinstance(original, collections.abc.Mapping)
+    mutable = collections.abc.MutableMapping if mapping else collections.abc.MutableSequence
+    try:
+        if not isinstance(original, mutable):
+            return type(original)(pairs_or_items)
+        # a copy keeps what else the object carries
+        clone = copy.copy(original)
+        if mapping:
+            clone.update(pairs_or_items)
+        else:
+            for i, item in enumerate(pairs_or_items):
+                clone[i] = item
+        return clone
+    except TypeError:
+        return fallback(pairs_or_items)
+
+
+def apply_to_parts(data, function):
+    """`data` with `function` applied to each part of a container, which keeps its type."""
+    if isinstance(data, collections.abc.Mapping):
+        return _rebuild_like(data, {key: function(value) for key, value in data.items()}, dict)
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(function(part) for part in data))
+    if isinstance(data, collections.abc.Sequence):
+        return _rebuild_like(data, [function(part) for part in data], list)
+    return data
+
+
+def default_convert(data):
+    """numpy arrays and scalars to tensors, through containers; everything else as it is."""
+    if isinstance(data, facula.Tensor):
+        return data
+    if type(data).__module__ == "numpy" and not _is_numpy(type(data), "str_", "string_", "bytes_"):
+        if _is_numpy(type(data), "ndarray", "memmap") and _TEXT_OR_OBJECTS.search(data.dtype.str):
+            return data
+        return facula.as_tensor(data)
+    if isinstance(data, tuple) and not hasattr(data, "_fields"):
+        return [default_convert(part) for part in data]
+    if isinstance(data, (str, bytes)):
+        return data
+    return apply_to_parts(data, default_convert)
+
+
+def collate(batch, *, collate_fn_map=None):
+    """One batch from a list of samples.
+
+    Args:
+        batch: samples of equal structure.
+        collate_fn_map: type, or tuple of types, to function(batch, *, collate_fn_map).
+    Raises:
+        TypeError: there is no function for the samples' type.
+        RuntimeError: lists or tuples of different lengths.
+    """
+    first = batch[0]
+    if collate_fn_map is not None:
+        function = collate_fn_map.get(type(first)) or _inherited(first, collate_fn_map)
+        if function is not None:
+            return function(batch, collate_fn_map=collate_fn_map)
+
+    def column(samples):
+        return collate(samples, collate_fn_map=collate_fn_map)
+
+    if isinstance(first, collections.abc.Mapping):
+        return _rebuild_like(first, {key: column([sample[key] for sample in batch]) for key in first}, dict)
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(column(samples) for samples in zip(*batch)))
+    if isinstance(first, collections.abc.Sequence):
+        lengths = {len(sample) for sample in batch}
+        if len(lengths) > 1:
+            raise RuntimeError(f"default_collate: samples must be of equal length, got {sorted(lengths)}")
+        columns = [column(samples) for samples in zip(*batch)]
+        return columns if isinstance(first, tuple) else _rebuild_like(first, columns, list)
+    raise TypeError(_NO_WAY.format(type(first)))
+
+
+def _inherited(first, collate_fn_map):
+    for kinds, function in collate_fn_map.items():
+        if isinstance(first, kinds):
+            return function
+    return None
+
+
+def collate_tensor_fn(batch, *, collate_fn_map=None):
+    """Stacks tensors of equal shape along a new first dimension."""
+    if batch[0].layout is not facula.strided:
+        raise RuntimeError(
+            f"default_collate: tensors of layout {batch[0].layout} need a collate_fn of your own"
+        )
+    return facula.stack(batch, 0)
+
+
+def collate_numpy_array_fn(batch, *, collate_fn_map=None):
+    """Stacks numpy arrays into a tensor."""
+    if _TEXT_OR_OBJECTS.search(batch[0].dtype.str):
+        raise TypeError(_NO_WAY.format(batch[0].dtype))
+    return collate([facula.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
+
+
+def collate_numpy_scalar_fn(batch, *, collate_fn_map=None):
+    """A tensor of numpy scalars, of their dtype."""
+    return facula.as_tensor(batch)
+
+
+def collate_float_fn(batch, *, collate_fn_map=None):
+    """A float64 tensor."""
+    return facula.tensor(batch, dtype=facula.float64)
+
+
+def collate_int_fn(batch, *, collate_fn_map=None):
+    """An int64 (or bool) tensor."""
+    return facula.tensor(batch)
+
+
+def collate_str_fn(batch, *, collate_fn_map=None):
+    """Text stays a list of text."""
+    return batch
+
+
+default_collate_fn_map = {facula.Tensor: collate_tensor_fn}
+try:
+    import numpy
+except ImportError:
+    pass
+else:
+    default_collate_fn_map[numpy.ndarray] = collate_numpy_array_fn
+    default_collate_fn_map[(numpy.bool_, numpy.number, numpy.object_)] = collate_numpy_scalar_fn
+default_collate_fn_map.update(
+    {float: collate_float_fn, int: collate_int_fn, str: collate_str_fn, bytes: collate_str_fn}
+)
+
+
+def default_collate(batch):
+    """One batch from a list of samples, by `default_collate_fn_map`.
+
+    Tensors of shape (...) become one of shape (len(batch), ...); numbers a tensor of shape (len(batch),);
+    text a list; dicts, lists and tuples the same with each part collated.
+    """
+    return collate(batch, collate_fn_map=default_collate_fn_map)

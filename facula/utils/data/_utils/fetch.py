@@ -1,0 +1,48 @@
+"""How one batch, or one sample, is got from a dataset."""
+
+
+class _BaseDatasetFetcher:
+    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
+        self.dataset = dataset
+        self.auto_collation = auto_collation
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
+
+    def fetch(self, possibly_batched_index):
+        raise NotImplementedError
+
+
+class _IterableDatasetFetcher(_BaseDatasetFetcher):
+    """Takes as many samples from the stream as the list of (meaningless) indices is long."""
+
+    def __init__(self, dataset, auto_collation, collate_fn, drop_last):
+        super().__init__(dataset, auto_collation, collate_fn, drop_last)
+        self.dataset_iter = iter(dataset)
+        self.ended = False
+
+    def fetch(self, possibly_batched_index):
+        if self.ended:
+            raise StopIteration
+        if not self.auto_collation:
+            return self.collate_fn(next(self.dataset_iter))
+        data = []
+        for _ in possibly_batched_index:
+            try:
+                data.append(next(self.dataset_iter))
+            except StopIteration:
+                self.ended = True
+                break
+        if not data or (self.drop_last and len(data) < len(possibly_batched_index)):
+            raise StopIteration
+        return self.collate_fn(data)
+
+
+class _MapDatasetFetcher(_BaseDatasetFetcher):
+    """Asks for samples by index, a whole batch at once where the dataset defines `__getitems__`."""
+
+    def fetch(self, possibly_batched_index):
+        if not self.auto_collation:
+            return self.collate_fn(self.dataset[possibly_batched_index])
+        if getattr(self.dataset, "__getitems__", None):
+            return self.collate_fn(self.dataset.__getitems__(possibly_batched_index))
+        return self.collate_fn([self.dataset[index] for index in possibly_batched_index])

@@ -1,0 +1,229 @@
+"""What a DataLoader worker process does, and what code inside one can ask about it."""
+
+import os
+import queue
+import random
+import select
+import sys
+import threading
+from dataclasses import dataclass
+
+import facula
+from facula._utils import ExceptionWrapper
+
+from . import channel as _channel
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """What `get_worker_info` gives.
+
+    Attributes:
+        id: which worker this is, from 0.
+        num_workers: how many there are.
+        seed: what `random` and Facula were seeded with.
+        dataset: this process's copy of the dataset.
+        rng: always None in a worker process.
+        worker_method: "multiprocessing".
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: object
+    rng: object = None
+    worker_method: str = "multiprocessing"
+
+
+_worker_info = None
+
+
+def get_worker_info():
+    """The WorkerInfo of this process; None outside of DataLoader workers."""
+    return _worker_info
+
+
+@dataclass(frozen=True)
+class _IterableDatasetStopIteration:
+    """Sent instead of a batch: this worker's stream has ended."""
+
+    worker_id: int
+
+
+@dataclass(frozen=True)
+class _ResumeIteration:
+    """Sent to a persistent worker when a new epoch begins, and back when it is ready for it."""
+
+    seed: int | None = None
+
+
+def _generate_state(base_seed, worker_id):
+    """Four 32-bit words that seed numpy's global generator in a worker, unlike those of any other worker."""
+    import numpy
+
+    mask = 0xFFFFFFFF
+    sequence = numpy.random.SeedSequence([worker_id, base_seed & mask, base_seed >> 32 & mask, 0])
+    return [int(word) for word in sequence.generate_state(4)]
+
+
+def _seed_everything(base_seed, worker_id):
+    seed = base_seed + worker_id
+    random.seed(seed)
+    facula.manual_seed(seed)
+    try:
+        import numpy
+    except ImportError:
+        return seed
+    numpy.random.seed(_generate_state(base_seed, worker_id))
+    return seed
+
+
+class _Sender:
+    """Sends batches from a thread of its own, so that the worker goes on to the next one meanwhile.
+
+    It also keeps the worker reading its requests, so that it and its parent never both wait to write.
+    """
+
+    def __init__(self, channel):
+        self._channel = channel
+        self._waiting = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def send(self, obj, where):
+        """Packs `obj` here, where a failure can still be reported, and sends it."""
+        try:
+            packed = _channel.pack(obj)
+        except Exception:
+            packed = _channel.pack((obj[0], ExceptionWrapper(where=where)))
+        self._waiting.put(packed)
+
+    def _run(self):
+        while True:
+            try:
+                self._channel.send_packed(self._waiting.get())
+            except (BrokenPipeError, ConnectionResetError, OSError):
+                return  # the parent has closed its end: it wants nothing more
+
+
+class _Requests:
+    """The indices that the parent sends; ends when the parent closes its end or dies."""
+
+    def __init__(self, channel, check_interval):
+        self._channel = channel
+        self._interval = check_interval * 1000
+        self._parent = os.getppid()
+        self._poll = select.poll()
+        self._poll.register(channel.fileno(), select.POLLIN)
+
+    def __iter__(self):
+        while True:
+            # a copy of the socket in some other process would hide that the parent is gone: look now and then
+            while not self._poll.poll(self._interval):
+                if os.getppid() != self._parent:
+                    return
+            try:
+                request = self._channel.receive()
+            except (EOFError, OSError):
+                return
+            if request is None:
+                return
+            yield request
+
+
+def _worker_loop(
+    dataset_kind,
+    dataset,
+    connection,
+    inherited,
+    auto_collation,
+    collate_fn,
+    drop_last,
+    base_seed,
+    init_fn,
+    worker_id,
+    num_workers,
+    persistent_workers,
+):
+    """The main function of worker `worker_id`.
+
+    Args:
+        connection: the socket to the parent.
+        inherited: sockets of the parent that a forked child must close.
+    """
+    for other in inherited:
+        other.close()
+    try:
+        facula.set_num_threads(1)
+        seed = _seed_everything(base_seed, worker_id)
+        global _worker_info
+        _worker_info = WorkerInfo(worker_id, num_workers, seed, dataset)
+        where = f"in DataLoader worker process {worker_id}"
+        channel = _channel.Channel(connection)
+        _serve(
+            _Fetching(
+                dataset_kind, dataset, auto_collation, collate_fn, drop_last, init_fn, worker_id, where
+            ),
+            channel,
+        )
+    except KeyboardInterrupt:
+        sys.exit(0)  # the parent was interrupted too, and tells the user
+
+
+def _serve(fetching, channel):
+    from . import MP_STATUS_CHECK_INTERVAL
+
+    sender = _Sender(channel)
+    for request in _Requests(channel, MP_STATUS_CHECK_INTERVAL):
+        if isinstance(request, _ResumeIteration):
+            fetching.restart()
+            sender.send((request, None), fetching.where)
+        elif not fetching.ended:
+            number, index = request
+            sender.send((number, fetching.fetch(index)), fetching.where)
+
+
+class _Fetching:
+    """Fetches batches; a failure becomes an ExceptionWrapper, the end of a stream its marker."""
+
+    def __init__(
+        self, dataset_kind, dataset, auto_collation, collate_fn, drop_last, init_fn, worker_id, where
+    ):
+        self._parts = dataset_kind, dataset, auto_collation, collate_fn, drop_last
+        self._worker_id = worker_id
+        self.where = where
+        self.ended = False
+        self._failure = None
+        try:
+            if init_fn is not None:
+                init_fn(worker_id)
+        except Exception:
+            self._failure = ExceptionWrapper(where=where)
+        else:
+            self.restart()
+
+    def restart(self):
+        """Begins the dataset anew."""
+        from ..dataloader import _DatasetKind
+
+        self.ended = False
+        try:
+            self._fetcher = _DatasetKind.create_fetcher(*self._parts)
+        except Exception:
+            self._failure = ExceptionWrapper(where=self.where)
+
+    def fetch(self, index):
+        """The batch for `index`."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            return failure
+        try:
+            return self._fetcher.fetch(index)
+        except StopIteration:
+            from ..dataloader import _DatasetKind
+
+            if self._parts[0] != _DatasetKind.Iterable:
+                return ExceptionWrapper(where=self.where)
+            self.ended = True
+            return _IterableDatasetStopIteration(self._worker_id)
+        except Exception:
+            return ExceptionWrapper(where=self.where)

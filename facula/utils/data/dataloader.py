@@ -1,0 +1,323 @@
+"""DataLoader: batches of a dataset, fetched in this process or ahead of time by worker processes."""
+
+import itertools
+import math
+import multiprocessing.context
+import os
+import warnings
+from typing import Generic, TypeVar
+
+import facula
+
+from . import _utils
+from ._utils.collate import default_collate, default_convert
+from ._utils.worker import get_worker_info  # noqa: F401  (public here too)
+from .dataset import (  # noqa: F401  (programs import Dataset and IterableDataset from here)
+    Dataset,
+    IterableDataset,
+)
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, _draw_seed
+
+__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class _DatasetKind:
+    """Whether samples come by index or as a stream."""
+
+    Map = 0
+    Iterable = 1
+
+    @staticmethod
+    def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last):
+        if kind == _DatasetKind.Map:
+            return _utils.fetch._MapDatasetFetcher(dataset, auto_collation, collate_fn, drop_last)
+        return _utils.fetch._IterableDatasetFetcher(dataset, auto_collation, collate_fn, drop_last)
+
+
+class _InfiniteConstantSampler(Sampler):
+    """Stands in for a sampler where the dataset is a stream: None, for ever."""
+
+    def __iter__(self):
+        return itertools.repeat(None)
+
+
+class DataLoader(Generic[_T_co]):
+    """An iterable over batches of `dataset`.
+
+    Args:
+        dataset: a Dataset or IterableDataset.
+        batch_size: samples per batch; None gives single samples, not collated.
+        shuffle: draw samples in a new random order each epoch.
+        sampler: an iterable of indices, instead of `shuffle`.
+        batch_sampler: an iterable of lists of indices, instead of batch_size, shuffle, sampler and drop_last.
+        num_workers: processes that fetch ahead; 0 fetches in this one.
+        collate_fn: list of samples -> batch.
+        pin_memory: copy batches to page-locked memory; without a GPU this warns and does nothing.
+        drop_last: leave out a last batch that is not full.
+        timeout: seconds to wait for a batch from workers; 0 waits for ever.
+        worker_init_fn: called with the worker's number in each worker, after seeding.
+        multiprocessing_context: a context or start method for the workers.
+        generator: where the order and the workers' seeds come from; the global one by default.
+        prefetch_factor: batches each worker has under way; 2 by default.
+        persistent_workers: keep workers from one epoch to the next.
+        pin_memory_device: deprecated, ignored.
+        in_order: give batches in the sampler's order, rather than as they come.
+    """
+
+    _iterator = None
+    _initialized = False
+
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=None,
+        sampler=None,
+        batch_sampler=None,
+        num_workers=0,
+        collate_fn=None,
+        pin_memory=False,
+        drop_last=False,
+        timeout=0,
+        worker_init_fn=None,
+        multiprocessing_context=None,
+        generator=None,
+        *,
+        prefetch_factor=None,
+        persistent_workers=False,
+        pin_memory_device="",
+        in_order=True,
+    ):
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
+        _check_sampling(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if sampler is None:
+            sampler = self._default_sampler(iterable, dataset, shuffle, generator)
+        if batch_sampler is not None:
+            batch_size, drop_last = None, False
+        elif batch_size is not None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.generator = generator
+        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+        self.persistent_workers = persistent_workers
+        self._IterableDataset_len_called = None  # what len() said, to warn when a stream gives more
+        self._initialized = True
+        self.check_worker_number_rationality()
+
+    @staticmethod
+    def _default_sampler(iterable, dataset, shuffle, generator):
+        if iterable:
+            return _InfiniteConstantSampler()
+        return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+
+    def __setattr__(self, name, value):
+        fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+        if self._initialized and name in fixed:
+            raise ValueError(
+                f"{type(self).__name__}: {name} cannot be changed after construction; make another loader"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def multiprocessing_context(self):
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context):
+        if context is not None and not self.num_workers:
+            raise ValueError(f"DataLoader: multiprocessing_context={context!r} needs num_workers > 0")
+        if isinstance(context, str):
+            methods = facula.multiprocessing.get_all_start_methods()
+            if context not in methods:
+                raise ValueError(
+                    f"DataLoader: multiprocessing_context must be one of {methods}, got {context!r}"
+                )
+            context = facula.multiprocessing.get_context(context)
+        if context is not None and not isinstance(context, multiprocessing.context.BaseContext):
+            raise TypeError(
+                f"DataLoader: multiprocessing_context must be a context or its name, got {context!r}"
+            )
+        self._context = context
+
+    @property
+    def _auto_collation(self):
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self):
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def _get_iterator(self):
+        if self.num_workers == 0:
+            return _SingleProcessDataLoaderIter(self)
+        return _MultiProcessingDataLoaderIter(self)
+
+    def __iter__(self):
+        if not (self.persistent_workers and self.num_workers):
+            return self._get_iterator()
+        if self._iterator is None:
+            self._iterator = self._get_iterator()
+        else:
+            self._iterator._reset(self)
+        return self._iterator
+
+    def __len__(self):
+        """Number of batches; for a stream what its own `__len__` says, divided by the batch size."""
+        if self._dataset_kind != _DatasetKind.Iterable:
+            return len(self._index_sampler)
+        length = self._IterableDataset_len_called = len(self.dataset)
+        if self.batch_size is not None:
+            length = length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
+        return length
+
+    def check_worker_number_rationality(self):
+        """Warns when there are more workers than processors to run them."""
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        if self.num_workers and available and self.num_workers > available:
+            warnings.warn(
+                f"DataLoader: {self.num_workers} workers on {available} processors may be slower than fewer",
+                stacklevel=3,
+            )
+
+
+def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
+    if num_workers < 0:
+        raise ValueError(f"DataLoader: num_workers must be at least 0, got {num_workers}")
+    if timeout < 0:
+        raise ValueError(f"DataLoader: timeout must be at least 0, got {timeout}")
+    if prefetch_factor is not None and not num_workers:
+        raise ValueError(f"DataLoader: prefetch_factor={prefetch_factor} needs num_workers > 0")
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError(f"DataLoader: prefetch_factor must be at least 0, got {prefetch_factor}")
+    if persistent_workers and not num_workers:
+        raise ValueError("DataLoader: persistent_workers needs num_workers > 0")
+
+
+def _check_sampling(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last):
+    if iterable:
+        given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"DataLoader: an IterableDataset decides its own order; got {name}={value!r}"
+                )
+    if sampler is not None and shuffle:
+        raise ValueError("DataLoader: give sampler or shuffle, not both")
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ValueError(
+            "DataLoader: batch_sampler takes the place of batch_size, shuffle, sampler and drop_last"
+        )
+    if batch_sampler is None and batch_size is None and drop_last:
+        raise ValueError("DataLoader: drop_last needs a batch_size")
+
+
+class _BaseDataLoaderIter:
+    """One pass over a DataLoader."""
+
+    def __init__(self, loader):
+        self._dataset = loader.dataset
+        self._dataset_kind = loader._dataset_kind
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
+        self._auto_collation = loader._auto_collation
+        self._drop_last = loader.drop_last
+        self._index_sampler = loader._index_sampler
+        self._num_workers = loader.num_workers
+        self._pin_memory = _can_pin(loader)
+        self._timeout = loader.timeout
+        self._collate_fn = loader.collate_fn
+        # The order of these two is PyTorch's: a sampler that draws at once does so before the seed is drawn.
+        self._sampler_iter = iter(self._index_sampler)
+        self._base_seed = _draw_seed(loader.generator)
+        self._persistent_workers = loader.persistent_workers
+        self._num_yielded = 0
+
+    def __iter__(self):
+        return self
+
+    def _reset(self, loader, first_iter=False):
+        self._sampler_iter = iter(self._index_sampler)
+        self._num_yielded = 0
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
+
+    def _next_index(self):
+        return next(self._sampler_iter)
+
+    def _next_data(self):
+        raise NotImplementedError
+
+    def __next__(self):
+        data = self._next_data()
+        self._num_yielded += 1
+        promised = self._IterableDataset_len_called
+        if (
+            promised is not None
+            and self._dataset_kind == _DatasetKind.Iterable
+            and self._num_yielded > promised
+        ):
+            warnings.warn(
+                f"DataLoader: len() of the {type(self._dataset).__name__} was {promised}, but "
+                f"{self._num_yielded} "
+                "batches have come"
+                + (
+                    "; with several workers, each must give only its part of the stream"
+                    if self._num_workers
+                    else ""
+                ),
+                stacklevel=2,
+            )
+        return data
+
+    def __len__(self):
+        return len(self._index_sampler)
+
+    def __getstate__(self):
+        raise NotImplementedError(
+            f"{type(self).__name__}: a running iterator cannot be pickled; pickle its DataLoader"
+        )
+
+
+def _can_pin(loader):
+    if not loader.pin_memory:
+        return False
+    if loader.pin_memory_device:
+        warnings.warn("DataLoader: pin_memory_device is deprecated and ignored", stacklevel=4)
+    if not facula.cuda.is_available():
+        warnings.warn("DataLoader: pin_memory=True does nothing without a GPU", stacklevel=4)
+        return False
+    return True
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """Fetches in this process."""
+
+    def __init__(self, loader):
+        super().__init__(loader)
+        if self._timeout or self._num_workers:
+            raise AssertionError("DataLoader: timeout needs num_workers > 0")
+        self._dataset_fetcher = _DatasetKind.create_fetcher(
+            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+        )
+
+    def _next_data(self):
+        data = self._dataset_fetcher.fetch(self._next_index())
+        return _utils.pin_memory.pin_memory(data) if self._pin_memory else data
+
+
+# At the end: it imports the base class from here.
+from ._multiprocess import _MultiProcessingDataLoaderIter  # noqa: E402

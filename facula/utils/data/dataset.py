@@ -1,0 +1,212 @@
+"""Datasets: by index (`Dataset`) or as a stream (`IterableDataset`), and ways to combine them."""
+
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+import facula
+
+__all__ = [
+    "Dataset",
+    "IterableDataset",
+    "TensorDataset",
+    "StackDataset",
+    "ConcatDataset",
+    "ChainDataset",
+    "Subset",
+    "random_split",
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Dataset(Generic[_T_co]):
+    """Samples by index. A subclass defines `__getitem__(index)`, and `__len__` for most samplers.
+
+    It may also define `__getitems__(indices)`, which fetches a whole batch at once as a list of samples.
+    """
+
+    def __getitem__(self, index) -> _T_co:
+        raise NotImplementedError(f"{type(self).__name__}: a Dataset subclass defines __getitem__")
+
+    def __add__(self, other):
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
+    """Samples as a stream: a subclass defines `__iter__`.
+
+    With several workers each iterates its own copy; `get_worker_info()` tells which part to give.
+    """
+
+    def __add__(self, other):
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset[tuple]):
+    """Sample i is the tuple of `tensor[i]` for each tensor; all have the same first dimension."""
+
+    def __init__(self, *tensors):
+        if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
+            raise AssertionError(
+                f"TensorDataset: tensors differ in their first dimension: {[tuple(t.shape) for t in tensors]}"
+            )
+        self.tensors = tensors
+
+    def __getitem__(self, index):
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self):
+        return self.tensors[0].size(0)
+
+
+class StackDataset(Dataset):
+    """Sample i is the tuple, or for keyword arguments the dict, of sample i of each dataset."""
+
+    def __init__(self, *args, **kwargs):
+        if bool(args) == bool(kwargs):
+            raise ValueError("StackDataset: give datasets either by position or by keyword, and at least one")
+        self.datasets = args or kwargs
+        lengths = [len(dataset) for dataset in self._each()]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"StackDataset: datasets differ in length: {lengths}")
+        self._length = lengths[0]
+
+    def _each(self):
+        return self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+
+    def __getitem__(self, index):
+        if isinstance(self.datasets, dict):
+            return {key: dataset[index] for key, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
+
+    def __getitems__(self, indices):
+        columns = [_fetch_many(dataset, indices) for dataset in self._each()]
+        if isinstance(self.datasets, dict):
+            return [dict(zip(self.datasets, row)) for row in zip(*columns)]
+        return list(zip(*columns))
+
+    def __len__(self):
+        return self._length
+
+
+def _fetch_many(dataset, indices):
+    """The samples at `indices`, fetched at once where the dataset can."""
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return [dataset[index] for index in indices]
+    samples = dataset.__getitems__(indices)
+    if len(samples) != len(indices):
+        raise ValueError(
+            f"{type(dataset).__name__}.__getitems__: gave {len(samples)} samples for {len(indices)} indices"
+        )
+    return samples
+
+
+class ConcatDataset(Dataset[_T_co]):
+    """The datasets one after another."""
+
+    @staticmethod
+    def cumsum(sequence):
+        return list(itertools.accumulate(len(dataset) for dataset in sequence))
+
+    def __init__(self, datasets):
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("ConcatDataset: needs at least one dataset")
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
+            raise AssertionError("ConcatDataset: takes no IterableDataset; ChainDataset does")
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    def __len__(self):
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, idx):
+        if idx < 0:
+            if -idx > len(self):
+                raise ValueError(f"ConcatDataset: index {idx} is out of range for length {len(self)}")
+            idx += len(self)
+        which = bisect.bisect_right(self.cumulative_sizes, idx)
+        before = self.cumulative_sizes[which - 1] if which else 0
+        return self.datasets[which][idx - before]
+
+    @property
+    def cummulative_sizes(self):
+        warnings.warn(
+            "ConcatDataset: cummulative_sizes is spelt cumulative_sizes", DeprecationWarning, stacklevel=2
+        )
+        return self.cumulative_sizes
+
+
+class ChainDataset(IterableDataset):
+    """The streams one after another."""
+
+    def __init__(self, datasets):
+        super().__init__()
+        self.datasets = datasets
+
+    def _checked(self):
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError(
+                    f"ChainDataset: takes IterableDatasets only, got {type(dataset).__name__}"
+                )
+            yield dataset
+
+    def __iter__(self):
+        for dataset in self._checked():
+            yield from dataset
+
+    def __len__(self):
+        return sum(len(dataset) for dataset in self._checked())
+
+
+class Subset(Dataset[_T_co]):
+    """The samples of `dataset` at `indices`."""
+
+    def __init__(self, dataset, indices):
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, idx):
+        if isinstance(idx, list):
+            return self.dataset[[self.indices[i] for i in idx]]
+        return self.dataset[self.indices[idx]]
+
+    def __getitems__(self, indices):
+        return _fetch_many(self.dataset, [self.indices[index] for index in indices])
+
+    def __len__(self):
+        return len(self.indices)
+
+
+def random_split(dataset, lengths, generator=None):
+    """Splits `dataset` at random into Subsets of the given lengths, or of fractions that sum to 1.
+
+    With fractions, floor(len * fraction) samples go to each and what is left over goes round one by one.
+    """
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
+        lengths = _lengths_of_fractions(len(dataset), lengths)
+    if sum(lengths) != len(dataset):
+        raise ValueError(
+            f"random_split: lengths {list(lengths)} do not sum to the dataset's length {len(dataset)}"
+        )
+    options = {} if generator is None else {"generator": generator}
+    indices = facula.randperm(sum(lengths), **options).tolist()
+    ends = itertools.accumulate(lengths)
+    return [Subset(dataset, indices[end - length : end]) for end, length in zip(ends, lengths)]
+
+
+def _lengths_of_fractions(total, fractions):
+    for i, fraction in enumerate(fractions):
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"random_split: fraction {fraction} at index {i} is not between 0 and 1")
+    lengths = [math.floor(total * fraction) for fraction in fractions]
+    for i in range(total - sum(lengths)):
+        lengths[i % len(lengths)] += 1
+    for i, length in enumerate(lengths):
+        if length == 0:
+            warnings.warn(f"random_split: split {i} is empty", stacklevel=3)
+    return lengths

@@ -1,0 +1,65 @@
+"""The sampler that gives each of several processes its own part of a dataset."""
+
+import math
+from typing import TypeVar
+
+import facula
+
+from .sampler import Sampler
+
+__all__ = ["DistributedSampler"]
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class DistributedSampler(Sampler[_T_co]):
+    """Every `num_replicas`-th index, from the same shuffled order in all processes.
+
+    Args:
+        dataset: what is sampled; only its length counts.
+        num_replicas: number of processes; by default those of the process group.
+        rank: which one this is; by default its rank in the process group.
+        shuffle: whether to shuffle, by `seed` plus the epoch of `set_epoch`.
+        drop_last: leave out the tail so that all get equally many; by default indices are repeated instead.
+    """
+
+    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+        if num_replicas is None or rank is None:
+            group = facula.distributed
+            if not group.is_available():
+                raise RuntimeError("DistributedSampler: no process group; give num_replicas and rank")
+            num_replicas = group.get_world_size() if num_replicas is None else num_replicas
+            rank = group.get_rank() if rank is None else rank
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"DistributedSampler: rank {rank} is not in 0..{num_replicas - 1}")
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        if drop_last and len(dataset) % num_replicas:
+            self.num_samples = math.ceil((len(dataset) - num_replicas) / num_replicas)
+        else:
+            self.num_samples = math.ceil(len(dataset) / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def __iter__(self):
+        count = len(self.dataset)
+        if self.shuffle:
+            generator = facula.Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            indices = facula.randperm(count, generator=generator).tolist()
+        else:
+            indices = list(range(count))
+        if not self.drop_last:
+            missing = self.total_size - count
+            indices += (indices * math.ceil(missing / max(count, 1)))[:missing]
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self):
+        return self.num_samples
+
+    def set_epoch(self, epoch):
+        """Call before each epoch, or every epoch has the same order."""
+        self.epoch = epoch

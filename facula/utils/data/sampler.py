@@ -1,0 +1,168 @@
+"""Samplers: in which order a DataLoader asks a dataset for its samples.
+
+The random draws follow PyTorch's one for one, so that equal seeds give equal orders.
+"""
+
+import itertools
+from collections.abc import Iterator, Sized
+from typing import Generic, TypeVar
+
+import facula
+
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+_DRAWN_AT_ONCE = 32  # with replacement, indices are drawn in blocks of this many: it decides the stream
+
+
+class Sampler(Generic[_T_co]):
+    """An iterable over indices. A subclass defines `__iter__`, and `__len__` for `len(loader)`."""
+
+    def __init__(self, data_source=None):
+        pass
+
+    def __iter__(self) -> Iterator[_T_co]:
+        raise NotImplementedError(f"{type(self).__name__}: a Sampler subclass defines __iter__")
+
+
+class SequentialSampler(Sampler[int]):
+    """0, 1, ..., len(data_source) - 1."""
+
+    def __init__(self, data_source: Sized):
+        self.data_source = data_source
+
+    def __iter__(self):
+        return iter(range(len(self.data_source)))
+
+    def __len__(self):
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler[int]):
+    """Indices in random order.
+
+    Args:
+        data_source: what is sampled; only its length counts.
+        replacement: draw each index anew instead of shuffling.
+        num_samples: how many to draw; the dataset's length by default, more goes round again.
+        generator: where the randomness comes from; by default a generator seeded from the global one.
+    """
+
+    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+        if not isinstance(replacement, bool):
+            raise TypeError(f"RandomSampler: replacement must be a bool, got {replacement!r}")
+        if not isinstance(self.num_samples, int) or self.num_samples < 0:
+            raise ValueError(
+                f"RandomSampler: num_samples must be an int of at least 0, got {self.num_samples!r}"
+            )
+
+    @property
+    def num_samples(self):
+        # asked anew each time: a dataset may grow
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self):
+        n, generator = len(self.data_source), self.generator
+        if generator is None:
+            generator = facula.Generator()
+            generator.manual_seed(_draw_seed())
+        if self.replacement:
+            for _ in range(self.num_samples // _DRAWN_AT_ONCE):
+                yield from _draw(n, _DRAWN_AT_ONCE, generator)
+            yield from _draw(n, self.num_samples % _DRAWN_AT_ONCE, generator)
+            return
+        rounds = self.num_samples // n if n else 0
+        for _ in range(rounds):
+            yield from facula.randperm(n, generator=generator).tolist()
+        # drawn even when nothing of it is used: PyTorch does, and the stream goes on from there
+        yield from facula.randperm(n, generator=generator).tolist()[: self.num_samples - rounds * n]
+
+    def __len__(self):
+        return self.num_samples
+
+
+def _draw_seed(generator=None):
+    """One int64 from `generator`, or from the global one."""
+    return int(facula.empty((), dtype=facula.int64).random_(generator=generator).item())
+
+
+def _draw(high, count, generator):
+    return facula.randint(high=high, size=(count,), dtype=facula.int64, generator=generator).tolist()
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """The given indices in random order."""
+
+    def __init__(self, indices, generator=None):
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self):
+        for i in facula.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[i]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """`num_samples` indices from 0..len(weights)-1, drawn by these weights (of any sum)."""
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None):
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(
+                f"WeightedRandomSampler: num_samples must be a positive int, got {num_samples!r}"
+            )
+        if not isinstance(replacement, bool):
+            raise ValueError(f"WeightedRandomSampler: replacement must be a bool, got {replacement!r}")
+        weights = facula.as_tensor(weights, dtype=facula.double)
+        if weights.dim() != 1:
+            raise ValueError(
+                f"WeightedRandomSampler: weights must be a sequence, got shape {tuple(weights.shape)}"
+            )
+        self.weights = weights
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self):
+        drawn = facula.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
+        yield from iter(drawn.tolist())
+
+    def __len__(self):
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list]):
+    """Lists of `batch_size` indices from another sampler; the last may be shorter unless `drop_last`."""
+
+    def __init__(self, sampler, batch_size, drop_last):
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise ValueError(f"BatchSampler: batch_size must be a positive int, got {batch_size!r}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"BatchSampler: drop_last must be a bool, got {drop_last!r}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self):
+        indices = iter(self.sampler)
+        while batch := list(itertools.islice(indices, self.batch_size)):
+            if len(batch) < self.batch_size and self.drop_last:
+                return
+            yield batch
+
+    def __len__(self):
+        count = len(self.sampler)
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)

@@ -1,0 +1,9 @@
+"""Version facts, under PyTorch's names."""
+
+from facula.torch_version import __version__  # noqa: F401
+
+debug = False
+cuda = None  # version of the CUDA toolkit built against: Facula needs none
+hip = None
+xpu = None
+git_version = "unknown"

@@ -1,0 +1,327 @@
+"""PyTorch programs under `python -m facula`: the name torch, child processes, metadata, placeholders."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import facula
+import pytest
+from facula.torch_version import TorchVersion
+from facula.utils import _pytree as pytree
+
+
+def run(program, *arguments, folder=None, option="file"):
+    """Standard output of a program run under `python -m facula`."""
+    program = textwrap.dedent(program)
+    if option == "-c":
+        command = ["-c", program]
+    else:
+        path = os.path.join(folder, "program.py")
+        with open(path, "w") as file:
+            file.write(program)
+        command = [path]
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", *command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(),
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def environment():
+    """The environment with Facula importable wherever the child's current directory is."""
+    home = os.path.dirname(os.path.dirname(os.path.abspath(facula.__file__)))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([home, os.environ.get("PYTHONPATH", "")])}
+
+
+def test_torch_is_facula():
+    assert run(
+        """
+        import torch, facula, sys
+        import torch.nn as nn
+        import torch.nn.functional as F
+        from torch import Tensor
+        from torch.utils.data import Dataset
+        import facula.nn.functional, facula.utils.data
+        print(torch is facula, nn is facula.nn, F is facula.nn.functional, Tensor is facula.Tensor,
+              Dataset is facula.utils.data.Dataset, sys.modules["torch.nn"] is sys.modules["facula.nn"],
+              nn.__spec__.name, torch.__spec__ is not None, torch.__path__ == facula.__path__)
+        """,
+        option="-c",
+    ) == ["True"] * 6 + ["facula.nn", "True", "True"]
+
+
+def test_the_distribution_torch_is_found():
+    assert (
+        run(
+            """
+        import importlib.metadata, importlib.util
+        print(importlib.util.find_spec("torch") is not None, importlib.metadata.version("torch"))
+        print("torch" in importlib.metadata.packages_distributions())
+        import torch
+        print(torch.__version__ >= "2.4", torch.__version__ >= (2, 13))
+        print(torch.version.cuda, torch.cuda.is_available())
+        print(importlib.util.find_spec("torch") is not None, importlib.util.find_spec("torch.no_such_module"))
+        """,
+            option="-c",
+        )
+        == f"True {facula.__version__} True True True None False True None".split()
+    )
+
+
+def test_a_program_runs_as_main_with_its_arguments(tmp_path):
+    (tmp_path / "helper.py").write_text("value = 'found'")
+    assert run(
+        """
+        import os, sys, helper
+        if __name__ == "__main__":
+            print(*sys.argv[1:], os.path.basename(__file__))
+            print(helper.value, sys.modules["__main__"].helper.value)
+        """,
+        "--epochs",
+        "3",
+        folder=tmp_path,
+    ) == ["--epochs", "3", "program.py", "found", "found"]
+
+
+def test_a_package_runs(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__main__.py").write_text(
+        "import sys, torch; print(torch.__name__, __package__, sys.argv[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", "-m", "package", "x"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["facula", "package", "x"], done.stderr
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_child_processes_find_torch(tmp_path, method):
+    assert run(
+        f"""
+        import multiprocessing, subprocess, sys
+        import torch
+        class Thing:
+            pass
+        def child(queue, thing):
+            import torch
+            queue.put((torch.__name__, type(thing).__name__))
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("{method}")
+            queue = context.Queue()
+            process = context.Process(target=child, args=(queue, Thing()))
+            process.start()
+            print(*queue.get(timeout=60))
+            process.join()
+            print(subprocess.run([sys.executable, "-c", "import torch; print(torch.__name__)"],
+                                 capture_output=True, text=True).stdout)
+        """,
+        folder=tmp_path,
+    ) == ["facula", "Thing", "facula"]
+
+
+def test_a_hidden_sitecustomize_still_runs(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.customized = True")
+    env = environment()
+    env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), env["PYTHONPATH"]])
+    code = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import sys; print(sys.customized)'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", "-c", code], capture_output=True, text=True, env=env, timeout=60
+    )
+    assert done.stdout.split() == ["True"], done.stderr
+
+
+def test_what_is_only_imported_exists_and_says_so_when_used():
+    assert run(
+        """
+        from typing import Optional
+        import torch
+        import torch.fx
+        from torch.fx import GraphModule, Tracer, wrap
+        from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+        from torch.distributed.tensor import DTensor
+        import torch._dynamo
+        torch._inductor.config.max_autotune = True
+        class Mine(Tracer):
+            pass
+        @wrap
+        def f(x: Optional[DTensor] = None) -> "GraphModule | None":
+            return 5
+        @torch._dynamo.allow_in_graph
+        def g():
+            return 6
+        again = torch.distributed.fsdp.FullyShardedDataParallel
+        print(f(), g(), isinstance(3, FSDP), torch._dynamo.is_compiling(), FSDP is again)
+        for use in (FSDP, Mine, lambda: torch.fx.symbolic_trace(f)):
+            try:
+                use()
+            except NotImplementedError as error:
+                print(str(error).split()[0])
+        try:
+            torch.fx.no_such_name
+        except AttributeError:
+            print("absent")
+        """,
+        option="-c",
+    ) == [
+        "5",
+        "6",
+        "False",
+        "False",
+        "True",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.fx.Tracer",
+        "torch.fx.symbolic_trace",
+        "absent",
+    ]
+
+
+def test_errors_of_the_program_are_its_own(tmp_path):
+    (tmp_path / "bad.py").write_text("import torch\nimport missing_package")
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", "bad.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.returncode == 1 and "No module named 'missing_package'" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "facula", "none.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.returncode and "cannot open file 'none.py'" in done.stderr
+
+
+# -- modules of names --------------------------------------------------------------------------------------
+
+
+def test_versions_compare_by_numbers():
+    version = TorchVersion("2.13.0+facula")
+    assert (
+        version > "2.9"
+        and version >= "2.13"
+        and version < (2, 14)
+        and version == "2.13.0"
+        and version != "2.12"
+    )
+    assert TorchVersion("2.13.0a0") < "2.13" and str(version) == "2.13.0+facula"
+
+
+def test_pytrees():
+    tree = {"a": [1, (2, 3)], "b": {"c": None}}
+    leaves, spec = pytree.tree_flatten(tree)
+    assert leaves == [1, 2, 3, None] and spec.num_leaves == 4
+    assert pytree.tree_unflatten([4, 5, 6, 7], spec) == {"a": [4, (5, 6)], "b": {"c": 7}}
+    assert pytree.tree_map(lambda x, y: (x, y), [1, 2], [3, [4]]) == [(1, 3), (2, [4])]
+    assert pytree.tree_map_only(int, lambda x: -x, [1, "x"]) == [-1, "x"]
+    assert [pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]] == [
+        "['a'][0]",
+        "['a'][1][0]",
+        "['a'][1][1]",
+        "['b']['c']",
+    ]
+    assert pytree.treespec_loads(pytree.treespec_dumps(spec)) == spec
+    assert pytree._broadcast_to_and_flatten([1, 2, 3], pytree.tree_structure([0, 0])) is None
+    assert pytree._broadcast_to_and_flatten([1, 7], pytree.tree_structure([0, 0])) == [1, 7]
+    with pytest.raises(ValueError, match="leaves"):
+        spec.unflatten([1])
+
+
+def test_pytree_classes_can_be_registered():
+    class Pair:
+        def __init__(self, x, y):
+            self.x, self.y = x, y
+
+    pytree.register_pytree_node(Pair, lambda p: ([p.x, p.y], None), lambda children, _: Pair(*children))
+    doubled = pytree.tree_map(lambda v: v * 2, [Pair(1, 2)])[0]
+    assert (doubled.x, doubled.y) == (2, 4)
+    with pytest.raises(ValueError, match="already"):
+        pytree.register_pytree_node(Pair, None, None)
+
+
+def test_jit_hands_functions_back():
+    from facula import jit
+
+    def function(x):
+        return x + 1
+
+    for decorate in (
+        jit.script,
+        jit.ignore,
+        jit.unused,
+        jit.export,
+        jit.script_if_tracing,
+        jit._overload_method,
+    ):
+        assert decorate(function) is function
+    assert jit.ignore(drop=True)(function) is function and jit.trace(function, (1,)) is function
+    assert not jit.is_scripting() and not jit.is_tracing()
+    assert jit.isinstance([1, 2], list[int]) and not jit.isinstance([1, "x"], list[int])
+    assert jit.wait(jit.fork(function, 1)) == 2
+
+
+def test_libraries_hold_operators():
+    from facula import library
+
+    lib = library.Library("mylib", "DEF")
+    lib.define("twice(int x) -> int")
+    lib.impl("twice", lambda x: 2 * x, "CPU")
+    assert library.find("mylib", "twice")(4) == 8
+    library.register_fake("mylib::not_defined")(lambda x: x)
+    with pytest.raises(NotImplementedError, match="not_defined"):
+        library.find("mylib", "not_defined")(1)
+    assert library.find("mylib", "nothing") is None
+
+
+def test_hub_loads_from_a_directory(tmp_path):
+    from facula import hub
+
+    (tmp_path / "hubconf.py").write_text(
+        "dependencies = ['json']\ndef net(n):\n    'Makes n.'\n    return [n]\n"
+    )
+    assert hub.list(str(tmp_path), source="local") == ["net"]
+    assert hub.load(str(tmp_path), "net", 3, source="local") == [3]
+    assert hub.help(str(tmp_path), "net", source="local") == "Makes n."
+    with pytest.raises(NotImplementedError, match="clone"):
+        hub.load("someone/something", "net")
+
+
+def test_a_machine_without_gpu_says_so():
+    from facula import cuda
+
+    if cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    assert cuda.device_count() == 0 and cuda.memory_allocated() == 0
+    cuda.manual_seed_all(3)
+    cuda.empty_cache()
+    with cuda.device(None):
+        pass
+    for use in (cuda.synchronize, cuda.Stream, cuda.current_device):
+        with pytest.raises(AssertionError, match="no CUDA device"):
+            use()
+
+
+def test_backend_flags_are_kept():
+    from facula.backends import cudnn
+
+    with cudnn.flags(enabled=True, benchmark=True):
+        assert cudnn.benchmark
+    assert not cudnn.benchmark and not cudnn.is_available()
