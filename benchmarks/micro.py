@@ -12,8 +12,9 @@ import json
 import statistics
 import timeit
 
-import facula
 import torch
+
+import facula
 
 CASES = {
     "a+b": "a + b",

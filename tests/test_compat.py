@@ -5,8 +5,9 @@ import subprocess
 import sys
 import textwrap
 
-import facula
 import pytest
+
+import facula
 from facula.torch_version import TorchVersion
 from facula.utils import _pytree as pytree
 

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 
-import facula
 import pytest
+
+import facula
 from facula.utils import data
 from facula.utils.data import _utils
 from facula.utils.data._utils.channel import Channel

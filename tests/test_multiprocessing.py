@@ -3,9 +3,10 @@
 import os
 import signal
 
+import pytest
+
 import facula
 import facula.multiprocessing as mp
-import pytest
 
 
 def write(tensor, value):

@@ -12,8 +12,9 @@ import pickle
 import sys
 import zipfile
 
-import facula
 import pytest
+
+import facula
 from facula import serialization
 
 DATA = pathlib.Path(__file__).parent / "data"

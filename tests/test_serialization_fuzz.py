@@ -16,8 +16,9 @@ import sys
 import warnings
 import zipfile
 
-import facula
 import pytest
+
+import facula
 from facula._serialization import allowed
 from facula._serialization.pickle_reader import PickleReader
 

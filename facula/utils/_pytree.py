@@ -11,7 +11,6 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-
 PyTree = Any
 Context = Any
 KeyPath = tuple

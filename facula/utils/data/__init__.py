@@ -18,6 +18,7 @@ from facula.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+
 from facula.utils.data.dataloader import (  # isort: skip
     DataLoader,
     _DatasetKind,
