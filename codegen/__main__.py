@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import emit_autograd, emit_backend, emit_docs, emit_ops, emit_python
+from . import emit_autograd, emit_backend, emit_docs, emit_ops, emit_python, emit_stubs
 from .schema import SchemaError, load
 
-EMITTERS = (emit_ops, emit_autograd, emit_python)
+EMITTERS = (emit_ops, emit_autograd, emit_python, emit_stubs)
 
 
 class Writer:

@@ -1,0 +1,150 @@
+"""Every op of ops/*.yaml, by its samples: values against the reference, and the properties that all ops share."""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+
+import numpy as np
+import pytest
+from op_samples import all_ops, call, samples
+
+import facula
+
+FLOATS = ("float32", "float64")
+NARROW = ("float16", "bfloat16")
+TOLERANCE = {"float32": 2e-5, "float64": 1e-10, "complex64": 2e-5, "complex128": 1e-10, "float16": 2e-2, "bfloat16": 8e-2}
+SCHEMA_NAMES = {"Float16": "float16", "BFloat16": "bfloat16", "Float32": "float32", "Float64": "float64",
+                "Complex64": "complex64", "Complex128": "complex128", "Int64": "int64", "Int32": "int32",
+                "UInt8": "uint8", "Bool": "bool"}  # fmt: skip
+# results that differ from call to call, or hold whatever memory held
+UNDETERMINED = ("random", "factory")
+
+
+def rng_for(op):
+    return np.random.default_rng(zlib.crc32(op.id.encode()))
+
+
+def callable_ops(*kinds):
+    return [op for op in all_ops() if (not kinds or op.kind in kinds) and op.samples is not None or op.elementwise]
+
+
+def tensors(result):
+    if isinstance(result, facula.Tensor):
+        return [result]
+    return [t for item in result for t in tensors(item)] if isinstance(result, (tuple, list)) else []
+
+
+def array(tensor):
+    if tensor.dtype == facula.bfloat16:
+        tensor = tensor.float()
+    return tensor.detach().resolve_conj().numpy()
+
+
+def assert_close(actual, expected, dtype):
+    bound = TOLERANCE.get(dtype, 0)
+    np.testing.assert_allclose(array(actual), array(expected), rtol=bound, atol=bound, equal_nan=True)
+
+
+def dtype_of(op, wanted=FLOATS):
+    """The first of the dtypes that the op takes."""
+    names = [SCHEMA_NAMES[d] for d in op.dtypes if d in SCHEMA_NAMES]
+    return next((d for d in wanted if d in names), names[0] if names else "float32")
+
+
+def undetermined(op):
+    return op.kind in UNDETERMINED or "Generator?" in {a.type for a in op.args} or op.name.startswith(("empty", "new_empty"))
+
+
+@pytest.mark.parametrize("op", [op for op in all_ops() if op.reference and op.elementwise], ids=lambda op: op.id)
+def test_value_against_reference(op):
+    module, _, name = op.reference.rpartition(".")
+    reference = getattr(importlib.import_module(module), name)
+    for dtype in FLOATS:
+        if dtype not in [SCHEMA_NAMES.get(d) for d in op.dtypes]:
+            continue
+        for args, kwargs in samples(op, dtype, rng_for(op)):
+            if kwargs:
+                continue
+            with np.errstate(all="ignore"):
+                expected = reference(*(array(a).astype("float64") if isinstance(a, facula.Tensor) else a for a in args))
+            result = array(call(op, *args))
+            np.testing.assert_allclose(result, np.asarray(expected), rtol=max(TOLERANCE[dtype], 1e-6), atol=1e-6)
+
+
+@pytest.mark.parametrize("op", [op for op in callable_ops() if not undetermined(op)], ids=lambda op: op.id)
+def test_strided_input_gives_the_same(op):
+    dtype = dtype_of(op)
+    plain, strided = samples(op, dtype, rng_for(op)), samples(op, dtype, rng_for(op), layout="strided")
+    for (args, kwargs), (other_args, other_kwargs) in zip(plain, strided):
+        if op.name.startswith(("as_strided", "view", "set_", "resize")):
+            continue  # these are about memory, not values
+        expected, actual = tensors(call(op, *args, **kwargs)), tensors(call(op, *other_args, **other_kwargs))
+        for e, a in zip(expected, actual):
+            assert e.shape == a.shape and e.dtype == a.dtype
+            assert_close(a, e, str(e.dtype).split(".")[1])
+
+
+@pytest.mark.parametrize("op", [op for op in callable_ops() if op.elementwise], ids=lambda op: op.id)
+def test_empty_input(op):
+    dtype = dtype_of(op)
+    for args, kwargs in samples(op, dtype, rng_for(op), layout="empty"):
+        for result in tensors(call(op, *args, **kwargs)):
+            assert result.shape == (0, 3)
+
+
+@pytest.mark.parametrize("op", [op for op in callable_ops() if op.elementwise], ids=lambda op: op.id)
+def test_narrow_floats_follow_float32(op):
+    names = [SCHEMA_NAMES.get(d) for d in op.dtypes]
+    for dtype in NARROW:
+        if dtype not in names:
+            continue
+        for args, kwargs in samples(op, dtype, rng_for(op)):
+            result = call(op, *args, **kwargs)
+            wide = call(op, *(a.float() if isinstance(a, facula.Tensor) else a for a in args), **kwargs)
+            expected = wide.dtype if op.result in ("bool", "int64") else getattr(facula, dtype)
+            assert result.dtype == expected or op.result == "complex"
+            assert_close(result.to(wide.dtype), wide, dtype)
+
+
+@pytest.mark.parametrize("op", [op for op in callable_ops() if "out" in op.variants and not undetermined(op)],
+                         ids=lambda op: op.id)  # fmt: skip
+def test_out_receives_the_result(op):
+    if "function" not in op.variants:
+        return
+    for args, kwargs in samples(op, dtype_of(op), rng_for(op)):
+        expected = call(op, *args, **kwargs)
+        targets = [facula.empty(0, dtype=t.dtype) for t in tensors(expected)]
+        out = targets[0] if isinstance(expected, facula.Tensor) else tuple(targets)
+        call(op, *args, **kwargs, out=out)
+        for e, a in zip(tensors(expected), targets):
+            assert e.shape == a.shape
+            assert_close(a, e, str(e.dtype).split(".")[1])
+
+
+@pytest.mark.parametrize("op", [op for op in callable_ops() if "inplace" in op.variants], ids=lambda op: op.id)
+def test_inplace_gives_the_same(op):
+    for args, kwargs in samples(op, dtype_of(op), rng_for(op)):
+        if not args or not isinstance(args[0], facula.Tensor):
+            continue
+        name = next((n for n in op.names if "." not in n), op.name) + "_"
+        expected = call(op, *args, **kwargs)
+        target = args[0].clone()
+        if expected.dtype != target.dtype or not hasattr(target, name) or (op.kind != "view" and expected.shape != target.shape):
+            continue
+        version = target._version
+        returned = getattr(target, name)(*args[1:], **kwargs)
+        assert returned is target
+        assert op.kind == "view" or target._version > version
+        assert_close(target, expected, str(expected.dtype).split(".")[1])
+
+
+@pytest.mark.parametrize("op", [op for op in callable_ops() if op.kind in ("unary", "binary", "ternary", "view", "reduce", "scan", "matmul")],
+                         ids=lambda op: op.id)  # fmt: skip
+def test_meta_knows_shape_and_dtype(op):
+    for args, kwargs in samples(op, dtype_of(op), rng_for(op)):
+        expected = tensors(call(op, *args, **kwargs))
+        moved = [a.to("meta") if isinstance(a, facula.Tensor) else a for a in args]
+        actual = tensors(call(op, *moved, **kwargs))
+        for e, a in zip(expected, actual):
+            assert a.is_meta and a.shape == e.shape and a.dtype == e.dtype
