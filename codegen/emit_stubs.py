@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from pathlib import Path
 
 from .emit_autograd import mutates, out_names
@@ -58,6 +59,15 @@ class Generator:
     def set_state(self, state: Tensor) -> Generator: ...
 
 class OutOfMemoryError(RuntimeError): ...
+
+# inside class Tensor these words name methods and properties
+_int = int
+_float = float
+_bool = bool
+_device = device
+_dtype = dtype
+_layout = layout
+_memory_format = memory_format
 
 '''
 
@@ -132,6 +142,7 @@ TENSOR = '''class Tensor:
     def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
     def __hash__(self) -> int: ...
 '''
+HIDDEN = "int|float|bool|device|dtype|layout|memory_format"
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
 COMPARISONS = ("lt", "le", "gt", "ge")
 # methods whose names hide builtins inside the class body: written with qualified types above
@@ -142,14 +153,21 @@ HAND_WRITTEN = {"size", "stride", "dim", "numel", "item", "tolist", "numpy", "to
 
 def emit(ops: list[Op], out: Path, write) -> None:
     groups = group_by_name(ops)
-    lines = [HEAD, TENSOR.rstrip("\n")]
+    lines = [TENSOR.rstrip("\n")]
     lines += [f"    def __{n}__(self, other: Tensor | Number) -> Tensor: ..." for n in BINARY + COMPARISONS]
     lines += [f"    def __r{n}__(self, other: Tensor | Number) -> Tensor: ..." for n in BINARY]
     lines += [f"    def __i{n}__(self, other: Tensor | Number) -> Tensor: ..." for n in BINARY]
     lines += _methods(groups)
-    lines.append("")
+    lines = [HEAD, *(_hide_method_names(line) for line in "\n".join(lines).split("\n")), ""]
     lines += _functions(groups)
     write(out / "_C.pyi", "\n".join(lines) + "\n")
+
+
+def _hide_method_names(line: str) -> str:
+    """Inside class Tensor `int`, `dtype`, ... name methods and properties: annotations use the aliases of HEAD."""
+    before, colon, annotations = line.partition("(") if line.lstrip().startswith("def ") else line.partition(":")
+    words = re.sub(rf"(?<![\w.])({HIDDEN})(?=[\]\s,|)=]|$)(?!\s*:)", r"_\1", annotations)
+    return before + colon + re.sub(rf"-> ({HIDDEN})(?=:)", r"-> _\1", words)
 
 
 def _methods(groups: dict[str, list[Op]]) -> list[str]:
