@@ -1,28 +1,54 @@
-"""The Python half of Tensor: what needs no speed. Installed into the built-in type by `install`."""
+"""The Python half of Tensor: what needs no speed. Installed into the built-in type when Facula is imported."""
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
-from . import _C
+from . import _C, _legacy_types
+from ._overrides_off import DisableTorchFunctionSubclass
+
+Tensor = _C.Tensor
+
+
+def _overridable(function):
+    """Lets classes and modes take over a method written here, as they take over those of the core."""
+    name = function.__name__
+
+    def method(self, *args, **kwargs):
+        if _C._has_torch_function_variadic(self, *args):
+            from .overrides import handle_torch_function
+
+            return handle_torch_function(getattr(Tensor, name), (self, *args), self, *args, **kwargs)
+        return function(self, *args, **kwargs)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", function.__doc__
+    method.__wrapped__ = function
+    return method
+
+
+# NumPy
 
 
 def numpy(self, *, force=False):
     """The elements as a NumPy array on the same memory.
 
-    Errors: TypeError for a tensor that requires grad, is conjugated lazily or not on the CPU, unless `force`, which
-    makes a copy where needed.
+    Errors: RuntimeError for a tensor that requires grad or is conjugated lazily, TypeError for one that is not on the CPU,
+    unless `force`, which makes a copy where needed.
     """
-    tensor = self
-    if force:
-        tensor = tensor.detach().cpu().resolve_conj()
+    tensor = self.detach().cpu().resolve_conj() if force else self
     if tensor.requires_grad:
         raise RuntimeError(
             "numpy: can't be called on a Tensor that requires grad (use tensor.detach().numpy()), "
             f"got shape {list(tensor.shape)}"
         )
+    if tensor.device.type != "cpu":
+        raise TypeError(f"numpy: only the CPU's memory can be shared (use tensor.cpu()), got device {tensor.device}")
     if tensor.is_conj():
-        raise RuntimeError("numpy: the values are stored as conjugates (use tensor.resolve_conj().numpy())")
+        raise RuntimeError(
+            f"numpy: the values are stored as conjugates (use tensor.resolve_conj().numpy()), got {list(tensor.shape)}"
+        )
     return np.asarray(_Exporter(tensor))
 
 
@@ -36,6 +62,41 @@ class _Exporter:
         self.__array_interface__ = tensor._array_interface()
 
 
+def __array__(self, dtype=None, copy=None):
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"__array__: copy=False, but {array.dtype} has to be converted to {dtype}")
+        return array.astype(dtype, copy=True)
+    return array.copy() if copy else array
+
+
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    if array.dtype == bool:
+        array = array.astype("uint8")
+    return _C.from_numpy(array)
+
+
+def apply_(self, callable):
+    """Replaces each element by callable(element); for the CPU, and slow."""
+    if self.requires_grad:
+        raise RuntimeError(f"apply_: not for a tensor that requires grad, got shape {list(self.shape)}")
+    values = [callable(value) for value in self.detach().reshape(-1).tolist()]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def map_(self, tensor, callable):
+    """Replaces each element by callable(element, other element)."""
+    if self.requires_grad or tensor.requires_grad:
+        raise RuntimeError(f"map_: not for a tensor that requires grad, got shape {list(self.shape)}")
+    pairs = zip(self.reshape(-1).tolist(), tensor.expand(self.shape).reshape(-1).tolist())
+    values = [callable(a, b) for a, b in pairs]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+# History
+
+
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Accumulates the gradient of this tensor into the leaves it was made from."""
     if gradient is None and retain_graph is None and not create_graph and inputs is None:
@@ -45,4 +106,212 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
     return autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-_C._install_methods({"numpy": numpy, "backward": backward})
+# Python's protocols
+
+
+def __iter__(self):
+    if self.dim() == 0:
+        raise TypeError("iter: a 0-d tensor cannot be iterated over, got shape []")
+    return iter(self.unbind(0))
+
+
+def __reversed__(self):
+    return self if self.dim() == 0 else self.flip(0)
+
+
+def __contains__(self, element):
+    if isinstance(element, (Tensor, int, float, complex, bool, np.number, np.bool_)):
+        return bool((self == element).any())
+    raise RuntimeError(f"Tensor.__contains__: element is a Tensor or a number, got {type(element).__name__}")
+
+
+def __format__(self, spec):
+    if self.dim() == 0 and type(self) is Tensor and not self.is_meta:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+def __repr__(self, *, tensor_contents=None):
+    from ._tensor_str import tensor_str
+
+    return tensor_str(self, tensor_contents=tensor_contents)
+
+
+def __complex__(self):
+    return complex(self.item())
+
+
+def __dir__(self):
+    return sorted({*dir(type(self)), *self.__dict__})
+
+
+def __copy__(self):
+    return copy._reconstruct(self, None, *_shallow(self))
+
+
+def _shallow(tensor):
+    """What copy.copy rebuilds: the same memory and attributes in another object."""
+    return _rebuild_copy, (type(tensor), tensor.detach(), tensor.requires_grad), tensor.__dict__ or None
+
+
+def _rebuild_copy(cls, data, requires_grad):
+    return Tensor._make_subclass(cls, data, requires_grad)
+
+
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError(
+            "deepcopy: only tensors made by the program itself can be copied (use detach() or clone()), "
+            f"got the result of {self.grad_fn.name() if self.grad_fn is not None else 'an op'}"
+        )
+    with DisableTorchFunctionSubclass(), _no_recording():
+        result = _deep_data(self, memo)
+        if self.requires_grad:
+            result.requires_grad_(True)
+        if type(self) is not Tensor:
+            result = Tensor._make_subclass(type(self), result, self.requires_grad)
+        memo[id(self)] = result
+        if self.grad is not None:
+            result.grad = copy.deepcopy(self.grad, memo)
+        if self.__dict__:
+            result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        for name in _slots(type(self)):
+            if hasattr(self, name):
+                setattr(result, name, copy.deepcopy(getattr(self, name), memo))
+    return result
+
+
+def _deep_data(tensor, memo):
+    """The same geometry over a copy of the storage, one copy per storage and deepcopy."""
+    if tensor.is_meta:
+        return _C.Tensor.detach(tensor).clone()
+    storage = copy.deepcopy(tensor.untyped_storage(), memo)
+    data = _C._tensor_from_storage(storage, tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return data.conj() if tensor.is_conj() else data
+
+
+def _slots(cls):
+    for base in cls.__mro__:
+        names = base.__dict__.get("__slots__", ())
+        yield from (n for n in ((names,) if isinstance(names, str) else names) if n not in ("__dict__", "__weakref__"))
+
+
+class _no_recording:
+    def __enter__(self):
+        self.before = _C._set_grad_enabled(False)
+
+    def __exit__(self, *exception):
+        _C._set_grad_enabled(self.before)
+
+
+def __reduce_ex__(self, protocol):
+    from . import _utils
+
+    return _utils.reduce_tensor(self)
+
+
+def __setstate__(self, state):
+    """Takes (storage, offset, size, stride[, requires_grad, ...]), as very old pickles hold it, or a dict of attributes."""
+    if isinstance(state, dict):
+        self.__dict__.update(state)
+        return
+    if not self.is_leaf:
+        raise RuntimeError("__setstate__: only a leaf can be restored, got the result of an op")
+    storage, offset, size, stride, *rest = state
+    self.set_(storage, offset, size, stride)
+    if rest:
+        self.requires_grad_(bool(rest[0]))
+
+
+def __cuda_array_interface__(self):
+    raise AttributeError(f"__cuda_array_interface__: only for tensors on a GPU (use cuda()), got device {self.device}")
+
+
+def __torch_function__(cls, func, types, args=(), kwargs=None):
+    from .overrides import default_torch_function
+
+    return default_torch_function(cls, func, types, args, kwargs)
+
+
+def __array_namespace__(self, *, api_version=None):
+    from . import array_api
+
+    return array_api.namespace(api_version)
+
+
+# Relatives: tensors like this one
+
+
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    """A tensor with a copy of `data`, by default in this tensor's dtype and on its device."""
+    return _C.tensor(
+        data, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
+    )
+
+
+def new(self, *args, **kwargs):
+    """A tensor of this dtype: new(2, 3), new([1, 2]), new(tensor)."""
+    return _C._legacy_new("new", self.dtype, self.device, args, kwargs)
+
+
+def type_(self, dtype=None, non_blocking=False, **kwargs):
+    """The type's name ("torch.FloatTensor") without arguments; with a dtype or such a name, the converted tensor."""
+    if dtype is None:
+        return _legacy_types.name_of(self.dtype, self.device)
+    wanted, device = _legacy_types.parse(dtype)
+    return self.to(device=device if device is not None else self.device, dtype=wanted, non_blocking=non_blocking)
+
+
+type_.__name__ = "type"
+
+
+# Memory
+
+
+def pin_memory(self, device=None):
+    """Needs a GPU."""
+    raise RuntimeError("pin_memory: there is no GPU that could use pinned memory here, got a tensor on the CPU")
+
+
+def storage(self):
+    """The elements of the whole storage, as a TypedStorage."""
+    from .storage import TypedStorage
+
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
+def is_pinned(self, device=None):
+    """False: no memory is pinned without a GPU."""
+    return False
+
+
+def storage_type(self):
+    """The legacy storage class of the dtype."""
+    from . import storage as storages
+
+    return storages.LEGACY_STORAGES[storages.storage_class_name(self.dtype)]
+
+
+_OVERRIDABLE = (numpy, apply_, map_, backward, __contains__, __reversed__, new_tensor, new, type_, pin_memory, storage,
+                is_pinned)
+_PLAIN = (__array__, __array_wrap__, __iter__, __format__, __repr__, __complex__, __dir__, __copy__, __deepcopy__,
+          __reduce_ex__, __setstate__, __array_namespace__, storage_type)
+
+_C._install_methods(
+    {
+        **{f.__name__: f for f in _PLAIN},
+        **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
+        "_typed_storage": storage,
+        "__array_priority__": 1000,
+        "__torch_function__": classmethod(__torch_function__),
+        "__cuda_array_interface__": property(__cuda_array_interface__),
+        "__div__": Tensor.__truediv__,
+        "__rdiv__": Tensor.__rtruediv__,
+        "__idiv__": Tensor.__itruediv__,
+    }
+)
+_C._set_default_torch_function(__torch_function__)
+_C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
+_C.TensorBase = Tensor

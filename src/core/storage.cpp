@@ -13,10 +13,6 @@ void release_allocated(Storage* s) {
   if (s->data) allocators[static_cast<int>(s->device.type)].release(s->data, s->nbytes);
 }
 
-void release_moved(Storage* s) {  // a small storage that outgrew its block: the block's size is in context
-  release_allocated(s);
-}
-
 void release_nothing(Storage*) {}
 
 }  // namespace
@@ -30,26 +26,37 @@ Storage* make_large_storage(size_t nbytes, Device device) {
   }
   auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));
   init_storage(s, nbytes, device);
+  s->header_bytes = kStorageHeader;
   s->data = data;
   s->release_data = device.is_meta() ? release_nothing : release_allocated;
   return s;
 }
 
 void destroy_storage(Storage* s) {
-  size_t block = kStorageHeader;
-  if (s->release_data == release_moved) block = reinterpret_cast<size_t>(s->context);
   s->release_data(s);
-  small_release(s, block);
+  small_release(s, s->header_bytes);
 }
 
 Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context) {
   auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));
   init_storage(s, nbytes, device);
+  s->header_bytes = kStorageHeader;
   s->data = static_cast<char*>(data);
   s->release_data = release;
   s->context = context;
   s->resizable = false;
   return s;
+}
+
+void replace_storage_data(Storage* s, void* data, void (*release)(Storage*), void* context) {
+  if (s->release_data == nullptr) {
+    s->header_bytes = static_cast<uint32_t>(kStorageHeader + s->nbytes);
+  } else {
+    s->release_data(s);
+  }
+  s->data = static_cast<char*>(data);
+  s->release_data = release;
+  s->context = context;
 }
 
 void resize_storage(Storage* s, size_t nbytes) {
@@ -63,13 +70,7 @@ void resize_storage(Storage* s, size_t nbytes) {
   const Allocator& allocator = allocators[static_cast<int>(s->device.type)];
   char* fresh = nbytes ? static_cast<char*>(allocator.allocate(nbytes)) : nullptr;
   if (fresh && s->data) std::memcpy(fresh, s->data, std::min(nbytes, s->nbytes));
-  if (s->release_data == nullptr) {
-    s->context = reinterpret_cast<void*>(kStorageHeader + s->nbytes);
-    s->release_data = release_moved;
-  } else {
-    release_allocated(s);
-  }
-  s->data = fresh;
+  replace_storage_data(s, fresh, release_allocated, nullptr);
   s->nbytes = nbytes;
 }
 

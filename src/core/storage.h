@@ -21,6 +21,7 @@ struct Storage {
   uint16_t writer;                 // id of the op that wrote last, for error messages
   bool resizable;
   bool read_only;                  // borrowed from a buffer that must not be written
+  uint32_t header_bytes;           // size of the small block this header is in; only set with release_data
 
   uint32_t current_version() const { return version.load(std::memory_order_relaxed); }
   void bump_version(uint16_t op) {
@@ -60,6 +61,10 @@ inline Storage* make_storage(size_t nbytes, Device device) {
 
 /// A storage over bytes owned by somebody else; `release` is called with it when the last reference goes.
 Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context);
+
+/// Makes `data` (of the same size) the storage's bytes and gives the old ones back. Tensors keep the address of their
+/// first element: the caller moves them.
+void replace_storage_data(Storage* storage, void* data, void (*release)(Storage*), void* context);
 
 /// Grows or shrinks in place, keeping the common bytes; throws when the bytes are borrowed.
 void resize_storage(Storage* storage, size_t nbytes);

@@ -164,6 +164,8 @@ Extent byte_extent(const Tensor& self) {
 }
 
 void check_no_internal_overlap(const Tensor& self, const char* op) {
+  FACULA_CHECK(!self.storage()->read_only, ErrorKind::Runtime, op,
+               ": the tensor written is on read-only memory (clone it first), got shape ", self.sizes());
   if (self.is_dense()) return;
   // Only a stride of zero is certain to make two elements share a place; other patterns are left to the caller.
   for (int64_t i = 0; i < self.dim(); ++i) {

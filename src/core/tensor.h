@@ -184,7 +184,7 @@ struct Extent {
   int64_t low, high;
 };
 Extent byte_extent(const Tensor& self);
-/// Throws when the elements of `self` are not all in memory of their own (so that it cannot be written in place).
+/// Throws when `self` cannot be written in place: on read-only memory, or with elements that share theirs.
 void check_no_internal_overlap(const Tensor& self, const char* op);
 /// Throws when `out` and `in` share memory without being the same view.
 void check_no_partial_overlap(const Tensor& out, const Tensor& in, const char* op);

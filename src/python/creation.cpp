@@ -174,7 +174,7 @@ Tensor from_array(PyObject* array) {
   }
   Py_INCREF(array);
   Storage* storage = borrow_storage(start + low, static_cast<size_t>(high - low), kCPU, release_object, array);
-  (void)read_only;
+  storage->read_only = read_only;
   TensorImpl* impl = new_impl();
   impl->storage = storage;
   impl->data = start;
@@ -245,6 +245,20 @@ Tensor convert(Tensor t, const Wanted& wanted, bool copy) {
   return out;
 }
 
+}  // namespace
+
+Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device, bool copy) {
+  Wanted wanted{dtype, device};
+  if (is_array(data)) return convert(from_array(data), wanted, copy);
+  if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
+    Owned array(check(PyObject_CallMethod(data, "__array__", nullptr)));
+    return convert(from_array(array.get()), wanted, copy);
+  }
+  return convert(from_sequence(data, dtype), {std::nullopt, device}, false);
+}
+
+namespace {
+
 PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requires_grad) {
   Tensor t;
   if (is_tensor(data)) {
@@ -258,14 +272,8 @@ PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requ
       return wrap(std::move(t));
     }
     t = convert(source.is_conj() ? resolve_conj(source) : source, wanted, true);
-  } else if (is_array(data)) {
-    t = convert(from_array(data), wanted, copy);
-  } else if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
-    Owned array(check(PyObject_CallMethod(data, "__array__", nullptr)));
-    t = convert(from_array(array.get()), wanted, copy);
   } else {
-    t = from_sequence(data, wanted.dtype);
-    t = convert(std::move(t), {std::nullopt, wanted.device}, false);
+    t = tensor_from_data(data, wanted.dtype, wanted.device, copy);
   }
   if (requires_grad) set_requires_grad(t, true);
   return wrap(std::move(t));

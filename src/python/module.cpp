@@ -2,10 +2,6 @@
 #include "cpu/backend.h"
 #include "python/bindings.h"
 
-namespace facula::python {
-void init_overrides(PyObject* module);
-}
-
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "facula._C", "The core of Facula.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 PyMODINIT_FUNC PyInit__C() {
@@ -15,7 +11,7 @@ PyMODINIT_FUNC PyInit__C() {
   try {
     facula::cpu::register_backend();
     for (auto* init : {init_errors, init_types, init_tensor_type, init_overrides, init_generator, init_creation, init_autograd, init_settings,
-                       init_generated}) {
+                       init_tensor_methods, init_tensor_new, init_storage, init_dlpack, init_memory, init_generated}) {
       init(module);
     }
   } catch (...) {

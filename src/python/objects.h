@@ -62,8 +62,30 @@ bool is_device(PyObject* o);
 
 /// Calls with an override: an argument whose class defines `__torch_function__`.
 bool has_override(PyObject* o);
+/// As has_override, for a class that does more than Tensor's own, which gives results the subclass.
+bool has_own_override(PyObject* o);
 bool overrides_disabled();
 PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+
+/// Whether a call on `o` goes to an override or to a function mode.
+inline bool is_overridden(PyObject* o) {
+  bool plain = is_plain_tensor(o) && !(thread_state.modes & kModePython);
+  return __builtin_expect(!plain, 0) && ((thread_state.modes & kModePython) || has_override(o)) && !overrides_disabled();
+}
+
+/// The storage behind an UntypedStorage or TypedStorage object; a TypeError naming `op` otherwise.
+Storage* storage_of(PyObject* o, const char* op);
+/// A storage over the bytes of any Python buffer, which it keeps alive.
+Storage* storage_on_buffer(PyObject* buffer);
+/// A tensor with the values of a sequence or an array (not a tensor); shares an array's memory unless `copy`.
+Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device, bool copy);
+/// Tensor(...): tp_new of the Tensor type.
+PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs);
+/// The buffer protocol of tensors.
+int tensor_buffer(PyObject* self, Py_buffer* view, int flags);
+void release_tensor_buffer(PyObject* self, Py_buffer* view);
+/// Adds rows that end with an empty one to the Tensor type.
+void add_tensor_methods(PyMethodDef* table);
 
 PyObject* getitem(PyObject* self, PyObject* key);
 int setitem(PyObject* self, PyObject* key, PyObject* value);

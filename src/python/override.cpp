@@ -11,6 +11,7 @@ PyObject* torch_function_name() {
   return name;
 }
 PyObject* disabled_implementation = nullptr;
+PyObject* default_implementation = nullptr;  // Tensor's own: the plain function of the class method
 
 PyObject* disabled_call(PyObject*, PyObject* args) {
   PyObject *cls, *function, *types, *positional = nullptr, *keywords = nullptr;
@@ -31,6 +32,19 @@ PyObject* set_disabled(PyObject*, PyObject* change) {
   disabled_depth += static_cast<int>(PyLong_AsLong(change));
   Py_RETURN_NONE;
 }
+// Whether any of the arguments, or a mode, takes over calls.
+PyObject* any_override(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (overrides_disabled()) Py_RETURN_FALSE;
+  if (thread_state.modes & kModePython) Py_RETURN_TRUE;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!is_plain_tensor(args[i]) && has_override(args[i])) Py_RETURN_TRUE;
+  }
+  Py_RETURN_FALSE;
+}
+PyObject* set_default_implementation(PyObject*, PyObject* function) {
+  default_implementation = Py_NewRef(function);
+  Py_RETURN_NONE;
+}
 PyObject* is_disabled(PyObject*, PyObject*) { return PyBool_FromLong(disabled_depth > 0); }
 PyObject* set_mode_active(PyObject*, PyObject* active) {
   if (PyObject_IsTrue(active)) thread_state.modes |= kModePython;
@@ -43,12 +57,22 @@ PyMethodDef disabled_definition = {"_disabled_torch_function_impl", disabled_cal
 PyMethodDef functions[] = {
     {"_change_override_disabled", set_disabled, METH_O, "Adds to the depth of disabled overrides of this thread."},
     {"_overrides_disabled", is_disabled, METH_NOARGS, "Whether overrides are disabled on this thread."},
+    {"_has_torch_function_variadic", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(any_override)), METH_FASTCALL,
+     "Whether one of the arguments, or a mode, takes over calls."},
+    {"_set_default_torch_function", set_default_implementation, METH_O, "Tells the core which function is Tensor.__torch_function__."},
     {"_set_function_mode_active", set_mode_active, METH_O, "Whether function modes must see every call of this thread."},
     {}};
 
 }  // namespace
 
-bool overrides_disabled() { return disabled_depth > 0; }
+// Modes stay on where overrides of classes are off.
+bool overrides_disabled() { return disabled_depth > 0 && !(thread_state.modes & kModePython); }
+
+bool has_own_override(PyObject* o) {
+  if (!has_override(o)) return false;
+  Owned found(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(o)), torch_function_name()));
+  return !(found && PyMethod_Check(found.get()) && PyMethod_GET_FUNCTION(found.get()) == default_implementation);
+}
 
 bool has_override(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);

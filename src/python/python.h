@@ -94,5 +94,9 @@ void init_autograd(PyObject* module);
 void init_generated(PyObject* module);
 void init_dlpack(PyObject* module);
 void init_settings(PyObject* module);
+void init_tensor_methods(PyObject* module);
+void init_tensor_new(PyObject* module);
+void init_memory(PyObject* module);
+void init_overrides(PyObject* module);
 
 }  // namespace facula::python

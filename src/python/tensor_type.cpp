@@ -4,6 +4,8 @@
 // same object. When the last Python reference goes but C++ still holds the tensor, an object with state (attributes, weak
 // references, a subclass) is not freed: the tensor takes it over (`owns_pyobj`) and gives it back when it is wrapped
 // again. A plain object without state is freed at once: nobody can tell.
+#include <unordered_map>
+
 #include "functions.h"
 #include "python/args.h"
 #include "python/bindings.h"
@@ -180,6 +182,19 @@ PyObject* property(PyObject* o, F&& f) {
   return guarded([&] { return f(tensor_of(o)); });
 }
 
+// Properties go through overrides as `Tensor.<name>.__get__`: those that are tensors for every subclass, the others for
+// classes with an override of their own.
+template <PyObject* (*F)(PyObject*, void*)>
+PyObject* fact(PyObject* o, void* name) {
+  if (!is_plain_tensor(o) && has_own_override(o) && !overrides_disabled()) return call_override(static_cast<const char*>(name), true, o, nullptr, 0, nullptr);
+  return F(o, nullptr);
+}
+template <PyObject* (*F)(PyObject*, void*)>
+PyObject* result(PyObject* o, void* name) {
+  if (is_overridden(o)) return call_override(static_cast<const char*>(name), true, o, nullptr, 0, nullptr);
+  return F(o, nullptr);
+}
+
 PyObject* get_shape(PyObject* o, void*) { return wrap_size(tensor_of(o).sizes()); }
 PyObject* get_dtype(PyObject* o, void*) { return wrap_dtype(tensor_of(o).dtype()); }
 PyObject* get_device(PyObject* o, void*) { return wrap_device(tensor_of(o).device()); }
@@ -321,29 +336,29 @@ int set_dict(PyObject* o, PyObject* value, void*) {
 }
 
 PyGetSetDef properties[] = {
-    {"shape", get_shape, nullptr, "The sizes, as a Size.", nullptr},
-    {"dtype", get_dtype, nullptr, "The type of the elements.", nullptr},
-    {"device", get_device, nullptr, "Where the elements are.", nullptr},
-    {"layout", get_layout, nullptr, "strided.", nullptr},
-    {"ndim", get_ndim, nullptr, "The number of dimensions.", nullptr},
+    {"shape", fact<get_shape>, nullptr, "The sizes, as a Size.", const_cast<char*>("shape.__get__")},
+    {"dtype", fact<get_dtype>, nullptr, "The type of the elements.", const_cast<char*>("dtype.__get__")},
+    {"device", fact<get_device>, nullptr, "Where the elements are.", const_cast<char*>("device.__get__")},
+    {"layout", fact<get_layout>, nullptr, "strided.", const_cast<char*>("layout.__get__")},
+    {"ndim", fact<get_ndim>, nullptr, "The number of dimensions.", const_cast<char*>("ndim.__get__")},
     {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"_version", get_version, nullptr, "How often the storage was written in place.", nullptr},
-    {"requires_grad", get_requires_grad, set_requires_grad_property, "Whether ops on it are recorded.", nullptr},
-    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded op made it.", nullptr},
+    {"requires_grad", fact<get_requires_grad>, set_requires_grad_property, "Whether ops on it are recorded.", const_cast<char*>("requires_grad.__get__")},
+    {"is_leaf", fact<get_is_leaf>, nullptr, "Whether no recorded op made it.", const_cast<char*>("is_leaf.__get__")},
     {"_base", get_base, nullptr, "The tensor it is a view of, or None.", nullptr},
-    {"grad", get_grad, set_grad, "The accumulated gradient, or None.", nullptr},
+    {"grad", fact<get_grad>, set_grad, "The accumulated gradient, or None.", const_cast<char*>("grad.__get__")},
     {"_grad", get_grad, set_grad, "As grad.", nullptr},
-    {"data", get_data, set_data, "The same values without history; assigning exchanges the storage.", nullptr},
-    {"real", get_real, set_real, "The real part (a view).", nullptr},
-    {"imag", get_imag, set_imag, "The imaginary part (a view).", nullptr},
-    {"T", get_T, nullptr, "Dimensions reversed.", nullptr},
-    {"mT", get_mT, nullptr, "The last two dimensions exchanged.", nullptr},
-    {"H", get_H, nullptr, "The conjugate transpose of a matrix.", nullptr},
-    {"mH", get_mH, nullptr, "The last two dimensions exchanged and conjugated.", nullptr},
-    {"is_cuda", get_is_cuda, nullptr, "On a CUDA device.", nullptr},
-    {"is_cpu", get_is_cpu, nullptr, "On the CPU.", nullptr},
-    {"is_meta", get_is_meta, nullptr, "Without data.", nullptr},
+    {"data", result<get_data>, set_data, "The same values without history; assigning exchanges the storage.", const_cast<char*>("data.__get__")},
+    {"real", result<get_real>, set_real, "The real part (a view).", const_cast<char*>("real.__get__")},
+    {"imag", result<get_imag>, set_imag, "The imaginary part (a view).", const_cast<char*>("imag.__get__")},
+    {"T", result<get_T>, nullptr, "Dimensions reversed.", const_cast<char*>("T.__get__")},
+    {"mT", result<get_mT>, nullptr, "The last two dimensions exchanged.", const_cast<char*>("mT.__get__")},
+    {"H", result<get_H>, nullptr, "The conjugate transpose of a matrix.", const_cast<char*>("H.__get__")},
+    {"mH", result<get_mH>, nullptr, "The last two dimensions exchanged and conjugated.", const_cast<char*>("mH.__get__")},
+    {"is_cuda", fact<get_is_cuda>, nullptr, "On a CUDA device.", const_cast<char*>("is_cuda.__get__")},
+    {"is_cpu", fact<get_is_cpu>, nullptr, "On the CPU.", const_cast<char*>("is_cpu.__get__")},
+    {"is_meta", fact<get_is_meta>, nullptr, "Without data.", const_cast<char*>("is_meta.__get__")},
     {"is_sparse", get_constant<false>, nullptr, "False: all tensors are strided.", nullptr},
     {"is_sparse_csr", get_constant<false>, nullptr, "False.", nullptr},
     {"is_quantized", get_constant<false>, nullptr, "False.", nullptr},
@@ -477,19 +492,26 @@ bool plain_operand(PyObject* o) {
   return is_plain_tensor(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
 }
 
-PyObject* not_implemented_or_override(const char* name, PyObject* a, PyObject* b) {
-  if (overrides_disabled()) Py_RETURN_NOTIMPLEMENTED;
-  PyObject* args[] = {a, b};
-  return call_override(name, false, nullptr, args, 2, nullptr);
+// `a + b` is the method of `a` when that is a tensor, else the reflected method of `b`.
+PyObject* override_operator(const char* name, PyObject* a, PyObject* b) {
+  if (is_tensor(a)) return call_override(name, true, a, &b, 1, nullptr);
+  static const std::unordered_map<std::string_view, const char*> reflected = {
+      {"add", "__radd__"}, {"sub", "__rsub__"}, {"mul", "__rmul__"}, {"div", "__rtruediv__"}, {"floor_divide", "__rfloordiv__"},
+      {"remainder", "__rmod__"}, {"bitwise_and", "__rand__"}, {"bitwise_or", "__ror__"}, {"bitwise_xor", "__rxor__"},
+      {"bitwise_left_shift", "__rlshift__"}, {"bitwise_right_shift", "__rrshift__"}, {"pow", "__rpow__"}, {"matmul", "__rmatmul__"}};
+  auto found = reflected.find(name);
+  if (found == reflected.end() || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+  return call_override(found->second, true, b, &a, 1, nullptr);
 }
 
 PyObject* binary_operator(const char* name, BinaryOp op, PyObject* a, PyObject* b) {
   bool plain = plain_operand(a) && plain_operand(b) && !(thread_state.modes & kModePython);
   if (__builtin_expect(!plain, 0)) {
     bool known_a = is_tensor(a) || is_number(a), known_b = is_tensor(b) || is_number(b);
-    bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (!is_plain_tensor(b) && has_override(b)) ||
-                       (thread_state.modes & kModePython)) && !overrides_disabled();
-    if (overridden) return not_implemented_or_override(name, a, b);
+    bool overrides_a = !is_plain_tensor(a) && has_override(a), overrides_b = !is_plain_tensor(b) && has_override(b);
+    if ((!known_a && !overrides_a) || (!known_b && !overrides_b)) Py_RETURN_NOTIMPLEMENTED;
+    bool overridden = overrides_a || overrides_b || (thread_state.modes & kModePython);
+    if (overridden && !overrides_disabled()) return override_operator(name, a, b);
     if (!known_a || !known_b) Py_RETURN_NOTIMPLEMENTED;
   }
   return guarded([&] { return wrap(op(arg_operand(a), arg_operand(b))); });
@@ -551,7 +573,7 @@ PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
   bool tensors = is_tensor(a) && is_tensor(b);
   bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (!is_plain_tensor(b) && has_override(b)) ||
                      (thread_state.modes & kModePython)) && !overrides_disabled();
-  if (overridden) return not_implemented_or_override("matmul", a, b);
+  if (overridden) return override_operator("matmul", a, b);
   if (!tensors) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&] { return wrap(matmul(tensor_of(a), tensor_of(b))); });
 }
@@ -606,12 +628,12 @@ PyObject* nb_index(PyObject* a) {
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   switch (op) {
-    case Py_EQ: return binary_operator("eq", [](const Operand& x, const Operand& y) -> Tensor { return eq(x.tensor(), y); }, a, b);
-    case Py_NE: return binary_operator("ne", [](const Operand& x, const Operand& y) -> Tensor { return ne(x.tensor(), y); }, a, b);
-    case Py_LT: return binary_operator("lt", [](const Operand& x, const Operand& y) -> Tensor { return lt(x.tensor(), y); }, a, b);
-    case Py_LE: return binary_operator("le", [](const Operand& x, const Operand& y) -> Tensor { return le(x.tensor(), y); }, a, b);
-    case Py_GT: return binary_operator("gt", [](const Operand& x, const Operand& y) -> Tensor { return gt(x.tensor(), y); }, a, b);
-    default: return binary_operator("ge", [](const Operand& x, const Operand& y) -> Tensor { return ge(x.tensor(), y); }, a, b);
+    case Py_EQ: return binary_operator("__eq__", [](const Operand& x, const Operand& y) -> Tensor { return eq(x.tensor(), y); }, a, b);
+    case Py_NE: return binary_operator("__ne__", [](const Operand& x, const Operand& y) -> Tensor { return ne(x.tensor(), y); }, a, b);
+    case Py_LT: return binary_operator("__lt__", [](const Operand& x, const Operand& y) -> Tensor { return lt(x.tensor(), y); }, a, b);
+    case Py_LE: return binary_operator("__le__", [](const Operand& x, const Operand& y) -> Tensor { return le(x.tensor(), y); }, a, b);
+    case Py_GT: return binary_operator("__gt__", [](const Operand& x, const Operand& y) -> Tensor { return gt(x.tensor(), y); }, a, b);
+    default: return binary_operator("__ge__", [](const Operand& x, const Operand& y) -> Tensor { return ge(x.tensor(), y); }, a, b);
   }
 }
 
@@ -640,9 +662,23 @@ PyObject* sequence_item(PyObject* self, Py_ssize_t i) {
   });
 }
 
+// Slots that facula/_tensor.py implements: a built-in type does not notice methods put into its dict.
+PyObject* call_method_in_python(PyObject* self, const char* name, PyObject* arg = nullptr) {
+  PyObject* function = PyDict_GetItemString(TensorType.tp_dict, name);
+  if (!function) return PyErr_Format(PyExc_NotImplementedError, "Tensor.%s: the Python half of facula is not loaded", name);
+  return PyObject_CallFunctionObjArgs(function, self, arg, nullptr);
+}
+PyObject* repr_slot(PyObject* self) { return call_method_in_python(self, "__repr__"); }
+PyObject* iter_slot(PyObject* self) { return call_method_in_python(self, "__iter__"); }
+int contains_slot(PyObject* self, PyObject* element) {
+  Owned answer(call_method_in_python(self, "__contains__", element));
+  return answer ? PyObject_IsTrue(answer.get()) : -1;
+}
+
 PyNumberMethods number;
 PyMappingMethods mapping = {length, getitem, setitem};
 PySequenceMethods sequence;
+PyBufferProcs buffer = {tensor_buffer, release_tensor_buffer};
 
 }  // namespace
 
@@ -691,6 +727,7 @@ void init_tensor_type(PyObject* module) {
   number.nb_index = nb_index;
   sequence.sq_length = length;
   sequence.sq_item = sequence_item;
+  sequence.sq_contains = contains_slot;
 
   TensorType.tp_name = "torch.Tensor";
   TensorType.tp_basicsize = sizeof(PyTensor);
@@ -707,8 +744,12 @@ void init_tensor_type(PyObject* module) {
   TensorType.tp_as_number = &number;
   TensorType.tp_as_mapping = &mapping;
   TensorType.tp_as_sequence = &sequence;
+  TensorType.tp_as_buffer = &buffer;
+  TensorType.tp_new = tensor_new;
   TensorType.tp_richcompare = compare;
   TensorType.tp_hash = identity_hash;
+  TensorType.tp_repr = repr_slot;
+  TensorType.tp_iter = iter_slot;
   check(PyType_Ready(&TensorType));
   Py_INCREF(&TensorType);
   PyModule_AddObject(module, "Tensor", reinterpret_cast<PyObject*>(&TensorType));

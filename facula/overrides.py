@@ -1,0 +1,353 @@
+"""`__torch_function__`: classes and modes that take over calls on tensors.
+
+A class takes part by defining the class method `__torch_function__(cls, func, types, args, kwargs)`. `func` is the public
+function (`facula.add`) or method (`facula.Tensor.add`, `facula.Tensor.shape.__get__`) that was called. A mode sees every
+call within its `with` block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+
+import facula
+from facula import _C
+from facula._overrides_off import DisableTorchFunctionSubclass
+
+__all__ = [
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "resolve_name",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "wrap_torch_function",
+    "enable_reentrant_dispatch",
+    "TorchFunctionMode",
+    "BaseTorchFunctionMode",
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+]
+
+_disabled_torch_function_impl = _C._disabled_torch_function_impl
+has_torch_function_variadic = _C._has_torch_function_variadic
+has_torch_function_unary = _C._has_torch_function_variadic
+
+
+def has_torch_function(relevant_args):
+    """Whether a call with these arguments goes to an override or to a mode."""
+    return _C._has_torch_function_variadic(*relevant_args)
+
+
+# Dispatch
+
+
+def _has_override(value):
+    method = getattr(type(value), "__torch_function__", None)
+    return method is not None and method is not _disabled_torch_function_impl and type(value) is not _C.Tensor
+
+
+def _overloaded(values):
+    """Arguments of distinct overriding classes, subclasses before their bases, else in the order of the call."""
+    found = []
+    for value in values:
+        kind = type(value)
+        if not _has_override(value) or any(kind is type(other) for other in found):
+            continue
+        at = next((i for i, other in enumerate(found) if issubclass(kind, type(other))), len(found))
+        found.insert(at, value)
+    return found
+
+
+def _candidates(args, kwargs):
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
+
+
+def _resolve(name, method):
+    """The public object of a call that the core names."""
+    place = _C.Tensor if method else facula
+    for part in name.split("."):
+        place = getattr(place, part)
+    return place
+
+
+_resolve = functools.lru_cache(maxsize=None)(_resolve)
+
+
+def _dispatch(name, method, args, kwargs):
+    """What the core calls for a call that some argument or mode may take over."""
+    return _call_overrides(_resolve(name, method), _candidates(args, kwargs), args, kwargs)
+
+
+def _call_overrides(func, candidates, args, kwargs):
+    overloaded = [] if _C._overrides_disabled() else _overloaded(candidates)
+    types = tuple(map(type, overloaded))
+    if _stack():
+        with _without_top_mode() as mode:
+            result = mode.__torch_function__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    for value in overloaded:
+        result = value.__torch_function__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    if not overloaded and not _stack():
+        return func(*args, **kwargs)
+    name = getattr(func, "__qualname__", getattr(func, "__name__", repr(func)))
+    raise TypeError(
+        f"{name}: no implementation found: every __torch_function__ answered NotImplemented, "
+        f"got {[kind.__name__ for kind in types]}"
+    )
+
+
+def handle_torch_function(public_api, relevant_args, *args, **kwargs):
+    """Calls the override of a function written in Python.
+
+    Args:
+        public_api: the function as its users know it.
+        relevant_args: the arguments that may define `__torch_function__`.
+    """
+    return _call_overrides(public_api, relevant_args, args, kwargs)
+
+
+def wrap_torch_function(dispatcher):
+    """Makes a function overridable; `dispatcher(*args, **kwargs)` gives its relevant arguments."""
+
+    def decorate(function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+# The default of Tensor: results become the subclass
+
+
+def _convert(result, cls):
+    if cls is _C.Tensor:
+        return result
+    if isinstance(result, _C.Tensor):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    if isinstance(result, (tuple, list)) and not isinstance(result, facula.Size):
+        return type(result)([_convert(part, cls) for part in result])
+    return result
+
+
+_PLAIN_PROPERTIES = ("_base", "grad", "_grad")
+
+
+@functools.lru_cache(maxsize=None)
+def get_default_nowrap_functions():
+    """Functions whose results keep their class."""
+    return frozenset(getattr(_C.Tensor, name).__get__ for name in _PLAIN_PROPERTIES)
+
+
+def default_torch_function(cls, func, types, args=(), kwargs=None):
+    """`Tensor.__torch_function__`: runs the function and gives its results the subclass."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    _C._change_override_disabled(1)
+    try:
+        result = func(*args, **(kwargs or {}))
+    finally:
+        _C._change_override_disabled(-1)
+    return result if func in get_default_nowrap_functions() else _convert(result, cls)
+
+
+# Modes
+
+
+class _Modes(threading.local):
+    def __init__(self):
+        self.stack = []
+
+
+_modes = _Modes()
+
+
+def _stack():
+    return _modes.stack
+
+
+def _push(mode):
+    _modes.stack.append(mode)
+    _C._set_function_mode_active(True)
+
+
+def _pop():
+    mode = _modes.stack.pop()
+    _C._set_function_mode_active(bool(_modes.stack))
+    return mode
+
+
+@contextlib.contextmanager
+def _without_top_mode():
+    mode = _pop()
+    try:
+        yield mode
+    finally:
+        _push(mode)
+
+
+class TorchFunctionMode:
+    """A context manager whose `__torch_function__(self, func, types, args, kwargs)` sees every call within it.
+
+    Within the method the mode itself is off, so that it can call `func`.
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"{type(self).__name__}: a mode defines __torch_function__, got {func}")
+
+    def __enter__(self):
+        _push(self)
+        return self
+
+    def __exit__(self, *exception):
+        _pop()
+
+    @classmethod
+    def push(cls, *args, **kwargs):
+        """A new mode, to be entered."""
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_function_mode():
+    return _modes.stack[-1] if _modes.stack else None
+
+
+def _get_current_function_mode_stack():
+    return list(_modes.stack)
+
+
+def _len_torch_function_stack():
+    return len(_modes.stack)
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Within it, neither classes nor modes take over calls."""
+
+    def __enter__(self):
+        self.suspended, _modes.stack = _modes.stack, []
+        _C._set_function_mode_active(False)
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        _modes.stack = self.suspended
+        _C._set_function_mode_active(bool(self.suspended))
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch():
+    """Overrides stay on within `__torch_dispatch__`, of which there is none here: changes nothing."""
+    yield
+
+
+# Questions
+
+
+def is_tensor_like(inp):
+    """Whether the class of `inp` is Tensor or takes over functions."""
+    return type(inp) is _C.Tensor or hasattr(inp, "__torch_function__")
+
+
+def is_tensor_method_or_property(func):
+    """Whether a `func` handed to `__torch_function__` is a method or property of Tensor."""
+    name = getattr(func, "__name__", "")
+    if name == "__get__":
+        return True
+    return getattr(_C.Tensor, name, None) is func
+
+
+_OVERRIDABLE_MODULES = ("", "nn.functional", "nn.init", "linalg", "fft", "special")
+_IGNORED = """
+    typename is_tensor is_storage set_default_tensor_type set_default_device get_default_device set_rng_state get_rng_state
+    manual_seed initial_seed seed save load set_printoptions get_printoptions fork set_num_threads get_num_threads
+    set_num_interop_threads get_num_interop_threads set_default_dtype get_default_dtype set_grad_enabled is_grad_enabled no_grad
+    enable_grad inference_mode is_inference_mode_enabled set_flush_denormal use_deterministic_algorithms
+    are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode
+    get_deterministic_debug_mode set_float32_matmul_precision get_float32_matmul_precision tensor as_tensor from_numpy frombuffer
+    asarray arange empty empty_strided eye full linspace logspace ones rand randint randn randperm range zeros
+    tril_indices triu_indices can_cast promote_types result_type finfo iinfo compile vmap is_warn_always_enabled set_warn_always
+    from_dlpack to_dlpack broadcast_shapes
+    """.split()
+
+
+@functools.lru_cache(maxsize=None)
+def get_ignored_functions():
+    """Public functions that are not overridable: they take no tensor."""
+    found = (getattr(facula, name, None) for name in _IGNORED)
+    return {function for function in found if function is not None}
+
+
+@functools.lru_cache(maxsize=None)
+def get_overridable_functions():
+    """Public functions and Tensor methods that can be overridden, by the module or class they belong to."""
+    ignored = get_ignored_functions()
+    result = {}
+    for path in _OVERRIDABLE_MODULES:
+        module = facula
+        for part in path.split("."):
+            module = getattr(module, part, None) if part else module
+        if module is None:
+            continue
+        names = [name for name in dir(module) if not name.startswith("_")]
+        functions = [getattr(module, name) for name in names]
+        result[module] = [f for f in functions if callable(f) and not isinstance(f, type) and f not in ignored]
+    result[_C.Tensor] = list(_tensor_functions())
+    return result
+
+
+def _tensor_functions():
+    for name, value in vars(_C.Tensor).items():
+        if name in ("__new__", "__init__", "__dict__", "__weakref__", "__hash__", "__doc__", "__torch_function__"):
+            continue
+        if callable(value):
+            yield getattr(_C.Tensor, name)
+        elif hasattr(value, "__get__") and not isinstance(value, (staticmethod, classmethod)):
+            yield value.__get__
+
+
+@functools.lru_cache(maxsize=None)
+def _names():
+    table = {}
+    for place, functions in get_overridable_functions().items():
+        prefix = "torch.Tensor" if place is _C.Tensor else place.__name__.replace("facula", "torch", 1)
+        for function in functions:
+            name = getattr(function, "__name__", None)
+            if name == "__get__":
+                name = f"{function.__self__.__name__}.__get__"
+            table.setdefault(function, f"{prefix}.{name}")
+    return table
+
+
+def resolve_name(f):
+    """The dotted public name of a function ("torch.Tensor.add"), None for one that is not overridable."""
+    return _names().get(f)
+
+
+def get_testing_overrides():
+    """For each overridable function, a function of any arguments that returns -1."""
+    return {f: (lambda *args, **kwargs: -1) for group in get_overridable_functions().values() for f in group}

@@ -1,0 +1,303 @@
+// DLPack in both directions, and the buffer protocol of tensors: other libraries see the same memory, at constant cost.
+//
+// The structures are DLPack's, version 1.1 and the unversioned form before it.
+#include <cstring>
+#include <memory>
+
+#include "functions.h"
+#include "ops/out.h"
+#include "python/bindings.h"
+
+namespace facula::python {
+namespace {
+
+struct DLDevice {
+  int32_t type, id;
+};
+struct DLDataType {
+  uint8_t code, bits;
+  uint16_t lanes;
+};
+struct DLTensor {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+};
+struct DLManagedTensor {
+  DLTensor tensor;
+  void* context;
+  void (*deleter)(DLManagedTensor*);
+};
+struct DLManagedTensorVersioned {
+  uint32_t major, minor;
+  void* context;
+  void (*deleter)(DLManagedTensorVersioned*);
+  uint64_t flags;
+  DLTensor tensor;
+};
+
+constexpr int kCPUDevice = 1, kCUDADevice = 2, kCUDAHost = 3;
+constexpr uint64_t kReadOnly = 1, kCopied = 2;
+constexpr uint32_t kMajor = 1, kMinor = 1;
+constexpr const char *kPlain = "dltensor", *kVersioned = "dltensor_versioned";
+
+struct TypeRow {
+  DType dtype;
+  uint8_t code, bits;
+};
+constexpr TypeRow kTypes[] = {
+    {DType::Int8, 0, 8},         {DType::Int16, 0, 16},        {DType::Int32, 0, 32},          {DType::Int64, 0, 64},
+    {DType::UInt8, 1, 8},        {DType::UInt16, 1, 16},       {DType::UInt32, 1, 32},         {DType::UInt64, 1, 64},
+    {DType::Float16, 2, 16},     {DType::Float32, 2, 32},      {DType::Float64, 2, 64},        {DType::BFloat16, 4, 16},
+    {DType::Complex32, 5, 32},   {DType::Complex64, 5, 64},    {DType::Complex128, 5, 128},    {DType::Bool, 6, 8},
+    {DType::Float8E4M3FN, 10, 8}, {DType::Float8E4M3FNUZ, 11, 8}, {DType::Float8E5M2, 12, 8},  {DType::Float8E5M2FNUZ, 13, 8},
+};
+
+DLDataType to_dl(DType dtype) {
+  for (const TypeRow& row : kTypes) {
+    if (row.dtype == dtype) return {row.code, row.bits, 1};
+  }
+  throw_error(ErrorKind::Buffer, "__dlpack__: DLPack has no such dtype, got ", dtype);
+}
+
+DType from_dl(DLDataType type) {
+  for (const TypeRow& row : kTypes) {
+    if (row.code == type.code && row.bits == type.bits && type.lanes == 1) return row.dtype;
+  }
+  throw_error(ErrorKind::Buffer, "from_dlpack: unsupported element type, got code ", int{type.code}, ", ", int{type.bits}, " bits, ", type.lanes, " lanes");
+}
+
+DLDevice to_dl(Device device) {
+  FACULA_CHECK(!device.is_meta(), ErrorKind::Buffer, "__dlpack__: a meta tensor has no memory, got device ", device);
+  return {device.is_cuda() ? kCUDADevice : kCPUDevice, device.index < 0 ? 0 : device.index};
+}
+
+// Export
+
+template <class Managed>
+struct Export {
+  Managed managed = {};
+  Tensor tensor;
+  Dims sizes, strides;
+};
+
+template <class Managed>
+Managed* export_tensor(const Tensor& t) {
+  auto held = std::make_unique<Export<Managed>>();
+  held->tensor = t;
+  held->sizes = t.sizes();
+  held->strides = t.strides();
+  held->managed.tensor = {t.impl()->data, to_dl(t.device()), static_cast<int32_t>(t.dim()), to_dl(t.dtype()), held->sizes.data(), held->strides.data(), 0};
+  held->managed.context = held.get();
+  held->managed.deleter = [](Managed* m) { delete static_cast<Export<Managed>*>(m->context); };
+  return &held.release()->managed;
+}
+
+template <class Managed>
+void destroy_capsule(PyObject* capsule, const char* name) {
+  if (!PyCapsule_IsValid(capsule, name)) return;  // consumed: renamed
+  auto* m = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  if (m->deleter) m->deleter(m);
+}
+void destroy_plain(PyObject* capsule) { destroy_capsule<DLManagedTensor>(capsule, kPlain); }
+void destroy_versioned(PyObject* capsule) { destroy_capsule<DLManagedTensorVersioned>(capsule, kVersioned); }
+
+PyObject* to_capsule(const Tensor& t, bool versioned, bool copied) {
+  if (!versioned) {
+    FACULA_CHECK(!t.storage()->read_only, ErrorKind::Buffer, "__dlpack__: a read-only tensor needs max_version >= (1, 0), got shape ", t.sizes());
+    return check(PyCapsule_New(export_tensor<DLManagedTensor>(t), kPlain, destroy_plain));
+  }
+  auto* m = export_tensor<DLManagedTensorVersioned>(t);
+  m->major = kMajor;
+  m->minor = kMinor;
+  m->flags = (t.storage()->read_only ? kReadOnly : 0) | (copied ? kCopied : 0);
+  return check(PyCapsule_New(m, kVersioned, destroy_versioned));
+}
+
+void check_exportable(const Tensor& t) {
+  FACULA_CHECK(!t.requires_grad(), ErrorKind::Buffer, "__dlpack__: a tensor that requires grad cannot be exported (use detach()), got shape ", t.sizes());
+  FACULA_CHECK(!t.is_conj(), ErrorKind::Buffer, "__dlpack__: the values are stored as conjugates (use resolve_conj()), got shape ", t.sizes());
+}
+
+// __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)
+PyObject* method_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
+  PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", const_cast<char**>(names), &stream, &version, &device, &copy)) return nullptr;
+  return guarded([&] {
+    Tensor t = tensor_of(self);
+    check_exportable(t);
+    if (device != Py_None) {
+      Dims wanted = arg_ints(device, 1).values;
+      DLDevice own = to_dl(t.device());
+      FACULA_CHECK(wanted.size() == 2 && wanted[0] == own.type && wanted[1] == own.id, ErrorKind::Buffer,
+                   "__dlpack__: dl_device must be the tensor's device (", own.type, ", ", own.id, "), got ", wanted);
+    }
+    FACULA_CHECK(stream == Py_None || t.device().is_cuda() || to_int(stream) == -1, ErrorKind::Assertion,
+                 "__dlpack__: stream is None for a tensor on the CPU, got another");
+    bool copied = copy == Py_True;
+    if (copied) t = clone(t);
+    bool versioned = version != Py_None && to_int(Owned(check(PySequence_GetItem(version, 0))).get()) >= 1;
+    return to_capsule(t, versioned, copied);
+  });
+}
+
+PyObject* method_dlpack_device(PyObject* self, PyObject*) {
+  return guarded([&] {
+    DLDevice d = to_dl(tensor_of(self).device());
+    return Py_BuildValue("(ii)", d.type, d.id);
+  });
+}
+
+PyObject* function_to_dlpack(PyObject*, PyObject* tensor) {
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "to_dlpack(): expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
+    check_exportable(tensor_of(tensor));
+    return to_capsule(tensor_of(tensor), false, false);
+  });
+}
+
+// Import
+
+template <class Managed>
+void release_managed(Storage* s) {
+  auto* m = static_cast<Managed*>(s->context);
+  if (!m->deleter || !Py_IsInitialized()) return;
+  WithLock lock;  // the owner may be a Python object
+  m->deleter(m);
+}
+
+Device from_dl(DLDevice d) {
+  if (d.type == kCPUDevice || d.type == kCUDAHost) return kCPU;
+  FACULA_CHECK(d.type == kCUDADevice, ErrorKind::Buffer, "from_dlpack: memory of the CPU or of CUDA is expected, got device type ", d.type);
+  return Device{DeviceType::CUDA, static_cast<int8_t>(d.id)};
+}
+
+template <class Managed>
+Tensor import_managed(Managed* m, bool read_only) {
+  const DLTensor& dl = m->tensor;
+  FACULA_CHECK(dl.ndim >= 0 && dl.ndim <= 64, ErrorKind::Buffer, "from_dlpack: at most 64 dimensions, got ", dl.ndim);
+  DType dtype = from_dl(dl.dtype);
+  Dims sizes(IntList(dl.shape, static_cast<size_t>(dl.ndim)));
+  Dims strides = dl.strides ? Dims(IntList(dl.strides, static_cast<size_t>(dl.ndim))) : contiguous_strides(sizes);
+  char* data = static_cast<char*>(dl.data) + dl.byte_offset;
+  int64_t low = 0, high = 1;
+  if (count_elements(sizes, "from_dlpack") == 0) high = 0;
+  for (size_t i = 0; high && i < sizes.size(); ++i) (strides[i] < 0 ? low : high) += (sizes[i] - 1) * strides[i];
+  int64_t item = item_size(dtype);
+  Storage* s = borrow_storage(data + low * item, static_cast<size_t>((high - low) * item), from_dl(dl.device), release_managed<Managed>, m);
+  s->read_only = read_only;
+  TensorImpl* impl = new_impl();
+  impl->storage = s;
+  impl->data = data;
+  impl->dtype = dtype;
+  set_sizes(impl, sizes, strides);
+  return Tensor::adopt(impl);
+}
+
+// _from_dlpack(capsule): takes the capsule's tensor over
+PyObject* function_from_dlpack(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    if (PyCapsule_IsValid(capsule, kVersioned)) {
+      auto* m = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
+      FACULA_CHECK(m->major <= kMajor, ErrorKind::Buffer, "from_dlpack: DLPack versions up to ", kMajor, ".x are understood, got ", m->major, ".", m->minor);
+      Tensor t = import_managed(m, (m->flags & kReadOnly) != 0);
+      check(PyCapsule_SetName(capsule, "used_dltensor_versioned"));
+      return wrap(std::move(t));
+    }
+    FACULA_CHECK(PyCapsule_IsValid(capsule, kPlain), ErrorKind::Runtime,
+                 "from_dlpack: expected an unused DLPack capsule (each can be consumed once), got ", Py_TYPE(capsule)->tp_name);
+    Tensor t = import_managed(static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kPlain)), false);
+    check(PyCapsule_SetName(capsule, "used_dltensor"));
+    return wrap(std::move(t));
+  });
+}
+
+const char* format_of(DType dtype) {
+  switch (dtype) {
+    case DType::Bool: return "?";
+    case DType::UInt8: return "B";
+    case DType::Int8: return "b";
+    case DType::Int16: return "h";
+    case DType::Int32: return "i";
+    case DType::Int64: return "q";
+    case DType::UInt16: return "H";
+    case DType::UInt32: return "I";
+    case DType::UInt64: return "Q";
+    case DType::Float16: return "e";
+    case DType::Float32: return "f";
+    case DType::Float64: return "d";
+    case DType::Complex64: return "Zf";
+    case DType::Complex128: return "Zd";
+    default: throw_error(ErrorKind::Buffer, "buffer: the buffer protocol has no format for ", dtype, " (convert the tensor first), got ", dtype);
+  }
+}
+
+struct View {
+  Tensor tensor;
+  std::vector<Py_ssize_t> shape, strides;
+};
+
+void fill_view(PyObject* self, Py_buffer* view, int flags) {
+  const Tensor& t = tensor_of(self);
+  FACULA_CHECK(t.is_cpu(), ErrorKind::Buffer, "buffer: only memory of the CPU is a buffer, got device ", t.device());
+  FACULA_CHECK(!t.requires_grad() && !t.is_conj(), ErrorKind::Buffer, "buffer: use detach() or resolve_conj() first, got shape ", t.sizes());
+  FACULA_CHECK(!(flags & PyBUF_WRITABLE) || !t.storage()->read_only, ErrorKind::Buffer, "buffer: the tensor is on read-only memory, got shape ", t.sizes());
+  bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
+  bool wants_c = (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;
+  FACULA_CHECK(t.is_contiguous() || (strided && !wants_c), ErrorKind::Buffer, "buffer: a contiguous tensor is expected, got strides ", t.strides());
+  FACULA_CHECK((flags & PyBUF_F_CONTIGUOUS) != PyBUF_F_CONTIGUOUS || t.dim() < 2, ErrorKind::Buffer, "buffer: Fortran order was asked for, got shape ", t.sizes());
+  const char* format = format_of(t.dtype());
+  auto held = std::make_unique<View>();
+  held->tensor = t;
+  for (int64_t i = 0; i < t.dim(); ++i) {
+    held->shape.push_back(static_cast<Py_ssize_t>(t.size(i)));
+    held->strides.push_back(static_cast<Py_ssize_t>(t.stride(i) * t.item_size()));
+  }
+  static char nothing;
+  view->buf = t.impl()->data ? t.impl()->data : &nothing;
+  view->len = static_cast<Py_ssize_t>(t.numel() * t.item_size());
+  view->itemsize = static_cast<Py_ssize_t>(t.item_size());
+  view->readonly = t.storage()->read_only;
+  view->ndim = flags & PyBUF_ND ? static_cast<int>(t.dim()) : 1;
+  view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
+  view->shape = flags & PyBUF_ND ? held->shape.data() : nullptr;
+  view->strides = strided ? held->strides.data() : nullptr;
+  view->suboffsets = nullptr;
+  view->internal = held.release();
+  view->obj = Py_NewRef(self);
+}
+
+PyMethodDef methods[] = {
+    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_dlpack)), METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None): a DLPack capsule of the tensor."},
+    {"__dlpack_device__", method_dlpack_device, METH_NOARGS, "DLPack's (device type, device id)."},
+    {}};
+PyMethodDef functions[] = {{"to_dlpack", function_to_dlpack, METH_O, "to_dlpack(tensor): a DLPack capsule of the unversioned form."},
+                           {"_from_dlpack", function_from_dlpack, METH_O, "The tensor of a DLPack capsule."},
+                           {}};
+
+}  // namespace
+
+int tensor_buffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
+  try {
+    fill_view(self, view, flags);
+    return 0;
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+
+void release_tensor_buffer(PyObject*, Py_buffer* view) { delete static_cast<View*>(view->internal); }
+
+void init_dlpack(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  add_tensor_methods(methods);
+}
+
+}  // namespace facula::python

@@ -1,0 +1,534 @@
+// facula.UntypedStorage: the bytes behind tensors as an object, and shared memory.
+//
+// A tensor remembers the address of its first element, so that bytes can move (into shared memory, or to grow) only while
+// everybody who holds the storage is known: the storage object, the tensor it was taken from, and that tensor's base.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "python/bindings.h"
+
+namespace facula::python {
+
+PyTypeObject StorageType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+namespace {
+
+struct PyStorage {
+  PyObject_HEAD
+  Storage* storage;
+  Tensor origin;  // the tensor it was last taken from
+  int copy_fd;    // shared memory with a copy of bytes that could not move, or -1
+};
+
+PyStorage* self_of(PyObject* o) { return reinterpret_cast<PyStorage*>(o); }
+
+std::unordered_map<Storage*, PyObject*>& objects() {
+  static auto* map = new std::unordered_map<Storage*, PyObject*>;  // outlives the interpreter's teardown
+  return *map;
+}
+
+bool is_storage(PyObject* o) { return Py_TYPE(o) == &StorageType; }
+
+/// The one object of a storage.
+PyObject* wrap_storage(Storage* storage, const Tensor& origin = {}) {
+  auto found = objects().find(storage);
+  if (found != objects().end()) {
+    if (origin.defined()) self_of(found->second)->origin = origin;
+    return Py_NewRef(found->second);
+  }
+  PyObject* o = check(StorageType.tp_alloc(&StorageType, 0));
+  retain(storage);
+  self_of(o)->storage = storage;
+  new (&self_of(o)->origin) Tensor(origin);
+  self_of(o)->copy_fd = -1;
+  objects()[storage] = o;
+  return o;
+}
+
+PyObject* adopt_storage(Storage* storage) {
+  PyObject* o = wrap_storage(storage);
+  release(storage);
+  return o;
+}
+
+void storage_dealloc(PyObject* o) {
+  PyStorage* self = self_of(o);
+  objects().erase(self->storage);
+  self->origin.~Tensor();
+  release(self->storage);
+  if (self->copy_fd >= 0) close(self->copy_fd);
+  StorageType.tp_free(o);
+}
+
+// Shared memory
+
+struct Shared {
+  int fd;
+  size_t bytes;
+};
+
+void release_shared(Storage* s) {
+  auto* shared = static_cast<Shared*>(s->context);
+  munmap(s->data, shared->bytes);
+  close(shared->fd);
+  delete shared;
+}
+
+bool is_shared(const Storage* s) { return s->release_data == release_shared; }
+
+[[noreturn]] void fail(const char* op, const char* call, size_t bytes) {
+  throw_error(ErrorKind::Runtime, op, ": ", call, " failed (", std::strerror(errno), ") for ", bytes, " bytes");
+}
+
+int make_memory(size_t bytes, const char* op) {
+  int fd = memfd_create("facula", MFD_CLOEXEC);
+  if (fd < 0) fail(op, "memfd_create", bytes);
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    close(fd);
+    fail(op, "ftruncate", bytes);
+  }
+  return fd;
+}
+
+void* map_memory(int fd, size_t bytes, const char* op) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) {
+    close(fd);
+    fail(op, "mmap", bytes);
+  }
+  return data;
+}
+
+/// Those who hold the storage, if nobody else does: then its bytes can move.
+std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& origin) {
+  std::vector<TensorImpl*> impls;
+  for (TensorImpl* impl : {origin.impl(), origin.defined() ? origin.impl()->base : nullptr}) {
+    if (impl && impl->storage == s && (impls.empty() || impls[0] != impl)) impls.push_back(impl);
+  }
+  size_t known = impls.size() + objects().count(s);
+  return s->refs.load() == known ? std::optional(impls) : std::nullopt;
+}
+
+void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after) {
+  for (TensorImpl* impl : impls) impl->data = after + (impl->data - before);
+}
+
+/// Moves the bytes into shared memory; false when somebody else holds them.
+bool share(Storage* s, const Tensor& origin, const char* op) {
+  if (is_shared(s) || s->nbytes == 0) return true;
+  FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, op, ": only memory of the CPU can be shared, got device ", s->device);
+  auto impls = all_holders(s, origin);
+  if (!impls) return false;
+  int fd = make_memory(s->nbytes, op);
+  auto* data = static_cast<char*>(map_memory(fd, s->nbytes, op));
+  std::memcpy(data, s->data, s->nbytes);
+  char* before = s->data;
+  replace_storage_data(s, data, release_shared, new Shared{fd, s->nbytes});
+  s->resizable = false;
+  move_holders(*impls, before, data);
+  return true;
+}
+
+void share_or_throw(Storage* s, const Tensor& origin, const char* op) {
+  FACULA_CHECK(share(s, origin, op), ErrorKind::Runtime, op,
+               ": other tensors on the same memory cannot follow it into shared memory (share before making detached views, or clone), got ",
+               s->nbytes, " bytes");
+}
+
+// _storage_share(storage) -> descriptor; of a copy when the bytes cannot move
+PyObject* function_storage_share(PyObject*, PyObject* o) {
+  return guarded([&] {
+    FACULA_CHECK(is_storage(o), ErrorKind::Type, "_storage_share: expected an UntypedStorage, got ", Py_TYPE(o)->tp_name);
+    PyStorage* self = self_of(o);
+    Storage* s = self->storage;
+    FACULA_CHECK(s->nbytes > 0, ErrorKind::Runtime, "_storage_share: an empty storage cannot be shared, got 0 bytes");
+    if (share(s, self->origin, "_storage_share")) return PyLong_FromLong(static_cast<Shared*>(s->context)->fd);
+    int fd = make_memory(s->nbytes, "_storage_share");
+    void* data = map_memory(fd, s->nbytes, "_storage_share");
+    std::memcpy(data, s->data, s->nbytes);
+    munmap(data, s->nbytes);
+    if (self->copy_fd >= 0) close(self->copy_fd);
+    self->copy_fd = fd;
+    return PyLong_FromLong(fd);
+  });
+}
+
+PyObject* function_storage_from_fd(PyObject*, PyObject* args) {
+  int given;
+  Py_ssize_t bytes;
+  if (!PyArg_ParseTuple(args, "in", &given, &bytes)) return nullptr;
+  return guarded([&] {
+    FACULA_CHECK(bytes > 0, ErrorKind::Value, "_storage_from_fd: nbytes must be positive, got ", bytes);
+    int fd = fcntl(given, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) fail("_storage_from_fd", "dup", static_cast<size_t>(bytes));
+    if (lseek(fd, 0, SEEK_END) < bytes) {
+      close(fd);
+      throw_error(ErrorKind::Value, "_storage_from_fd: the shared memory is smaller than nbytes, got ", bytes);
+    }
+    void* data = map_memory(fd, static_cast<size_t>(bytes), "_storage_from_fd");
+    return adopt_storage(borrow_storage(data, static_cast<size_t>(bytes), kCPU, release_shared, new Shared{fd, static_cast<size_t>(bytes)}));
+  });
+}
+
+// Borrowed memory
+
+void release_buffer(Storage* s) {
+  auto* view = static_cast<Py_buffer*>(s->context);
+  if (Py_IsInitialized()) {
+    WithLock lock;
+    PyBuffer_Release(view);
+  }
+  delete view;
+}
+
+void release_parent(Storage* s) { release(static_cast<Storage*>(s->context)); }
+
+PyObject* function_storage_from_buffer(PyObject*, PyObject* buffer) {
+  return guarded([&] { return adopt_storage(storage_on_buffer(buffer)); });
+}
+
+PyObject* function_storage_view(PyObject*, PyObject* o) {
+  return guarded([&] {
+    storage_of(o, "_storage_view");
+    return check(PyMemoryView_FromObject(o));
+  });
+}
+
+// _tensor_from_storage(storage, dtype, offset, sizes, strides); offset and strides count elements
+PyObject* function_tensor_from_storage(PyObject*, PyObject* args) {
+  PyObject *storage, *dtype, *sizes, *strides;
+  Py_ssize_t offset;
+  if (!PyArg_ParseTuple(args, "OOnOO:_tensor_from_storage", &storage, &dtype, &offset, &sizes, &strides)) return nullptr;
+  return guarded([&] {
+    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "_tensor_from_storage: dtype is a dtype, got ", Py_TYPE(dtype)->tp_name);
+    return wrap(tensor_on_storage(storage_of(storage, "_tensor_from_storage"), to_dtype_value(dtype), offset, arg_ints(sizes, 1).values,
+                                  arg_ints(strides, 1).values, "_tensor_from_storage"));
+  });
+}
+
+// The type
+
+template <class F>
+PyObject* with(PyObject* o, F&& f) {
+  return guarded([&] { return f(self_of(o)->storage); });
+}
+
+PyObject* storage_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"size", "device", nullptr};
+  PyObject *size = nullptr, *device = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", const_cast<char**>(names), &size, &device)) return nullptr;
+  return guarded([&] {
+    Device where = device == Py_None ? kCPU : to_device_value(device);
+    if (!size || is_int(size)) {
+      int64_t bytes = size ? to_int(size) : 0;
+      FACULA_CHECK(bytes >= 0, ErrorKind::Runtime, "UntypedStorage: size must not be negative, got ", bytes);
+      return adopt_storage(make_storage(static_cast<size_t>(bytes), where));
+    }
+    Owned list(PySequence_List(size));
+    FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ", Py_TYPE(size)->tp_name);
+    Owned bytes(check(PyBytes_FromObject(list.get())));
+    Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), where);
+    std::memcpy(s->data, PyBytes_AS_STRING(bytes.get()), s->nbytes);
+    return adopt_storage(s);
+  });
+}
+
+PyObject* storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(self_of(o)->storage->nbytes); }
+PyObject* storage_data_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(self_of(o)->storage->data); }
+PyObject* storage_element_size(PyObject*, PyObject*) { return PyLong_FromLong(1); }
+PyObject* storage_get_device(PyObject* o, PyObject*) { return PyLong_FromLong(self_of(o)->storage->device.index); }
+PyObject* storage_same(PyObject* o, PyObject*) { return Py_NewRef(o); }
+PyObject* storage_is_shared(PyObject* o, PyObject*) { return PyBool_FromLong(is_shared(self_of(o)->storage)); }
+PyObject* storage_no(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+PyObject* storage_resizable(PyObject* o, PyObject*) { return PyBool_FromLong(self_of(o)->storage->resizable); }
+PyObject* storage_share_memory(PyObject* o, PyObject*) {
+  return with(o, [&](Storage* s) {
+    share_or_throw(s, self_of(o)->origin, "share_memory_");
+    return Py_NewRef(o);
+  });
+}
+
+Storage* copy_of(const Storage* s, size_t from, size_t bytes) {
+  Storage* copy = make_storage(bytes, s->device);
+  if (bytes && !s->device.is_meta()) std::memcpy(copy->data, s->data + from, bytes);
+  return copy;
+}
+PyObject* storage_clone(PyObject* o, PyObject*) {
+  return with(o, [](Storage* s) { return adopt_storage(copy_of(s, 0, s->nbytes)); });
+}
+
+// copy.deepcopy: once per storage, so that tensors that share it still do
+PyObject* storage_deepcopy(PyObject* o, PyObject* memo) {
+  return guarded([&] {
+    Owned key(PyLong_FromVoidPtr(o));
+    if (PyObject* done = PyDict_GetItem(memo, key.get())) return Py_NewRef(done);
+    Owned copy(check(storage_clone(o, nullptr)));
+    check(PyDict_SetItem(memo, key.get(), copy.get()));
+    return copy.release();
+  });
+}
+
+PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"source", "non_blocking", nullptr};
+  PyObject* source;
+  int non_blocking = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:copy_", const_cast<char**>(names), &source, &non_blocking)) return nullptr;
+  return with(o, [&](Storage* s) {
+    const Storage* from = storage_of(source, "copy_");
+    FACULA_CHECK(from->nbytes == s->nbytes, ErrorKind::Runtime, "copy_: the source must have ", s->nbytes, " bytes, got ", from->nbytes);
+    FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "copy_: the storage is read-only, got ", s->nbytes, " bytes");
+    if (s->data && from->data) std::memmove(s->data, from->data, s->nbytes);
+    s->bump_version(0);
+    return Py_NewRef(o);
+  });
+}
+
+PyObject* storage_fill(PyObject* o, PyObject* value) {
+  return with(o, [&](Storage* s) {
+    FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "fill_: the storage is read-only, got ", s->nbytes, " bytes");
+    if (s->data) std::memset(s->data, static_cast<uint8_t>(to_int(value)), s->nbytes);
+    s->bump_version(0);
+    return Py_NewRef(o);
+  });
+}
+
+PyObject* storage_resize(PyObject* o, PyObject* size) {
+  return with(o, [&](Storage* s) {
+    int64_t bytes = to_int(size);
+    FACULA_CHECK(bytes >= 0, ErrorKind::Runtime, "resize_: size must not be negative, got ", bytes);
+    if (static_cast<size_t>(bytes) == s->nbytes) return Py_NewRef(o);
+    auto impls = all_holders(s, self_of(o)->origin);
+    FACULA_CHECK(impls, ErrorKind::Runtime, "resize_: other tensors are on this storage of ", s->nbytes, " bytes, got ", bytes);
+    for (TensorImpl* impl : *impls) {
+      int64_t end = impl->data - s->data + byte_extent(Tensor::share(impl)).high;
+      FACULA_CHECK(impl->numel == 0 || end <= bytes, ErrorKind::Runtime, "resize_: a tensor on this storage needs ", end, " bytes, got ", bytes);
+    }
+    char* before = s->data;
+    resize_storage(s, static_cast<size_t>(bytes));
+    move_holders(*impls, before, s->data);
+    return Py_NewRef(o);
+  });
+}
+
+PyObject* storage_tolist(PyObject* o, PyObject*) {
+  Owned view(PyMemoryView_FromObject(o));
+  return view ? PyObject_CallMethod(view.get(), "tolist", nullptr) : nullptr;
+}
+
+PyObject* storage_reduce(PyObject* o, PyObject*) {
+  Owned module(PyImport_ImportModule("facula.storage"));
+  return module ? PyObject_CallMethod(module.get(), "reduce_untyped", "O", o) : nullptr;
+}
+
+PyObject* storage_sizeof(PyObject* o, PyObject*) { return PyLong_FromSize_t(sizeof(PyStorage) + self_of(o)->storage->nbytes); }
+
+// from_buffer(buffer, dtype=None, count=-1, offset=0): a copy of the bytes
+PyObject* storage_from_buffer(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"buffer", "byte_order", "count", "offset", "dtype", nullptr};
+  PyObject *buffer, *order = Py_None, *dtype = Py_None;
+  Py_ssize_t count = -1, offset = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OnnO:from_buffer", const_cast<char**>(names), &buffer, &order, &count, &offset, &dtype)) return nullptr;
+  return guarded([&] {
+    FACULA_CHECK(order == Py_None || PyUnicode_CompareWithASCIIString(order, "big") != 0, ErrorKind::NotImplemented,
+                 "from_buffer: byte_order 'native' or 'little', got 'big'");
+    Storage* whole = storage_on_buffer(buffer);
+    Owned keep(adopt_storage(whole));
+    int64_t unit = dtype == Py_None ? 1 : item_size(to_dtype_value(dtype));
+    int64_t bytes = count < 0 ? static_cast<int64_t>(whole->nbytes) - offset : count * unit;
+    FACULA_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= static_cast<int64_t>(whole->nbytes), ErrorKind::Value,
+                 "from_buffer: count and offset must lie in the buffer of ", whole->nbytes, " bytes, got ", count, " and ", offset);
+    return adopt_storage(copy_of(whole, static_cast<size_t>(offset), static_cast<size_t>(bytes)));
+  });
+}
+
+PyObject* get_device(PyObject* o, void*) { return wrap_device(self_of(o)->storage->device); }
+PyObject* get_cdata(PyObject* o, void*) { return PyLong_FromVoidPtr(self_of(o)->storage); }
+PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(self_of(o)->storage->device.is_cuda()); }
+PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(self_of(o)->storage->device.is_cpu()); }
+PyObject* get_no(PyObject*, void*) { Py_RETURN_FALSE; }
+
+PyObject* storage_repr(PyObject* o) {
+  Owned device(wrap_device(self_of(o)->storage->device));
+  Owned text(PyObject_Str(device.get()));
+  return PyUnicode_FromFormat("<torch.UntypedStorage of %zd bytes on %U>", static_cast<Py_ssize_t>(self_of(o)->storage->nbytes), text.get());
+}
+
+Py_ssize_t storage_length(PyObject* o) { return static_cast<Py_ssize_t>(self_of(o)->storage->nbytes); }
+
+Py_ssize_t checked_index(const Storage* s, PyObject* key) {
+  int64_t i = to_int(key), n = static_cast<int64_t>(s->nbytes);
+  FACULA_CHECK(i >= -n && i < n, ErrorKind::Index, "UntypedStorage: index out of range for ", n, " bytes, got ", i);
+  return i < 0 ? i + n : i;
+}
+
+struct Range {
+  Py_ssize_t start, count;
+};
+Range checked_slice(const Storage* s, PyObject* key) {
+  Py_ssize_t start, stop, step;
+  check(PySlice_Unpack(key, &start, &stop, &step));
+  Py_ssize_t count = PySlice_AdjustIndices(static_cast<Py_ssize_t>(s->nbytes), &start, &stop, step);
+  FACULA_CHECK(step == 1, ErrorKind::Value, "UntypedStorage: slices have a step of 1, got ", step);
+  return {start, count};
+}
+
+PyObject* storage_item(PyObject* o, PyObject* key) {
+  return with(o, [&](Storage* s) {
+    FACULA_CHECK(s->data || !s->nbytes, ErrorKind::NotImplemented, "UntypedStorage: a meta storage has no values, got ", s->nbytes, " bytes");
+    if (!PySlice_Check(key)) return PyLong_FromLong(static_cast<uint8_t>(s->data[checked_index(s, key)]));
+    Range r = checked_slice(s, key);
+    retain(s);
+    Storage* part = borrow_storage(s->data + r.start, static_cast<size_t>(r.count), s->device, release_parent, s);
+    part->read_only = s->read_only;
+    return adopt_storage(part);
+  });
+}
+
+int storage_assign(PyObject* o, PyObject* key, PyObject* value) {
+  try {
+    Storage* s = self_of(o)->storage;
+    FACULA_CHECK(value, ErrorKind::Type, "UntypedStorage: bytes cannot be deleted, got del");
+    FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "UntypedStorage: the storage is read-only, got ", s->nbytes, " bytes");
+    Range r = PySlice_Check(key) ? checked_slice(s, key) : Range{checked_index(s, key), 1};
+    if (r.count) std::memset(s->data + r.start, static_cast<uint8_t>(to_int(value)), static_cast<size_t>(r.count));
+    s->bump_version(0);
+    return 0;
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+
+int storage_buffer(PyObject* o, Py_buffer* view, int flags) {
+  Storage* s = self_of(o)->storage;
+  if (!s->device.is_cpu()) {
+    PyErr_SetString(PyExc_BufferError, "UntypedStorage: only memory of the CPU is a buffer");
+    return -1;
+  }
+  static char nothing;
+  return PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes), s->read_only, flags);
+}
+
+PyObject* storage_compare(PyObject* a, PyObject* b, int op) {
+  if (!is_storage(a) || !is_storage(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong((self_of(a)->storage == self_of(b)->storage) == (op == Py_EQ));
+}
+Py_hash_t storage_hash(PyObject* o) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self_of(o)->storage) >> 4); }
+
+template <class F>
+PyCFunction keywords(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
+
+PyMethodDef storage_methods[] = {
+    {"nbytes", storage_nbytes, METH_NOARGS, "Size in bytes."},
+    {"size", storage_nbytes, METH_NOARGS, "Size in bytes."},
+    {"data_ptr", storage_data_ptr, METH_NOARGS, "Address of the first byte."},
+    {"element_size", storage_element_size, METH_NOARGS, "1."},
+    {"get_device", storage_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
+    {"untyped", storage_same, METH_NOARGS, "The storage itself."},
+    {"cpu", storage_same, METH_NOARGS, "The storage itself."},
+    {"is_shared", storage_is_shared, METH_NOARGS, "Whether other processes can map the bytes."},
+    {"is_pinned", storage_no, METH_VARARGS, "False on the CPU."},
+    {"resizable", storage_resizable, METH_NOARGS, "Whether resize_ can work."},
+    {"share_memory_", storage_share_memory, METH_NOARGS, "Moves the bytes into memory that other processes can map; returns the storage."},
+    {"clone", storage_clone, METH_NOARGS, "A copy."},
+    {"__copy__", storage_clone, METH_NOARGS, nullptr},
+    {"__deepcopy__", storage_deepcopy, METH_O, nullptr},
+    {"copy_", keywords(storage_copy), METH_VARARGS | METH_KEYWORDS, "copy_(source, non_blocking=False): takes the bytes of source."},
+    {"fill_", storage_fill, METH_O, "fill_(value): sets every byte."},
+    {"resize_", storage_resize, METH_O, "resize_(size): grows or shrinks to `size` bytes."},
+    {"tolist", storage_tolist, METH_NOARGS, "The bytes as a list of ints."},
+    {"from_buffer", keywords(storage_from_buffer), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "from_buffer(buffer, byte_order=None, count=-1, offset=0, dtype=None): a copy of a buffer's bytes."},
+    {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
+    {"__sizeof__", storage_sizeof, METH_NOARGS, nullptr},
+    {}};
+PyGetSetDef storage_properties[] = {
+    {"device", get_device, nullptr, "Where the bytes are.", nullptr},
+    {"_cdata", get_cdata, nullptr, "What two objects share exactly when they are the same memory.", nullptr},
+    {"is_cuda", get_is_cuda, nullptr, "On a CUDA device.", nullptr},
+    {"is_cpu", get_is_cpu, nullptr, "On the CPU.", nullptr},
+    {"is_hpu", get_no, nullptr, "False.", nullptr},
+    {"is_sparse", get_no, nullptr, "False.", nullptr},
+    {}};
+PyMappingMethods storage_mapping = {storage_length, storage_item, storage_assign};
+PyBufferProcs storage_buffer_procs = {storage_buffer, nullptr};
+
+// Methods of tensors
+
+PyObject* method_untyped_storage(PyObject* self, PyObject*) {
+  return guarded([&] { return wrap_storage(tensor_of(self).storage(), tensor_of(self)); });
+}
+PyObject* method_is_shared(PyObject* self, PyObject*) { return PyBool_FromLong(is_shared(tensor_of(self).storage())); }
+PyObject* method_share_memory(PyObject* self, PyObject*) {
+  return guarded([&] {
+    share_or_throw(tensor_of(self).storage(), tensor_of(self), "share_memory_");
+    return Py_NewRef(self);
+  });
+}
+
+PyMethodDef tensor_methods[] = {
+    {"untyped_storage", method_untyped_storage, METH_NOARGS, "The bytes behind the tensor."},
+    {"is_shared", method_is_shared, METH_NOARGS, "Whether the memory is shared with other processes."},
+    {"share_memory_", method_share_memory, METH_NOARGS, "Moves the tensor into memory that other processes can map; returns it."},
+    {}};
+
+PyMethodDef functions[] = {
+    {"_storage_from_buffer", function_storage_from_buffer, METH_O, "An UntypedStorage over any Python buffer, which it keeps alive."},
+    {"_storage_view", function_storage_view, METH_O, "The bytes of a CPU storage as a memoryview."},
+    {"_storage_share", function_storage_share, METH_O,
+     "The descriptor of shared memory with the bytes of a storage: its own from now on, or a copy when other tensors hold them."},
+    {"_storage_from_fd", function_storage_from_fd, METH_VARARGS, "_storage_from_fd(fd, nbytes): an UntypedStorage over shared memory."},
+    {"_tensor_from_storage", function_tensor_from_storage, METH_VARARGS,
+     "_tensor_from_storage(storage, dtype, offset, sizes, strides): a tensor over a storage; offset and strides count elements."},
+    {}};
+
+}  // namespace
+
+Storage* storage_on_buffer(PyObject* buffer) {
+  auto view = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(buffer, view.get(), PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    check(PyObject_GetBuffer(buffer, view.get(), PyBUF_SIMPLE));
+  }
+  Storage* s = borrow_storage(view->buf, static_cast<size_t>(view->len), kCPU, release_buffer, nullptr);
+  s->read_only = view->readonly;
+  s->context = view.release();
+  return s;
+}
+
+Storage* storage_of(PyObject* o, const char* op) {
+  if (is_storage(o)) return self_of(o)->storage;
+  Owned inner(PyObject_GetAttrString(o, "_untyped_storage"));
+  if (!inner) PyErr_Clear();
+  FACULA_CHECK(inner && is_storage(inner.get()), ErrorKind::Type, op, "(): expected a storage, got ", Py_TYPE(o)->tp_name);
+  return self_of(inner.get())->storage;  // kept alive by the outer object
+}
+
+void init_storage(PyObject* module) {
+  StorageType.tp_name = "torch.UntypedStorage";
+  StorageType.tp_basicsize = sizeof(PyStorage);
+  StorageType.tp_flags = Py_TPFLAGS_DEFAULT;
+  StorageType.tp_doc = "UntypedStorage(size=0, *, device=None): the bytes behind tensors.";
+  StorageType.tp_new = storage_new;
+  StorageType.tp_dealloc = storage_dealloc;
+  StorageType.tp_repr = storage_repr;
+  StorageType.tp_hash = storage_hash;
+  StorageType.tp_richcompare = storage_compare;
+  StorageType.tp_as_mapping = &storage_mapping;
+  StorageType.tp_as_buffer = &storage_buffer_procs;
+  StorageType.tp_methods = storage_methods;
+  StorageType.tp_getset = storage_properties;
+  check(PyType_Ready(&StorageType));
+  Py_INCREF(&StorageType);
+  PyModule_AddObject(module, "UntypedStorage", reinterpret_cast<PyObject*>(&StorageType));
+  check(PyModule_AddFunctions(module, functions));
+  add_tensor_methods(tensor_methods);
+}
+
+}  // namespace facula::python

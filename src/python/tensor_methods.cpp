@@ -1,0 +1,337 @@
+// Tensor methods that are not ops: conversions between dtypes and devices, detaching, and exchanging the storage.
+#include "core/allocator.h"
+#include "functions.h"
+#include "ops/kernel_table.h"
+#include "python/bindings.h"
+
+namespace facula::python {
+namespace {
+
+/// What `to` was asked for.
+struct Target {
+  std::optional<DType> dtype;
+  std::optional<Device> device;
+  MemoryFormat format = MemoryFormat::Preserve;
+  bool copy = false;
+};
+
+// "cpu:0" is the CPU.
+bool same_device(Device a, Device b) { return a == b || (a.type == b.type && (!a.is_cuda() || a.index < 0)); }
+
+Tensor move_to(const Tensor& t, DType dtype, Device device) {
+  FACULA_CHECK(!t.is_meta(), ErrorKind::NotImplemented, "to: a meta tensor has no values to copy to ", device, ", got shape ", t.sizes());
+  FACULA_CHECK(device.is_meta() || allocators[static_cast<int>(device.type)].allocate, ErrorKind::Assertion,
+               "to: this facula was built without ", device.is_cuda() ? "CUDA" : name(device.type), ", got device ", device);
+  FACULA_CHECK(!(t.requires_grad() && GradMode::enabled()), ErrorKind::NotImplemented,
+               "to: gradients across devices are not recorded (use detach(), or no_grad()), got device ", device);
+  Tensor out = facula::empty_strided(t.sizes(), preserved_strides(t.sizes(), t.strides()), dtype, device);
+  if (!device.is_meta()) copy_kernel(device, out, t);
+  return out;
+}
+
+Tensor convert_to(const Tensor& t, const Target& target) {
+  DType dtype = target.dtype.value_or(t.dtype());
+  if (target.device && !same_device(*target.device, t.device())) {
+    Tensor moved = move_to(t, dtype, *target.device);
+    return target.format == MemoryFormat::Preserve ? moved : contiguous(moved, target.format);
+  }
+  bool reorder = target.format != MemoryFormat::Preserve && !t.is_contiguous(target.format);
+  if (dtype != t.dtype()) {
+    Tensor converted = to_dtype(t, dtype);
+    return reorder ? clone(converted, target.format) : converted;
+  }
+  return target.copy || reorder ? clone(t, target.format) : t;
+}
+
+/// The tensor's own object when nothing changed.
+PyObject* converted(PyObject* self, const Target& target) {
+  const Tensor& t = tensor_of(self);
+  Tensor result = convert_to(t, target);
+  return result.is_same(t) ? Py_NewRef(self) : wrap(std::move(result));
+}
+
+MemoryFormat format_of(const char* op, PyObject* o) {
+  FACULA_CHECK(PyObject_TypeCheck(o, &MemoryFormatType), ErrorKind::Type, op, "(): memory_format is a memory_format, got ", Py_TYPE(o)->tp_name);
+  return to_memory_format(o);
+}
+
+[[noreturn]] void bad_to_argument(PyObject* o, Py_ssize_t position) {
+  throw_error(ErrorKind::Type, "to(): expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
+              "memory_format=None; got ", Py_TYPE(o)->tp_name, " at position ", position);
+}
+
+// Positional arguments: dtype | device[, dtype] | other; then non_blocking, copy.
+void read_positional(Target& target, PyObject* const* args, Py_ssize_t n) {
+  Py_ssize_t at = 0;
+  if (at < n && is_tensor(args[at])) {
+    target.dtype = tensor_of(args[at]).dtype();
+    target.device = tensor_of(args[at]).device();
+    ++at;
+  } else if (at < n && is_dtype(args[at])) {
+    target.dtype = to_dtype_value(args[at++]);
+  } else if (at < n && (args[at] == Py_None || is_device(args[at]))) {
+    if (args[at] != Py_None) target.device = to_device_value(args[at]);
+    ++at;
+    if (at < n && (args[at] == Py_None || is_dtype(args[at]))) {
+      if (args[at] != Py_None) target.dtype = to_dtype_value(args[at]);
+      ++at;
+    }
+  } else if (n > 0) {
+    bad_to_argument(args[0], 0);
+  }
+  for (int flag = 0; at < n; ++at, ++flag) {
+    if (!PyBool_Check(args[at]) || flag > 1) bad_to_argument(args[at], at);
+    if (flag == 1) target.copy = args[at] == Py_True;
+  }
+}
+
+void read_keyword(Target& target, std::string_view name, PyObject* value) {
+  if (name == "non_blocking") {
+    to_bool(value);
+  } else if (name == "copy") {
+    target.copy = to_bool(value);
+  } else if (value == Py_None && (name == "dtype" || name == "device" || name == "memory_format")) {
+    // the default
+  } else if (name == "dtype" && is_dtype(value)) {
+    target.dtype = to_dtype_value(value);
+  } else if (name == "device" && is_device(value)) {
+    target.device = to_device_value(value);
+  } else if (name == "memory_format") {
+    target.format = format_of("to", value);
+  } else if (name == "other" && is_tensor(value)) {
+    target.dtype = tensor_of(value).dtype();
+    target.device = tensor_of(value).device();
+  } else {
+    throw_error(ErrorKind::Type, "to(): expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
+                "memory_format=None; got ", name, "=", Py_TYPE(value)->tp_name);
+  }
+}
+
+Target read_target(PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  Target target;
+  read_positional(target, args, n);
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+    read_keyword(target, PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
+  }
+  return target;
+}
+
+PyObject* method_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (is_overridden(self)) return call_override("to", true, self, args, n, kwnames);
+  return guarded([&] { return converted(self, read_target(args, n, kwnames)); });
+}
+
+// _parse_to(*args, **kwargs) -> (device, dtype, non_blocking, memory_format), for nn.Module.to
+PyObject* function_parse_to(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&] {
+    Target target = read_target(args, n, kwnames);
+    bool non_blocking = false;
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, k), "non_blocking") == 0) non_blocking = to_bool(args[n + k]);
+    }
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      if (PyBool_Check(args[i])) {
+        non_blocking = args[i] == Py_True;
+        break;
+      }
+    }
+    return Py_BuildValue("(NNNN)", target.device ? wrap_device(*target.device) : Py_NewRef(Py_None),
+                         target.dtype ? wrap_dtype(*target.dtype) : Py_NewRef(Py_None), PyBool_FromLong(non_blocking),
+                         target.format == MemoryFormat::Preserve ? Py_NewRef(Py_None) : wrap_memory_format(target.format));
+  });
+}
+
+// x.float(), x.long(), ...: one optional argument, memory_format
+template <DType D>
+PyObject* method_convert(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, const char* name) {
+  if (is_overridden(self)) return call_override(name, true, self, args, n, kwnames);
+  if (n == 0 && !kwnames && tensor_of(self).dtype() == D) return Py_NewRef(self);
+  return guarded([&] {
+    Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    bool known = n + keywords <= 1 && (!keywords || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "memory_format") == 0);
+    FACULA_CHECK(known, ErrorKind::Type, name, "(): expected (memory_format=preserve_format), got ", n + keywords, " arguments");
+    Target target{D, std::nullopt};
+    if (n + keywords && args[0] != Py_None) target.format = format_of(name, args[0]);
+    return converted(self, target);
+  });
+}
+
+#define CONVERSION(name, dtype)                                                                          \
+  PyObject* convert_##name(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {      \
+    return method_convert<DType::dtype>(self, args, n, kwnames, #name);                                   \
+  }
+CONVERSION(float, Float32)
+CONVERSION(double, Float64)
+CONVERSION(half, Float16)
+CONVERSION(bfloat16, BFloat16)
+CONVERSION(int, Int32)
+CONVERSION(long, Int64)
+CONVERSION(short, Int16)
+CONVERSION(char, Int8)
+CONVERSION(byte, UInt8)
+CONVERSION(bool, Bool)
+CONVERSION(cfloat, Complex64)
+CONVERSION(cdouble, Complex128)
+CONVERSION(chalf, Complex32)
+#undef CONVERSION
+
+PyObject* method_cpu(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (is_overridden(self)) return call_override("cpu", true, self, args, n, kwnames);
+  return guarded([&] {
+    Target target{std::nullopt, kCPU};
+    Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    FACULA_CHECK(n + keywords <= 1, ErrorKind::Type, "cpu(): expected (memory_format=preserve_format), got ", n + keywords, " arguments");
+    if (n + keywords && args[0] != Py_None) target.format = format_of("cpu", args[0]);
+    return converted(self, target);
+  });
+}
+
+// cuda(device=None, non_blocking=False, memory_format=preserve_format)
+PyObject* method_cuda(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (is_overridden(self)) return call_override("cuda", true, self, args, n, kwnames);
+  return guarded([&] {
+    Target target{std::nullopt, Device{DeviceType::CUDA, -1}};
+    auto read = [&](std::string_view name, PyObject* value) {
+      if (name == "device") {
+        if (value == Py_None) return;
+        target.device = to_device_value(value);
+        FACULA_CHECK(target.device->is_cuda(), ErrorKind::Runtime, "cuda(): device is a CUDA device, got ", *target.device);
+      } else if (name == "memory_format") {
+        target.format = format_of("cuda", value);
+      } else {
+        FACULA_CHECK(name == "non_blocking", ErrorKind::Type, "cuda(): expected (device=None, non_blocking=False, memory_format), got ", name);
+      }
+    };
+    constexpr const char* names[] = {"device", "non_blocking", "memory_format"};
+    FACULA_CHECK(n <= 3, ErrorKind::Type, "cuda(): expected at most 3 arguments, got ", n);
+    for (Py_ssize_t i = 0; i < n; ++i) read(names[i], args[i]);
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) read(PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
+    return converted(self, target);
+  });
+}
+
+PyObject* method_type_as(PyObject* self, PyObject* other) {
+  if (is_overridden(self) || is_overridden(other)) return call_override("type_as", true, self, &other, 1, nullptr);
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "type_as(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
+    return converted(self, {tensor_of(other).dtype(), tensor_of(other).device()});
+  });
+}
+
+PyObject* method_detach(PyObject* self, PyObject*) {
+  if (is_overridden(self)) return call_override("detach", true, self, nullptr, 0, nullptr);
+  return guarded([&] { return wrap(alias(tensor_of(self))); });
+}
+
+PyObject* method_detach_(PyObject* self, PyObject*) {
+  if (is_overridden(self)) return call_override("detach_", true, self, nullptr, 0, nullptr);
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    FACULA_CHECK(!t.impl()->base, ErrorKind::Runtime, "detach_: a view cannot be detached in place (use detach()), got shape ", t.sizes());
+    clear_history(t);
+    return Py_NewRef(self);
+  });
+}
+
+PyObject* method_is_set_to(PyObject* self, PyObject* other) {
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_set_to(): tensor is a Tensor, got ", Py_TYPE(other)->tp_name);
+    const Tensor &a = tensor_of(self), &b = tensor_of(other);
+    return PyBool_FromLong(a.storage() == b.storage() && a.impl()->data == b.impl()->data && a.sizes() == b.sizes() && a.strides() == b.strides());
+  });
+}
+
+PyObject* method_is_same_size(PyObject* self, PyObject* other) {
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_same_size(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
+    return PyBool_FromLong(tensor_of(self).sizes() == tensor_of(other).sizes());
+  });
+}
+
+void put_on_storage(const Tensor& t, const Tensor& source) {
+  TensorImpl* impl = t.impl();
+  FACULA_CHECK(source.dtype() == t.dtype(), ErrorKind::Runtime, "set_: the source must have the tensor's dtype ", t.dtype(), ", got ", source.dtype());
+  FACULA_CHECK(!(t.requires_grad() && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
+               "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ", t.sizes());
+  retain(source.storage());
+  release(impl->storage);
+  impl->storage = source.storage();
+  impl->data = source.impl()->data;
+  set_sizes(impl, source.sizes(), source.strides());
+  impl->storage->bump_version(0);
+}
+
+// set_(source=None, storage_offset=0, size=None, stride=None); source is a tensor or a storage
+PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"source", "storage_offset", "size", "stride", nullptr};
+  PyObject *source = Py_None, *size = Py_None, *stride = Py_None;
+  Py_ssize_t offset = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OnOO:set_", const_cast<char**>(names), &source, &offset, &size, &stride)) return nullptr;
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    DType dtype = t.dtype();
+    if (source == Py_None) {
+      put_on_storage(t, facula::empty({0}, dtype, t.device()));
+      return Py_NewRef(self);
+    }
+    if (is_tensor(source) && size == Py_None) {
+      put_on_storage(t, tensor_of(source));
+      return Py_NewRef(self);
+    }
+    Storage* storage = is_tensor(source) ? tensor_of(source).storage() : storage_of(source, "set_");
+    Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset} : arg_ints(size, 1).values;
+    Dims strides = stride == Py_None ? contiguous_strides(sizes) : arg_ints(stride, 1).values;
+    FACULA_CHECK(sizes.size() == strides.size(), ErrorKind::Runtime, "set_: size and stride differ in length, got ", sizes, " and ", strides);
+    put_on_storage(t, tensor_on_storage(storage, dtype, offset, sizes, strides, "set_"));
+    return Py_NewRef(self);
+  });
+}
+
+constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;
+
+PyMethodDef methods[] = {
+    {"to", as_function(method_to), kFast,
+     "to(dtype) / to(device=None, dtype=None) / to(other), with non_blocking=False, copy=False, memory_format=None: the values in "
+     "another dtype or on another device; the tensor itself when nothing changes."},
+    {"float", as_function(convert_float), kFast, "As float32."},
+    {"double", as_function(convert_double), kFast, "As float64."},
+    {"half", as_function(convert_half), kFast, "As float16."},
+    {"bfloat16", as_function(convert_bfloat16), kFast, "As bfloat16."},
+    {"int", as_function(convert_int), kFast, "As int32."},
+    {"long", as_function(convert_long), kFast, "As int64."},
+    {"short", as_function(convert_short), kFast, "As int16."},
+    {"char", as_function(convert_char), kFast, "As int8."},
+    {"byte", as_function(convert_byte), kFast, "As uint8."},
+    {"bool", as_function(convert_bool), kFast, "As bool."},
+    {"cfloat", as_function(convert_cfloat), kFast, "As complex64."},
+    {"cdouble", as_function(convert_cdouble), kFast, "As complex128."},
+    {"chalf", as_function(convert_chalf), kFast, "As complex32."},
+    {"cpu", as_function(method_cpu), kFast, "cpu(memory_format=preserve_format): the tensor on the CPU."},
+    {"cuda", as_function(method_cuda), kFast, "cuda(device=None, non_blocking=False, memory_format=preserve_format): the tensor on a GPU."},
+    {"type_as", method_type_as, METH_O, "type_as(other): in the dtype and on the device of other."},
+    {"detach", method_detach, METH_NOARGS, "The same values without history; shares memory."},
+    {"detach_", method_detach_, METH_NOARGS, "Forgets the tensor's history; returns it."},
+    {"is_set_to", method_is_set_to, METH_O, "is_set_to(tensor): whether both show the same elements of the same storage."},
+    {"is_same_size", method_is_same_size, METH_O, "is_same_size(other): whether the shapes are equal."},
+    {"set_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_set_)), METH_VARARGS | METH_KEYWORDS,
+     "set_(source=None, storage_offset=0, size=None, stride=None): exchanges the storage and the geometry; offset and stride in elements."},
+    {}};
+
+PyMethodDef functions[] = {{"_parse_to", as_function(function_parse_to), kFast, "The arguments of `to`, as (device, dtype, non_blocking, memory_format)."}, {}};
+
+}  // namespace
+
+void add_tensor_methods(PyMethodDef* table) {
+  for (PyMethodDef* m = table; m->ml_name; ++m) {
+    Owned descriptor(check(PyDescr_NewMethod(&TensorType, m)));
+    check(PyDict_SetItemString(TensorType.tp_dict, m->ml_name, descriptor.get()));
+  }
+  PyType_Modified(&TensorType);
+}
+
+void init_tensor_methods(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  add_tensor_methods(methods);
+}
+
+}  // namespace facula::python
