@@ -9,6 +9,16 @@ LoopFn (*loop_table)[kDTypes] = nullptr;
 namespace ops {
 namespace {
 
+void check_operands(const ElementwiseOp& op, const Operand* inputs, int count) {
+  bool any = false;
+  for (int i = 0; i < count; ++i) {
+    any |= inputs[i].is_tensor();
+    bool refused = op.factor && !contains(op.dtypes, DType::Bool) && inputs[i].is_tensor() && inputs[i].dtype() == DType::Bool;
+    FACULA_CHECK(!refused, ErrorKind::Runtime, op.name, ": not defined for bool tensors (use logical_xor, or convert first), got a bool tensor");
+  }
+  FACULA_CHECK(any, ErrorKind::Type, op.name, ": expected at least one Tensor, got only numbers");
+}
+
 // The dtype the op computes in, before narrow floats are widened.
 DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
   ResultType result;
@@ -105,7 +115,10 @@ void Params::convert(DType compute, const Scalar* values, int count) {
 
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
                    const Tensor* out, bool in_place) {
+  check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
+  FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,
+               ": for integral input tensors, alpha and value must not be floating point numbers, got ", params[0]);
   Device device = common_device(op, inputs, count);
   Dims shape = broadcast_shape(op, inputs, count);
   DType result_dtype = final_dtype(op, common);

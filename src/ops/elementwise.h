@@ -15,6 +15,7 @@ struct ElementwiseOp {
   uint32_t dtypes; // bit per DType
   ResultRule result;
   bool condition_first;  // the first operand is a condition and takes no part in promotion
+  bool factor;           // the number it takes multiplies an operand (alpha, value): no float factor for integers
 };
 
 constexpr bool contains(uint32_t set, DType dtype) { return set >> index(dtype) & 1; }
@@ -40,6 +41,14 @@ inline DType loop_result(const ElementwiseOp& op, DType compute) {
     case ResultRule::Complex: return complex_dtype(compute);
     default: return compute;
   }
+}
+
+/// Whether the numbers suit the dtype: a float factor does not multiply integers.
+inline bool factors_fit(const ElementwiseOp& op, DType dtype, const Scalar* params, int count) {
+  if (!op.factor || !is_bits(dtype)) return true;
+  for (int i = 0; i < count; ++i)
+    if (params[i].kind() > DTypeClass::Integral) return false;
+  return true;
 }
 
 /// The loop when `a` needs neither promotion nor conversion nor a second thread; null otherwise.
@@ -98,7 +107,7 @@ inline bool fill_number(DType dtype, const Scalar& number, void* buffer, int64_t
 inline Tensor binary(const ElementwiseOp& op, const Operand& a, const Operand& b, std::initializer_list<Scalar> params = {}) {
   constexpr int64_t kFewElements = 64;
   const TensorImpl *x = a.impl(), *y = b.impl();
-  if (x && contains(op.dtypes, x->dtype)) {
+  if (x && contains(op.dtypes, x->dtype) && factors_fit(op, x->dtype, params.begin(), static_cast<int>(params.size()))) {
     if (y) {
       if (x->dtype == y->dtype && (y->flags & kContiguous) && same_shape(x, y) && y->storage->device.is_cpu()) {
         if (LoopFn loop = direct_loop(op, x)) {
