@@ -62,6 +62,7 @@ int num_threads() {
 void set_num_threads(int count) { threads_.store(std::max(1, count), std::memory_order_relaxed); }
 
 bool in_parallel_region() { return omp_in_parallel(); }
+bool in_forked_child() { return forked_child_.load(std::memory_order_relaxed); }
 
 namespace detail {
 

@@ -12,6 +12,8 @@ namespace facula {
 int num_threads();
 void set_num_threads(int count);
 bool in_parallel_region();
+/// Whether this process was forked from one that had started threads, which do not exist here.
+bool in_forked_child();
 
 /// Work per thread (in simple element operations) below which starting another thread does not pay.
 constexpr int64_t kGrain = 32768;

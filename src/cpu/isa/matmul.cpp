@@ -1,0 +1,69 @@
+// Matrix products of integers.
+#include "cpu/matmul.h"
+
+#include <vector>
+
+#include "cpu/isa.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+constexpr int64_t kColumnBlock = 512;  // an output row piece stays in the first-level cache
+
+/// One row of the product: out = alpha a b + beta out, over unsigned arithmetic, which wraps.
+template <class U>
+void row_product(const MatrixProduct& p, const U* a, const U* b, U* out, U alpha, U beta, std::vector<U>& column) {
+  if (beta == 0) {
+    for (int64_t j = 0; j < p.columns; ++j) out[j] = 0;
+  } else if (beta != 1) {
+    for (int64_t j = 0; j < p.columns; ++j) out[j] = static_cast<U>(out[j] * beta);
+  }
+  if (p.b.column != 1 && p.columns != 1) {  // b lies by columns: a dot product each
+    column.resize(p.inner);
+    for (int64_t k = 0; k < p.inner; ++k) column[k] = a[k * p.a.column];
+    for (int64_t j = 0; j < p.columns; ++j) {
+      const U* x = b + j * p.b.column;
+      U sum = 0;
+      for (int64_t k = 0; k < p.inner; ++k) sum = static_cast<U>(sum + column[k] * x[k * p.b.row]);
+      out[j] = static_cast<U>(out[j] + alpha * sum);
+    }
+    return;
+  }
+  for (int64_t j0 = 0; j0 < p.columns; j0 += kColumnBlock) {
+    int64_t width = std::min(kColumnBlock, p.columns - j0);
+    for (int64_t k = 0; k < p.inner; ++k) {
+      U x = static_cast<U>(alpha * a[k * p.a.column]);
+      const U* y = b + k * p.b.row + j0;
+      U* o = out + j0;
+      FACULA_SIMD
+      for (int64_t j = 0; j < width; ++j) o[j] = static_cast<U>(o[j] + x * y[j]);
+    }
+  }
+}
+
+template <class U>
+void product_typed(const MatrixProduct& p, int64_t from, int64_t to) {
+  U alpha = static_cast<U>(p.alpha.to_int()), beta = static_cast<U>(p.beta.to_int());
+  std::vector<U> column;
+  for (int64_t r = from; r < to; ++r) {
+    int64_t batch = r / p.rows, row = r % p.rows;
+    const U* a = reinterpret_cast<const U*>(p.a.data) + batch * p.a.batch + row * p.a.row;
+    const U* b = reinterpret_cast<const U*>(p.b.data) + batch * p.b.batch;
+    row_product(p, a, b, reinterpret_cast<U*>(p.out) + batch * p.out_batch + row * p.out_row, alpha, beta, column);
+  }
+}
+
+void integer_product_isa(const MatrixProduct& p, int64_t from, int64_t to) {
+  switch (item_size(p.dtype)) {
+    case 1: return product_typed<uint8_t>(p, from, to);
+    case 2: return product_typed<uint16_t>(p, from, to);
+    case 4: return product_typed<uint32_t>(p, from, to);
+    default: return product_typed<uint64_t>(p, from, to);
+  }
+}
+
+}  // namespace
+
+void register_matmul() { integer_product = integer_product_isa; }
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,183 @@
+// Matrix products on the CPU: which library, how many threads, and products of narrow floats.
+#include "cpu/matmul.h"
+
+#include <climits>
+
+#include "core/parallel.h"
+#include "cpu/blas.h"
+#include "cpu/onednn.h"
+
+namespace facula::cpu {
+namespace {
+
+// Multiply-adds from which a second thread pays, for products and for products with a vector (bound by memory).
+constexpr int64_t kThreadedProduct = 1 << 19;
+constexpr int64_t kThreadedVector = 1 << 18;
+constexpr int64_t kLongWork = 1 << 17;  // worth letting other Python threads run
+
+int64_t work_of(const MatrixProduct& p) { return p.rows * p.columns * p.inner; }
+
+/// How a library sees an operand: row after row with a leading dimension, or transposed.
+struct Layout2d {
+  bool transposed;
+  int leading;
+};
+
+Layout2d layout_of(const MatrixOperand& m, int64_t rows, int64_t columns) {
+  bool by_rows = rows_contiguous(rows, columns, m.row, m.column);
+  int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows, step = by_rows ? m.row : m.column;
+  int64_t leading = lines == 1 ? std::max<int64_t>(length, 1) : step;
+  FACULA_CHECK(std::max({lines, length, leading}) <= INT_MAX, ErrorKind::NotImplemented,
+               "matmul: sizes and strides of the library have 32 bits, got a matrix of ", rows, " by ", columns, " with stride ", step);
+  return {!by_rows, static_cast<int>(leading)};
+}
+
+template <class T>
+void scale_out(const MatrixProduct& p, T beta) {
+  for (int64_t i = 0; i < p.batch; ++i) {
+    for (int64_t r = 0; r < p.rows; ++r) {
+      T* row = reinterpret_cast<T*>(p.out) + i * p.out_batch + r * p.out_row;
+      for (int64_t c = 0; c < p.columns; ++c) row[c] = beta == T(0) ? T(0) : row[c] * beta;
+    }
+  }
+}
+
+/// One product of the batch through OpenBLAS.
+template <class T>
+void blas_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b, int64_t i, T alpha, T beta) {
+  const T* x = reinterpret_cast<const T*>(p.a.data) + i * p.a.batch;
+  const T* y = reinterpret_cast<const T*>(p.b.data) + i * p.b.batch;
+  T* out = reinterpret_cast<T*>(p.out) + i * p.out_batch;
+  int m = static_cast<int>(p.rows), n = static_cast<int>(p.columns), k = static_cast<int>(p.inner);
+  if (n == 1 && m > 1) {
+    int step = k == 1 ? 1 : static_cast<int>(p.b.row);
+    if (beta == T(0)) for (int r = 0; r < m; ++r) out[r * p.out_row] = T(0);  // the library may read what it scales by zero
+    blas::gemv<T>(a.transposed, a.transposed ? k : m, a.transposed ? m : k, alpha, x, a.leading, y, step, beta, out, static_cast<int>(p.out_row));
+  } else if (m == 1) {
+    int step = k == 1 ? 1 : static_cast<int>(p.a.column);
+    if (beta == T(0)) for (int c = 0; c < n; ++c) out[c] = T(0);
+    blas::gemv<T>(!b.transposed, b.transposed ? n : k, b.transposed ? k : n, alpha, y, b.leading, x, step, beta, out, 1);
+  } else {
+    int leading = m == 1 ? n : static_cast<int>(p.out_row);
+    blas::gemm<T>(a.transposed, b.transposed, m, n, k, alpha, x, a.leading, y, b.leading, beta, out, leading);
+  }
+}
+
+bool use_onednn(const MatrixProduct& p, const Layout2d& a, const Layout2d& b);
+
+template <class T>
+void library_product(const MatrixProduct& p) {
+  T alpha = p.alpha.to<T>(), beta = p.beta.to<T>();
+  if (p.inner == 0) return scale_out<T>(p, beta);
+  Layout2d a = layout_of(p.a, p.rows, p.inner), b = layout_of(p.b, p.inner, p.columns);
+  int64_t work = work_of(p);
+  bool vector = p.rows == 1 || p.columns == 1;
+  bool wide = work >= (vector ? kThreadedVector : kThreadedProduct);
+  LockRelease release(work * p.batch >= kLongWork);
+  if (std::is_same_v<T, float> && !vector && use_onednn(p, a, b)) {
+    for (int64_t i = 0; i < p.batch; ++i) {
+      onednn::sgemm(a.transposed, b.transposed, p.rows, p.columns, p.inner, static_cast<float>(p.alpha.to_double()),
+                    reinterpret_cast<const float*>(p.a.data) + i * p.a.batch, a.leading,
+                    reinterpret_cast<const float*>(p.b.data) + i * p.b.batch, b.leading, static_cast<float>(p.beta.to_double()),
+                    reinterpret_cast<float*>(p.out) + i * p.out_batch, p.out_row);
+    }
+    return;
+  }
+  blas::set_threads(wide && !in_parallel_region() ? num_threads() : 1);
+  if (wide || p.batch == 1) {
+    for (int64_t i = 0; i < p.batch; ++i) blas_product<T>(p, a, b, i, alpha, beta);
+  } else {
+    parallel_for(0, p.batch, std::max<int64_t>(1, kThreadedProduct / std::max<int64_t>(work, 1)),
+                 [&](int64_t from, int64_t to) { for (int64_t i = from; i < to; ++i) blas_product<T>(p, a, b, i, alpha, beta); });
+  }
+}
+
+// Measured on Intel and AMD with AVX-512: OpenBLAS is ahead or level for small products and for few rows times a
+// transposed matrix, oneDNN for large ones.
+bool use_onednn(const MatrixProduct& p, const Layout2d& a, const Layout2d& b) {
+  (void)a;
+  if (work_of(p) < (1 << 21) || in_parallel_region()) return false;
+  return !(p.rows <= 64 && b.transposed) && p.inner >= 16 && onednn::available();
+}
+
+/// Element strides of a contiguous stand-in for `m`, which keeps the order of its rows and columns.
+MatrixOperand widened(const MatrixOperand& m, int64_t batch, int64_t rows, int64_t columns, DType dtype, std::vector<float>& buffer) {
+  bool by_rows = rows_contiguous(rows, columns, m.row, m.column);
+  int64_t matrices = m.batch == 0 ? 1 : batch;
+  buffer.resize(static_cast<size_t>(std::max<int64_t>(matrices * rows * columns, 1)));
+  MatrixOperand wide{reinterpret_cast<const char*>(buffer.data()), m.batch == 0 ? 0 : rows * columns, by_rows ? columns : 1, by_rows ? 1 : rows};
+  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows, step = by_rows ? m.row : m.column;
+      int64_t unit = by_rows ? m.column : m.row;
+      parallel_for(0, matrices * lines, std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1)), [&](int64_t from, int64_t to) {
+        for (int64_t l = from; l < to; ++l) {
+          const T* source = reinterpret_cast<const T*>(m.data) + (l / lines) * m.batch + (l % lines) * step;
+          float* target = buffer.data() + l * length;
+          for (int64_t i = 0; i < length; ++i) target[i] = static_cast<float>(source[i * unit]);
+        }
+      });
+    }
+  });
+  return wide;
+}
+
+/// Narrow floats: multiplied by oneDNN where the processor has instructions for them, else in float32; rounded once.
+void half_product(const MatrixProduct& p) {
+  LockRelease release(work_of(p) * p.batch >= kLongWork);
+  if (work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) && p.beta.equals(0) && onednn::half_product(p)) return;
+  std::vector<float> a, b, out(static_cast<size_t>(std::max<int64_t>(p.batch * p.rows * p.columns, 1)));
+  MatrixProduct wide = p;
+  wide.dtype = DType::Float32;
+  wide.a = widened(p.a, p.batch, p.rows, p.inner, p.dtype, a);
+  wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);
+  wide.out = reinterpret_cast<char*>(out.data());
+  wide.out_batch = p.rows * p.columns;
+  wide.out_row = p.columns;
+  bool add = !p.beta.equals(0);
+  visit_dtype(p.dtype, [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      auto each_row = [&](auto move) {
+        parallel_for(0, p.batch * p.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.columns, 1)), [&](int64_t from, int64_t to) {
+          for (int64_t r = from; r < to; ++r) {
+            T* row = reinterpret_cast<T*>(p.out) + (r / p.rows) * p.out_batch + (r % p.rows) * p.out_row;
+            move(row, out.data() + r * p.columns);
+          }
+        });
+      };
+      if (add) each_row([&](T* row, float* line) { for (int64_t c = 0; c < p.columns; ++c) line[c] = static_cast<float>(row[c]); });
+      library_product<float>(wide);
+      each_row([&](T* row, float* line) { for (int64_t c = 0; c < p.columns; ++c) row[c] = T(line[c]); });
+    }
+  });
+}
+
+void matrix_product_cpu(const MatrixProduct& p) {
+  if (p.batch == 0 || p.rows == 0 || p.columns == 0) return;
+  // a batch that shares b and whose rows of a follow each other is one taller product
+  if (p.batch > 1 && p.b.batch == 0 && p.a.batch == p.rows * p.a.row && p.out_batch == p.rows * p.out_row &&
+      lies_evenly(p.batch * p.rows, p.inner, p.a.row, p.a.column)) {
+    MatrixProduct one = p;
+    one.rows *= p.batch;
+    one.batch = 1;
+    return matrix_product_cpu(one);
+  }
+  switch (p.dtype) {
+    case DType::Float32: return library_product<float>(p);
+    case DType::Float64: return library_product<double>(p);
+    case DType::Complex64: return library_product<std::complex<float>>(p);
+    case DType::Complex128: return library_product<std::complex<double>>(p);
+    case DType::Float16: case DType::BFloat16: return half_product(p);
+    default: break;
+  }
+  FACULA_CHECK(is_integral(p.dtype), ErrorKind::Runtime, "matmul: not implemented for dtype ", p.dtype);
+  LockRelease release(work_of(p) * p.batch >= kLongWork);
+  parallel_for(0, p.batch * p.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.columns * p.inner, 1)),
+               [&](int64_t from, int64_t to) { integer_product(p, from, to); });
+}
+
+}  // namespace
+
+void register_matmul() { matrix_product_kernel.set(DeviceType::CPU, matrix_product_cpu); }
+
+}  // namespace facula::cpu

@@ -1,0 +1,163 @@
+// Shape rules of matrix products.
+#include "ops/matmul.h"
+
+#include "raw_ops.h"
+
+namespace facula::ops {
+namespace {
+
+void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
+  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both factors to have the same dtype, got ", a.dtype(), " and ", b.dtype());
+  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both factors must be on one device, got ", a.device(), " and ", b.device());
+  FACULA_CHECK(a.dtype() != DType::Bool && a.dtype() != DType::Complex32 && !is_float8(a.dtype()), ErrorKind::Runtime, op,
+               ": not implemented for dtype ", a.dtype());
+}
+
+void check_matrices(const char* op, const Tensor& a, const Tensor& b, int64_t dims) {
+  FACULA_CHECK(a.dim() == dims && b.dim() == dims, ErrorKind::Runtime, op, ": two ", dims, "-D tensors, got shapes ", a.sizes(), " and ", b.sizes());
+  FACULA_CHECK(a.size(-1) == b.size(-2) && (dims == 2 || a.size(0) == b.size(0)), ErrorKind::Runtime, op,
+               ": the shapes cannot be multiplied, got ", a.sizes(), " and ", b.sizes());
+  check_dtypes(op, a, b);
+}
+
+/// `t` itself when a product can read it, else a contiguous copy.
+Tensor readable(const Tensor& t) {
+  if (lies_evenly(t.size(-2), t.size(-1), t.stride(-2), t.stride(-1)) && (t.dim() < 3 || t.stride(0) >= 0)) return t;
+  Tensor copy = facula::empty(t.sizes(), t.dtype(), t.device());
+  copy_kernel(t.device(), copy, t);
+  return copy;
+}
+
+MatrixOperand operand(const Tensor& t) {
+  return {t.data<char>(), t.dim() > 2 && t.size(0) > 1 ? t.stride(0) : 0, t.stride(-2), t.stride(-1)};
+}
+
+/// out = alpha a b + beta out for matrices or batches of them; `out` is contiguous.
+void multiply(const Tensor& out, const Tensor& a_given, const Tensor& b_given, const Scalar& alpha = 1, const Scalar& beta = 0) {
+  Tensor a = readable(a_given), b = readable(b_given);
+  MatrixProduct p;
+  p.dtype = out.dtype();
+  p.batch = a.dim() > 2 ? a.size(0) : 1;
+  p.rows = a.size(-2);
+  p.columns = b.size(-1);
+  p.inner = a.size(-1);
+  p.a = operand(a);
+  p.b = operand(b);
+  p.out = out.data<char>();
+  p.out_batch = p.rows * p.columns;
+  p.out_row = p.columns;
+  p.alpha = alpha;
+  p.beta = beta;
+  matrix_product_kernel(out.device(), p);
+}
+
+void check_numbers(const char* op, const Tensor& t, const Scalar& beta, const Scalar& alpha) {
+  FACULA_CHECK(!is_integral(t.dtype()) || (beta.kind() <= DTypeClass::Integral && alpha.kind() <= DTypeClass::Integral), ErrorKind::Runtime,
+               op, ": for integers, beta and alpha must be integers, got ", beta, " and ", alpha);
+}
+
+/// beta self + alpha a b with self broadcast to `sizes`.
+Tensor add_product(const char* op, const Tensor& self, const Tensor& a, const Tensor& b, IntList sizes, const Scalar& beta,
+                   const Scalar& alpha, const Out& out) {
+  check_dtypes(op, self, a);
+  check_numbers(op, self, beta, alpha);
+  FACULA_CHECK(broadcasts_to(self.sizes(), sizes), ErrorKind::Runtime, op, ": the tensor that is added must broadcast to ", sizes, ", got ", self.sizes());
+  Tensor result = out.make(sizes, self.dtype(), self.device());
+  if (result.is_meta()) return result;
+  bool read = !beta.equals(0);
+  if (read) copy_kernel(result.device(), result, expand(self, sizes, false));
+  multiply(result, a, b, alpha, read ? beta : Scalar(0));
+  return result;
+}
+
+Tensor as_column(const Tensor& vec) { return make_view(vec, {vec.size(0), 1}, {vec.stride(0), 1}, 0, false); }
+Tensor as_row(const Tensor& vec) { return make_view(vec, {1, vec.size(0)}, {std::max<int64_t>(vec.numel(), 1), vec.stride(0)}, 0, false); }
+/// A vector whose elements a product can step through.
+Tensor stepping(const Tensor& vec) {
+  if (vec.stride(0) >= 1 || vec.numel() <= 1) return vec;
+  Tensor copy = facula::empty(vec.sizes(), vec.dtype(), vec.device());
+  copy_kernel(vec.device(), copy, vec);
+  return copy;
+}
+
+}  // namespace
+
+Tensor mm(const Tensor& self, const Tensor& mat2, const Out& out) {
+  check_matrices("mm", self, mat2, 2);
+  Tensor result = out.make({self.size(0), mat2.size(1)}, self.dtype(), self.device());
+  if (!result.is_meta()) multiply(result, self, mat2);
+  return result;
+}
+
+Tensor bmm(const Tensor& self, const Tensor& mat2, const Out& out) {
+  check_matrices("bmm", self, mat2, 3);
+  Tensor result = out.make({self.size(0), self.size(1), mat2.size(2)}, self.dtype(), self.device());
+  if (!result.is_meta()) multiply(result, self, mat2);
+  return result;
+}
+
+Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, const Out& out) {
+  check_matrices("addmm", mat1, mat2, 2);
+  return add_product("addmm", self, mat1, mat2, {mat1.size(0), mat2.size(1)}, beta, alpha, out);
+}
+
+Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha, const Out& out) {
+  check_matrices("baddbmm", batch1, batch2, 3);
+  return add_product("baddbmm", self, batch1, batch2, {batch1.size(0), batch1.size(1), batch2.size(2)}, beta, alpha, out);
+}
+
+Tensor mv(const Tensor& self, const Tensor& vec, const Out& out) {
+  FACULA_CHECK(self.dim() == 2 && vec.dim() == 1, ErrorKind::Runtime, "mv: a matrix and a vector, got shapes ", self.sizes(), " and ", vec.sizes());
+  FACULA_CHECK(self.size(1) == vec.size(0), ErrorKind::Runtime, "mv: the shapes cannot be multiplied, got ", self.sizes(), " and ", vec.sizes());
+  check_dtypes("mv", self, vec);
+  Tensor result = out.make({self.size(0)}, self.dtype(), self.device());
+  if (!result.is_meta()) multiply(result, self, as_column(stepping(vec)));
+  return result;
+}
+
+Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha, const Out& out) {
+  FACULA_CHECK(mat.dim() == 2 && vec.dim() == 1 && mat.size(1) == vec.size(0), ErrorKind::Runtime,
+               "addmv: a matrix and a vector that can be multiplied, got shapes ", mat.sizes(), " and ", vec.sizes());
+  check_dtypes("addmv", mat, vec);
+  return add_product("addmv", self, mat, as_column(stepping(vec)), {mat.size(0)}, beta, alpha, out);
+}
+
+Tensor dot(const Tensor& self, const Tensor& tensor, const Out& out) {
+  FACULA_CHECK(self.dim() == 1 && tensor.dim() == 1, ErrorKind::Runtime, "dot: two 1-D tensors, got shapes ", self.sizes(), " and ", tensor.sizes());
+  FACULA_CHECK(self.size(0) == tensor.size(0), ErrorKind::Runtime, "dot: vectors of one length, got shapes ", self.sizes(), " and ", tensor.sizes());
+  check_dtypes("dot", self, tensor);
+  Tensor result = out.make({}, self.dtype(), self.device());
+  if (!result.is_meta()) multiply(result, as_row(stepping(self)), as_column(stepping(tensor)));
+  return result;
+}
+
+Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias) {
+  FACULA_CHECK(self.dim() > 0 && (weight.dim() == 2 || weight.dim() == 1) && self.size(-1) == weight.size(-1), ErrorKind::Runtime,
+               "linear: the last dimensions of input and weight must agree, got shapes ", self.sizes(), " and ", weight.sizes());
+  check_dtypes("linear", self, weight);
+  int64_t inner = self.size(-1), columns = weight.dim() == 2 ? weight.size(0) : 1;
+  int64_t rows = 1;
+  for (int64_t d = 0; d + 1 < self.dim(); ++d) rows *= self.size(d);
+  Dims sizes(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 1));
+  if (weight.dim() == 2) sizes.push_back(columns);
+  Tensor result = facula::empty(sizes, self.dtype(), self.device());
+  if (bias.defined()) {
+    check_dtypes("linear", self, bias);
+    FACULA_CHECK(broadcasts_to(bias.sizes(), sizes), ErrorKind::Runtime, "linear: bias must broadcast to ", sizes, ", got ", bias.sizes());
+  }
+  if (result.is_meta()) return result;
+  if (bias.defined()) copy_kernel(result.device(), result, expand(bias, sizes, false));
+  Dims strides;
+  Tensor flat = self;
+  if (!view_strides(self.sizes(), self.strides(), {rows, inner}, strides)) {
+    flat = facula::empty(self.sizes(), self.dtype(), self.device());
+    copy_kernel(self.device(), flat, self);
+    strides = {inner, 1};
+  }
+  int64_t step = weight.dim() == 2 ? weight.stride(0) : std::max<int64_t>(inner, 1);
+  multiply(make_view(result, {rows, columns}, {columns, 1}, 0, false), make_view(flat, {rows, inner}, strides, 0, false),
+           make_view(weight, {inner, columns}, {weight.stride(-1), step}, 0, false), 1, bias.defined() ? 1 : 0);
+  return result;
+}
+
+}  // namespace facula::ops
