@@ -36,13 +36,4 @@ class _Exporter:
         self.__array_interface__ = tensor._array_interface()
 
 
-def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """Accumulates the gradient of this tensor into the leaves it was made from."""
-    if gradient is None and retain_graph is None and not create_graph and inputs is None:
-        return self._backward_fast()
-    from . import autograd
-
-    return autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-
-_C._install_methods({"numpy": numpy, "backward": backward})
+_C._install_methods({"numpy": numpy})
