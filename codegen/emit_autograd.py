@@ -112,7 +112,6 @@ def _node(op: Op) -> str:
         return ""
     values, infos = _members(op, formulas)
     by_name = {a.name: a for a in op.args}
-    results = formula.result_names(op)
     name = node_name(op)
     lines = [f"namespace {{\nclass {name} final : public Node {{\n public:"]
     lines.append(f'  std::string name() const override {{ return "{name}0"; }}')
@@ -163,9 +162,32 @@ def _node(op: Op) -> str:
     if edges_dynamic:
         for f in formulas:
             lines.append(f"  size_t first_{f.arg.name}_ = 0, count_{f.arg.name}_ = 1;")
-    lines.append("};\n}  // namespace\n")
-    assert results
+    lines.append("};\n")
+    lines += _recorder(op, formulas)
+    lines.append("}  // namespace\n")
     return "\n".join(lines)
+
+
+def _recorder(op: Op, formulas) -> list[str]:
+    """The function that makes a node from the arguments: edges, and what the formulas need of the inputs."""
+    name = node_name(op)
+    wanted = [f.arg for f in formulas]
+    dynamic = any(a.type == "Tensor[]" for a in wanted)
+    lines = [f"[[gnu::noinline]] Ref<{name}> {op.id}_node(uint32_t marks, {', '.join(_unused_ok(op))}) {{"]
+    lines.append(f"  auto node = Ref<{name}>::adopt(new {name});\n  node->marks = marks;")
+    for a in wanted:
+        if dynamic:
+            lines.append(f"  node->first_{a.name}_ = node->edge_count();")
+        lines.append(f"  add_edges(*node, {a.name});")
+        if dynamic:
+            lines.append(f"  node->count_{a.name}_ = node->edge_count() - node->first_{a.name}_;")
+    lines += _saves(op, formulas, dynamic)
+    lines.append("  return node;\n}")
+    return lines
+
+
+def _unused_ok(op: Op) -> list[str]:
+    return [f"[[maybe_unused]] {a.cpp_type} {a.name}" for a in cpp_args(op)]
 
 
 # functions
@@ -212,22 +234,17 @@ def _slow(op: Op) -> str:
             lines.append(f'  check_no_gradient("{op.name}", {_flags(op)});')
         lines.append(f"  return {call};\n}}")
         return "\n".join(lines) + "\n"
-    wanted = [f.arg for f in formulas]
+    lines.append(f"  const uint32_t marks = {_marks([f.arg for f in formulas])};")
+    lines.append(f"  if (!marks) return {call};")
     lines.append(f"  auto result_value = {call};")
-    lines.append(f"  if (!GradMode::enabled() || !(({' | '.join(f'flags_of({a.name})' for a in wanted)}) & kRequiresGrad)) return result_value;")
-    name = node_name(op)
-    lines.append(f"  auto node = Ref<{name}>::adopt(new {name});")
-    dynamic = any(a.type == "Tensor[]" for a in wanted)
-    for a in wanted:
-        if dynamic:
-            lines.append(f"  node->first_{a.name}_ = node->edge_count();")
-        lines.append(f"  add_edges(*node, {a.name});")
-        if dynamic:
-            lines.append(f"  node->count_{a.name}_ = node->edge_count() - node->first_{a.name}_;")
-    lines += _saves(op, formulas, dynamic)
+    lines.append(f"  auto node = {op.id}_node(marks, {_call_args(op)});")
     lines += _history(op, formulas)
     lines.append("  return result_value;\n}")
     return "\n".join(lines) + "\n"
+
+
+def _marks(args) -> str:
+    return " | ".join(f"marks_of({a.name})" for a in args)
 
 
 def _condition(formulas, value: str, dynamic: bool) -> str:
@@ -308,12 +325,38 @@ def _inplace(op: Op) -> str:
     else:
         value = f"{op.name}({args})" if op.composite else f"ops::{op.name}({args})"
         raw = f"write_result({me}, {value}, {identity});"
-    flags = f"(({_flags(op)}) & kRequiresGrad) != 0 || base_requires_grad({me})"
+    marks = " | ".join([f"written_marks({me})", *(f"marks_of({a.name})" for a in _tensor_args(op)[1:])])
     resolve = f"  if (({_flags(op)}) & kConjugate) {{ assign_values({me}, {op.name}({args}), {identity}); return {me}; }}\n"
+    marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
+    direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
-        f"{head}{resolve}  return run_inplace({me}, \"{op.name}_\", {identity}, {flags},\n"
+        f"{head}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
         f"      [&] {{ return {op.name}({args}); }}, [&] {{ {raw} }});\n}}\n"
     )
+
+
+def _direct(op: Op) -> str:
+    """Recording without a copy, where no formula that is needed now asks for the value that is overwritten."""
+    me = op.args[0].name
+    formulas = formula.read(op)
+    others = [a for a in _tensor_args(op)[1:]]
+    if formulas[0].arg.name != me or me in formulas[0].uses:
+        return ""
+    blocking = [f"marks_of({f.arg.name})" for f in formulas[1:] if me in f.uses]
+    blocking += [f"shares_memory({me}, {a.name})" for a in others]
+    condition = " && ".join(["marks", f"is_inexact({me}.dtype())", *(f"!{b}" for b in blocking)])
+    lines = [f"  if ({condition}) {{", f'    check_writable({me}, "{op.name}_");']
+    lines.append(f"    auto node = {op.id}_node(marks, {_call_args(op)});")
+    lines.append(f"    ops::{op.name}_into({me}, true, {_call_args(op)});")
+    lines.append(f"    set_history_in_place({me}, node.get());")
+    values, infos = _members(op, formulas)
+    (result,) = formula.result_names(op)
+    if result in values:
+        lines.append(f"    node->{result}_ = SavedTensor({me}, true);")
+    if f"{result}_info" in infos:
+        lines.append(f"    node->{result}_info_ = TensorInfo({me});")
+    lines.append(f"    note_write({me});\n    return {me};\n  }}\n")
+    return "\n".join(lines)
 
 
 def _out(op: Op) -> str:

@@ -94,18 +94,6 @@ def map_(self, tensor, callable):
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
 
 
-# History
-
-
-def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """Accumulates the gradient of this tensor into the leaves it was made from."""
-    if gradient is None and retain_graph is None and not create_graph and inputs is None:
-        return self._backward_fast()
-    from . import autograd
-
-    return autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-
 # Python's protocols
 
 

@@ -1,15 +1,15 @@
 // Policy
-//   - A pass counts, for every node reachable from the roots, how many edges lead to it; a node runs when all of them have
-//     delivered. Ready nodes run latest-recorded first.
+//   - A pass finds every node reachable from the roots and counts how many edges lead to it; a node runs when all of them
+//     have delivered. Ready nodes run latest-recorded first.
 //   - All bookkeeping belongs to the pass, none to the nodes, so several passes may share a graph in several threads, and
 //     a hook may start a pass of its own.
-//   - Nothing recurses over the graph: counting and running are loops.
-//   - A node's saved values are let go as soon as it has run, unless the graph is kept.
+//   - Nothing recurses over the graph: finding and running are loops.
+//   - Gradients and a node's saved values are let go as soon as the node has run (the values unless the graph is kept).
 //   - CPU nodes run on the calling thread.
 #include "autograd/engine.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <array>
 
 #include "functions.h"
 #include "raw_ops.h"
@@ -17,188 +17,354 @@
 namespace facula {
 namespace {
 
-struct Task {
-  int dependencies = 0;
-  bool needed = true;
-  std::vector<Tensor> grads;                          // per forward output
-  std::vector<std::pair<uint32_t, size_t>> captures;  // slot, index of the input that wants it
+// Node -> number of its task: a hash table with open addressing.
+class TaskNumbers {
+ public:
+  TaskNumbers() : slots_(first_.data()), mask_(first_.size() - 1) {}
+  /// The number of `node`, which becomes `next` when it has none yet.
+  int32_t find_or_add(Node* node, int32_t next) {
+    size_t at = place(node);
+    while (slots_[at].node) {
+      if (slots_[at].node == node) return slots_[at].number;
+      at = (at + 1) & mask_;
+    }
+    slots_[at] = {node, next};
+    if (__builtin_expect(++used_ * 2 > mask_, 0)) grow();
+    return next;
+  }
+  int32_t find(Node* node) const {
+    for (size_t at = place(node); slots_[at].node; at = (at + 1) & mask_) {
+      if (slots_[at].node == node) return slots_[at].number;
+    }
+    return -1;
+  }
+
+ private:
+  struct Slot {
+    Node* node = nullptr;
+    int32_t number = 0;
+  };
+  size_t place(Node* node) const { return ((reinterpret_cast<uintptr_t>(node) >> 6) * 0x9E3779B97F4A7C15u >> 32) & mask_; }
+  [[gnu::noinline]] void grow() {
+    size_t before = mask_ + 1;
+    std::vector<Slot> fresh(before * 4);
+    mask_ = before * 4 - 1;
+    for (size_t i = 0; i < before; ++i) {
+      if (!slots_[i].node) continue;
+      size_t at = place(slots_[i].node);
+      while (fresh[at].node) at = (at + 1) & mask_;
+      fresh[at] = slots_[i];
+    }
+    more_ = std::move(fresh);
+    slots_ = more_.data();
+  }
+
+  std::array<Slot, 32> first_;
+  std::vector<Slot> more_;
+  Slot* slots_;
+  size_t mask_, used_ = 0;
 };
 
-bool runs_later(const Node* a, const Node* b) { return a->sequence() < b->sequence(); }
+// The gradients that arrived at a node, one per forward output.
+class Gradients {
+ public:
+  void prepare(size_t count) {
+    if (count > 1 && !more_) {
+      more_ = std::make_unique<Tensor[]>(count);
+      count_ = static_cast<uint32_t>(count);
+    }
+  }
+  Tensor* data() { return more_ ? more_.get() : &one_; }
+  size_t size() const { return count_; }
+  bool any() {
+    return std::any_of(data(), data() + count_, [](const Tensor& t) { return t.defined(); });
+  }
+
+ private:
+  Tensor one_;
+  std::unique_ptr<Tensor[]> more_;
+  uint32_t count_ = 1;
+};
+
+struct Task {
+  explicit Task(Node* n) : node(n) {}
+  Node* node;
+  int32_t dependencies = 0;
+  int32_t first_child = 0;  // index into children_: one per edge
+  bool needed = true;       // lies between the roots and what is asked for
+  bool leads_on = true;     // one of its edges leads to a needed node
+  bool queued = false;
+  bool captured = false;
+  Gradients grads;
+};
+
+struct Ready {
+  uint64_t sequence;
+  int32_t task;
+  bool operator<(const Ready& other) const { return sequence < other.sequence; }
+};
+
+struct Capture {
+  int32_t task;
+  uint32_t slot;
+  size_t input;
+};
+
+constexpr int kNodesPerInterruptCheck = 64;
+constexpr int64_t kLongNode = 1 << 20;  // elements: after such a node Ctrl-C is looked for at once
 
 class Pass {
  public:
-  Pass(const BackwardOptions& options, size_t captures) : options_(options), captured_(captures) {}
+  Pass(const BackwardOptions& options, const std::vector<Edge>& inputs)
+      : options_(options), restricted_(!inputs.empty()), captured_(inputs.size()) {}
 
-  void count_dependencies(const std::vector<Edge>& roots) {
-    std::vector<Node*> stack;
-    for (const Edge& root : roots) visit(root.node.get(), stack);
-    while (!stack.empty()) {
-      Node* node = stack.back();
-      stack.pop_back();
-      for (size_t i = 0; i < node->edge_count(); ++i) {
-        Node* next = node->edge(i).node.get();
-        if (!next) continue;
-        visit(next, stack);
-        ++tasks_[next].dependencies;
-      }
+  void discover(const std::vector<Edge>& roots) {
+    for (const Edge& root : roots) {
+      if (root.node) discover_from(root.node.get());
     }
   }
 
   /// Marks what lies between the roots and the inputs as needed, all else as not.
   void restrict_to(const std::vector<Edge>& inputs) {
-    for (auto& [node, task] : tasks_) task.needed = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      auto found = tasks_.find(inputs[i].node.get());
-      if (found != tasks_.end()) found->second.captures.emplace_back(inputs[i].slot, i);
+      int32_t number = inputs[i].node ? numbers_.find(inputs[i].node.get()) : -1;
+      if (number < 0) continue;
+      captures_.push_back({number, inputs[i].slot, i});
+      tasks_[number].captured = true;
     }
-    // Children before parents: a node's number is larger than its inputs', except for accumulators, which come first.
-    std::vector<Node*> order;
-    for (auto& [node, task] : tasks_) order.push_back(node);
-    std::sort(order.begin(), order.end(), [](Node* a, Node* b) {
-      bool leaf_a = a->edge_count() == 0, leaf_b = b->edge_count() == 0;
-      return leaf_a != leaf_b ? leaf_a : a->sequence() < b->sequence();
-    });
-    bool changed = true;  // graphs recorded on several threads may be out of order: repeat until nothing changes
-    while (changed) {
-      changed = false;
-      for (Node* node : order) {
-        Task& task = tasks_[node];
-        if (task.needed) continue;
-        bool needed = !task.captures.empty();
-        for (size_t i = 0; i < node->edge_count() && !needed; ++i) {
-          Node* next = node->edge(i).node.get();
-          needed = next && tasks_[next].needed;
-        }
-        if (needed) task.needed = changed = true;
+    for (int32_t number : finished_) {  // a node comes after all that it leads to
+      Task& task = tasks_[number];
+      task.leads_on = false;
+      for (size_t i = 0; i < task.node->edge_count(); ++i) {
+        int32_t child = children_[task.first_child + i];
+        task.leads_on |= child >= 0 && tasks_[child].needed;
       }
+      task.needed = task.leads_on || task.captured;
     }
-    restricted_ = true;
   }
 
-  void seed(const Edge& root, const Tensor& grad) { add_gradient(root, grad); }
+  void seed(const Edge& root, Tensor grad) { add_gradient(tasks_[numbers_.find(root.node.get())], root.slot, std::move(grad)); }
 
   void run(const std::vector<Edge>& roots) {
     for (const Edge& root : roots) {
-      Task& task = tasks_[root.node.get()];
-      if (task.dependencies == 0 && !queued(root.node.get())) push(root.node.get());
+      if (!root.node) continue;
+      int32_t number = numbers_.find(root.node.get());
+      if (tasks_[number].dependencies == 0 && !tasks_[number].queued) push(number);
     }
     GradMode mode(options_.create_graph);
-    size_t done = 0;
+    int until_check = kNodesPerInterruptCheck;
     while (!ready_.empty()) {
-      if ((++done & 127) == 0 && check_interrupt) check_interrupt();
-      std::pop_heap(ready_.begin(), ready_.end(), runs_later);
-      Node* node = ready_.back();
-      ready_.pop_back();
-      run_node(node);
+      int32_t number = pop();
+      bool long_one = run_task(tasks_[number]);
+      if ((--until_check == 0 || long_one) && check_interrupt) {
+        until_check = kNodesPerInterruptCheck;
+        check_interrupt();
+      }
     }
   }
 
   std::vector<Tensor> take_captured() { return std::move(captured_); }
 
  private:
-  void visit(Node* node, std::vector<Node*>& stack) {
-    if (tasks_.try_emplace(node).second) stack.push_back(node);
+  struct Frame {
+    int32_t task;
+    uint32_t next_edge;
+  };
+
+  int32_t enter(Node* node, std::vector<Frame>& stack) {
+    auto next = static_cast<int32_t>(tasks_.size());
+    int32_t number = numbers_.find_or_add(node, next);
+    if (number == next) {
+      Task& task = tasks_.emplace_back(node);
+      task.first_child = static_cast<int32_t>(children_.size());
+      children_.resize(children_.size() + node->edge_count(), -1);
+      stack.push_back({number, 0});
+    }
+    return number;
   }
 
-  bool queued(Node* node) const { return std::find(ready_.begin(), ready_.end(), node) != ready_.end(); }
+  // Depth first, so that finished_ lists a node after everything it leads to.
+  void discover_from(Node* root) {
+    std::vector<Frame> stack;
+    enter(root, stack);
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      Node* node = tasks_[frame.task].node;
+      if (frame.next_edge == node->edge_count()) {
+        if (restricted_) finished_.push_back(frame.task);
+        stack.pop_back();
+        continue;
+      }
+      uint32_t edge = frame.next_edge++;
+      Node* next = node->edge(edge).node.get();
+      if (!next) continue;
+      int32_t place = tasks_[frame.task].first_child + static_cast<int32_t>(edge);
+      int32_t number = enter(next, stack);
+      children_[place] = number;
+      ++tasks_[number].dependencies;
+    }
+  }
 
-  void push(Node* node) {
-    ready_.push_back(node);
-    std::push_heap(ready_.begin(), ready_.end(), runs_later);
+  void push(int32_t number) {
+    tasks_[number].queued = true;
+    ready_.push_back({tasks_[number].node->sequence(), number});
+    if (ready_.size() > 1) std::push_heap(ready_.begin(), ready_.end());
+  }
+  int32_t pop() {
+    if (ready_.size() > 1) std::pop_heap(ready_.begin(), ready_.end());
+    int32_t number = ready_.back().task;
+    ready_.pop_back();
+    return number;
   }
 
   // A gradient made to fit the forward output it belongs to: broadcasting is undone, dtype and realness restored.
   static Tensor fit(const Node& node, uint32_t slot, Tensor grad) {
     const OutputInfo& info = node.output(slot);
-    if (grad.sizes() != IntList(info.sizes)) {
-      FACULA_CHECK(broadcasts_to(info.sizes, grad.sizes()), ErrorKind::Runtime, "backward: the gradient for an output of ",
-                   node.name(), " has the wrong shape, expected ", info.sizes, ", got ", grad.sizes());
-      grad = sum_to_size(grad, info.sizes);
+    if (__builtin_expect(!(grad.sizes() == info.sizes()), 0)) {
+      FACULA_CHECK(broadcasts_to(info.sizes(), grad.sizes()), ErrorKind::Runtime, "backward: the gradient for output ", slot, " of ",
+                   node.name(), " has the wrong shape, expected ", info.sizes(), ", got ", grad.sizes());
+      grad = sum_to_size(grad, info.sizes());
     }
-    if (grad.dtype() != info.dtype) {
+    if (__builtin_expect(grad.dtype() != info.dtype, 0)) {
       if (grad.is_complex() && !is_complex(info.dtype)) grad = real(grad);
       if (grad.dtype() != info.dtype) grad = to_dtype(grad, info.dtype);
     }
     return grad;
   }
 
-  void add_gradient(const Edge& edge, const Tensor& incoming) {
-    Task& task = tasks_[edge.node.get()];
+  static bool is_ours(const Tensor& t) {
+    return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() && !t.is_conj() && !t.requires_grad();
+  }
+
+  void add_gradient(Task& task, uint32_t slot, Tensor incoming) {
     if (!task.needed) return;
-    if (task.grads.empty()) task.grads.resize(std::max<size_t>(edge.node->output_count(), edge.slot + 1));
-    Tensor grad = fit(*edge.node, edge.slot, incoming);
-    Tensor& sum = task.grads[edge.slot];
+    task.grads.prepare(task.node->output_count());
+    Tensor grad = fit(*task.node, slot, std::move(incoming));
+    Tensor& sum = task.grads.data()[slot];
     if (!sum.defined()) {
       sum = std::move(grad);
-    } else if (!options_.create_graph && sum.impl()->refs.load() == 1 && sum.storage()->refs.load() == 1 && sum.is_dense()) {
-      ops::add_into(sum, true, sum, grad, Scalar(1));
+      return;
+    }
+    if (!options_.create_graph && !is_ours(sum) && is_ours(grad)) std::swap(sum, grad);
+    if (!options_.create_graph && is_ours(sum) && !grad.is_conj()) ops::add_into(sum, true, sum, grad, Scalar(1));
+    else sum = add(sum, grad);
+  }
+
+  bool run_task(Task& task) {
+    Gradients grads = std::move(task.grads);
+    Node& node = *task.node;
+    if (!task.needed || !grads.any()) {
+      deliver_nothing(task);
+      return false;
+    }
+    if (__builtin_expect(node.extra_if_any() != nullptr, 0)) run_tensor_hooks(node, grads);
+    if (task.captured) capture(task, grads);
+    bool wanted = node.is_accumulator ? options_.accumulate && (!restricted_ || task.captured) : task.leads_on;
+    if (!wanted || !grads.any()) {
+      deliver_nothing(task);
+      return false;
+    }
+    size_t count = node.edge_count();
+    bool long_one = grads.data()[0].defined() && grads.data()[0].numel() >= kLongNode;
+    if (__builtin_expect(count <= 4, 1)) {
+      Tensor results[4];
+      call(task, grads, results);
+      for (size_t i = 0; i < count; ++i) deliver(task, i, std::move(results[i]));
     } else {
-      sum = add(sum, grad);
+      std::vector<Tensor> results(count);
+      call(task, grads, results.data());
+      for (size_t i = 0; i < count; ++i) deliver(task, i, std::move(results[i]));
+    }
+    return long_one;
+  }
+
+  void capture(const Task& task, Gradients& grads) {
+    auto number = static_cast<int32_t>(&task - tasks_.data());
+    for (const Capture& c : captures_) {
+      if (c.task == number && c.slot < grads.size()) captured_[c.input] = grads.data()[c.slot];
     }
   }
 
-  void run_node(Node* node) {
-    Ref<Node> keep = Ref<Node>::share(node);
-    Task task = std::move(tasks_[node]);
-    bool has_gradient = std::any_of(task.grads.begin(), task.grads.end(), [](const Tensor& g) { return g.defined(); });
-    if (task.needed && has_gradient) run_tensor_hooks(*node, task);
-    for (auto& [slot, index] : task.captures) {
-      if (slot < task.grads.size()) captured_[index] = task.grads[slot];
+  static void run_tensor_hooks(Node& node, Gradients& grads) {
+    NodeExtra& extra = *node.extra_if_any();
+    auto hooks = extra.tensor_hooks;  // a hook may remove itself
+    for (auto& [slot, hook] : hooks) {
+      if (slot >= grads.size() || !grads.data()[slot].defined()) continue;
+      Tensor replaced = hook->call(grads.data()[slot]);
+      if (replaced.defined()) grads.data()[slot] = fit(node, slot, replaced);
     }
-    bool is_leaf = node->edge_count() == 0;
-    std::vector<Tensor> results(node->edge_count());
-    bool wanted = is_leaf ? options_.accumulate && (!restricted_ || !task.captures.empty()) : leads_on(*node);
-    if (task.needed && has_gradient && wanted) call(*node, task.grads, results);
-    for (size_t i = 0; i < results.size(); ++i) deliver(node->edge(i), std::move(results[i]));
-  }
-
-  bool leads_on(const Node& node) {
-    if (!restricted_) return true;
-    for (size_t i = 0; i < node.edge_count(); ++i) {
-      Node* next = node.edge(i).node.get();
-      if (next && tasks_[next].needed) return true;
-    }
-    return false;
-  }
-
-  void run_tensor_hooks(Node& node, Task& task) {
-    NodeHooks* hooks = node.hooks_if_any();
-    if (!hooks) return;
-    for (auto& [slot, hook] : hooks->tensor) {
-      if (slot >= task.grads.size() || !task.grads[slot].defined()) continue;
-      Tensor replaced = hook->call(task.grads[slot]);
-      if (replaced.defined()) task.grads[slot] = fit(node, slot, replaced);
+    if (extra.retained.empty()) return;
+    for (uint32_t slot = 0; slot < grads.size(); ++slot) {
+      if (grads.data()[slot].defined()) fill_retained(extra, slot, grads.data()[slot]);
     }
   }
 
-  void call(Node& node, std::vector<Tensor>& grads, std::vector<Tensor>& results) {
-    grads.resize(std::max(grads.size(), node.output_count()));
-    NodeHooks* hooks = node.hooks_if_any();
-    if (hooks) {
-      for (auto& hook : hooks->before) hook->call(grads, grads);
-    }
-    node.apply(grads.data(), results.data());
-    if (hooks) {
-      for (auto& hook : hooks->after) hook->call(results, grads);
-    }
-    if (!options_.keep_graph && node.edge_count() > 0) {
+  void call(Task& task, Gradients& grads, Tensor* results) {
+    Node& node = *task.node;
+    grads.prepare(node.output_count());
+    NodeExtra* extra = node.extra_if_any();
+    if (__builtin_expect(extra && !extra->before.empty(), 0)) run_before(*extra, grads);
+    std::vector<Tensor> shown;
+    if (__builtin_expect(extra && !extra->after.empty(), 0)) shown.assign(grads.data(), grads.data() + grads.size());
+    if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) call_watched(node, grads, results);
+    else node.apply(grads.data(), results);
+    grads = Gradients();
+    if (__builtin_expect(!shown.empty(), 0)) run_after(node, *extra, results, shown);
+    if (!options_.keep_graph && !node.is_accumulator) {
       node.release_saved();
       node.freed = true;
     }
   }
 
-  void deliver(const Edge& edge, Tensor grad) {
-    if (!edge.node) return;
-    if (grad.defined()) add_gradient(edge, grad);
-    grad = Tensor();
-    if (--tasks_[edge.node.get()].dependencies == 0) push(edge.node.get());
+  static void run_before(NodeExtra& extra, Gradients& grads) {
+    auto hooks = extra.before;
+    std::vector<Tensor> none, outputs(grads.data(), grads.data() + grads.size());
+    for (auto& hook : hooks) hook->call(none, outputs);
+    std::copy(outputs.begin(), outputs.end(), grads.data());
+  }
+
+  static void run_after(Node& node, NodeExtra& extra, Tensor* results, std::vector<Tensor>& outputs) {
+    auto hooks = extra.after;
+    std::vector<Tensor> inputs(results, results + node.edge_count());
+    for (auto& hook : hooks) hook->call(inputs, outputs);
+    std::copy(inputs.begin(), inputs.end(), results);
+  }
+
+  // Anomaly mode: says which forward call a failure belongs to, and looks for NaN.
+  static void call_watched(Node& node, Gradients& grads, Tensor* results) {
+    try {
+      node.apply(grads.data(), results);
+      if (!anomaly_checks_nan) return;
+      for (size_t i = 0; i < node.edge_count(); ++i) {
+        if (!results[i].defined() || !is_inexact(results[i].dtype())) continue;
+        GradMode off(false);
+        FACULA_CHECK(!any(ne(results[i], results[i])).item().to_bool(), ErrorKind::Runtime, "Function '", node.name(),
+                     "' returned nan values in its ", i, "th output.");
+      }
+    } catch (...) {
+      if (on_backward_error) on_backward_error(node);
+      throw;
+    }
+  }
+
+  void deliver(Task& task, size_t edge, Tensor grad) {
+    int32_t child = children_[task.first_child + edge];
+    if (child < 0) return;
+    if (grad.defined()) add_gradient(tasks_[child], task.node->edge(edge).slot, std::move(grad));
+    if (--tasks_[child].dependencies == 0) push(child);
+  }
+  void deliver_nothing(Task& task) {
+    for (size_t i = 0; i < task.node->edge_count(); ++i) deliver(task, i, Tensor());
   }
 
   BackwardOptions options_;
-  bool restricted_ = false;
-  std::unordered_map<Node*, Task> tasks_;
-  std::vector<Node*> ready_;
+  bool restricted_;
+  TaskNumbers numbers_;
+  std::vector<Task> tasks_;
+  std::vector<int32_t> children_;  // numbers of the tasks that the edges lead to, -1 for none
+  std::vector<int32_t> finished_;
+  std::vector<Ready> ready_;
+  std::vector<Capture> captures_;
   std::vector<Tensor> captured_;
 };
 
@@ -206,13 +372,11 @@ class Pass {
 
 std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads, const std::vector<Edge>& inputs,
                                  const BackwardOptions& options) {
-  Pass pass(options, inputs.size());
-  pass.count_dependencies(roots);
+  Pass pass(options, inputs);
+  pass.discover(roots);
   if (!inputs.empty()) pass.restrict_to(inputs);
   for (size_t i = 0; i < roots.size(); ++i) {
-    if (!grads[i].defined()) continue;
-    pass.seed(roots[i], grads[i]);
-    grads[i] = Tensor();
+    if (grads[i].defined() && roots[i].node) pass.seed(roots[i], std::move(grads[i]));
   }
   pass.run(roots);
   return pass.take_captured();

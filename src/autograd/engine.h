@@ -12,11 +12,14 @@ struct BackwardOptions {
 };
 
 /// Runs from `roots` with gradients `grads`. With `inputs`, the gradients that arrive there are returned (undefined where
-/// none did) and only the nodes on the way are run; without, leaves accumulate.
+/// none did), only the nodes on the way are run, and only leaves among the inputs accumulate; without, all leaves do.
 std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads, const std::vector<Edge>& inputs,
                                  const BackwardOptions& options);
 
 /// Installed by the Python layer: throws when the user asked to stop (Ctrl-C).
 inline void (*check_interrupt)() = nullptr;
+/// Installed by the Python layer: in anomaly mode, shows the forward call of a node that failed.
+inline void (*on_backward_error)(Node& node) = nullptr;
+inline std::atomic<bool> anomaly_checks_nan = true;
 
 }  // namespace facula

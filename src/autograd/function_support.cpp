@@ -12,7 +12,7 @@ void check_out(const char* op, uint32_t flags, std::initializer_list<const Tenso
 }
 
 void check_no_gradient(const char* op, uint32_t flags) {
-  if (!GradMode::enabled() || !(flags & kRequiresGrad)) return;
+  if (!recorded(flags)) return;
   throw_error(ErrorKind::NotImplemented, op, ": has no derivative, got an input that requires grad (detach() it first)");
 }
 
@@ -27,13 +27,14 @@ void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
 }
 
 void assign_values(const Tensor& self, const Tensor& value, uint16_t op) {
-  bool history = GradMode::enabled() && (value.requires_grad() || self.requires_grad() || base_requires_grad(self));
-  if (history) {
+  check_not_inference(self, op_name(op));
+  if (marks_of(value) | written_marks(self)) {
     check_writable(self, op_name(op));
     assign(self, value, op);
   } else {
     write_result(self, value, op);
   }
+  note_write(self);
 }
 
 }  // namespace facula

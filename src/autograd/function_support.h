@@ -16,7 +16,23 @@ inline uint32_t flags_of(TensorList list) {
   for (const Tensor& t : list) flags |= flags_of(t);
   return flags;
 }
+/// What of an argument is recorded now (see recorded()); brings a view's history up to date.
+inline uint32_t marks_of(const Tensor& t) { return t.defined() ? recorded(live_flags(t.impl())) : 0; }
+inline uint32_t marks_of(const Operand& o) { return o.is_tensor() ? recorded(live_flags(o.impl())) : 0; }
+inline uint32_t marks_of(TensorList list) {
+  uint32_t marks = 0;
+  for (const Tensor& t : list) marks |= marks_of(t);
+  return marks;
+}
 inline bool base_requires_grad(const Tensor& t) { return t.impl()->base && (t.impl()->base->flags & kRequiresGrad); }
+/// Of a tensor that is written to: its own and its base's history count.
+inline uint32_t written_marks(const Tensor& t) {
+  uint32_t marks = marks_of(t) | (t.impl()->base ? recorded(t.impl()->base->flags) : 0);
+  return is_inexact(t.dtype()) ? marks : 0;
+}
+/// Whether an argument reads memory that the op is about to write.
+inline bool shares_memory(const Tensor& written, const Tensor& t) { return t.defined() && t.storage() == written.storage(); }
+inline bool shares_memory(const Tensor& written, const Operand& o) { return o.is_tensor() && o.impl()->storage == written.storage(); }
 
 inline void add_edges(Node& node, const Tensor& t) { node.add_edge(t.defined() ? gradient_edge(t.impl()) : Edge{}); }
 inline void add_edges(Node& node, const Operand& o) { node.add_edge(o.is_tensor() ? gradient_edge(o.impl()) : Edge{}); }

@@ -8,37 +8,71 @@
 namespace facula {
 namespace {
 
+// Where the elements of a tensor lie in its storage, counted in elements of `dtype`. A real view of a complex base is
+// described over the real and imaginary parts of that base.
+struct Geometry {
+  Dims sizes, strides;
+  int64_t offset = 0;
+
+  Geometry(const Tensor& t, bool as_parts) : sizes(t.sizes()), strides(t.strides()) {
+    int64_t item = t.item_size();
+    if (as_parts && t.is_complex()) {
+      for (int64_t& s : strides) s *= 2;
+      sizes.push_back(2);
+      strides.push_back(1);
+      item /= 2;
+    }
+    offset = (t.impl()->data - t.storage()->data) / item;
+  }
+};
+
+bool needs_parts(const TensorImpl* base, const TensorImpl* view) { return is_complex(base->dtype) && !is_complex(view->dtype); }
+
 // Gradient of a tensor after a part of it (a view) was replaced: the part's gradient goes to the new value, the rest flows
 // on to the old history.
 class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const Tensor& view, Edge old_base, Edge value)
-      : base_sizes_(base.sizes()), base_strides_(base.strides()), view_sizes_(view.sizes()), view_strides_(view.strides()),
-        offset_(view.storage_offset() - base.storage_offset()) {
+      : parts_(needs_parts(base.impl(), view.impl())), conjugate_(base.is_conj() != view.is_conj()), base_(base, parts_), view_(view, parts_) {
     add_edge(std::move(old_base));
     add_edge(std::move(value));
+    int64_t low = base_.offset, high = base_.offset;
+    for (size_t i = 0; i < base_.sizes.size(); ++i) (base_.strides[i] < 0 ? low : high) += (base_.sizes[i] - 1) * base_.strides[i];
+    base_.offset -= low;
+    view_.offset -= low;
+    places_ = high - low + 1;
   }
   std::string name() const override { return "CopySlices"; }
 
   void apply(const Tensor* grads, Tensor* results) override {
     if (!grads[0].defined()) return;
-    // A dense copy in the base's own memory order, so that the view's geometry picks the same elements.
-    Tensor grad = empty_strided_grad(grads[0]);
-    grad = copy(grad, grads[0]);
-    Tensor part = as_strided(grad, view_sizes_, view_strides_, grad.storage_offset() + offset_);
-    if (wants(1)) results[1] = clone(part);
-    if (wants(0)) {
-      GradMode off(GradMode::enabled());
-      results[0] = as_strided_scatter(grad, zeros_like(part), view_sizes_, view_strides_, grad.storage_offset() + offset_);
+    Tensor grad = grads[0];
+    if (parts_) grad = view_as_real(resolve_conj(grad));
+    // The gradient in memory laid out as the base was, so that the view's geometry picks the same elements.
+    Tensor places = zeros({places_}, grad.dtype(), grad.device());
+    places = as_strided_scatter(places, grad, base_.sizes, base_.strides, base_.offset);
+    if (wants(1)) {
+      Tensor part = contiguous(as_strided(places, view_.sizes, view_.strides, view_.offset), MemoryFormat::Contiguous);
+      results[1] = conjugate_ ? conj(part) : part;
     }
+    if (!wants(0)) return;
+    Tensor none = zeros(view_.sizes, grad.dtype(), grad.device());
+    places = as_strided_scatter(places, none, view_.sizes, view_.strides, view_.offset);
+    Tensor rest = as_strided(places, base_.sizes, base_.strides, base_.offset);
+    results[0] = parts_ ? view_as_complex(contiguous(rest, MemoryFormat::Contiguous)) : rest;
   }
 
  private:
-  Tensor empty_strided_grad(const Tensor& grad) const {
-    return empty_strided(base_sizes_, base_strides_, grad.dtype(), grad.device());
-  }
-  Dims base_sizes_, base_strides_, view_sizes_, view_strides_;
-  int64_t offset_;
+  bool parts_, conjugate_;
+  Geometry base_, view_;
+  int64_t places_ = 0;
+};
+
+// Hands the gradient on; the history of a tensor that was filled with the values of another one.
+class CopyBackwards final : public Node {
+ public:
+  void apply(const Tensor* grads, Tensor* results) override { results[0] = grads[0]; }
+  std::string name() const override { return "CopyBackwards"; }
 };
 
 class ErasedBackward final : public Node {
@@ -47,50 +81,46 @@ class ErasedBackward final : public Node {
   std::string name() const override { return "ErasedBackward"; }
 };
 
-Edge history_edge(TensorImpl* impl) {
-  if (!(impl->flags & kRequiresGrad)) return {};
-  return gradient_edge(impl);
+bool is_wanting_leaf(TensorImpl* t) {
+  AutogradMeta* meta = autograd_meta(t);
+  return (t->flags & kRequiresGrad) && !(meta && meta->grad_fn);
 }
 
-void rebase(const Tensor& self, Edge value_edge) {
-  TensorImpl* impl = self.impl();
-  AutogradMeta& meta = make_autograd_meta(impl);
-  if (!impl->base) {
-    if (!value_edge.node) {
-      auto node = Ref<Node>::adopt(new ErasedBackward);
-      uint32_t slot = node->add_output(self);
-      value_edge = {node, slot};
-    }
-    meta.grad_fn = value_edge.node;
-    meta.slot = value_edge.slot;
-    ++meta.generation;
-    impl->flags |= kRequiresGrad;
-    return;
-  }
-  Tensor base = Tensor::share(impl->base);
-  auto node = Ref<Node>::adopt(new CopySlices(base, self, history_edge(impl->base), std::move(value_edge)));
-  AutogradMeta& base_meta = make_autograd_meta(impl->base);
-  base_meta.slot = node->add_output(base);
-  base_meta.grad_fn = node;
-  ++base_meta.generation;
-  impl->base->flags |= kRequiresGrad;
-  regenerate_view_history(impl);
-}
+uint32_t marks_of(const Tensor& value) { return recorded(live_flags(value.impl())); }
 
 }  // namespace
 
+void report_inference_write(const Tensor& self, const char* op) {
+  throw_error(ErrorKind::Runtime, op, ": Inplace update to inference tensor outside InferenceMode is not allowed (clone it to get a normal "
+              "tensor), got shape ", self.sizes());
+}
+
 void check_writable(const Tensor& self, const char* op) {
+  check_not_inference(self, op);
   if (!GradMode::enabled()) return;
-  auto is_wanting_leaf = [](TensorImpl* t) {
-    AutogradMeta* meta = autograd_meta(t);
-    return (t->flags & kRequiresGrad) && !(meta && meta->grad_fn);
-  };
-  FACULA_CHECK(!is_wanting_leaf(self.impl()), ErrorKind::Runtime, op,
-               ": a leaf that requires grad cannot be used in an in-place operation (use torch.no_grad(), or work on a copy), got shape ",
-               self.sizes());
-  FACULA_CHECK(!self.impl()->base || !is_wanting_leaf(self.impl()->base), ErrorKind::Runtime, op,
-               ": a view of a leaf that requires grad cannot be used in an in-place operation (use torch.no_grad(), or work on a copy), got shape ",
-               self.sizes());
+  FACULA_CHECK(!is_wanting_leaf(self.impl()), ErrorKind::Runtime, op, ": a leaf Variable that requires grad is being used in an in-place "
+               "operation (write under no_grad(), or work on a copy), got a tensor of shape ", self.sizes());
+  FACULA_CHECK(!self.impl()->base || !is_wanting_leaf(self.impl()->base), ErrorKind::Runtime, op, ": a view of a leaf Variable that requires "
+               "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ", self.sizes());
+}
+
+void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
+  TensorImpl* impl = self.impl();
+  if (!impl->base) {
+    AutogradMeta& meta = make_autograd_meta(impl);
+    set_grad_fn(meta, Ref<Node>::share(node), slot);
+    ++meta.generation;
+    impl->flags |= node->marks;
+    return;
+  }
+  Tensor base = Tensor::share(impl->base);
+  auto whole = Ref<Node>::adopt(new CopySlices(base, self, gradient_edge(impl->base), {Ref<Node>::share(node), slot}));
+  whole->marks = node->marks;
+  AutogradMeta& base_meta = make_autograd_meta(impl->base);
+  set_grad_fn(base_meta, whole, whole->add_output(base));
+  ++base_meta.generation;
+  impl->base->flags |= node->marks;
+  regenerate_view_history(impl);
 }
 
 void assign(const Tensor& self, const Tensor& value, uint16_t op) {
@@ -99,47 +129,52 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
   check_no_internal_overlap(self, op_name(op));
-  Tensor fitted = value;
-  if (fitted.dtype() != self.dtype()) fitted = to_dtype(fitted, self.dtype());
-  if (fitted.sizes() != self.sizes()) fitted = expand(fitted, self.sizes());
-  if (!self.is_meta()) copy_kernel(self.device(), self, fitted);
+  auto node = Ref<Node>::adopt(new CopyBackwards);
+  node->marks = marks_of(value);
+  node->add_edge(gradient_edge(value.impl()));
+  if (!self.is_meta()) copy_kernel(self.device(), self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
   self.storage()->bump_version(op);
-  rebase(self, history_edge(fitted.impl()));
+  if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
 }
 
 void erase_history(const Tensor& self, const char* op) {
   if (!GradMode::enabled()) return;
   uint32_t base_flags = self.impl()->base ? self.impl()->base->flags : 0;
-  if (!((self.flags() | base_flags) & kRequiresGrad)) return;
+  if (!((live_flags(self.impl()) | base_flags) & kRequiresGrad)) return;
   check_writable(self, op);
-  rebase(self, Edge{});
+  auto node = Ref<Node>::adopt(new ErasedBackward);
+  set_history_in_place(self, node.get());
 }
 
 Ref<Node> regenerate_view_history(TensorImpl* view) {
   Tensor base = Tensor::share(view->base);
   AutogradMeta& meta = make_autograd_meta(view);
   AutogradMeta& base_meta = make_autograd_meta(view->base);
-  int64_t offset = (view->data - base.storage()->data) / item_size(view->dtype);
+  bool parts = needs_parts(view->base, view);
+  Geometry place(Tensor::share(view), parts);
   GradMode on(true);
-  Tensor fresh = as_strided(base, view->sizes(), view->strides(), offset);
-  meta.grad_fn = autograd_meta(fresh.impl())->grad_fn;
-  meta.slot = autograd_meta(fresh.impl())->slot;
+  Tensor source = parts ? view_as_real(resolve_conj(base)) : base;
+  Tensor fresh = as_strided(source, place.sizes, place.strides, place.offset);
+  if (!parts && (view->flags & kConjugate) != (view->base->flags & kConjugate)) fresh = conj(fresh);
+  if (AutogradMeta* made = autograd_meta(fresh.impl())) {
+    set_grad_fn(meta, made->grad_fn, made->slot);
+    view->flags |= fresh.flags() & kRecorded;
+  }
   meta.base_generation = base_meta.generation;
-  view->flags |= kRequiresGrad;
   return meta.grad_fn;
 }
 
 void become_view(const Tensor& self, const Tensor& view) {
   TensorImpl* impl = self.impl();
-  bool history = view.requires_grad();
-  if (history) {
+  if (view.requires_grad()) {
     AutogradMeta* from = autograd_meta(view.impl());
     AutogradMeta& meta = make_autograd_meta(impl);
     Ref<Node> node = from->grad_fn;
-    meta.slot = from->slot;
-    meta.grad_fn = node;
+    set_grad_fn(meta, std::move(node), from->slot);
+    ++meta.generation;
   }
   impl->data = view.impl()->data;
+  impl->flags = (impl->flags & ~kConjugate) | (view.flags() & kConjugate);
   set_sizes(impl, view.sizes(), view.strides());
 }
 

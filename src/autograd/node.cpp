@@ -1,6 +1,7 @@
 #include "autograd/node.h"
 
-#include <mutex>
+#include <atomic>
+#include <thread>
 
 #include "autograd/inplace.h"
 #include "functions.h"
@@ -9,26 +10,42 @@ namespace facula {
 namespace {
 
 // Later nodes run first in backward; one counter per thread keeps the hot path free of contention.
-thread_local uint64_t next_sequence = 0;
+thread_local uint64_t next_sequence __attribute__((tls_model("initial-exec"))) = 0;
 
-// Guards the weak pointers from leaves to their accumulators.
-std::mutex accumulator_lock;
+// A lock held for a few instructions: never while an op or Python code runs.
+class SpinLock {
+ public:
+  void lock() {
+    while (flag_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  void unlock() { flag_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+};
+class Locked {
+ public:
+  explicit Locked(SpinLock& lock) : lock_(lock) { lock_.lock(); }
+  ~Locked() { lock_.unlock(); }
+  Locked(const Locked&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+constexpr size_t kStripes = 64;
+SpinLock leaf_locks[kStripes];      // accumulators coming to life and to rest
+SpinLock grad_locks[kStripes];      // .grad of leaves
+SpinLock retained_lock;             // NodeExtra::retained of all nodes
+SpinLock& stripe(SpinLock* locks, const void* p) { return locks[(reinterpret_cast<uintptr_t>(p) >> 6) % kStripes]; }
 
 // A chain of nodes is taken apart in a loop, not by nested destructors.
-thread_local std::vector<Node*>* pending_deletes = nullptr;
+thread_local std::vector<Node*>* pending_deletes __attribute__((tls_model("initial-exec"))) = nullptr;
 
-}  // namespace
-
-void retain(Node* node) { node->refs.increment(); }
-
-void release(Node* node) {
-  if (!node->refs.decrement()) return;
-  if (pending_deletes) {
-    pending_deletes->push_back(node);
-    return;
-  }
-  std::vector<Node*> pending{node};
+[[gnu::noinline]] void delete_chain(Node* node) {
+  std::vector<Node*> pending;
   pending_deletes = &pending;
+  delete node;
   while (!pending.empty()) {
     Node* next = pending.back();
     pending.pop_back();
@@ -37,40 +54,75 @@ void release(Node* node) {
   pending_deletes = nullptr;
 }
 
+}  // namespace
+
+void retain(Node* node) { node->refs.increment(); }
+
+void release(Node* node) {
+  if (__builtin_expect(node->is_accumulator, 0)) {
+    if (!node->refs.decrement_to_zero()) return;
+    // Nobody refers to it: it rests, and the leaf may go.
+    auto* accumulator = static_cast<AccumulateGrad*>(node);
+    Tensor leaf;
+    {
+      Locked guard(stripe(leaf_locks, node));
+      leaf = std::move(accumulator->leaf_);
+    }
+    return;
+  }
+  if (!node->refs.decrement()) return;
+  if (pending_deletes) pending_deletes->push_back(node);
+  else delete_chain(node);
+}
+
+OutputInfo::OutputInfo(const Tensor& t) : dtype(t.dtype()), device(t.device()), ndim_(static_cast<int8_t>(t.impl()->ndim)) {
+  int64_t* to = inline_;
+  if (__builtin_expect(ndim_ > kInline, 0)) {
+    more_ = std::make_unique<int64_t[]>(t.impl()->ndim);
+    to = more_.get();
+  }
+  const int64_t* from = t.impl()->dims;
+  for (int i = 0; i < ndim_; ++i) to[i] = from[i];
+}
+
 Node::Node() : sequence_(next_sequence++) {
-  if (thread_state.modes & kModeAnomaly && on_node_created) on_node_created(this);
+  if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && on_node_created) on_node_created(this);
 }
 
 Node::~Node() {
-  if (pyobj && on_node_destroyed) on_node_destroyed(this);
+  if (__builtin_expect(pyobj || (extra_ && extra_->metadata), 0) && on_node_destroyed) on_node_destroyed(this);
 }
 
-uint32_t Node::add_output(const Tensor& tensor) {
-  outputs_.push_back({Dims(tensor.sizes()), tensor.dtype(), tensor.device()});
-  return static_cast<uint32_t>(outputs_.size() - 1);
+AutogradMeta::~AutogradMeta() {
+  if (retains_grad && grad_fn) {
+    Locked guard(retained_lock);
+    std::erase_if(grad_fn->extra().retained, [this](const auto& entry) { return entry.second == this; });
+  }
+  delete accumulator.load();
 }
 
-void Node::set_output(uint32_t slot, const Tensor& tensor) {
-  if (outputs_.size() <= slot) outputs_.resize(slot + 1);
-  outputs_[slot] = {Dims(tensor.sizes()), tensor.dtype(), tensor.device()};
-}
+// ---- leaves
 
-AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
-  add_output(leaf);
+AccumulateGrad::AccumulateGrad() {
+  is_accumulator = true;
   set_sequence(UINT64_MAX);  // as soon as its gradient is complete
-}
-
-AccumulateGrad::~AccumulateGrad() {
-  std::lock_guard<std::mutex> guard(accumulator_lock);
-  AutogradMeta* meta = autograd_meta(leaf_.impl());
-  if (meta && meta->accumulator == this) meta->accumulator = nullptr;
 }
 
 namespace {
 
+// A gradient nobody else refers to becomes `.grad` itself.
 bool can_steal(const Tensor& grad, const Tensor& leaf) {
-  return !GradMode::enabled() && grad.impl()->refs.load() == 1 && grad.storage()->refs.load() == 1 && grad.is_dense() &&
-         grad.sizes() == leaf.sizes() && grad.strides() == leaf.strides() && !grad.is_conj();
+  return grad.impl()->refs.load() == 1 && grad.storage()->refs.load() == 1 && grad.is_dense() && grad.sizes() == leaf.sizes() &&
+         grad.strides() == leaf.strides() && !grad.is_conj() && !grad.impl()->base;
+}
+
+Tensor first_gradient(Tensor grad, const Tensor& leaf) {
+  if (GradMode::enabled()) return grad.impl()->refs.load() == 1 ? grad : clone(grad);
+  if (can_steal(grad, leaf)) return grad;
+  Tensor copied = leaf.is_dense() ? empty_strided(leaf.sizes(), leaf.strides(), grad.dtype(), grad.device())
+                                  : empty(leaf.sizes(), grad.dtype(), grad.device());
+  copy_(copied, grad, false);
+  return copied;
 }
 
 }  // namespace
@@ -78,49 +130,75 @@ bool can_steal(const Tensor& grad, const Tensor& leaf) {
 void AccumulateGrad::apply(const Tensor* grads, Tensor*) {
   if (!grads[0].defined()) return;
   AutogradMeta& meta = make_autograd_meta(leaf_.impl());
-  Tensor grad = grads[0];
-  for (auto& hook : meta.hooks) {
-    Tensor replaced = hook->call(grad);
-    if (replaced.defined()) grad = replaced;
+  Tensor grad = std::move(const_cast<Tensor&>(grads[0]));  // the engine's reference: the gradient may be stolen
+  // Passes in several threads may end at this leaf: the one that finds no gradient puts its own there, others add.
+  SpinLock& lock = stripe(grad_locks, &meta);
+  for (;;) {
+    Tensor before;
+    {
+      Locked guard(lock);
+      before = std::move(meta.grad);
+    }
+    if (!before.defined()) {
+      grad = first_gradient(std::move(grad), leaf_);
+    } else if (GradMode::enabled() || before.requires_grad()) {
+      grad = add(before, grad);
+    } else {
+      add_(before, grad);
+      grad = std::move(before);
+    }
+    Locked guard(lock);
+    if (!meta.grad.defined()) {
+      meta.grad = std::move(grad);
+      break;
+    }
   }
-  if (!meta.grad.defined()) {
-    // `grads` and `grad` both hold a reference: compare against what the engine handed over
-    const_cast<Tensor&>(grads[0]) = Tensor();
-    meta.grad = can_steal(grad, leaf_) ? grad : clone(grad);
-  } else if (GradMode::enabled()) {
-    meta.grad = add(meta.grad, grad);
-  } else {
-    add_(meta.grad, grad);
-  }
-  for (auto& hook : meta.accumulate_hooks) hook->call(leaf_);
+  for (auto& hook : std::vector<std::shared_ptr<TensorHook>>(after_accumulate)) hook->call(leaf_);
 }
-
-namespace {
 
 Ref<Node> accumulator_of(TensorImpl* impl) {
   AutogradMeta& meta = make_autograd_meta(impl);
-  std::lock_guard<std::mutex> guard(accumulator_lock);
-  if (meta.accumulator && meta.accumulator->refs.increment_if_alive()) return Ref<Node>::adopt(meta.accumulator);
-  auto* made = new AccumulateGrad(Tensor::share(impl));
-  meta.accumulator = made;
-  return Ref<Node>::adopt(made);
+  for (;;) {
+    AccumulateGrad* seen = meta.accumulator.load();
+    if (seen && seen->refs.increment_if_alive()) return Ref<Node>::adopt(seen);
+    {
+      Locked guard(stripe(leaf_locks, seen ? static_cast<void*>(seen) : static_cast<void*>(impl)));
+      if (!seen && !meta.accumulator.load()) meta.accumulator.store(seen = new AccumulateGrad);
+      else if (meta.accumulator.load() != seen || seen->leaf_.defined() || seen->refs.load() != 0) continue;  // another thread is at it
+      AccumulateGrad* node = seen;
+      node->leaf_ = Tensor::share(impl);
+      if (node->output_count() == 0) node->add_output(node->leaf_);
+      else node->set_output(0, node->leaf_);
+      node->refs.set(1);
+      return Ref<Node>::adopt(node);
+    }
+  }
 }
 
-}  // namespace
+// ---- history of tensors
+
+uint32_t live_flags(TensorImpl* impl) {
+  if (!(impl->flags & kWatchBase) || !(impl->base->flags & kRecorded)) return impl->flags;
+  AutogradMeta* base = autograd_meta(impl->base);
+  if (base && base->grad_fn) {
+    impl->flags &= ~kWatchBase;
+    regenerate_view_history(impl);
+  }
+  return impl->flags;
+}
 
 Ref<Node> grad_fn(TensorImpl* impl) {
   AutogradMeta* meta = autograd_meta(impl);
   if (impl->base) {
     AutogradMeta* base = autograd_meta(impl->base);
-    if (base && base->grad_fn && (!meta || meta->base_generation != base->generation)) return regenerate_view_history(impl);
+    if (base && base->grad_fn && meta && meta->grad_fn && meta->base_generation != base->generation) return regenerate_view_history(impl);
   }
   return meta ? meta->grad_fn : Ref<Node>();
 }
 
 Edge gradient_edge(TensorImpl* impl) {
-  if (!(impl->flags & kRequiresGrad)) return {};
-  Ref<Node> node = grad_fn(impl);
-  if (node) return {std::move(node), autograd_meta(impl)->slot};
+  if (!(live_flags(impl) & kRecorded)) return {};
+  if (Ref<Node> node = grad_fn(impl)) return {std::move(node), autograd_meta(impl)->slot};
   return {accumulator_of(impl), 0};
 }
 
@@ -136,16 +214,62 @@ void set_grad_of(const Tensor& tensor, const Tensor& grad) {
 
 void set_requires_grad(const Tensor& tensor, bool requires_grad) {
   FACULA_CHECK(!requires_grad || is_inexact(tensor.dtype()), ErrorKind::Runtime,
-               "requires_grad_: only floating point and complex tensors can require gradients, got ", tensor.dtype());
+               "requires_grad_: only Tensors of floating point and complex dtype can require gradients, got ", tensor.dtype());
   if (requires_grad) {
+    FACULA_CHECK(!(tensor.flags() & kInference) || (thread_state.modes & kModeInference), ErrorKind::Runtime,
+                 "requires_grad_: a tensor made in inference mode cannot require gradients outside of it (clone it first), got shape ",
+                 tensor.sizes());
     tensor.impl()->flags |= kRequiresGrad;
   } else {
     AutogradMeta* meta = autograd_meta(tensor.impl());
     FACULA_CHECK(!meta || !meta->grad_fn, ErrorKind::Runtime,
-                 "requires_grad_: only a leaf can stop requiring gradients (use detach() for the result of an op), got a result of ",
-                 meta && meta->grad_fn ? meta->grad_fn->name() : "");
+                 "requires_grad_: you can only change requires_grad flags of leaf variables (use detach() for the result of an op), "
+                 "got a result of ", meta && meta->grad_fn ? meta->grad_fn->name() : "");
     tensor.impl()->flags &= ~kRequiresGrad;
   }
+}
+
+void retain_grad(const Tensor& tensor) {
+  FACULA_CHECK(tensor.requires_grad(), ErrorKind::Runtime, "retain_grad: can't retain_grad on Tensor that has requires_grad=False, got shape ",
+               tensor.sizes());
+  Ref<Node> node = grad_fn(tensor.impl());
+  AutogradMeta& meta = make_autograd_meta(tensor.impl());
+  if (!node || meta.retains_grad) return;
+  meta.retains_grad = true;
+  Locked guard(retained_lock);
+  node->extra().retained.emplace_back(meta.slot, &meta);
+}
+
+void fill_retained(NodeExtra& extra, uint32_t slot, const Tensor& grad) {
+  std::vector<AutogradMeta*> wanting;
+  {
+    Locked guard(retained_lock);
+    for (auto& [at, meta] : extra.retained) {
+      if (at == slot) wanting.push_back(meta);
+    }
+  }
+  for (AutogradMeta* meta : wanting) {
+    Tensor before;
+    {
+      Locked guard(retained_lock);
+      before = meta->grad;
+    }
+    Tensor now = before.defined() ? add(before, grad) : clone(grad);
+    Locked guard(retained_lock);
+    bool alive = std::any_of(extra.retained.begin(), extra.retained.end(), [&](const auto& e) { return e.second == meta; });
+    if (alive) std::swap(meta->grad, now);
+  }
+}
+
+void set_grad_fn(AutogradMeta& meta, Ref<Node> node, uint32_t slot) {
+  if (__builtin_expect(meta.retains_grad, 0)) {
+    Locked guard(retained_lock);
+    if (meta.grad_fn) std::erase_if(meta.grad_fn->extra().retained, [&](const auto& entry) { return entry.second == &meta; });
+    if (node) node->extra().retained.emplace_back(slot, &meta);
+    else meta.retains_grad = false;
+  }
+  meta.grad_fn = std::move(node);
+  meta.slot = slot;
 }
 
 void set_history(const Tensor& result, Node* node) {
@@ -154,21 +278,17 @@ void set_history(const Tensor& result, Node* node) {
   if (!is_inexact(result.dtype())) return;
   TensorImpl* impl = result.impl();
   AutogradMeta& meta = make_autograd_meta(impl);
-  meta.grad_fn = Ref<Node>::share(node);
-  meta.slot = slot;
+  set_grad_fn(meta, Ref<Node>::share(node), slot);
   if (impl->base) {
     AutogradMeta* base = autograd_meta(impl->base);
     meta.base_generation = base ? base->generation : 0;
   }
-  impl->flags |= kRequiresGrad;
+  impl->flags = (impl->flags & ~kWatchBase) | node->marks;
 }
 
 void clear_history(const Tensor& tensor) {
-  if (AutogradMeta* meta = autograd_meta(tensor.impl())) {
-    meta->grad_fn = nullptr;
-    meta->slot = 0;
-  }
-  tensor.impl()->flags &= ~kRequiresGrad;
+  if (AutogradMeta* meta = autograd_meta(tensor.impl())) set_grad_fn(*meta, nullptr, 0);
+  tensor.impl()->flags &= ~kRecorded;
 }
 
 }  // namespace facula

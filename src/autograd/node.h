@@ -1,11 +1,12 @@
 // The recorded graph: nodes hold what a derivative needs, edges lead to where its results go.
 #pragma once
 
-#include <cstring>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "autograd/inline_vector.h"
 #include "core/mode.h"
 #include "core/tensor.h"
 
@@ -15,16 +16,37 @@ class Node;
 void retain(Node* node);
 void release(Node* node);
 
+/// A tensor with one of these marks has a history: it wants a gradient, or it depends on a forward-mode input.
+constexpr uint32_t kRecorded = kRequiresGrad | kDual;
+
+/// Which of the marks in `flags` the thread records now.
+inline uint32_t recorded(uint32_t flags) {
+  return flags & ((thread_state.grad_enabled ? kRequiresGrad : 0u) | (thread_state.forward_grad_enabled ? kDual : 0u));
+}
+
 struct Edge {
   Ref<Node> node;     // null: no gradient is wanted there
   uint32_t slot = 0;  // which forward output of that node
 };
 
-/// Shape and dtype of a forward output: what an incoming gradient must look like.
-struct OutputInfo {
-  Dims sizes;
+/// Shape, dtype and device of a forward output: what an incoming gradient must look like.
+class OutputInfo {
+ public:
+  OutputInfo() = default;
+  explicit OutputInfo(const Tensor& t);
+  OutputInfo(OutputInfo&&) = default;
+  OutputInfo& operator=(OutputInfo&&) = default;
+  IntList sizes() const { return {more_ ? more_.get() : inline_, static_cast<size_t>(ndim_)}; }
+  /// -1 for an output that is no tensor.
+  int ndim() const { return ndim_; }
   DType dtype = DType::Float32;
   Device device;
+
+ private:
+  static constexpr int kInline = 4;
+  int8_t ndim_ = -1;
+  int64_t inline_[kInline];
+  std::unique_ptr<int64_t[]> more_;
 };
 
 /// A gradient hook; returns an undefined tensor to leave the gradient as it is. Implemented by the Python layer.
@@ -33,16 +55,23 @@ struct TensorHook {
   virtual Tensor call(const Tensor& grad) = 0;
   uint64_t id = 0;
 };
-/// A hook on a whole node: before it runs (sees the gradients of its outputs) or after (sees both ends).
+/// A hook on a whole node. Before it runs: `outputs` are the gradients of its outputs and may be replaced, `inputs` is
+/// empty. After: `inputs` are the gradients it made and may be replaced.
 struct NodeHook {
   virtual ~NodeHook() = default;
   virtual void call(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) = 0;
   uint64_t id = 0;
 };
 
-struct NodeHooks {
-  std::vector<std::pair<uint32_t, std::unique_ptr<TensorHook>>> tensor;  // slot, hook; retain_grad ones last
-  std::vector<std::unique_ptr<NodeHook>> before, after;
+struct AutogradMeta;
+
+/// What few nodes have.
+struct NodeExtra {
+  std::vector<std::pair<uint32_t, std::shared_ptr<TensorHook>>> tensor_hooks;  // slot, hook
+  std::vector<std::pair<uint32_t, AutogradMeta*>> retained;                    // slot, whose .grad is filled
+  std::vector<std::shared_ptr<NodeHook>> before, after;
+  std::string traceback;     // of the forward call, in anomaly mode
+  void* metadata = nullptr;  // the Python dict of the node, owned
 };
 
 class Node {
@@ -64,54 +93,60 @@ class Node {
   bool wants(size_t edge) const { return static_cast<bool>(edges_[edge].node); }
   size_t edge_count() const { return edges_.size(); }
   const Edge& edge(size_t i) const { return edges_[i]; }
-  void add_edge(Edge edge) { edges_.push_back(std::move(edge)); }
+  void add_edge(Edge edge) { edges_.emplace_back(std::move(edge)); }
   void set_edge(size_t i, Edge edge) { edges_[i] = std::move(edge); }
-  std::vector<Edge>& edges() { return edges_; }
   uint64_t sequence() const { return sequence_; }
   void set_sequence(uint64_t s) { sequence_ = s; }
 
   size_t output_count() const { return outputs_.size(); }
   const OutputInfo& output(size_t slot) const { return outputs_[slot]; }
   /// Registers a forward output and returns its slot.
-  uint32_t add_output(const Tensor& tensor);
-  void set_output(uint32_t slot, const Tensor& tensor);
-
-  NodeHooks& hooks() {
-    if (!hooks_) hooks_ = std::make_unique<NodeHooks>();
-    return *hooks_;
+  uint32_t add_output(const Tensor& tensor) {
+    outputs_.emplace_back(tensor);
+    return static_cast<uint32_t>(outputs_.size() - 1);
   }
-  NodeHooks* hooks_if_any() const { return hooks_.get(); }
+  /// For an output that is no tensor.
+  void add_output() { outputs_.emplace_back(); }
+  void set_output(uint32_t slot, const Tensor& tensor) { outputs_[slot] = OutputInfo(tensor); }
+
+  NodeExtra& extra() {
+    if (!extra_) extra_ = std::make_unique<NodeExtra>();
+    return *extra_;
+  }
+  NodeExtra* extra_if_any() const { return extra_.get(); }
 
   RefCount refs;
-  void* pyobj = nullptr;  // the Python object that shows this node, borrowed
-  bool freed = false;     // saved values were let go
-  /// Forward traceback, in anomaly mode.
-  std::string traceback;
-  Ref<Node> anomaly_parent;
+  bool is_accumulator = false;
+  bool freed = false;       // saved values were let go
+  uint32_t marks = kRequiresGrad;  // what its results are marked with
+  void* pyobj = nullptr;    // the Python object that shows this node, borrowed
 
  private:
-  std::vector<Edge> edges_;
-  std::vector<OutputInfo> outputs_;
-  std::unique_ptr<NodeHooks> hooks_;
   uint64_t sequence_;
+  std::unique_ptr<NodeExtra> extra_;
+  InlineVector<Edge, 2> edges_;
+  InlineVector<OutputInfo, 1> outputs_;
 };
 
 /// What the Python layer installs: called for every node made in anomaly mode.
 inline void (*on_node_created)(Node*) = nullptr;
-/// Called when a node with a `pyobj` dies.
+/// Called when a node with a `pyobj` or metadata dies.
 inline void (*on_node_destroyed)(Node*) = nullptr;
 
-/// Writes into the leaf's `.grad`.
+/// Writes into the leaf's `.grad`. It belongs to the leaf and lives as long; while a graph refers to it, it keeps the leaf
+/// alive.
 class AccumulateGrad final : public Node {
  public:
-  explicit AccumulateGrad(const Tensor& leaf);
-  ~AccumulateGrad() override;
+  AccumulateGrad();
   void apply(const Tensor* grads, Tensor* results) override;
   std::string name() const override { return "AccumulateGrad"; }
   const Tensor& leaf() const { return leaf_; }
+  std::vector<std::shared_ptr<TensorHook>> after_accumulate;
 
  private:
-  Tensor leaf_;
+  friend void release(Node*);
+  friend Ref<Node> accumulator_of(TensorImpl*);
+  Tensor leaf_;  // set while somebody refers to this node
 };
 
 /// What autograd hangs on a tensor.
@@ -122,14 +157,13 @@ struct AutogradMeta final : AutogradMetaBase {
   uint32_t generation = 0;                 // of a base: how often in-place writes changed its history
   uint32_t base_generation = 0;            // of a view: the base's generation when grad_fn was set
   bool retains_grad = false;
-  AccumulateGrad* accumulator = nullptr;   // weak; guarded by a lock in node.cpp
-  std::vector<std::unique_ptr<TensorHook>> hooks;            // of a leaf
-  std::vector<std::unique_ptr<TensorHook>> accumulate_hooks; // after .grad was written
-  Tensor tangent;                          // forward mode
+  std::atomic<AccumulateGrad*> accumulator{nullptr};  // of a leaf, owned
 
+  ~AutogradMeta() override;
   static void* operator new(size_t bytes) { return small_allocate(bytes); }
   static void operator delete(void* p, size_t bytes) { small_release(p, bytes); }
 };
+static_assert(sizeof(AutogradMeta) <= 64);
 
 inline AutogradMeta* autograd_meta(const TensorImpl* impl) { return static_cast<AutogradMeta*>(impl->autograd); }
 inline AutogradMeta& make_autograd_meta(TensorImpl* impl) {
@@ -141,9 +175,20 @@ inline AutogradMeta& make_autograd_meta(TensorImpl* impl) {
 Edge gradient_edge(TensorImpl* impl);
 /// The node that made a tensor, null for leaves; made anew for a view whose base was written to.
 Ref<Node> grad_fn(TensorImpl* impl);
+/// The node that writes the gradient of a leaf.
+Ref<Node> accumulator_of(TensorImpl* leaf);
+/// The flags of a tensor that may be a view of a base that got its history later (kWatchBase).
+uint32_t live_flags(TensorImpl* impl);
 Tensor grad_of(const Tensor& tensor);
 void set_grad_of(const Tensor& tensor, const Tensor& grad);
 void set_requires_grad(const Tensor& tensor, bool requires_grad);
+/// From now on backward fills `.grad` of this result of an op, too.
+void retain_grad(const Tensor& tensor);
+/// Fills `.grad` of the tensors that asked for it with retain_grad().
+void fill_retained(NodeExtra& extra, uint32_t slot, const Tensor& grad);
+
+/// Exchanges the node behind a tensor; what retain_grad() asked for moves along.
+void set_grad_fn(AutogradMeta& meta, Ref<Node> node, uint32_t slot);
 /// Makes `node` the history of `result` (ignored for results that cannot have a gradient).
 void set_history(const Tensor& result, Node* node);
 inline void set_history(const std::vector<Tensor>& results, Node* node) {

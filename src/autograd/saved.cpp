@@ -1,73 +1,89 @@
 #include "autograd/saved.h"
 
+#include <mutex>
+#include <unordered_map>
+
 #include "core/op_id.h"
 
 namespace facula {
-
-SavedTensor::SavedTensor(const Tensor& tensor, bool is_output) : is_output_(is_output) {
-  if (!tensor.defined()) return;
-  version_ = tensor.storage()->current_version();
-  if (pack_saved_tensor) {
-    packed_.reset(pack_saved_tensor(is_output ? alias(tensor) : tensor));
-    if (packed_) {
-      if (is_output) slot_ = autograd_meta(tensor.impl()) ? autograd_meta(tensor.impl())->slot : 0;
-      reattach_ = is_output && tensor.requires_grad();
-      return;
-    }
-  }
-  if (is_output && tensor.requires_grad()) {
-    tensor_ = alias(tensor);  // without history, or node and tensor would keep each other alive
-    slot_ = autograd_meta(tensor.impl())->slot;
-    reattach_ = true;
-  } else {
-    tensor_ = tensor;
-  }
-}
-
 namespace {
 
-[[noreturn, gnu::cold]] void report_overwritten(const Node& node, const Tensor& tensor, uint32_t saved, uint32_t now, bool is_output) {
+std::mutex writes_lock;
+std::unordered_map<const Storage*, WriteRecord> writes;  // of storages written to in anomaly mode
+constexpr size_t kMaxWrites = 1 << 16;
+
+std::string lines_of_write(const Storage* storage, uint32_t version) {
+  std::lock_guard<std::mutex> guard(writes_lock);
+  auto found = writes.find(storage);
+  return found != writes.end() && found->second.version == version ? found->second.traceback : std::string();
+}
+
+// The op a node differentiates: "MulBackward0" -> "mul".
+std::string op_of(const Node& node) {
+  std::string text = node.name(), op;
+  text = text.substr(0, text.find("Backward"));
+  for (char c : text) {
+    if (c >= 'A' && c <= 'Z' && !op.empty()) op += '_';
+    op += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  }
+  return op;
+}
+
+[[noreturn, gnu::cold]] void report_overwritten(const Node& node, const Tensor& tensor, uint32_t saved, bool is_output) {
+  uint32_t now = tensor.storage()->current_version();
   std::ostringstream text;
-  text << "backward of " << node.name() << ": needs its " << (is_output ? "result" : "input") << " of shape " << tensor.sizes()
-       << " (" << name(tensor.dtype()) << "), which has been modified by an inplace operation since it was saved: "
-       << op_name(tensor.storage()->writer) << " wrote to it (version " << saved << " when saved, now " << now
-       << "). Remedy: use the form of that op that makes a new tensor, or clone() before writing";
-  if (!node.traceback.empty()) text << ".\nThe saving op ran here:\n" << node.traceback;
-  else text << "; facula.autograd.set_detect_anomaly(True) shows the lines";
+  text << "backward of " << op_of(node) << " (" << node.name() << "): needs its " << (is_output ? "output" : "input") << " of shape "
+       << tensor.sizes() << " and dtype " << name(tensor.dtype())
+       << ", which has been modified by an inplace operation after it was saved: " << op_name(tensor.storage()->writer)
+       << " wrote to it in place (version " << saved << " when saved, now " << now << "). Remedy: write y = op(y) in place of the op that "
+       << "ends in an underscore, or clone() before writing";
+  NodeExtra* extra = node.extra_if_any();
+  std::string written = lines_of_write(tensor.storage(), now);
+  if (!written.empty()) text << ".\nThe write ran here:\n" << written;
+  if (extra && !extra->traceback.empty()) text << "\nThe saving op ran here:\n" << extra->traceback;
+  else text << "; autograd.set_detect_anomaly(True) shows the source lines";
   throw Error(ErrorKind::Runtime, text.str());
 }
 
 }  // namespace
 
-Tensor SavedTensor::unpack(const Node& node) const {
-  FACULA_CHECK(!node.freed, ErrorKind::Runtime, "backward: the graph has been used already and its saved values are freed "
-               "(give retain_graph=True to the first backward to use it again), got a second pass through ", node.name());
-  if (packed_) {
-    Tensor tensor = packed_->unpack();
-    if (reattach_ && GradMode::enabled()) {
-      tensor = alias(tensor);
-      AutogradMeta& meta = make_autograd_meta(tensor.impl());
-      meta.grad_fn = Ref<Node>::share(const_cast<Node*>(&node));
-      meta.slot = slot_;
-      tensor.impl()->flags |= kRequiresGrad;
-    }
-    return tensor;
-  }
-  if (!tensor_.defined()) return Tensor();
-  uint32_t now = tensor_.storage()->current_version();
-  if (now != version_) report_overwritten(node, tensor_, version_, now, is_output_);
-  if (!reattach_ || !GradMode::enabled()) return tensor_;
-  Tensor tensor = alias(tensor_);
-  AutogradMeta& meta = make_autograd_meta(tensor.impl());
-  meta.grad_fn = Ref<Node>::share(const_cast<Node*>(&node));
-  meta.slot = slot_;
-  tensor.impl()->flags |= kRequiresGrad;
-  return tensor;
+void record_write(const Storage* storage) {
+  if (!current_traceback) return;
+  std::string lines = current_traceback();
+  std::lock_guard<std::mutex> guard(writes_lock);
+  if (writes.size() >= kMaxWrites) writes.clear();
+  writes[storage] = {storage->current_version(), std::move(lines)};
 }
 
-void SavedTensor::reset() {
-  tensor_ = Tensor();
-  packed_.reset();
+void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
+  FACULA_CHECK(!(tensor.flags() & kInference), ErrorKind::Runtime,
+               "autograd: Inference tensors cannot be saved for backward (clone it outside of inference mode), got shape ", tensor.sizes());
+  version_ = tensor.storage()->current_version();
+  is_output_ = is_output;
+  marks_ = tensor.flags() & kRecorded;
+  reattach_ = is_output && marks_;
+  if (reattach_) slot_ = static_cast<uint16_t>(autograd_meta(tensor.impl())->slot);
+  tensor_ = reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
+  if (!(thread_state.modes & kModeSavedHooks)) return;
+  packed_ = pack_saved_tensor(tensor_);
+  if (packed_) tensor_ = Tensor();
+}
+
+Tensor SavedTensor::reattached(const Tensor& tensor, const Node& node) const {
+  if (!reattach_ || !(GradMode::enabled() || (marks_ & kDual))) return tensor;
+  Tensor fresh = alias(tensor);
+  set_grad_fn(make_autograd_meta(fresh.impl()), Ref<Node>::share(const_cast<Node*>(&node)), slot_);
+  fresh.impl()->flags |= marks_;
+  return fresh;
+}
+
+Tensor SavedTensor::unpack_special(const Node& node) const {
+  FACULA_CHECK(!node.freed, ErrorKind::Runtime, "backward: Trying to backward through the graph a second time, but its saved values "
+               "are freed (give retain_graph=True to the first backward), got a second pass through ", node.name());
+  if (packed_) return reattached(packed_->unpack(), node);
+  if (!tensor_.defined()) return Tensor();
+  if (tensor_.storage()->current_version() != version_) report_overwritten(node, tensor_, version_, is_output_);
+  return reattached(tensor_, node);
 }
 
 }  // namespace facula

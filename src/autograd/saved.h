@@ -53,25 +53,57 @@ struct PackedTensor {
   virtual ~PackedTensor() = default;
   virtual Tensor unpack() = 0;
 };
-/// Installed by the Python layer; null when no hooks are active on this thread.
-inline thread_local PackedTensor* (*pack_saved_tensor)(const Tensor&) = nullptr;
+/// Installed by the Python layer; asked while kModeSavedHooks is set.
+inline std::unique_ptr<PackedTensor> (*pack_saved_tensor)(const Tensor&) = nullptr;
+
+/// Who wrote to a storage last, with the source lines where known (anomaly mode records them).
+struct WriteRecord {
+  uint32_t version = 0;
+  std::string traceback;
+};
+/// Installed by the Python layer: the lines that run now.
+inline std::string (*current_traceback)() = nullptr;
+/// In anomaly mode: remembers the lines that have just written to `storage`.
+void record_write(const Storage* storage);
+inline void note_write(const Tensor& written) {
+  if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) record_write(written.storage());
+}
 
 class SavedTensor {
  public:
   SavedTensor() = default;
   /// `is_output`: the tensor is a result of the node itself and must not keep that node alive.
-  SavedTensor(const Tensor& tensor, bool is_output);
+  SavedTensor(const Tensor& tensor, bool is_output) {
+    if (!tensor.defined()) return;
+    if (__builtin_expect(is_output || (tensor.flags() & kInference) || (thread_state.modes & kModeSavedHooks), 0)) {
+      save_special(tensor, is_output);
+      return;
+    }
+    tensor_ = tensor;
+    version_ = tensor.storage()->current_version();
+  }
   /// The tensor as it was when saved; throws when it was written to since, or let go.
-  Tensor unpack(const Node& node) const;
-  void reset();
+  Tensor unpack(const Node& node) const {
+    bool plain = tensor_.defined() && !reattach_ && tensor_.storage()->current_version() == version_;
+    return __builtin_expect(plain, 1) ? tensor_ : unpack_special(node);
+  }
+  void reset() {
+    tensor_ = Tensor();
+    packed_.reset();
+  }
 
  private:
+  void save_special(const Tensor& tensor, bool is_output);
+  Tensor unpack_special(const Node& node) const;
+  Tensor reattached(const Tensor& tensor, const Node& node) const;
+
   Tensor tensor_;
+  std::unique_ptr<PackedTensor> packed_;
   uint32_t version_ = 0;
-  uint32_t slot_ = 0;
+  uint32_t marks_ = 0;
+  uint16_t slot_ = 0;
   bool is_output_ = false;
   bool reattach_ = false;
-  std::shared_ptr<PackedTensor> packed_;
 };
 
 class SavedOperand {
@@ -103,6 +135,7 @@ class SavedOperand {
 
 inline std::vector<SavedTensor> save_list(TensorList tensors) {
   std::vector<SavedTensor> saved;
+  saved.reserve(tensors.size());
   for (const Tensor& t : tensors) saved.emplace_back(t, false);
   return saved;
 }

@@ -16,14 +16,15 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
                self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
   uint16_t id = op_id::copy_;
-  bool history = GradMode::enabled() && (src.requires_grad() || self.requires_grad() || base_requires_grad(self));
-  if (history && is_inexact(self.dtype())) {
+  check_not_inference(self, "copy_");
+  if (is_inexact(self.dtype()) && (marks_of(src) | written_marks(self))) {
     check_writable(self, "copy_");
-    assign(self, src.dtype() == self.dtype() ? src : to_dtype(src.is_complex() && !self.is_complex() ? real(src) : src, self.dtype()), id);
+    assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
   } else {
     if (!self.is_meta() && !src.is_meta()) copy_kernel(self.device(), self, src);
     self.storage()->bump_version(id);
   }
+  note_write(self);
   return self;
 }
 

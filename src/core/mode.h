@@ -13,6 +13,7 @@ enum Mode : uint32_t {
   kModeAnomaly = 1u << 4,
   kModePython = 1u << 5,     // __torch_function__ modes
   kModeInference = 1u << 6,
+  kModeSavedHooks = 1u << 7,  // saved_tensors_hooks of this thread
 };
 
 struct ThreadState {

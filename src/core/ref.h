@@ -26,6 +26,7 @@ class RefCount {
   }
   /// As decrement(), but stores zero, so that increment_if_alive() fails from then on.
   bool decrement_to_zero() { return count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  void set(int32_t count) { count_.store(count, std::memory_order_release); }
   int32_t load() const { return count_.load(std::memory_order_acquire); }
 
  private:

@@ -56,7 +56,7 @@ Tensor with_storage(Storage* storage, DType dtype) {
   t->storage = storage;
   t->data = storage->data;
   t->dtype = dtype;
-  t->flags = thread_state.modes & kModeInference ? kInference : 0;
+  t->flags = inference_flag();
   return Tensor::adopt(t);
 }
 
@@ -100,6 +100,7 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
   if (tracked) {
     t->base = from->base ? from->base : from;
     retain(t->base);
+    if (!(from->flags & (kRequiresGrad | kDual))) t->flags |= kWatchBase;
   }
   set_sizes(t, sizes, strides);
   return Tensor::adopt(t);

@@ -19,6 +19,7 @@
 
 #include "core/autograd_meta.h"
 #include "core/dtype.h"
+#include "core/mode.h"
 #include "core/scalar.h"
 #include "core/shape.h"
 #include "core/storage.h"
@@ -36,10 +37,14 @@ enum TensorFlag : uint32_t {
   kDual = 1u << 11,            // carries a forward-mode tangent
   kInference = 1u << 12,       // made in inference mode
   kParameter = 1u << 13,       // set by nn.Parameter; survives copies of the Python object
+  kWatchBase = 1u << 14,       // a view of a base without history, which may get one by an in-place write
 };
 constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
 /// Any of these sends an op through its slow path.
-constexpr uint32_t kSlowFlags = kRequiresGrad | kConjugate | kBatched | kDual;
+constexpr uint32_t kSlowFlags = kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase;
+
+/// kInference while the thread is in inference mode.
+inline uint32_t inference_flag() { return (thread_state.modes & kModeInference) ? kInference : 0u; }
 
 struct TensorImpl {
   static constexpr int kInlineDims = 5;
@@ -157,7 +162,7 @@ inline Tensor empty_like_contiguous(const TensorImpl* a, DType dtype) {
   TensorImpl* t = new_impl();
   t->storage = make_storage(static_cast<size_t>(a->numel * item_size(dtype)), a->storage->device);
   t->data = t->storage->data;
-  t->flags = a->flags & kLayoutFlags;
+  t->flags = (a->flags & kLayoutFlags) | inference_flag();
   t->numel = a->numel;
   t->dtype = dtype;
   t->ndim = a->ndim;

@@ -1,75 +1,206 @@
-// backward(), grad(), grad modes, hooks, and nodes as Python objects.
+// backward(), grad(), grad modes, and nodes as Python objects.
 #include "autograd/engine.h"
+
+#include <map>
 
 #include "functions.h"
 #include "python/bindings.h"
+#include "python/node_object.h"
 
 namespace facula::python {
-namespace {
 
 PyTypeObject NodeType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-struct PyNode {
-  PyObject_HEAD
-  Ref<Node> node;
-};
+namespace {
+
+PyNode* self_of(PyObject* o) { return reinterpret_cast<PyNode*>(o); }
+
+void node_dealloc(PyObject* o) {
+  PyNode* self = self_of(o);
+  if (self->weak_references) PyObject_ClearWeakRefs(o);
+  Py_CLEAR(self->dict);
+  if (self->owns_node) {
+    self->node->pyobj = nullptr;
+    release(self->node);
+  }
+  PyTypeObject* type = Py_TYPE(o);
+  type->tp_free(o);
+  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
+}
+
+// One Python class per derivative, so that type(fn).__name__ tells which.
+PyTypeObject* class_of(const std::string& name) {
+  static std::map<std::string, PyTypeObject*> classes;
+  auto found = classes.find(name);
+  if (found != classes.end()) return found->second;
+  auto* qualified = new std::string("facula.autograd." + name);  // kept by the class
+  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)}, {0, nullptr}};
+  PyType_Spec spec = {qualified->c_str(), sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  Owned bases(check(PyTuple_Pack(1, &NodeType)));
+  auto* made = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpecWithBases(&spec, bases.get())));
+  return classes[name] = made;
+}
+
+// A node dies: its metadata go with it.
+void node_destroyed(Node* node) {
+  NodeExtra* extra = node->extra_if_any();
+  if (!extra || !extra->metadata) return;
+  WithLock lock;
+  Py_DECREF(static_cast<PyObject*>(extra->metadata));
+  extra->metadata = nullptr;
+}
+
+}  // namespace
 
 PyObject* wrap_node(Ref<Node> node) {
   if (!node) Py_RETURN_NONE;
   if (node->pyobj) return Py_NewRef(static_cast<PyObject*>(node->pyobj));
-  auto* o = reinterpret_cast<PyNode*>(check(NodeType.tp_alloc(&NodeType, 0)));
+  PyTypeObject* type = class_of(node->name());
+  auto* o = self_of(check(type->tp_alloc(type, 0)));
   node->pyobj = o;
-  new (&o->node) Ref<Node>(std::move(node));
+  o->node = node.detach();
+  o->owns_node = true;
   return reinterpret_cast<PyObject*>(o);
 }
 
-const Ref<Node>& node_of(PyObject* o) { return reinterpret_cast<PyNode*>(o)->node; }
-
-void node_dealloc(PyObject* o) {
-  auto* self = reinterpret_cast<PyNode*>(o);
-  self->node->pyobj = nullptr;
-  self->node.~Ref<Node>();
-  PyTypeObject* type = Py_TYPE(o);
-  type->tp_free(o);
+Node& node_of(PyObject* o) {
+  FACULA_CHECK(PyObject_TypeCheck(o, &NodeType), ErrorKind::Type, "Node: expected a node of the graph, got ", Py_TYPE(o)->tp_name);
+  FACULA_CHECK(self_of(o)->node, ErrorKind::Runtime, "Node: the graph that it belonged to is gone, got ", Py_TYPE(o)->tp_name);
+  return *self_of(o)->node;
 }
 
-PyObject* node_name(PyObject* o, PyObject*) { return PyUnicode_FromString(node_of(o)->name().c_str()); }
-PyObject* node_repr(PyObject* o) { return PyUnicode_FromFormat("<%s object at %p>", node_of(o)->name().c_str(), o); }
+void add_to_type(PyTypeObject& type, PyMethodDef* methods, PyGetSetDef* properties) {
+  for (PyMethodDef* m = methods; m && m->ml_name; ++m) {
+    Owned descriptor(check(PyDescr_NewMethod(&type, m)));
+    check(PyDict_SetItemString(type.tp_dict, m->ml_name, descriptor.get()));
+  }
+  for (PyGetSetDef* g = properties; g && g->name; ++g) {
+    Owned descriptor(check(PyDescr_NewGetSet(&type, g)));
+    check(PyDict_SetItemString(type.tp_dict, g->name, descriptor.get()));
+  }
+  PyType_Modified(&type);
+}
+
+namespace {
+
+PyObject* node_name(PyObject* o, PyObject*) {
+  return guarded([&] { return PyUnicode_FromString(node_of(o).name().c_str()); });
+}
+PyObject* node_repr(PyObject* o) { return PyUnicode_FromFormat("<%s object at %p>", _PyType_Name(Py_TYPE(o)), o); }
 PyObject* node_next(PyObject* o, void*) {
   return guarded([&] {
-    const Node& node = *node_of(o);
-    PyObject* tuple = check(PyTuple_New(static_cast<Py_ssize_t>(node.edge_count())));
+    Node& node = node_of(o);
+    Owned tuple(check(PyTuple_New(static_cast<Py_ssize_t>(node.edge_count()))));
     for (size_t i = 0; i < node.edge_count(); ++i) {
-      PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i),
-                       Py_BuildValue("(NI)", wrap_node(node.edge(i).node), node.edge(i).slot));
+      const Edge& edge = node.edge(i);
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(Py_BuildValue("(NI)", wrap_node(edge.node), edge.slot)));
     }
-    return tuple;
+    return tuple.release();
   });
 }
 PyObject* node_variable(PyObject* o, void*) {
-  auto* accumulate = dynamic_cast<AccumulateGrad*>(node_of(o).get());
-  if (!accumulate) {
-    PyErr_SetString(PyExc_AttributeError, "variable: only an AccumulateGrad node has it");
-    return nullptr;
-  }
-  return guarded([&] { return wrap(accumulate->leaf()); });
+  return guarded([&]() -> PyObject* {
+    auto* accumulate = dynamic_cast<AccumulateGrad*>(&node_of(o));
+    FACULA_CHECK(accumulate, ErrorKind::Attribute, "variable: only an AccumulateGrad node has it, got ", Py_TYPE(o)->tp_name);
+    return wrap(accumulate->leaf());
+  });
+}
+PyObject* node_metadata(PyObject* o, void*) {
+  return guarded([&] {
+    NodeExtra& extra = node_of(o).extra();
+    if (!extra.metadata) {
+      extra.metadata = check(PyDict_New());
+      if (!extra.traceback.empty()) {
+        Owned text(PyUnicode_FromString(extra.traceback.c_str()));
+        PyDict_SetItemString(static_cast<PyObject*>(extra.metadata), "traceback_", text.get());
+      }
+    }
+    return Py_NewRef(static_cast<PyObject*>(extra.metadata));
+  });
+}
+PyObject* node_sequence(PyObject* o, PyObject*) {
+  return guarded([&] { return PyLong_FromUnsignedLongLong(node_of(o).sequence()); });
+}
+PyObject* node_input_metadata(PyObject* o, void*) {
+  return guarded([&] {
+    Node& node = node_of(o);
+    Owned tuple(check(PyTuple_New(static_cast<Py_ssize_t>(node.output_count()))));
+    for (size_t i = 0; i < node.output_count(); ++i) {
+      const OutputInfo& info = node.output(i);
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                       check(Py_BuildValue("(NNN)", wrap_size(info.sizes()), wrap_dtype(info.dtype), wrap_device(info.device))));
+    }
+    return tuple.release();
+  });
+}
+PyObject* node_new(PyTypeObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_TypeError, "Node: nodes are made by recorded ops only");
+  return nullptr;
 }
 
-PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "The name of the derivative."}, {}};
+PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "The name of the derivative."},
+                              {"_sequence_nr", node_sequence, METH_NOARGS, "The number that orders nodes of a thread."},
+                              {}};
 PyGetSetDef node_properties[] = {
     {"next_functions", node_next, nullptr, "Pairs of the nodes that receive this one's results, and the slot there.", nullptr},
     {"variable", node_variable, nullptr, "The leaf of an AccumulateGrad node.", nullptr},
+    {"metadata", node_metadata, nullptr, "A dict that lives as long as the node.", nullptr},
+    {"_input_metadata", node_input_metadata, nullptr, "(shape, dtype, device) of the gradients it takes.", nullptr},
     {}};
 
-PyObject* get_grad_fn(PyObject* o, void*) {
-  return guarded([&] { return wrap_node(tensor_of(o).requires_grad() ? grad_fn(tensor_of(o).impl()) : Ref<Node>()); });
+// ---- requests
+
+PyObject* edge_attribute(PyObject* o, const char* name) {
+  return check(PyObject_GetAttrString(o, name));
 }
 
-// Hooks
+// A Tensor or a GradientEdge.
+Edge read_edge(PyObject* o) {
+  if (is_tensor(o)) return gradient_edge(tensor_of(o).impl());
+  Owned node(edge_attribute(o, "node")), slot(edge_attribute(o, "output_nr"));
+  return {Ref<Node>::share(&node_of(node.get())), static_cast<uint32_t>(to_int(slot.get()))};
+}
 
-void check_signals() {
-  WithLock lock;
-  if (PyErr_CheckSignals() < 0) throw PythonError{};
+struct Shape {
+  IntList sizes;
+  DType dtype;
+  Device device;
+};
+
+Shape shape_of(PyObject* o, const Edge& edge) {
+  if (is_tensor(o)) return {tensor_of(o).sizes(), tensor_of(o).dtype(), tensor_of(o).device()};
+  const OutputInfo& info = edge.node->output(edge.slot);
+  return {info.sizes(), info.dtype, info.device};
+}
+
+Tensor one(const Shape& shape) {
+  if (shape.sizes.empty() && shape.device.is_cpu()) return scalar_tensor(Scalar(1.0), shape.dtype);
+  return ones(shape.sizes, shape.dtype, shape.device);
+}
+
+Tensor implicit_gradient(const Shape& shape) {
+  int64_t numel = 1;
+  for (int64_t s : shape.sizes) numel *= s;
+  FACULA_CHECK(numel == 1, ErrorKind::Runtime, "backward: grad can be implicitly created only for scalar outputs (give a gradient of the "
+               "output's shape, or reduce it first, for example with sum()), got shape ", shape.sizes);
+  FACULA_CHECK(!is_complex(shape.dtype), ErrorKind::Runtime,
+               "backward: grad can be implicitly created only for real scalar outputs, got ", shape.dtype);
+  return one(shape);
+}
+
+Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, bool create_graph) {
+  FACULA_CHECK(is_tensor(given_grad), ErrorKind::Type, "backward: a gradient is a Tensor or None, got ", Py_TYPE(given_grad)->tp_name);
+  const Tensor& grad = tensor_of(given_grad);
+  FACULA_CHECK(grad.sizes() == shape.sizes, ErrorKind::Runtime, "backward: Mismatch in shape: the gradient of output ", i,
+               " must have its shape ", shape.sizes, ", got ", grad.sizes());
+  FACULA_CHECK(grad.is_complex() == is_complex(shape.dtype), ErrorKind::Runtime, "backward: for output ", i, " of ", shape.dtype,
+               " a gradient of the same kind is expected, got ", grad.dtype());
+  return create_graph || !grad.requires_grad() ? grad : alias(grad);
+}
+
+[[noreturn]] void report_no_history(Py_ssize_t i, IntList sizes, DType dtype) {
+  throw_error(ErrorKind::Runtime, "backward: element ", i, " of tensors does not require grad and does not have a grad_fn, got shape ",
+              sizes, " of ", dtype);
 }
 
 // Roots, their gradients (ones for scalars) and inputs from Python sequences.
@@ -79,36 +210,24 @@ struct Request {
   std::vector<Edge> inputs;
 };
 
-Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool create_graph) {
+Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool create_graph, bool capture) {
   Request r;
-  Py_ssize_t n = PyTuple_GET_SIZE(tensors);
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    const Tensor& t = tensor_of(PyTuple_GET_ITEM(tensors, i));
-    FACULA_CHECK(t.requires_grad(), ErrorKind::Runtime, "backward: element ", i,
-                 " of tensors does not require grad and does not have a grad_fn, got shape ", t.sizes());
-    PyObject* given_grad = PyTuple_GET_ITEM(grads, i);
-    Tensor grad;
-    if (given_grad == Py_None) {
-      FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime,
-                   "backward: grad can be implicitly created only for scalar outputs, got shape ", t.sizes());
-      FACULA_CHECK(!t.is_complex(), ErrorKind::Runtime, "backward: grad can be implicitly created only for real scalar outputs, got ", t.dtype());
-      grad = ones_like(alias(t));
-    } else {
-      grad = tensor_of(given_grad);
-      FACULA_CHECK(grad.sizes() == t.sizes(), ErrorKind::Runtime, "backward: Mismatch in shape: the gradient of output ", i,
-                   " must have its shape ", t.sizes(), ", got ", grad.sizes());
-      FACULA_CHECK(grad.is_complex() == t.is_complex(), ErrorKind::Runtime, "backward: for output ", i, " of ", t.dtype(),
-                   " a gradient of the same kind is expected, got ", grad.dtype());
-      if (!create_graph && grad.requires_grad()) grad = alias(grad);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tensors, i);
+    Edge edge = read_edge(item);
+    if (!edge.node || (is_tensor(item) && !tensor_of(item).requires_grad() && !(tensor_of(item).flags() & kDual))) {
+      report_no_history(i, tensor_of(item).sizes(), tensor_of(item).dtype());
     }
-    r.roots.push_back(gradient_edge(t.impl()));
-    r.grads.push_back(std::move(grad));
+    Shape shape = shape_of(item, edge);
+    PyObject* given_grad = PyTuple_GET_ITEM(grads, i);
+    r.grads.push_back(given_grad == Py_None ? implicit_gradient(shape) : checked_gradient(given_grad, shape, i, create_graph));
+    r.roots.push_back(std::move(edge));
   }
   for (Py_ssize_t i = 0; inputs != Py_None && i < PyTuple_GET_SIZE(inputs); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(inputs, i);
-    const Tensor& t = tensor_of(item);
-    FACULA_CHECK(t.requires_grad(), ErrorKind::Runtime, "grad: One of the differentiated Tensors does not require grad, got input ", i);
-    r.inputs.push_back(gradient_edge(t.impl()));
+    Edge edge = read_edge(PyTuple_GET_ITEM(inputs, i));
+    FACULA_CHECK(edge.node, ErrorKind::Runtime, capture ? "grad" : "backward",
+                 ": One of the differentiated Tensors does not require grad, got input ", i);
+    r.inputs.push_back(std::move(edge));
   }
   return r;
 }
@@ -119,7 +238,7 @@ PyObject* function_run_backward(PyObject*, PyObject* args) {
   int keep, create, accumulate;
   if (!PyArg_ParseTuple(args, "O!O!Oppp", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &inputs, &keep, &create, &accumulate)) return nullptr;
   return guarded([&] {
-    Request r = read_request(tensors, grads, inputs, create);
+    Request r = read_request(tensors, grads, inputs, create, !accumulate);
     std::vector<Tensor> captured;
     {
       WithoutLock no_lock;
@@ -129,21 +248,76 @@ PyObject* function_run_backward(PyObject*, PyObject* args) {
   });
 }
 
-// The common call: y.backward()
-PyObject* method_backward_fast(PyObject* self, PyObject*) {
+// backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)
+PyObject* method_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (n > 0 || kwnames || !is_plain_tensor(self) || (thread_state.modes & kModePython)) {
+    Owned module(PyImport_ImportModule("facula.autograd"));
+    if (!module) return nullptr;
+    Owned function(PyObject_GetAttrString(module.get(), "_tensor_backward"));
+    if (!function) return nullptr;
+    std::vector<PyObject*> all{self};
+    all.insert(all.end(), args, args + n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+    return PyObject_Vectorcall(function.get(), all.data(), static_cast<size_t>(n + 1), kwnames);
+  }
   return guarded([&] {
     const Tensor& t = tensor_of(self);
-    FACULA_CHECK(t.requires_grad(), ErrorKind::Runtime,
-                 "backward: element 0 of tensors does not require grad and does not have a grad_fn, got shape ", t.sizes());
-    FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime, "backward: grad can be implicitly created only for scalar outputs, got shape ", t.sizes());
-    FACULA_CHECK(!t.is_complex(), ErrorKind::Runtime, "backward: grad can be implicitly created only for real scalar outputs, got ", t.dtype());
-    std::vector<Edge> roots{gradient_edge(t.impl())};
-    std::vector<Tensor> grads{ones_like(alias(t))};
-    WithoutLock no_lock;
-    run_backward(roots, std::move(grads), {}, {});
+    if (!(live_flags(t.impl()) & kRequiresGrad)) report_no_history(0, t.sizes(), t.dtype());
+    std::vector<Edge> roots;
+    roots.push_back(gradient_edge(t.impl()));
+    std::vector<Tensor> grads;
+    grads.push_back(implicit_gradient({t.sizes(), t.dtype(), t.device()}));
+    {
+      WithoutLock no_lock;
+      run_backward(roots, std::move(grads), {}, {});
+    }
     return Py_NewRef(Py_None);
   });
 }
+
+// ---- methods and properties of tensors
+
+PyObject* get_grad_fn(PyObject* o, void*) {
+  return guarded([&] {
+    TensorImpl* impl = tensor_of(o).impl();
+    return wrap_node(live_flags(impl) & kRequiresGrad ? grad_fn(impl) : Ref<Node>());
+  });
+}
+PyObject* get_output_nr(PyObject* o, void*) {
+  return guarded([&] {
+    Edge edge = gradient_edge(tensor_of(o).impl());
+    return PyLong_FromUnsignedLong(edge.slot);
+  });
+}
+PyObject* get_retains_grad(PyObject* o, void*) {
+  AutogradMeta* meta = autograd_meta(tensor_of(o).impl());
+  return PyBool_FromLong(meta && meta->retains_grad);
+}
+PyObject* method_retain_grad(PyObject* self, PyObject*) {
+  return guarded([&] {
+    retain_grad(tensor_of(self));
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* method_detach(PyObject* self, PyObject*) {
+  bool overridden = ((!is_plain_tensor(self) && has_override(self)) || (thread_state.modes & kModePython)) && !overrides_disabled();
+  if (overridden) return call_override("detach", true, self, nullptr, 0, nullptr);
+  return guarded([&] { return wrap(alias(tensor_of(self))); });
+}
+PyObject* method_detach_(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Tensor& t = tensor_of(self);
+    FACULA_CHECK(!t.impl()->base, ErrorKind::Runtime,
+                 "detach_: Can't detach views in-place (use detach(), which gives a tensor of its own), got a view of shape ", t.sizes());
+    clear_history(t);
+    return Py_NewRef(self);
+  });
+}
+// The accumulator of a leaf, as grad_fn of a tensor that has none.
+PyObject* method_accumulator(PyObject* self, PyObject*) {
+  return guarded([&] { return wrap_node(gradient_edge(tensor_of(self).impl()).node); });
+}
+
+// ---- modes
 
 PyObject* function_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(GradMode::enabled()); }
 PyObject* function_set_grad_enabled(PyObject*, PyObject* value) {
@@ -151,48 +325,111 @@ PyObject* function_set_grad_enabled(PyObject*, PyObject* value) {
   thread_state.grad_enabled = PyObject_IsTrue(value) == 1;
   return PyBool_FromLong(before);
 }
-PyObject* function_is_inference_mode(PyObject*, PyObject*) { return PyBool_FromLong((thread_state.modes & kModeInference) != 0); }
-PyObject* function_set_inference_mode(PyObject*, PyObject* value) {
-  bool before = thread_state.modes & kModeInference;
-  if (PyObject_IsTrue(value) == 1) thread_state.modes |= kModeInference;
-  else thread_state.modes &= ~static_cast<uint32_t>(kModeInference);
+PyObject* function_is_forward_enabled(PyObject*, PyObject*) { return PyBool_FromLong(thread_state.forward_grad_enabled); }
+PyObject* function_set_forward_enabled(PyObject*, PyObject* value) {
+  bool before = thread_state.forward_grad_enabled;
+  thread_state.forward_grad_enabled = PyObject_IsTrue(value) == 1;
   return PyBool_FromLong(before);
+}
+PyObject* set_mode(Mode mode, bool on) {
+  bool before = thread_state.modes & mode;
+  if (on) thread_state.modes |= mode;
+  else thread_state.modes &= ~static_cast<uint32_t>(mode);
+  return PyBool_FromLong(before);
+}
+PyObject* function_is_inference_mode(PyObject*, PyObject*) { return PyBool_FromLong((thread_state.modes & kModeInference) != 0); }
+PyObject* function_set_inference_mode(PyObject*, PyObject* value) { return set_mode(kModeInference, PyObject_IsTrue(value) == 1); }
+
+// ---- forward mode: an input is an identity node that carries a tangent; what depends on it is marked and recorded, and
+// its tangent is derived when asked for (facula/autograd/forward_ad.py)
+
+class DualInput final : public Node {
+ public:
+  void apply(const Tensor* grads, Tensor* results) override { results[0] = grads[0]; }
+  std::string name() const override { return "DualInput"; }
+};
+
+PyObject* function_make_dual(PyObject*, PyObject* o) {
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(o), ErrorKind::Type, "make_dual: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    const Tensor& primal = tensor_of(o);
+    auto node = Ref<DualInput>::adopt(new DualInput);
+    uint32_t marks = live_flags(primal.impl()) & kRecorded;
+    node->marks = marks | kDual;
+    node->add_edge(gradient_edge(primal.impl()));
+    Tensor dual = alias(primal);
+    set_history(dual, node.get());
+    return wrap(std::move(dual));
+  });
+}
+PyObject* function_is_dual(PyObject*, PyObject* o) { return PyBool_FromLong(is_tensor(o) && (live_flags(tensor_of(o).impl()) & kDual)); }
+PyObject* function_clear_dual(PyObject*, PyObject* o) {
+  tensor_of(o).impl()->flags &= ~static_cast<uint32_t>(kDual);
+  Py_RETURN_NONE;
+}
+// Marks a recorded tensor, so that what follows from it is recorded in forward mode too.
+PyObject* function_mark_dual(PyObject*, PyObject* o) {
+  tensor_of(o).impl()->flags |= kDual;
+  Py_RETURN_NONE;
+}
+
+void check_signals() {
+  WithLock lock;
+  if (PyErr_CheckSignals() < 0) throw PythonError{};
 }
 
 PyMethodDef functions[] = {
     {"_run_backward", function_run_backward, METH_VARARGS, "Evaluates the graph backwards; facula.autograd is the public face."},
     {"is_grad_enabled", function_is_grad_enabled, METH_NOARGS, "is_grad_enabled(): whether ops on this thread are recorded."},
     {"_set_grad_enabled", function_set_grad_enabled, METH_O, "Switches recording on this thread; returns what it was."},
+    {"_is_fwd_grad_enabled", function_is_forward_enabled, METH_NOARGS, "Whether forward mode follows ops on this thread."},
+    {"_set_fwd_grad_enabled", function_set_forward_enabled, METH_O, "Switches forward mode on this thread; returns what it was."},
     {"is_inference_mode_enabled", function_is_inference_mode, METH_NOARGS, "Whether inference mode is on."},
     {"_set_inference_mode", function_set_inference_mode, METH_O, "Switches inference mode; returns what it was."},
+    {"_make_dual", function_make_dual, METH_O, "An alias of a tensor that forward mode follows."},
+    {"_is_dual", function_is_dual, METH_O, "Whether forward mode follows the tensor."},
+    {"_mark_dual", function_mark_dual, METH_O, "Makes forward mode follow a recorded tensor."},
+    {"_clear_dual", function_clear_dual, METH_O, "Makes forward mode follow the tensor no longer."},
     {}};
-PyMethodDef methods[] = {{"_backward_fast", method_backward_fast, METH_NOARGS, "backward() of a scalar without options."}, {}};
-PyGetSetDef properties[] = {{"grad_fn", get_grad_fn, nullptr, "The node that made the tensor, or None.", nullptr}, {}};
+PyMethodDef methods[] = {
+    {"backward", as_function(method_backward), METH_FASTCALL | METH_KEYWORDS,
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds the gradient of this tensor to `.grad` of the "
+     "leaves it was made from, or of `inputs` only."},
+    {"retain_grad", method_retain_grad, METH_NOARGS, "retain_grad(): backward fills `.grad` of this result of an op, too."},
+    {"detach", method_detach, METH_NOARGS, "detach(): the same values without history; shares memory and the count of writes."},
+    {"detach_", method_detach_, METH_NOARGS, "detach_(): removes the history; the tensor becomes a leaf."},
+    {"_accumulator", method_accumulator, METH_NOARGS, "The node that receives the gradient of the tensor."},
+    {}};
+PyGetSetDef properties[] = {{"grad_fn", get_grad_fn, nullptr, "The node that made the tensor, or None.", nullptr},
+                            {"output_nr", get_output_nr, nullptr, "Which output of grad_fn it is.", nullptr},
+                            {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called on a result of an op.", nullptr},
+                            {}};
 
 }  // namespace
 
 void init_autograd(PyObject* module) {
   NodeType.tp_name = "torch.autograd.graph.Node";
   NodeType.tp_basicsize = sizeof(PyNode);
-  NodeType.tp_flags = Py_TPFLAGS_DEFAULT;
+  NodeType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
   NodeType.tp_doc = "A recorded derivative.";
+  NodeType.tp_new = node_new;
   NodeType.tp_dealloc = node_dealloc;
   NodeType.tp_repr = node_repr;
+  NodeType.tp_getattro = PyObject_GenericGetAttr;
+  NodeType.tp_setattro = PyObject_GenericSetAttr;
+  NodeType.tp_dictoffset = offsetof(PyNode, dict);
+  NodeType.tp_weaklistoffset = offsetof(PyNode, weak_references);
   NodeType.tp_methods = node_methods;
   NodeType.tp_getset = node_properties;
   check(PyType_Ready(&NodeType));
   Py_INCREF(&NodeType);
   PyModule_AddObject(module, "_Node", reinterpret_cast<PyObject*>(&NodeType));
   check(PyModule_AddFunctions(module, functions));
-  for (PyMethodDef* m = methods; m->ml_name; ++m) {
-    Owned descriptor(check(PyDescr_NewMethod(&TensorType, m)));
-    check(PyDict_SetItemString(TensorType.tp_dict, m->ml_name, descriptor.get()));
-  }
-  for (PyGetSetDef* g = properties; g->name; ++g) {
-    Owned descriptor(check(PyDescr_NewGetSet(&TensorType, g)));
-    check(PyDict_SetItemString(TensorType.tp_dict, g->name, descriptor.get()));
-  }
+  add_to_type(TensorType, methods, properties);
   check_interrupt = check_signals;
+  on_node_destroyed = node_destroyed;
+  init_hooks(module);
+  init_function(module);
 }
 
 }  // namespace facula::python

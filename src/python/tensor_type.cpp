@@ -203,9 +203,9 @@ PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o)
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size()); }
 PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size() * tensor_of(o).numel()); }
 PyObject* get_version(PyObject* o, void*) { return PyLong_FromLong(tensor_of(o).storage()->current_version()); }
-PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).requires_grad()); }
+PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong((live_flags(tensor_of(o).impl()) & kRequiresGrad) != 0); }
 PyObject* get_is_leaf(PyObject* o, void*) {
-  return property(o, [](const Tensor& t) { return PyBool_FromLong(!t.requires_grad() || !grad_fn(t.impl())); });
+  return property(o, [](const Tensor& t) { return PyBool_FromLong(!(live_flags(t.impl()) & kRequiresGrad) || !grad_fn(t.impl())); });
 }
 PyObject* get_base(PyObject* o, void*) {
   TensorImpl* base = tensor_of(o).impl()->base;
@@ -258,7 +258,9 @@ int set_data(PyObject* o, PyObject* value, void*) {
     impl->storage = source.storage();
     impl->data = source.impl()->data;
     impl->dtype = source.dtype();
-    if (AutogradMeta* meta = autograd_meta(impl); meta && meta->accumulator) meta->accumulator->set_output(0, source);
+    if (AutogradMeta* meta = autograd_meta(impl)) {
+      if (AccumulateGrad* node = meta->accumulator.load()) node->set_output(0, source);
+    }
     set_sizes(impl, source.sizes(), source.strides());
     return 0;
   } catch (...) {

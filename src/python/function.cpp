@@ -1,0 +1,309 @@
+// autograd.Function: its context, which is also the node as Python sees it, and apply().
+//
+// The C++ node owns the Python context; the context knows its node until that dies. Values given to save_for_backward are
+// held by the node, outputs without their history, so that a graph of custom functions has no reference cycles.
+#include "autograd/inplace.h"
+#include "functions.h"
+#include "python/bindings.h"
+#include "python/node_object.h"
+
+namespace facula::python {
+
+PyTypeObject FunctionType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+namespace {
+
+PyNode* self_of(PyObject* o) { return reinterpret_cast<PyNode*>(o); }
+
+PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+#define NAME(x) ([]() -> PyObject* { static PyObject* name = interned(x); return name; }())
+
+Owned attribute(PyObject* o, PyObject* name) { return Owned(check(PyObject_GetAttr(o, name))); }
+bool flag(PyObject* o, PyObject* name) { return PyObject_IsTrue(attribute(o, name).get()) == 1; }
+
+class FunctionNode final : public Node {
+ public:
+  explicit FunctionNode(PyObject* context) : context_(Py_NewRef(context)) {
+    pyobj = context;
+    self_of(context)->node = this;
+  }
+  ~FunctionNode() override {
+    WithLock lock;
+    self_of(context_)->node = nullptr;
+    pyobj = nullptr;
+    saved_.clear();
+    Py_DECREF(context_);
+  }
+  std::string name() const override { return _PyType_Name(Py_TYPE(context_)); }
+  void release_saved() override { saved_.clear(); }
+  void apply(const Tensor* grads, Tensor* results) override;
+
+  void add_input(PyObject* o) {
+    input_edges_.push_back(is_tensor(o) ? static_cast<int>(edge_count()) : -1);
+    if (is_tensor(o)) add_edge(gradient_edge(tensor_of(o).impl()));
+  }
+  void save(const Tensor& t, bool is_output) { saved_.emplace_back(t, is_output); }
+  std::vector<Tensor> saved() const {
+    FACULA_CHECK(!freed, ErrorKind::Runtime, name(), ": Trying to backward through the graph a second time, but its saved tensors are "
+                 "freed (give retain_graph=True to the first backward)");
+    return unpack_list(saved_, *this);
+  }
+  bool materialize = true;
+
+ private:
+  Owned arguments(const Tensor* grads) const;
+  void take(PyObject* result, Tensor* results) const;
+
+  PyObject* context_;
+  std::vector<int> input_edges_;  // per argument of forward: its edge, -1 for what is no tensor
+  std::vector<SavedTensor> saved_;
+};
+
+Owned FunctionNode::arguments(const Tensor* grads) const {
+  Owned tuple(check(PyTuple_New(static_cast<Py_ssize_t>(output_count() + 1))));
+  PyTuple_SET_ITEM(tuple.get(), 0, Py_NewRef(context_));
+  for (size_t i = 0; i < output_count(); ++i) {
+    Tensor grad = grads[i];
+    if (!grad.defined() && materialize && output(i).ndim() >= 0) grad = zeros(output(i).sizes(), output(i).dtype, output(i).device);
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i + 1), check(wrap(std::move(grad))));
+  }
+  return tuple;
+}
+
+void FunctionNode::apply(const Tensor* grads, Tensor* results) {
+  WithLock lock;
+  Owned forward_class = attribute(reinterpret_cast<PyObject*>(Py_TYPE(context_)), NAME("_forward_cls"));
+  Owned backward = attribute(forward_class.get(), NAME("_backward"));
+  Owned tuple = arguments(grads);
+  Owned result(check(PyObject_CallObject(backward.get(), tuple.get())));
+  take(result.get(), results);
+}
+
+void FunctionNode::take(PyObject* result, Tensor* results) const {
+  Owned items(PyTuple_Check(result) ? Py_NewRef(result) : PyList_Check(result) ? check(PyList_AsTuple(result)) : check(PyTuple_Pack(1, result)));
+  auto expected = static_cast<Py_ssize_t>(input_edges_.size()), got = PyTuple_GET_SIZE(items.get());
+  for (Py_ssize_t i = expected; i < got; ++i) {
+    if (PyTuple_GET_ITEM(items.get(), i) != Py_None) expected = -1;
+  }
+  FACULA_CHECK(expected >= 0 && got >= expected, ErrorKind::Runtime, "function ", name(),
+               " returned an incorrect number of gradients (expected ", input_edges_.size(), ", got ", got, ")");
+  for (Py_ssize_t i = 0; i < expected; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(items.get(), i);
+    int edge = input_edges_[static_cast<size_t>(i)];
+    if (item == Py_None) continue;
+    FACULA_CHECK(edge >= 0, ErrorKind::Runtime, "function ", name(), " returned a gradient different from None at position ", i + 1,
+                 ", but the corresponding forward input was not a Tensor");
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "function ", name(), ": expected a Tensor or None as gradient ", i + 1, ", got ", Py_TYPE(item)->tp_name);
+    const Edge& to = this->edge(static_cast<size_t>(edge));
+    if (!to.node) continue;
+    IntList wanted = to.node->output(to.slot).sizes();
+    const Tensor& grad = tensor_of(item);
+    FACULA_CHECK(grad.sizes() == wanted || broadcasts_to(wanted, grad.sizes()), ErrorKind::Runtime, "Function ", name(),
+                 " returned an invalid gradient at index ", i, " - got ", grad.sizes(), " but expected shape compatible with ", wanted);
+    results[edge] = grad;
+  }
+}
+
+// ---- the context
+
+void context_dealloc(PyObject* o) {
+  PyNode* self = self_of(o);
+  if (self->weak_references) PyObject_ClearWeakRefs(o);
+  Py_CLEAR(self->dict);
+  PyTypeObject* type = Py_TYPE(o);
+  type->tp_free(o);
+}
+
+PyObject* get_saved_tensors(PyObject* o, void*) {
+  return guarded([&] {
+    Node* node = self_of(o)->node;
+    return node ? wrap(static_cast<FunctionNode*>(node)->saved()) : check(PyTuple_New(0));
+  });
+}
+
+PyGetSetDef context_properties[] = {
+    {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given, checked for writes since.", nullptr},
+    {"saved_variables", get_saved_tensors, nullptr, "As saved_tensors.", nullptr},
+    {}};
+
+// ---- apply
+
+bool contains(PyObject* tuple, PyObject* tensor) {
+  if (tuple == Py_None) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tuple); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(tuple, i);
+    if (is_tensor(item) && tensor_of(item).is_same(tensor_of(tensor))) return true;
+  }
+  return false;
+}
+
+// One call of apply(), after forward ran.
+struct Outputs {
+  PyObject* cls;
+  PyObject* context;
+  PyObject* const* args;
+  Py_ssize_t nargs;
+  Ref<FunctionNode> node;  // null: nothing is recorded
+  Owned dirty, non_differentiable, to_save;
+
+  bool is_input(PyObject* o) const {
+    for (Py_ssize_t i = 0; i < nargs; ++i) {
+      if (is_tensor(args[i]) && tensor_of(args[i]).is_same(tensor_of(o))) return true;
+    }
+    return false;
+  }
+
+  PyObject* finish(PyObject* o) {
+    if (!is_tensor(o)) {
+      if (node) node->add_output();
+      return Py_NewRef(o);
+    }
+    bool input = is_input(o), written = contains(dirty.get(), o), plain = contains(non_differentiable.get(), o);
+    FACULA_CHECK(!(written && plain), ErrorKind::Runtime, "mark_non_differentiable: a tensor that was changed in place cannot be non-differentiable");
+    const Tensor& t = tensor_of(o);
+    if (!node) return input && !written ? wrap(alias_view(t)) : Py_NewRef(o);
+    if (written) {
+      check_writable(t, _PyType_Name(reinterpret_cast<PyTypeObject*>(cls)));
+      set_history_in_place(t, node.get(), node->add_output(t));
+      return Py_NewRef(o);
+    }
+    if (plain || !is_inexact(t.dtype())) {
+      node->add_output(t);
+      return input || t.requires_grad() ? wrap(alias(t)) : Py_NewRef(o);
+    }
+    // An input, a view of one or a captured tensor becomes a tensor of its own.
+    bool own = !input && !t.impl()->base && !t.requires_grad();
+    if (own) {
+      set_history(t, node.get());
+      return Py_NewRef(o);
+    }
+    Tensor fresh = alias(t);
+    set_history(fresh, node.get());
+    return wrap(fresh);
+  }
+
+  void save(PyObject* finished) {
+    if (!node || to_save.get() == Py_None) return;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(to_save.get()); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(to_save.get(), i);
+      FACULA_CHECK(item == Py_None || is_tensor(item), ErrorKind::Type, "save_for_backward: can only save tensors, but argument ", i, " is of type ",
+                   Py_TYPE(item)->tp_name);
+      if (item == Py_None) node->save(Tensor(), false);
+      else node->save(tensor_of(item), contains(finished, item) && grad_fn(tensor_of(item).impl()).get() == node.get());
+    }
+  }
+};
+
+void check_dirty(const Outputs& outputs, PyObject* raw) {
+  if (outputs.dirty.get() == Py_None) return;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(outputs.dirty.get()); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(outputs.dirty.get(), i);
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "mark_dirty: expects Tensors, but argument ", i, " is of type ", Py_TYPE(item)->tp_name);
+    FACULA_CHECK(contains(raw, item), ErrorKind::Runtime, "mark_dirty: Some elements marked as dirty during the forward method were not returned as "
+                 "output. The inputs that are modified inplace must all be outputs of the Function, got argument ", i);
+    tensor_of(item).storage()->bump_version(0);
+  }
+}
+
+Owned call_forward(PyObject* cls, PyObject* context, PyObject* const* args, Py_ssize_t nargs) {
+  GradMode off(false);
+  Owned forward = attribute(cls, NAME("forward"));
+  if (flag(cls, NAME("_has_setup_context"))) {
+    Owned output(check(PyObject_Vectorcall(forward.get(), args, static_cast<size_t>(nargs), nullptr)));
+    Owned inputs(check(PyTuple_New(nargs)));
+    for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(inputs.get(), i, Py_NewRef(args[i]));
+    Owned setup = attribute(cls, NAME("setup_context"));
+    Owned done(check(PyObject_CallFunctionObjArgs(setup.get(), context, inputs.get(), output.get(), nullptr)));
+    return output;
+  }
+  std::vector<PyObject*> all{context};
+  all.insert(all.end(), args, args + nargs);
+  return Owned(check(PyObject_Vectorcall(forward.get(), all.data(), all.size(), nullptr)));
+}
+
+PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+  Owned context(check(PyObject_CallNoArgs(attribute(cls, NAME("_backward_cls")).get())));
+  uint32_t marks = 0;
+  Owned needs(check(PyTuple_New(nargs)));
+  for (Py_ssize_t i = 0; i < nargs; ++i) {
+    uint32_t flags = is_tensor(args[i]) ? live_flags(tensor_of(args[i]).impl()) : 0;
+    marks |= recorded(flags);
+    PyTuple_SET_ITEM(needs.get(), i, PyBool_FromLong((flags & kRecorded) != 0));
+  }
+  check(PyObject_SetAttr(context.get(), NAME("needs_input_grad"), needs.get()));
+  Owned raw = call_forward(cls, context.get(), args, nargs);
+  bool single = !PyTuple_Check(raw.get()) && !PyList_Check(raw.get());
+  Owned items(single ? check(PyTuple_Pack(1, raw.get())) : check(PySequence_Tuple(raw.get())));
+  Outputs outputs{cls, context.get(), args, nargs, {}, attribute(context.get(), NAME("dirty_tensors")),
+                  attribute(context.get(), NAME("non_differentiable")), attribute(context.get(), NAME("to_save"))};
+  if (marks) {
+    outputs.node = Ref<FunctionNode>::adopt(new FunctionNode(context.get()));
+    outputs.node->marks = marks;
+    outputs.node->materialize = flag(context.get(), NAME("materialize_grads"));
+    for (Py_ssize_t i = 0; i < nargs; ++i) outputs.node->add_input(args[i]);
+  }
+  check_dirty(outputs, items.get());
+  Py_ssize_t count = PyTuple_GET_SIZE(items.get());
+  Owned finished(check(PyTuple_New(count)));
+  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(finished.get(), i, check(outputs.finish(PyTuple_GET_ITEM(items.get(), i))));
+  outputs.save(finished.get());
+  for (PyObject* name : {NAME("to_save"), NAME("dirty_tensors"), NAME("non_differentiable")}) {
+    check(PyObject_SetAttr(context.get(), name, Py_None));
+  }
+  return single ? Py_NewRef(PyTuple_GET_ITEM(finished.get(), 0)) : finished.release();
+}
+
+// Whether facula.autograd.function must look at the call first: vmap wrappers, forward mode with a jvp of the user's.
+bool is_special(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+  if (thread_state.modes & kModePython) return true;
+  bool dual = false;
+  for (Py_ssize_t i = 0; i < nargs; ++i) {
+    if (is_tensor(args[i])) {
+      dual |= (tensor_of(args[i]).flags() & kDual) != 0;
+      if (!is_plain_tensor(args[i]) && PyObject_HasAttrString(args[i], "_vmap_level")) return true;
+    }
+  }
+  return dual && flag(cls, NAME("_has_jvp"));
+}
+
+PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&]() -> PyObject* {
+    FACULA_CHECK(PyObject_HasAttrString(cls, "_backward_cls"), ErrorKind::Type, "apply: call it on a subclass of autograd.Function, got ",
+                 reinterpret_cast<PyTypeObject*>(cls)->tp_name);
+    if (!is_special(cls, args, nargs)) return apply(cls, args, nargs);
+    Owned tuple(check(PyTuple_New(nargs)));
+    for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+    Owned module(check(PyImport_ImportModule("facula.autograd.function")));
+    return check(PyObject_CallMethod(module.get(), "_apply_special", "OO", cls, tuple.get()));
+  });
+}
+// The plain call, for _apply_special.
+PyObject* method_apply_plain(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&] { return apply(cls, args, nargs); });
+}
+
+
+PyMethodDef context_methods[] = {
+    {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply)), METH_FASTCALL | METH_CLASS,
+     "apply(*args): runs forward and records backward."},
+    {"_apply_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_plain)), METH_FASTCALL | METH_CLASS, "apply without vmap and jvp."},
+    {}};
+
+}  // namespace
+
+void init_function(PyObject* module) {
+  FunctionType.tp_name = "facula._C._FunctionBase";
+  FunctionType.tp_base = &NodeType;
+  FunctionType.tp_basicsize = sizeof(PyNode);
+  FunctionType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+  FunctionType.tp_doc = "Base of autograd.Function and of its contexts.";
+  FunctionType.tp_new = PyType_GenericNew;
+  FunctionType.tp_dealloc = context_dealloc;
+  FunctionType.tp_methods = context_methods;
+  FunctionType.tp_getset = context_properties;
+  check(PyType_Ready(&FunctionType));
+  Py_INCREF(&FunctionType);
+  PyModule_AddObject(module, "_FunctionBase", reinterpret_cast<PyObject*>(&FunctionType));
+}
+
+}  // namespace facula::python

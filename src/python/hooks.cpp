@@ -1,0 +1,318 @@
+// Hooks of tensors and nodes, saved_tensors_hooks, and the traces of anomaly mode.
+#include "autograd/engine.h"
+#include "autograd/saved.h"
+#include "python/bindings.h"
+#include "python/node_object.h"
+
+namespace facula::python {
+namespace {
+
+// Holds a Python object from C++ code that may run without the lock.
+class Held {
+ public:
+  explicit Held(PyObject* object) : object_(Py_NewRef(object)) {}
+  ~Held() {
+    WithLock lock;
+    Py_DECREF(object_);
+  }
+  Held(const Held&) = delete;
+  PyObject* get() const { return object_; }
+
+ private:
+  PyObject* object_;
+};
+
+// The hooks of a dict, oldest first; a list, because a hook may remove itself.
+Owned hooks_in(PyObject* dict) { return Owned(check(PyDict_Values(dict))); }
+
+struct TensorHooks final : TensorHook {
+  explicit TensorHooks(PyObject* d) : dict(d) {}
+  Tensor call(const Tensor& grad) override {
+    WithLock lock;
+    Owned hooks = hooks_in(dict.get());
+    Tensor current = grad;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks.get()); ++i) {
+      Owned argument(check(wrap(current)));
+      Owned result(check(PyObject_CallOneArg(PyList_GET_ITEM(hooks.get(), i), argument.get())));
+      if (result.get() == Py_None) continue;
+      FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "register_hook: a hook returns a Tensor or None, got ", Py_TYPE(result.get())->tp_name);
+      current = tensor_of(result.get());
+    }
+    return current.is_same(grad) ? Tensor() : current;
+  }
+  Held dict;
+};
+
+// After a leaf's gradient was accumulated: the hooks see the leaf.
+struct LeafHooks final : TensorHook {
+  explicit LeafHooks(PyObject* d) : dict(d) {}
+  Tensor call(const Tensor& leaf) override {
+    WithLock lock;
+    Owned hooks = hooks_in(dict.get());
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks.get()); ++i) {
+      Owned argument(check(wrap(leaf)));
+      Owned result(check(PyObject_CallOneArg(PyList_GET_ITEM(hooks.get(), i), argument.get())));
+      FACULA_CHECK(result.get() == Py_None, ErrorKind::Runtime, "register_post_accumulate_grad_hook: hooks should return None, got ",
+                   Py_TYPE(result.get())->tp_name);
+    }
+    return Tensor();
+  }
+  Held dict;
+};
+
+void take_tuple(PyObject* given, std::vector<Tensor>& tensors, const char* what) {
+  Owned single(PyTuple_Check(given) || PyList_Check(given) ? nullptr : PyTuple_Pack(1, given));
+  Owned items(check(PySequence_Tuple(single ? single.get() : given)));
+  FACULA_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(items.get())) == tensors.size(), ErrorKind::Runtime, what,
+               ": a hook must return as many gradients as it was given, expected ", tensors.size(), ", got ", PyTuple_GET_SIZE(items.get()));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
+    FACULA_CHECK(item == Py_None || is_tensor(item), ErrorKind::Type, what, ": a hook returns Tensors or None, got ", Py_TYPE(item)->tp_name);
+    tensors[i] = item == Py_None ? Tensor() : tensor_of(item);
+  }
+}
+
+struct NodeHooks final : NodeHook {
+  NodeHooks(PyObject* d, bool b) : dict(d), before(b) {}
+  void call(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) override {
+    WithLock lock;
+    Owned hooks = hooks_in(dict.get());
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks.get()); ++i) {
+      PyObject* hook = PyList_GET_ITEM(hooks.get(), i);
+      Owned grad_outputs(check(wrap(outputs)));
+      Owned result;
+      if (before) {
+        result = Owned(check(PyObject_CallOneArg(hook, grad_outputs.get())));
+      } else {
+        Owned grad_inputs(check(wrap(inputs)));
+        result = Owned(check(PyObject_CallFunctionObjArgs(hook, grad_inputs.get(), grad_outputs.get(), nullptr)));
+      }
+      if (result.get() != Py_None) take_tuple(result.get(), before ? outputs : inputs, before ? "register_prehook" : "register_hook");
+    }
+  }
+  Held dict;
+  bool before;
+};
+
+PyObject* new_dict() {
+  static PyObject* made_class = [] {
+    Owned module(check(PyImport_ImportModule("collections")));
+    return check(PyObject_GetAttrString(module.get(), "OrderedDict"));
+  }();
+  return check(PyObject_CallNoArgs(made_class));
+}
+
+template <class Hook, class List, class Find, class Add>
+PyObject* dict_in(List& list, Find find, Add add) {
+  for (auto& entry : list) {
+    if (auto* found = dynamic_cast<Hook*>(find(entry))) return Py_NewRef(found->dict.get());
+  }
+  Owned dict(new_dict());
+  add(dict.get());
+  return dict.release();
+}
+
+}  // namespace
+
+PyObject* tensor_hook_dict(const Tensor& tensor) {
+  Edge edge = gradient_edge(tensor.impl());
+  FACULA_CHECK(edge.node, ErrorKind::Runtime, "register_hook: cannot register a hook on a tensor that doesn't require gradient, got shape ",
+               tensor.sizes());
+  auto& list = edge.node->extra().tensor_hooks;
+  for (auto& [slot, hook] : list) {
+    auto* found = slot == edge.slot ? dynamic_cast<TensorHooks*>(hook.get()) : nullptr;
+    if (found) return Py_NewRef(found->dict.get());
+  }
+  Owned dict(new_dict());
+  list.emplace_back(edge.slot, std::make_shared<TensorHooks>(dict.get()));
+  return dict.release();
+}
+
+namespace {
+
+PyObject* function_tensor_hooks(PyObject*, PyObject* o) {
+  return guarded([&] { return tensor_hook_dict(tensor_of(o)); });
+}
+
+PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
+  return guarded([&] {
+    const Tensor& tensor = tensor_of(o);
+    FACULA_CHECK(tensor.requires_grad(), ErrorKind::Runtime,
+                 "register_post_accumulate_grad_hook: cannot register a hook on a tensor that doesn't require gradient, got shape ", tensor.sizes());
+    Ref<Node> node = gradient_edge(tensor.impl()).node;
+    FACULA_CHECK(node->is_accumulator, ErrorKind::Runtime,
+                 "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors, got a result of ",
+                 node->name());
+    auto& list = static_cast<AccumulateGrad&>(*node).after_accumulate;
+    return dict_in<LeafHooks>(list, [](auto& e) { return e.get(); }, [&](PyObject* d) { list.push_back(std::make_shared<LeafHooks>(d)); });
+  });
+}
+
+PyObject* node_hook_dict(PyObject* o, bool before) {
+  return guarded([&] {
+    NodeExtra& extra = node_of(o).extra();
+    auto& list = before ? extra.before : extra.after;
+    return dict_in<NodeHooks>(list, [](auto& e) { return e.get(); },
+                              [&](PyObject* d) { list.push_back(std::make_shared<NodeHooks>(d, before)); });
+  });
+}
+PyObject* function_node_hooks(PyObject*, PyObject* o) { return node_hook_dict(o, false); }
+PyObject* function_node_prehooks(PyObject*, PyObject* o) { return node_hook_dict(o, true); }
+
+// The dict of a leaf's hooks if it has any; for pickling.
+PyObject* get_backward_hooks(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* {
+    AutogradMeta* meta = autograd_meta(tensor_of(o).impl());
+    Node* node = !meta ? nullptr : meta->grad_fn ? meta->grad_fn.get() : meta->accumulator.load();
+    if (!node || !node->extra_if_any() || node->extra_if_any()->tensor_hooks.empty()) Py_RETURN_NONE;
+    return tensor_hook_dict(tensor_of(o));
+  });
+}
+int set_backward_hooks(PyObject* o, PyObject* value, void*) {
+  if (!value || value == Py_None || PyObject_Length(value) == 0) return PyErr_Occurred() ? -1 : 0;
+  Owned done(guarded([&] {
+    Owned dict(tensor_hook_dict(tensor_of(o)));
+    check(PyDict_Update(dict.get(), value));
+    return Py_NewRef(Py_None);
+  }));
+  return done ? 0 : -1;
+}
+
+// ---- saved_tensors_hooks
+
+struct HookPair {
+  PyObject *pack, *unpack;  // owned
+};
+thread_local std::vector<HookPair> saved_hooks;
+thread_local std::string saved_hooks_disabled;  // the reason, empty: allowed
+
+struct PythonPacked final : PackedTensor {
+  PythonPacked(PyObject* p, PyObject* u) : packed(p), unpack_hook(u) {}
+  Tensor unpack() override {
+    WithLock lock;
+    Owned result(check(PyObject_CallOneArg(unpack_hook.get(), packed.get())));
+    FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "saved_tensors_hooks: unpack_hook returns a Tensor, got ", Py_TYPE(result.get())->tp_name);
+    return tensor_of(result.get());
+  }
+  Held packed, unpack_hook;
+};
+
+std::unique_ptr<PackedTensor> pack(const Tensor& tensor) {
+  if (saved_hooks.empty()) return nullptr;
+  WithLock lock;
+  HookPair pair = saved_hooks.back();
+  uint32_t version = tensor.storage()->current_version();
+  Owned argument(check(wrap(tensor)));
+  Owned packed(check(PyObject_CallOneArg(pair.pack, argument.get())));
+  FACULA_CHECK(tensor.storage()->current_version() == version, ErrorKind::Runtime,
+               "saved_tensors_hooks: a saved tensor pack hook is modifying its input in place, got shape ", tensor.sizes());
+  return std::make_unique<PythonPacked>(packed.get(), pair.unpack);
+}
+
+void update_saved_mode() {
+  if (saved_hooks.empty()) thread_state.modes &= ~static_cast<uint32_t>(kModeSavedHooks);
+  else thread_state.modes |= kModeSavedHooks;
+}
+
+PyObject* function_push_saved_hooks(PyObject*, PyObject* args) {
+  PyObject *pack_hook, *unpack_hook;
+  if (!PyArg_ParseTuple(args, "OO", &pack_hook, &unpack_hook)) return nullptr;
+  if (!saved_hooks_disabled.empty()) {
+    PyErr_SetString(PyExc_RuntimeError, saved_hooks_disabled.c_str());
+    return nullptr;
+  }
+  saved_hooks.push_back({Py_NewRef(pack_hook), Py_NewRef(unpack_hook)});
+  update_saved_mode();
+  Py_RETURN_NONE;
+}
+PyObject* function_pop_saved_hooks(PyObject*, PyObject*) {
+  if (!saved_hooks.empty()) {
+    HookPair pair = saved_hooks.back();
+    saved_hooks.pop_back();
+    update_saved_mode();
+    Py_DECREF(pair.pack);
+    Py_DECREF(pair.unpack);
+  }
+  Py_RETURN_NONE;
+}
+// _disable_saved_hooks(reason or None) -> the reason before
+PyObject* function_disable_saved_hooks(PyObject*, PyObject* reason) {
+  PyObject* before = saved_hooks_disabled.empty() ? Py_NewRef(Py_None) : PyUnicode_FromString(saved_hooks_disabled.c_str());
+  const char* text = reason == Py_None ? "" : PyUnicode_AsUTF8(reason);
+  if (!text) return nullptr;
+  if (*text && !saved_hooks.empty()) {
+    Py_DECREF(before);
+    PyErr_SetString(PyExc_RuntimeError, text);
+    return nullptr;
+  }
+  saved_hooks_disabled = text;
+  return before;
+}
+
+// ---- anomaly mode
+
+std::string traceback_here() {
+  WithLock lock;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  std::string text;
+  Owned module(PyImport_ImportModule("facula.autograd.anomaly_mode"));
+  Owned made(module ? PyObject_CallMethod(module.get(), "_forward_traceback", nullptr) : nullptr);
+  const char* utf8 = made ? PyUnicode_AsUTF8(made.get()) : nullptr;
+  if (utf8) text = utf8;
+  PyErr_Restore(type, value, trace);
+  return text;
+}
+
+void node_created(Node* node) { node->extra().traceback = traceback_here(); }
+
+void backward_failed(Node& node) {
+  NodeExtra* extra = node.extra_if_any();
+  std::string traceback = extra ? extra->traceback : std::string();
+  WithLock lock;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Owned module(PyImport_ImportModule("facula.autograd.anomaly_mode"));
+  if (module) Owned(PyObject_CallMethod(module.get(), "_report", "ss", node.name().c_str(), traceback.c_str()));
+  if (!type) return;  // a warning that was made an error counts when there is no other
+  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+}
+
+PyObject* function_set_anomaly(PyObject*, PyObject* args) {
+  int on, check_nan;
+  if (!PyArg_ParseTuple(args, "pp", &on, &check_nan)) return nullptr;
+  if (on) thread_state.modes |= kModeAnomaly;
+  else thread_state.modes &= ~static_cast<uint32_t>(kModeAnomaly);
+  anomaly_checks_nan = check_nan != 0;
+  Py_RETURN_NONE;
+}
+PyObject* function_is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong((thread_state.modes & kModeAnomaly) != 0); }
+PyObject* function_is_nan_check(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_checks_nan); }
+
+PyMethodDef functions[] = {
+    {"_tensor_hooks", function_tensor_hooks, METH_O, "The dict of hooks on the gradient of a tensor."},
+    {"_leaf_hooks", function_leaf_hooks, METH_O, "The dict of hooks called after a leaf's gradient was accumulated."},
+    {"_node_hooks", function_node_hooks, METH_O, "The dict of hooks called after a node."},
+    {"_node_prehooks", function_node_prehooks, METH_O, "The dict of hooks called before a node."},
+    {"_push_saved_hooks", function_push_saved_hooks, METH_VARARGS, "Enters a saved_tensors_hooks pair."},
+    {"_pop_saved_hooks", function_pop_saved_hooks, METH_NOARGS, "Leaves it."},
+    {"_disable_saved_hooks", function_disable_saved_hooks, METH_O, "Forbids saved_tensors_hooks with a reason; returns the one before."},
+    {"_set_anomaly", function_set_anomaly, METH_VARARGS, "_set_anomaly(on, check_nan)."},
+    {"is_anomaly_enabled", function_is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
+    {"is_anomaly_check_nan_enabled", function_is_nan_check, METH_NOARGS, "Whether anomaly mode looks for NaN."},
+    {}};
+PyGetSetDef properties[] = {{"_backward_hooks", get_backward_hooks, set_backward_hooks, "The dict of register_hook, or None.", nullptr}, {}};
+
+}  // namespace
+
+void init_hooks(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  add_to_type(TensorType, nullptr, properties);
+  pack_saved_tensor = pack;
+  current_traceback = traceback_here;
+  on_node_created = node_created;
+  on_backward_error = backward_failed;
+}
+
+}  // namespace facula::python
