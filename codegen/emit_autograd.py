@@ -322,6 +322,8 @@ def _inplace(op: Op) -> str:
     identity = f"op_id::{op.id}"
     if op.elementwise:
         raw = f"ops::{op.name}_into({me}, true, {args});"
+    elif op.extra.get("direct_inplace"):
+        raw = f"ops::{op.name}_({args}); {me}.storage()->bump_version({identity});"
     else:
         value = f"{op.name}({args})" if op.composite else f"ops::{op.name}({args})"
         raw = f"write_result({me}, {value}, {identity});"

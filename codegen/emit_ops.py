@@ -135,6 +135,8 @@ def _raw_declarations(topic: str, ops: list[Op]) -> str:
         else:
             extra = out_params(op)
             lines.append(f"{raw_return(op)} {op.name}({', '.join(filter(None, [cpp_params(op), extra]))});")
+            if op.extra.get("direct_inplace"):
+                lines.append(f"void {op.name}_({cpp_params(op)});")
     lines.append("\n}  // namespace facula::ops\n")
     return "\n".join(lines)
 

@@ -102,7 +102,7 @@ FACTORY_KEYWORDS = (
     ("dtype?", "dtype", "None"), ("layout?", "layout", "None"), ("device?", "device", "None"),
     ("bool?", "pin_memory", "False"), ("bool?", "requires_grad", "False"),
 )  # fmt: skip
-KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples"}
+KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace"}
 
 
 @dataclass(frozen=True)
@@ -264,6 +264,9 @@ class _Builder:
         for variant in variants:
             if variant not in VARIANTS:
                 self.fail("variants", f"expected some of {', '.join(VARIANTS)}, got {variant!r}")
+        if entry.get("inplace", "direct") != "direct" or ("inplace" in entry and (kind not in NATIVE or "inplace" not in variants)):
+            self.fail("inplace", "'direct' on a native op with the in-place variant is the only choice")
+        extra["direct_inplace"] = "inplace" in entry
         names = entry.get("names", [name])
         if not isinstance(names, list):
             self.fail("names", f"a list is expected, got {names!r}")

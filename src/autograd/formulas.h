@@ -21,6 +21,16 @@ Tensor select_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t i
 Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t end, int64_t step);
 Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count, int64_t step);
 
+// index
+Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index, IntList src_sizes);
+Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const std::string& reduce,
+                               bool include_self, const Tensor& result, bool of_self);
+Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const std::string& reduce,
+                             bool include_self, const Tensor& result, bool of_self);
+Tensor masked_select_backward(const Tensor& grad, IntList sizes, const Tensor& mask);
+Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList source_sizes);
+Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq);
+
 // reduce
 Tensor sum_backward(const Tensor& grad, IntList sizes, std::optional<IntList> dim, bool keepdim);
 

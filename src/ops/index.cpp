@@ -1,110 +1,215 @@
-// Indexing with tensors: rules, and the table of element offsets that kernels work from.
-#include "ops/index.h"
-
-#include "raw_ops.h"
+// Indexing with tensors: self[indices] and writing to it, take and put.
+#include "ops/index_support.h"
+#include "raw_index.h"
 
 namespace facula::ops {
 namespace {
 
+// Masks become the positions of their true elements, one index tensor per dimension that they cover.
+std::vector<Tensor> without_masks(const Tensor& self, TensorList indices, const char* op) {
+  std::vector<Tensor> plain;
+  for (const Tensor& t : indices) {
+    if (!t.defined() || (t.dtype() != DType::Bool && t.dtype() != DType::UInt8)) {
+      plain.push_back(t.defined() && t.dim() < 0 ? Tensor() : t);
+      continue;
+    }
+    FACULA_CHECK(static_cast<int64_t>(plain.size()) + t.dim() <= self.dim(), ErrorKind::Index, op, ": too many indices for a tensor of ",
+                 self.dim(), " dimensions, got a mask of ", t.dim());
+    for (int64_t d = 0; d < t.dim(); ++d) {
+      FACULA_CHECK(t.size(d) == self.size(static_cast<int64_t>(plain.size()) + d), ErrorKind::Index, op, ": the mask's shape ", t.sizes(),
+                   " does not match the indexed tensor of shape ", self.sizes(), " at dimension ", d);
+    }
+    Tensor positions = nonzero(t);
+    for (int64_t d = 0; d < t.dim(); ++d) plain.push_back(make_view(positions, {positions.size(0)}, {positions.stride(0)}, d * positions.stride(1), false));
+  }
+  return plain;
+}
+
 struct Geometry {
-  IndexPlan plan;
+  IndexMap map;       // over result_shape
   Dims index_shape;   // broadcast shape of the index tensors
   Dims result_shape;  // of self[indices]
-  size_t at = 0;      // where index_shape stands in result_shape
 };
 
+Dims index_shape_of(const std::vector<Tensor>& indices, const char* op) {
+  Dims shape;
+  for (const Tensor& t : indices) {
+    if (!t.defined()) continue;
+    FACULA_CHECK(is_integral(t.dtype()), ErrorKind::Index, op, ": indices must be integers or bool, got ", t.dtype());
+    bool fits = true;
+    for (size_t i = 0; i < std::min<size_t>(shape.size(), static_cast<size_t>(t.dim())); ++i) {
+      int64_t a = shape[shape.size() - 1 - i], b = t.size(t.dim() - 1 - static_cast<int64_t>(i));
+      fits = fits && (a == b || a == 1 || b == 1);
+    }
+    FACULA_CHECK(fits, ErrorKind::Index, op, ": the index tensors must broadcast together, got shapes ", shape, " and ", t.sizes());
+    shape = broadcast(shape, t.sizes(), op);
+  }
+  return shape;
+}
+
+Tensor spread_int64(const Tensor& index, IntList shape) {
+  Tensor wide = index;
+  if (index.dtype() != DType::Int64) {
+    wide = facula::empty(index.sizes(), DType::Int64);
+    copy_kernel(kCPU, wide, index);
+  }
+  return make_view(wide, shape, broadcast_strides(wide.sizes(), wide.strides(), shape), 0, false);
+}
+
+// Several index tensors folded into one, of element offsets from the lowest place they can name.
+void fold(IndexMap& map, const Dims& dims, const std::vector<Tensor>& indices, IntList shape) {
+  Tensor table = facula::empty(shape, DType::Int64);
+  int64_t* offsets = table.data<int64_t>();
+  std::fill_n(offsets, table.numel(), 0);
+  int64_t lowest = 0;
+  Tensor index = facula::empty(shape, DType::Int64);
+  for (int64_t d : dims) {
+    copy_kernel(kCPU, index, spread_int64(indices[d], shape));
+    const int64_t* at = index.data<int64_t>();
+    int64_t size = map.target.size(d), step = map.target.stride(d), start = step < 0 ? (1 - size) * step : 0;
+    if (step < 0) lowest += (size - 1) * step;
+    for (int64_t i = 0; i < index.numel(); ++i) {
+      int64_t k = at[i] + ((at[i] >> 63) & size);
+      FACULA_CHECK(static_cast<uint64_t>(k) < static_cast<uint64_t>(size), ErrorKind::Index, map.op, ": index ", at[i], " is out of bounds for dimension ", d,
+                   " with size ", size);
+      offsets[i] += start + k * step;
+    }
+  }
+  map.target = make_view(map.target, map.target.sizes(), map.target.strides(), lowest, false);
+  map.index = table;
+  map.step = 1;
+  map.size = std::numeric_limits<int64_t>::max();
+}
+
 // The dimensions indexed stay where they are when they are neighbours, and move to the front otherwise.
-Geometry geometry(const Tensor& self, TensorList indices, const char* op) {
+Geometry geometry(const Tensor& self, const std::vector<Tensor>& indices, const char* op) {
   FACULA_CHECK(static_cast<int64_t>(indices.size()) <= self.dim(), ErrorKind::Index, op, ": too many indices for a tensor of ", self.dim(),
                " dimensions, got ", indices.size());
   Geometry g;
+  g.index_shape = index_shape_of(indices, op);
   Dims indexed, whole;
-  for (int64_t d = 0; d < self.dim(); ++d) {
-    bool used = d < static_cast<int64_t>(indices.size()) && indices[d].defined();
-    (used ? indexed : whole).push_back(d);
-    if (!used) continue;
-    FACULA_CHECK(is_integral(indices[d].dtype()), ErrorKind::Index, op, ": indices must be integers, got ", indices[d].dtype());
-    try {
-      g.index_shape = broadcast(g.index_shape, indices[d].sizes(), op);
-    } catch (const Error&) {
-      throw_error(ErrorKind::Index, op, ": shape mismatch: the index tensors must broadcast together, got ", g.index_shape, " and ", indices[d].sizes());
-    }
-  }
+  for (int64_t d = 0; d < self.dim(); ++d) (d < static_cast<int64_t>(indices.size()) && indices[d].defined() ? indexed : whole).push_back(d);
   bool neighbours = indexed.empty() || indexed.back() - indexed[0] + 1 == static_cast<int64_t>(indexed.size());
-  g.at = neighbours && !indexed.empty() ? static_cast<size_t>(indexed[0]) : 0;
-  for (int64_t d : whole) {
-    g.plan.block_shape.push_back(self.size(d));
-    g.plan.block_strides.push_back(self.stride(d));
-  }
+  size_t at = neighbours && !indexed.empty() ? static_cast<size_t>(indexed[0]) : 0;
   for (size_t i = 0; i < whole.size() + 1; ++i) {
-    if (i == g.at)
-      for (int64_t s : g.index_shape) g.result_shape.push_back(s);
-    if (i < whole.size()) g.result_shape.push_back(self.size(whole[i]));
+    if (i == at) {
+      for (int64_t s : g.index_shape) {
+        g.result_shape.push_back(s);
+        g.map.strides.push_back(0);
+      }
+    }
+    if (i == whole.size()) break;
+    g.result_shape.push_back(self.size(whole[i]));
+    g.map.strides.push_back(self.stride(whole[i]));
   }
   if (self.is_meta()) return g;
-
-  Tensor offsets = facula::empty(g.index_shape, DType::Int64);
-  int64_t* table = offsets.data<int64_t>();
-  std::fill_n(table, offsets.numel(), 0);
+  int64_t places = count_elements(g.index_shape, op);
   for (int64_t d : indexed) {
-    Tensor index = facula::empty(g.index_shape, DType::Int64);
-    const Tensor& given = indices[d];
-    copy_kernel(kCPU, index, make_view(given, g.index_shape, broadcast_strides(given.sizes(), given.strides(), g.index_shape), 0, false));
-    const int64_t* at = index.data<int64_t>();
-    int64_t size = self.size(d), step = self.stride(d);
-    for (int64_t i = 0; i < index.numel(); ++i) {
-      int64_t k = at[i];
-      FACULA_CHECK(k >= -size && k < size, ErrorKind::Index, op, ": index ", k, " is out of bounds for dimension ", d, " with size ", size);
-      table[i] += (k < 0 ? k + size : k) * step;
-    }
+    FACULA_CHECK(self.size(d) > 0 || places == 0, ErrorKind::Index, op, ": index is out of bounds for dimension ", d, " with size 0");
   }
-  g.plan.offsets = offsets;
+  g.map.op = op;
+  g.map.target = self;
+  if (indexed.size() == 1) {
+    int64_t d = indexed[0];
+    g.map.index = spread_int64(indices[d], g.index_shape);
+    g.map.step = self.stride(d);
+    g.map.size = self.size(d);
+    g.map.wraps = true;
+  } else {
+    fold(g.map, indexed, indices, g.index_shape);
+  }
+  Dims strides(g.result_shape.size(), 0);
+  for (size_t i = 0; i < g.index_shape.size(); ++i) strides[at + i] = g.map.index.stride(static_cast<int64_t>(i));
+  g.map.index = make_view(g.map.index, g.result_shape, strides, 0, false);
   return g;
 }
 
-// `t` (contiguous or not, of result_shape) with the index dimensions first and one: (positions, block...).
-Tensor positions_first(const Tensor& t, const Geometry& g) {
-  Dims sizes, strides;
-  for (size_t i = 0; i < g.index_shape.size(); ++i) {
-    sizes.push_back(t.size(static_cast<int64_t>(g.at + i)));
-    strides.push_back(t.stride(static_cast<int64_t>(g.at + i)));
-  }
-  for (int64_t d = 0; d < t.dim(); ++d) {
-    bool index = d >= static_cast<int64_t>(g.at) && d < static_cast<int64_t>(g.at + g.index_shape.size());
-    if (index) continue;
-    sizes.push_back(t.size(d));
-    strides.push_back(t.stride(d));
-  }
-  return make_view(t, sizes, strides, 0, false);
+void check_values(const Tensor& self, const Tensor& values, const Geometry& g) {
+  FACULA_CHECK(self.dtype() == values.dtype(), ErrorKind::Runtime, "index_put: values must have the tensor's dtype ", self.dtype(), ", got ", values.dtype());
+  FACULA_CHECK(broadcasts_to(values.sizes(), g.result_shape), ErrorKind::Runtime, "index_put: shape mismatch: values of shape ", values.sizes(),
+               " cannot be broadcast to the indexing result of shape ", g.result_shape);
+}
+
+// A flat int64 index against the elements of self in order.
+IndexMap flat_map(const Tensor& self, const Tensor& index, const char* op) {
+  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Runtime, op, ": the index must be int64, got ", index.dtype());
+  FACULA_CHECK(self.numel() > 0 || index.numel() == 0, ErrorKind::Index, op, ": nothing can be taken from an empty tensor, got index of shape ", index.sizes());
+  IndexMap map;
+  map.target = self;
+  map.strides = Dims(static_cast<size_t>(index.dim()), 0);
+  map.index = index;
+  map.size = self.numel();
+  map.wraps = true;
+  map.op = op;
+  return map;
+}
+
+Tensor in_order(const Tensor& t) {
+  if (t.is_contiguous()) return t;
+  Tensor packed = facula::empty(t.sizes(), t.dtype(), t.device());
+  copy_kernel(t.device(), packed, t);
+  return packed;
 }
 
 }  // namespace
 
-Tensor nonzero(const Tensor& self, const Out& out) {
-  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, "nonzero: the shape of the result depends on values, got a meta tensor");
-  int64_t count = count_nonzero_kernel(self.device(), self);
-  Tensor result = out.make({count, self.dim()}, DType::Int64, self.device());
-  nonzero_kernel(self.device(), result, self);
-  return result;
-}
-
 Tensor index(const Tensor& self, TensorList indices) {
-  Geometry g = geometry(self, indices, "index");
+  std::vector<Tensor> plain = without_masks(self, indices, "index");
+  Geometry g = geometry(self, plain, "index");
   Tensor result = facula::empty(g.result_shape, self.dtype(), self.device());
-  if (!self.is_meta() && result.numel()) index_kernel(self.device(), positions_first(result, g), self, g.plan);
+  if (!self.is_meta() && result.numel()) gather_kernel(self.device(), result, g.map);
   return result;
 }
 
+void index_put_(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+  check_no_internal_overlap(self, "index_put_");
+  std::vector<Tensor> plain = without_masks(self, indices, "index_put");
+  Geometry g = geometry(self, plain, "index_put");
+  check_values(self, values, g);
+  if (self.is_meta() || count_elements(g.result_shape, "index_put") == 0) return;
+  Tensor source = values;
+  if (values.storage() == self.storage()) {
+    source = facula::empty(values.sizes(), values.dtype());
+    copy_kernel(self.device(), source, values);
+  }
+  Tensor shown = make_view(source, g.result_shape, broadcast_strides(source.sizes(), source.strides(), g.result_shape), 0, false);
+  scatter_kernel(self.device(), g.map, shown, accumulate ? Combine::Add : Combine::Assign);
+}
 Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
-  FACULA_CHECK(self.dtype() == values.dtype(), ErrorKind::Runtime, "index_put: values must have the tensor's dtype ", self.dtype(), ", got ", values.dtype());
-  Tensor result = facula::empty_like(self, self.dtype());
-  Geometry g = geometry(result, indices, "index_put");
-  FACULA_CHECK(broadcasts_to(values.sizes(), g.result_shape), ErrorKind::Runtime, "index_put: shape mismatch: values of shape ", values.sizes(),
-               " cannot be broadcast to the indexing result of shape ", g.result_shape);
-  if (self.is_meta()) return result;
-  copy_kernel(self.device(), result, self);
-  Tensor spread = make_view(values, g.result_shape, broadcast_strides(values.sizes(), values.strides(), g.result_shape), 0, false);
-  if (spread.numel()) index_put_kernel(self.device(), result, g.plan, positions_first(spread, g), accumulate);
+  Tensor result = copy_to_write(self, {});
+  index_put_(result, indices, values, accumulate);
+  return result;
+}
+
+Tensor take(const Tensor& self, const Tensor& index, const Out& out) {
+  IndexMap map = flat_map(self, index, "take");
+  Tensor result = out.make(index.sizes(), self.dtype(), self.device());
+  if (self.is_meta() || result.numel() == 0) return result;
+  map.target = in_order(self);
+  gather_kernel(self.device(), result, map);
+  return result;
+}
+
+void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
+  check_no_internal_overlap(self, "put_");
+  check_apart(self, index, "put_");
+  check_apart(self, source, "put_");
+  FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime, "put: self and source must have the same dtype, got ", self.dtype(), " and ", source.dtype());
+  FACULA_CHECK(index.numel() == source.numel(), ErrorKind::Runtime, "put: source must have one element per index, got ", source.numel(), " elements and ",
+               index.numel(), " indices");
+  IndexMap map = flat_map(self, index, "put");
+  if (self.is_meta() || index.numel() == 0) return;
+  Tensor flat = in_order(index), values = in_order(source), target = in_order(self);
+  int64_t n = index.numel();
+  map.strides = Dims(1, 0);
+  map.index = make_view(flat, {n}, {1}, 0, false);
+  map.target = target;
+  scatter_kernel(self.device(), map, make_view(values, {n}, {1}, 0, false), accumulate ? Combine::Add : Combine::Assign);
+  if (!target.is_same(self)) copy_kernel(self.device(), self, target);
+}
+Tensor put(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
+  Tensor result = copy_to_write(self, {});
+  put_(result, index, source, accumulate);
   return result;
 }
 

@@ -5,18 +5,31 @@
 
 namespace facula {
 
-/// out (k, ndim) int64, contiguous, receives the positions of non-zero elements; called with the count found before.
+/// What scattering does with the element already there.
+enum class Combine : uint8_t { Assign, Add, Multiply, Max, Min };
+
+/// A dense operand (the result of gathering, the source of scattering) and, for each of its elements, a place in `target`.
+/// Along a dimension that the index stands for, `strides` is 0 and the place comes from the index alone.
+struct IndexMap {
+  Tensor target;
+  Dims strides;            // of target, in elements, over the dense operand's shape
+  Tensor index;            // int64, a view in the dense operand's shape
+  int64_t step = 1;        // elements of target per unit of index
+  int64_t size = 0;        // indices lie in [0, size), or in [-size, size) when `wraps`
+  bool wraps = false;
+  const char* op = "";     // for the error about an index outside
+  ErrorKind error = ErrorKind::Index;
+};
+inline Kernel<void(const Tensor& out, const IndexMap& map)> gather_kernel{"gather"};
+inline Kernel<void(const IndexMap& map, const Tensor& source, Combine combine)> scatter_kernel{"scatter"};
+
+/// The number of elements of a contiguous tensor that are not zero, and their positions.
+/// `out` is (count, ndim) int64; at most its rows are filled, the first ones.
 inline Kernel<int64_t(const Tensor& in)> count_nonzero_kernel{"nonzero"};
 inline Kernel<void(const Tensor& out, const Tensor& in)> nonzero_kernel{"nonzero"};
 
-/// Gathers or scatters along indexed dimensions. `table` is (positions) int64: element offsets into the indexed tensor;
-/// for every position a block of `block` (shape and strides) elements is moved.
-struct IndexPlan {
-  Tensor offsets;        // int64, contiguous: element offset per position
-  Dims block_shape;      // the dimensions taken whole
-  Dims block_strides;    // of the indexed tensor
-};
-inline Kernel<void(const Tensor& out, const Tensor& in, const IndexPlan& plan)> index_kernel{"index"};
-inline Kernel<void(const Tensor& out, const IndexPlan& plan, const Tensor& values, bool accumulate)> index_put_kernel{"index_put"};
+/// Contiguous tensors of one shape: the elements where mask is true, packed; and packed ones spread there.
+inline Kernel<void(const Tensor& out, const Tensor& in, const Tensor& mask)> masked_select_kernel{"masked_select"};
+inline Kernel<void(const Tensor& out, const Tensor& mask, const Tensor& source)> masked_scatter_kernel{"masked_scatter"};
 
 }  // namespace facula

@@ -1,105 +1,213 @@
-// Indexing with tensors on the CPU.
+// Gathering and scattering through indices on the CPU.
+//
+// The dense operand, the index and the target share one shape, collapsed and ordered so that the innermost dimension is the
+// dense operand's. A row along it either has one index for all (a block, copied whole) or one index per element.
 #include <cstring>
 
+#include "core/parallel.h"
 #include "cpu/isa.h"
-#include "cpu/isa/cast.h"
+#include "cpu/isa/combine.h"
 #include "ops/index.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-template <class T>
-bool is_nonzero(const T& value) {
-  if constexpr (requires { value.real(); }) return value.real() != 0 || value.imag() != 0;
-  else if constexpr (requires { value.re; }) return static_cast<float>(value.re) != 0 || static_cast<float>(value.im) != 0;
-  else return value != T(0);
-}
+struct Bytes16 {
+  uint64_t low, high;
+};
 
-// Calls f(multi-index, element offset) for every element in order.
-template <class F>
-void for_each(IntList sizes, IntList strides, F&& f) {
-  int64_t numel = 1;
-  for (int64_t s : sizes) numel *= s;
-  Dims index(sizes.size());
-  int64_t offset = 0;
-  for (int64_t i = 0; i < numel; ++i) {
-    f(index, offset);
-    for (size_t d = sizes.size(); d-- > 0;) {
-      offset += strides[d];
-      if (++index[d] < sizes[d]) break;
-      offset -= strides[d] * sizes[d];
-      index[d] = 0;
-    }
+// The checked place of an index: negative ones count from `wrap`, which is 0 where they are not allowed.
+struct Bounds {
+  int64_t size, wrap;
+  const IndexMap* map;
+
+  int64_t operator()(int64_t k) const {
+    int64_t at = k + ((k >> 63) & wrap);
+    if (__builtin_expect(static_cast<uint64_t>(at) >= static_cast<uint64_t>(size), 0)) fail(k);
+    return at;
   }
-}
+  [[noreturn, gnu::noinline]] void fail(int64_t k) const {
+    throw_error(map->error, map->op, ": index out of range: expected ", wrap ? -size : 0, " <= index < ", size, ", got ", k);
+  }
+};
 
-int64_t count_nonzero(const Tensor& in) {
-  int64_t count = 0;
-  visit_dtype(in.dtype(), [&]<class T>(TypeTag<T>) {
-    for_each(in.sizes(), in.strides(), [&](const Dims&, int64_t at) { count += is_nonzero(in.data<T>()[at]); });
-  });
-  return count;
-}
+// Steps are in bytes.
+struct Row {
+  int64_t count;
+  char* dense;
+  const char* index;
+  char* target;
+  int64_t dense_step, index_step, target_step;
+  int64_t unit;  // bytes of target per unit of index
+};
 
-void nonzero_cpu(const Tensor& out, const Tensor& in) {
-  int64_t* o = out.data<int64_t>();
-  visit_dtype(in.dtype(), [&]<class T>(TypeTag<T>) {
-    for_each(in.sizes(), in.strides(), [&](const Dims& index, int64_t at) {
-      if (!is_nonzero(in.data<T>()[at])) return;
-      for (int64_t k : index) *o++ = k;
-    });
-  });
-}
-
-IntList tail(IntList list, size_t count) { return list.slice(list.size() - count, count); }
-
-template <class F>
-void for_each_pair(const Tensor& dense, const IndexPlan& plan, F&& f) {
-  size_t block = plan.block_shape.size(), positions = static_cast<size_t>(dense.dim()) - block;
-  const int64_t* offsets = plan.offsets.data<int64_t>();
-  int64_t p = 0;
-  for_each(dense.sizes().slice(0, positions), dense.strides().slice(0, positions), [&](const Dims&, int64_t at) {
-    int64_t base = offsets[p++];
-    for_each(tail(dense.sizes(), block), tail(dense.strides(), block), [&](const Dims& index, int64_t inner) {
-      int64_t target = base;
-      for (size_t d = 0; d < block; ++d) target += index[d] * plan.block_strides[d];
-      f(at + inner, target);
-    });
-  });
-}
-
-void index_cpu(const Tensor& out, const Tensor& in, const IndexPlan& plan) {
-  int64_t item = in.item_size();
-  for_each_pair(out, plan, [&](int64_t to, int64_t from) { std::memcpy(out.data<char>() + to * item, in.data<char>() + from * item, item); });
-}
+int64_t index_at(const Row& r, int64_t i) { return *reinterpret_cast<const int64_t*>(r.index + i * r.index_step); }
 
 template <class T>
-void add_to(T& target, const T& value) {
-  if constexpr (std::is_same_v<T, bool>) target = target || value;
-  else if constexpr (requires { value.re; }) {
-    target.re = Half(static_cast<float>(target.re) + static_cast<float>(value.re));
-    target.im = Half(static_cast<float>(target.im) + static_cast<float>(value.im));
-  } else target = T(target + value);
-}
-
-void index_put_cpu(const Tensor& out, const IndexPlan& plan, const Tensor& values, bool accumulate) {
-  int64_t item = out.item_size();
-  if (!accumulate) {
-    for_each_pair(values, plan, [&](int64_t from, int64_t to) { std::memcpy(out.data<char>() + to * item, values.data<char>() + from * item, item); });
+void gather_row(const Row& r, const Bounds& bounds) {
+  constexpr int64_t item = sizeof(T);
+  if (r.index_step == 0) {
+    const char* from = r.target + bounds(index_at(r, 0)) * r.unit;
+    if (r.dense_step == item && r.target_step == item) {
+      std::memcpy(r.dense, from, static_cast<size_t>(r.count * item));
+      return;
+    }
+    for (int64_t i = 0; i < r.count; ++i) *reinterpret_cast<T*>(r.dense + i * r.dense_step) = *reinterpret_cast<const T*>(from + i * r.target_step);
     return;
   }
-  visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
-    for_each_pair(values, plan, [&](int64_t from, int64_t to) { add_to(out.data<T>()[to], values.data<T>()[from]); });
+  if (r.dense_step == item && r.target_step == 0 && r.index_step == 8) {
+    T* out = reinterpret_cast<T*>(r.dense);
+    const auto* index = reinterpret_cast<const int64_t*>(r.index);
+    for (int64_t i = 0; i < r.count; ++i) out[i] = *reinterpret_cast<const T*>(r.target + bounds(index[i]) * r.unit);
+    return;
+  }
+  for (int64_t i = 0; i < r.count; ++i) {
+    const char* from = r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step;
+    *reinterpret_cast<T*>(r.dense + i * r.dense_step) = *reinterpret_cast<const T*>(from);
+  }
+}
+
+template <Combine C, class T>
+void scatter_row(const Row& r, const Bounds& bounds) {
+  constexpr int64_t item = sizeof(T);
+  auto store = [](char* to, const char* from) {
+    T& place = *reinterpret_cast<T*>(to);
+    place = combine<C>(place, *reinterpret_cast<const T*>(from));
+  };
+  if (r.index_step == 0) {
+    char* to = r.target + bounds(index_at(r, 0)) * r.unit;
+    if (r.dense_step == item && r.target_step == item) {
+      if (C == Combine::Assign) {
+        std::memmove(to, r.dense, static_cast<size_t>(r.count * item));
+        return;
+      }
+      T* out = reinterpret_cast<T*>(to);
+      const T* in = reinterpret_cast<const T*>(r.dense);
+      FACULA_SIMD
+      for (int64_t i = 0; i < r.count; ++i) out[i] = combine<C>(out[i], in[i]);
+      return;
+    }
+    for (int64_t i = 0; i < r.count; ++i) store(to + i * r.target_step, r.dense + i * r.dense_step);
+    return;
+  }
+  for (int64_t i = 0; i < r.count; ++i) store(r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
+}
+
+using RowFn = void (*)(const Row&, const Bounds&);
+
+RowFn gather_for(int64_t item) {
+  switch (item) {
+    case 1: return gather_row<uint8_t>;
+    case 2: return gather_row<uint16_t>;
+    case 4: return gather_row<uint32_t>;
+    case 8: return gather_row<uint64_t>;
+    default: return gather_row<Bytes16>;
+  }
+}
+
+RowFn assign_for(int64_t item) {
+  switch (item) {
+    case 1: return scatter_row<Combine::Assign, uint8_t>;
+    case 2: return scatter_row<Combine::Assign, uint16_t>;
+    case 4: return scatter_row<Combine::Assign, uint32_t>;
+    case 8: return scatter_row<Combine::Assign, uint64_t>;
+    default: return scatter_row<Combine::Assign, Bytes16>;
+  }
+}
+
+RowFn scatter_for(DType dtype, Combine how) {
+  if (how == Combine::Assign) return assign_for(item_size(dtype));
+  return visit_dtype(dtype, [&]<class T>(TypeTag<T>) -> RowFn {
+    switch (how) {
+      case Combine::Add: return scatter_row<Combine::Add, T>;
+      case Combine::Multiply: return scatter_row<Combine::Multiply, T>;
+      case Combine::Max: return scatter_row<Combine::Max, T>;
+      default: return scatter_row<Combine::Min, T>;
+    }
   });
+}
+
+// Operands by name: out is the dense one, in[0] the index, in[1] the target.
+Plan index_plan(const Tensor& dense, const IndexMap& map) {
+  Plan plan;
+  plan.inputs = 2;
+  plan.numel = dense.numel();
+  plan.out.data = dense.data<char>();
+  plan.in[0].data = map.index.data<char>();
+  plan.in[1].data = map.target.data<char>();
+  std::vector<Dims> strides{Dims(dense.strides()), Dims(map.strides), Dims(map.index.strides())};
+  Dims order = dimension_order(dense.sizes(), strides);
+  std::swap(strides[1], strides[2]);
+  for (int64_t& s : strides[0]) s *= dense.item_size();
+  for (int64_t& s : strides[1]) s *= 8;
+  for (int64_t& s : strides[2]) s *= map.target.item_size();
+  collapse(plan, dense.sizes(), strides, order);
+  return plan;
+}
+
+void run_rows(const Plan& plan, RowFn row, int64_t unit, const Bounds& bounds) {
+  size_t n = plan.shape.size();
+  Dims at(n);
+  Row r{plan.shape[0], plan.out.data, plan.in[0].data, plan.in[1].data, plan.out.strides[0], plan.in[0].strides[0], plan.in[1].strides[0], unit};
+  while (true) {
+    row(r, bounds);
+    size_t d = 1;
+    for (; d < n; ++d) {
+      r.dense += plan.out.strides[d];
+      r.index += plan.in[0].strides[d];
+      r.target += plan.in[1].strides[d];
+      if (++at[d] < plan.shape[d]) break;
+      r.dense -= plan.out.strides[d] * plan.shape[d];
+      r.index -= plan.in[0].strides[d] * plan.shape[d];
+      r.target -= plan.in[1].strides[d] * plan.shape[d];
+      at[d] = 0;
+    }
+    if (d == n) return;
+  }
+}
+
+// The dimension that threads share: for writing one along which the target moves, so that no two write the same place.
+int shared_dim(const Plan& plan, bool writes) {
+  int best = -1;
+  for (int d = 0; d < static_cast<int>(plan.shape.size()); ++d) {
+    if (writes && plan.in[1].strides[d] == 0) continue;
+    if (best < 0 || plan.shape[d] >= plan.shape[best]) best = d;
+  }
+  return best;
+}
+
+void run(const Plan& plan, const IndexMap& map, RowFn row, bool writes) {
+  LockRelease release(plan.numel > kGrain);
+  Bounds bounds{map.size, map.wraps ? map.size : 0, &map};
+  int64_t unit = map.step * map.target.item_size();
+  int d = shared_dim(plan, writes);
+  if (plan.numel <= kGrain || d < 0) {
+    run_rows(plan, row, unit, bounds);
+    return;
+  }
+  int64_t grain = std::max<int64_t>(1, kGrain / (plan.numel / plan.shape[d]));
+  parallel_for(0, plan.shape[d], grain, [&](int64_t from, int64_t to) {
+    Plan part = plan;
+    part.shape[d] = to - from;
+    part.out.data += from * plan.out.strides[d];
+    for (int k = 0; k < 2; ++k) part.in[k].data += from * plan.in[k].strides[d];
+    run_rows(part, row, unit, bounds);
+  });
+}
+
+void gather_cpu(const Tensor& out, const IndexMap& map) {
+  if (out.numel()) run(index_plan(out, map), map, gather_for(out.item_size()), false);
+}
+
+void scatter_cpu(const IndexMap& map, const Tensor& source, Combine how) {
+  if (source.numel()) run(index_plan(source, map), map, scatter_for(source.dtype(), how), true);
 }
 
 }  // namespace
 
 void register_index() {
-  count_nonzero_kernel.set(DeviceType::CPU, count_nonzero);
-  nonzero_kernel.set(DeviceType::CPU, nonzero_cpu);
-  index_kernel.set(DeviceType::CPU, index_cpu);
-  index_put_kernel.set(DeviceType::CPU, index_put_cpu);
+  gather_kernel.set(DeviceType::CPU, gather_cpu);
+  scatter_kernel.set(DeviceType::CPU, scatter_cpu);
 }
 
 }  // namespace facula::cpu::FACULA_ISA

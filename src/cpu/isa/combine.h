@@ -1,0 +1,49 @@
+// Two elements of memory combined into one: what accumulating scatters do at each place.
+#pragma once
+
+#include "core/dtype.h"
+#include "cpu/isa.h"
+#include "ops/index.h"
+
+namespace facula::cpu::FACULA_ISA {
+
+template <class T>
+T minimum_or_nan(T a, T b) {
+  return a != a ? a : b != b ? b : b < a ? b : a;
+}
+template <class T>
+T maximum_or_nan(T a, T b) {
+  return a != a ? a : b != b ? b : a < b ? b : a;
+}
+
+template <Combine C, class T>
+T combine(T old, T value) {
+  if constexpr (C == Combine::Assign) {
+    return value;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return C == Combine::Add || C == Combine::Max ? (old || value) : (old && value);
+  } else if constexpr (std::is_same_v<T, ComplexHalf>) {
+    using Wide = std::complex<float>;
+    Wide wide = combine<C>(Wide(static_cast<float>(old.re), static_cast<float>(old.im)), Wide(static_cast<float>(value.re), static_cast<float>(value.im)));
+    return {wide.real(), wide.imag()};
+  } else if constexpr (requires { value.real(); }) {
+    // complex numbers have no order: the op has refused Max and Min
+    if constexpr (C == Combine::Multiply) {
+      return T(old.real() * value.real() - old.imag() * value.imag(), old.real() * value.imag() + old.imag() * value.real());
+    } else {
+      return old + value;
+    }
+  } else if constexpr (!std::is_arithmetic_v<T>) {
+    return T(combine<C>(static_cast<float>(old), static_cast<float>(value)));
+  } else if constexpr (C == Combine::Add) {
+    return static_cast<T>(old + value);
+  } else if constexpr (C == Combine::Multiply) {
+    return static_cast<T>(old * value);
+  } else if constexpr (C == Combine::Max) {
+    return maximum_or_nan(old, value);
+  } else {
+    return minimum_or_nan(old, value);
+  }
+}
+
+}  // namespace facula::cpu::FACULA_ISA

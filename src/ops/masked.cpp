@@ -1,0 +1,107 @@
+// Ops on truth values: nonzero and the masked_* family.
+#include "ops/index_support.h"
+#include "raw_elementwise.h"
+#include "raw_index.h"
+
+namespace facula::ops {
+namespace {
+
+Tensor in_order(const Tensor& t, IntList shape) {
+  if (t.is_contiguous() && t.sizes() == shape) return t;
+  Tensor packed = facula::empty(shape, t.dtype(), t.device());
+  copy_kernel(t.device(), packed, make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
+  return packed;
+}
+
+void check_mask(const Tensor& mask, const char* op) {
+  FACULA_CHECK(mask.dtype() == DType::Bool, ErrorKind::Runtime, op, ": the mask must be bool, got ", mask.dtype());
+}
+
+void check_fill(const Tensor& self, const Tensor& mask) {
+  check_mask(mask, "masked_fill_");
+  FACULA_CHECK(broadcasts_to(mask.sizes(), self.sizes()), ErrorKind::Runtime, "masked_fill_: the mask must broadcast to shape ", self.sizes(), ", got ", mask.sizes());
+  check_no_internal_overlap(self, "masked_fill_");
+  if (!mask.is_same(self)) check_no_partial_overlap(self, mask, "masked_fill_");
+}
+
+Tensor fill_value(const Tensor& self, const Tensor& value) {
+  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "masked_fill: the value must be a number or a 0-d tensor, got shape ", value.sizes());
+  FACULA_CHECK(!value.is_complex() || self.is_complex(), ErrorKind::Runtime, "masked_fill: a complex value does not fit into ", self.dtype(), ", got ", value.dtype());
+  if (value.dtype() == self.dtype()) return value;
+  Tensor fitting = facula::empty({}, self.dtype(), value.device());
+  if (!value.is_meta()) copy_kernel(value.device(), fitting, value);
+  return fitting;
+}
+
+Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, const Out& out) {
+  check_mask(mask, "masked_fill");
+  if (!out.given()) return _where(mask, value, Operand(self));
+  Tensor result = out.make(broadcast(self.sizes(), mask.sizes(), "masked_fill"), self.dtype(), self.device());
+  _where_into(result, false, mask, value, Operand(self));
+  return result;
+}
+
+}  // namespace
+
+Tensor nonzero(const Tensor& self, const Out& out) {
+  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, "nonzero: the shape of the result depends on values, got a meta tensor");
+  Tensor input = in_order(self, self.sizes());
+  int64_t count = count_nonzero_kernel(self.device(), input);
+  Tensor result = out.make({count, self.dim()}, DType::Int64, self.device());
+  if (result.numel()) nonzero_kernel(self.device(), result, input);
+  return result;
+}
+
+Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value, const Out& out) {
+  FACULA_CHECK(size >= 0, ErrorKind::Runtime, "nonzero_static: size must not be negative, got ", size);
+  Tensor result = out.make({size, self.dim()}, DType::Int64, self.device());
+  if (self.is_meta() || result.numel() == 0) return result;
+  std::fill_n(result.data<int64_t>(), result.numel(), fill_value);
+  nonzero_kernel(self.device(), result, in_order(self, self.sizes()));
+  return result;
+}
+
+Tensor masked_fill(const Tensor& self, const Tensor& mask, const Scalar& value, const Out& out) {
+  return filled(self, mask, Operand(number_in(value, self.dtype(), "masked_fill")), out);
+}
+void masked_fill_(const Tensor& self, const Tensor& mask, const Scalar& value) {
+  check_fill(self, mask);
+  _where_into(self, true, mask, Operand(number_in(value, self.dtype(), "masked_fill_")), Operand(self));
+}
+Tensor masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, const Out& out) {
+  Tensor fitting = fill_value(self, value);
+  return filled(self, mask, Operand(fitting), out);
+}
+void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
+  check_fill(self, mask);
+  Tensor fitting = fill_value(self, value);
+  _where_into(self, true, mask, Operand(fitting), Operand(self));
+}
+
+Tensor masked_select(const Tensor& self, const Tensor& mask, const Out& out) {
+  check_mask(mask, "masked_select");
+  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, "masked_select: the shape of the result depends on values, got a meta tensor");
+  Dims shape = broadcast(self.sizes(), mask.sizes(), "masked_select");
+  Tensor chosen = in_order(mask, shape);
+  Tensor result = out.make({count_nonzero_kernel(self.device(), chosen)}, self.dtype(), self.device());
+  if (result.numel()) masked_select_kernel(self.device(), result, in_order(self, shape), chosen);
+  return result;
+}
+
+Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source, const Out& out) {
+  check_mask(mask, "masked_scatter");
+  FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime, "masked_scatter: self and source must have the same dtype, got ", self.dtype(), " and ",
+               source.dtype());
+  Dims shape = broadcast(self.sizes(), mask.sizes(), "masked_scatter");
+  Tensor result = out.make(shape, self.dtype(), self.device());
+  if (self.is_meta()) return result;
+  copy_kernel(self.device(), result, make_view(self, shape, broadcast_strides(self.sizes(), self.strides(), shape), 0, false));
+  Tensor chosen = in_order(mask, shape);
+  int64_t count = count_nonzero_kernel(self.device(), chosen);
+  FACULA_CHECK(source.numel() >= count, ErrorKind::Runtime, "masked_scatter: source must have an element for each true one of the mask, ", count, ", got ",
+               source.numel());
+  if (count) masked_scatter_kernel(self.device(), result, chosen, in_order(source, source.sizes()));
+  return result;
+}
+
+}  // namespace facula::ops
