@@ -106,6 +106,11 @@ def node_name(op: Op) -> str:
     return f"{base}{suffix}Backward"
 
 
+def _info_type(info: str, by_name) -> str:
+    arg = by_name.get(info[: -len("_info")])
+    return "std::vector<TensorInfo>" if arg is not None and arg.type == "Tensor[]" else "TensorInfo"
+
+
 def _node(op: Op) -> str:
     formulas = formula.read(op)
     if not formulas:
@@ -136,7 +141,7 @@ def _node(op: Op) -> str:
         else:
             lines.append(f"    const auto& {value} = {value}_;")
     for info in infos:
-        lines.append(f"    const TensorInfo& {info} = {info}_;")
+        lines.append(f"    const {_info_type(info, by_name)}& {info} = {info}_;")
     edge = 0
     edges_dynamic = any(a.type == "Tensor[]" for a in op.args if op.grad and a.name in op.grad)
     for f in formulas:
@@ -158,7 +163,7 @@ def _node(op: Op) -> str:
         kind = "SavedTensor" if arg is None else formula.stored_type(arg)
         lines.append(f"  {kind} {value}_{{}};")
     for info in infos:
-        lines.append(f"  TensorInfo {info}_;")
+        lines.append(f"  {_info_type(info, by_name)} {info}_;")
     if edges_dynamic:
         for f in formulas:
             lines.append(f"  size_t first_{f.arg.name}_ = 0, count_{f.arg.name}_ = 1;")
@@ -274,7 +279,8 @@ def _saves(op: Op, formulas, dynamic) -> list[str]:
     for info in infos:
         source = info[: -len("_info")]
         if source in by_name:
-            lines.append(f"  node->{info}_ = TensorInfo({source});")
+            make = "info_of_list" if by_name[source].type == "Tensor[]" else "TensorInfo"
+            lines.append(f"  node->{info}_ = {make}({source});")
     return lines
 
 

@@ -71,6 +71,9 @@ def _rewrite(op: Op, text: str, by_name: dict[str, Argument]) -> tuple[str, set[
 
     pattern = rf"(?<![\w.])({'|'.join(map(re.escape, tensors))})\.({'|'.join(INFO_METHODS)})\(" if tensors else r"(?!)"
     text = re.sub(pattern, info, text)
+    for name in (n for n, a in by_name.items() if a.type == "Tensor[]" and f"{n}.info()" in text):
+        uses.add(f"{name}_info")
+        text = text.replace(f"{name}.info()", f"{name}_info")
     known = set(by_name) | set(result_names(op))
     for word in re.findall(r"(?<![\w.:])([A-Za-z_]\w*)(?!\s*::)", _without_strings(text)):
         if word in known and not _is_call(text, word):

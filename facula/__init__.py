@@ -17,9 +17,10 @@ globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.item
 globals().update(CONSTANTS)
 
 from . import _tensor  # noqa: E402  (installs the Python half of Tensor)
+from .functional import broadcast_shapes  # noqa: E402
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
-__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "broadcast_shapes", "enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 
 
 def __getattr__(name: str):

@@ -20,6 +20,12 @@ Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList s
 Tensor select_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t index);
 Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t end, int64_t step);
 Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count, int64_t step);
+Tensor diagonal_backward(const Tensor& grad, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2);
+Tensor unfold_backward(const Tensor& grad, IntList sizes, int64_t dimension, int64_t size, int64_t step);
+std::vector<Tensor> cat_backward(const Tensor& grad, const std::vector<TensorInfo>& tensors, int64_t dim);
+Tensor roll_backward(const Tensor& grad, IntList shifts, IntList dims);
+Tensor repeat_backward(const Tensor& grad, IntList sizes, IntList repeats);
+Tensor constant_pad_backward(const Tensor& grad, IntList pad);
 
 // index
 Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index, IntList src_sizes);

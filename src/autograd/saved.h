@@ -48,6 +48,12 @@ struct TensorInfo {
   int64_t numel_ = 1, storage_offset_ = 0, storage_size_ = 1;
 };
 
+inline std::vector<TensorInfo> info_of_list(TensorList tensors) {
+  std::vector<TensorInfo> infos;
+  for (const Tensor& t : tensors) infos.emplace_back(t);
+  return infos;
+}
+
 /// A user's saved_tensors_hooks pair: made when a tensor is saved, asked when it is used.
 struct PackedTensor {
   virtual ~PackedTensor() = default;

@@ -1,4 +1,6 @@
-// Copies written with ops.
+// Copies, fills and arrangements of given tensors, written with ops.
+#include <algorithm>
+
 #include "autograd/function_support.h"
 #include "functions.h"
 #include "op_ids_create.h"
@@ -29,5 +31,126 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
 }
 
 Tensor resolve_conj(const Tensor& self) { return self.is_conj() ? clone(self) : self; }
+
+Tensor resolve_neg(const Tensor& self) { return self; }
+
+const Tensor& fill_(const Tensor& self, const Tensor& value) {
+  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill_: value must be a number or a 0-d tensor, got shape ", value.sizes());
+  return copy_(self, value);
+}
+
+// ---- diagonals
+
+Tensor diag(const Tensor& self, int64_t diagonal) {
+  FACULA_CHECK(self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime, "diag: a vector or a matrix, got shape ", self.sizes());
+  if (self.dim() == 1) return diag_embed(self, diagonal, 0, 1);
+  return clone(facula::diagonal(self, diagonal, 0, 1), MemoryFormat::Contiguous);
+}
+
+Tensor diagflat(const Tensor& self, int64_t offset) { return diag_embed(reshape(self, {-1}), offset, 0, 1); }
+
+Tensor block_diag(TensorList tensors) {
+  std::vector<Tensor> rows;
+  int64_t columns = 0;
+  for (const Tensor& t : tensors) {
+    FACULA_CHECK(t.dim() <= 2, ErrorKind::Runtime, "block_diag: tensors of at most two dimensions, got shape ", t.sizes());
+    columns += t.dim() == 0 ? 1 : t.size(-1);
+  }
+  int64_t before = 0;
+  for (const Tensor& t : tensors) {
+    Tensor block = atleast_2d(t);
+    int64_t width = block.size(1);
+    rows.push_back(constant_pad_nd(block, {before, columns - before - width}, Scalar(0)));
+    before += width;
+  }
+  return rows.empty() ? zeros({1, 0}) : cat(rows, 0);
+}
+
+// ---- grids and combinations
+
+namespace {
+
+void check_vectors(const char* op, TensorList tensors) {
+  for (const Tensor& t : tensors) {
+    FACULA_CHECK(t.dim() <= 1, ErrorKind::Runtime, op, ": vectors or 0-d tensors, got shape ", t.sizes());
+    FACULA_CHECK(t.dtype() == tensors[0].dtype(), ErrorKind::Runtime, op, ": tensors of one dtype, got ", tensors[0].dtype(), " and ", t.dtype());
+    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": tensors on one device, got ", tensors[0].device(), " and ", t.device());
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view> indexing) {
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "meshgrid: at least one tensor, got none");
+  check_vectors("meshgrid", tensors);
+  if (!indexing && warn) warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
+  std::string_view order = indexing.value_or("ij");
+  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing must be 'ij' or 'xy', got '", order, "'");
+  Dims shape;
+  for (const Tensor& t : tensors) shape.push_back(t.numel());
+  std::vector<Tensor> grids;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Dims own(shape.size(), 1);
+    own[i] = shape[i];
+    grids.push_back(expand(view(tensors[i], own), shape));
+    if (order == "xy" && tensors.size() > 1) grids.back() = transpose(grids.back(), 0, 1);
+  }
+  return grids;
+}
+
+Tensor cartesian_prod(TensorList tensors) {
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "cartesian_prod: at least one vector, got none");
+  for (const Tensor& t : tensors) FACULA_CHECK(t.dim() == 1, ErrorKind::Runtime, "cartesian_prod: vectors, got shape ", t.sizes());
+  check_vectors("cartesian_prod", tensors);
+  if (tensors.size() == 1) return tensors[0];
+  std::vector<Tensor> columns;
+  for (const Tensor& grid : meshgrid(tensors, "ij")) columns.push_back(reshape(grid, {-1}));
+  return stack(columns, 1);
+}
+
+namespace {
+
+// All ascending choices of `r` out of `n` positions, one row each.
+Tensor choices(int64_t n, int64_t r, bool with_replacement) {
+  std::vector<int64_t> rows, at(static_cast<size_t>(r));
+  int64_t step = with_replacement ? 0 : 1;
+  for (int64_t k = 0; k < r; ++k) at[k] = k * step;
+  bool any = n > 0 && (r - 1) * step < n;
+  while (any) {
+    rows.insert(rows.end(), at.begin(), at.end());
+    int64_t k = r - 1;
+    while (k >= 0 && at[k] == n - 1 - (r - 1 - k) * step) --k;
+    any = k >= 0;
+    if (!any) break;
+    ++at[k];
+    for (int64_t j = k + 1; j < r; ++j) at[j] = at[j - 1] + step;
+  }
+  Tensor table = empty({static_cast<int64_t>(rows.size()) / r, r}, DType::Int64);
+  std::copy(rows.begin(), rows.end(), table.data<int64_t>());
+  return table;
+}
+
+}  // namespace
+
+Tensor combinations(const Tensor& self, int64_t r, bool with_replacement) {
+  FACULA_CHECK(self.dim() == 1, ErrorKind::Runtime, "combinations: a vector, got shape ", self.sizes());
+  FACULA_CHECK(r >= 0, ErrorKind::Runtime, "combinations: r must not be negative, got ", r);
+  if (r == 0) return empty({0}, self.dtype(), self.device());
+  Tensor table = choices(self.numel(), r, with_replacement);
+  if (self.is_meta()) return empty(table.sizes(), self.dtype(), self.device());
+  return index(self, {table});
+}
+
+Tensor vander(const Tensor& x, std::optional<int64_t> N, bool increasing) {
+  FACULA_CHECK(x.dim() == 1, ErrorKind::Runtime, "vander: x must be a vector, got shape ", x.sizes());
+  int64_t count = N.value_or(x.size(0));
+  FACULA_CHECK(count >= 0, ErrorKind::Runtime, "vander: N must not be negative, got ", count);
+  Tensor base = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64) : x;
+  if (count == 0) return empty({x.size(0), 0}, base.dtype(), base.device());
+  std::vector<Tensor> columns{ones_like(base)};
+  for (int64_t k = 1; k < count; ++k) columns.push_back(k == 1 ? base : mul(columns.back(), base));
+  if (!increasing) std::reverse(columns.begin(), columns.end());
+  return stack(columns, 1);
+}
 
 }  // namespace facula

@@ -13,33 +13,56 @@ void destroy_tensor(TensorImpl* impl) {
   small_release(impl, sizeof(TensorImpl));
 }
 
-void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
-  size_t n = sizes.size();
+namespace {
+
+// Room for `n` sizes and strides in `t`; the old ones are lost when the block changes.
+int64_t* make_room(TensorImpl* t, int64_t n) {
   FACULA_CHECK(n <= 64, ErrorKind::Runtime, "tensor: at most 64 dimensions, got ", n);
-  bool fits = n <= TensorImpl::kInlineDims;
-  int64_t* dims = fits ? t->inline_ : new int64_t[2 * n];
-  int64_t* step = dims + (fits ? TensorImpl::kInlineDims : n);
-  int64_t numel = 1;
-  // sizes or strides may be the old dims of this very tensor
-  int64_t sizes_copy[64], strides_copy[64];
-  std::copy(sizes.begin(), sizes.end(), sizes_copy);
-  std::copy(strides.begin(), strides.end(), strides_copy);
-  for (size_t i = 0; i < n; ++i) {
-    dims[i] = sizes_copy[i];
-    step[i] = strides_copy[i];
-    numel *= sizes_copy[i];
-  }
   if (t->dims != t->inline_) delete[] t->dims;
-  t->dims = dims;
+  t->dims = n <= TensorImpl::kInlineDims ? t->inline_ : new int64_t[2 * static_cast<size_t>(n)];
   t->ndim = static_cast<uint8_t>(n);
+  return t->dims;
+}
+
+// One pass over sizes and strides. Dense memory spans exactly as many places as there are elements, which rules out most
+// views before anything needs to be sorted.
+void derive_layout(TensorImpl* t) {
+  const int64_t* sizes = t->dims;
+  const int64_t* strides = t->mutable_strides();
+  int64_t n = t->ndim, numel = 1, span = 1;
+  bool contiguous = true, positive = true;
+  for (int64_t i = n - 1; i >= 0; --i) {
+    if (sizes[i] == 1) continue;
+    contiguous &= strides[i] == numel;
+    positive &= strides[i] > 0;
+    numel *= sizes[i];
+    span += (sizes[i] - 1) * strides[i];
+  }
   t->numel = numel;
   uint32_t layout = 0;
-  IntList s = t->sizes(), st = t->strides();
-  if (is_contiguous(s, st)) layout |= kContiguous | kDense;
-  else if (is_dense(s, st)) layout |= kDense;
-  if (n == 4 && is_contiguous(s, st, MemoryFormat::ChannelsLast)) layout |= kChannelsLast;
-  if (n == 5 && is_contiguous(s, st, MemoryFormat::ChannelsLast3d)) layout |= kChannelsLast3d;
+  if (contiguous || numel == 0) layout = kContiguous | kDense;
+  else if (positive && span == numel && is_dense(t->sizes(), t->strides())) layout = kDense;
+  bool may_be_other = n >= 4 && n <= 5 && (layout & kDense);
+  if (may_be_other && n == 4 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast)) layout |= kChannelsLast;
+  if (may_be_other && n == 5 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast3d)) layout |= kChannelsLast3d;
   t->flags = (t->flags & ~kLayoutFlags) | layout;
+}
+
+}  // namespace
+
+void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
+  // sizes or strides may be the dims of this very tensor
+  bool own = t->dims <= sizes.begin() && sizes.begin() < t->dims + 2 * std::max<int64_t>(t->ndim, TensorImpl::kInlineDims);
+  own |= t->dims <= strides.begin() && strides.begin() < t->dims + 2 * std::max<int64_t>(t->ndim, TensorImpl::kInlineDims);
+  if (own) {
+    Dims kept_sizes(sizes), kept_strides(strides);
+    set_sizes(t, kept_sizes, kept_strides);
+    return;
+  }
+  int64_t* dims = make_room(t, static_cast<int64_t>(sizes.size()));
+  std::copy(sizes.begin(), sizes.end(), dims);
+  std::copy(strides.begin(), strides.end(), t->mutable_strides());
+  derive_layout(t);
 }
 
 namespace {
@@ -89,21 +112,46 @@ Tensor empty_like(const Tensor& self, DType dtype) {
   return empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), dtype, self.device());
 }
 
-Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t offset, bool tracked) {
-  TensorImpl* from = self.impl();
+namespace {
+
+TensorImpl* share_storage(TensorImpl* from) {
   TensorImpl* t = new_impl();
   t->storage = from->storage;
   retain(t->storage);
-  t->data = from->data + offset * self.item_size();
+  t->data = from->data;
   t->dtype = from->dtype;
   t->flags = from->flags & (kConjugate | kInference);
-  if (tracked) {
-    t->base = from->base ? from->base : from;
-    retain(t->base);
-    if (!(from->flags & (kRequiresGrad | kDual))) t->flags |= kWatchBase;
-  }
-  set_sizes(t, sizes, strides);
-  return Tensor::adopt(t);
+  t->ndim = 0;
+  return t;
+}
+
+void set_base(TensorImpl* view, TensorImpl* from) {
+  view->base = from->base ? from->base : from;
+  retain(view->base);
+  if (!(from->flags & (kRequiresGrad | kDual))) view->flags |= kWatchBase;
+}
+
+}  // namespace
+
+ViewBuilder::ViewBuilder(const Tensor& self, int64_t ndim) : view_(Tensor::adopt(share_storage(self.impl()))) {
+  set_base(view_.impl(), self.impl());
+  sizes = make_room(view_.impl(), ndim);
+  strides = view_.impl()->mutable_strides();
+}
+
+Tensor ViewBuilder::finish(int64_t offset) {
+  TensorImpl* t = view_.impl();
+  t->data += offset * item_size(t->dtype);
+  derive_layout(t);
+  return std::move(view_);
+}
+
+Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t offset, bool tracked) {
+  Tensor view = Tensor::adopt(share_storage(self.impl()));
+  if (tracked) set_base(view.impl(), self.impl());
+  view.impl()->data += offset * self.item_size();
+  set_sizes(view.impl(), sizes, strides);
+  return view;
 }
 
 Tensor alias(const Tensor& self) { return make_view(self, self.sizes(), self.strides(), 0, false); }

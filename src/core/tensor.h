@@ -151,6 +151,20 @@ inline TensorImpl* new_impl() {
 /// Sets sizes and strides, and derives numel and the layout flags; other flags stay.
 void set_sizes(TensorImpl* impl, IntList sizes, IntList strides);
 
+/// A view of `self` in the making: the caller writes `sizes` and `strides` in place, then calls finish().
+class ViewBuilder {
+ public:
+  /// `ndim` dimensions, their values not yet set.
+  ViewBuilder(const Tensor& self, int64_t ndim);
+  int64_t* sizes;
+  int64_t* strides;
+  /// `offset` counts elements from the first element of the viewed tensor.
+  Tensor finish(int64_t offset = 0);
+
+ private:
+  Tensor view_;
+};
+
 /// A tensor with uninitialised elements. Strides given must be dense.
 Tensor empty(IntList sizes, DType dtype, Device device = kCPU);
 Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device = kCPU);

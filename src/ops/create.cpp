@@ -1,15 +1,22 @@
 // Factories, copies and dtype conversion.
+#include <algorithm>
 #include <cstring>
 
-#include "raw_ops.h"
+#include "raw_create.h"
 
 namespace facula::ops {
 namespace {
 
-void fill(const Tensor& self, const Scalar& value) {
+void fill_all(const Tensor& self, const Scalar& value) {
   if (self.is_meta() || self.numel() == 0) return;
-  Tensor one = scalar_tensor(value, self.dtype());
+  Tensor one = facula::scalar_tensor(value, self.dtype());
   copy_kernel(self.device(), self, one);
+}
+
+// Zero is all bits zero in every dtype; `self` is dense.
+void set_zero(const Tensor& self) {
+  if (self.is_cpu()) std::memset(self.impl()->data, 0, static_cast<size_t>(self.numel() * self.item_size()));
+  else fill_all(self, Scalar(0));
 }
 
 Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
@@ -24,48 +31,168 @@ Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optiona
 }  // namespace
 
 Tensor empty(IntList size, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
-  DType d = dtype.value_or(default_dtype());
-  if (out.given()) return out.make(size, d, device.value_or(kCPU));
+  DType d = dtype.value_or(out.dtype_or(default_dtype()));
+  if (out.given()) return out.make(size, d, device.value_or(out.device_or(kCPU)));
   MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
   if (order == MemoryFormat::Contiguous) return facula::empty(size, d, device.value_or(kCPU));
   return facula::empty_strided(size, strides_of(size, order, "empty"), d, device.value_or(kCPU));
 }
 
 Tensor full(IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
-  Tensor t = out.make(size, dtype.value_or(value.dtype()), device.value_or(kCPU));
-  fill(t, value);
+  Tensor t = out.make(size, dtype.value_or(out.dtype_or(value.dtype())), device.value_or(out.device_or(kCPU)));
+  fill_all(t, value);
   return t;
 }
 
 Tensor zeros(IntList size, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
-  Tensor t = out.make(size, dtype.value_or(default_dtype()), device.value_or(kCPU));
-  if (!t.is_meta()) std::memset(t.impl()->data, 0, static_cast<size_t>(t.numel() * t.item_size()));
+  Tensor t = out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU)));
+  set_zero(t);
   return t;
 }
 
 Tensor ones(IntList size, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
-  return full(size, Scalar(1), dtype.value_or(default_dtype()), device, out);
+  return full(size, Scalar(1), dtype.value_or(out.dtype_or(default_dtype())), device, out);
 }
 
 Tensor ones_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
   Tensor t = like(self, format, dtype, device);
-  fill(t, Scalar(1));
+  fill_all(t, Scalar(1));
   return t;
 }
 
 Tensor zeros_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
   Tensor t = like(self, format, dtype, device);
-  if (!t.is_meta()) std::memset(t.impl()->data, 0, static_cast<size_t>(t.numel() * t.item_size()));
+  set_zero(t);
+  return t;
+}
+
+Tensor empty_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
+  return like(self, format, dtype, device);
+}
+
+Tensor full_like(const Tensor& self, const Scalar& value, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
+  Tensor t = like(self, format, dtype, device);
+  fill_all(t, value);
+  return t;
+}
+
+Tensor empty_strided(IntList size, IntList stride, std::optional<DType> dtype, std::optional<Device> device) {
+  FACULA_CHECK(size.size() == stride.size(), ErrorKind::Runtime, "empty_strided: as many strides as sizes, got ", size, " and ", stride);
+  return facula::empty_strided(size, stride, dtype.value_or(default_dtype()), device.value_or(kCPU));
+}
+
+Tensor empty_permuted(IntList size, IntList physical_layout, std::optional<DType> dtype, std::optional<Device> device) {
+  size_t n = size.size();
+  FACULA_CHECK(physical_layout.size() == n, ErrorKind::Runtime, "empty_permuted: as many entries of physical_layout as sizes, got ", size, " and ", physical_layout);
+  Dims strides(n), seen(n);
+  int64_t step = 1;
+  for (size_t i = n; i-- > 0;) {
+    int64_t d = physical_layout[i];
+    FACULA_CHECK(d >= 0 && d < static_cast<int64_t>(n) && !seen[d], ErrorKind::Runtime,
+                 "empty_permuted: physical_layout must hold every dimension once, got ", physical_layout);
+    seen[d] = 1;
+    strides[d] = step;
+    step *= std::max<int64_t>(size[d], 1);
+  }
+  return facula::empty_strided(size, strides, dtype.value_or(default_dtype()), device.value_or(kCPU));
+}
+
+Tensor new_empty(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Device> device) {
+  return facula::empty(size, dtype.value_or(self.dtype()), device.value_or(self.device()));
+}
+
+Tensor new_empty_strided(const Tensor& self, IntList size, IntList stride, std::optional<DType> dtype, std::optional<Device> device) {
+  return empty_strided(size, stride, dtype.value_or(self.dtype()), device.value_or(self.device()));
+}
+
+Tensor new_full(const Tensor& self, IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Device> device) {
+  return full(size, value, dtype.value_or(self.dtype()), device.value_or(self.device()));
+}
+
+Tensor new_ones(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Device> device) {
+  return new_full(self, size, Scalar(1), dtype, device);
+}
+
+Tensor new_zeros(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Device> device) {
+  return zeros(size, dtype.value_or(self.dtype()), device.value_or(self.device()));
+}
+
+Tensor scalar_tensor(const Scalar& s, std::optional<DType> dtype, std::optional<Device> device) {
+  return full({}, s, dtype.value_or(default_dtype()), device);
+}
+
+Tensor fill(const Tensor& self, const Scalar& value) {
+  Tensor t = facula::empty_like(self, self.dtype());
+  fill_all(t, value);
+  return t;
+}
+
+Tensor fill(const Tensor& self, const Tensor& value) {
+  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill: value must be a number or a 0-d tensor, got shape ", value.sizes());
+  Tensor t = facula::empty_like(self, self.dtype());
+  if (!t.is_meta()) copy_kernel(self.device(), t, value);
   return t;
 }
 
 Tensor fill_(const Tensor& self, const Scalar& value) {
   check_no_internal_overlap(self, "fill_");
-  fill(self, value);
+  fill_all(self, value);
   return self;
 }
 
 Tensor zero_(const Tensor& self) { return fill_(self, Scalar(0)); }
+
+namespace {
+
+// Takes over the storage of `source`, as set_ does.
+void share_storage(const Tensor& self, const Tensor& source, const char* data) {
+  FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime, "set_: source must have the dtype ", self.dtype(), ", got ", source.dtype());
+  FACULA_CHECK(self.device() == source.device(), ErrorKind::Runtime, "set_: source must be on ", self.device(), ", got ", source.device());
+  TensorImpl* t = self.impl();
+  Storage* storage = source.storage();
+  retain(storage);
+  release(t->storage);
+  t->storage = storage;
+  t->data = const_cast<char*>(data);
+}
+
+void check_resizable(const Tensor& self, const char* op) {
+  FACULA_CHECK(!self.requires_grad(), ErrorKind::Runtime, op, ": a tensor that requires grad cannot be resized, got shape ", self.sizes());
+}
+
+}  // namespace
+
+Tensor resize_(const Tensor& self, IntList size, std::optional<MemoryFormat> format) {
+  check_resizable(self, "resize_");
+  MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
+  FACULA_CHECK(order != MemoryFormat::Preserve, ErrorKind::Runtime, "resize_: memory_format must name an order, got ", order);
+  if (self.sizes() != size || format) resize_tensor(self, size, strides_of(size, order, "resize_"));
+  return self;
+}
+
+Tensor resize_as_(const Tensor& self, const Tensor& the_template, std::optional<MemoryFormat> format) {
+  check_resizable(self, "resize_as_");
+  MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
+  if (order == MemoryFormat::Preserve) order = the_template.suggest_memory_format();
+  if (self.sizes() != the_template.sizes() || format) resize_tensor(self, the_template.sizes(), strides_of(the_template.sizes(), order, "resize_as_"));
+  return self;
+}
+
+Tensor set_(const Tensor& self, const Tensor& source) {
+  share_storage(self, source, source.impl()->data);
+  set_sizes(self.impl(), source.sizes(), source.strides());
+  return self;
+}
+
+Tensor set_(const Tensor& self, const Tensor& source, int64_t storage_offset, IntList size, IntList stride) {
+  Dims strides = stride.empty() ? contiguous_strides(size) : Dims(stride);
+  FACULA_CHECK(strides.size() == size.size(), ErrorKind::Runtime, "set_: as many strides as sizes, got ", size, " and ", stride);
+  FACULA_CHECK(storage_offset >= 0, ErrorKind::Runtime, "set_: storage_offset must not be negative, got ", storage_offset);
+  Tensor wanted = tensor_on_storage(source.storage(), source.dtype(), storage_offset, size, strides, "set_");
+  return set_(self, wanted);
+}
+
+Tensor set_(const Tensor& self) { return set_(self, facula::empty({0}, self.dtype(), self.device())); }
 
 Tensor clone(const Tensor& self, std::optional<MemoryFormat> format) {
   Tensor t = like(self, format, std::nullopt, std::nullopt);

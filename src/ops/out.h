@@ -14,6 +14,9 @@ class Out {
   Out(const char* op, const Tensor& given, TensorList inputs);
 
   bool given() const { return given_.defined(); }
+  /// What a factory takes from `out=` where the caller names none.
+  DType dtype_or(DType other) const { return given() ? given_.dtype() : other; }
+  Device device_or(Device other) const { return given() ? given_.device() : other; }
   /// A contiguous tensor to fill.
   Tensor make(IntList sizes, DType dtype, Device device) const;
   /// Puts what the op made into the tensor the caller gave (resizing and casting as `out=` allows).

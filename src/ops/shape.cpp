@@ -1,57 +1,124 @@
 // Views: the same storage under other sizes and strides.
-#include "raw_ops.h"
+#include <algorithm>
+
+#include "raw_shape.h"
 
 namespace facula::ops {
 
+namespace {
+
+// A copy of the geometry of `self`, to be changed in one or two places.
+ViewBuilder same_geometry(const Tensor& self) {
+  ViewBuilder view(self, self.dim());
+  std::copy_n(self.sizes().begin(), self.dim(), view.sizes);
+  std::copy_n(self.strides().begin(), self.dim(), view.strides);
+  return view;
+}
+
+// The geometry of `self` without dimension `d`.
+ViewBuilder without_dim(const Tensor& self, int64_t d) {
+  ViewBuilder view(self, self.dim() - 1);
+  IntList sizes = self.sizes(), strides = self.strides();
+  for (int64_t i = 0, to = 0; i < self.dim(); ++i) {
+    if (i == d) continue;
+    view.sizes[to] = sizes[i];
+    view.strides[to++] = strides[i];
+  }
+  return view;
+}
+
+}  // namespace
+
 Tensor view(const Tensor& self, IntList size) {
-  Dims shape = infer_shape(size, self.numel(), "view"), strides;
+  int64_t n = static_cast<int64_t>(size.size());
+  bool flat = self.is_contiguous() && (self.dim() == 0 || self.stride(-1) == 1);
+  Dims shape = infer_shape(size, self.numel(), "view");
+  if (flat) {  // one even run of elements: the strides are those of a fresh tensor
+    ViewBuilder view(self, n);
+    int64_t step = 1;
+    for (int64_t i = n - 1; i >= 0; --i) {
+      view.sizes[i] = shape[i];
+      view.strides[i] = step;
+      step *= std::max<int64_t>(shape[i], 1);
+    }
+    return view.finish();
+  }
+  Dims strides;
   FACULA_CHECK(view_strides(self.sizes(), self.strides(), shape, strides), ErrorKind::Runtime,
                "view: the elements are not in an order that allows this shape without a copy (use reshape), got shape ",
                self.sizes(), " with strides ", self.strides(), " viewed as ", size);
   return make_view(self, shape, strides);
 }
 
+Tensor view(const Tensor& self, DType dtype) {
+  if (dtype == self.dtype()) return make_view(self, self.sizes(), self.strides());
+  FACULA_CHECK(!self.is_conj(), ErrorKind::Runtime, "view: a tensor that is not conjugated lazily (use resolve_conj), got shape ", self.sizes());
+  int64_t from = self.item_size(), to = item_size(dtype);
+  Dims sizes(self.sizes()), strides(self.strides());
+  if (from != to) {
+    FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "view: a 0-d tensor has no dimension to shrink or grow, got ", self.dtype(), " viewed as ", dtype);
+    FACULA_CHECK(strides.back() == 1, ErrorKind::Runtime, "view: the last stride must be 1 to read ", self.dtype(), " as ", dtype, ", got strides ", self.strides());
+    int64_t bytes = sizes.back() * from;
+    FACULA_CHECK(bytes % to == 0 && self.storage_offset() * from % to == 0, ErrorKind::Runtime, "view: the last size times ", from,
+                 " and the offset in bytes must be divisible by ", to, " to read ", self.dtype(), " as ", dtype, ", got shape ", self.sizes());
+    sizes.back() = bytes / to;
+    for (size_t i = 0; i + 1 < strides.size(); ++i) {
+      FACULA_CHECK(strides[i] * from % to == 0, ErrorKind::Runtime, "view: the strides times ", from, " must be divisible by ", to,
+                   " to read ", self.dtype(), " as ", dtype, ", got strides ", self.strides());
+      strides[i] = strides[i] * from / to;
+    }
+  }
+  Tensor view = make_view(self, sizes, strides);
+  view.impl()->dtype = dtype;
+  return view;
+}
+
 Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
   int64_t a = wrap_dim(dim0, self.dim(), "transpose"), b = wrap_dim(dim1, self.dim(), "transpose");
-  Dims sizes(self.sizes()), strides(self.strides());
+  ViewBuilder view = same_geometry(self);
   if (a != b) {
-    std::swap(sizes[a], sizes[b]);
-    std::swap(strides[a], strides[b]);
+    std::swap(view.sizes[a], view.sizes[b]);
+    std::swap(view.strides[a], view.strides[b]);
   }
-  return make_view(self, sizes, strides);
+  return view.finish();
+}
+
+Tensor t(const Tensor& self) {
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: a tensor of at most two dimensions, got ", self.dim(), "-D");
+  return transpose(self, 0, self.dim() == 2 ? 1 : 0);
 }
 
 Tensor permute(const Tensor& self, IntList dims) {
   FACULA_CHECK(static_cast<int64_t>(dims.size()) == self.dim(), ErrorKind::Runtime,
                "permute: one entry per dimension of the tensor of shape ", self.sizes(), ", got ", dims);
-  Dims sizes(dims.size()), strides(dims.size()), seen(dims.size());
+  ViewBuilder view(self, self.dim());
+  uint64_t seen = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
     int64_t d = wrap_dim(dims[i], self.dim(), "permute");
-    FACULA_CHECK(!seen[d], ErrorKind::Runtime, "permute: every dimension once, got ", dims);
-    seen[d] = 1;
-    sizes[i] = self.size(d);
-    strides[i] = self.stride(d);
+    FACULA_CHECK(!(seen >> d & 1), ErrorKind::Runtime, "permute: every dimension once, got ", dims);
+    seen |= uint64_t{1} << d;
+    view.sizes[i] = self.size(d);
+    view.strides[i] = self.stride(d);
   }
-  return make_view(self, sizes, strides);
+  return view.finish();
 }
 
 Tensor expand(const Tensor& self, IntList size, bool) {
-  FACULA_CHECK(static_cast<int64_t>(size.size()) >= self.dim(), ErrorKind::Runtime, "expand: at least as many sizes as the tensor of shape ",
-               self.sizes(), " has dimensions, got ", size);
-  Dims sizes(size), strides(size.size());
-  int64_t shift = static_cast<int64_t>(size.size()) - self.dim();
-  for (int64_t i = 0; i < static_cast<int64_t>(size.size()); ++i) {
-    if (i < shift) {
-      FACULA_CHECK(sizes[i] >= 0, ErrorKind::Runtime, "expand: a new leading dimension needs a size, got ", size);
-      continue;
-    }
-    int64_t own = self.size(i - shift);
-    if (sizes[i] == -1) sizes[i] = own;
-    FACULA_CHECK(own == sizes[i] || own == 1, ErrorKind::Runtime, "expand: the expanded size must match the existing size ", own,
+  int64_t n = static_cast<int64_t>(size.size()), shift = n - self.dim();
+  FACULA_CHECK(shift >= 0, ErrorKind::Runtime, "expand: at least as many sizes as the tensor of shape ", self.sizes(), " has dimensions, got ", size);
+  ViewBuilder view(self, n);
+  for (int64_t i = n - 1; i >= 0; --i) {
+    int64_t own = i < shift ? 1 : self.size(i - shift), wanted = size[i];
+    int64_t step = i >= shift ? self.stride(i - shift) : i + 1 < n ? view.sizes[i + 1] * view.strides[i + 1] : 1;
+    FACULA_CHECK(wanted >= 0 || (wanted == -1 && i >= shift), ErrorKind::Runtime,
+                 "expand: a size is not negative, or -1 to keep that of an existing dimension, got ", size);
+    if (wanted == -1) wanted = own;
+    FACULA_CHECK(own == wanted || own == 1, ErrorKind::Runtime, "expand: the expanded size must match the existing size ", own,
                  " at dimension ", i, ", got ", size);
-    strides[i] = own == sizes[i] ? self.stride(i - shift) : 0;
+    view.sizes[i] = wanted;
+    view.strides[i] = own == wanted ? step : 0;
   }
-  return make_view(self, sizes, strides);
+  return view.finish();
 }
 
 Tensor as_strided(const Tensor& self, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
@@ -72,11 +139,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   int64_t d = wrap_dim(dim, self.dim(), "select"), size = self.size(d);
   FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select: index ", index, " is out of range for dimension ", d, " of shape ", self.sizes());
   if (index < 0) index += size;
-  Dims sizes(self.sizes()), strides(self.strides());
-  int64_t offset = index * strides[d];
-  sizes.erase(d);
-  strides.erase(d);
-  return make_view(self, sizes, strides, offset);
+  return without_dim(self, d).finish(index * self.stride(d));
 }
 
 Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -86,38 +149,95 @@ Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_
   auto clip = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
   start = clip(start);
   end = std::max(clip(end), start);
-  Dims sizes(self.sizes()), strides(self.strides());
-  sizes[d] = (end - start + step - 1) / step;
-  int64_t offset = start * strides[d];
-  strides[d] *= step;
-  return make_view(self, sizes, strides, offset);
+  ViewBuilder view = same_geometry(self);
+  view.sizes[d] = (end - start + step - 1) / step;
+  view.strides[d] *= step;
+  return view.finish(start * self.stride(d));
 }
 
 Tensor negative_slice(const Tensor& self, int64_t dim, int64_t start, int64_t count, int64_t step) {
-  Dims sizes(self.sizes()), strides(self.strides());
-  sizes[dim] = count;
-  int64_t offset = count ? start * strides[dim] : 0;
-  strides[dim] *= step;
-  return make_view(self, sizes, strides, offset);
+  ViewBuilder view = same_geometry(self);
+  view.sizes[dim] = count;
+  view.strides[dim] *= step;
+  return view.finish(count ? start * self.stride(dim) : 0);
 }
 
 Tensor unsqueeze(const Tensor& self, int64_t dim) {
-  int64_t d = wrap_dim(dim, self.dim() + 1, "unsqueeze");
-  Dims sizes(self.sizes()), strides(self.strides());
-  int64_t step = d < self.dim() ? sizes[d] * strides[d] : 1;
-  sizes.insert(d, 1);
-  strides.insert(d, step);
-  return make_view(self, sizes, strides);
+  int64_t n = self.dim(), d = wrap_dim(dim, n + 1, "unsqueeze");
+  ViewBuilder view(self, n + 1);
+  IntList sizes = self.sizes(), strides = self.strides();
+  for (int64_t i = 0; i < n; ++i) {
+    view.sizes[i + (i >= d)] = sizes[i];
+    view.strides[i + (i >= d)] = strides[i];
+  }
+  view.sizes[d] = 1;
+  view.strides[d] = d < n ? sizes[d] * strides[d] : 1;
+  return view.finish();
 }
 
-Tensor squeeze(const Tensor& self, int64_t dim) {
-  int64_t d = wrap_dim(dim, self.dim(), "squeeze");
-  Dims sizes(self.sizes()), strides(self.strides());
-  if (self.dim() > 0 && sizes[d] == 1) {
-    sizes.erase(d);
-    strides.erase(d);
+namespace {
+
+// Without the dimensions of size one whose bit is set in `chosen`.
+Tensor squeezed(const Tensor& self, uint64_t chosen) {
+  IntList sizes = self.sizes(), strides = self.strides();
+  auto dropped = [&](int64_t i) { return (chosen >> i & 1) && sizes[i] == 1; };
+  int64_t kept = 0;
+  for (int64_t i = 0; i < self.dim(); ++i) kept += !dropped(i);
+  ViewBuilder view(self, kept);
+  for (int64_t i = 0, to = 0; i < self.dim(); ++i) {
+    if (dropped(i)) continue;
+    view.sizes[to] = sizes[i];
+    view.strides[to++] = strides[i];
   }
-  return make_view(self, sizes, strides);
+  return view.finish();
+}
+
+}  // namespace
+
+Tensor squeeze(const Tensor& self) { return squeezed(self, ~uint64_t{0}); }
+Tensor squeeze(const Tensor& self, int64_t dim) { return squeezed(self, uint64_t{1} << wrap_dim(dim, self.dim(), "squeeze")); }
+Tensor squeeze(const Tensor& self, IntList dim) {
+  uint64_t chosen = 0;
+  for (int64_t d : dim) {
+    uint64_t bit = uint64_t{1} << wrap_dim(d, self.dim(), "squeeze");
+    FACULA_CHECK(!(chosen & bit), ErrorKind::Runtime, "squeeze: every dimension at most once, got ", dim);
+    chosen |= bit;
+  }
+  return squeezed(self, chosen);
+}
+
+Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "diagonal: a tensor of at least two dimensions, got a 0-d one");
+  int64_t a = wrap_dim(dim1, self.dim(), "diagonal"), b = wrap_dim(dim2, self.dim(), "diagonal");
+  FACULA_CHECK(a != b, ErrorKind::Runtime, "diagonal: two different dimensions, got ", dim1, " and ", dim2);
+  int64_t count = offset >= 0 ? std::min(self.size(a), self.size(b) - offset) : std::min(self.size(a) + offset, self.size(b));
+  count = std::max<int64_t>(count, 0);
+  ViewBuilder view(self, self.dim() - 1);
+  int64_t to = 0;
+  for (int64_t i = 0; i < self.dim(); ++i) {
+    if (i == a || i == b) continue;
+    view.sizes[to] = self.size(i);
+    view.strides[to++] = self.stride(i);
+  }
+  view.sizes[to] = count;
+  view.strides[to] = self.stride(a) + self.stride(b);
+  return view.finish(count == 0 ? 0 : offset >= 0 ? offset * self.stride(b) : -offset * self.stride(a));
+}
+
+Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
+  int64_t d = wrap_dim(dimension, self.dim(), "unfold"), n = self.dim();
+  int64_t available = n ? self.size(d) : 1, own_step = n ? self.stride(d) : 1;
+  FACULA_CHECK(step > 0, ErrorKind::Runtime, "unfold: step must be greater than zero, got ", step);
+  FACULA_CHECK(size >= 0 && size <= available, ErrorKind::Runtime, "unfold: size must lie between 0 and the ", available,
+               " positions of dimension ", d, ", got ", size);
+  ViewBuilder view(self, n + 1);
+  for (int64_t i = 0; i < n; ++i) {
+    view.sizes[i] = i == d ? (available - size) / step + 1 : self.size(i);
+    view.strides[i] = i == d ? own_step * step : self.stride(i);
+  }
+  view.sizes[n] = size;
+  view.strides[n] = own_step;
+  return view.finish();
 }
 
 Tensor alias_view(const Tensor& self) { return make_view(self, self.sizes(), self.strides()); }
@@ -160,7 +280,7 @@ Tensor view_as_complex(const Tensor& self) {
 }
 
 Tensor as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-  Tensor result = empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), self.dtype(), self.device());
+  Tensor result = facula::empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), self.dtype(), self.device());
   if (self.is_meta()) return result;
   copy_kernel(self.device(), result, self);
   int64_t offset = storage_offset ? *storage_offset : 0;

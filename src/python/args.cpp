@@ -59,7 +59,10 @@ bool fits(ArgType type, int list_size, PyObject* o) {
 const char* alias_of(std::string_view keyword) {
   if (keyword == "axis") return "dim";
   if (keyword == "keepdims") return "keepdim";
-  if (keyword == "self" || keyword == "x" || keyword == "x1") return "input";
+  if (keyword == "self" || keyword == "x" || keyword == "x1" || keyword == "tensor") return "input";
+  if (keyword == "axis0") return "dim0";
+  if (keyword == "axis1") return "dim1";
+  if (keyword == "split_size_or_sections") return "split_size";
   if (keyword == "x2") return "other";
   return nullptr;
 }
@@ -142,12 +145,14 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
     if (at >= s.count) return false;
     const ArgSpec& spec = s.args[at];
     if (spec.keyword_only) return false;
-    // x.view(2, 3): integers spread over the rest of the positional arguments
-    bool spreads = spec.type == ArgType::IntList && spec.list_size == 0 && is_index(args[k]);
-    if (spreads) {
-      bool exact = true;
+    // x.view(2, 3), block_diag(a, b): items spread over the rest of the positional arguments
+    bool spreads_ints = spec.type == ArgType::IntList && spec.list_size == 0 && is_index(args[k]);
+    bool spreads_tensors = spec.type == ArgType::TensorList && spec.list_size == 1 && is_tensor(args[k]);
+    if (spreads_ints || spreads_tensors) {
+      bool exact = spreads_ints;
       for (Py_ssize_t i = k; i < nargs; ++i) {
-        if (!is_index(args[i])) return false;
+        if (!(spreads_ints ? is_index(args[i]) : is_tensor(args[i]))) return false;
+        if (spreads_tensors && !is_plain_tensor(args[i]) && has_override(args[i])) attempt.overridden = true;
         exact = exact && PyLong_CheckExact(args[i]);
       }
       // plain integers are read straight from the call; anything that may run Python code goes through a tuple

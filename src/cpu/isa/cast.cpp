@@ -94,6 +94,18 @@ void cast_through(DType to, DType middle, DType from, int64_t n, char* out, cons
 template <class T>
 void gather_loop(int64_t n, void* out, const char* in, int64_t stride) {
   T* o = static_cast<T*>(out);
+  // strides known to the compiler (reversed and broadcast rows) become vector code
+  constexpr int64_t item = sizeof(T);
+  if (stride == -item) {
+    for (int64_t i = 0; i < n; ++i) std::memcpy(o + i, in - i * item, sizeof(T));
+    return;
+  }
+  if (stride == 0) {
+    T value;
+    std::memcpy(&value, in, sizeof(T));
+    for (int64_t i = 0; i < n; ++i) o[i] = value;
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) std::memcpy(o + i, in + i * stride, sizeof(T));
 }
 

@@ -1,0 +1,301 @@
+// Splitting, stacking, turning, repeating and padding written with views, cat and flip.
+#include <algorithm>
+
+#include "functions.h"
+#include "ops/kernel_table.h"
+
+namespace facula {
+
+// ---- splitting
+
+std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(split_size >= 0, ErrorKind::Runtime, "split: split_size must not be negative, got ", split_size);
+  int64_t d = wrap_dim(dim, self.dim(), "split"), size = self.size(d);
+  FACULA_CHECK(split_size > 0 || size == 0, ErrorKind::Runtime, "split: split_size 0 only fits a dimension of size 0, got size ", size);
+  if (split_size == 0) return {slice(self, d, 0, 0, 1)};
+  std::vector<Tensor> parts;
+  parts.reserve(static_cast<size_t>(size / split_size + 1));
+  for (int64_t at = 0; at < size || at == 0; at += split_size) parts.push_back(slice(self, d, at, std::min(at + split_size, size), 1));
+  return parts;
+}
+
+std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split_with_sizes: a tensor with dimensions, got a 0-d one");
+  int64_t d = wrap_dim(dim, self.dim(), "split_with_sizes"), at = 0;
+  int64_t total = 0;
+  for (int64_t s : split_sizes) {
+    FACULA_CHECK(s >= 0, ErrorKind::Runtime, "split_with_sizes: sizes must not be negative, got ", split_sizes);
+    total += s;
+  }
+  FACULA_CHECK(total == self.size(d), ErrorKind::Runtime, "split_with_sizes: the sizes must sum to ", self.size(d), ", the size of dimension ", d,
+               ", got ", split_sizes);
+  std::vector<Tensor> parts;
+  for (int64_t s : split_sizes) {
+    parts.push_back(slice(self, d, at, at + s, 1));
+    at += s;
+  }
+  return parts;
+}
+
+std::vector<Tensor> split(const Tensor& self, IntList split_size, int64_t dim) { return split_with_sizes(self, split_size, dim); }
+std::vector<Tensor> unsafe_split(const Tensor& self, int64_t split_size, int64_t dim) { return split(self, split_size, dim); }
+std::vector<Tensor> unsafe_split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) { return split_with_sizes(self, split_sizes, dim); }
+
+std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "chunk: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(chunks > 0, ErrorKind::Runtime, "chunk: chunks must be greater than zero, got ", chunks);
+  int64_t d = wrap_dim(dim, self.dim(), "chunk"), size = self.size(d), each = (size + chunks - 1) / chunks;
+  if (size > 0) return split(self, each, d);
+  return std::vector<Tensor>(split_with_sizes(self, Dims(static_cast<size_t>(chunks), 0), d));
+}
+
+std::vector<Tensor> unsafe_chunk(const Tensor& self, int64_t chunks, int64_t dim) { return chunk(self, chunks, dim); }
+
+std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t dim) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(sections > 0, ErrorKind::Runtime, "tensor_split: the number of sections must be greater than zero, got ", sections);
+  int64_t d = wrap_dim(dim, self.dim(), "tensor_split"), each = self.size(d) / sections, longer = self.size(d) % sections;
+  Dims sizes;
+  for (int64_t k = 0; k < sections; ++k) sizes.push_back(each + (k < longer));
+  return split_with_sizes(self, sizes, d);
+}
+
+std::vector<Tensor> tensor_split(const Tensor& self, IntList indices, int64_t dim) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: a tensor with dimensions, got a 0-d one");
+  int64_t d = wrap_dim(dim, self.dim(), "tensor_split"), at = 0;
+  std::vector<Tensor> parts;
+  for (int64_t next : indices) {
+    parts.push_back(slice(self, d, at, next, 1));
+    at = next;
+  }
+  parts.push_back(slice(self, d, at, self.size(d), 1));
+  return parts;
+}
+
+std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& where, int64_t dim) {
+  FACULA_CHECK(where.dtype() == DType::Int64 && where.dim() <= 1 && where.is_cpu(), ErrorKind::Runtime,
+               "tensor_split: tensor_indices_or_sections must be a 0-d or 1-d int64 tensor on the CPU, got ", where.dtype(), " of shape ", where.sizes());
+  if (where.dim() == 0) return tensor_split(self, where.item().to_int(), dim);
+  Tensor plain = contiguous(where, MemoryFormat::Contiguous);
+  return tensor_split(self, IntList(plain.data<int64_t>(), static_cast<size_t>(plain.numel())), dim);
+}
+
+namespace {
+
+void check_sections(const char* op, const Tensor& self, int64_t sections, int64_t d) {
+  FACULA_CHECK(sections > 0 && self.size(d) % sections == 0, ErrorKind::Runtime, op, ": the size ", self.size(d), " of dimension ", d,
+               " must be divisible by the number of sections, got ", sections);
+}
+
+void check_dims(const char* op, const Tensor& self, int64_t least) {
+  FACULA_CHECK(self.dim() >= least, ErrorKind::Runtime, op, ": a tensor of at least ", least, " dimensions, got shape ", self.sizes());
+}
+
+}  // namespace
+
+std::vector<Tensor> hsplit(const Tensor& self, int64_t sections) {
+  check_dims("hsplit", self, 1);
+  int64_t d = self.dim() == 1 ? 0 : 1;
+  check_sections("hsplit", self, sections, d);
+  return tensor_split(self, sections, d);
+}
+std::vector<Tensor> hsplit(const Tensor& self, IntList indices) {
+  check_dims("hsplit", self, 1);
+  return tensor_split(self, indices, self.dim() == 1 ? 0 : 1);
+}
+std::vector<Tensor> vsplit(const Tensor& self, int64_t sections) {
+  check_dims("vsplit", self, 2);
+  check_sections("vsplit", self, sections, 0);
+  return tensor_split(self, sections, 0);
+}
+std::vector<Tensor> vsplit(const Tensor& self, IntList indices) {
+  check_dims("vsplit", self, 2);
+  return tensor_split(self, indices, 0);
+}
+std::vector<Tensor> dsplit(const Tensor& self, int64_t sections) {
+  check_dims("dsplit", self, 3);
+  check_sections("dsplit", self, sections, 2);
+  return tensor_split(self, sections, 2);
+}
+std::vector<Tensor> dsplit(const Tensor& self, IntList indices) {
+  check_dims("dsplit", self, 3);
+  return tensor_split(self, indices, 2);
+}
+
+// ---- stacking
+
+namespace {
+
+void check_some(const char* op, TensorList tensors) {
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, op, ": a non-empty list of tensors, got an empty one");
+}
+
+}  // namespace
+
+Tensor hstack(TensorList tensors) {
+  check_some("hstack", tensors);
+  std::vector<Tensor> parts = atleast_1d(tensors);
+  return cat(parts, parts[0].dim() == 1 ? 0 : 1);
+}
+
+Tensor vstack(TensorList tensors) {
+  check_some("vstack", tensors);
+  return cat(atleast_2d(tensors), 0);
+}
+
+Tensor dstack(TensorList tensors) {
+  check_some("dstack", tensors);
+  return cat(atleast_3d(tensors), 2);
+}
+
+Tensor column_stack(TensorList tensors) {
+  check_some("column_stack", tensors);
+  std::vector<Tensor> columns;
+  for (const Tensor& t : tensors) columns.push_back(t.dim() <= 1 ? reshape(t, {t.numel(), 1}) : t);
+  return cat(columns, 1);
+}
+
+// ---- turning
+
+Tensor fliplr(const Tensor& self) {
+  check_dims("fliplr", self, 2);
+  return flip(self, {1});
+}
+
+Tensor flipud(const Tensor& self) {
+  check_dims("flipud", self, 1);
+  return flip(self, {0});
+}
+
+Tensor rot90(const Tensor& self, int64_t k, IntList dims) {
+  FACULA_CHECK(dims.size() == 2, ErrorKind::Runtime, "rot90: two dimensions span the plane, got ", dims);
+  check_dims("rot90", self, 2);
+  int64_t a = wrap_dim(dims[0], self.dim(), "rot90"), b = wrap_dim(dims[1], self.dim(), "rot90");
+  FACULA_CHECK(a != b, ErrorKind::Runtime, "rot90: two different dimensions span the plane, got ", dims);
+  switch (((k % 4) + 4) % 4) {
+    case 1: return transpose(flip(self, {b}), a, b);
+    case 2: return flip(self, dims);
+    case 3: return transpose(flip(self, {a}), a, b);
+    default: return clone(self, MemoryFormat::Contiguous);
+  }
+}
+
+// ---- repeating
+
+Tensor tile(const Tensor& self, IntList dims) {
+  Dims repeats(dims);
+  while (static_cast<int64_t>(repeats.size()) < self.dim()) repeats.insert(0, 1);
+  return repeat(self, repeats);
+}
+
+Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
+  FACULA_CHECK(repeats.dim() == 1, ErrorKind::Runtime, "repeat_interleave: repeats must be a vector, got shape ", repeats.sizes());
+  FACULA_CHECK(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, ErrorKind::Runtime,
+               "repeat_interleave: repeats must be int32 or int64, got ", repeats.dtype());
+  if (repeats.is_meta()) {
+    FACULA_CHECK(output_size, ErrorKind::NotImplemented, "repeat_interleave: on meta tensors output_size must be given, got None");
+    return empty({*output_size}, repeats.dtype(), repeats.device());
+  }
+  Tensor counts = contiguous(to_dtype(repeats, DType::Int64), MemoryFormat::Contiguous);
+  const int64_t* count = counts.data<int64_t>();
+  int64_t total = 0;
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    FACULA_CHECK(count[i] >= 0, ErrorKind::Runtime, "repeat_interleave: repeats must not be negative, got ", count[i]);
+    total += count[i];
+  }
+  FACULA_CHECK(!output_size || *output_size == total, ErrorKind::Runtime, "repeat_interleave: output_size must be the sum of repeats, ", total,
+               ", got ", output_size.value_or(0));
+  Tensor positions = empty({total}, DType::Int64);
+  int64_t* at = positions.data<int64_t>();
+  for (int64_t i = 0; i < counts.numel(); ++i) at = std::fill_n(at, count[i], i);
+  return to_dtype(positions, repeats.dtype());
+}
+
+Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size) {
+  Tensor input = dim ? self : reshape(self, {-1});
+  if (input.dim() == 0) input = reshape(input, {1});
+  int64_t d = wrap_dim(dim.value_or(0), input.dim(), "repeat_interleave");
+  Tensor counts = repeats;
+  if (counts.dim() == 0 || (counts.dim() == 1 && counts.size(0) == 1)) counts = expand(reshape(counts, {1}), {input.size(d)});
+  FACULA_CHECK(counts.dim() == 1, ErrorKind::Runtime, "repeat_interleave: repeats must be a number or a vector, got shape ", repeats.sizes());
+  FACULA_CHECK(counts.size(0) == input.size(d), ErrorKind::Runtime, "repeat_interleave: repeats must have one entry for each of the ", input.size(d),
+               " positions of dimension ", d, ", got ", counts.size(0));
+  Tensor positions = repeat_interleave(counts, output_size);
+  Dims sizes(input.sizes());
+  sizes[d] = positions.numel();
+  if (input.is_meta() || input.numel() == 0) return expand(constant_pad_nd(slice(input, d, 0, 0, 1), {}), sizes);
+  std::vector<Tensor> indices(static_cast<size_t>(d));
+  indices.push_back(to_dtype(positions, DType::Int64));
+  return index(input, indices);
+}
+
+Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size) {
+  FACULA_CHECK(repeats >= 0, ErrorKind::Runtime, "repeat_interleave: repeats must not be negative, got ", repeats);
+  Tensor input = dim ? self : reshape(self, {-1});
+  if (input.dim() == 0) input = reshape(input, {1});
+  int64_t d = wrap_dim(dim.value_or(0), input.dim(), "repeat_interleave");
+  Dims expanded(input.sizes()), merged(input.sizes());
+  expanded.insert(static_cast<size_t>(d + 1), repeats);
+  merged[d] *= repeats;
+  FACULA_CHECK(!output_size || *output_size == merged[d], ErrorKind::Runtime, "repeat_interleave: output_size must be ", merged[d], ", got ", output_size.value_or(0));
+  return view(clone(expand(unsqueeze(input, d + 1), expanded), MemoryFormat::Contiguous), merged);
+}
+
+// ---- padding
+
+namespace {
+
+enum class PadMode { Reflect, Replicate, Circular };
+
+Tensor edge(const Tensor& self, int64_t d, bool before, int64_t count, PadMode mode) {
+  int64_t size = self.size(d);
+  switch (mode) {
+    case PadMode::Circular: return before ? slice(self, d, size - count, size, 1) : slice(self, d, 0, count, 1);
+    case PadMode::Reflect: return flip(before ? slice(self, d, 1, count + 1, 1) : slice(self, d, size - 1 - count, size - 1, 1), {d});
+    default: {
+      Dims sizes(self.sizes());
+      sizes[d] = count;
+      return expand(before ? slice(self, d, 0, 1, 1) : slice(self, d, size - 1, size, 1), sizes);
+    }
+  }
+}
+
+// One dimension cut where a count is negative and then extended on both sides.
+Tensor pad_dim(const Tensor& self, int64_t d, int64_t before, int64_t after, PadMode mode, IntList pad) {
+  int64_t size = self.size(d), most = mode == PadMode::Reflect ? size - 1 : size;
+  FACULA_CHECK(mode == PadMode::Replicate || (before <= most && after <= most), ErrorKind::Runtime,
+               "pad: at most ", most, " elements can be added at an end of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
+  int64_t cut_before = std::max<int64_t>(-before, 0), cut_after = std::max<int64_t>(-after, 0);
+  FACULA_CHECK(size + before + after > 0, ErrorKind::Runtime, "pad: the padding leaves nothing of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
+  before = std::max<int64_t>(before, 0);
+  after = std::max<int64_t>(after, 0);
+  std::vector<Tensor> parts;
+  if (before) parts.push_back(edge(self, d, true, before, mode));
+  parts.push_back(self);
+  if (after) parts.push_back(edge(self, d, false, after, mode));
+  Tensor padded = parts.size() == 1 ? self : cat(parts, d);
+  return cut_before || cut_after ? slice(padded, d, cut_before, padded.size(d) - cut_after, 1) : padded;
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional<double> value) {
+  FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "pad: an even number of counts, got ", pad);
+  int64_t padded = static_cast<int64_t>(pad.size() / 2), n = self.dim();
+  FACULA_CHECK(padded <= n, ErrorKind::Runtime, "pad: at most two counts per dimension of the tensor of shape ", self.sizes(), ", got ", pad);
+  if (mode == "constant") return constant_pad_nd(self, pad, Scalar(value.value_or(0.0)));
+  FACULA_CHECK(!value || *value == 0, ErrorKind::Runtime, "pad: mode ", mode, " takes no value, got ", value.value_or(0));
+  FACULA_CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", ErrorKind::NotImplemented,
+               "pad: mode must be constant, reflect, replicate or circular, got ", mode);
+  FACULA_CHECK(padded >= 1 && padded <= 3 && (n == padded + 1 || n == padded + 2), ErrorKind::NotImplemented,
+               "pad: mode ", mode, " pads the last 1 to 3 dimensions of a tensor with one or two more, got shape ", self.sizes(), " and ", pad);
+  PadMode kind = mode == "reflect" ? PadMode::Reflect : mode == "replicate" ? PadMode::Replicate : PadMode::Circular;
+  Tensor result = self;
+  for (int64_t k = 0; k < padded; ++k) {
+    if (pad[2 * k] || pad[2 * k + 1]) result = pad_dim(result, n - 1 - k, pad[2 * k], pad[2 * k + 1], kind, pad);
+  }
+  return result.is_same(self) ? clone(self) : contiguous(result, MemoryFormat::Contiguous);
+}
+
+}  // namespace facula

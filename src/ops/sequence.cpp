@@ -1,0 +1,267 @@
+// Number sequences, index tables and windows. They are computed on the CPU, in double precision or as exact integers, and
+// then copied to where they belong.
+#include <cmath>
+
+#include "core/parallel.h"
+#include "kernels/special_bessel.h"
+#include "raw_create.h"
+
+namespace facula::ops {
+namespace {
+
+// A vector made by `value(i)`, which gives a number that converts to every dtype.
+template <class F>
+Tensor make_vector(int64_t count, DType dtype, Device device, const Out& out, F&& value) {
+  Tensor result = out.make({count}, dtype, device);
+  if (result.is_meta() || count == 0) return result;
+  Tensor host = result.is_cpu() ? result : facula::empty({count}, dtype);
+  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
+    T* data = host.data<T>();
+    parallel_for(0, count, kGrain, [&](int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i) {
+        if constexpr (requires { static_cast<T>(value(i)); }) data[i] = static_cast<T>(value(i));
+        else data[i] = Scalar(value(i)).template to<T>();
+      }
+    });
+  });
+  if (!result.is_cpu()) copy_kernel(result.device(), result, host);
+  return result;
+}
+
+DType sequence_dtype(std::optional<DType> dtype, const Out& out, std::initializer_list<Scalar> numbers) {
+  if (dtype) return *dtype;
+  if (out.given()) return out.dtype_or(DType::Int64);
+  for (const Scalar& s : numbers) {
+    if (s.is_floating()) return default_dtype();
+  }
+  return DType::Int64;
+}
+
+void check_real(const char* op, std::initializer_list<Scalar> numbers) {
+  for (const Scalar& s : numbers) FACULA_CHECK(!s.is_complex(), ErrorKind::Runtime, op, ": real numbers, got ", s);
+}
+
+// How many steps lead from start to end, as a fraction.
+double checked_steps(const char* op, const Scalar& start, const Scalar& end, const Scalar& step) {
+  double from = start.to_double(), to = end.to_double(), by = step.to_double();
+  FACULA_CHECK(by != 0, ErrorKind::Runtime, op, ": step must not be zero, got ", step);
+  FACULA_CHECK(std::isfinite(from) && std::isfinite(to), ErrorKind::Runtime, op, ": start and end must be finite, got ", start, " and ", end);
+  FACULA_CHECK((by > 0 && to >= from) || (by < 0 && to <= from), ErrorKind::Runtime, op,
+               ": the sign of step must lead from start to end, got start ", start, ", end ", end, " and step ", step);
+  double steps = (to - from) / by;
+  FACULA_CHECK(steps < 9e18, ErrorKind::Runtime, op, ": too many elements, got start ", start, ", end ", end, " and step ", step);
+  return steps;
+}
+
+Tensor progression(int64_t count, DType dtype, const Scalar& start, const Scalar& step, std::optional<Device> device, const Out& out) {
+  Device where = device.value_or(out.device_or(kCPU));
+  if (is_bits(dtype)) {
+    uint64_t from = static_cast<uint64_t>(start.to_int()), by = static_cast<uint64_t>(step.to_int());
+    return make_vector(count, dtype, where, out, [=](int64_t i) { return static_cast<int64_t>(from + by * static_cast<uint64_t>(i)); });
+  }
+  double from = start.to_double(), by = step.to_double();
+  return make_vector(count, dtype, where, out, [=](int64_t i) { return from + by * static_cast<double>(i); });
+}
+
+// int64 is counted exactly, beyond the 53 bits of a double; the other dtypes as fractions, before numbers are rounded.
+int64_t arange_count(DType dtype, const Scalar& start, const Scalar& end, const Scalar& step) {
+  double steps = checked_steps("arange", start, end, step);
+  FACULA_CHECK(!is_bits(dtype) || step.to_int() != 0, ErrorKind::Value, "arange: step must not become zero as ", dtype, ", got ", step);
+  if (dtype != DType::Int64) return static_cast<int64_t>(std::ceil(steps));
+  __int128 gap = static_cast<__int128>(end.to_int()) - start.to_int(), by = step.to_int();
+  return static_cast<int64_t>((gap + by - (by > 0 ? 1 : -1)) / by);
+}
+
+}  // namespace
+
+Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  check_real("arange", {start, end, step});
+  DType d = sequence_dtype(dtype, out, {start, end, step});
+  FACULA_CHECK(d != DType::Bool && !is_complex(d), ErrorKind::NotImplemented, "arange: a dtype of real numbers, got ", d);
+  int64_t count = arange_count(d, start, end, step);
+  return progression(count, d, start, step, device, out);
+}
+
+Tensor arange(const Scalar& start, const Scalar& end, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  return arange(start, end, Scalar(1), dtype, device, out);
+}
+
+Tensor arange(const Scalar& end, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  return arange(Scalar(0), end, Scalar(1), dtype, device, out);
+}
+
+Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  check_real("range", {start, end, step});
+  if (warn) warn("range: deprecated and different from Python's range, as the end is included; use arange");
+  DType d = dtype.value_or(out.dtype_or(default_dtype()));
+  int64_t count = static_cast<int64_t>(std::floor(checked_steps("range", start, end, step))) + 1;
+  return progression(count, d, start, step, device, out);
+}
+
+namespace {
+
+Scalar end_point(const Operand& point, const char* op) {
+  if (!point.is_tensor()) return point.scalar();
+  Tensor t = point.tensor();
+  FACULA_CHECK(t.dim() == 0, ErrorKind::Runtime, op, ": start and end must be numbers or 0-d tensors, got shape ", t.sizes());
+  return t.item();
+}
+
+struct Spacing {
+  DType dtype;
+  Device device;
+  Scalar start, end;
+};
+
+Spacing spacing(const char* op, const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype,
+                std::optional<Device> device, const Out& out) {
+  FACULA_CHECK(steps >= 0, ErrorKind::Runtime, op, ": the number of steps must not be negative, got ", steps);
+  Spacing s{DType::Float32, kCPU, end_point(start, op), end_point(end, op)};
+  bool complex = s.start.is_complex() || s.end.is_complex();
+  DType natural = complex ? complex_dtype(default_dtype()) : default_dtype();
+  s.dtype = dtype.value_or(out.dtype_or(natural));
+  FACULA_CHECK(!complex || is_complex(s.dtype), ErrorKind::Runtime, op, ": complex start or end need a complex dtype, got ", s.dtype);
+  s.device = device ? *device : start.is_tensor() ? start.tensor().device() : end.is_tensor() ? end.tensor().device() : out.device_or(kCPU);
+  auto rounded = [&](const Scalar& x) {
+    return visit_dtype(s.dtype, [&]<class T>(TypeTag<T>) -> Scalar {
+      if constexpr (std::is_integral_v<T>) return Scalar(x.to<T>());
+      else return x;
+    });
+  };
+  s.start = rounded(s.start);
+  s.end = rounded(s.end);
+  return s;
+}
+
+// Points are counted from the nearer end, so that both ends are exact and the sequence is symmetric.
+template <class T>
+T point(T start, T end, double step_count, int64_t i, int64_t steps) {
+  T step = (end - start) / step_count;
+  return i < steps / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(steps - 1 - i);
+}
+
+}  // namespace
+
+Tensor linspace(const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  Spacing s = spacing("linspace", start, end, steps, dtype, device, out);
+  double gaps = static_cast<double>(std::max<int64_t>(steps - 1, 1));
+  if (is_complex(s.dtype)) {
+    auto from = s.start.to_complex(), to = steps == 1 ? from : s.end.to_complex();
+    return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return point(from, to, gaps, i, steps); });
+  }
+  double from = s.start.to_double(), to = steps == 1 ? from : s.end.to_double();
+  return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return point(from, to, gaps, i, steps); });
+}
+
+Tensor logspace(const Operand& start, const Operand& end, int64_t steps, double base, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  Spacing s = spacing("logspace", start, end, steps, dtype, device, out);
+  double gaps = static_cast<double>(std::max<int64_t>(steps - 1, 1));
+  if (is_complex(s.dtype)) {
+    auto from = s.start.to_complex(), to = steps == 1 ? from : s.end.to_complex();
+    return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return std::pow(std::complex<double>(base), point(from, to, gaps, i, steps)); });
+  }
+  double from = s.start.to_double(), to = steps == 1 ? from : s.end.to_double();
+  if (is_bits(s.dtype)) {  // PyTorch takes the distance in float32 here, which shows where a power is nearly whole
+    float step = static_cast<float>(to - from) / static_cast<float>(gaps);
+    return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) {
+      float exponent = i < steps / 2 ? static_cast<float>(from) + step * static_cast<float>(i)
+                                     : static_cast<float>(to) - step * static_cast<float>(steps - 1 - i);
+      return std::pow(base, static_cast<double>(exponent));
+    });
+  }
+  return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return std::pow(base, point(from, to, gaps, i, steps)); });
+}
+
+Tensor eye(int64_t n, int64_t m, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  FACULA_CHECK(n >= 0, ErrorKind::Runtime, "eye: n must not be negative, got ", n);
+  FACULA_CHECK(m >= 0, ErrorKind::Runtime, "eye: m must not be negative, got ", m);
+  DType d = dtype.value_or(out.dtype_or(default_dtype()));
+  Tensor result = zeros({n, m}, d, device.value_or(out.device_or(kCPU)), out);
+  int64_t count = std::min(n, m);
+  if (result.is_meta() || count == 0) return result;
+  copy_kernel(result.device(), make_view(result, {count}, {m + 1}, 0, false), facula::scalar_tensor(Scalar(1), d));
+  return result;
+}
+
+Tensor eye(int64_t n, std::optional<DType> dtype, std::optional<Device> device, const Out& out) { return eye(n, n, dtype, device, out); }
+
+namespace {
+
+// Positions (row, column) for which first(row) <= column < last(row), row by row.
+template <class First, class Last>
+Tensor triangle_indices(const char* op, int64_t row, int64_t col, std::optional<DType> dtype, std::optional<Device> device, First first, Last last) {
+  FACULA_CHECK(row >= 0, ErrorKind::Runtime, op, ": row must not be negative, got ", row);
+  FACULA_CHECK(col >= 0, ErrorKind::Runtime, op, ": col must not be negative, got ", col);
+  DType d = dtype.value_or(DType::Int64);
+  FACULA_CHECK(d == DType::Int64 || d == DType::Int32, ErrorKind::Runtime, op, ": dtype must be int32 or int64, got ", d);
+  auto clip = [&](int64_t at) { return std::clamp<int64_t>(at, 0, col); };
+  int64_t count = 0;
+  for (int64_t r = 0; r < row; ++r) count += std::max<int64_t>(clip(last(r)) - clip(first(r)), 0);
+  Device where = device.value_or(kCPU);
+  Tensor result = facula::empty({2, count}, d, where);
+  if (result.is_meta() || count == 0) return result;
+  Tensor host = facula::empty({2, count}, DType::Int64);
+  int64_t *rows = host.data<int64_t>(), *columns = rows + count;
+  for (int64_t r = 0; r < row; ++r) {
+    for (int64_t c = clip(first(r)); c < clip(last(r)); ++c) {
+      *rows++ = r;
+      *columns++ = c;
+    }
+  }
+  copy_kernel(where, result, host);
+  return result;
+}
+
+}  // namespace
+
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype, std::optional<Device> device) {
+  return triangle_indices("tril_indices", row, col, dtype, device, [](int64_t) { return int64_t{0}; }, [=](int64_t r) { return r + offset + 1; });
+}
+
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype, std::optional<Device> device) {
+  return triangle_indices("triu_indices", row, col, dtype, device, [=](int64_t r) { return r + offset; }, [=](int64_t) { return col; });
+}
+
+namespace {
+
+// `value(i, last)` over a window whose last index is `last`; a periodic one is cut from a window one longer.
+template <class F>
+Tensor window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device, F value) {
+  DType d = dtype.value_or(default_dtype());
+  FACULA_CHECK(is_floating(d), ErrorKind::Runtime, op, ": a floating-point dtype, got ", d);
+  FACULA_CHECK(length >= 0, ErrorKind::Runtime, op, ": window_length must not be negative, got ", length);
+  double last = static_cast<double>(periodic ? length : length - 1);
+  return make_vector(length, d, device.value_or(kCPU), Out(), [=](int64_t i) { return length == 1 ? 1.0 : value(static_cast<double>(i), last); });
+}
+
+constexpr double kTurn = 6.28318530717958647692;
+
+}  // namespace
+
+Tensor bartlett_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
+  return window("bartlett_window", length, periodic, dtype, device, [](double i, double last) { return 1 - std::abs(2 * i / last - 1); });
+}
+
+Tensor blackman_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
+  return window("blackman_window", length, periodic, dtype, device, [](double i, double last) {
+    return std::max(0.42 - 0.5 * std::cos(kTurn * i / last) + 0.08 * std::cos(2 * kTurn * i / last), 0.0);
+  });
+}
+
+Tensor hamming_window(int64_t length, bool periodic, double alpha, double beta, std::optional<DType> dtype, std::optional<Device> device) {
+  return window("hamming_window", length, periodic, dtype, device, [=](double i, double last) { return alpha - beta * std::cos(kTurn * i / last); });
+}
+
+Tensor hann_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
+  return window("hann_window", length, periodic, dtype, device, [](double i, double last) { return 0.5 - 0.5 * std::cos(kTurn * i / last); });
+}
+
+Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<DType> dtype, std::optional<Device> device) {
+  double scale = kernels::i0(beta);
+  return window("kaiser_window", length, periodic, dtype, device, [=](double i, double last) {
+    double x = 2 * i / last - 1;
+    return kernels::i0(beta * std::sqrt(std::max(1 - x * x, 0.0))) / scale;
+  });
+}
+
+}  // namespace facula::ops

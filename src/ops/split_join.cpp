@@ -1,0 +1,269 @@
+// Joining, reversing, rolling, repeating and padding: one allocation and block copies into it.
+#include <algorithm>
+#include <cstring>
+
+#include "core/parallel.h"
+#include "raw_create.h"
+#include "raw_split_join.h"
+
+namespace facula::ops {
+namespace {
+
+Tensor part_of(const Tensor& t, int64_t dim, int64_t start, int64_t length) {
+  Dims sizes(t.sizes());
+  sizes[dim] = length;
+  return make_view(t, sizes, t.strides(), length ? start * t.stride(dim) : 0, false);
+}
+
+void copy_into(const Tensor& target, const Tensor& source) {
+  if (target.numel() > 0 && !target.is_meta()) copy_kernel(target.device(), target, source);
+}
+
+// Whether every part and the result are plain memory of one dtype; then joining is copying bytes.
+bool joins_as_bytes(const Tensor& result, const std::vector<Tensor>& parts) {
+  if (!result.is_cpu() || !result.is_contiguous()) return false;
+  for (const Tensor& t : parts) {
+    if (!t.is_contiguous() || t.dtype() != result.dtype() || t.is_conj() != result.is_conj()) return false;
+  }
+  return true;
+}
+
+// `outer` rounds, in each of which every part gives its next bytes.
+void join_bytes(const Tensor& result, const std::vector<Tensor>& parts, int64_t outer) {
+  int64_t row = result.numel() * result.item_size() / std::max<int64_t>(outer, 1);
+  std::vector<int64_t> offsets, lengths;
+  int64_t at = 0;
+  for (const Tensor& t : parts) {
+    lengths.push_back(t.numel() * t.item_size() / std::max<int64_t>(outer, 1));
+    offsets.push_back(at);
+    at += lengths.back();
+  }
+  char* out = result.data<char>();
+  LockRelease release(result.numel() > kGrain);
+  // outer rounds in parallel where there are several, else pieces of the bytes of each part
+  parallel_for(0, outer, std::max<int64_t>(1, 4 * kGrain / std::max<int64_t>(row, 1)), [&](int64_t from, int64_t to) {
+    for (int64_t r = from; r < to; ++r) {
+      for (size_t k = 0; k < parts.size(); ++k) {
+        const char* in = parts[k].data<char>() + r * lengths[k];
+        char* target = out + r * row + offsets[k];
+        if (outer > 1) {
+          std::memcpy(target, in, static_cast<size_t>(lengths[k]));
+          continue;
+        }
+        parallel_for(0, lengths[k], 4 * kGrain, [&](int64_t a, int64_t b) { std::memcpy(target + a, in + a, static_cast<size_t>(b - a)); });
+      }
+    }
+  });
+}
+
+int64_t product(IntList sizes) {
+  int64_t total = 1;
+  for (int64_t s : sizes) total *= s;
+  return total;
+}
+
+DType common_dtype(TensorList tensors) {
+  bool equal = true;
+  for (const Tensor& t : tensors) equal &= t.dtype() == tensors[0].dtype();
+  if (equal) return tensors[0].dtype();
+  ResultType type;
+  for (const Tensor& t : tensors) type.add(t.dtype(), t.dim());
+  return type.get();
+}
+
+void check_same_device(const char* op, TensorList tensors) {
+  for (const Tensor& t : tensors) {
+    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": all tensors must be on one device, got ", tensors[0].device(),
+                 " and ", t.device());
+  }
+}
+
+// channels_last when every joined tensor is, so that images keep their memory order.
+MemoryFormat joined_format(const std::vector<Tensor>& parts) {
+  MemoryFormat format = parts.empty() ? MemoryFormat::Contiguous : parts[0].suggest_memory_format();
+  for (const Tensor& t : parts) {
+    if (t.suggest_memory_format() != format) return MemoryFormat::Contiguous;
+  }
+  return format;
+}
+
+bool is_legacy_empty(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
+
+}  // namespace
+
+Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Value, "cat: a non-empty list of tensors, got an empty one");
+  check_same_device("cat", tensors);
+  std::vector<Tensor> parts;  // without empty vectors, which stand for nothing
+  for (const Tensor& t : tensors) {
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Runtime, "cat: 0-d tensors cannot be joined (use stack), got one");
+    if (!is_legacy_empty(t)) parts.push_back(t);
+  }
+  DType dtype = common_dtype(tensors);
+  if (parts.empty()) {
+    wrap_dim(dim, 1, "cat");
+    return out.make({0}, dtype, tensors[0].device());
+  }
+  int64_t d = wrap_dim(dim, parts[0].dim(), "cat");
+  Dims sizes(parts[0].sizes());
+  sizes[d] = 0;
+  for (const Tensor& t : parts) {
+    bool fits = t.dim() == static_cast<int64_t>(sizes.size());
+    for (int64_t i = 0; fits && i < t.dim(); ++i) fits = i == d || t.size(i) == sizes[i];
+    FACULA_CHECK(fits, ErrorKind::Runtime, "cat: sizes must match except in dimension ", d, ", got ", parts[0].sizes(), " and ", t.sizes());
+    sizes[d] += t.size(d);
+  }
+  MemoryFormat format = out.given() ? MemoryFormat::Contiguous : joined_format(parts);
+  Tensor result = format == MemoryFormat::Contiguous ? out.make(sizes, dtype, tensors[0].device())
+                                                     : facula::empty_strided(sizes, strides_of(sizes, format, "cat"), dtype, tensors[0].device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  if (joins_as_bytes(result, parts)) {
+    join_bytes(result, parts, product(IntList(sizes).slice(0, static_cast<size_t>(d))));
+    return result;
+  }
+  int64_t at = 0;
+  for (const Tensor& t : parts) {
+    copy_into(part_of(result, d, at, t.size(d)), t);
+    at += t.size(d);
+  }
+  return result;
+}
+
+Tensor stack(TensorList tensors, int64_t dim, const Out& out) {
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "stack: a non-empty list of tensors, got an empty one");
+  check_same_device("stack", tensors);
+  const Tensor& first = tensors[0];
+  int64_t d = wrap_dim(dim, first.dim() + 1, "stack");
+  for (const Tensor& t : tensors) {
+    FACULA_CHECK(t.sizes() == first.sizes(), ErrorKind::Runtime, "stack: tensors of equal shape, got ", first.sizes(), " and ", t.sizes());
+  }
+  Dims sizes(first.sizes());
+  sizes.insert(static_cast<size_t>(d), static_cast<int64_t>(tensors.size()));
+  Tensor result = out.make(sizes, common_dtype(tensors), first.device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  std::vector<Tensor> parts = tensors.vec();
+  if (joins_as_bytes(result, parts)) {
+    join_bytes(result, parts, product(first.sizes().slice(0, static_cast<size_t>(d))));
+    return result;
+  }
+  Dims strides(result.strides());
+  strides.erase(static_cast<size_t>(d));
+  for (size_t k = 0; k < parts.size(); ++k) {
+    copy_into(make_view(result, first.sizes(), strides, static_cast<int64_t>(k) * result.stride(d), false), parts[k]);
+  }
+  return result;
+}
+
+Tensor flip(const Tensor& self, IntList dims) {
+  Dims strides(self.strides());
+  uint64_t seen = 0;
+  int64_t offset = 0;
+  for (int64_t dim : dims) {
+    int64_t d = wrap_dim(dim, self.dim(), "flip");
+    FACULA_CHECK(!(seen >> d & 1), ErrorKind::Runtime, "flip: every dimension at most once, got ", dims);
+    seen |= uint64_t{1} << d;
+    if (self.dim() == 0) continue;
+    offset += (self.size(d) - 1) * strides[d];
+    strides[d] = -strides[d];
+  }
+  Tensor result = facula::empty_like(self, self.dtype());
+  if (self.numel() > 0) copy_into(result, make_view(self, self.sizes(), strides, offset, false));
+  return result;
+}
+
+namespace {
+
+// Copies `from` to `to`, cut at the shifts of the dimensions from k on.
+void roll_blocks(const Tensor& to, const Tensor& from, const Dims& dims, const Dims& shifts, size_t k) {
+  if (k == dims.size()) {
+    copy_into(to, from);
+    return;
+  }
+  int64_t d = dims[k], size = from.size(d), shift = shifts[k];
+  roll_blocks(part_of(to, d, shift, size - shift), part_of(from, d, 0, size - shift), dims, shifts, k + 1);
+  if (shift) roll_blocks(part_of(to, d, 0, shift), part_of(from, d, size - shift, shift), dims, shifts, k + 1);
+}
+
+}  // namespace
+
+Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
+  FACULA_CHECK(!shifts.empty(), ErrorKind::Runtime, "roll: at least one shift, got none");
+  if (dims.empty() && shifts.size() == 1) {
+    Tensor flat = self.is_contiguous() ? self : clone(self, MemoryFormat::Contiguous);
+    Tensor rolled = roll(make_view(flat, {self.numel()}, {1}, 0, false), shifts, {0});
+    return make_view(rolled, self.sizes(), contiguous_strides(self.sizes()), 0, false);
+  }
+  FACULA_CHECK(shifts.size() == dims.size(), ErrorKind::Runtime, "roll: as many shifts as dims, got ", shifts, " and ", dims);
+  Dims steps, along;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "roll: a 0-d tensor has no dimension, got dims ", dims);
+    int64_t d = wrap_dim(dims[k], self.dim(), "roll"), size = std::max<int64_t>(self.size(d), 1);
+    int64_t shift = (shifts[k] % size + size) % size;
+    auto known = std::find(along.begin(), along.end(), d);
+    if (known == along.end()) {
+      along.push_back(d);
+      steps.push_back(shift);
+    } else {
+      int64_t& sum = steps[static_cast<size_t>(known - along.begin())];
+      sum = (sum + shift) % size;
+    }
+  }
+  Tensor result = facula::empty(self.sizes(), self.dtype(), self.device());
+  if (self.numel() > 0 && !self.is_meta()) roll_blocks(result, self, along, steps, 0);
+  return result;
+}
+
+Tensor repeat(const Tensor& self, IntList repeats) {
+  int64_t n = static_cast<int64_t>(repeats.size()), shift = n - self.dim();
+  FACULA_CHECK(shift >= 0, ErrorKind::Runtime, "repeat: a count for every dimension of the tensor of shape ", self.sizes(), ", got ", repeats);
+  Dims sizes, split, target_strides, source_strides;
+  for (int64_t i = 0; i < n; ++i) {
+    FACULA_CHECK(repeats[i] >= 0, ErrorKind::Runtime, "repeat: counts must not be negative, got ", repeats);
+    sizes.push_back(repeats[i] * (i < shift ? 1 : self.size(i - shift)));
+  }
+  Tensor result = facula::empty(sizes, self.dtype(), self.device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  // every dimension seen as (copies, elements)
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t own = i < shift ? 1 : self.size(i - shift);
+    split.push_back(repeats[i]);
+    split.push_back(own);
+    target_strides.push_back(own * result.stride(i));
+    target_strides.push_back(result.stride(i));
+    source_strides.push_back(0);
+    source_strides.push_back(i < shift ? 0 : self.stride(i - shift));
+  }
+  copy_into(make_view(result, split, target_strides, 0, false), make_view(self, split, source_strides, 0, false));
+  return result;
+}
+
+Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
+  FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "constant_pad_nd: an even number of counts, got ", pad);
+  int64_t padded = static_cast<int64_t>(pad.size() / 2);
+  FACULA_CHECK(padded <= self.dim(), ErrorKind::Runtime, "constant_pad_nd: at most two counts per dimension of the tensor of shape ", self.sizes(), ", got ", pad);
+  Tensor source = self;
+  Dims sizes(self.sizes());
+  for (int64_t k = 0; k < padded; ++k) {
+    int64_t d = self.dim() - 1 - k;
+    sizes[d] += pad[2 * k] + pad[2 * k + 1];
+    FACULA_CHECK(sizes[d] >= 0, ErrorKind::Runtime, "constant_pad_nd: the padding ", pad, " leaves a negative size in dimension ", d, ", got shape ", self.sizes());
+  }
+  MemoryFormat format = self.suggest_memory_format();
+  Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, "constant_pad_nd"), self.dtype(), self.device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  Tensor target = result;
+  bool covered = true;
+  for (int64_t k = 0; k < padded; ++k) {
+    int64_t d = self.dim() - 1 - k, before = pad[2 * k], after = pad[2 * k + 1];
+    int64_t first = std::max<int64_t>(-before, 0), kept = self.size(d) - first - std::max<int64_t>(-after, 0);
+    covered &= before <= 0 && after <= 0;
+    kept = std::max<int64_t>(kept, 0);
+    source = part_of(source, d, first, kept);
+    target = part_of(target, d, std::max<int64_t>(before, 0), kept);
+  }
+  if (!covered) copy_into(result, facula::scalar_tensor(value, self.dtype()));
+  copy_into(target, source);
+  return result;
+}
+
+}  // namespace facula::ops

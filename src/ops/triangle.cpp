@@ -1,0 +1,56 @@
+// Triangles and diagonals of matrices.
+#include "ops/triangle.h"
+
+#include "raw_create.h"
+#include "raw_shape.h"
+
+namespace facula::ops {
+namespace {
+
+Tensor triangle(const char* op, const Tensor& self, int64_t diagonal, bool upper, const Out& out) {
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": a tensor of at least two dimensions, got shape ", self.sizes());
+  Tensor result = out.make(self.sizes(), self.dtype(), self.device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  copy_kernel(self.device(), result, self);
+  clear_triangle_kernel(self.device(), result, diagonal, upper);
+  return result;
+}
+
+}  // namespace
+
+Tensor tril(const Tensor& self, int64_t diagonal, const Out& out) { return triangle("tril", self, diagonal, false, out); }
+Tensor triu(const Tensor& self, int64_t diagonal, const Out& out) { return triangle("triu", self, diagonal, true, out); }
+
+Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "diag_embed: a tensor of at least one dimension, got a 0-d one");
+  int64_t n = self.dim() + 1, a = wrap_dim(dim1, n, "diag_embed"), b = wrap_dim(dim2, n, "diag_embed");
+  FACULA_CHECK(a != b, ErrorKind::Runtime, "diag_embed: two different dimensions, got ", dim1, " and ", dim2);
+  int64_t side = self.size(-1) + std::abs(offset);
+  Dims sizes;
+  for (int64_t i = 0, from = 0; i < n; ++i) sizes.push_back(i == a || i == b ? side : self.size(from++));
+  Tensor result = zeros(sizes, self.dtype(), self.device());
+  if (!result.is_meta() && self.numel() > 0) copy_kernel(self.device(), diagonal(result, offset, a, b), self);
+  return result;
+}
+
+Tensor fill_diagonal_(const Tensor& self, const Scalar& value, bool wrap) {
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "fill_diagonal_: a tensor of at least two dimensions, got shape ", self.sizes());
+  int64_t count = self.size(0), step = 0;
+  for (int64_t i = 0; i < self.dim(); ++i) {
+    FACULA_CHECK(self.dim() == 2 || self.size(i) == self.size(0), ErrorKind::Runtime,
+                 "fill_diagonal_: all sizes must be equal in more than two dimensions, got shape ", self.sizes());
+    count = std::min(count, self.size(i));
+    step += self.stride(i);
+  }
+  if (self.is_meta() || count == 0) return self;
+  Tensor one = facula::scalar_tensor(value, self.dtype());
+  copy_kernel(self.device(), make_view(self, {count}, {step}, 0, false), one);
+  // The diagonal of a tall matrix starts again one row below the square it filled.
+  int64_t rows = self.size(0), columns = self.size(1);
+  for (int64_t first = columns + 1; wrap && self.dim() == 2 && first < rows; first += columns + 1) {
+    copy_kernel(self.device(), make_view(self, {std::min(columns, rows - first)}, {step}, first * self.stride(0), false), one);
+  }
+  return self;
+}
+
+}  // namespace facula::ops

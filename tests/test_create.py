@@ -1,0 +1,202 @@
+"""Creation ops against NumPy and closed forms."""
+
+import numpy as np
+import pytest
+
+import facula
+
+
+def test_arange_dtypes_and_ends():
+    assert facula.arange(5).tolist() == [0, 1, 2, 3, 4]
+    assert facula.arange(5).dtype == facula.int64
+    assert facula.arange(1, 2, 0.25).tolist() == [1.0, 1.25, 1.5, 1.75]
+    assert facula.arange(5, 0, -2).tolist() == [5, 3, 1]
+    assert facula.arange(0).shape == (0,)
+    assert facula.arange(0, 2.5, 1, dtype=facula.int32).tolist() == [0, 1, 2]
+    big = 2**53
+    assert facula.arange(big, big + 3).tolist() == [big, big + 1, big + 2]
+    assert facula.arange(3, device="meta").shape == (3,)
+
+
+def test_arange_float_accuracy():
+    numbers = facula.arange(0, 1, 1e-5).numpy()
+    assert np.abs(numbers - np.arange(0, 1, 1e-5)).max() <= 2**-25
+
+
+@pytest.mark.parametrize("arguments", [(0, 3, 0), (0, -3, 2), (0, 3, -2), (0, float("inf"), 1)])
+def test_arange_errors(arguments):
+    with pytest.raises(RuntimeError, match="^arange"):
+        facula.arange(*arguments)
+
+
+def test_linspace_and_logspace():
+    np.testing.assert_allclose(facula.linspace(-3, 10, 7).numpy(), np.linspace(-3, 10, 7), rtol=1e-6)
+    np.testing.assert_allclose(facula.logspace(-1, 1, 5, dtype=facula.float64).numpy(), np.logspace(-1, 1, 5))
+    assert facula.linspace(3, 10, 1).tolist() == [3.0]
+    assert facula.linspace(3, 10, 0).shape == (0,)
+    assert facula.linspace(facula.tensor(0), facula.tensor(8), 5).tolist() == [0, 2, 4, 6, 8]
+    assert facula.linspace(0, 1j, 2).dtype == facula.complex64
+    with pytest.raises(RuntimeError, match="^linspace"):
+        facula.linspace(0, 1, -1)
+    with pytest.raises(RuntimeError, match="^linspace"):
+        facula.linspace(facula.ones(2), 1, 3)
+
+
+def test_range_includes_the_end():
+    with pytest.warns(UserWarning, match="^range"):
+        assert facula.range(1, 2, 0.5).tolist() == [1.0, 1.5, 2.0]
+
+
+def test_full_takes_the_dtype_of_its_value():
+    assert facula.full((2,), 1).dtype == facula.int64
+    assert facula.full((2,), True).dtype == facula.bool
+    assert facula.full((2,), 1.5).dtype == facula.float32
+    assert facula.full((2,), 1j).dtype == facula.complex64
+    out = facula.empty(0, dtype=facula.int32)
+    assert facula.full((2,), 7, out=out) is out and out.tolist() == [7, 7]
+
+
+def test_like_and_new():
+    x = facula.ones(2, 3, dtype=facula.float64).t()
+    assert facula.empty_like(x).stride() == x.stride()
+    assert facula.full_like(x, 2).tolist() == [[2.0, 2.0]] * 3
+    assert facula.zeros_like(x, memory_format=facula.contiguous_format).stride() == (2, 1)
+    assert x.new_zeros(2).dtype == facula.float64
+    assert x.new_full((2,), 3, dtype=facula.int64).tolist() == [3, 3]
+    assert x.new_empty_strided((2, 2), (1, 2)).stride() == (1, 2)
+    assert x.new_ones(2, 2).sum().item() == 4.0
+    assert facula.empty_permuted((2, 3, 4), (0, 2, 1)).stride() == (12, 1, 3)
+    image = facula.empty(2, 3, 4, 5, memory_format=facula.channels_last)
+    assert facula.zeros_like(image).is_contiguous(memory_format=facula.channels_last)
+
+
+def test_requires_grad_keyword():
+    assert facula.zeros(2, requires_grad=True).requires_grad
+    assert facula.arange(3.0, requires_grad=True).requires_grad
+
+
+def test_eye_and_triangle_indices():
+    np.testing.assert_array_equal(facula.eye(3, 4).numpy(), np.eye(3, 4))
+    np.testing.assert_array_equal(facula.eye(0).numpy(), np.eye(0))
+    for offset in (-2, 0, 1, 5):
+        rows, columns = np.tril_indices(3, offset, 4)
+        np.testing.assert_array_equal(facula.tril_indices(3, 4, offset).numpy(), [rows, columns])
+        rows, columns = np.triu_indices(3, offset, 4)
+        np.testing.assert_array_equal(facula.triu_indices(3, 4, offset).numpy(), [rows, columns])
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (2, 3, 3), (0, 3), (3, 0)])
+@pytest.mark.parametrize("k", [-5, -1, 0, 2])
+def test_triangles(shape, k):
+    array = np.random.default_rng(0).normal(size=shape)
+    for source in (array, np.ascontiguousarray(array.swapaxes(-1, -2)).swapaxes(-1, -2)):
+        x = facula.from_numpy(source)
+        np.testing.assert_array_equal(facula.tril(x, k).numpy(), np.tril(array, k))
+        np.testing.assert_array_equal(x.triu(k).numpy(), np.triu(array, k))
+    y = facula.from_numpy(array.copy())
+    assert y.tril_(k) is y
+    np.testing.assert_array_equal(y.numpy(), np.tril(array, k))
+
+
+def test_tril_gradient_and_error():
+    x = facula.ones(3, 3, requires_grad=True)
+    facula.tril(x, -1).sum().backward()
+    assert x.grad.tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
+    with pytest.raises(RuntimeError, match="^tril"):
+        facula.tril(facula.ones(3))
+
+
+def test_fill_family():
+    x = facula.zeros(2, 3)
+    assert facula.fill(x, 2).sum().item() == 12.0
+    x.fill_(facula.tensor(3))
+    assert x.sum().item() == 18.0
+    value = facula.tensor(2.0, requires_grad=True)
+    facula.fill(x, value).sum().backward()
+    assert value.grad.item() == 6.0
+    with pytest.raises(RuntimeError, match="^fill_"):
+        x.fill_(facula.ones(2))
+    wrapped = facula.zeros(7, 3).fill_diagonal_(1, wrap=True)
+    expected = np.zeros((7, 3))
+    np.fill_diagonal(expected, 1, wrap=True)
+    np.testing.assert_array_equal(wrapped.numpy(), expected)
+    assert facula.zeros(2, 2, 2).fill_diagonal_(5).sum().item() == 10.0
+
+
+def test_diagonals():
+    x = facula.tensor([1.0, 2.0], requires_grad=True)
+    m = facula.diag(x, 1)
+    assert m.tolist() == [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
+    m.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    assert facula.diag(facula.arange(6).view(2, 3), 1).tolist() == [1, 5]
+    assert facula.diagflat(facula.ones(2, 1)).tolist() == [[1, 0], [0, 1]]
+    e = facula.diag_embed(facula.ones(2, 3), offset=-1, dim1=0, dim2=2)
+    assert e.shape == (4, 2, 4) and e.sum().item() == 6.0
+    with pytest.raises(RuntimeError, match="^diag"):
+        facula.diag(facula.tensor(1.0))
+
+
+def test_grids():
+    a, b = facula.arange(2), facula.arange(3)
+    for given in ([a, b],), (a, b):
+        x, y = facula.meshgrid(*given, indexing="xy")
+        expected = np.meshgrid(a.numpy(), b.numpy())
+        np.testing.assert_array_equal(x.numpy(), expected[0])
+        np.testing.assert_array_equal(y.numpy(), expected[1])
+    assert facula.cartesian_prod(a, b).tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    assert facula.combinations(b).tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert facula.combinations(a, 2, with_replacement=True).tolist() == [[0, 0], [0, 1], [1, 1]]
+    assert facula.combinations(a, 3).shape == (0, 3)
+    blocks = facula.block_diag(facula.ones(1, 2), facula.tensor(5.0), facula.ones(2))
+    assert blocks.tolist() == [[1, 1, 0, 0, 0], [0, 0, 5, 0, 0], [0, 0, 0, 1, 1]]
+    np.testing.assert_array_equal(facula.vander(b, 4).numpy(), np.vander(b.numpy(), 4))
+
+
+def test_resize_and_set():
+    x = facula.arange(6)
+    assert x.resize_(2, 2) is x and x.tolist() == [[0, 1], [2, 3]]
+    assert x.resize_as_(facula.ones(6)).tolist() == [0, 1, 2, 3, 4, 5]
+    y = facula.zeros(1, dtype=facula.int64).set_(x, 1, (2, 2), (1, 2))
+    assert y.tolist() == [[1, 3], [2, 4]]
+    y[0, 0] = 9
+    assert x[1].item() == 9
+    assert y.set_().shape == (0,)
+    with pytest.raises(RuntimeError, match="^set_"):
+        y.set_(x, 4, (3,), (1,))
+    with pytest.raises(RuntimeError, match="^resize_"):
+        facula.ones(2, requires_grad=True).resize_(3)
+
+
+def test_windows():
+    assert facula.hann_window(4).tolist() == pytest.approx([0, 0.5, 1, 0.5])
+    assert facula.hann_window(5, periodic=False).tolist() == pytest.approx([0, 0.5, 1, 0.5, 0], abs=1e-7)
+    np.testing.assert_allclose(facula.hamming_window(7, False, dtype=facula.float64).numpy(), np.hamming(7))
+    np.testing.assert_allclose(facula.blackman_window(7, False, dtype=facula.float64).numpy(), np.blackman(7), atol=1e-15)
+    np.testing.assert_allclose(facula.bartlett_window(7, False, dtype=facula.float64).numpy(), np.bartlett(7))
+    np.testing.assert_allclose(facula.kaiser_window(7, False, 5.0, dtype=facula.float64).numpy(), np.kaiser(7, 5.0))
+    assert facula.hann_window(1).tolist() == [1.0] and facula.hann_window(0).shape == (0,)
+    with pytest.raises(RuntimeError, match="^hann_window"):
+        facula.hann_window(-1)
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [("bartlett", {}), ("blackman", {}), ("cosine", {}), ("exponential", {"tau": 2.0}), ("gaussian", {"std": 2.0}),
+     ("hamming", {}), ("hann", {}), ("kaiser", {"beta": 6.0}), ("nuttall", {})],
+)  # fmt: skip
+@pytest.mark.parametrize("sym", [True, False])
+@pytest.mark.parametrize("M", [0, 1, 2, 9])
+def test_signal_windows(name, options, sym, M):
+    windows = pytest.importorskip("scipy.signal.windows")
+    ours = getattr(facula.signal.windows, name)(M, sym=sym, dtype=facula.float64, **options)
+    theirs = getattr(windows, name)(M, *options.values() if name in ("gaussian", "kaiser") else (), sym=sym,
+                                    **{} if name in ("gaussian", "kaiser") else options)  # fmt: skip
+    np.testing.assert_allclose(ours.numpy(), theirs, atol=1e-12)
+
+
+def test_signal_window_errors():
+    with pytest.raises(ValueError, match="^hann|^general_cosine"):
+        facula.signal.windows.hann(3, dtype=facula.int64)
+    with pytest.raises(ValueError, match="^gaussian"):
+        facula.signal.windows.gaussian(3, std=0)
