@@ -39,5 +39,23 @@ Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int6
 
 // reduce
 Tensor sum_backward(const Tensor& grad, IntList sizes, std::optional<IntList> dim, bool keepdim);
+Tensor mean_backward(const Tensor& grad, IntList sizes, std::optional<IntList> dim, bool keepdim);
+Tensor prod_backward(const Tensor& grad, const Tensor& self, const Tensor& result);
+Tensor prod_dim_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim, bool keepdim);
+Tensor prod_others_backward(const Tensor& grad, const Tensor& self, int64_t dim);
+Tensor extremum_backward(const Tensor& grad, const Tensor& self, const Tensor& result, IntList dim, bool keepdim);
+Tensor chosen_backward(const Tensor& grad, IntList sizes, int64_t dim, const Tensor& indices, bool keepdim);
+Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim);
+Tensor std_backward(const Tensor& grad, const Tensor& self, const Tensor& result, std::optional<IntList> dim, double correction, bool keepdim);
+Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim, const Tensor& result);
+Tensor logsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, IntList dim, bool keepdim);
+
+// scan
+/// The sum over one dimension, which stays with size one.
+Tensor sum_along(const Tensor& self, int64_t dim);
+Tensor cumsum_backward(const Tensor& grad, int64_t dim);
+Tensor cumprod_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim);
+Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim);
+Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output, int64_t dim);
 
 }  // namespace facula

@@ -1,53 +1,235 @@
 // Shape and dtype rules of the reductions.
 #include "ops/reduce.h"
 
+#include "ops/reduction.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
-namespace {
 
-Dims reduced_dims(const Tensor& self, std::optional<IntList> dim, const char* op) {
-  Dims mask(static_cast<size_t>(self.dim()));
-  if (!dim || dim->empty()) {
-    for (int64_t& m : mask) m = 1;
-    return mask;
-  }
-  for (int64_t d : *dim) {
-    int64_t at = wrap_dim(d, self.dim(), op);
+Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op) : kept(self.sizes()) {
+  bool all = !dim || dim->empty();
+  Dims mask(static_cast<size_t>(self.dim()), all);
+  for (size_t i = 0; !all && i < dim->size(); ++i) {
+    int64_t at = wrap_dim((*dim)[i], self.dim(), op);
     if (self.dim() == 0) continue;
     FACULA_CHECK(!mask[at], ErrorKind::Runtime, op, ": every dimension at most once, got ", *dim);
     mask[at] = 1;
   }
-  return mask;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i]) {
+      count *= kept[i];
+      if (kept[i] == 0) empty_dim = static_cast<int64_t>(i);
+      kept[i] = 1;
+    } else {
+      shape.push_back(kept[i]);
+    }
+  }
+  if (keepdim) shape = kept;
 }
 
-Dims kept_shape(const Tensor& self, const Dims& mask) {
-  Dims shape(self.sizes());
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (mask[i]) shape[i] = 1;
-  return shape;
+void Reduction::require_elements(const Tensor& self, bool dim_given, const char* op, ErrorKind without_dim) const {
+  if (empty_dim < 0) return;
+  if (!dim_given) throw_error(without_dim, op, ": an empty tensor needs the dimension to reduce, got shape ", self.sizes());
+  throw_error(ErrorKind::Index, op, ": dimension ", empty_dim, " must not have size zero, got shape ", self.sizes());
 }
 
-Dims dropped_shape(const Tensor& self, const Dims& mask) {
-  Dims shape;
-  for (size_t i = 0; i < mask.size(); ++i)
-    if (!mask[i]) shape.push_back(self.size(static_cast<int64_t>(i)));
-  return shape;
+namespace {
+
+DType accumulator(const FoldArgs& args) {
+  switch (args.fold) {
+    case Fold::Any: case Fold::All: return DType::Bool;
+    case Fold::CountNonzero: return DType::Int64;
+    default: return args.compute;
+  }
+}
+
+// Runs a fold and converts its result to `dtype`.
+Tensor fold(const Tensor& self, const Reduction& r, const FoldArgs& args, DType dtype, const Out& out) {
+  DType made = accumulator(args);
+  Tensor result = made == dtype ? out.make(r.shape, dtype, self.device()) : facula::empty(r.shape, made, self.device());
+  if (!self.is_meta()) fold_kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
+  return made == dtype ? result : to_dtype(result, dtype);
+}
+
+// Integers and bool are accumulated in int64, narrow floats in float32.
+DType wide(DType dtype) { return is_bits(dtype) ? DType::Int64 : compute_dtype(dtype); }
+DType sum_dtype(const Tensor& self, std::optional<DType> dtype) { return dtype.value_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()); }
+
+Tensor total(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, DType dtype, const char* op, const Out& out) {
+  return fold(self, Reduction(self, dim, keepdim, op), {.fold = kind, .compute = wide(dtype)}, dtype, out);
+}
+
+DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
+  DType d = dtype.value_or(self.dtype());
+  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean(): a floating-point or complex tensor, or such a dtype=, got ", d);
+  return d;
+}
+
+Tensor extremum(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op, const Out& out) {
+  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::UInt64, ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
+  Reduction r(self, dim, keepdim, op);
+  r.require_elements(self, dim && !dim->empty(), op);
+  return fold(self, r, {.fold = kind, .compute = wide(self.dtype())}, self.dtype(), out);
+}
+
+Tensor truth(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op, const Out& out) {
+  DType dtype = self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
+  if (dim && dim->empty()) {  // no dimension: every element for itself
+    Tensor each = to_dtype(to_dtype(self, DType::Bool), dtype);
+    return each.is_same(self) ? clone(self, std::nullopt) : each;
+  }
+  return fold(self, Reduction(self, dim, keepdim, op), {.fold = kind, .compute = DType::Bool}, dtype, out);
 }
 
 }  // namespace
 
-Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
-  Dims mask = reduced_dims(self, dim, "sum");
-  DType result_dtype = dtype.value_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype());
-  Dims kept = kept_shape(self, mask);
-  Tensor result = out.make(keepdim ? kept : dropped_shape(self, mask), result_dtype, self.device());
-  if (self.is_meta()) return result;
-  Tensor input = self.dtype() == result_dtype ? self : to_dtype(self, result_dtype);
-  sum_kernel(self.device(), make_view(result, kept, contiguous_strides(kept), 0, false), input);
-  return result;
+Tensor sum(const Tensor& self, std::optional<DType> dtype) {
+  DType d = self.dtype();
+  bool simple = !dtype && (d == DType::Float32 || d == DType::Float64 || d == DType::Int64);
+  if (__builtin_expect(simple && self.is_contiguous() && self.numel() <= 4096 && self.is_cpu(), 1)) {
+    Tensor result = facula::empty({}, d);
+    sum_flat_kernel(kCPU, d, self.numel(), self.data<void>(), result.data<void>());
+    return result;
+  }
+  return sum(self, std::nullopt, false, dtype, {});
 }
 
-Tensor sum(const Tensor& self, std::optional<DType> dtype) { return sum(self, std::nullopt, false, dtype, {}); }
+Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
+  return total(Fold::Sum, self, dim, keepdim, sum_dtype(self, dtype), "sum", out);
+}
+
+Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
+  FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
+  return total(Fold::NanSum, self, dim, keepdim, sum_dtype(self, dtype), "nansum", out);
+}
+
+Tensor mean(const Tensor& self, std::optional<DType> dtype, const Out& out) { return mean(self, std::nullopt, false, dtype, out); }
+
+Tensor mean(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
+  DType d = mean_dtype(self, dtype);
+  Reduction r(self, dim, keepdim, "mean");
+  return fold(self, r, {.fold = Fold::Sum, .compute = wide(d), .divisor = static_cast<double>(r.count)}, d, out);
+}
+
+Tensor prod(const Tensor& self, std::optional<DType> dtype) {
+  return total(Fold::Prod, self, std::nullopt, false, sum_dtype(self, dtype), "prod", {});
+}
+
+Tensor prod(const Tensor& self, int64_t dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
+  return total(Fold::Prod, self, IntList(&dim, 1), keepdim, sum_dtype(self, dtype), "prod", out);
+}
+
+Tensor amax(const Tensor& self, IntList dim, bool keepdim, const Out& out) {
+  return extremum(Fold::Max, self, dim, keepdim, "amax()", out);
+}
+
+Tensor amin(const Tensor& self, IntList dim, bool keepdim, const Out& out) {
+  return extremum(Fold::Min, self, dim, keepdim, "amin()", out);
+}
+
+Tensor max(const Tensor& self, const Out& out) { return extremum(Fold::Max, self, std::nullopt, false, "max()", out); }
+Tensor min(const Tensor& self, const Out& out) { return extremum(Fold::Min, self, std::nullopt, false, "min()", out); }
+
+Tensor any(const Tensor& self, int64_t dim, bool keepdim, const Out& out) {
+  return truth(Fold::Any, self, IntList(&dim, 1), keepdim, "any", out);
+}
+Tensor any(const Tensor& self, std::optional<IntList> dim, bool keepdim, const Out& out) {
+  return truth(Fold::Any, self, dim, keepdim, "any", out);
+}
+Tensor all(const Tensor& self, int64_t dim, bool keepdim, const Out& out) {
+  return truth(Fold::All, self, IntList(&dim, 1), keepdim, "all", out);
+}
+Tensor all(const Tensor& self, std::optional<IntList> dim, bool keepdim, const Out& out) {
+  return truth(Fold::All, self, dim, keepdim, "all", out);
+}
+
+Tensor count_nonzero(const Tensor& self, std::optional<IntList> dim) {
+  return fold(self, Reduction(self, dim, false, "count_nonzero"), {.fold = Fold::CountNonzero, .compute = DType::Bool}, DType::Int64, {});
+}
+
+namespace {
+
+Tensor spread(const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim, Finish finish) {
+  Reduction r(self, dim, keepdim, "var");
+  DType compute = wide(self.dtype());
+  Tensor center = facula::empty(r.kept, compute, self.device());
+  if (!self.is_meta())
+    fold_kernel(self.device(), center, self, FoldArgs{.fold = Fold::Sum, .compute = compute, .divisor = static_cast<double>(r.count)});
+  double divisor = std::max(0.0, static_cast<double>(r.count) - correction);
+  return fold(self, r, {.fold = Fold::CenteredSquares, .compute = compute, .divisor = divisor, .finish = finish, .center = &center},
+              self.dtype(), {});
+}
+
+}  // namespace
+
+Tensor _var(const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim) {
+  return spread(self, dim, correction, keepdim, Finish::Nothing);
+}
+
+Tensor _std(const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim) {
+  return spread(self, dim, correction, keepdim, Finish::Sqrt);
+}
+
+namespace {
+
+FoldArgs norm_fold(double order, DType compute) {
+  if (order == INFINITY) return {.fold = Fold::AbsMax, .compute = compute};
+  if (order == -INFINITY) return {.fold = Fold::AbsMin, .compute = compute};
+  if (order == 1) return {.fold = Fold::AbsSum, .compute = compute};
+  if (order == 2) return {.fold = Fold::SquareSum, .compute = compute, .finish = Finish::Sqrt};
+  if (order == 0) return {.fold = Fold::PowerSum, .compute = compute, .power = 0};
+  return {.fold = Fold::PowerSum, .compute = compute, .finish = Finish::Power, .power = order};
+}
+
+}  // namespace
+
+Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
+                          const Out& out) {
+  constexpr const char* op = "linalg.vector_norm";
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ", self.dtype());
+  FACULA_CHECK(!ord.is_complex(), ErrorKind::Runtime, op, ": a real order, got ", ord);
+  if (dtype) {
+    FACULA_CHECK(is_inexact(*dtype) && is_complex(*dtype) == self.is_complex() && promote(*dtype, self.dtype()) == *dtype, ErrorKind::Runtime, op,
+                 ": dtype must be at least as wide as ", self.dtype(), " and of its kind, got ", *dtype);
+  }
+  double order = ord.to_double();
+  Reduction r(self, dim, keepdim, op);
+  if (order < 0 || order == INFINITY) {
+    FACULA_CHECK(r.empty_dim < 0 , ErrorKind::Runtime, op, ": the norm of order ", order,
+                 " of nothing is not defined, got shape ", self.sizes());
+  }
+  Tensor input = self;
+  if (dtype) input = to_dtype(self, *dtype);
+  DType result = real_dtype(input.dtype());
+  if (self.is_complex()) input = abs(input);
+  return fold(input, r, norm_fold(order, compute_dtype(input.dtype())), result, out);
+}
+
+Tensor logsumexp(const Tensor& self, IntList dim, bool keepdim, const Out&) {
+  Tensor input = is_bits(self.dtype()) ? to_dtype(self, default_dtype()) : self;
+  Reduction r(input, dim, true, "logsumexp");
+  Dims shape = Reduction(input, dim, keepdim, "logsumexp").shape;
+  Tensor largest;
+  if (input.is_complex() || r.empty_dim >= 0) {
+    largest = zeros(r.kept, real_dtype(input.dtype()), input.device());
+  } else {
+    largest = amax(input, dim, true);
+    largest = _where(isfinite(largest), largest, Scalar(0.0));
+  }
+  Tensor result = add(log(sum(exp(sub(input, largest, Scalar(1))), dim, true, std::nullopt)), largest, Scalar(1));
+  return make_view(result, shape, contiguous_strides(shape), 0, false);
+}
+
+Tensor hash_tensor(const Tensor& self, IntList dim, bool keepdim, int64_t mode, const Out& out) {
+  FACULA_CHECK(mode == 0, ErrorKind::Runtime, "hash_tensor: mode 0 (xor) is the only one, got ", mode);
+  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "hash_tensor: not implemented for dtype ", self.dtype());
+  Tensor bits = self;
+  if (self.is_floating()) {  // floats are hashed by the bits of their float64 value
+    Tensor doubles = to_dtype(self, DType::Float64);
+    bits = make_view(doubles, doubles.sizes(), doubles.strides(), 0, false);
+    bits.impl()->dtype = DType::Int64;
+  }
+  return fold(bits, Reduction(self, dim, keepdim, "hash_tensor"), {.fold = Fold::Xor, .compute = DType::Int64}, DType::UInt64, out);
+}
 
 }  // namespace facula::ops

@@ -1,0 +1,225 @@
+"""Reductions and normalisations that see only the elements at which a boolean mask is True.
+
+Elements that are masked out take the value that leaves the operation unchanged (0 for sums, 1 for products, -inf for a
+maximum, ...). Every function takes `mask`, of any shape that broadcasts with the input, `None` for all True, and `dtype`,
+in which it is computed. A reduction over nothing but masked-out elements gives that neutral value, or NaN for a mean.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+
+import facula as _f
+
+__all__ = [
+    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
+    "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+]  # fmt: skip
+
+_INTEGER_LIMITS = {
+    _f.uint8: (0, 255),
+    _f.int8: (-(2**7), 2**7 - 1),
+    _f.int16: (-(2**15), 2**15 - 1),
+    _f.int32: (-(2**31), 2**31 - 1),
+    _f.int64: (-(2**63), 2**63 - 1),
+    _f.bool: (False, True),
+}
+_FLOATS = (_f.float16, _f.bfloat16, _f.float32, _f.float64)
+_COMPLEX = {_f.complex64: _f.float32, _f.complex128: _f.float64}
+
+
+def _lowest(dtype):
+    return _INTEGER_LIMITS[dtype][0] if dtype in _INTEGER_LIMITS else -math.inf
+
+
+def _highest(dtype):
+    return _INTEGER_LIMITS[dtype][1] if dtype in _INTEGER_LIMITS else math.inf
+
+
+def _sum_dtype(dtype):
+    return _f.int64 if dtype in _INTEGER_LIMITS else dtype
+
+
+def _dims(input, dim):
+    """Every dimension when `dim` is None or empty."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(input.dim()))
+    return tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+
+
+def _check_mask(op, mask):
+    if mask is not None and mask.dtype != _f.bool:
+        raise TypeError(f"{op}: mask must be a bool tensor, got {mask.dtype}")
+
+
+def _filled(op, input, mask, value):
+    """`input` with `value` wherever the mask is False."""
+    _check_mask(op, mask)
+    if mask is None:
+        return input
+    neutral = _f.full((), value, dtype=input.dtype)
+    return _f.where(mask, input, neutral)
+
+
+def _count(input, mask, dims, keepdim):
+    ones = _f.ones(tuple(input.shape), dtype=_f.int64)
+    ones = ones if mask is None else _f.where(mask, ones, 0)
+    return _f.sum(ones, dims, keepdim)
+
+
+def _require_inexact(op, dtype):
+    if dtype not in _FLOATS and dtype not in _COMPLEX:
+        raise ValueError(f"{op}: a floating-point or complex dtype, got {dtype}")
+
+
+def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The sum over `dim` of the elements not masked out."""
+    dtype = dtype or _sum_dtype(input.dtype)
+    return _f.sum(_filled("sum", input.to(dtype), mask, 0), _dims(input, dim), keepdim)
+
+
+def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The product over `dim` of the elements not masked out."""
+    dtype = dtype or _sum_dtype(input.dtype)
+    result = _filled("prod", input.to(dtype), mask, 1)
+    for d in sorted((d % builtins.max(input.dim(), 1) for d in _dims(input, dim)), reverse=True):
+        result = _f.prod(result, d, keepdim)
+    return result
+
+
+def cumsum(input, dim, *, dtype=None, mask=None):
+    """The running sum along `dim` of the elements not masked out."""
+    return _f.cumsum(_filled("cumsum", input.to(dtype or _sum_dtype(input.dtype)), mask, 0), dim)
+
+
+def cumprod(input, dim, *, dtype=None, mask=None):
+    """The running product along `dim` of the elements not masked out."""
+    return _f.cumprod(_filled("cumprod", input.to(dtype or _sum_dtype(input.dtype)), mask, 1), dim)
+
+
+def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The largest of the elements over `dim` that are not masked out."""
+    dtype = dtype or input.dtype
+    return _f.amax(_filled("amax", input.to(dtype), mask, _lowest(dtype)), _dims(input, dim), keepdim)
+
+
+def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The smallest of the elements over `dim` that are not masked out."""
+    dtype = dtype or input.dtype
+    return _f.amin(_filled("amin", input.to(dtype), mask, _highest(dtype)), _dims(input, dim), keepdim)
+
+
+def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The position of the largest element that is not masked out, as `dtype` (that of the input when None)."""
+    dtype = dtype or input.dtype
+    return _f.argmax(_filled("argmax", input.to(dtype), mask, _lowest(dtype)), dim, bool(keepdim)).to(dtype)
+
+
+def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The position of the smallest element that is not masked out, as `dtype` (that of the input when None)."""
+    dtype = dtype or input.dtype
+    return _f.argmin(_filled("argmin", input.to(dtype), mask, _highest(dtype)), dim, bool(keepdim)).to(dtype)
+
+
+def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The mean over `dim` of the elements not masked out."""
+    dtype = dtype or input.dtype
+    _require_inexact("mean", dtype)
+    dims = _dims(input, dim)
+    if mask is None:
+        return _f.mean(input.to(dtype), dims, keepdim)
+    total = sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask)
+    return total / _count(input, mask, dims, keepdim)
+
+
+def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
+    """The median along `dim` of the elements not masked out, the lower of two; NaN for none."""
+    dtype = dtype or input.dtype
+    if dtype not in _FLOATS:
+        raise ValueError(f"median: a floating-point dtype, got {dtype}")
+    x = input.to(dtype)
+    if mask is None:
+        return _f.median(x, dim, keepdim).values
+    if bool(_f.any(_f.isnan(x))):
+        raise ValueError("median: elements that are not NaN when a mask is given, got NaN")
+    return _f.nanmedian(_filled("median", x, mask, math.nan), dim, keepdim).values
+
+
+def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The logarithm of the sum over `dim` of the exponentials of the elements not masked out."""
+    dtype = dtype or input.dtype
+    return _f.logsumexp(_filled("logsumexp", input.to(dtype), mask, _lowest(dtype)), _dims(input, dim), keepdim).to(dtype)
+
+
+def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
+    """log(exp(input) + exp(other)) in which masked-out elements add nothing."""
+    dtype = dtype or input.dtype
+    if dtype not in _FLOATS and dtype not in _COMPLEX:
+        raise ValueError(f"logaddexp: a floating-point dtype, got {dtype}")
+    a = _filled("logaddexp", input.to(dtype), input_mask, -math.inf)
+    return _f.logaddexp(a, _filled("logaddexp", other.to(dtype), other_mask, -math.inf))
+
+
+def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The vector norm of order `ord` over `dim` of the elements not masked out."""
+    dtype = dtype or input.dtype
+    x = _filled("norm", input.to(dtype), mask, math.inf if ord < 0 else 0)
+    return _f._C.linalg.vector_norm(x, ord, _dims(input, dim), bool(keepdim))
+
+
+def _spread(op, input, dim, unbiased, correction, keepdim, dtype, mask, root):
+    if unbiased is not None and correction is not None:
+        raise RuntimeError(f"{op}: unbiased and correction exclude each other, got both")
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    dtype = dtype or (input.dtype if input.dtype not in _INTEGER_LIMITS else _f.get_default_dtype())
+    _require_inexact(op, dtype)
+    dims = _dims(input, dim)
+    x = input.to(dtype)
+    if mask is None:
+        return (_f.std if root else _f.var)(x, dims, correction=correction, keepdim=keepdim)
+    _check_mask(op, mask)
+    count = _count(input, mask, dims, True)
+    average = sum(x, dims, keepdim=True, mask=mask) / count
+    distance = _f.abs(x - average)
+    total = sum(distance * distance, dims, keepdim=keepdim, mask=mask)
+    count = count if keepdim else _count(input, mask, dims, False)
+    result = total / _f.clamp(count - correction, min=0)
+    return (_f.sqrt(result) if root else result).to(_COMPLEX.get(dtype, dtype))
+
+
+def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """The variance over `dim` of the elements not masked out, divided by their count less `correction` (1)."""
+    return _spread("var", input, dim, unbiased, correction, bool(keepdim), dtype, mask, False)
+
+
+def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """The standard deviation over `dim` of the elements not masked out, see `var`."""
+    return _spread("std", input, dim, unbiased, correction, bool(keepdim), dtype, mask, True)
+
+
+def softmax(input, dim, *, dtype=None, mask=None):
+    """exp(x) over its sum along `dim`; masked-out elements get 0."""
+    dtype = dtype or input.dtype
+    return _f.softmax(_filled("softmax", input.to(dtype), mask, _lowest(dtype)), dim)
+
+
+def log_softmax(input, dim, *, dtype=None, mask=None):
+    """The logarithm of `softmax`; masked-out elements get -inf."""
+    dtype = dtype or input.dtype
+    return _f.log_softmax(_filled("log_softmax", input.to(dtype), mask, _lowest(dtype)), dim)
+
+
+def softmin(input, dim, *, dtype=None, mask=None):
+    """exp(-x) over its sum along `dim`; masked-out elements get 0."""
+    dtype = dtype or input.dtype
+    return _f.softmax(-_filled("softmin", input.to(dtype), mask, _highest(dtype)), dim)
+
+
+def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
+    """The input divided by its norm of order `ord` along `dim` (`eps` when that is larger); masked-out elements get 0."""
+    dtype = dtype or input.dtype
+    x = input.to(dtype)
+    size = norm(x, ord, dim, keepdim=True, mask=mask)
+    return _filled("normalize", x, mask, 0) / _f.clamp(size, min=eps)

@@ -1,0 +1,128 @@
+// Soft-max with its options, differences, and integrals by the trapezoidal rule.
+#include "functions.h"
+#include "ops/out.h"
+
+namespace facula {
+namespace {
+
+Tensor in_dtype(const Tensor& self, std::optional<DType> dtype) { return dtype && *dtype != self.dtype() ? to_dtype(self, *dtype) : self; }
+
+// The dimension taken when none is given.
+int64_t implicit_dim(const Tensor& self, std::optional<int64_t> dim, const char* op) {
+  if (dim) return *dim;
+  if (warn) {
+    std::ostringstream text;
+    text << op << ": dim is chosen implicitly, which is deprecated; give dim, got None";
+    warn(text.str().c_str());
+  }
+  return self.dim() == 0 || self.dim() == 1 || self.dim() == 3 ? 0 : 1;
+}
+
+// `count` elements along dim from `from` on.
+Tensor part(const Tensor& self, int64_t dim, int64_t from, int64_t count) { return slice(self, dim, from, from + count, 1); }
+
+Tensor joined(TensorList parts, int64_t dim, const char* op) {
+  Dims shape(parts[0].sizes());
+  ResultType dtype;
+  shape[dim] = 0;
+  for (const Tensor& t : parts) {
+    dtype.add(t);
+    FACULA_CHECK(t.dim() == parts[0].dim(), ErrorKind::Runtime, op, ": tensors to be joined must have one number of dimensions, got shape ", t.sizes());
+    for (int64_t d = 0; d < t.dim(); ++d)
+      FACULA_CHECK(d == dim || t.size(d) == parts[0].size(d), ErrorKind::Runtime, op, ": sizes to be joined must agree except in dimension ", dim, ", got ",
+                   parts[0].sizes(), " and ", t.sizes());
+    shape[dim] += t.size(dim);
+  }
+  Tensor result = zeros(shape, dtype.get(), parts[0].device());
+  int64_t at = 0;
+  for (const Tensor& t : parts) {
+    copy_(part(result, dim, at, t.size(dim)), t, false);
+    at += t.size(dim);
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) { return _softmax(in_dtype(self, dtype), dim); }
+Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) { return _log_softmax(in_dtype(self, dtype), dim); }
+
+Tensor functional_softmax(const Tensor& self, std::optional<int64_t> dim, int64_t, std::optional<DType> dtype) {
+  return softmax(self, implicit_dim(self, dim, "softmax"), dtype);
+}
+Tensor functional_log_softmax(const Tensor& self, std::optional<int64_t> dim, int64_t, std::optional<DType> dtype) {
+  return log_softmax(self, implicit_dim(self, dim, "log_softmax"), dtype);
+}
+Tensor functional_softmin(const Tensor& self, std::optional<int64_t> dim, int64_t, std::optional<DType> dtype) {
+  return softmax(neg(self), implicit_dim(self, dim, "softmin"), dtype);
+}
+
+Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "diff: at least one dimension, got shape ", self.sizes());
+  FACULA_CHECK(n >= 0, ErrorKind::Runtime, "diff: n must not be negative, got ", n);
+  int64_t d = wrap_dim(dim, self.dim(), "diff");
+  std::vector<Tensor> parts;
+  if (prepend.defined()) parts.push_back(prepend);
+  parts.push_back(self);
+  if (append.defined()) parts.push_back(append);
+  Tensor t = parts.size() > 1 && n > 0 ? joined(parts, d, "diff") : self;
+  if (n == 0) return clone(self);
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t left = std::max<int64_t>(t.size(d) - 1, 0);
+    Tensor after = part(t, d, std::min<int64_t>(1, t.size(d)), left), before = part(t, d, 0, left);
+    t = t.dtype() == DType::Bool ? logical_xor(after, before) : after - before;
+  }
+  return t;
+}
+
+namespace {
+
+// Areas of the trapezoids between neighbours along dim.
+Tensor trapezoids(const Tensor& y, const Tensor& x, const Scalar& dx, int64_t dim, const char* op) {
+  int64_t d = wrap_dim(dim, y.dim(), op), left = y.dim() ? std::max<int64_t>(y.size(d) - 1, 0) : 0;
+  FACULA_CHECK(!is_bits(y.dtype()) || y.dtype() != DType::Bool, ErrorKind::Runtime, op, ": a tensor of numbers for y, got ", y.dtype());
+  Tensor sums = part(y, d, std::min<int64_t>(1, y.size(d)), left) + part(y, d, 0, left);
+  if (!x.defined()) return sums * dx / 2.0;
+  FACULA_CHECK(x.dtype() != DType::Bool, ErrorKind::Runtime, op, ": a tensor of numbers for x, got ", x.dtype());
+  Tensor places = x;
+  if (x.dim() == 1 && y.dim() > 1) {
+    FACULA_CHECK(x.size(0) == y.size(d), ErrorKind::Runtime, op, ": x must have one entry per element of y along dim, got ", x.size(0), " for ",
+                 y.size(d));
+    Dims shape(static_cast<size_t>(y.dim()), 1);
+    shape[d] = x.size(0);
+    places = reshape(x, shape);
+  } else if (x.dim() < y.dim()) {
+    Dims shape(static_cast<size_t>(y.dim() - x.dim()), 1);
+    for (int64_t s : x.sizes()) shape.push_back(s);
+    places = reshape(x, shape);
+  }
+  int64_t xd = d + places.dim() - y.dim();
+  int64_t gaps = std::max<int64_t>(places.size(xd) - 1, 0);
+  return sums * (part(places, xd, std::min<int64_t>(1, places.size(xd)), gaps) - part(places, xd, 0, gaps)) / 2.0;
+}
+
+Tensor integral(const Tensor& y, const Tensor& x, const Scalar& dx, int64_t dim) {
+  int64_t d = wrap_dim(dim, y.dim(), "trapezoid");
+  if (y.dim() == 0 || y.size(d) == 0) {
+    Dims shape(y.sizes());
+    if (y.dim()) shape.erase(static_cast<size_t>(d));
+    return zeros(shape, is_bits(y.dtype()) ? default_dtype() : y.dtype(), y.device());
+  }
+  int64_t along = d - y.dim();
+  return sum(trapezoids(y, x, dx, d, "trapezoid"), std::optional<IntList>(IntList(&along, 1)), false, std::optional<DType>());
+}
+
+}  // namespace
+
+Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim) { return integral(y, x, Scalar(1), dim); }
+Tensor trapezoid(const Tensor& y, const Scalar& dx, int64_t dim) { return integral(y, Tensor(), dx, dim); }
+
+Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
+  int64_t along = wrap_dim(dim, y.dim(), "cumulative_trapezoid") - y.dim();
+  return cumsum(trapezoids(y, x, Scalar(1), dim, "cumulative_trapezoid"), along, std::nullopt);
+}
+Tensor cumulative_trapezoid(const Tensor& y, const Scalar& dx, int64_t dim) {
+  return cumsum(trapezoids(y, Tensor(), dx, dim, "cumulative_trapezoid"), dim, std::nullopt);
+}
+
+}  // namespace facula

@@ -1,0 +1,216 @@
+// Order statistics, histograms, covariance.
+#include <cmath>
+
+#include "functions.h"
+
+namespace facula {
+namespace {
+
+using OptDims = std::optional<IntList>;
+
+Tensor middle(const Tensor& self, bool ignore_nan, const char* op) {
+  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
+  if (self.numel() == 0) {
+    double nothing = self.is_floating() ? NAN : static_cast<double>(INT64_MIN);
+    return self.is_floating() ? full({}, Scalar(nothing), self.dtype(), self.device()) : full({}, Scalar(INT64_MIN), self.dtype(), self.device());
+  }
+  Tensor flat = reshape(self, {-1});
+  return std::get<0>(ignore_nan ? nanmedian(flat, 0, false) : median(flat, 0, false));
+}
+
+enum class Interpolation { Linear, Lower, Higher, Midpoint, Nearest };
+
+Interpolation interpolation_of(std::string_view name, const char* op) {
+  if (name == "linear") return Interpolation::Linear;
+  if (name == "lower") return Interpolation::Lower;
+  if (name == "higher") return Interpolation::Higher;
+  if (name == "midpoint") return Interpolation::Midpoint;
+  FACULA_CHECK(name == "nearest", ErrorKind::Runtime, op, ": interpolation must be linear, lower, higher, midpoint or nearest, got ", name);
+  return Interpolation::Nearest;
+}
+
+// Sorts the lines, finds the rank of each quantile among the valid elements of each line, and mixes its two neighbours.
+Tensor quantiles(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation, bool ignore_nan,
+                 const char* op) {
+  Interpolation mix = interpolation_of(interpolation, op);
+  FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::Runtime, op, ": a float32 or float64 tensor, got ",
+               self.dtype());
+  FACULA_CHECK(q.dtype() == self.dtype(), ErrorKind::Runtime, op, ": q must have the dtype ", self.dtype(), ", got ", q.dtype());
+  FACULA_CHECK(q.dim() <= 1, ErrorKind::Runtime, op, ": q must be a number or a vector, got shape ", q.sizes());
+  FACULA_CHECK(self.numel() > 0, ErrorKind::Runtime, op, ": a tensor that is not empty, got shape ", self.sizes());
+  if (!q.is_meta() && q.numel() > 0) {
+    FACULA_CHECK(all(logical_and(ge(q, 0.0), le(q, 1.0))).item().to_bool(), ErrorKind::Runtime, op, ": q must be in the range [0, 1], got values outside");
+  }
+  // Lines last: (..., n), and the shape of the result without the dimension of q.
+  Dims shape;
+  Tensor lines;
+  if (!dim) {
+    lines = reshape(self, {-1});
+    if (keepdim) shape = Dims(static_cast<size_t>(self.dim()), 1);
+  } else {
+    int64_t d = wrap_dim(*dim, self.dim(), op);
+    lines = self.dim() == 0 ? reshape(self, {1}) : unsqueeze(transpose(unsqueeze(self, -1), d, -1), -1);
+    if (self.dim() > 0) {
+      lines = squeeze(lines, -1);
+      shape = Dims(lines.sizes());
+      shape.pop_back();
+      if (!keepdim) shape.erase(static_cast<size_t>(d));
+    }
+  }
+  int64_t n = lines.size(-1);
+  Tensor sorted = std::get<0>(_sort_lines(lines, -1));
+  int64_t last = -1;
+  IntList along(&last, 1);
+  Tensor ranks = reshape(q, {-1});
+  if (ignore_nan) {
+    Tensor valid = sum(logical_not(isnan(sorted)), along, true, std::optional<DType>());
+    ranks = ranks * (to_dtype(valid, q.dtype()) - 1.0);
+    ranks = where(lt(ranks, 0.0), Scalar(0.0), ranks);
+  } else {
+    ranks = ranks * static_cast<double>(n - 1);
+    Tensor has_nan = any(isnan(lines), -1, true);
+    ranks = where(has_nan, Scalar(static_cast<double>(n - 1)), ranks);
+  }
+  if (mix == Interpolation::Lower) ranks = floor(ranks);
+  if (mix == Interpolation::Higher) ranks = ceil(ranks);
+  if (mix == Interpolation::Nearest) ranks = round(ranks);
+  Tensor below = to_dtype(floor(ranks), DType::Int64);
+  int64_t position = sorted.dim() - 1;
+  Tensor result = _pick(sorted, position, below);
+  if (mix == Interpolation::Linear || mix == Interpolation::Midpoint) {
+    Tensor weight = mix == Interpolation::Midpoint ? where(gt(ranks, to_dtype(below, ranks.dtype())), Scalar(0.5), ranks - ranks) : ranks - to_dtype(below, ranks.dtype());
+    Tensor above = _pick(sorted, position, to_dtype(ceil(ranks), DType::Int64));
+    result = lerp(result, above, weight);
+  }
+  // (..., q) -> (q, ...)
+  Dims order{result.dim() - 1};
+  for (int64_t d = 0; d + 1 < result.dim(); ++d) order.push_back(d);
+  result = permute(result, order);
+  if (q.dim() == 1) shape.insert(0, q.size(0));
+  return reshape(result, shape);
+}
+
+Tensor as_quantile(const Tensor& self, double q, const char* op) {
+  FACULA_CHECK(q >= 0 && q <= 1, ErrorKind::Runtime, op, ": q must be in the range [0, 1], got ", q);
+  return full({}, Scalar(q), self.dtype(), self.device());
+}
+
+}  // namespace
+
+Tensor median(const Tensor& self) { return middle(self, false, "median"); }
+Tensor nanmedian(const Tensor& self) { return middle(self, true, "nanmedian"); }
+
+Tensor quantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+  return quantiles(self, q, dim, keepdim, interpolation, false, "quantile()");
+}
+Tensor quantile(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+  return quantiles(self, as_quantile(self, q, "quantile()"), dim, keepdim, interpolation, false, "quantile()");
+}
+Tensor nanquantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+  return quantiles(self, q, dim, keepdim, interpolation, true, "nanquantile()");
+}
+Tensor nanquantile(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+  return quantiles(self, as_quantile(self, q, "nanquantile()"), dim, keepdim, interpolation, true, "nanquantile()");
+}
+
+// ---- histograms
+
+namespace {
+
+std::tuple<Tensor, Tensor> histogram_of(const Tensor& self, const Tensor& edges, const Tensor& weight, bool density) {
+  FACULA_CHECK(!weight.defined() || weight.sizes() == self.sizes(), ErrorKind::Runtime, "histogram: weight must have the shape ", self.sizes(),
+               ", got ", weight.defined() ? weight.sizes() : IntList());
+  Tensor points = reshape(self, {-1, 1});
+  Tensor weights = weight.defined() ? reshape(weight, {-1}) : ones({self.numel()}, self.dtype(), self.device());
+  return {_histogramdd(points, std::vector<Tensor>{edges}, weights, density), edges};
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> histogram(const Tensor& self, const Tensor& bins, const Tensor& weight, bool density) {
+  return histogram_of(self, clone(bins), weight, density);
+}
+
+std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, std::optional<FloatList> range, const Tensor& weight, bool density) {
+  FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::NotImplemented, "histogram: not implemented for dtype ",
+               self.dtype());
+  FACULA_CHECK(bins > 0, ErrorKind::Runtime, "histogram: bins must be positive, got ", bins);
+  FACULA_CHECK(!range || range->size() == 2, ErrorKind::Runtime, "histogram: range is two numbers, got ", range ? range->size() : 0);
+  double low = 0, high = 1;
+  if (range) {
+    low = (*range)[0];
+    high = (*range)[1];
+  } else if (self.numel() > 0) {
+    low = min(self).item().to_double();
+    high = max(self).item().to_double();
+  }
+  FACULA_CHECK(std::isfinite(low) && std::isfinite(high) && low <= high, ErrorKind::Runtime, "histogram: a finite range of elements, got ", low, " to ", high);
+  if (low == high) {
+    low -= 0.5;
+    high += 0.5;
+  }
+  // From both ends, so that the outer edges are exact.
+  Tensor i = cumsum(ones({bins + 1}, self.dtype(), self.device()), 0, std::nullopt) - 1.0;
+  double step = (high - low) / static_cast<double>(bins);
+  Tensor edges = where(lt(i, static_cast<double>((bins + 1) / 2)), i * step + low, (i - static_cast<double>(bins)) * step + high);
+  return histogram_of(self, edges, weight, density);
+}
+
+// ---- covariance
+
+Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "cov: at most two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "cov: a tensor of numbers, got ", self.dtype());
+  Tensor x = is_bits(self.dtype()) ? to_dtype(self, default_dtype()) : self;
+  Tensor in = self.dim() < 2 ? reshape(x, {1, -1}) : x;
+  int64_t observations = in.size(1);
+  Tensor w;
+  for (const Tensor* weight : {&fweights, &aweights}) {
+    if (!weight->defined()) continue;
+    bool frequency = weight == &fweights;
+    const char* name = frequency ? "fweights" : "aweights";
+    FACULA_CHECK(weight->dim() <= 1, ErrorKind::Runtime, "cov: ", name, " has at most one dimension, got shape ", weight->sizes());
+    FACULA_CHECK(frequency ? is_integral(weight->dtype()) : weight->is_floating(), ErrorKind::Runtime, "cov: ", name, " holds ",
+                 frequency ? "integers" : "floating-point numbers", ", got ", weight->dtype());
+    FACULA_CHECK(weight->numel() == observations, ErrorKind::Runtime, "cov: ", name, " has one entry per observation (", observations, "), got ",
+                 weight->numel());
+    FACULA_CHECK(weight->numel() == 0 || min(*weight).item().to_double() >= 0, ErrorKind::Runtime, "cov: ", name, " must not be negative, got ",
+                 weight->numel() ? min(*weight).item() : Scalar(0));
+    w = w.defined() ? w * *weight : *weight;
+  }
+  int64_t last = 1;
+  OptDims along(IntList(&last, 1));
+  Tensor total, average;
+  if (w.defined()) {
+    total = sum(w, std::optional<DType>());
+    FACULA_CHECK(total.item().to_double() != 0, ErrorKind::Runtime, "cov: weights must not sum to zero, got a sum of ", total.item());
+    average = sum(in * w, along, true, std::optional<DType>()) / total;
+  } else {
+    average = sum(in, along, true, std::optional<DType>()) / static_cast<double>(observations);
+  }
+  Tensor centered = in - average;
+  Tensor weighted = w.defined() ? centered * w : centered;
+  Tensor covariance = matmul(weighted, conj(transpose(centered, 0, 1)));
+  if (w.defined()) {
+    Tensor less = fweights.defined() && !aweights.defined() ? Tensor(to_dtype(total, in.dtype()) - static_cast<double>(correction))
+                  : aweights.defined() ? total - (sum(w * aweights, std::optional<DType>()) / total) * static_cast<double>(correction)
+                                       : total - static_cast<double>(correction);
+    covariance = covariance / clamp(real(less), std::optional<Scalar>(Scalar(0)), std::nullopt);
+  } else {
+    covariance = covariance / std::max(0.0, static_cast<double>(observations - correction));
+  }
+  return self.dim() < 2 ? reshape(covariance, {}) : covariance;
+}
+
+Tensor corrcoef(const Tensor& self) {
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "corrcoef: at most two dimensions, got shape ", self.sizes());
+  Tensor c = cov(self, 1, Tensor(), Tensor());
+  if (c.dim() == 0) return c / c;
+  Tensor variances = as_strided(contiguous(c, MemoryFormat::Contiguous), {c.size(0)}, {c.size(0) + 1}, std::nullopt);
+  Tensor deviations = sqrt(real(variances));
+  Tensor r = c / unsqueeze(deviations, 1) / unsqueeze(deviations, 0);
+  auto clip = [](const Tensor& t) { return clamp(t, std::optional<Scalar>(Scalar(-1.0)), std::optional<Scalar>(Scalar(1.0))); };
+  return r.is_complex() ? complex(clip(real(r)), clip(imag(r))) : clip(r);
+}
+
+}  // namespace facula

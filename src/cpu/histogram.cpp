@@ -1,0 +1,143 @@
+// Counting on the CPU.
+#include "ops/histogram.h"
+
+#include <cmath>
+#include <numeric>
+
+namespace facula::cpu {
+namespace {
+
+// Calls f with the C++ type of a real dtype; narrow floats are compared as they are stored.
+template <class F>
+void visit_real(DType dtype, const char* op, F&& f) {
+  visit_dtype(dtype, [&]<class T>(TypeTag<T> tag) {
+    if constexpr (requires(T t) { static_cast<float>(t) < static_cast<float>(t); }) f(tag);
+    else throw_error(ErrorKind::NotImplemented, op, ": not implemented for dtype ", dtype);
+  });
+}
+
+// The type in which values are compared.
+template <class T>
+using Compared = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+
+template <class T>
+void bincount_typed(const Tensor& out, const Tensor& self, const Tensor& weights) {
+  T* count = out.data<T>();
+  const int64_t* x = self.data<int64_t>();
+  const T* w = weights.defined() ? weights.data<T>() : nullptr;
+  for (int64_t i = 0; i < self.numel(); ++i) count[x[i]] += w ? w[i] : T(1);
+}
+
+void bincount_cpu(const Tensor& out, const Tensor& self, const Tensor& weights) {
+  if (out.dtype() == DType::Int64) return bincount_typed<int64_t>(out, self, weights);
+  if (out.dtype() == DType::Float32) return bincount_typed<float>(out, self, weights);
+  bincount_typed<double>(out, self, weights);
+}
+
+template <class T>
+void histc_typed(const Tensor& out, const Tensor& self, T low, T high) {
+  T* count = out.data<T>();
+  const T* x = self.data<T>();
+  int64_t bins = out.numel();
+  for (int64_t i = 0; i < self.numel(); ++i) {
+    if (!(x[i] >= low && x[i] <= high)) continue;
+    int64_t bin = static_cast<int64_t>((x[i] - low) * static_cast<T>(bins) / (high - low));
+    count[std::min(bin, bins - 1)] += 1;
+  }
+}
+
+void histc_cpu(const Tensor& out, const Tensor& self, double low, double high) {
+  if (self.dtype() == DType::Float32) histc_typed<float>(out, self, static_cast<float>(low), static_cast<float>(high));
+  else histc_typed<double>(out, self, low, high);
+}
+
+template <class T>
+void histogramdd_typed(const Tensor& out, const Tensor& self, TensorList edges, const Tensor& weight) {
+  const T* point = self.data<T>();
+  int64_t coordinates = self.size(1);
+  for (int64_t i = 0; i < self.size(0); ++i, point += coordinates) {
+    int64_t place = 0;
+    for (int64_t d = 0; d < coordinates && place >= 0; ++d) {
+      const T* first = edges[d].template data<T>();
+      const T* last = first + edges[d].numel();
+      if (!(point[d] >= *first && point[d] <= last[-1])) {
+        place = -1;
+        break;
+      }
+      int64_t bin = std::upper_bound(first, last, point[d]) - first - 1;
+      place = place * out.size(d) + std::min(bin, out.size(d) - 1);  // the last box holds its upper edge
+    }
+    if (place >= 0 && out.numel() > 0) out.data<T>()[place] += weight.data<T>()[i];
+  }
+}
+
+void histogramdd_cpu(const Tensor& out, const Tensor& self, TensorList edges, const Tensor& weight) {
+  if (self.dtype() == DType::Float32) histogramdd_typed<float>(out, self, edges, weight);
+  else histogramdd_typed<double>(out, self, edges, weight);
+}
+
+// Order of the slices of a matrix by their elements, NaN last.
+template <class T>
+struct Slices {
+  const T* data;
+  int64_t width;
+
+  bool less(int64_t a, int64_t b) const {
+    for (int64_t k = 0; k < width; ++k) {
+      Compared<T> x = data[a * width + k], y = data[b * width + k];
+      if (x < y || (x == x && y != y)) return true;
+      if (y < x || (y == y && x != x)) return false;
+    }
+    return false;
+  }
+  bool equal(int64_t a, int64_t b) const {
+    for (int64_t k = 0; k < width; ++k) {
+      if (!(Compared<T>(data[a * width + k]) == Compared<T>(data[b * width + k]))) return false;
+    }
+    return true;
+  }
+};
+
+void distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, std::vector<int64_t>& first, std::vector<int64_t>& counts) {
+  visit_real(self.dtype(), "unique", [&]<class T>(TypeTag<T>) {
+    Slices<T> slices{self.data<T>(), self.size(1)};
+    std::vector<int64_t> order(static_cast<size_t>(self.size(0)));
+    std::iota(order.begin(), order.end(), 0);
+    if (!runs) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return slices.less(a, b); });
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i == 0 || !slices.equal(order[i - 1], order[i])) {
+        first.push_back(order[i]);
+        counts.push_back(0);
+      }
+      inverse.data<int64_t>()[order[i]] = static_cast<int64_t>(first.size()) - 1;
+      ++counts.back();
+    }
+  });
+}
+
+void isin_cpu(const Tensor& out, const Tensor& self, const Tensor& among, bool invert) {
+  visit_real(self.dtype(), "isin", [&]<class T>(TypeTag<T>) {
+    std::vector<Compared<T>> sorted;
+    for (int64_t i = 0; i < among.numel(); ++i) {
+      Compared<T> x = among.data<T>()[i];
+      if (x == x) sorted.push_back(x);
+    }
+    std::sort(sorted.begin(), sorted.end());
+    for (int64_t i = 0; i < self.numel(); ++i) {
+      Compared<T> x = self.data<T>()[i];
+      out.data<bool>()[i] = (x == x && std::binary_search(sorted.begin(), sorted.end(), x)) != invert;
+    }
+  });
+}
+
+}  // namespace
+
+void register_histogram() {
+  bincount_kernel.set(DeviceType::CPU, bincount_cpu);
+  histc_kernel.set(DeviceType::CPU, histc_cpu);
+  histogramdd_kernel.set(DeviceType::CPU, histogramdd_cpu);
+  distinct_kernel.set(DeviceType::CPU, distinct_cpu);
+  isin_kernel.set(DeviceType::CPU, isin_cpu);
+}
+
+}  // namespace facula::cpu

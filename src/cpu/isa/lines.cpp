@@ -1,0 +1,127 @@
+// Lines that do not lie contiguously are packed several at a time, so that each cache line is read once.
+#include "cpu/isa/lines.h"
+
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+constexpr int64_t kBatch = 16;  // lines packed together
+
+/// The values of a batch of lines in contiguous memory.
+struct LineBuffer {
+  std::vector<char> packed, converted;
+};
+
+template <size_t item>
+void pack(int64_t lines, int64_t n, char* to, const char* const* from, int64_t stride) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t b = 0; b < lines; ++b) std::memcpy(to + (b * n + i) * item, from[b] + i * stride, item);
+  }
+}
+
+template <size_t item>
+void unpack(int64_t lines, int64_t n, char* const* to, int64_t stride, const char* from) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t b = 0; b < lines; ++b) std::memcpy(to[b] + i * stride, from + (b * n + i) * item, item);
+  }
+}
+
+template <class F>
+void by_item_size(int64_t item, F&& f) {
+  switch (item) {
+    case 1: return f(std::integral_constant<size_t, 1>());
+    case 2: return f(std::integral_constant<size_t, 2>());
+    case 4: return f(std::integral_constant<size_t, 4>());
+    case 8: return f(std::integral_constant<size_t, 8>());
+    default: return f(std::integral_constant<size_t, 16>());
+  }
+}
+
+/// Makes values[b] point at the contiguous values of each line.
+void load(const LineOperand& t, int64_t lines, const char* const* at, LineBuffer& buffer, const void** values) {
+  int64_t item = item_size(t.dtype), wide = item_size(t.compute);
+  bool contiguous = t.stride == item || t.length == 1;
+  if (!contiguous) {
+    buffer.packed.resize(static_cast<size_t>(lines * t.length * item));
+    by_item_size(item, [&](auto size) { pack<decltype(size)::value>(lines, t.length, buffer.packed.data(), at, t.stride); });
+  }
+  if (t.dtype != t.compute) buffer.converted.resize(static_cast<size_t>(lines * t.length * wide));
+  for (int64_t b = 0; b < lines; ++b) {
+    const char* line = contiguous ? at[b] : buffer.packed.data() + b * t.length * item;
+    if (t.dtype != t.compute) {
+      char* target = buffer.converted.data() + b * t.length * wide;
+      cast(t.compute, t.dtype, t.length, target, line);
+      line = target;
+    }
+    values[b] = line;
+  }
+}
+
+}  // namespace
+
+LineOperand::LineOperand(const Tensor& t, int64_t dim, DType compute)
+    : data(t.data<char>()), dtype(t.dtype()), compute(compute), length(t.dim() ? t.size(dim) : 1),
+      stride(t.dim() ? t.stride(dim) * t.item_size() : t.item_size()) {
+  for (int64_t d = t.dim(); d-- > 0;) {
+    if (d != dim) strides.push_back(t.stride(d) * t.item_size());
+  }
+}
+
+void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, const std::vector<LineOperand>& out, const LineFunction& f) {
+  Dims others;
+  int64_t count = 1;
+  for (int64_t d = static_cast<int64_t>(sizes.size()); d-- > 0;) {
+    if (d == dim) continue;
+    others.push_back(sizes[d]);
+    count *= sizes[d];
+  }
+  int64_t n = sizes.empty() ? 1 : sizes[dim];
+  LockRelease unlocked(count * n > 4 * kGrain);
+  parallel_for(0, count, std::max<int64_t>(kBatch, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
+    std::vector<LineBuffer> in_buffers(in.size()), out_buffers(out.size());
+    const char* in_at[kBatch];
+    char* out_at[4][kBatch];
+    const void* in_values[4][kBatch];
+    for (int64_t first = from; first < to; first += kBatch) {
+      int64_t lines = std::min(kBatch, to - first);
+      auto place = [&](const LineOperand& t, int64_t line) {
+        char* at = t.data;
+        for (size_t d = 0; d < others.size(); ++d) {
+          at += line % others[d] * t.strides[d];
+          line /= others[d];
+        }
+        return at;
+      };
+      for (size_t k = 0; k < in.size(); ++k) {
+        for (int64_t b = 0; b < lines; ++b) in_at[b] = place(in[k], first + b);
+        load(in[k], lines, in_at, in_buffers[k], in_values[k]);
+      }
+      for (size_t k = 0; k < out.size(); ++k) {
+        for (int64_t b = 0; b < lines; ++b) out_at[k][b] = place(out[k], first + b);
+        if (!out[k].direct()) out_buffers[k].packed.resize(static_cast<size_t>(lines * out[k].length * item_size(out[k].dtype)));
+      }
+      for (int64_t b = 0; b < lines; ++b) {
+        const void* arguments[4];
+        void* results[4];
+        for (size_t k = 0; k < in.size(); ++k) arguments[k] = in_values[k][b];
+        for (size_t k = 0; k < out.size(); ++k) {
+          results[k] = out[k].direct() ? out_at[k][b] : out_buffers[k].packed.data() + b * out[k].length * item_size(out[k].dtype);
+        }
+        f(arguments, results);
+      }
+      for (size_t k = 0; k < out.size(); ++k) {
+        if (out[k].direct()) continue;
+        by_item_size(item_size(out[k].dtype), [&](auto size) {
+          unpack<decltype(size)::value>(lines, out[k].length, out_at[k], out[k].stride, out_buffers[k].packed.data());
+        });
+      }
+    }
+  });
+}
+
+void register_lines() {}
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,257 @@
+"""Reductions against NumPy: values, layouts, dtypes, empty tensors, errors, derivatives."""
+
+import math
+
+import numpy as np
+import pytest
+
+import facula
+from facula._reduce_functions import histogramdd, unique, unique_consecutive
+
+
+def array(t):
+    return t.detach().numpy() if t.requires_grad else t.numpy()
+
+
+def layouts(shape, seed=0):
+    """One set of values contiguous, permuted, strided, negatively strided and broadcast, with the same values in NumPy."""
+    a = np.random.default_rng(seed).standard_normal(shape)
+    t = facula.from_numpy(a.copy())
+    yield t, a
+    yield t.transpose(0, -1), a.swapaxes(0, -1)
+    yield facula.from_numpy(np.repeat(a, 2, axis=-1))[..., ::2], a
+    yield facula.from_numpy(a[..., ::-1].copy()).flip(-1) if hasattr(t, "flip") else t, a
+    yield t[:1].expand(3, *shape[1:]), np.broadcast_to(a[:1], (3, *shape[1:]))
+
+
+FOLDS = {
+    "sum": np.sum,
+    "mean": np.mean,
+    "amax": np.max,
+    "amin": np.min,
+    "var": lambda a, axis, keepdims: np.var(a, axis=axis, ddof=1, keepdims=keepdims),
+    "std": lambda a, axis, keepdims: np.std(a, axis=axis, ddof=1, keepdims=keepdims),
+    "all": np.all,
+    "any": np.any,
+    "nansum": np.nansum,
+}
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("dim", [0, -1, (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_folds_over_dimensions_of_any_layout(name, dim):
+    for t, a in layouts((5, 7, 70)):
+        for keep in (False, True):
+            expected = FOLDS[name](a, axis=dim, keepdims=keep)
+            got = getattr(facula, name)(t, dim=dim, keepdim=keep)
+            assert got.shape == expected.shape
+            np.testing.assert_allclose(array(got), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(100_003,), (300, 1000), (1000, 300), (70_000, 3), (3, 70_000)])
+def test_large_sums_do_not_depend_on_threads(shape):
+    a = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    t = facula.from_numpy(a)
+    results = []
+    before = facula.get_num_threads()
+    for threads in (1, 2):
+        facula.set_num_threads(threads)
+        results.append([t.sum().item(), *(t.sum(d).numpy().tobytes() for d in range(t.dim()))])
+    facula.set_num_threads(before)
+    assert results[0] == results[1]
+    np.testing.assert_allclose(t.sum().item(), a.astype(np.float64).sum(), rtol=1e-5, atol=1e-3)
+    for d in range(t.dim()):
+        np.testing.assert_allclose(t.sum(d).numpy(), a.astype(np.float64).sum(d), rtol=1e-4, atol=1e-3)
+
+
+def test_sum_is_pairwise():
+    t = facula.full((1 << 22,), 0.1)
+    assert abs(t.sum().item() / (0.1 * (1 << 22)) - 1) < 1e-6
+    assert abs(t.reshape(1 << 20, 4).sum(0)[0].item() / (0.1 * (1 << 20)) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64"])
+def test_integers_accumulate_in_int64(dtype):
+    t = facula.ones(300, dtype=getattr(facula, dtype))
+    assert t.sum().dtype == facula.int64 and t.sum().item() == 300
+    assert t.prod().dtype == facula.int64 and t.prod().item() == 1
+    assert t.cumsum(0).dtype == facula.int64
+
+
+def test_half_accumulates_in_float():
+    t = facula.ones(5000, dtype=facula.float16)
+    assert t.sum().item() == 5000 and t.sum().dtype == facula.float16
+    assert t.to_dtype(facula.bfloat16).mean().item() == 1 if hasattr(t, "to_dtype") else True
+
+
+def test_dtype_and_out():
+    t = facula.tensor([1.5, 2.5])
+    assert t.sum(dtype=facula.int64).item() == 3
+    out = facula.empty(0)
+    assert facula.sum(t.reshape(1, 2), 0, out=out) is out
+    assert out.tolist() == [1.5, 2.5]
+
+
+def test_nothing_to_reduce():
+    e = facula.empty(2, 0)
+    assert e.sum().item() == 0 and e.prod().item() == 1 and e.sum(1).tolist() == [0, 0]
+    assert e.any().item() is False and e.all().item() is True
+    assert math.isnan(e.mean().item()) and e.logsumexp(1).tolist() == [-math.inf] * 2
+    for call in (
+        lambda: e.amax(1),
+        lambda: e.max(1),
+        lambda: e.argmax(1),
+        lambda: e.median(1),
+        lambda: e.mode(1),
+    ):
+        with pytest.raises(IndexError, match="size zero"):
+            call()
+    with pytest.raises(RuntimeError, match="amax"):
+        e.amax()
+    with pytest.raises(IndexError, match="argmax"):
+        e.argmax()
+    assert e.amax(0).shape == (0,)
+
+
+def test_nan_wins():
+    t = facula.tensor([[1.0, math.nan, 3.0], [1.0, 2.0, 0.5]])
+    assert math.isnan(t.max().item()) and math.isnan(t.amin(1)[0].item()) and t.amin(1)[1].item() == 0.5
+    values, indices = t.max(1)
+    assert math.isnan(values[0].item()) and indices.tolist() == [1, 1]
+    assert t.argmin(1).tolist() == [1, 2]
+    assert t.median(1).indices.tolist() == [1, 0] and t.nanmedian(1).values.tolist() == [1.0, 1.0]
+    assert t.nansum().item() == 7.5 and t.nanmean(1)[0].item() == 2
+
+
+@pytest.mark.parametrize("n", [1, 5, 1000, 5000])
+def test_positions_are_those_of_the_first(n):
+    a = np.random.default_rng(n).integers(0, 5, (3, n)).astype(np.float32)
+    t = facula.from_numpy(a)
+    for view, reference in ((t, a), (t.transpose(0, 1), a.T)):
+        for dim in (0, 1):
+            assert (facula.argmax(view, dim).numpy() == reference.argmax(dim)).all()
+            assert (facula.argmin(view, dim).numpy() == reference.argmin(dim)).all()
+            values, indices = facula.max(view, dim)
+            assert (values.numpy() == reference.max(dim)).all() and (
+                indices.numpy() == reference.argmax(dim)
+            ).all()
+    assert facula.argmax(t).item() == a.argmax()
+
+
+def test_truth_of_uint8_and_no_dimension():
+    t = facula.tensor([[1, 0], [2, 3]], dtype=facula.uint8)
+    assert t.any().dtype == facula.uint8 and t.all(1).tolist() == [0, 1]
+    assert facula.any(t.float() if hasattr(t, "float") else t, dim=()).shape == (2, 2)
+    assert facula.tensor([0.0, math.nan]).any().item() is True
+    assert facula.count_nonzero(t).item() == 3
+
+
+@pytest.mark.parametrize("ord", [0, 0.5, 1, 2, 3, -1, -2, math.inf, -math.inf])
+def test_vector_norms(ord):
+    a = np.random.default_rng(0).standard_normal((4, 6))
+    got = facula._C.linalg.vector_norm(facula.from_numpy(a), ord, 1)
+    np.testing.assert_allclose(got.numpy(), np.linalg.norm(a, ord, axis=1), rtol=1e-12)
+    z = a + 1j * a[::-1]
+    np.testing.assert_allclose(
+        facula.norm(facula.from_numpy(z), ord, 1).numpy(), np.linalg.norm(z, ord, axis=1), rtol=1e-12
+    )
+
+
+def test_norm_has_subgradient_zero_at_zero():
+    for p in (0.5, 1, 1.5, 2, 3, math.inf):
+        x = facula.zeros(3, requires_grad=True)
+        x.norm(p).backward()
+        assert x.grad.tolist() == [0, 0, 0]
+
+
+def test_gradient_is_shared_among_equals():
+    x = facula.tensor([1.0, 3.0, 3.0], requires_grad=True)
+    x.max().backward()
+    assert x.grad.tolist() == [0, 0.5, 0.5]
+    x.grad = None
+    x.max(0).values.backward()
+    assert x.grad.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("values", [[2.0, 3.0, 4.0], [2.0, 0.0, 4.0], [0.0, 0.0, 4.0]])
+def test_product_derivatives_with_zeros(values):
+    x = facula.tensor(values, dtype=facula.float64, requires_grad=True)
+    a, b, c = values
+    (first,) = facula.autograd.grad(x.prod(), x, create_graph=True)
+    assert first.tolist() == [b * c, a * c, a * b]
+    (second,) = facula.autograd.grad(
+        (first * facula.tensor([1.0, 10.0, 100.0], dtype=facula.float64)).sum(), x
+    )
+    assert second.tolist() == [10 * c + 100 * b, c + 100 * a, b + 10 * a]
+
+
+def test_variance_warns_and_gives_nan():
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        assert math.isnan(facula.ones(1).var().item())
+    t = facula.tensor([1.0, 2.0, 4.0])
+    assert facula.var(t, correction=0).item() == pytest.approx(14 / 9)
+    std, mean = facula.std_mean(t, unbiased=False)
+    assert std.item() == pytest.approx(math.sqrt(14 / 9)) and mean.item() == pytest.approx(7 / 3)
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
+def test_quantiles(method):
+    a = np.random.default_rng(3).standard_normal((5, 8))
+    q = np.array([0.0, 0.1, 0.37, 1.0])
+    got = facula.quantile(facula.from_numpy(a), facula.from_numpy(q), 1, interpolation=method)
+    np.testing.assert_allclose(got.numpy(), np.quantile(a, q, axis=1, method=method), rtol=1e-12)
+    a[0, :3] = math.nan
+    got = facula.nanquantile(facula.from_numpy(a), facula.from_numpy(q), 1, interpolation=method)
+    np.testing.assert_allclose(got.numpy(), np.nanquantile(a, q, axis=1, method=method), rtol=1e-12)
+    with pytest.raises(RuntimeError, match=r"quantile\(\): q must be in the range"):
+        facula.quantile(facula.from_numpy(a), 1.5)
+
+
+def test_histograms():
+    a = np.random.default_rng(4).standard_normal(200)
+    t = facula.from_numpy(a)
+    hist, edges = facula.histogram(t, 7)
+    expected, expected_edges = np.histogram(a, 7)
+    assert (hist.numpy() == expected).all()
+    np.testing.assert_allclose(edges.numpy(), expected_edges, rtol=1e-12)
+    assert facula.histc(t, 5, -1, 1).sum().item() == ((a >= -1) & (a <= 1)).sum()
+    assert facula.bincount(facula.tensor([1, 1, 3]), minlength=6).tolist() == [0, 2, 0, 1, 0, 0]
+    points = np.random.default_rng(5).random((50, 2))
+    hist, edges = histogramdd(facula.from_numpy(points), [3, 4], density=True)
+    np.testing.assert_allclose(hist.numpy(), np.histogramdd(points, (3, 4), density=True)[0], rtol=1e-12)
+
+
+def test_distinct_elements():
+    a = np.array([[3, 1, 3], [2, 2, 1]])
+    values, inverse, counts = unique(facula.from_numpy(a), return_inverse=True, return_counts=True)
+    assert values.tolist() == [1, 2, 3] and counts.tolist() == [2, 2, 2]
+    assert (values.numpy()[inverse.numpy()] == a).all()
+    rows = facula.tensor([[1, 2], [0, 5], [1, 2]])
+    assert unique(rows, dim=0).tolist() == [[0, 5], [1, 2]]
+    values, counts = unique_consecutive(facula.tensor([1, 1, 2, 1]), return_counts=True)
+    assert values.tolist() == [1, 2, 1] and counts.tolist() == [2, 1, 1]
+    assert facula.isin(facula.tensor([1, 2, 3]), facula.tensor([3, 1])).tolist() == [True, False, True]
+
+
+def test_covariance():
+    a = np.random.default_rng(6).standard_normal((3, 9))
+    w = np.array([1, 2, 0, 1, 3, 1, 1, 2, 1])
+    np.testing.assert_allclose(facula.cov(facula.from_numpy(a)).numpy(), np.cov(a), rtol=1e-12)
+    np.testing.assert_allclose(facula.corrcoef(facula.from_numpy(a)).numpy(), np.corrcoef(a), rtol=1e-12)
+    np.testing.assert_allclose(
+        facula.cov(facula.from_numpy(a), fweights=facula.from_numpy(w)).numpy(),
+        np.cov(a, fweights=w),
+        rtol=1e-12,
+    )
+
+
+def test_errors_begin_with_the_op():
+    t = facula.ones(2, 3)
+    with pytest.raises(IndexError, match="sum"):
+        t.sum(5)
+    with pytest.raises(RuntimeError, match="sum"):
+        t.sum((0, 0))
+    with pytest.raises(RuntimeError, match=r"mean\(\)"):
+        facula.ones(3, dtype=facula.int64).mean()
+    with pytest.raises(RuntimeError, match="equal"):
+        facula.equal(t, facula.ones(2, 3, dtype=facula.float64))
