@@ -1,5 +1,38 @@
-"""Automatic differentiation."""
+"""Automatic differentiation: gradients of ordinary Python programs, evaluated in C++.
 
-from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+`backward` and `grad` are the entry points. `Function` defines derivatives by hand, `graph` shows what was recorded,
+`forward_ad` and `functional` give other kinds of derivatives, `gradcheck` compares with finite differences.
+"""
 
-__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+from __future__ import annotations
+
+import importlib
+
+from . import _tensor  # noqa: F401  (installs the Python half of the methods of Tensor)
+from ._run import _tensor_backward as _tensor_backward
+from ._run import backward, grad
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .function import Function, NestedIOFunction
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+
+__all__ = [
+    "Function", "NestedIOFunction", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function",
+    "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad", "profiler",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
+]  # fmt: skip
+
+_LAZY = {"forward_ad", "functional", "graph", "profiler", "profiler_legacy", "profiler_util", "variable"}
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in ("gradcheck", "gradgradcheck"):
+        module = importlib.import_module(f"{__name__}.gradcheck")
+        # importing the submodule of that name bound it here; the function is what users mean
+        globals().update(gradcheck=module.gradcheck, gradgradcheck=module.gradgradcheck)
+        return globals()[name]
+    if name == "Variable":
+        return importlib.import_module(f"{__name__}.variable").Variable
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+

@@ -114,3 +114,23 @@ class inference_mode(_Switch):
 
     def clone(self):
         return type(self)(self.mode)
+
+
+class set_multithreading_enabled(_Switch):
+    """Accepted for compatibility: CPU nodes always run on the calling thread."""
+
+    def __init__(self, mode: bool):
+        self.mode = mode
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *exception):
+        return None
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+class _force_original_view_tracking(set_multithreading_enabled):
+    """Accepted for compatibility: views are always tracked through their base."""

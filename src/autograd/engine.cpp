@@ -163,6 +163,14 @@ class Pass {
     }
   }
 
+  uint64_t id() const { return id_; }
+  size_t count_reached(const std::vector<Node*>& nodes) const {
+    return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [&](Node* node) {
+      int32_t number = numbers_.find(node);
+      return number >= 0 && tasks_[number].needed;
+    }));
+  }
+
   std::vector<Tensor> take_captured() { return std::move(captured_); }
 
  private:
@@ -357,6 +365,8 @@ class Pass {
     for (size_t i = 0; i < task.node->edge_count(); ++i) deliver(task, i, Tensor());
   }
 
+  static inline std::atomic<uint64_t> passes_ = 0;
+  uint64_t id_ = ++passes_;
   BackwardOptions options_;
   bool restricted_;
   TaskNumbers numbers_;
@@ -368,7 +378,23 @@ class Pass {
   std::vector<Tensor> captured_;
 };
 
+// The innermost pass of the thread: hooks may start passes of their own.
+thread_local Pass* running = nullptr;
+
+class Running {
+ public:
+  explicit Running(Pass* pass) : before_(std::exchange(running, pass)) {}
+  ~Running() { running = before_; }
+  Running(const Running&) = delete;
+
+ private:
+  Pass* before_;
+};
+
 }  // namespace
+
+uint64_t current_pass() { return running ? running->id() : 0; }
+size_t count_reached(const std::vector<Node*>& nodes) { return running ? running->count_reached(nodes) : 0; }
 
 std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads, const std::vector<Edge>& inputs,
                                  const BackwardOptions& options) {
@@ -378,6 +404,7 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
   for (size_t i = 0; i < roots.size(); ++i) {
     if (grads[i].defined() && roots[i].node) pass.seed(roots[i], std::move(grads[i]));
   }
+  Running now(&pass);
   pass.run(roots);
   return pass.take_captured();
 }

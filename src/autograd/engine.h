@@ -16,6 +16,11 @@ struct BackwardOptions {
 std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads, const std::vector<Edge>& inputs,
                                  const BackwardOptions& options);
 
+/// For hooks: the number of the innermost pass that runs on this thread (0: none), and how many of `nodes` get a gradient
+/// in it.
+uint64_t current_pass();
+size_t count_reached(const std::vector<Node*>& nodes);
+
 /// Installed by the Python layer: throws when the user asked to stop (Ctrl-C).
 inline void (*check_interrupt)() = nullptr;
 /// Installed by the Python layer: in anomaly mode, shows the forward call of a node that failed.

@@ -29,12 +29,17 @@ std::string op_of(const Node& node) {
   return op;
 }
 
+std::string in_place_name(uint16_t op) {
+  std::string text = op_name(op);
+  return op == 0 || text.ends_with('_') ? text : text + "_";
+}
+
 [[noreturn, gnu::cold]] void report_overwritten(const Node& node, const Tensor& tensor, uint32_t saved, bool is_output) {
   uint32_t now = tensor.storage()->current_version();
   std::ostringstream text;
   text << "backward of " << op_of(node) << " (" << node.name() << "): needs its " << (is_output ? "output" : "input") << " of shape "
        << tensor.sizes() << " and dtype " << name(tensor.dtype())
-       << ", which has been modified by an inplace operation after it was saved: " << op_name(tensor.storage()->writer)
+       << ", which has been modified by an inplace operation after it was saved: " << in_place_name(tensor.storage()->writer)
        << " wrote to it in place (version " << saved << " when saved, now " << now << "). Remedy: write y = op(y) in place of the op that "
        << "ends in an underscore, or clone() before writing";
   NodeExtra* extra = node.extra_if_any();

@@ -2,6 +2,7 @@
 #include "autograd/engine.h"
 
 #include <map>
+#include <unordered_set>
 
 #include "functions.h"
 #include "python/bindings.h"
@@ -203,6 +204,35 @@ Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, 
               sizes, " of ", dtype);
 }
 
+class DualInput final : public Node {
+ public:
+  void apply(const Tensor* grads, Tensor* results) override { results[0] = grads[0]; }
+  std::string name() const override { return "DualInput"; }
+};
+
+// _reaches_other_leaves(tensor, leaves): whether its graph leads to a leaf (or a forward-mode input) that is not among them
+PyObject* function_reaches_other_leaves(PyObject*, PyObject* args) {
+  PyObject *o, *list;
+  if (!PyArg_ParseTuple(args, "OO!", &o, &PyList_Type, &list)) return nullptr;
+  return guarded([&] {
+    std::unordered_set<const Node*> seen;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) seen.insert(gradient_edge(tensor_of(PyList_GET_ITEM(list, i)).impl()).node.get());
+    std::vector<const Node*> stack;
+    Edge root = gradient_edge(tensor_of(o).impl());
+    if (root.node && seen.insert(root.node.get()).second) stack.push_back(root.node.get());
+    while (!stack.empty()) {
+      const Node* node = stack.back();
+      stack.pop_back();
+      if (node->is_accumulator || dynamic_cast<const DualInput*>(node)) return Py_NewRef(Py_True);
+      for (size_t i = 0; i < node->edge_count(); ++i) {
+        const Node* next = node->edge(i).node.get();
+        if (next && seen.insert(next).second) stack.push_back(next);
+      }
+    }
+    return Py_NewRef(Py_False);
+  });
+}
+
 // Roots, their gradients (ones for scalars) and inputs from Python sequences.
 struct Request {
   std::vector<Edge> roots;
@@ -343,12 +373,6 @@ PyObject* function_set_inference_mode(PyObject*, PyObject* value) { return set_m
 // ---- forward mode: an input is an identity node that carries a tangent; what depends on it is marked and recorded, and
 // its tangent is derived when asked for (facula/autograd/forward_ad.py)
 
-class DualInput final : public Node {
- public:
-  void apply(const Tensor* grads, Tensor* results) override { results[0] = grads[0]; }
-  std::string name() const override { return "DualInput"; }
-};
-
 PyObject* function_make_dual(PyObject*, PyObject* o) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(o), ErrorKind::Type, "make_dual: expected a Tensor, got ", Py_TYPE(o)->tp_name);
@@ -373,6 +397,12 @@ PyObject* function_mark_dual(PyObject*, PyObject* o) {
   Py_RETURN_NONE;
 }
 
+PyObject* function_install_node_methods(PyObject*, PyObject* methods) {
+  if (PyDict_Update(NodeType.tp_dict, methods) < 0) return nullptr;
+  PyType_Modified(&NodeType);
+  Py_RETURN_NONE;
+}
+
 void check_signals() {
   WithLock lock;
   if (PyErr_CheckSignals() < 0) throw PythonError{};
@@ -386,6 +416,8 @@ PyMethodDef functions[] = {
     {"_set_fwd_grad_enabled", function_set_forward_enabled, METH_O, "Switches forward mode on this thread; returns what it was."},
     {"is_inference_mode_enabled", function_is_inference_mode, METH_NOARGS, "Whether inference mode is on."},
     {"_set_inference_mode", function_set_inference_mode, METH_O, "Switches inference mode; returns what it was."},
+    {"_install_node_methods", function_install_node_methods, METH_O, "Adds Python functions to the type of nodes."},
+    {"_reaches_other_leaves", function_reaches_other_leaves, METH_VARARGS, "Whether a graph leads to leaves beyond those given."},
     {"_make_dual", function_make_dual, METH_O, "An alias of a tensor that forward mode follows."},
     {"_is_dual", function_is_dual, METH_O, "Whether forward mode follows the tensor."},
     {"_mark_dual", function_mark_dual, METH_O, "Makes forward mode follow a recorded tensor."},

@@ -290,7 +290,26 @@ PyObject* function_set_anomaly(PyObject*, PyObject* args) {
 PyObject* function_is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong((thread_state.modes & kModeAnomaly) != 0); }
 PyObject* function_is_nan_check(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_checks_nan); }
 
+PyObject* function_pass_id(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(current_pass()); }
+PyObject* function_pass_reaches(PyObject*, PyObject* list) {
+  return guarded([&] {
+    std::vector<Node*> nodes;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) nodes.push_back(&node_of(PyList_GET_ITEM(list, i)));
+    return PyLong_FromSize_t(count_reached(nodes));
+  });
+}
+// An object that keeps the node of a tensor alive.
+PyObject* function_node_owner(PyObject*, PyObject* o) {
+  return guarded([&] {
+    Node* node = gradient_edge(tensor_of(o).impl()).node.detach();
+    return check(PyCapsule_New(node, nullptr, [](PyObject* capsule) { release(static_cast<Node*>(PyCapsule_GetPointer(capsule, nullptr))); }));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_pass_id", function_pass_id, METH_NOARGS, "The number of the backward pass that runs on this thread."},
+    {"_pass_reaches", function_pass_reaches, METH_O, "How many of a list of nodes get a gradient in that pass."},
+    {"_node_owner", function_node_owner, METH_O, "An object that keeps the node behind a tensor alive."},
     {"_tensor_hooks", function_tensor_hooks, METH_O, "The dict of hooks on the gradient of a tensor."},
     {"_leaf_hooks", function_leaf_hooks, METH_O, "The dict of hooks called after a leaf's gradient was accumulated."},
     {"_node_hooks", function_node_hooks, METH_O, "The dict of hooks called after a node."},

@@ -1,0 +1,166 @@
+"""`backward` and `grad`: reading of arguments; the engine is in C++."""
+
+from __future__ import annotations
+
+import warnings
+
+from .. import _C
+
+Tensor = _C.Tensor
+
+
+def _as_tuple(value, name):
+    """A tensor, an edge of the graph or a sequence of them, as a tuple."""
+    if isinstance(value, Tensor) or _is_edge(value):
+        return (value,)
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name}: expected a Tensor or a sequence of Tensors, got {type(value).__name__}")
+    return tuple(value)
+
+
+def _is_edge(value):
+    return isinstance(value, tuple) and hasattr(value, "output_nr")
+
+
+def _gradients(given, count, name):
+    """One gradient (or None) per output."""
+    if given is None:
+        return (None,) * count
+    grads = (given,) if isinstance(given, Tensor) else tuple(given)
+    if len(grads) != count:
+        raise RuntimeError(f"{name}: got {count} tensors and {len(grads)} gradients")
+    for gradient in grads:
+        if gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(f"{name}: gradients can be either Tensors or None, got {type(gradient).__name__}")
+    return grads
+
+
+def _check_values(tensors, name):
+    for i, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor) and not _is_edge(tensor):
+            raise TypeError(f"{name}: element {i} must be a Tensor or a GradientEdge, got {type(tensor).__name__}")
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Adds the gradients of `tensors` to `.grad` of the leaves they were made from.
+
+    Args:
+        tensors: a Tensor, a GradientEdge or a sequence of them.
+        grad_tensors: gradients of the tensors, of their shapes; None stands for one, for tensors of one element.
+        retain_graph: keeps saved values, so that the graph can be used again; the default is `create_graph`.
+        create_graph: records the computation of the gradients.
+        inputs: only these accumulate.
+
+    Errors: RuntimeError for a tensor without history, a missing gradient of a tensor that is no scalar, a graph used
+    twice and values that were written to since they were saved.
+    """
+    if grad_variables is not None:
+        warnings.warn("backward: grad_variables is called grad_tensors now", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("backward: grad_tensors and grad_variables are the same argument, got both")
+        grad_tensors = grad_variables
+    tensors = _as_tuple(tensors, "backward")
+    _check_values(tensors, "backward")
+    if inputs is not None:
+        inputs = _as_tuple(inputs, "backward")
+        if not inputs:
+            raise RuntimeError("backward: inputs cannot be empty, got ()")
+        _check_values(inputs, "backward")
+    grads = _gradients(grad_tensors, len(tensors), "backward")
+    keep = create_graph if retain_graph is None else bool(retain_graph)
+    captured = _C._run_backward(tensors, grads, inputs, keep, bool(create_graph), True)
+    for tensor, gradient in zip(inputs or (), captured):
+        # leaves accumulate in the engine; results of ops do it here
+        if gradient is not None and isinstance(tensor, Tensor) and not tensor.is_leaf:
+            _accumulate(tensor, gradient, create_graph)
+
+
+def _accumulate(tensor, gradient, create_graph):
+    if not create_graph:
+        gradient = gradient.detach()
+    before = tensor.grad
+    tensor.grad = gradient.clone() if before is None else before + gradient
+
+
+def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """What Tensor.backward does when it is given arguments."""
+    if _C._has_torch_function_variadic(self) if hasattr(_C, "_has_torch_function_variadic") else False:
+        from ..overrides import handle_torch_function
+
+        return handle_torch_function(
+            Tensor.backward, (self,), self, gradient=gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs
+        )
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+):
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; nothing is accumulated.
+
+    Args:
+        outputs, inputs: a Tensor, a GradientEdge or a sequence of them.
+        grad_outputs: gradients of the outputs, of their shapes; None stands for one.
+        retain_graph, create_graph: as for `backward`.
+        allow_unused: gives None for inputs that the outputs do not depend on, which is an error otherwise.
+        is_grads_batched: grad_outputs have a first dimension over which gradients are computed one by one.
+        materialize_grads: gives zeros for unused inputs.
+
+    Errors: RuntimeError as `backward`, and for unused inputs; ValueError for contradicting arguments.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: materialize_grads needs allow_unused to be True or not given, got allow_unused=False")
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    outputs, inputs = _as_tuple(outputs, "grad"), _as_tuple(inputs, "grad")
+    _check_values(outputs, "grad")
+    _check_values(inputs, "grad")
+    if not only_inputs:
+        warnings.warn("grad: only_inputs=False has no effect; use backward to accumulate", FutureWarning, stacklevel=2)
+    keep = create_graph if retain_graph is None else bool(retain_graph)
+    grads = _gradients(grad_outputs, len(outputs), "grad")
+    if not inputs:
+        raise ValueError("grad requires non-empty inputs.")
+    if is_grads_batched:
+        results = _batched(outputs, inputs, grads, keep, bool(create_graph), allow_unused)
+    else:
+        results = _C._run_backward(outputs, grads, inputs, keep, bool(create_graph), False)
+    if materialize_grads:
+        return tuple(_zeros_of(x) if g is None else g for g, x in zip(results, inputs))
+    if not allow_unused:
+        for i, gradient in enumerate(results):
+            if gradient is None:
+                raise RuntimeError(
+                    "grad: One of the differentiated Tensors appears to not have been used in the graph. "
+                    f"Set allow_unused=True if this is the desired behavior, got unused input {i}"
+                )
+    return results
+
+
+def _zeros_of(value):
+    if isinstance(value, Tensor):
+        return _C.zeros_like(value.detach())
+    shape, dtype, device = value.node._input_metadata[value.output_nr]
+    return _C.zeros(shape, dtype=dtype, device=device)
+
+
+def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
+    """One pass per slice of the gradients' first dimension, stacked."""
+    sizes = {g.shape[0] for g in grads if g is not None}
+    if len(sizes) != 1:
+        raise RuntimeError(f"grad: is_grads_batched needs gradients with one common first dimension, got {sorted(sizes)}")
+    (count,) = sizes
+    rows = []
+    for i in range(count):
+        slices = tuple(None if g is None else g[i] for g in grads)
+        rows.append(_C._run_backward(outputs, slices, inputs, keep or i + 1 < count, create_graph, False))
+    return tuple(None if all(g is None for g in column) else _C.stack(list(column)) for column in zip(*rows))
+

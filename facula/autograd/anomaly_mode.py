@@ -1,0 +1,60 @@
+"""Anomaly mode: failures of backward show the forward call they belong to, and NaN gradients are errors."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+
+from .. import _C
+
+__all__ = ["detect_anomaly", "set_detect_anomaly"]
+
+
+def _forward_traceback():
+    """The Python lines that run now, for the node that is being recorded."""
+    frames = traceback.extract_stack()
+    while frames and ("/facula/autograd/" in frames[-1].filename or frames[-1].filename.startswith("<")):
+        frames.pop()
+    return "".join(traceback.format_list(frames))
+
+
+def _report(name, lines):
+    where = f"Traceback of the forward call that caused it:\n{lines}" if lines else "It was recorded outside of anomaly mode."
+    warnings.warn(f"Error detected in {name}. {where}", stacklevel=2)
+
+
+class set_detect_anomaly:
+    """Switches anomaly mode at once; as a context manager, back at the end.
+
+    Args:
+        mode: on or off.
+        check_nan: a NaN among computed gradients is a RuntimeError.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True):
+        self.before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
+        _C._set_anomaly(mode, check_nan)
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *exception):
+        _C._set_anomaly(*self.before)
+
+
+class detect_anomaly:
+    """Within it, anomaly mode is on. Recording and backward become much slower."""
+
+    def __init__(self, check_nan: bool = True):
+        self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self):
+        self.before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
+        _C._set_anomaly(True, self.check_nan)
+
+    def __exit__(self, *exception):
+        _C._set_anomaly(*self.before)

@@ -1,0 +1,172 @@
+"""Forward mode: dual numbers, whose tangents follow ops.
+
+    with dual_level():
+        x = make_dual(primal, tangent)
+        y = f(x)
+        value, derivative = unpack_dual(y)
+
+Ops on duals are recorded as for backward; `unpack_dual` derives the tangent from that record. The product of the Jacobian
+with a vector is the derivative, with respect to u, of the product of its transpose with u.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from .. import _C
+from .grad_mode import _Switch
+
+__all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"]
+
+
+class UnpackedDualTensor(NamedTuple):
+    """The value of a dual and its tangent, None where the value does not depend on any dual input."""
+
+    primal: object
+    tangent: object
+
+
+class _Level:
+    """The dual inputs of one level, with their tangents."""
+
+    def __init__(self):
+        self.inputs = []
+        self.tangents = []
+
+
+class _State(threading.local):
+    def __init__(self):
+        self.levels = []
+
+
+_state = _State()
+
+
+def enter_dual_level():
+    """Opens a level and returns its number. Levels do not nest, as in PyTorch's public interface."""
+    if _state.levels:
+        raise RuntimeError("enter_dual_level: Nested forward mode AD is not supported, got a second level")
+    _state.levels.append(_Level())
+    return len(_state.levels) - 1
+
+
+def exit_dual_level(*, level=None):
+    """Closes the innermost level; its duals become ordinary tensors."""
+    if not _state.levels:
+        raise RuntimeError("exit_dual_level: no level is open")
+    if level is not None and level != len(_state.levels) - 1:
+        raise RuntimeError(f"exit_dual_level: level {len(_state.levels) - 1} is the one to exit, got {level}")
+    for dual in _state.levels.pop().inputs:
+        _C._clear_dual(dual)
+
+
+def _current(level, name):
+    if not _state.levels:
+        raise RuntimeError(f"{name}: a dual level must be open (use dual_level()), got level {level}")
+    return _state.levels[-1 if level is None or level < 0 else level]
+
+
+def make_dual(tensor, tangent, *, level=None):
+    """A tensor of the same values whose derivative in direction of the inputs is `tangent`, of the same shape and dtype."""
+    opened = _current(level, "make_dual")
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise ValueError(f"make_dual: Expected primal to be floating point or complex, got {tensor.dtype}")
+    if not (tangent.is_floating_point() or tangent.is_complex()):
+        raise ValueError(f"make_dual: Expected tangent to be floating point or complex, got {tangent.dtype}")
+    if tensor.shape != tangent.shape:
+        raise RuntimeError(f"make_dual: the tangent must have the primal's shape {tuple(tensor.shape)}, got {tuple(tangent.shape)}")
+    if tensor.dtype != tangent.dtype:
+        raise RuntimeError(f"make_dual: the tangent must have the primal's dtype {tensor.dtype}, got {tangent.dtype}")
+    dual = _C._make_dual(tensor)
+    opened.inputs.append(dual)
+    opened.tangents.append(tangent)
+    return dual
+
+
+def unpack_dual(tensor, *, level=None):
+    """The value and the tangent of a dual, as `UnpackedDualTensor(primal, tangent)`."""
+    if level is None and not _state.levels:
+        return UnpackedDualTensor(tensor, None)
+    opened = _current(level, "unpack_dual")
+    if not _C._is_dual(tensor):
+        return UnpackedDualTensor(tensor, None)
+    for dual, tangent in zip(opened.inputs, opened.tangents):
+        if dual is tensor:
+            return UnpackedDualTensor(_primal(tensor), tangent)
+    return UnpackedDualTensor(_primal(tensor), pushforward([tensor], opened.inputs, opened.tangents)[0])
+
+
+def _primal(tensor):
+    """The value alone; its ordinary history stays."""
+    if not tensor.requires_grad:
+        return tensor.detach()
+    primal = tensor.view_as(tensor)
+    _C._clear_dual(primal)
+    return primal
+
+
+def pushforward(outputs, inputs, tangents):
+    """The tangents of recorded outputs, given those of the inputs; None where an output does not depend on any.
+
+    Args:
+        outputs, inputs: sequences of tensors; the outputs' graph leads to the inputs and is kept.
+        tangents: per input a tensor of its shape.
+    """
+    before = _C._set_grad_enabled(True)
+    try:
+        return [_pushforward_one(output, inputs, tangents) for output in outputs]
+    finally:
+        _C._set_grad_enabled(before)
+
+
+def _pushforward_one(output, inputs, tangents):
+    probe = _C.zeros_like(output.detach()).requires_grad_()
+    pulled = _C._run_backward((output,), (probe,), tuple(inputs), True, True, False)
+    used = [(p, t) for p, t in zip(pulled, tangents) if p is not None]
+    if not used:
+        return None
+    linear = [(p, t) for p, t in used if p.requires_grad]
+    if not linear:
+        return _C.zeros_like(output.detach())
+    values, directions = zip(*linear)
+    (tangent,) = _C._run_backward(values, _fitting(values, directions), (probe,), True, True, False)
+    if tangent is None:
+        return _C.zeros_like(output.detach())
+    return tangent if _depends_on_more(tangent, probe) else tangent.detach()
+
+
+def _fitting(values, directions):
+    """The tangents in the values' dtypes."""
+    return tuple(d if d.dtype == v.dtype else d.to(v.dtype) for v, d in zip(values, directions))
+
+
+def _depends_on_more(tensor, probe):
+    """Whether a derivative of the tangent with respect to anything but the probe may be asked for."""
+    return tensor.requires_grad and _C._reaches_other_leaves(tensor, [probe])
+
+
+class dual_level(_Switch):
+    """Within it, a level of forward mode is open."""
+
+    def __enter__(self):
+        return enter_dual_level()
+
+    def __exit__(self, *exception):
+        exit_dual_level()
+
+
+class _set_fwd_grad_enabled(_Switch):
+    """Switches forward mode for the ops within."""
+
+    def __init__(self, mode: bool):
+        self.mode = mode
+
+    def __enter__(self):
+        self.before = _C._set_fwd_grad_enabled(self.mode)
+
+    def __exit__(self, *exception):
+        _C._set_fwd_grad_enabled(self.before)
+
+    def clone(self):
+        return type(self)(self.mode)

@@ -1,0 +1,224 @@
+"""`Function`: operations whose derivative is written by hand.
+
+    class Exp(Function):
+        @staticmethod
+        def forward(ctx, x):
+            result = x.exp()
+            ctx.save_for_backward(result)
+            return result
+
+        @staticmethod
+        def backward(ctx, grad):
+            (result,) = ctx.saved_tensors
+            return grad * result
+
+    y = Exp.apply(x)
+
+The C++ half, src/python/function.cpp, runs forward, records a node and calls backward.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from .. import _C
+
+__all__ = [
+    "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction", "NestedIOFunction",
+]  # fmt: skip
+
+Tensor = _C.Tensor
+
+
+class FunctionCtx:
+    """What forward and setup_context use to talk to backward."""
+
+    to_save = None
+    dirty_tensors = None
+    non_differentiable = None
+    materialize_grads = True
+    saved_for_forward = None
+    needs_input_grad = ()
+
+    def save_for_backward(self, *tensors):
+        """Keeps inputs and outputs of forward for backward, where `saved_tensors` gives them back. Others may be kept so, too."""
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors):
+        """Keeps tensors for jvp."""
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(f"save_for_forward: expected Tensors or None, got {type(tensor).__name__}")
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args):
+        """Says which inputs forward changed in place; each must be returned."""
+        self.dirty_tensors = args
+
+    def mark_non_differentiable(self, *args):
+        """Says which outputs have no gradient."""
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool):
+        """Whether backward gets zeros (the default) or None for outputs without gradient."""
+        self.materialize_grads = value
+
+
+class BackwardCFunction(_C._FunctionBase, FunctionCtx):
+    """The context of one call, and the node of the graph that belongs to it."""
+
+    _is_legacy = False
+
+    def apply(self, *args):
+        return self._forward_cls._backward(self, *args)
+
+
+def _placeholder(name, text):
+    def missing(ctx, *args):
+        raise NotImplementedError(text)
+
+    missing.__name__ = name
+    missing._is_missing = True
+    return staticmethod(missing)
+
+
+class FunctionMeta(type):
+    """Gives every subclass of Function its class of contexts."""
+
+    def __init__(cls, name, bases, attributes):
+        super().__init__(name, bases, attributes)
+        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": cls.__module__})
+        cls._has_setup_context = not getattr(cls.setup_context, "_is_missing", False)
+        cls._has_jvp = not getattr(cls.jvp, "_is_missing", False)
+        cls._has_vmap = not getattr(cls.vmap, "_is_missing", False)
+
+    @property
+    def _backward(cls):
+        backward_missing = getattr(cls.backward, "_is_missing", False)
+        vjp_missing = getattr(cls.vjp, "_is_missing", False)
+        if not backward_missing and not vjp_missing:
+            raise RuntimeError(f"{cls.__name__}: backward and vjp are the same function, implement one of them, got both")
+        return cls.vjp if backward_missing and not vjp_missing else cls.backward
+
+
+class _FunctionMeta(FunctionMeta, type(_C._FunctionBase)):
+    pass
+
+
+class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
+    """Base of operations with a derivative written by hand; use `MyFunction.apply(*args)`.
+
+    Either `forward(ctx, *args)`, or `forward(*args)` together with `setup_context(ctx, inputs, output)`.
+    `backward(ctx, *grad_outputs)` gives one gradient (or None) per argument of forward. `jvp(ctx, *tangents)` serves
+    forward mode, `vmap(info, in_dims, *args)` (or `generate_vmap_rule = True`) vmap.
+    """
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(f"{type(self).__name__}: a Function is not instantiated, call {type(self).__name__}.apply(...)")
+
+    forward = _placeholder("forward", "Function: implement the static method forward to use the class")
+    setup_context = _placeholder("setup_context", "Function: setup_context is not implemented")
+    backward = _placeholder("backward", "Function: implement the static method backward (or vjp) to differentiate it")
+    vjp = _placeholder("vjp", "Function: implement the static method backward (or vjp) to differentiate it")
+    jvp = _placeholder("jvp", "Function: implement the static method jvp to use it in forward mode")
+    vmap = _placeholder("vmap", "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap")
+
+
+class InplaceFunction(Function):
+    """A Function with an `inplace` flag; kept for old code."""
+
+    def __init__(self, inplace=False):
+        self.inplace = inplace
+
+
+def once_differentiable(fn):
+    """Marks a backward that cannot be differentiated again: doing so is a RuntimeError."""
+
+    @functools.wraps(fn)
+    def wrapper(ctx, *args):
+        with _no_grad():
+            outputs = fn(ctx, *args)
+        if not _C.is_grad_enabled():
+            return outputs
+        requires_grad = any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        if not requires_grad:
+            return outputs
+        single = not isinstance(outputs, tuple)
+        items = (outputs,) if single else outputs
+        blocked = tuple(
+            _OnceDifferentiable.apply(o.detach().requires_grad_()) if _is_differentiable(o) else o for o in items
+        )
+        return blocked[0] if single else blocked
+
+    return wrapper
+
+
+def _no_grad():
+    from .grad_mode import no_grad
+
+    return no_grad()
+
+
+def _is_differentiable(value):
+    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+class _OnceDifferentiable(Function):
+    """Identity whose backward reports the second differentiation."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise RuntimeError("once_differentiable: trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def _apply_special(cls, args):
+    """A call with vmap wrappers or forward-mode inputs among its arguments."""
+    if any(hasattr(a, "_vmap_level") for a in args):
+        from ..func import _vmap
+
+        return _vmap.apply_function(cls, args)
+    if cls._has_jvp and any(_C._is_dual(a) for a in args):
+        return _apply_with_jvp(cls, args)
+    return cls._apply_plain(*args)
+
+
+def _apply_with_jvp(cls, args):
+    """Forward mode through the user's jvp: tangents in, duals out."""
+    from . import forward_ad
+
+    pairs = [forward_ad.unpack_dual(a) if isinstance(a, Tensor) else None for a in args]
+    primals = [a if p is None else p.primal for a, p in zip(args, pairs)]
+    tangents = [None if p is None else p.tangent for p in pairs]
+    context = cls._backward_cls()
+    context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in primals)
+    outputs = cls._apply_plain(*primals)
+    with _no_grad():
+        if cls._has_setup_context:
+            plain = cls.forward(*primals)
+            cls.setup_context(context, tuple(primals), plain)
+        else:
+            cls.forward(context, *primals)
+    # a tangent is needed wherever a tensor came in
+    filled = [_C.zeros_like(p) if isinstance(p, Tensor) and t is None and context.materialize_grads else t for p, t in zip(primals, tangents)]
+    made = cls.jvp(context, *filled)
+    single = isinstance(outputs, Tensor)
+    results = (outputs,) if single else tuple(outputs)
+    made = (made,) if isinstance(made, Tensor) or made is None else tuple(made)
+    if len(made) != len(results):
+        raise RuntimeError(f"{cls.__name__}.jvp: expected {len(results)} tangents, got {len(made)}")
+    duals = tuple(forward_ad.make_dual(r, t) if t is not None and isinstance(r, Tensor) else r for r, t in zip(results, made))
+    return duals[0] if single else duals
+
+
+class NestedIOFunction(Function):
+    """A Function over nested lists and tuples of tensors; kept for old code, where forward and backward are instance methods."""
+
+    @classmethod
+    def apply(cls, *args):
+        raise NotImplementedError("NestedIOFunction: instance-style functions are not supported, write a Function with static methods")

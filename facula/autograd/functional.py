@@ -1,0 +1,226 @@
+"""Jacobians, Hessians and their products with vectors, of functions from tensors to tensors."""
+
+from __future__ import annotations
+
+from .. import _C
+from .forward_ad import pushforward
+from ._run import grad as _grad
+from .grad_mode import enable_grad
+
+__all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
+
+Tensor = _C.Tensor
+
+
+def _tuple_of(value, name, argument):
+    single = isinstance(value, Tensor)
+    items = (value,) if single else tuple(value) if isinstance(value, (tuple, list)) else value
+    if not isinstance(items, tuple):
+        raise TypeError(f"{name}: {argument} is a Tensor or a tuple of Tensors, got {type(value).__name__}")
+    for i, item in enumerate(items):
+        if not isinstance(item, Tensor):
+            raise TypeError(f"{name}: {argument} holds Tensors only, got {type(item).__name__} at index {i}")
+    return items, single
+
+
+def _own_inputs(inputs, create_graph):
+    """Inputs whose gradients are those of this call; with create_graph they stay connected to the caller's."""
+    return tuple(
+        x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs
+    )
+
+
+def _call(func, inputs, name):
+    outputs, single = _tuple_of(func(*inputs), name, "the result of func")
+    return outputs, single
+
+
+def _check_strict(tensor, strict, name, text):
+    if strict and (tensor is None or not tensor.requires_grad):
+        raise RuntimeError(f"{name}: {text} (strict mode)")
+
+
+def _vector(v, like, name, argument):
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(f"{name}: {argument} can be left out only for a single value of one element, got shapes {[tuple(x.shape) for x in like]}")
+        return tuple(_C.ones_like(x.detach()) for x in like)
+    items, _ = _tuple_of(v, name, argument)
+    if len(items) != len(like):
+        raise RuntimeError(f"{name}: {argument} needs {len(like)} tensors, got {len(items)}")
+    for i, (item, x) in enumerate(zip(items, like)):
+        if item.shape != x.shape:
+            raise RuntimeError(f"{name}: element {i} of {argument} needs shape {tuple(x.shape)}, got {tuple(item.shape)}")
+    return items
+
+
+def _filled(values, like, create_graph, strict, name):
+    if strict and any(v is None for v in values):
+        raise RuntimeError(f"{name}: the output does not depend on input {[v is None for v in values].index(True)} (strict mode)")
+    filled = tuple(_C.zeros_like(x.detach()) if v is None else v for v, x in zip(values, like))
+    return filled if create_graph else tuple(v.detach() for v in filled)
+
+
+def _shape_like(values, single):
+    return values[0] if single else values
+
+
+def _values(outputs, single, create_graph):
+    return _shape_like(outputs if create_graph else tuple(o.detach() for o in outputs), single)
+
+
+def _differentiable(tensors):
+    return [i for i, t in enumerate(tensors) if t.requires_grad]
+
+
+def _pull(outputs, inputs, vectors, create_graph, retain_graph=True):
+    """Vector-Jacobian products; None for inputs that no output depends on."""
+    used = _differentiable(outputs)
+    if not used:
+        return (None,) * len(inputs)
+    return _grad([outputs[i] for i in used], inputs, [vectors[i] for i in used], retain_graph, create_graph, allow_unused=True)
+
+
+def vjp(func, inputs, v=None, create_graph=False, strict=False):
+    """`func(*inputs)` and the product of `v` (of the outputs' shapes) with the Jacobian."""
+    with enable_grad():
+        inputs, single_input = _tuple_of(inputs, "vjp", "inputs")
+        own = _own_inputs(inputs, create_graph)
+        outputs, single_output = _call(func, own, "vjp")
+        for output in outputs:
+            _check_strict(output, strict, "vjp", "an output does not depend on the inputs")
+        products = _pull(outputs, own, _vector(v, outputs, "vjp", "v"), create_graph)
+        products = _filled(products, own, create_graph, strict, "vjp")
+    return _values(outputs, single_output, create_graph), _shape_like(products, single_input)
+
+
+def jvp(func, inputs, v=None, create_graph=False, strict=False):
+    """`func(*inputs)` and the product of the Jacobian with `v` (of the inputs' shapes)."""
+    with enable_grad():
+        inputs, _ = _tuple_of(inputs, "jvp", "inputs")
+        own = _own_inputs(inputs, create_graph)
+        vectors = _vector(v, inputs, "jvp", "v")
+        outputs, single_output = _call(func, own, "jvp")
+        for output in outputs:
+            _check_strict(output, strict, "jvp", "an output does not depend on the inputs")
+        used = _differentiable(outputs)
+        tangents = dict(zip(used, pushforward([outputs[i] for i in used], own, vectors)))
+        products = _filled([tangents.get(i) for i in range(len(outputs))], outputs, create_graph, strict, "jvp")
+    return _values(outputs, single_output, create_graph), _shape_like(products, single_output)
+
+
+def _jacobian_rows(output, inputs, create_graph, strict):
+    """Per input a tensor of shape (*output.shape, *input.shape)."""
+    rows = []
+    flat = output.reshape(-1)
+    for i in range(flat.numel()):
+        seed = _C.zeros_like(flat.detach())
+        seed[i] = 1
+        pulled = _pull((flat,), inputs, (seed,), create_graph) if flat.requires_grad else (None,) * len(inputs)
+        if strict and any(p is None for p in pulled):
+            raise RuntimeError("jacobian: the output does not depend on an input (strict mode)")
+        rows.append(pulled)
+    return tuple(_stacked([row[k] for row in rows], output, x) for k, x in enumerate(inputs))
+
+
+def _stacked(column, output, x):
+    if not column:
+        return _C.zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.device)
+    column = [_C.zeros_like(x.detach()) if c is None else c for c in column]
+    return _C.stack(column).reshape((*output.shape, *x.shape))
+
+
+def _jacobian_columns(output, inputs):
+    """As _jacobian_rows, one element of the inputs at a time."""
+    blocks = []
+    for x in inputs:
+        columns = []
+        for i in range(x.numel()):
+            direction = _C.zeros(x.numel(), dtype=x.dtype, device=x.device)
+            direction[i] = 1
+            tangent = pushforward([output], [x], [direction.reshape(x.shape)])[0] if output.requires_grad else None
+            columns.append(_C.zeros_like(output.detach()) if tangent is None else tangent)
+        if columns:
+            blocks.append(_C.stack(columns, -1).reshape((*output.shape, *x.shape)))
+        else:
+            blocks.append(_C.zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.device))
+    return tuple(blocks)
+
+
+def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+    """The Jacobian: a tensor of shape (*output.shape, *input.shape), or a tuple (of tuples) of them.
+
+    `vectorize` is accepted; `strategy` is "reverse-mode" or "forward-mode".
+    """
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise ValueError(f"jacobian: expected strategy to be 'reverse-mode' or 'forward-mode', got {strategy!r}")
+    if strategy == "forward-mode" and create_graph:
+        raise NotImplementedError("jacobian: create_graph with strategy='forward-mode' is not supported")
+    if strict and vectorize:
+        raise RuntimeError("jacobian: strict and vectorize exclude each other")
+    with enable_grad():
+        inputs, single_input = _tuple_of(inputs, "jacobian", "inputs")
+        own = _own_inputs(inputs, create_graph)
+        outputs, single_output = _call(func, own, "jacobian")
+        rows = []
+        for output in outputs:
+            _check_strict(output, strict, "jacobian", "an output does not depend on the inputs")
+            blocks = _jacobian_columns(output, own) if strategy == "forward-mode" else _jacobian_rows(output, own, create_graph, strict)
+            rows.append(blocks if create_graph else tuple(b.detach() for b in blocks))
+    if single_output:
+        return _shape_like(rows[0], single_input)
+    return tuple(_shape_like(row, single_input) for row in rows)
+
+
+def _scalar(output, name):
+    if not isinstance(output, Tensor):
+        raise RuntimeError(f"{name}: func must return a Tensor, got {type(output).__name__}")
+    if output.numel() != 1:
+        raise RuntimeError(f"{name}: func must return a single element, got shape {tuple(output.shape)}")
+    return output.reshape(())
+
+
+def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+    """The matrix of second derivatives of a scalar function: shape (*input.shape, *input.shape), or tuples of tuples."""
+    inputs, single_input = _tuple_of(inputs, "hessian", "inputs")
+    if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
+        raise ValueError(f"hessian: expected outer_jacobian_strategy to be 'reverse-mode' or 'forward-mode', got {outer_jacobian_strategy!r}")
+
+    def gradient(*own):
+        output = _scalar(func(*own), "hessian")
+        _check_strict(output, strict, "hessian", "the output does not depend on the inputs")
+        pulled = _pull((output,), own, (_C.ones_like(output.detach()),), True)
+        return tuple(_C.zeros_like(x.detach()) if g is None else g for g, x in zip(pulled, own))
+
+    blocks = jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return blocks[0][0] if single_input else blocks
+
+
+def _gradient_for_products(func, inputs, create_graph, name):
+    own = _own_inputs(inputs, create_graph)
+    output = _scalar(func(*own), name)
+    pulled = _pull((output,), own, (_C.ones_like(output.detach()),), True)
+    gradients = tuple(_C.zeros_like(x.detach()) if g is None else g for g, x in zip(pulled, own))
+    return own, output, gradients
+
+
+def vhp(func, inputs, v=None, create_graph=False, strict=False):
+    """`func(*inputs)` and the product of `v` with the Hessian of the scalar function."""
+    with enable_grad():
+        inputs, single_input = _tuple_of(inputs, "vhp", "inputs")
+        own, output, gradients = _gradient_for_products(func, inputs, create_graph, "vhp")
+        products = _pull(gradients, own, _vector(v, inputs, "vhp", "v"), create_graph)
+        products = _filled(products, own, create_graph, strict, "vhp")
+    return (output if create_graph else output.detach()), _shape_like(products, single_input)
+
+
+def hvp(func, inputs, v=None, create_graph=False, strict=False):
+    """`func(*inputs)` and the product of the Hessian of the scalar function with `v`."""
+    with enable_grad():
+        inputs, single_input = _tuple_of(inputs, "hvp", "inputs")
+        own, output, gradients = _gradient_for_products(func, inputs, create_graph, "hvp")
+        vectors = _vector(v, inputs, "hvp", "v")
+        used = _differentiable(gradients)
+        tangents = dict(zip(used, pushforward([gradients[i] for i in used], own, vectors)))
+        products = _filled([tangents.get(i) for i in range(len(own))], own, create_graph, strict, "hvp")
+    return (output if create_graph else output.detach()), _shape_like(products, single_input)

@@ -1,0 +1,240 @@
+"""Derivatives compared with finite differences."""
+
+from __future__ import annotations
+
+from .. import _C
+from ._run import grad as _grad
+from .forward_ad import pushforward
+from .grad_mode import enable_grad
+
+__all__ = ["gradcheck", "gradgradcheck", "GradcheckError"]
+
+Tensor = _C.Tensor
+
+
+class GradcheckError(RuntimeError):
+    """A derivative differs from finite differences."""
+
+
+def _differentiable_inputs(inputs):
+    return [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+
+
+def _as_outputs(value):
+    items = (value,) if isinstance(value, Tensor) else tuple(value)
+    return tuple(o for o in items if isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex()))
+
+
+def _real_view(tensor):
+    """A complex tensor as a real one with a last dimension of two, a real one itself; flattened."""
+    flat = tensor.detach().reshape(-1)
+    return _C.view_as_real(flat.resolve_conj()).reshape(-1) if tensor.is_complex() else flat
+
+
+def _numerical(func, inputs, x, eps):
+    """Rows over the real components of `x`, columns over those of each output: central differences."""
+    components = 2 if x.is_complex() else 1
+    rows = [[] for _ in _as_outputs(func(*inputs))]
+    data = x.detach()
+    for position in range(data.numel()):
+        index = _unravel(position, data.shape)
+        for part in range(components):
+            step = eps * 1j if part else eps
+            before = data[index].item()
+            data[index] = before + step
+            high = [_real_view(o).clone() for o in _as_outputs(func(*inputs))]
+            data[index] = before - step
+            low = [_real_view(o).clone() for o in _as_outputs(func(*inputs))]
+            data[index] = before
+            for k, (a, b) in enumerate(zip(high, low)):
+                rows[k].append((a - b) / (2 * eps))
+    return [_C.stack(r) if r else None for r in rows]
+
+
+def _unravel(position, shape):
+    index = []
+    for size in reversed(shape):
+        index.append(position % size)
+        position //= size
+    return tuple(reversed(index))
+
+
+def _seeds(output):
+    """One cotangent per real component of the output."""
+    for position in range(output.numel()):
+        for unit in (1, 1j) if output.is_complex() else (1,):
+            seed = _C.zeros(output.numel(), dtype=output.dtype, device=output.device)
+            seed[position] = unit
+            yield seed.reshape(output.shape)
+
+
+def _analytical(output, x):
+    """The same matrix from backward: row i, column j is the derivative of component j of the output by component i of x."""
+    columns = []
+    for seed in _seeds(output):
+        (pulled,) = _grad([output], [x], [seed], retain_graph=True, allow_unused=True) if output.requires_grad else (None,)
+        pulled = _C.zeros_like(x.detach()) if pulled is None else pulled
+        columns.append(_real_view(pulled))
+    return _C.stack(columns, 1) if columns else None
+
+
+def _forward(output, x):
+    """The same matrix from forward mode."""
+    rows = []
+    for seed in _seeds(x):
+        tangent = pushforward([output], [x], [seed])[0] if output.requires_grad else None
+        rows.append(_real_view(_C.zeros_like(output.detach()) if tangent is None else tangent))
+    return _C.stack(rows) if rows else None
+
+
+def _close(a, b, rtol, atol):
+    return bool(_C.le((a - b).abs(), atol + rtol * b.abs()).all())
+
+
+def _compare(found, expected, rtol, atol, kind, input_index, output_index):
+    if found is None or expected is None or found.numel() == 0:
+        return
+    if not _close(found, expected, rtol, atol):
+        worst = (found - expected).abs().max().item()
+        raise GradcheckError(
+            f"gradcheck: Jacobian mismatch of output {output_index} with respect to input {input_index} ({kind}), "
+            f"largest difference {worst:.3g}\nnumerical:\n{expected.tolist()}\nanalytical:\n{found.tolist()}"
+        )
+
+
+def _check_precision(inputs):
+    checked = _differentiable_inputs(inputs)
+    if not checked:
+        raise ValueError("gradcheck: expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+    import warnings
+
+    for i, x in enumerate(checked):
+        if x.dtype not in (_C.float64, _C.complex128):
+            warnings.warn(f"gradcheck: input {i} requires gradient and is not of double precision, got {x.dtype}", stacklevel=4)
+        if any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape)):
+            raise RuntimeError(f"gradcheck: input {i} has a dimension with stride 0 (call contiguous() first), got strides {x.stride()}")
+
+
+def _check_undefined(func, inputs):
+    """Backward copes with outputs that have no gradient."""
+    outputs = [o for o in _as_outputs(func(*inputs)) if o.requires_grad]
+    if len(outputs) < 2:
+        return
+    xs = _differentiable_inputs(inputs)
+    for o in outputs:
+        _grad([o], xs, [_C.zeros_like(o.detach())], retain_graph=True, allow_unused=True)
+
+
+def _check(func, inputs, eps, atol, rtol, forward, backward, undefined):
+    _check_precision(inputs)
+    outputs = _as_outputs(func(*inputs))
+    if not outputs:
+        return
+    with enable_grad():
+        for i, x in enumerate(_differentiable_inputs(inputs)):
+            numerical = _numerical(func, inputs, x, eps)
+            for k, output in enumerate(outputs):
+                if backward:
+                    _compare(_analytical(output, x), numerical[k], rtol, atol, "backward mode", i, k)
+                if forward:
+                    _compare(_forward(output, x), numerical[k], rtol, atol, "forward mode", i, k)
+        if undefined:
+            _check_undefined(func, inputs)
+
+
+def gradcheck(
+    func,
+    inputs,
+    *,
+    eps=1e-6,
+    atol=1e-5,
+    rtol=1e-3,
+    raise_exception=True,
+    nondet_tol=0.0,
+    check_undefined_grad=True,
+    check_grad_dtypes=False,
+    check_batched_grad=False,
+    check_batched_forward_grad=False,
+    check_forward_ad=False,
+    check_backward_ad=True,
+    fast_mode=False,
+    masked=None,
+):
+    """Whether derivatives of `func` at `inputs` agree with central differences of width `eps`, within `atol + rtol * |d|`.
+
+    The inputs that require gradients should be float64 or complex128; `fast_mode` is accepted and checks as thoroughly.
+    Raises GradcheckError on a difference, or gives False when `raise_exception` is off.
+    """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("gradcheck: one of check_forward_ad and check_backward_ad must be on")
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    try:
+        _check(func, inputs, eps, atol, rtol, check_forward_ad, check_backward_ad, check_undefined_grad)
+        if check_grad_dtypes:
+            _check_dtypes(func, inputs)
+    except RuntimeError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _check_dtypes(func, inputs):
+    xs = _differentiable_inputs(inputs)
+    outputs = [o for o in _as_outputs(func(*inputs)) if o.requires_grad]
+    pulled = _grad(outputs, xs, [_C.ones_like(o.detach()) for o in outputs], allow_unused=True)
+    for i, (x, g) in enumerate(zip(xs, pulled)):
+        if g is not None and g.dtype != x.dtype:
+            raise GradcheckError(f"gradcheck: the gradient of input {i} must have dtype {x.dtype}, got {g.dtype}")
+
+
+def gradgradcheck(
+    func,
+    inputs,
+    grad_outputs=None,
+    *,
+    eps=1e-6,
+    atol=1e-5,
+    rtol=1e-3,
+    gen_non_contig_grad_outputs=False,
+    raise_exception=True,
+    nondet_tol=0.0,
+    check_undefined_grad=True,
+    check_grad_dtypes=False,
+    check_batched_grad=False,
+    check_fwd_over_rev=False,
+    check_rev_over_rev=True,
+    fast_mode=False,
+    masked=False,
+):
+    """As gradcheck, for the second derivatives: the gradients of `func`, as a function of inputs and grad_outputs."""
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outputs = _as_outputs(func(*inputs))
+    used = [k for k, o in enumerate(outputs) if o.requires_grad]
+    if grad_outputs is None:
+        generator = _C.Generator()
+        generator.manual_seed(20)
+        grad_outputs = tuple(_random_like(outputs[k], generator, gen_non_contig_grad_outputs) for k in used)
+    else:
+        grad_outputs = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+    count = len(inputs)
+
+    def first_derivatives(*args):
+        own, cotangents = args[:count], args[count:]
+        xs = _differentiable_inputs(own)
+        values = _as_outputs(func(*own))
+        with enable_grad():
+            pulled = _grad([values[k] for k in used], xs, cotangents, create_graph=True, allow_unused=True)
+        return tuple(g for g in pulled if g is not None)
+
+    return gradcheck(
+        first_derivatives, inputs + grad_outputs, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+    )  # fmt: skip
+
+
+def _random_like(output, generator, strided):
+    shape = (*output.shape, 2) if strided else tuple(output.shape)
+    values = _C.empty(shape, dtype=output.dtype).normal_(generator=generator)
+    return (values[..., 0] if strided else values).requires_grad_()

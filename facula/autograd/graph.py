@@ -1,0 +1,155 @@
+"""The recorded graph: its nodes and edges, hooks on saved values and on several gradients at once."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from typing import NamedTuple
+
+from .. import _C
+
+__all__ = [
+    "saved_tensors_hooks", "save_on_cpu", "disable_saved_tensors_hooks", "register_multi_grad_hook",
+    "allow_mutation_on_saved_tensors", "Node", "GradientEdge", "get_gradient_edge", "increment_version", "set_warn_on_accumulate_grad_stream_mismatch",
+]  # fmt: skip
+
+Node = _C._Node
+Tensor = _C.Tensor
+
+
+class GradientEdge(NamedTuple):
+    """Where the gradient of a tensor goes: output `output_nr` of `node`.
+
+    `ownership_token` keeps the graph alive when the node is the context of a Function.
+    """
+
+    node: Node
+    output_nr: int
+    ownership_token: object = None
+
+
+def get_gradient_edge(tensor):
+    """The edge of a tensor that requires a gradient; it serves in its place in `grad` and `backward`."""
+    if not tensor.requires_grad:
+        raise RuntimeError(f"get_gradient_edge: a tensor that requires a gradient is expected, got shape {tuple(tensor.shape)}")
+    node = tensor._accumulator()
+    token = _C._node_owner(tensor) if isinstance(node, _C._FunctionBase) else None
+    return GradientEdge(node, tensor.output_nr, token)
+
+
+def increment_version(tensor):
+    """Counts a write that autograd did not see; takes a tensor or several."""
+    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        t._bump_version()
+
+
+class saved_tensors_hooks:
+    """Within it, every value saved for backward goes through `pack_hook`, and through `unpack_hook` when it is used.
+
+    `pack_hook(tensor)` may return anything, from which `unpack_hook` makes the tensor again.
+    """
+
+    def __init__(self, pack_hook, unpack_hook):
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self):
+        _C._push_saved_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *exception):
+        _C._pop_saved_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Within it, values saved for backward are kept in main memory."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        def pack(tensor):
+            if not pin_memory:
+                return tensor.device, tensor.cpu()
+            packed = _C.empty(tensor.size(), dtype=tensor.dtype, device="cpu", pin_memory=True)
+            packed.copy_(tensor)
+            return tensor.device, packed
+
+        def unpack(packed):
+            device, tensor = packed
+            return tensor.to(device, non_blocking=pin_memory)
+
+        super().__init__(pack, unpack)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str):
+    """Within it, entering saved_tensors_hooks is a RuntimeError with this message."""
+    before = _C._disable_saved_hooks(error_message)
+    try:
+        yield
+    finally:
+        _C._disable_saved_hooks(before)
+
+
+class _MultiHandle:
+    """Removes several hooks together."""
+
+    def __init__(self, handles):
+        self.handles = handles
+
+    def remove(self):
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.remove()
+
+
+def register_multi_grad_hook(tensors, fn, *, mode="all"):
+    """Calls `fn` when the gradients of all `tensors` were computed ("all": with the list of them, None where there is none)
+    or when the first of them was ("any": with that gradient). Returns a handle with `remove()`.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"register_multi_grad_hook: expected mode to be one of 'all', 'any', got {mode!r}")
+    tensors = list(tensors)
+    lock = threading.Lock()
+    if mode == "any":
+        fired = {}
+
+        def first(gradient):
+            with lock:
+                key = _C._pass_id()
+                if key in fired:
+                    return
+                fired.clear()
+                fired[key] = True
+            fn(gradient)
+
+        return _MultiHandle([t.register_hook(first) for t in tensors])
+
+    states = {}
+
+    def collect(gradient, index):
+        key = _C._pass_id()
+        with lock:
+            if key not in states:
+                states[key] = [[None] * len(tensors), _C._pass_reaches([t._accumulator() for t in tensors])]
+            gradients, expected = states[key]
+            gradients[index] = gradient
+            states[key][1] = expected = expected - 1
+            complete = expected == 0
+            if complete:
+                del states[key]
+        if complete:
+            fn(gradients)
+
+    return _MultiHandle([t.register_hook(functools.partial(collect, index=i)) for i, t in enumerate(tensors)])
+
+
+def allow_mutation_on_saved_tensors():
+    raise NotImplementedError("allow_mutation_on_saved_tensors: not supported; clone() before writing in place")
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled):
+    """Accepted for compatibility: gradients accumulate on the calling thread."""

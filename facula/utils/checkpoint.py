@@ -1,0 +1,312 @@
+"""Checkpointing: memory for time. Values inside the checkpointed part are dropped and computed again in backward."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+from .. import _C
+from ..autograd.function import Function
+from ..autograd.graph import saved_tensors_hooks
+from ..autograd.grad_mode import enable_grad, no_grad
+
+__all__ = [
+    "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable",
+    "get_device_states", "set_device_states", "noop_context_fn", "set_checkpoint_early_stop", "DefaultDeviceType",
+    "set_checkpoint_debug_enabled", "CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts",
+]  # fmt: skip
+
+Tensor = _C.Tensor
+_early_stop = True
+_debug = None
+
+
+class CheckpointError(RuntimeError):
+    """The second computation saved other tensors than the first."""
+
+
+class _StopRecomputation(Exception):
+    """All saved values are there; the rest of the function need not run."""
+
+
+class DefaultDeviceType:
+    """The device type whose random state is kept besides the CPU's."""
+
+    _type = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda"):
+        DefaultDeviceType._type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        return DefaultDeviceType._type
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool):
+    """Whether the second computation stops as soon as all saved values are there (the default)."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled):
+    """Overrides the `debug` argument of checkpoint; None leaves it alone."""
+    global _debug
+    before, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = before
+
+
+def noop_context_fn():
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def detach_variable(inputs):
+    """Tensors as leaves of a graph of their own, other values as they are."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"detach_variable: only a tuple of tensors is supported, got {type(inputs).__name__}")
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
+def check_backward_validity(inputs):
+    """Warns when no input requires a gradient."""
+    if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+def get_device_states(*args):
+    """Random states of the accelerators that hold the arguments: none on the CPU."""
+    return [], []
+
+
+def set_device_states(devices, states, *, device_type=None):
+    if devices:
+        raise NotImplementedError("set_device_states: random states of accelerators are not kept")
+
+
+class _RandomState:
+    """The CPU generator as it is now, to be put back for a second computation."""
+
+    def __init__(self, preserve):
+        self.state = _C.default_generator.get_state() if preserve else None
+
+    @contextlib.contextmanager
+    def replayed(self):
+        if self.state is None:
+            yield
+            return
+        generator = _C.default_generator
+        before = generator.get_state()
+        generator.set_state(self.state)
+        try:
+            yield
+        finally:
+            generator.set_state(before)
+
+
+class CheckpointFunction(Function):
+    """The re-entrant kind: forward without recording, a second forward and a backward of its own in backward."""
+
+    @staticmethod
+    def forward(ctx, run_function, preserve_rng_state, *args):
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.random_state = _RandomState(preserve_rng_state)
+        ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
+        ctx.tensor_indices = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        ctx.save_for_backward(*(a for a in args if isinstance(a, Tensor)))
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        from ..autograd import backward
+
+        inputs = list(ctx.inputs)
+        for i, tensor in zip(ctx.tensor_indices, ctx.saved_tensors):
+            inputs[i] = tensor
+        own = detach_variable(tuple(inputs))
+        with ctx.random_state.replayed(), enable_grad():
+            outputs = ctx.run_function(*own)
+        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+        pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad]
+        if not pairs:
+            raise RuntimeError("checkpoint: none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([o for o, _ in pairs], [g for _, g in pairs])
+        return (None, None, *(x.grad if isinstance(x, Tensor) else None for x in own))
+
+
+class _Frame:
+    """One checkpointed call: what it takes to compute its saved values again."""
+
+    def __init__(self, run, random_state, unpack_error):
+        self.run = run
+        self.random_state = random_state
+        self.unpack_error = unpack_error
+        self.described = []   # (shape, dtype, device) of each saved value, in order
+        self.recomputed = {}  # pass -> {position: value}
+
+    def values(self, key):
+        if key not in self.recomputed:
+            self.recomputed.clear()
+            found = self.recomputed[key] = {}
+            self.compute(found)
+        return self.recomputed[key]
+
+    def compute(self, found):
+        position = 0
+
+        def pack(tensor):
+            nonlocal position
+            if position < len(self.described):
+                found[position] = tensor.detach()
+            position += 1
+            if _early_stop and position == len(self.described):
+                raise _StopRecomputation
+            return tensor.detach()
+
+        with contextlib.suppress(_StopRecomputation), self.random_state.replayed(), enable_grad():
+            with saved_tensors_hooks(pack, lambda x: x):
+                self.run()
+        self.check(found, position)
+
+    def check(self, found, count):
+        if count != len(self.described):
+            raise CheckpointError(
+                "checkpoint: A different number of tensors was saved during the original forward and recomputation, "
+                f"expected {len(self.described)}, got {count}"
+            )
+        if self.unpack_error is None:
+            return
+        for i, expected in enumerate(self.described):
+            got = self.unpack_error(found[i])
+            if got != expected:
+                raise CheckpointError(
+                    "checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
+                    f"pass: tensor {i}, expected {expected}, got {got}"
+                )
+
+
+def _metadata(tensor):
+    return tuple(tensor.shape), str(tensor.dtype), str(tensor.device)
+
+
+_CHECKS = {"default": _metadata, "none": None}
+
+
+def _without_reentry(function, preserve_rng_state, context_fn, determinism_check, args, kwargs):
+    if determinism_check not in _CHECKS:
+        raise ValueError(f"checkpoint: determinism_check should be one of {sorted(_CHECKS)}, got {determinism_check!r}")
+    forward_context, recompute_context = context_fn()
+
+    def run():
+        with recompute_context:
+            function(*args, **kwargs)
+
+    frame = _Frame(run, _RandomState(preserve_rng_state), _CHECKS[determinism_check])
+
+    def pack(tensor):
+        frame.described.append(_metadata(tensor))
+        return len(frame.described) - 1
+
+    def unpack(position):
+        values = frame.values(_C._pass_id())
+        if position not in values:
+            raise CheckpointError(f"checkpoint: the second computation did not save tensor {position}")
+        return values[position]
+
+    with saved_tensors_hooks(pack, unpack), forward_context:
+        return function(*args, **kwargs)
+
+
+def checkpoint(
+    function,
+    *args,
+    use_reentrant=None,
+    context_fn=noop_context_fn,
+    determinism_check="default",
+    debug=False,
+    early_stop=True,
+    preserve_rng_state=True,
+    **kwargs,
+):
+    """Calls `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
+
+    Args:
+        use_reentrant: False records as usual but drops saved values; True runs a backward inside backward, needs an input that
+            requires a gradient and takes no keyword arguments. Give it explicitly.
+        context_fn: gives two context managers, for the first and for the second call.
+        determinism_check: "default" compares shapes, dtypes and devices of saved values, "none" does not.
+        preserve_rng_state: the second call sees the same random numbers.
+
+    Errors: CheckpointError when the second call saves other tensors than the first.
+    """
+    if use_reentrant is None:
+        warnings.warn("checkpoint: the use_reentrant parameter should be passed explicitly; use_reentrant=False is recommended", stacklevel=2)
+        use_reentrant = True
+    if not use_reentrant:
+        if not _C.is_grad_enabled():
+            return function(*args, **kwargs)
+        return _without_reentry(function, preserve_rng_state, context_fn, determinism_check, args, kwargs)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    if context_fn is not noop_context_fn or debug:
+        raise ValueError("checkpoint: Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    return CheckpointFunction.apply(function, preserve_rng_state, *args)
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+    """Calls a sequence of functions (or a Sequential) in `segments` checkpointed parts; the last part is recorded as usual."""
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    if use_reentrant is None:
+        warnings.warn("checkpoint_sequential: the use_reentrant parameter should be passed explicitly", stacklevel=2)
+        use_reentrant = True
+    functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(functions) // segments
+
+    def part(start, end):
+        def run(x):
+            for function in functions[start:end]:
+                x = function(x)
+            return x
+
+        return run
+
+    end = 0
+    for start in range(0, size * (segments - 1), size or 1):
+        end = start + size
+        input = checkpoint(part(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return part(end, len(functions))(input)
+
+
+def _not_supported(name):
+    raise NotImplementedError(f"{name}: selective checkpointing is not supported")
+
+
+class CheckpointPolicy:
+    """Names of the policies of selective checkpointing."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+
+
+class SelectiveCheckpointContext:
+    def __init__(self, *, is_recompute):
+        self.is_recompute = is_recompute
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    _not_supported("create_selective_checkpoint_contexts")
