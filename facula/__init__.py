@@ -16,7 +16,7 @@ from .torch_version import __version__  # noqa: F401
 globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.items()})
 globals().update(CONSTANTS)
 
-from . import _legacy_types, _tensor  # noqa: E402  (installs the Python half of Tensor)
+from . import _legacy_types, _pickled, _tensor  # noqa: E402, F401  (_tensor installs the Python half of Tensor)
 from ._functions import *  # noqa: E402, F403
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 

@@ -52,7 +52,11 @@ def is_tensor(obj, /):
 
 def is_storage(obj, /):
     """Whether `obj` is an UntypedStorage or a TypedStorage."""
-    return isinstance(obj, _C.UntypedStorage) or hasattr(type(obj), "_untyped_storage") or "_untyped_storage" in getattr(obj, "__dict__", ())
+    if isinstance(obj, _C.UntypedStorage):
+        return True
+    from .storage import TypedStorage
+
+    return isinstance(obj, TypedStorage)
 
 
 def _ask(name):
