@@ -22,7 +22,8 @@ from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_e
 
 globals().update(_legacy_types.CPU_TYPES)
 
-__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format"]
+__all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 
 
 def __getattr__(name: str):

@@ -175,7 +175,12 @@ class _Info:
 
     def default_dtypes(self, *, device=None):
         real = _C.get_default_dtype()
-        return {"real floating": real, "complex floating": real.to_complex(), "integral": _C.int64, "indexing": _C.int64}
+        return {
+            "real floating": real,
+            "complex floating": real.to_complex(),
+            "integral": _C.int64,
+            "indexing": _C.int64,
+        }
 
     def dtypes(self, *, device=None, kind=None):
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)

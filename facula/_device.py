@@ -8,9 +8,9 @@ from . import _C
 from .overrides import TorchFunctionMode, _modes, _push
 
 _FACTORIES = """
-    tensor as_tensor asarray empty zeros ones full arange linspace logspace eye rand randn randint randperm empty_strided
-    empty_permuted tril_indices triu_indices normal frombuffer scalar_tensor complex_tensor hann_window hamming_window
-    bartlett_window blackman_window kaiser_window range fft.fftfreq fft.rfftfreq
+    tensor as_tensor asarray empty zeros ones full arange linspace logspace eye rand randn randint randperm
+    empty_strided empty_permuted tril_indices triu_indices normal frombuffer scalar_tensor hann_window
+    hamming_window bartlett_window blackman_window kaiser_window range fft.fftfreq fft.rfftfreq
     """.split()
 
 
@@ -88,5 +88,3 @@ def get_default_device():
         if isinstance(mode, DeviceContext):
             return mode.device
     return _C.device("cpu")
-
-

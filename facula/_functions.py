@@ -115,7 +115,9 @@ def broadcast_shapes(*shapes):
             if size == 1 or result[-at] == size:
                 continue
             if result[-at] != 1:
-                raise RuntimeError(f"broadcast_shapes: the shapes do not broadcast to one, got {', '.join(map(str, shapes))}")
+                raise RuntimeError(
+                    f"broadcast_shapes: the shapes do not broadcast to one, got {', '.join(map(str, shapes))}"
+                )
             result[-at] = size
     return _C.Size(result)
 
@@ -182,7 +184,9 @@ def set_deterministic_debug_mode(debug_mode):
     elif isinstance(debug_mode, builtins.int) and 0 <= debug_mode <= 2:
         _Settings.deterministic = _DETERMINISTIC_MODES[debug_mode]
     elif isinstance(debug_mode, (str, builtins.int)):
-        raise RuntimeError(f"set_deterministic_debug_mode: one of {_DETERMINISTIC_MODES} or 0, 1, 2, got {debug_mode!r}")
+        raise RuntimeError(
+            f"set_deterministic_debug_mode: one of {_DETERMINISTIC_MODES} or 0, 1, 2, got {debug_mode!r}"
+        )
     else:
         raise TypeError(f"set_deterministic_debug_mode: a str or an int, got {type(debug_mode).__name__}")
 
@@ -239,5 +243,3 @@ def get_device_module(device=None):
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
     """Returns what it is given: Facula runs programs as they are. Usable as a decorator too."""
     return (lambda function: function) if model is None else model
-
-

@@ -14,7 +14,11 @@ _warned = []
 def _warn_read_only(name):
     if not _warned:
         _warned.append(name)
-        warnings.warn(f"{name}: the memory is read-only; writing to the tensor raises (copy it to write)", UserWarning, stacklevel=3)
+        warnings.warn(
+            f"{name}: the memory is read-only; writing to the tensor raises (copy it to write)",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def from_dlpack(ext_tensor, *, device=None, copy=None):
@@ -61,14 +65,18 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     try:
         storage = _C._storage_from_buffer(buffer)
     except TypeError:
-        raise ValueError(f"frombuffer: an object with the buffer protocol is expected, got {type(buffer).__name__}") from None
+        raise ValueError(
+            f"frombuffer: an object with the buffer protocol is expected, got {type(buffer).__name__}"
+        ) from None
     size, available = dtype.itemsize, storage.nbytes() - offset
     if storage.nbytes() == 0 or count == 0:
         raise ValueError(f"frombuffer: both the buffer length ({storage.nbytes()}) and count ({count}) must not be 0")
     if offset < 0 or available <= 0:
         raise ValueError(f"frombuffer: offset ({offset} bytes) must lie inside the buffer of {storage.nbytes()} bytes")
     if count < 0 and available % size:
-        raise ValueError(f"frombuffer: the {available} bytes after offset are not a multiple of {size}, the size of {dtype}")
+        raise ValueError(
+            f"frombuffer: the {available} bytes after offset are not a multiple of {size}, the size of {dtype}"
+        )
     wanted = available // size if count < 0 else count
     if wanted * size > available:
         raise ValueError(f"frombuffer: {count} elements of {size} bytes do not fit, got {available} bytes after offset")
@@ -92,7 +100,9 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     wanted = {"dtype": dtype or tensor.dtype, "device": tensor.device if device is None else _C.device(device)}
     changes = wanted["dtype"] is not tensor.dtype or wanted["device"].type != tensor.device.type
     if copy is False and (not shared or changes):
-        raise ValueError(f"asarray: copy=False, but a copy is needed for dtype {dtype}, device {device}, got {type(obj).__name__}")
+        raise ValueError(
+            f"asarray: copy=False, but a copy is needed for dtype {dtype}, device {device}, got {type(obj).__name__}"
+        )
     if changes:
         result = result.to(**wanted)
     elif copy and shared:
@@ -118,7 +128,9 @@ def _as_tensor(obj, dtype):
 
 
 def _exports_buffer(obj):
-    if isinstance(obj, (list, tuple, builtins.int, builtins.float, builtins.complex)) or hasattr(obj, "__array_interface__"):
+    if isinstance(obj, (list, tuple, builtins.int, builtins.float, builtins.complex)) or hasattr(
+        obj, "__array_interface__"
+    ):
         return False
     try:
         memoryview(obj).release()

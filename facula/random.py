@@ -8,7 +8,16 @@ from . import _C
 
 default_generator = _C.default_generator
 
-__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state", "thread_safe_generator"]
+__all__ = [
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+    "thread_safe_generator",
+]
 
 
 def manual_seed(seed):

@@ -32,7 +32,9 @@ def test_dtypes():
 
 
 def test_shapes():
-    assert xp.permute_dims(torch.ones(2, 3), (1, 0)).shape == (3, 2) and xp.matrix_transpose(torch.ones(4, 2, 3)).shape == (4, 3, 2)
+    assert xp.permute_dims(torch.ones(2, 3), (1, 0)).shape == (3, 2) and xp.matrix_transpose(
+        torch.ones(4, 2, 3)
+    ).shape == (4, 3, 2)
     assert xp.expand_dims(x, axis=1).shape == (2, 1, 2) and [r.tolist() for r in xp.unstack(x)] == x.tolist()
 
 

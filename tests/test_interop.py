@@ -31,8 +31,16 @@ def test_negative_strides_stay_views():
     assert array[1] == -1.0
 
 
-@pytest.mark.parametrize("write", [lambda t: t.add_(1), lambda t: t.fill_(0), lambda t: t.__setitem__(0, 1.0),
-                                   lambda t: t.copy_(torch.ones(3, dtype=torch.float64)), lambda t: t.zero_()])  # fmt: skip
+WRITES = [
+    lambda t: t.add_(1),
+    lambda t: t.fill_(0),
+    lambda t: t.__setitem__(0, 1.0),
+    lambda t: t.copy_(torch.ones(3, dtype=torch.float64)),
+    lambda t: t.zero_(),
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
 def test_read_only_memory_cannot_be_written(write):
     x = torch.from_numpy(read_only([1.0, 2.0, 3.0]))
     with pytest.raises(RuntimeError, match="read-only"):
@@ -58,7 +66,9 @@ def test_array_protocol():
         x.__array__(np.float32, copy=False)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint64", "bool", "complex64", "complex128"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "int8", "uint64", "bool", "complex64", "complex128"]
+)
 def test_dlpack_with_numpy(dtype):
     array = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype)
     x = torch.from_dlpack(array)

@@ -154,8 +154,13 @@ def test_helpers(logged):
     assert Logged.calls[0] is double
     assert not overrides.has_torch_function((torch.ones(1), 3)) and overrides.has_torch_function_unary(logged)
     assert overrides.is_tensor_like(torch.ones(1)) and not overrides.is_tensor_like(3)
-    assert overrides.is_tensor_method_or_property(torch.Tensor.add) and not overrides.is_tensor_method_or_property(torch.add)
-    assert overrides.resolve_name(torch.Tensor.add) == "torch.Tensor.add" and overrides.resolve_name(torch.add) == "torch.add"
+    assert overrides.is_tensor_method_or_property(torch.Tensor.add) and not overrides.is_tensor_method_or_property(
+        torch.add
+    )
+    assert (
+        overrides.resolve_name(torch.Tensor.add) == "torch.Tensor.add"
+        and overrides.resolve_name(torch.add) == "torch.add"
+    )
     table = overrides.get_overridable_functions()
     assert torch.add in table[torch] and torch.Tensor.add in table[torch.Tensor] and torch.tensor not in table[torch]
     assert torch.tensor in overrides.get_ignored_functions()

@@ -331,7 +331,11 @@ def test_results_take_the_subclass():
 def test_questions():
     assert torch.is_tensor(torch.ones(1)) and not torch.is_tensor(1)
     assert torch.is_storage(torch.ones(1).untyped_storage()) and torch.is_storage(torch.ones(1).storage())
-    assert torch.is_floating_point(torch.ones(1)) and not torch.is_complex(torch.ones(1)) and torch.numel(torch.ones(2, 3)) == 6
+    assert (
+        torch.is_floating_point(torch.ones(1))
+        and not torch.is_complex(torch.ones(1))
+        and torch.numel(torch.ones(2, 3)) == 6
+    )
     assert torch.typename(torch.ones(1)) == "torch.FloatTensor" and torch.typename(3) == "int"
     assert torch.is_nonzero(torch.tensor(2.0))
     with pytest.raises(RuntimeError):

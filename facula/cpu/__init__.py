@@ -50,7 +50,7 @@ def device_count():
 
 
 def current_device():
-    """"cpu"."""
+    """ "cpu"."""
     return "cpu"
 
 
@@ -106,7 +106,7 @@ def get_capabilities():
 
 
 def memory_stats(device=None):
-    """Counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "cached_bytes", "hits", ..."""
+    """Counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ..."""
     return _C._cpu_memory_stats()
 
 
