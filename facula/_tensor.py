@@ -229,6 +229,23 @@ def __array_namespace__(self, *, api_version=None):
     return array_api.namespace(api_version)
 
 
+def is_distributed(self):
+    """False."""
+    return False
+
+
+def _is_zerotensor(self):
+    """False: zeros have memory."""
+    return False
+
+
+def _make_wrapper_subclass(cls, *args, **kwargs):
+    """Tensors without memory of their own need `__torch_dispatch__`, which is not supported."""
+    raise NotImplementedError(
+        f"_make_wrapper_subclass: tensors that only wrap others are not supported, got {cls.__name__}"
+    )
+
+
 # Relatives: tensors like this one
 
 
@@ -309,6 +326,8 @@ _PLAIN = (
     __setstate__,
     __array_namespace__,
     storage_type,
+    is_distributed,
+    _is_zerotensor,
 )
 
 _C._install_methods(
@@ -316,6 +335,9 @@ _C._install_methods(
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
         "_typed_storage": storage,
+        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
+        "__nonzero__": Tensor.__bool__,
+        "__long__": Tensor.__int__,
         "__array_priority__": 1000,
         "__torch_function__": classmethod(__torch_function__),
         "__cuda_array_interface__": property(__cuda_array_interface__),

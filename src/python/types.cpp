@@ -129,8 +129,11 @@ PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullp
 
 // layout and memory format
 
-PyObject* layout_repr(PyObject*) { return PyUnicode_FromString("torch.strided"); }
-PyObject* layout_reduce(PyObject*, PyObject*) { return pickled("constant", Py_BuildValue("(s)", "strided")); }
+// All tensors are strided; the other layouts are names that programs compare with.
+constexpr const char* kLayoutNames[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "jagged"};
+const char* layout_name(PyObject* self) { return kLayoutNames[static_cast<int>(value_of<Layout>(self))]; }
+PyObject* layout_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", layout_name(self)); }
+PyObject* layout_reduce(PyObject* self, PyObject*) { return pickled("constant", Py_BuildValue("(s)", layout_name(self))); }
 PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, nullptr}, {}};
 
 const char* format_name(PyObject* self) {
@@ -273,7 +276,10 @@ Device to_device_value(PyObject* o) {
   throw_error(ErrorKind::Type, "device: expected a device, a string or an index, got ", Py_TYPE(o)->tp_name);
 }
 
-Layout to_layout(PyObject*) { return Layout::Strided; }
+Layout to_layout(PyObject* o) {
+  FACULA_CHECK(value_of<Layout>(o) == Layout::Strided, ErrorKind::NotImplemented, "layout: tensors are strided here, got torch.", layout_name(o));
+  return Layout::Strided;
+}
 MemoryFormat to_memory_format(PyObject* o) { return value_of<MemoryFormat>(o); }
 
 bool is_number(PyObject* o) {
@@ -401,9 +407,11 @@ void init_types(PyObject* module) {
     Py_INCREF(format_objects[i]);
     PyModule_AddObject(module, format_name(format_objects[i]), format_objects[i]);
   }
-  strided_object = make_value(&LayoutType, Layout::Strided);
-  Py_INCREF(strided_object);
-  PyModule_AddObject(module, "strided", strided_object);
+  for (size_t i = 0; i < std::size(kLayoutNames); ++i) {
+    PyObject* layout = make_value(&LayoutType, static_cast<Layout>(i));
+    if (i == 0) strided_object = Py_NewRef(layout);
+    PyModule_AddObject(module, kLayoutNames[i], layout);
+  }
 }
 
 }  // namespace facula::python
