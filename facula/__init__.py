@@ -10,24 +10,31 @@ import importlib
 from . import _C
 from ._C import *  # noqa: F403
 from ._C import Size, Tensor, device, dtype, layout, memory_format
-from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES
+from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES
 from .torch_version import __version__  # noqa: F401
 
 globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.items()})
 globals().update(CONSTANTS)
 
-from . import _tensor  # noqa: E402  (installs the Python half of Tensor)
-from .functional import broadcast_shapes  # noqa: E402
+from . import _legacy_types, _pickled, _tensor  # noqa: E402, F401  (_tensor installs the Python half of Tensor)
+from ._functions import *  # noqa: E402, F403
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
-__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "broadcast_shapes", "enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+globals().update(_legacy_types.CPU_TYPES)
+
+__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format"]
+__all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 
 
 def __getattr__(name: str):
     if name in LAZY_MODULES:
         return importlib.import_module(f"facula.{name}")
+    if name in LAZY_NAMES:
+        value = getattr(importlib.import_module(f"facula.{LAZY_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'facula' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted(set(globals()) | set(LAZY_MODULES))
+    return sorted(set(globals()) | set(LAZY_MODULES) | set(LAZY_NAMES))

@@ -67,8 +67,14 @@ def _make(legacy, dtype, device_type):
 
 
 CPU_TYPES = {f"{legacy}Tensor": _make(legacy, dtype, "cpu") for dtype, legacy in _DTYPES.items() if legacy in _CLASSES}
-CUDA_TYPES = {f"{legacy}Tensor": _make(legacy, dtype, "cuda") for dtype, legacy in _DTYPES.items() if legacy in _CLASSES}
-_BY_NAME = {f"{_module(device)}.{legacy}Tensor": (dtype, device) for dtype, legacy in _DTYPES.items() for device in ("cpu", "cuda")}
+CUDA_TYPES = {
+    f"{legacy}Tensor": _make(legacy, dtype, "cuda") for dtype, legacy in _DTYPES.items() if legacy in _CLASSES
+}
+_BY_NAME = {
+    f"{_module(device)}.{legacy}Tensor": (dtype, device)
+    for dtype, legacy in _DTYPES.items()
+    for device in ("cpu", "cuda")
+}
 
 
 def name_of(dtype, device):

@@ -20,6 +20,24 @@ LAZY_MODULES = frozenset(
     """
     accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions fft fx func futures hub
     jit library linalg masked mps mtia multiprocessing nested nn onnx optim overrides package profiler quantization
-    random return_types serialization signal sparse special storage testing types utils version xpu
+    random return_types serialization signal sparse special storage array_api testing types utils version xpu
     """.split()
 )
+
+# Public names that are looked up in a module of facula when they are first used.
+_LAZY = {
+    "_interop": "asarray from_dlpack frombuffer",
+    "random": "get_rng_state initial_seed manual_seed seed set_rng_state",
+    "_device": "get_default_device set_default_device",
+    "serialization": "load save",
+    "storage": """
+        TypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
+        DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage
+        """,
+    "_array_api": """
+        __array_namespace_info__ astype bitwise_invert broadcast_arrays cumulative_prod
+        cumulative_sum expand_dims isdtype matrix_transpose permute_dims repeat take_along_axis unique_all unique_counts
+        unique_inverse unique_values unstack vecdot
+        """,
+}
+LAZY_NAMES = {name: module for module, names in _LAZY.items() for name in names.split()}

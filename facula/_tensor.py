@@ -34,8 +34,8 @@ def _overridable(function):
 def numpy(self, *, force=False):
     """The elements as a NumPy array on the same memory.
 
-    Errors: RuntimeError for a tensor that requires grad or is conjugated lazily, TypeError for one that is not on the CPU,
-    unless `force`, which makes a copy where needed.
+    Errors: RuntimeError for a tensor that requires grad or is conjugated lazily, TypeError for one that is not on
+    the CPU, unless `force`, which makes a copy where needed.
     """
     tensor = self.detach().cpu().resolve_conj() if force else self
     if tensor.requires_grad:
@@ -201,7 +201,7 @@ def __reduce_ex__(self, protocol):
 
 
 def __setstate__(self, state):
-    """Takes (storage, offset, size, stride[, requires_grad, ...]), as very old pickles hold it, or a dict of attributes."""
+    """Takes (storage, offset, size, stride[, requires_grad, ...]), as very old pickles hold it, or attributes."""
     if isinstance(state, dict):
         self.__dict__.update(state)
         return
@@ -227,6 +227,23 @@ def __array_namespace__(self, *, api_version=None):
     from . import array_api
 
     return array_api.namespace(api_version)
+
+
+def is_distributed(self):
+    """False."""
+    return False
+
+
+def _is_zerotensor(self):
+    """False: zeros have memory."""
+    return False
+
+
+def _make_wrapper_subclass(cls, *args, **kwargs):
+    """Tensors without memory of their own need `__torch_dispatch__`, which is not supported."""
+    raise NotImplementedError(
+        f"_make_wrapper_subclass: tensors that only wrap others are not supported, got {cls.__name__}"
+    )
 
 
 # Relatives: tensors like this one
@@ -282,16 +299,45 @@ def storage_type(self):
     return storages.LEGACY_STORAGES[storages.storage_class_name(self.dtype)]
 
 
-_OVERRIDABLE = (numpy, apply_, map_, backward, __contains__, __reversed__, new_tensor, new, type_, pin_memory, storage,
-                is_pinned)
-_PLAIN = (__array__, __array_wrap__, __iter__, __format__, __repr__, __complex__, __dir__, __copy__, __deepcopy__,
-          __reduce_ex__, __setstate__, __array_namespace__, storage_type)
+_OVERRIDABLE = (
+    numpy,
+    apply_,
+    map_,
+    __contains__,
+    __reversed__,
+    new_tensor,
+    new,
+    type_,
+    pin_memory,
+    storage,
+    is_pinned,
+)
+_PLAIN = (
+    __array__,
+    __array_wrap__,
+    __iter__,
+    __format__,
+    __repr__,
+    __complex__,
+    __dir__,
+    __copy__,
+    __deepcopy__,
+    __reduce_ex__,
+    __setstate__,
+    __array_namespace__,
+    storage_type,
+    is_distributed,
+    _is_zerotensor,
+)
 
 _C._install_methods(
     {
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
         "_typed_storage": storage,
+        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
+        "__nonzero__": Tensor.__bool__,
+        "__long__": Tensor.__int__,
         "__array_priority__": 1000,
         "__torch_function__": classmethod(__torch_function__),
         "__cuda_array_interface__": property(__cuda_array_interface__),

@@ -30,9 +30,7 @@ _PROFILES = {
 }
 
 
-def set_printoptions(
-    precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
-):
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
     """Sets how tensors print; what is not named stays, except that sci_mode=None means to decide by the values.
 
     Args:
@@ -41,9 +39,7 @@ def set_printoptions(
     chosen = {}
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(
-                f"set_printoptions: profile is one of {', '.join(map(repr, _PROFILES))}, got {profile!r}"
-            )
+            raise ValueError(f"set_printoptions: profile is one of {', '.join(map(repr, _PROFILES))}, got {profile!r}")
         chosen.update(_PROFILES[profile])
     named = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     chosen.update({name: value for name, value in named.items() if value is not None})

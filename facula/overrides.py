@@ -1,8 +1,8 @@
 """`__torch_function__`: classes and modes that take over calls on tensors.
 
-A class takes part by defining the class method `__torch_function__(cls, func, types, args, kwargs)`. `func` is the public
-function (`facula.add`) or method (`facula.Tensor.add`, `facula.Tensor.shape.__get__`) that was called. A mode sees every
-call within its `with` block.
+A class takes part by defining the class method `__torch_function__(cls, func, types, args, kwargs)`. `func` is the
+public function (`facula.add`) or method (`facula.Tensor.add`, `facula.Tensor.shape.__get__`) that was called. A mode
+sees every call within its `with` block.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _convert(result, cls):
 _PLAIN_PROPERTIES = ("_base", "grad", "_grad")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def get_default_nowrap_functions():
     """Functions whose results keep their class."""
     return frozenset(getattr(_C.Tensor, name).__get__ for name in _PLAIN_PROPERTIES)
@@ -283,26 +283,27 @@ def is_tensor_method_or_property(func):
 
 _OVERRIDABLE_MODULES = ("", "nn.functional", "nn.init", "linalg", "fft", "special")
 _IGNORED = """
-    typename is_tensor is_storage set_default_tensor_type set_default_device get_default_device set_rng_state get_rng_state
-    manual_seed initial_seed seed save load set_printoptions get_printoptions fork set_num_threads get_num_threads
-    set_num_interop_threads get_num_interop_threads set_default_dtype get_default_dtype set_grad_enabled is_grad_enabled no_grad
-    enable_grad inference_mode is_inference_mode_enabled set_flush_denormal use_deterministic_algorithms
-    are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode
-    get_deterministic_debug_mode set_float32_matmul_precision get_float32_matmul_precision tensor as_tensor from_numpy frombuffer
-    asarray arange empty empty_strided eye full linspace logspace ones rand randint randn randperm range zeros
-    tril_indices triu_indices can_cast promote_types result_type finfo iinfo compile vmap is_warn_always_enabled set_warn_always
-    from_dlpack to_dlpack broadcast_shapes
+    typename is_tensor is_storage set_default_tensor_type set_default_device get_default_device set_rng_state
+    get_rng_state manual_seed initial_seed seed save load set_printoptions get_printoptions fork set_num_threads
+    get_num_threads set_num_interop_threads get_num_interop_threads set_default_dtype get_default_dtype
+    set_grad_enabled is_grad_enabled no_grad enable_grad inference_mode is_inference_mode_enabled
+    set_flush_denormal use_deterministic_algorithms are_deterministic_algorithms_enabled
+    is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode get_deterministic_debug_mode
+    set_float32_matmul_precision get_float32_matmul_precision tensor as_tensor from_numpy frombuffer asarray
+    arange empty empty_strided eye full linspace logspace ones rand randint randn randperm range zeros
+    tril_indices triu_indices can_cast promote_types result_type finfo iinfo compile vmap is_warn_always_enabled
+    set_warn_always from_dlpack to_dlpack broadcast_shapes
     """.split()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def get_ignored_functions():
     """Public functions that are not overridable: they take no tensor."""
     found = (getattr(facula, name, None) for name in _IGNORED)
     return {function for function in found if function is not None}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def get_overridable_functions():
     """Public functions and Tensor methods that can be overridden, by the module or class they belong to."""
     ignored = get_ignored_functions()
@@ -330,7 +331,7 @@ def _tensor_functions():
             yield value.__get__
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _names():
     table = {}
     for place, functions in get_overridable_functions().items():

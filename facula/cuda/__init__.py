@@ -6,6 +6,7 @@ What a program may call without asking first (manual_seed_all, empty_cache, memo
 import contextlib
 
 import facula
+from facula import _legacy_types
 
 __all__ = [
     "is_available",
@@ -293,3 +294,7 @@ def __getattr__(name):
 
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# FloatTensor, LongTensor, ...: names for `isinstance` and `Tensor.type`
+globals().update(_legacy_types.CUDA_TYPES)

@@ -30,7 +30,8 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
   return self;
 }
 
-Tensor resolve_conj(const Tensor& self) { return self.is_conj() ? clone(self) : self; }
+// clone() calls this for conjugated tensors, so it must not call clone().
+Tensor resolve_conj(const Tensor& self) { return self.is_conj() ? conj_physical(conj(self)) : self; }
 
 Tensor resolve_neg(const Tensor& self) { return self; }
 

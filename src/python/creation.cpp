@@ -3,6 +3,7 @@
 
 #include "functions.h"
 #include "ops/kernel_table.h"
+#include "ops/out.h"
 #include "python/bindings.h"
 
 namespace facula::python {
@@ -281,6 +282,7 @@ PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requ
 
 // tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)
 PyObject* function_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+  if (thread_state.modes & kModePython) return call_override_with("tensor", args, kwargs);
   static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
   int requires_grad = 0, pin_memory = 0;
@@ -292,6 +294,7 @@ PyObject* function_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+  if (thread_state.modes & kModePython) return call_override_with("as_tensor", args, kwargs);
   static const char* names[] = {"data", "dtype", "device", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(names), &data, &dtype, &device)) return nullptr;
@@ -304,7 +307,12 @@ PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
 PyObject* function_from_numpy(PyObject*, PyObject* array) {
   return guarded([&] {
     FACULA_CHECK(is_array(array), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
-    return wrap(from_array(array));
+    Tensor t = from_array(array);
+    static bool warned = false;
+    if (t.storage()->read_only && !std::exchange(warned, true)) {
+      warn("from_numpy: the array is read-only; writing to the tensor raises (copy the array to write)");
+    }
+    return wrap(std::move(t));
   });
 }
 

@@ -87,6 +87,9 @@ void release_tensor_buffer(PyObject* self, Py_buffer* view);
 /// Adds rows that end with an empty one to the Tensor type.
 void add_tensor_methods(PyMethodDef* table);
 
+/// The same for a function called with a tuple and a dict (or null).
+PyObject* call_override_with(const char* name, PyObject* args, PyObject* kwargs);
+
 PyObject* getitem(PyObject* self, PyObject* key);
 int setitem(PyObject* self, PyObject* key, PyObject* value);
 

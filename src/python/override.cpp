@@ -103,6 +103,13 @@ PyObject* call_override(const char* name, bool method, PyObject* self, PyObject*
   return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, method ? Py_True : Py_False, positional.get(), keywords.get());
 }
 
+PyObject* call_override_with(const char* name, PyObject* args, PyObject* kwargs) {
+  Owned module(PyImport_ImportModule("facula.overrides"));
+  Owned empty(kwargs ? nullptr : PyDict_New());
+  if (!module) return nullptr;
+  return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, Py_False, args, kwargs ? kwargs : empty.get());
+}
+
 void init_overrides(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   disabled_implementation = check(PyCFunction_New(&disabled_definition, nullptr));

@@ -97,6 +97,7 @@ void init_settings(PyObject* module);
 void init_tensor_methods(PyObject* module);
 void init_tensor_new(PyObject* module);
 void init_memory(PyObject* module);
+void init_dtype_functions(PyObject* module);
 void init_overrides(PyObject* module);
 
 }  // namespace facula::python

@@ -1,4 +1,4 @@
-// Tensor methods that are not ops: conversions between dtypes and devices, detaching, and exchanging the storage.
+// Tensor methods that are not ops: conversions between dtypes and devices, and exchanging the storage.
 #include "core/allocator.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
@@ -218,21 +218,6 @@ PyObject* method_type_as(PyObject* self, PyObject* other) {
   });
 }
 
-PyObject* method_detach(PyObject* self, PyObject*) {
-  if (is_overridden(self)) return call_override("detach", true, self, nullptr, 0, nullptr);
-  return guarded([&] { return wrap(alias(tensor_of(self))); });
-}
-
-PyObject* method_detach_(PyObject* self, PyObject*) {
-  if (is_overridden(self)) return call_override("detach_", true, self, nullptr, 0, nullptr);
-  return guarded([&] {
-    const Tensor& t = tensor_of(self);
-    FACULA_CHECK(!t.impl()->base, ErrorKind::Runtime, "detach_: a view cannot be detached in place (use detach()), got shape ", t.sizes());
-    clear_history(t);
-    return Py_NewRef(self);
-  });
-}
-
 PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_set_to(): tensor is a Tensor, got ", Py_TYPE(other)->tp_name);
@@ -309,8 +294,6 @@ PyMethodDef methods[] = {
     {"cpu", as_function(method_cpu), kFast, "cpu(memory_format=preserve_format): the tensor on the CPU."},
     {"cuda", as_function(method_cuda), kFast, "cuda(device=None, non_blocking=False, memory_format=preserve_format): the tensor on a GPU."},
     {"type_as", method_type_as, METH_O, "type_as(other): in the dtype and on the device of other."},
-    {"detach", method_detach, METH_NOARGS, "The same values without history; shares memory."},
-    {"detach_", method_detach_, METH_NOARGS, "Forgets the tensor's history; returns it."},
     {"is_set_to", method_is_set_to, METH_O, "is_set_to(tensor): whether both show the same elements of the same storage."},
     {"is_same_size", method_is_same_size, METH_O, "is_same_size(other): whether the shapes are equal."},
     {"set_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_set_)), METH_VARARGS | METH_KEYWORDS,

@@ -28,12 +28,23 @@ std::array<PyObject*, kDTypes> dtype_objects;
 std::array<PyObject*, 4> format_objects;
 PyObject* strided_object;
 
+// Pickles name functions of facula._pickled: the classes' own module is only a name for people.
+PyObject* pickled(const char* function, PyObject* args) {
+  PyObject* module = args ? PyImport_ImportModule("facula._pickled") : nullptr;
+  PyObject* rebuild = module ? PyObject_GetAttrString(module, function) : nullptr;
+  Py_XDECREF(module);
+  if (!rebuild) Py_XDECREF(args);
+  return rebuild ? Py_BuildValue("(NN)", rebuild, args) : nullptr;
+}
+
 // dtype
 
 PyObject* dtype_repr(PyObject* self) {
   return PyUnicode_FromFormat("torch.%s", std::string(name(value_of<DType>(self))).c_str());
 }
-PyObject* dtype_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(std::string(name(value_of<DType>(self))).c_str()); }
+PyObject* dtype_reduce(PyObject* self, PyObject*) {
+  return pickled("constant", Py_BuildValue("(s)", std::string(name(value_of<DType>(self))).c_str()));
+}
 template <bool (*F)(DType)>
 PyObject* dtype_flag(PyObject* self, void*) {
   return PyBool_FromLong(F(value_of<DType>(self)));
@@ -96,8 +107,7 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
 }
 PyObject* device_reduce(PyObject* self, PyObject*) {
   Device d = value_of<Device>(self);
-  if (d.index < 0) return Py_BuildValue("O(s)", &DeviceType_, name(d.type));
-  return Py_BuildValue("O(si)", &DeviceType_, name(d.type), static_cast<int>(d.index));
+  return pickled("device", d.index < 0 ? Py_BuildValue("(s)", name(d.type)) : Py_BuildValue("(si)", name(d.type), static_cast<int>(d.index)));
 }
 // `with device:` is the Python layer's: it sets the default device
 PyObject* device_hook(const char* which, PyObject* self) {
@@ -119,8 +129,11 @@ PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullp
 
 // layout and memory format
 
-PyObject* layout_repr(PyObject*) { return PyUnicode_FromString("torch.strided"); }
-PyObject* layout_reduce(PyObject*, PyObject*) { return PyUnicode_FromString("strided"); }
+// All tensors are strided; the other layouts are names that programs compare with.
+constexpr const char* kLayoutNames[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "jagged"};
+const char* layout_name(PyObject* self) { return kLayoutNames[static_cast<int>(value_of<Layout>(self))]; }
+PyObject* layout_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", layout_name(self)); }
+PyObject* layout_reduce(PyObject* self, PyObject*) { return pickled("constant", Py_BuildValue("(s)", layout_name(self))); }
 PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, nullptr}, {}};
 
 const char* format_name(PyObject* self) {
@@ -128,7 +141,7 @@ const char* format_name(PyObject* self) {
   return names[static_cast<int>(value_of<MemoryFormat>(self))];
 }
 PyObject* format_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", format_name(self)); }
-PyObject* format_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(format_name(self)); }
+PyObject* format_reduce(PyObject* self, PyObject*) { return pickled("constant", Py_BuildValue("(s)", format_name(self))); }
 PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS, nullptr}, {}};
 
 // Size
@@ -184,14 +197,12 @@ PyObject* size_add(PyObject* a, PyObject* b) {
   if (!PyTuple_Check(a) || !PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
   return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
 }
-PyObject* size_reduce(PyObject* self, PyObject*) {
-  PyObject* tuple = PySequence_Tuple(self);
-  PyObject* plain = PyTuple_GetSlice(tuple, 0, PyTuple_GET_SIZE(tuple));
-  Py_XDECREF(tuple);
-  PyObject* list = PySequence_List(plain);
-  Py_XDECREF(plain);
-  return Py_BuildValue("O(N)", &SizeType, PyList_AsTuple(list));
+// A subscript by a slice makes a plain tuple of a subclass's items.
+PyObject* whole_slice() {
+  static PyObject* slice = PySlice_New(nullptr, nullptr, nullptr);
+  return slice;
 }
+PyObject* size_reduce(PyObject* self, PyObject*) { return pickled("size", PyTuple_Type.tp_as_mapping->mp_subscript(self, whole_slice())); }
 PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The product of the sizes."},
                               {"__reduce__", size_reduce, METH_NOARGS, nullptr},
                               {}};
@@ -265,7 +276,10 @@ Device to_device_value(PyObject* o) {
   throw_error(ErrorKind::Type, "device: expected a device, a string or an index, got ", Py_TYPE(o)->tp_name);
 }
 
-Layout to_layout(PyObject*) { return Layout::Strided; }
+Layout to_layout(PyObject* o) {
+  FACULA_CHECK(value_of<Layout>(o) == Layout::Strided, ErrorKind::NotImplemented, "layout: tensors are strided here, got torch.", layout_name(o));
+  return Layout::Strided;
+}
 MemoryFormat to_memory_format(PyObject* o) { return value_of<MemoryFormat>(o); }
 
 bool is_number(PyObject* o) {
@@ -393,9 +407,11 @@ void init_types(PyObject* module) {
     Py_INCREF(format_objects[i]);
     PyModule_AddObject(module, format_name(format_objects[i]), format_objects[i]);
   }
-  strided_object = make_value(&LayoutType, Layout::Strided);
-  Py_INCREF(strided_object);
-  PyModule_AddObject(module, "strided", strided_object);
+  for (size_t i = 0; i < std::size(kLayoutNames); ++i) {
+    PyObject* layout = make_value(&LayoutType, static_cast<Layout>(i));
+    if (i == 0) strided_object = Py_NewRef(layout);
+    PyModule_AddObject(module, kLayoutNames[i], layout);
+  }
 }
 
 }  // namespace facula::python

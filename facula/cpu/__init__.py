@@ -1,0 +1,166 @@
+"""The CPU as a device, and the memory that its allocator holds.
+
+Freed memory is kept for the next request. `memory_stats` counts in bytes; `empty_cache` gives what is kept back to the
+system; `set_memory_limit` bounds the sum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from facula import _C
+
+__all__ = [
+    "current_device",
+    "current_stream",
+    "device_count",
+    "empty_cache",
+    "get_capabilities",
+    "is_available",
+    "is_initialized",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_peak_memory_stats",
+    "set_device",
+    "set_memory_limit",
+    "stream",
+    "synchronize",
+    "Stream",
+    "StreamContext",
+]
+
+
+def is_available():
+    """True."""
+    return True
+
+
+def is_initialized():
+    """True."""
+    return True
+
+
+def device_count():
+    """1."""
+    return 1
+
+
+def current_device():
+    """ "cpu"."""
+    return "cpu"
+
+
+def set_device(device):
+    """There is one CPU device: changes nothing."""
+
+
+def synchronize(device=None):
+    """Ops on the CPU are done when they return: waits for nothing."""
+
+
+class Stream:
+    """Work on the CPU runs in the order of the program: a stream of it has nothing to order."""
+
+    def __init__(self, priority=-1):
+        self.priority = priority
+
+    def wait_stream(self, stream):
+        """Everything is done already."""
+
+
+class StreamContext(contextlib.AbstractContextManager):
+    """Selects a stream for a block."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __exit__(self, *exception):
+        return None
+
+
+_default_stream = Stream()
+
+
+def current_stream(device=None):
+    """The one stream."""
+    return _default_stream
+
+
+def stream(stream):
+    """A block whose work goes to `stream`."""
+    return StreamContext(stream)
+
+
+def get_capabilities():
+    """What kind of processor this is."""
+    import platform
+
+    return {"architecture": platform.machine()}
+
+
+# Memory
+
+
+def memory_stats(device=None):
+    """Counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ..."""
+    return _C._cpu_memory_stats()
+
+
+def memory_allocated(device=None):
+    """Bytes in blocks that tensors hold."""
+    return memory_stats()["allocated_bytes.current"]
+
+
+def max_memory_allocated(device=None):
+    """The highest memory_allocated since reset_peak_memory_stats."""
+    return memory_stats()["allocated_bytes.peak"]
+
+
+def memory_reserved(device=None):
+    """Bytes held by tensors or kept for the next request."""
+    return memory_stats()["reserved_bytes.current"]
+
+
+def max_memory_reserved(device=None):
+    """The highest memory_reserved since reset_peak_memory_stats."""
+    return memory_stats()["reserved_bytes.peak"]
+
+
+def reset_peak_memory_stats(device=None):
+    """Restarts the peaks at the current values."""
+    _C._cpu_reset_peak_memory_stats()
+
+
+def empty_cache():
+    """Gives memory that is kept for the next request back to the system."""
+    _C._cpu_empty_cache()
+
+
+def set_memory_limit(bytes):
+    """Bounds the memory held and kept; a request beyond it raises OutOfMemoryError. None or 0: no bound."""
+    _C._cpu_set_memory_limit(bytes or 0)
+
+
+def memory_summary(device=None, abbreviated=False):
+    """memory_stats as a table."""
+    stats = memory_stats()
+    rows = [
+        ("held by tensors", stats["allocated_bytes.current"], stats["allocated_bytes.peak"]),
+        ("held and kept", stats["reserved_bytes.current"], stats["reserved_bytes.peak"]),
+    ]
+    lines = [f"{'CPU memory':<18}{'now':>14}{'peak':>14}"]
+    lines += [f"{name:<18}{_megabytes(now):>14}{_megabytes(peak):>14}" for name, now, peak in rows]
+    if not abbreviated:
+        asked = stats["hits"] + stats["misses"]
+        lines.append(f"{'kept':<18}{_megabytes(stats['cached_bytes']):>14}")
+        lines.append(f"{'limit':<18}{_megabytes(stats['limit']) if stats['limit'] else 'none':>14}")
+        lines.append(f"large requests: {asked}, of which {stats['hits']} served from what was kept")
+    return "\n".join(lines) + "\n"
+
+
+def _megabytes(count):
+    return f"{count / 2**20:.2f} MiB"

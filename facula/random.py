@@ -1,0 +1,67 @@
+"""The default generator of random numbers: seeds and states."""
+
+from __future__ import annotations
+
+import contextlib
+
+from . import _C
+
+default_generator = _C.default_generator
+
+__all__ = [
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+    "thread_safe_generator",
+]
+
+
+def manual_seed(seed):
+    """Restarts the default generator from a seed of 64 bits (negative ones wrap around); returns it."""
+    return default_generator.manual_seed(int(seed))
+
+
+def seed():
+    """Restarts it from the system's entropy; returns the seed."""
+    return default_generator.seed()
+
+
+def initial_seed():
+    """The seed of the last restart."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state():
+    """Its state, a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state):
+    """Continues from a state that get_rng_state gave."""
+    default_generator.set_state(new_state)
+
+
+def thread_safe_generator():
+    """None: the default generator may be used from every thread."""
+    return None
+
+
+@contextlib.contextmanager
+def fork_rng(devices=None, enabled=True, device_type="cpu", **names):
+    """The default generator is, at the end of the block, what it was at its beginning."""
+    if not enabled:
+        yield
+        return
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(state)
+
+
+def _rebuild_generator(state):
+    return _C.Generator().set_state(state)

@@ -1,0 +1,170 @@
+"""`__torch_function__` of classes and modes."""
+
+import pytest
+
+import facula as torch
+from facula import overrides
+
+
+class Logged(torch.Tensor):
+    calls = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.calls.append(func)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.fixture
+def logged():
+    Logged.calls.clear()
+    return torch.tensor([1.0, 2.0]).as_subclass(Logged)
+
+
+@pytest.mark.parametrize(
+    ("call", "func"),
+    [
+        (lambda x: torch.add(x, 1), lambda: torch.add),
+        (lambda x: x.add(1), lambda: torch.Tensor.add),
+        (lambda x: x + 1, lambda: torch.Tensor.add),
+        (lambda x: 1 - x, lambda: torch.Tensor.__rsub__),
+        (lambda x: -x, lambda: torch.Tensor.neg),
+        (lambda x: x[0], lambda: torch.Tensor.__getitem__),
+        (lambda x: x.shape, lambda: torch.Tensor.shape.__get__),
+        (lambda x: x.T, lambda: torch.Tensor.T.__get__),
+        (lambda x: x.to(torch.float64), lambda: torch.Tensor.to),
+        (lambda x: torch.stack([x, x]), lambda: torch.stack),
+        (lambda x: torch.nn.functional.relu(x), lambda: torch.nn.functional.relu),
+        (lambda x: x.new_tensor([1]), lambda: torch.Tensor.new_tensor),
+    ],
+)
+def test_the_function_is_the_public_one(logged, call, func):
+    call(logged)
+    assert Logged.calls[0] == func()
+
+
+def test_a_class_of_its_own():
+    handled = {}
+
+    class Diagonal:
+        def __init__(self, value):
+            self.value = value
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return handled.get(func, lambda *a, **k: NotImplemented)(*args, **(kwargs or {}))
+
+    handled[torch.mean] = lambda d: d.value / 2
+    handled[torch.add] = lambda a, b: "sum"
+    assert torch.mean(Diagonal(3)) == 1.5
+    assert torch.add(torch.ones(2), Diagonal(1)) == "sum" and torch.add(Diagonal(1), torch.ones(2)) == "sum"
+    with pytest.raises(TypeError, match="no implementation"):
+        torch.sum(Diagonal(1))
+
+
+def test_subclasses_come_first():
+    order = []
+
+    class Base(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            order.append(cls.__name__)
+            return NotImplemented
+
+    class Derived(Base):
+        pass
+
+    with pytest.raises(TypeError):
+        torch.add(torch.ones(1).as_subclass(Base), torch.ones(1).as_subclass(Derived))
+    assert order == ["Derived", "Base"]
+
+
+def test_unrelated_classes_do_not_mix():
+    class One(torch.Tensor):
+        pass
+
+    class Two(torch.Tensor):
+        pass
+
+    with pytest.raises(TypeError):
+        torch.ones(1).as_subclass(One) + torch.ones(1).as_subclass(Two)
+
+
+def test_switches(logged):
+    with torch._C.DisableTorchFunctionSubclass():
+        assert type(logged + 1) is torch.Tensor
+    assert Logged.calls == [] and type(logged + 1) is Logged
+
+    class Plain(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+    assert type(torch.ones(1).as_subclass(Plain) + 1) is torch.Tensor
+
+
+def test_a_mode_sees_everything():
+    seen = []
+
+    class Watch(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(getattr(func, "__name__", func))
+            return func(*args, **(kwargs or {}))
+
+    with Watch():
+        x = torch.ones(2)
+        x = x + 1
+        torch.tensor([1.0])
+        x.to(torch.int32)
+    torch.ones(2)
+    assert seen == ["ones", "add", "tensor", "to"]
+
+
+def test_modes_nest_and_replace():
+    class Scale(overrides.TorchFunctionMode):
+        def __init__(self, factor):
+            self.factor = factor
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            return result * self.factor if func is torch.ones else result
+
+    with Scale(2), Scale(5):
+        assert torch.ones(1).item() == 10.0
+        with overrides.DisableTorchFunction():
+            assert torch.ones(1).item() == 1.0
+    assert torch.ones(1).item() == 1.0
+
+
+def test_a_mode_survives_an_error():
+    class Fail(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError), Fail():
+        torch.ones(1)
+    assert torch.ones(1).item() == 1.0 and overrides._len_torch_function_stack() == 0
+
+
+def test_helpers(logged):
+    def double(x):
+        if overrides.has_torch_function((x,)):
+            return overrides.handle_torch_function(double, (x,), x)
+        return x * 2
+
+    double(logged)
+    assert Logged.calls[0] is double
+    assert not overrides.has_torch_function((torch.ones(1), 3)) and overrides.has_torch_function_unary(logged)
+    assert overrides.is_tensor_like(torch.ones(1)) and not overrides.is_tensor_like(3)
+    assert overrides.is_tensor_method_or_property(torch.Tensor.add) and not overrides.is_tensor_method_or_property(
+        torch.add
+    )
+    assert (
+        overrides.resolve_name(torch.Tensor.add) == "torch.Tensor.add"
+        and overrides.resolve_name(torch.add) == "torch.add"
+    )
+    table = overrides.get_overridable_functions()
+    assert torch.add in table[torch] and torch.Tensor.add in table[torch.Tensor] and torch.tensor not in table[torch]
+    assert torch.tensor in overrides.get_ignored_functions()
+
+
+def test_comparison_with_none(logged):
+    assert (logged == None) is False  # noqa: E711
