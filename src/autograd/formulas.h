@@ -34,4 +34,13 @@ Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int6
 // reduce
 Tensor sum_backward(const Tensor& grad, IntList sizes, std::optional<IntList> dim, bool keepdim);
 
+// convolution, pooling, resampling
+Tensor convolution_input_gradient(const Tensor& grad, const Tensor& weight, IntList input_size, IntList stride, IntList padding,
+                                  IntList dilation, bool transposed, int64_t groups);
+Tensor convolution_weight_gradient(const Tensor& grad, const Tensor& input, IntList weight_size, IntList stride, IntList padding,
+                                   IntList dilation, bool transposed, int64_t groups);
+Tensor sum_but_channels(const Tensor& grad);
+/// The last `spatial` sizes.
+Dims spatial_sizes(IntList sizes, int64_t spatial);
+
 }  // namespace facula
