@@ -58,4 +58,13 @@ Tensor cumprod_backward(const Tensor& grad, const Tensor& self, const Tensor& re
 Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim);
 Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output, int64_t dim);
 
+// convolution, pooling, resampling
+Tensor convolution_input_gradient(const Tensor& grad, const Tensor& weight, IntList input_size, IntList stride, IntList padding,
+                                  IntList dilation, bool transposed, int64_t groups);
+Tensor convolution_weight_gradient(const Tensor& grad, const Tensor& input, IntList weight_size, IntList stride, IntList padding,
+                                   IntList dilation, bool transposed, int64_t groups);
+Tensor sum_but_channels(const Tensor& grad);
+/// The last `spatial` sizes.
+Dims spatial_sizes(IntList sizes, int64_t spatial);
+
 }  // namespace facula

@@ -1,0 +1,87 @@
+// Convolution on the CPU: oneDNN where it has a primitive, else matrix products with columns of windows.
+#include <cstring>
+
+#include "core/parallel.h"
+#include "ops/conv.h"
+#include "ops/out.h"
+#include "raw_ops.h"
+
+namespace facula::cpu {
+namespace {
+
+Tensor matrix(const Tensor& of, int64_t offset, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  return make_view(of, {rows, columns}, {row_stride, column_stride}, offset, false);
+}
+
+void product(const Tensor& out, const Tensor& a, const Tensor& b) {
+  Out into("convolution", out, {&a, &b});
+  into.finish(ops::mm(a, b, into));
+}
+
+void set_zero(const Tensor& t) { std::memset(t.data<char>(), 0, static_cast<size_t>(t.numel() * t.item_size())); }
+
+// The layout of one group of one image, plain NCHW.
+struct Group {
+  int64_t x, y, w;                        // element offsets
+  int64_t inputs, outputs;                // channels in the group
+};
+
+// Contiguous tensors of one dtype that matrix products support.
+void convolve_columns(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeometry& g) {
+  int64_t inputs = x.size(1) / g.groups, outputs = y.size(1) / g.groups;
+  IntList out = y.sizes().slice(2, g.stride.size()), kernel = w.sizes().slice(2, g.stride.size());
+  Windows windows = windows_of(x, inputs, out, kernel, g);
+  int64_t rows = windows.rows(), positions = windows.columns(), item = x.item_size();
+  Tensor columns = facula::empty({rows, positions}, x.dtype());
+  Tensor part = map == ConvMap::Weight ? facula::empty({outputs, rows}, x.dtype()) : Tensor();
+  if (map != ConvMap::Output) set_zero(map == ConvMap::Input ? x : w);
+  for (int64_t n = 0; n < x.size(0); ++n) {
+    for (int64_t group = 0; group < g.groups; ++group) {
+      char* image = x.data<char>() + (n * x.stride(0) + group * inputs * x.stride(1)) * item;
+      Tensor weight = matrix(w, group * outputs * rows, outputs, rows, rows, 1);
+      Tensor result = matrix(y, (n * y.size(1) + group * outputs) * positions, outputs, positions, positions, 1);
+      if (map == ConvMap::Input) {
+        product(columns, matrix(weight, 0, rows, outputs, 1, rows), result);
+        col2im_kernel(kCPU, x.dtype(), image, columns.data(), windows);
+        continue;
+      }
+      im2col_kernel(kCPU, x.dtype(), columns.data(), image, windows);
+      if (map == ConvMap::Output) {
+        product(result, weight, columns);
+      } else {
+        product(part, result, matrix(columns, 0, positions, rows, 1, positions));
+        accumulate_kernel(kCPU, weight, part);
+      }
+    }
+  }
+}
+
+Tensor plain(const Tensor& t, DType dtype, bool copy) {
+  if (t.is_contiguous() && t.dtype() == dtype) return t;
+  Tensor made = facula::empty(t.sizes(), dtype);
+  if (copy) copy_kernel(kCPU, made, t);
+  return made;
+}
+
+// Brings everything into plain float32 (or the dtype itself), runs, and brings the result back.
+void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
+  DType dtype = compute_dtype(x.dtype());
+  Tensor py = plain(y, dtype, map != ConvMap::Output), px = plain(x, dtype, map != ConvMap::Input), pw = plain(w, dtype, map != ConvMap::Weight);
+  const Tensor& result = map == ConvMap::Output ? y : map == ConvMap::Input ? x : w;
+  const Tensor& made = map == ConvMap::Output ? py : map == ConvMap::Input ? px : pw;
+  if (x.numel() == 0 || y.numel() == 0 || w.numel() == 0) set_zero(made);
+  else convolve_columns(map, py, px, pw, g);
+  if (bias.defined()) add_channels_kernel(kCPU, made, plain(bias, dtype, true));
+  if (!made.is_same(result)) copy_kernel(kCPU, result, made);
+}
+
+void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
+  LockRelease release(y.numel() + x.numel() > kGrain);
+  convolve_plain(map, y, x, w, bias, g);
+}
+
+}  // namespace
+
+void register_convolution() { convolution_kernel.set(DeviceType::CPU, convolution_cpu); }
+
+}  // namespace facula::cpu
