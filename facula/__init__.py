@@ -17,6 +17,7 @@ globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.item
 globals().update(CONSTANTS)
 
 from . import _tensor  # noqa: E402  (installs the Python half of Tensor)
+from ._indexing import nonzero  # noqa: E402, F401  (hides the op without as_tuple)
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 __all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
