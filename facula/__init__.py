@@ -11,18 +11,20 @@ from . import _C
 from ._C import *  # noqa: F403
 from ._C import Size, Tensor, device, dtype, layout, memory_format
 from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES
-from .torch_version import __version__  # noqa: F401
+from .torch_version import __version__
 
 globals().update({alias: getattr(_C, name) for alias, name in DTYPE_ALIASES.items()})
 globals().update(CONSTANTS)
 
-from . import _legacy_types, _pickled, _tensor  # noqa: E402, F401  (_tensor installs the Python half of Tensor)
+from . import _legacy_types, _pickled, _tensor  # noqa: E402  (_tensor installs the Python half of Tensor)
 from ._functions import *  # noqa: E402, F403
+from ._indexing import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
+from ._reduce_functions import histogramdd, unique, unique_consecutive  # noqa: E402
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 globals().update(_legacy_types.CPU_TYPES)
 
-__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format"]
+__all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "__version__"]
 __all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 
 

@@ -18,7 +18,7 @@ CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e, "newa
 
 LAZY_MODULES = frozenset(
     """
-    accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions fft fx func futures hub
+    accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions fft functional func futures fx hub
     jit library linalg masked mps mtia multiprocessing nested nn onnx optim overrides package profiler quantization
     random return_types serialization signal sparse special storage array_api testing types utils version xpu
     """.split()

@@ -37,6 +37,10 @@ Tensor masked_select_backward(const Tensor& grad, IntList sizes, const Tensor& m
 Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList source_sizes);
 Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq);
 
+// sort; gradients may be undefined
+Tensor selected_backward(const Tensor& grad, IntList sizes, int64_t dim, const Tensor& indices);
+Tensor unsqueeze_if(const Tensor& grad, int64_t dim);
+
 // reduce
 Tensor sum_backward(const Tensor& grad, IntList sizes, std::optional<IntList> dim, bool keepdim);
 Tensor mean_backward(const Tensor& grad, IntList sizes, std::optional<IntList> dim, bool keepdim);

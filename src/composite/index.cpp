@@ -45,13 +45,8 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
 }
 
 std::vector<Tensor> unravel_index(const Tensor& indices, IntList shape) {
-  FACULA_CHECK(is_integral(indices.dtype()), ErrorKind::Value, "unravel_index: indices must be integers, got ", indices.dtype());
-  int64_t count = 1;
-  for (int64_t s : shape) {
-    FACULA_CHECK(s >= 0, ErrorKind::Value, "unravel_index: shape must not have negative sizes, got ", shape);
-    count *= s;
-  }
-  (void)count;
+  FACULA_CHECK(is_integral(indices.dtype()), ErrorKind::Type, "unravel_index: indices must be integers, got ", indices.dtype());
+  for (int64_t s : shape) FACULA_CHECK(s >= 0, ErrorKind::Value, "unravel_index: shape must not have negative sizes, got ", shape);
   std::vector<Tensor> found(shape.size());
   Tensor rest = indices;
   for (size_t d = shape.size(); d-- > 0;) {

@@ -48,4 +48,26 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   return result;
 }
 
+Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags, int64_t padding) {
+  int64_t width = weight.size(1);
+  Tensor result = zeros({bags, width}, DType::Int64, kCPU, {});
+  std::vector<bool> seen(static_cast<size_t>(bags), false);
+  visit_dtype(weight.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_convertible_v<T, double>) {
+      const T* table = weight.data<T>();
+      int64_t row_step = weight.stride(0), step = weight.stride(1);
+      for (int64_t i = 0; i < indices.numel(); ++i) {
+        int64_t k = indices.data<int64_t>()[i], bag = bag_of.data<int64_t>()[i];
+        if (k == padding) continue;
+        int64_t* best = result.data<int64_t>() + bag * width;
+        for (int64_t c = 0; c < width; ++c) {
+          if (!seen[bag] || static_cast<double>(table[k * row_step + c * step]) > static_cast<double>(table[best[c] * row_step + c * step])) best[c] = k;
+        }
+        seen[bag] = true;
+      }
+    }
+  });
+  return result;
+}
+
 }  // namespace facula::ops

@@ -47,7 +47,9 @@ Tensor nonzero(const Tensor& self, const Out& out) {
   FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, "nonzero: the shape of the result depends on values, got a meta tensor");
   Tensor input = in_order(self, self.sizes());
   int64_t count = count_nonzero_kernel(self.device(), input);
-  Tensor result = out.make({count, self.dim()}, DType::Int64, self.device());
+  // one column after the other, so that x[nonzero columns] reads contiguous indices
+  Tensor result = out.given() ? out.make({count, self.dim()}, DType::Int64, self.device())
+                              : facula::empty_strided({count, self.dim()}, {1, std::max<int64_t>(count, 1)}, DType::Int64, self.device());
   if (result.numel()) nonzero_kernel(self.device(), result, input);
   return result;
 }

@@ -1,0 +1,245 @@
+// Sorting on the CPU. An element becomes an unsigned key whose order is the wanted one; key and position in one integer make
+// every comparison unique, so that any sort is stable. Long rows are sorted by digits, short ones by comparison.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+
+#include "core/parallel.h"
+#include "cpu/isa.h"
+#include "ops/sort.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+using Wide = unsigned __int128;
+constexpr int64_t kRadixFrom = 512;  // elements
+
+template <class T>
+constexpr bool is_narrow_float = !std::is_arithmetic_v<T>;  // half, bfloat16 and float8: read as float
+template <class T>
+constexpr bool has_order = !requires(T v) { v.real(); } && !requires(T v) { v.re; };
+
+// Keys of up to 32 bits share an integer of 64 with the position; longer ones one of 128.
+template <class T>
+using Packed = std::conditional_t<sizeof(T) == 8, Wide, uint64_t>;
+template <class T>
+using Key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+// Negative numbers are inverted, the others get the top bit; -0 equals 0, NaN comes last.
+template <class T>
+Key<T> key_of(T value) {
+  if constexpr (is_narrow_float<T>) {
+    return key_of(static_cast<float>(value));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    using K = Key<T>;
+    constexpr K top = K{1} << (sizeof(K) * 8 - 1);
+    K bits = std::bit_cast<K>(value + T(0));
+    K key = bits ^ ((bits & top) ? ~K{0} : top);
+    return value == value ? key : ~K{0};
+  } else if constexpr (std::is_signed_v<T>) {
+    using K = Key<T>;
+    return static_cast<K>(value) ^ (K{1} << (sizeof(K) * 8 - 1));
+  } else {
+    return static_cast<Key<T>>(value);
+  }
+}
+
+template <class P>
+constexpr int kPositionBits = sizeof(P) * 4;
+template <class P>
+int64_t position_of(P packed) {
+  return static_cast<int64_t>(packed & ((P{1} << kPositionBits<P>) - 1));
+}
+
+template <class T>
+Packed<T> packed(T value, int64_t position, bool descending) {
+  using P = Packed<T>;
+  Key<T> key = key_of(value);
+  if (descending) key = ~key;
+  return (static_cast<P>(key) << kPositionBits<P>) | static_cast<P>(position);
+}
+
+template <class T>
+void pack_row(const T* in, int64_t n, bool descending, Packed<T>* out) {
+  if (descending) {
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = packed(in[i], i, true);
+  } else {
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = packed(in[i], i, false);
+  }
+}
+
+// Sorts by the key digit by digit, from the lowest; digits that all elements share are skipped. The result is in `data`.
+template <class P>
+void radix_sort(P* data, P* scratch, int64_t n) {
+  constexpr int key_bits = sizeof(P) * 4, digit_bits = sizeof(P) == 8 ? 11 : 8;
+  constexpr int passes = (key_bits + digit_bits - 1) / digit_bits, buckets = 1 << digit_bits;
+  auto counts = std::make_unique<int64_t[]>(static_cast<size_t>(passes) * buckets);
+  for (int64_t i = 0; i < n; ++i) {
+    auto key = static_cast<uint64_t>(data[i] >> kPositionBits<P>);
+    for (int p = 0; p < passes; ++p) ++counts[p * buckets + ((key >> (p * digit_bits)) & (buckets - 1))];
+  }
+  P *from = data, *to = scratch;
+  for (int p = 0; p < passes; ++p) {
+    int64_t* count = counts.get() + p * buckets;
+    auto digit = [&](P v) { return static_cast<uint64_t>(v >> (kPositionBits<P> + p * digit_bits)) & (buckets - 1); };
+    if (count[digit(from[0])] == n) continue;
+    for (int64_t start = 0, b = 0; b < buckets; ++b) start += std::exchange(count[b], start);
+    for (int64_t i = 0; i < n; ++i) to[count[digit(from[i])]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != data) std::memcpy(data, from, static_cast<size_t>(n) * sizeof(P));
+}
+
+template <class T>
+void unpack_row(const Packed<T>* order, const T* in, int64_t n, T* values, int64_t* indices) {
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t at = position_of(order[i]);
+    indices[i] = at;
+    values[i] = in[at];
+  }
+}
+
+// Memory that one thread uses for all its rows.
+template <class T>
+struct Scratch {
+  explicit Scratch(int64_t n) : order(new Packed<T>[n]), spare(n >= kRadixFrom ? new Packed<T>[n] : nullptr), copy(new T[n]) {}
+  std::unique_ptr<Packed<T>[]> order, spare;
+  std::unique_ptr<T[]> copy;
+};
+
+template <class T>
+void sort_row(T* values, int64_t* indices, int64_t n, bool descending, Scratch<T>& s) {
+  std::memcpy(static_cast<void*>(s.copy.get()), values, static_cast<size_t>(n) * sizeof(T));
+  pack_row(s.copy.get(), n, descending, s.order.get());
+  if (n >= kRadixFrom) radix_sort(s.order.get(), s.spare.get(), n);
+  else std::sort(s.order.get(), s.order.get() + n);
+  unpack_row(s.order.get(), s.copy.get(), n, values, indices);
+}
+
+// Calls f for the element type; complex numbers, which have no order, were refused before.
+template <class F>
+void visit_ordered(DType dtype, F&& f) {
+  visit_dtype(dtype, [&]<class T>(TypeTag<T> tag) {
+    if constexpr (has_order<T>) f(tag);
+  });
+}
+
+int64_t rows_per_thread(int64_t n) { return std::max<int64_t>(1, kGrain / 8 / std::max<int64_t>(n, 1)); }
+
+void sort_cpu(const Tensor& values, const Tensor& indices, bool descending) {
+  int64_t rows = values.size(0), n = values.size(1);
+  LockRelease release(rows * n > 4096);
+  visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
+      Scratch<T> scratch(n);
+      for (int64_t r = from; r < to; ++r) sort_row(values.data<T>() + r * n, indices.data<int64_t>() + r * n, n, descending, scratch);
+    });
+  });
+}
+
+// The k first packed elements of a row, unordered: a buffer of candidates below the k-th best so far, thinned out when full.
+template <class T>
+Packed<T>* select_first(const T* in, int64_t n, int64_t k, bool descending, std::vector<Packed<T>>& buffer) {
+  int64_t room = std::min(n, std::max<int64_t>(4 * k, 1024)), held = 0;
+  buffer.resize(static_cast<size_t>(room));
+  Packed<T> bound = ~Packed<T>{0};
+  for (int64_t i = 0; i < n; ++i) {
+    Packed<T> p = packed(in[i], i, descending);
+    if (p > bound) continue;
+    if (held == room) {
+      std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.end());
+      bound = buffer[static_cast<size_t>(k - 1)];
+      held = k;
+      if (p > bound) continue;
+    }
+    buffer[static_cast<size_t>(held++)] = p;
+  }
+  if (held > k) std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.begin() + held);
+  return buffer.data();
+}
+
+void topk_cpu(const Tensor& values, const Tensor& indices, const Tensor& in, bool largest) {
+  int64_t rows = in.size(0), n = in.size(1), k = values.size(1);
+  LockRelease release(rows * n > kGrain);
+  visit_ordered(in.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
+      std::vector<Packed<T>> buffer;
+      for (int64_t r = from; r < to; ++r) {
+        const T* row = in.data<T>() + r * n;
+        Packed<T>* first = select_first(row, n, k, largest, buffer);
+        std::sort(first, first + k);
+        unpack_row(first, row, k, values.data<T>() + r * k, indices.data<int64_t>() + r * k);
+      }
+    });
+  });
+}
+
+void kthvalue_cpu(const Tensor& values, const Tensor& indices, const Tensor& in, int64_t k) {
+  int64_t rows = in.size(0), n = in.size(1);
+  LockRelease release(rows * n > kGrain);
+  visit_ordered(in.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
+      std::vector<Packed<T>> order(static_cast<size_t>(n));
+      for (int64_t r = from; r < to; ++r) {
+        const T* row = in.data<T>() + r * n;
+        pack_row(row, n, false, order.data());
+        std::nth_element(order.begin(), order.begin() + k, order.end());
+        unpack_row(order.data() + k, row, 1, values.data<T>() + r, indices.data<int64_t>() + r);
+      }
+    });
+  });
+}
+
+// The number of elements before `value`'s place; `order` gives the sequence's order when it is not sorted.
+template <bool Right, class T>
+int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T value) {
+  auto before = [&](int64_t i) {
+    T element = sequence[order ? order[i] : i];
+    if constexpr (std::is_arithmetic_v<T>) return Right ? !(element > value) : !(element >= value);
+    else return Right ? !(static_cast<float>(element) > static_cast<float>(value)) : !(static_cast<float>(element) >= static_cast<float>(value));
+  };
+  int64_t start = 0;
+  while (n > 0) {
+    int64_t half = n / 2;
+    bool skip = before(start + half);
+    start = skip ? start + half + 1 : start;
+    n = skip ? n - half - 1 : half;
+  }
+  return start;
+}
+
+template <bool Right, class T, class I>
+void search_all(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter) {
+  int64_t m = values.size(1), n = sequence.size(1), step = sequence.size(0) == 1 ? 0 : n;
+  const int64_t* order = sorter.defined() ? sorter.data<int64_t>() : nullptr;
+  parallel_for(0, values.numel(), kGrain / 16, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      int64_t row = step ? i / m * step : 0;
+      out.data<I>()[i] = static_cast<I>(place_of<Right>(sequence.data<T>() + row, order ? order + row : nullptr, n, values.data<T>()[i]));
+    }
+  });
+}
+
+void searchsorted_cpu(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter, bool right) {
+  LockRelease release(values.numel() > 4096);
+  visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
+    bool narrow = out.dtype() == DType::Int32;
+    auto run = narrow ? (right ? search_all<true, T, int32_t> : search_all<false, T, int32_t>)
+                      : (right ? search_all<true, T, int64_t> : search_all<false, T, int64_t>);
+    run(out, sequence, values, sorter);
+  });
+}
+
+}  // namespace
+
+void register_sort() {
+  sort_kernel.set(DeviceType::CPU, sort_cpu);
+  topk_kernel.set(DeviceType::CPU, topk_cpu);
+  kthvalue_kernel.set(DeviceType::CPU, kthvalue_cpu);
+  searchsorted_kernel.set(DeviceType::CPU, searchsorted_cpu);
+}
+
+}  // namespace facula::cpu::FACULA_ISA
