@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core/parallel.h"
+#include "cpu/onednn_conv.h"
 #include "ops/conv.h"
 #include "ops/out.h"
 #include "raw_ops.h"
@@ -19,12 +20,6 @@ void product(const Tensor& out, const Tensor& a, const Tensor& b) {
 }
 
 void set_zero(const Tensor& t) { std::memset(t.data<char>(), 0, static_cast<size_t>(t.numel() * t.item_size())); }
-
-// The layout of one group of one image, plain NCHW.
-struct Group {
-  int64_t x, y, w;                        // element offsets
-  int64_t inputs, outputs;                // channels in the group
-};
 
 // Contiguous tensors of one dtype that matrix products support.
 void convolve_columns(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeometry& g) {
@@ -77,6 +72,7 @@ void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor&
 
 void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
   LockRelease release(y.numel() + x.numel() > kGrain);
+  if (x.numel() != 0 && w.numel() != 0 && onednn::convolve(map, y, x, w, bias, g)) return;
   convolve_plain(map, y, x, w, bias, g);
 }
 

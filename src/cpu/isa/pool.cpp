@@ -20,8 +20,14 @@ bool is_nan(T value) {
 template <class F>
 void visit_real(DType dtype, F&& f) {
   visit_dtype(dtype, [&]<class T>(TypeTag<T> tag) {
-    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) f(tag);
+    if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) f(tag);
   });
+}
+
+template <class F>
+void visit_wide(DType dtype, F&& f) {
+  if (dtype == DType::Float32) f(TypeTag<float>{});
+  else f(TypeTag<double>{});
 }
 
 int64_t spatial_count(const Tensor& t) {
@@ -208,7 +214,7 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
 void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(out.numel() > kGrain);
-  visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
+  visit_wide(in.dtype(), [&]<class T>(TypeTag<T>) {
     bool last = channels_last(out);
     int64_t vector = last ? channels : 1, images = last ? batch : batch * channels;
     parallel_for(0, images, grain_of(outputs * vector), [&](int64_t from, int64_t to) {

@@ -1,0 +1,12 @@
+// Convolution by oneDNN.
+#pragma once
+
+#include "ops/conv.h"
+
+namespace facula::cpu::onednn {
+
+/// Does one of the maps of a convolution (see ConvMap), bias included; false where the library is absent or has nothing
+/// better than a reference loop, and then nothing was written.
+bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& geometry);
+
+}  // namespace facula::cpu::onednn

@@ -1,0 +1,212 @@
+"""Pooling against NumPy loops over the windows, gradients through indices and adjoints, layouts and errors."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import facula
+from facula.nn import functional as F
+
+
+def numbers(shape, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def sliding(size, kernel, stride, padding, dilation, ceil_mode):
+    """Window starts along one dimension, as documented."""
+    room = size + 2 * padding - dilation * (kernel - 1) - 1
+    count = (math.ceil if ceil_mode else math.floor)(room / stride) + 1
+    if ceil_mode and (count - 1) * stride >= size + padding:
+        count -= 1
+    return [o * stride - padding for o in range(count)]
+
+
+def pooled(x, starts, kernel, dilation, reduce):
+    """reduce(values, positions) over every window's elements inside x."""
+    planes = x.reshape(-1, *x.shape[2:])
+    out = np.zeros((len(planes), *map(len, starts)))
+    for p, plane in enumerate(planes):
+        for at in itertools.product(*[range(len(s)) for s in starts]):
+            axes = []
+            for d, o in enumerate(at):
+                places = [starts[d][o] + k * dilation for k in range(kernel)]
+                axes.append([i for i in places if 0 <= i < plane.shape[d]])
+            where = list(itertools.product(*axes))
+            out[(p, *at)] = reduce([plane[w] for w in where], [np.ravel_multi_index(w, plane.shape) for w in where])
+    return out.reshape(*x.shape[:2], *out.shape[1:])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("kernel, stride, padding, dilation, ceil_mode", [
+    (2, 2, 0, 1, False), (3, 2, 1, 1, False), (3, 2, 1, 1, True), (2, 3, 1, 2, True), (2, 1, 0, 2, False),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_max_pool(n, kernel, stride, padding, dilation, ceil_mode, dtype):
+    x = numbers((2, 3, *[7, 6, 5][:n]), n, dtype)
+    starts = [sliding(s, kernel, stride, padding, dilation, ceil_mode) for s in x.shape[2:]]
+    values, where = getattr(F, f"max_pool{n}d")(
+        facula.from_numpy(x), kernel, stride, padding, dilation, ceil_mode, return_indices=True
+    )
+    np.testing.assert_array_equal(values.numpy(), pooled(x, starts, kernel, dilation, lambda v, w: max(v)))
+    np.testing.assert_array_equal(where.numpy(), pooled(x, starts, kernel, dilation, lambda v, w: w[int(np.argmax(v))]))
+    assert where.dtype == facula.int64
+
+
+def test_max_pool_gradient_goes_to_the_maxima():
+    x = numbers((2, 3, 6, 7), 1)
+    t = facula.from_numpy(x).requires_grad_()
+    y, where = F.max_pool2d(t, 3, 2, 1, return_indices=True)
+    g = facula.from_numpy(numbers(tuple(y.shape), 2)).requires_grad_()
+    (gradient,) = facula.autograd.grad(y, [t], g, create_graph=True)
+    expected = np.zeros((6, 42))
+    np.add.at(expected, (np.arange(6)[:, None], where.numpy().reshape(6, -1)), g.detach().numpy().reshape(6, -1))
+    np.testing.assert_allclose(gradient.detach().numpy(), expected.reshape(x.shape))
+    v = facula.from_numpy(numbers(x.shape, 3))
+    (second,) = facula.autograd.grad((gradient * v).sum(), [g])
+    np.testing.assert_allclose(second.numpy().ravel(), np.take_along_axis(v.numpy().reshape(6, -1), where.numpy().reshape(6, -1), 1).ravel())
+
+
+def test_max_pool_keeps_nan_and_takes_integers():
+    x = facula.tensor([[[1.0, math.nan, 3.0, 4.0]]])
+    y = facula.max_pool1d(x, 2)
+    assert math.isnan(y[0, 0, 0]) and float(y[0, 0, 1]) == 4
+    whole = facula.arange(16).reshape(1, 4, 4)
+    assert facula.max_pool2d(whole, 2).tolist() == [[[5, 7], [13, 15]]]
+    lowest = facula.full((1, 1, 2, 2), -math.inf)
+    y, where = F.max_pool2d(lowest, 2, return_indices=True)
+    assert float(y) == -math.inf and int(where) == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("kernel, stride, padding, ceil_mode", [(2, 2, 0, False), (3, 2, 1, False), (3, 2, 1, True), (3, 1, 1, False)])
+@pytest.mark.parametrize("count_include_pad", [True, False])
+def test_avg_pool(n, kernel, stride, padding, ceil_mode, count_include_pad):
+    x = numbers((2, 2, *[7, 6, 5][:n]), n)
+    starts = [sliding(s, kernel, stride, padding, 1, ceil_mode) for s in x.shape[2:]]
+    sums = pooled(x, starts, kernel, 1, lambda v, w: sum(v))
+    count = np.ones(())
+    for d, s in enumerate(starts):
+        size = x.shape[2 + d]
+        low, high = (-padding, size + padding) if count_include_pad else (0, size)
+        lengths = [min(b + kernel, high) - max(b, low) for b in s]
+        count = np.multiply.outer(count, lengths)
+    t = facula.from_numpy(x).requires_grad_()
+    y = getattr(F, f"avg_pool{n}d")(t, kernel, stride, padding, ceil_mode, count_include_pad)
+    np.testing.assert_allclose(y.detach().numpy(), sums / count, atol=1e-12)
+    g = facula.from_numpy(numbers(tuple(y.shape), 5))
+    (gradient,) = facula.autograd.grad(y, [t], g)
+    assert float((gradient * t).sum()) == pytest.approx(float((y * g).sum()), rel=1e-9)
+
+
+def test_avg_pool_divisor_and_double_backward():
+    t = facula.ones(1, 1, 4, 4, dtype=facula.float64).requires_grad_()
+    y = F.avg_pool2d(t, 2, divisor_override=3)
+    np.testing.assert_allclose(y.detach().numpy(), np.full((1, 1, 2, 2), 4 / 3))
+    g = facula.ones_like(y).requires_grad_()
+    (gradient,) = facula.autograd.grad(y, [t], g, create_graph=True)
+    (second,) = facula.autograd.grad(gradient.sum(), [g])
+    np.testing.assert_allclose(second.numpy(), np.full((1, 1, 2, 2), 4 / 3))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_adaptive_pools(n):
+    x = numbers((2, 3, *[7, 5, 6][:n]), n)
+    out = [3, 5, 4][:n]
+    expected_mean, expected_max = np.zeros((2, 3, *out)), np.zeros((2, 3, *out))
+    for at in itertools.product(*map(range, out)):
+        window = tuple(slice(o * s // q, -(-(o + 1) * s // q)) for o, s, q in zip(at, x.shape[2:], out))
+        part = x[(slice(None), slice(None), *window)].reshape(2, 3, -1)
+        expected_mean[(slice(None), slice(None), *at)] = part.mean(-1)
+        expected_max[(slice(None), slice(None), *at)] = part.max(-1)
+    t = facula.from_numpy(x).requires_grad_()
+    mean = getattr(F, f"adaptive_avg_pool{n}d")(t, out)
+    values, where = getattr(F, f"adaptive_max_pool{n}d")(t, out, return_indices=True)
+    np.testing.assert_allclose(mean.detach().numpy(), expected_mean, atol=1e-12)
+    np.testing.assert_array_equal(values.detach().numpy(), expected_max)
+    np.testing.assert_array_equal(np.take_along_axis(x.reshape(6, -1), where.numpy().reshape(6, -1), 1).ravel(), expected_max.ravel())
+    (gradient,) = facula.autograd.grad((mean + values).sum(), [t])
+    assert float(gradient.sum()) == pytest.approx(2 * mean.numel())
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
+    lambda x: F.adaptive_max_pool2d(x, (3, 2)), lambda x: F.adaptive_avg_pool2d(x, 1),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [facula.float32, facula.bfloat16])
+def test_channels_last_gives_the_same(function, dtype):
+    x = facula.from_numpy(numbers((2, 5, 7, 6), 1, "float32")).to(dtype)
+    plain = x.clone().requires_grad_()
+    last = x.contiguous(memory_format=facula.channels_last).requires_grad_()
+    a, b = function(plain), function(last)
+    assert b.is_contiguous(memory_format=facula.channels_last)
+    np.testing.assert_array_equal(a.detach().to(facula.float32).numpy(), b.detach().to(facula.float32).numpy())
+    (ga,) = facula.autograd.grad((a * a).sum(), [plain])
+    (gb,) = facula.autograd.grad((b * b).sum(), [last])
+    np.testing.assert_array_equal(ga.to(facula.float32).numpy(), gb.to(facula.float32).numpy())
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_unpool_puts_maxima_back(n):
+    x = facula.from_numpy(numbers((2, 3, *[6, 4, 8][:n]), n)).requires_grad_()
+    values, where = getattr(F, f"max_pool{n}d")(x, 2, return_indices=True)
+    back = getattr(F, f"max_unpool{n}d")(values, where, 2)
+    assert back.shape == x.shape
+    kept = back.detach().numpy() != 0
+    assert kept.sum() == values.numel()
+    np.testing.assert_array_equal(back.detach().numpy()[kept], x.detach().numpy()[kept])
+    (gradient,) = facula.autograd.grad(back.sum(), [x])
+    np.testing.assert_array_equal(gradient.numpy(), kept.astype(float))
+
+
+def test_unpool_refuses_bad_indices():
+    values = facula.ones(1, 1, 2, 2)
+    with pytest.raises(RuntimeError, match="max_unpool2d.*got 99"):
+        F.max_unpool2d(values, facula.full((1, 1, 2, 2), 99), 2)
+    with pytest.raises(RuntimeError, match="max_unpool2d.*int64"):
+        F.max_unpool2d(values, facula.zeros(1, 1, 2, 2, dtype=facula.int32), 2)
+    with pytest.raises(RuntimeError, match="max_unpool2d.*shape"):
+        F.max_unpool2d(values, facula.zeros(1, 1, 2, 3, dtype=facula.int64), 2)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_fractional_windows_are_inside_and_hold_the_maxima(n):
+    x = facula.from_numpy(numbers((2, 3, *[9, 8, 7][:n]), n)).requires_grad_()
+    samples = facula.from_numpy(np.random.default_rng(1).random((2, 3, n)))
+    function = getattr(F, f"fractional_max_pool{n}d")
+    values, where = function(x, 2, output_size=4, return_indices=True, _random_samples=samples)
+    assert values.shape == (2, 3, *[4] * n)
+    flat = x.detach().numpy().reshape(6, -1)
+    np.testing.assert_array_equal(np.take_along_axis(flat, where.numpy().reshape(6, -1), 1).ravel(), values.detach().numpy().ravel())
+    (gradient,) = facula.autograd.grad(values.sum(), [x])
+    assert float(gradient.sum()) == values.numel()
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 2, padding=2), "max_pool2d.*padding.*half"),
+    (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 0), "max_pool2d.*kernel_size"),
+    (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 2, stride=0), "max_pool2d.*stride"),
+    (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 9), "max_pool2d.*no windows"),
+    (lambda: facula.max_pool2d(facula.ones(8, 8), 2), r"max_pool2d.*got shape \[8, 8\]"),
+    (lambda: facula.max_pool2d(facula.ones(1, 0, 4, 4), 2), "max_pool2d.*batch"),
+    (lambda: F.avg_pool2d(facula.ones(1, 3, 8, 8), 2, divisor_override=0), "avg_pool2d.*divisor_override"),
+    (lambda: F.adaptive_avg_pool2d(facula.ones(1, 3, 8, 8), -1), "adaptive_avg_pool2d.*output_size"),
+    (lambda: F.fractional_max_pool2d(facula.ones(1, 3, 8, 8), 2, output_size=8), "fractional_max_pool2d.*too large"),
+])  # fmt: skip
+def test_errors(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call()
+
+
+def test_unsupported_dtypes_are_named():
+    with pytest.raises(NotImplementedError, match="max_pool2d.*bool"):
+        facula.max_pool2d(facula.ones(1, 4, 4, dtype=facula.bool), 2)
+
+
+def test_empty_batch():
+    x = facula.zeros(0, 3, 4, 4, requires_grad=True)
+    y = facula.max_pool2d(x, 2)
+    assert y.shape == (0, 3, 2, 2)
+    (gradient,) = facula.autograd.grad(y.sum(), [x])
+    assert gradient.shape == x.shape
