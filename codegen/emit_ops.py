@@ -19,9 +19,12 @@ REAL = {"kernels::Complex<float>": "float", "kernels::Complex<double>": "double"
 
 def cpp_params(op: Op, defaults: bool = False) -> str:
     parts = []
-    for arg in cpp_args(op):
+    args = cpp_args(op)
+    # C++ gives defaults to trailing parameters only; a required keyword may follow an optional argument in Python
+    last_required = max((i for i, arg in enumerate(args) if arg.default is None), default=-1)
+    for i, arg in enumerate(args):
         text = f"{arg.cpp_type} {arg.name}"
-        if defaults and arg.default is not None:
+        if defaults and i > last_required:
             text += f" = {cpp_default(arg)}"
         parts.append(text)
     return ", ".join(parts)

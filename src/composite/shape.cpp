@@ -23,6 +23,7 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
 
 Tensor sum_to_size(const Tensor& self, IntList size) {
   FACULA_CHECK(broadcasts_to(size, self.sizes()), ErrorKind::Runtime, "sum_to_size: size must broadcast to the shape ", self.sizes(), ", got ", size);
+  if (size.empty()) return sum(self, std::optional<IntList>(), false, std::nullopt);
   Dims dims;
   int64_t shift = self.dim() - static_cast<int64_t>(size.size());
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -82,7 +83,7 @@ Tensor unflatten(const Tensor& self, int64_t dim, IntList sizes) {
   return view(self, shape);
 }
 
-Tensor ravel(const Tensor& self) { return reshape(self, {-1}); }
+Tensor ravel(const Tensor& self) { return view(contiguous(self, MemoryFormat::Contiguous), {-1}); }
 
 Tensor movedim(const Tensor& self, int64_t source, int64_t destination) { return movedim(self, IntList{source}, IntList{destination}); }
 

@@ -1,6 +1,7 @@
 // The *_copy forms: what a view op shows, in memory of its own.
 #include <cstdint>
 
+#include "autograd/function_support.h"
 #include "functions.h"
 
 namespace facula {
@@ -11,6 +12,16 @@ Tensor fresh(const Tensor& view) { return clone(view, MemoryFormat::Contiguous);
 std::vector<Tensor> fresh(std::vector<Tensor> views) {
   for (Tensor& view : views) view = fresh(view);
   return views;
+}
+
+// Writes every part to the tensor that the caller gave for it.
+std::vector<Tensor> into(const char* op, const std::vector<Tensor>& parts, TensorList out) {
+  FACULA_CHECK(parts.size() == out.size(), ErrorKind::Runtime, op, ": out= must hold a tensor for each of the ", parts.size(), " parts, got ", out.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    check_out(op, flags_of(parts[i]), {&out[i]});
+    Out(op, out[i], {}).finish(fresh(parts[i]));
+  }
+  return out.vec();
 }
 
 }  // namespace
@@ -42,5 +53,14 @@ Tensor view_as_real_copy(const Tensor& self) { return fresh(view_as_real(self));
 std::vector<Tensor> split_copy(const Tensor& self, int64_t split_size, int64_t dim) { return fresh(split(self, split_size, dim)); }
 std::vector<Tensor> split_with_sizes_copy(const Tensor& self, IntList split_sizes, int64_t dim) { return fresh(split_with_sizes(self, split_sizes, dim)); }
 std::vector<Tensor> unbind_copy(const Tensor& self, int64_t dim) { return fresh(unbind(self, dim)); }
+
+
+std::vector<Tensor> split_copy(const Tensor& self, int64_t split_size, int64_t dim, TensorList out) {
+  return into("split_copy", split(self, split_size, dim), out);
+}
+std::vector<Tensor> split_with_sizes_copy(const Tensor& self, IntList split_sizes, int64_t dim, TensorList out) {
+  return into("split_with_sizes_copy", split_with_sizes(self, split_sizes, dim), out);
+}
+std::vector<Tensor> unbind_copy(const Tensor& self, int64_t dim, TensorList out) { return into("unbind_copy", unbind(self, dim), out); }
 
 }  // namespace facula

@@ -163,9 +163,8 @@ bool may_self_overlap(IntList sizes, IntList strides) {
 
 Dims preserved_strides(IntList sizes, IntList strides) {
   if (is_dense(sizes, strides) && !may_self_overlap(sizes, strides)) {
-    bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
-    if (!empty) return Dims(strides);
-    return contiguous_strides(sizes);
+    bool positive = std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s >= 0; });
+    return positive ? Dims(strides) : contiguous_strides(sizes);
   }
   // Keep the order of the dimensions by stride; equal strides and broadcast dimensions keep the logical order.
   size_t n = sizes.size();

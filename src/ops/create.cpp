@@ -135,7 +135,6 @@ Tensor fill(const Tensor& self, const Tensor& value) {
 }
 
 Tensor fill_(const Tensor& self, const Scalar& value) {
-  check_no_internal_overlap(self, "fill_");
   fill_all(self, value);
   return self;
 }

@@ -14,6 +14,8 @@ class Out {
   Out(const char* op, const Tensor& given, TensorList inputs);
 
   bool given() const { return given_.defined(); }
+  /// The tensor the caller gave; undefined without one.
+  const Tensor& tensor() const { return given_; }
   /// What a factory takes from `out=` where the caller names none.
   DType dtype_or(DType other) const { return given() ? given_.dtype() : other; }
   Device device_or(Device other) const { return given() ? given_.device() : other; }
