@@ -199,7 +199,7 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
   } else {
     covariance = covariance / std::max(0.0, static_cast<double>(observations - correction));
   }
-  return self.dim() < 2 ? reshape(covariance, {}) : covariance;
+  return covariance.numel() == 1 ? reshape(covariance, {}) : covariance;
 }
 
 Tensor corrcoef(const Tensor& self) {
