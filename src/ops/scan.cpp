@@ -177,6 +177,15 @@ Tensor _prod_others(const Tensor& self, int64_t dim) {
   return scan(LineOp::ProdOthers, self, dim, self.dtype(), "prod", {}, compute_dtype(self.dtype()));
 }
 
+Tensor _reversed(const Tensor& self, int64_t dim) {
+  Tensor result = facula::empty(self.sizes(), self.dtype(), self.device());
+  if (self.is_meta() || self.numel() == 0) return result;
+  Dims strides(self.strides());
+  strides[dim] = -strides[dim];
+  copy_kernel(self.device(), result, make_view(self, self.sizes(), strides, (self.size(dim) - 1) * self.stride(dim), false));
+  return result;
+}
+
 Tensor _pick(const Tensor& self, int64_t dim, const Tensor& index) {
   Tensor result = facula::empty(index.sizes(), self.dtype(), self.device());
   if (!self.is_meta()) pick_kernel(self.device(), result, self, dim, index);
