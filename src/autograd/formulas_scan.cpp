@@ -6,7 +6,7 @@ namespace facula {
 namespace {
 
 Tensor reversed(const Tensor& self, int64_t dim) {
-  return self.dim() == 0 ? self : _reversed(self, wrap_dim(dim, self.dim(), "cumsum"));
+  return self.dim() == 0 ? self : flip(self, IntList(&dim, 1));
 }
 
 Tensor reversed_cumsum(const Tensor& self, int64_t dim) { return reversed(cumsum(reversed(self, dim), dim, std::nullopt), dim); }
