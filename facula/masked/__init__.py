@@ -152,7 +152,8 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The logarithm of the sum over `dim` of the exponentials of the elements not masked out."""
     dtype = dtype or input.dtype
-    return _f.logsumexp(_filled("logsumexp", input.to(dtype), mask, _lowest(dtype)), _dims(input, dim), keepdim).to(dtype)
+    x = _filled("logsumexp", input.to(dtype), mask, _lowest(dtype))
+    return _f.logsumexp(x, _dims(input, dim), keepdim).to(dtype)
 
 
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
@@ -221,7 +222,7 @@ def softmin(input, dim, *, dtype=None, mask=None):
 
 
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
-    """The input divided by its norm of order `ord` along `dim` (`eps` when that is larger); masked-out elements get 0."""
+    """The input divided by its norm of order `ord` along `dim`, at least `eps`; masked-out elements get 0."""
     dtype = dtype or input.dtype
     x = input.to(dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
