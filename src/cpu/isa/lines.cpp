@@ -107,7 +107,10 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
   }
   int64_t n = sizes.empty() ? 1 : sizes[dim];
   LockRelease unlocked(count * n > 4 * kGrain);
-  parallel_for(0, count, std::max<int64_t>(kBatch, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
+  auto is_direct = [](const LineOperand& t) { return t.direct(); };
+  bool packs = !std::all_of(in.begin(), in.end(), is_direct) || !std::all_of(out.begin(), out.end(), is_direct);
+  int64_t grain = std::max<int64_t>(packs ? kBatch : 1, kGrain / std::max<int64_t>(n, 1));
+  parallel_for(0, count, grain, [&](int64_t from, int64_t to) {
     std::vector<LineBuffer> in_buffers(in.size()), out_buffers(out.size());
     const char* in_at[kBatch];
     char* out_at[4][kBatch];
