@@ -50,7 +50,7 @@ class histogramdd_result(NamedTuple):
 
 
 def _edges(values, bins: int, limits):
-    """`bins + 1` evenly spaced edges over `limits`, or over the range of `values` (widened by a half when it is a point)."""
+    """`bins + 1` evenly spaced edges over `limits`, or over the range of `values` (widened when it is a point)."""
     return (
         _C.histogram(values, bins, range=limits)[1] if limits is not None else _C.histogram(values, bins)[1]
     )

@@ -1,8 +1,9 @@
 """Reductions and normalisations that see only the elements at which a boolean mask is True.
 
-Elements that are masked out take the value that leaves the operation unchanged (0 for sums, 1 for products, -inf for a
-maximum, ...). Every function takes `mask`, of any shape that broadcasts with the input, `None` for all True, and `dtype`,
-in which it is computed. A reduction over nothing but masked-out elements gives that neutral value, or NaN for a mean.
+Elements that are masked out take the value that leaves the operation unchanged (0 for sums, 1 for products,
+-inf for a maximum, ...). Every function takes `mask`, of any shape that broadcasts with the input, `None` for all
+True, and `dtype`, in which it is computed. A reduction over nothing but masked-out elements gives that neutral
+value, or NaN for a mean.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _INTEGER_LIMITS = {
     _f.bool: (False, True),
 }
 _FLOATS = (_f.float16, _f.bfloat16, _f.float32, _f.float64)
-_COMPLEX = {_f.complex64: _f.float32, _f.complex128: _f.float64}
+_COMPLEX = (_f.complex64, _f.complex128)
 
 
 def _lowest(dtype):
@@ -83,6 +84,8 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product over `dim` of the elements not masked out."""
     dtype = dtype or _sum_dtype(input.dtype)
     result = _filled("prod", input.to(dtype), mask, 1)
+    if input.dim() == 0:
+        return _f.prod(result)
     for d in sorted((d % builtins.max(input.dim(), 1) for d in _dims(input, dim)), reverse=True):
         result = _f.prod(result, d, keepdim)
     return result
@@ -149,7 +152,8 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The logarithm of the sum over `dim` of the exponentials of the elements not masked out."""
     dtype = dtype or input.dtype
-    return _f.logsumexp(_filled("logsumexp", input.to(dtype), mask, _lowest(dtype)), _dims(input, dim), keepdim).to(dtype)
+    x = _filled("logsumexp", input.to(dtype), mask, _lowest(dtype))
+    return _f.logsumexp(x, _dims(input, dim), keepdim).to(dtype)
 
 
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
@@ -178,7 +182,7 @@ def _spread(op, input, dim, unbiased, correction, keepdim, dtype, mask, root):
     dims = _dims(input, dim)
     x = input.to(dtype)
     if mask is None:
-        return (_f.std if root else _f.var)(x, dims, correction=correction, keepdim=keepdim)
+        return (_f.std if root else _f.var)(x, dims, correction=correction, keepdim=keepdim).to(dtype)
     _check_mask(op, mask)
     count = _count(input, mask, dims, True)
     average = sum(x, dims, keepdim=True, mask=mask) / count
@@ -186,7 +190,7 @@ def _spread(op, input, dim, unbiased, correction, keepdim, dtype, mask, root):
     total = sum(distance * distance, dims, keepdim=keepdim, mask=mask)
     count = count if keepdim else _count(input, mask, dims, False)
     result = total / _f.clamp(count - correction, min=0)
-    return (_f.sqrt(result) if root else result).to(_COMPLEX.get(dtype, dtype))
+    return (_f.sqrt(result) if root else result).to(dtype)
 
 
 def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
@@ -218,7 +222,7 @@ def softmin(input, dim, *, dtype=None, mask=None):
 
 
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
-    """The input divided by its norm of order `ord` along `dim` (`eps` when that is larger); masked-out elements get 0."""
+    """The input divided by its norm of order `ord` along `dim`, at least `eps`; masked-out elements get 0."""
     dtype = dtype or input.dtype
     x = input.to(dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)

@@ -83,9 +83,9 @@ Tensor extremum_backward(const Tensor& grad, const Tensor& self, const Tensor& r
 Tensor chosen_backward(const Tensor& grad, IntList sizes, int64_t dim, const Tensor& indices, bool keepdim) {
   int64_t ndim = static_cast<int64_t>(sizes.size());
   if (ndim == 0) return grad;
-  int64_t d = dim < 0 ? dim + ndim : dim;
-  if (keepdim) return _place(grad, d, indices, sizes[static_cast<size_t>(d)]);
-  return _place(unsqueeze(grad, d), d, unsqueeze(indices, d), sizes[static_cast<size_t>(d)]);
+  IntList dims(&dim, 1);
+  Tensor g = with_reduced_dims(grad, ndim, dims, keepdim), at = with_reduced_dims(indices, ndim, dims, keepdim);
+  return scatter_add(zeros(sizes, grad.dtype(), grad.device()), dim, at, g);
 }
 
 Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim) {

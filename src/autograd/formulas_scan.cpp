@@ -6,9 +6,7 @@ namespace facula {
 namespace {
 
 Tensor reversed(const Tensor& self, int64_t dim) {
-  if (self.dim() == 0) return self;
-  int64_t d = wrap_dim(dim, self.dim(), "cumsum"), n = self.size(d);
-  return negative_slice(self, d, std::max<int64_t>(n - 1, 0), n, -1);
+  return self.dim() == 0 ? self : flip(self, IntList(&dim, 1));
 }
 
 Tensor reversed_cumsum(const Tensor& self, int64_t dim) { return reversed(cumsum(reversed(self, dim), dim, std::nullopt), dim); }

@@ -21,27 +21,6 @@ int64_t implicit_dim(const Tensor& self, std::optional<int64_t> dim, const char*
 // `count` elements along dim from `from` on.
 Tensor part(const Tensor& self, int64_t dim, int64_t from, int64_t count) { return slice(self, dim, from, from + count, 1); }
 
-Tensor joined(TensorList parts, int64_t dim, const char* op) {
-  Dims shape(parts[0].sizes());
-  ResultType dtype;
-  shape[dim] = 0;
-  for (const Tensor& t : parts) {
-    dtype.add(t);
-    FACULA_CHECK(t.dim() == parts[0].dim(), ErrorKind::Runtime, op, ": tensors to be joined must have one number of dimensions, got shape ", t.sizes());
-    for (int64_t d = 0; d < t.dim(); ++d)
-      FACULA_CHECK(d == dim || t.size(d) == parts[0].size(d), ErrorKind::Runtime, op, ": sizes to be joined must agree except in dimension ", dim, ", got ",
-                   parts[0].sizes(), " and ", t.sizes());
-    shape[dim] += t.size(dim);
-  }
-  Tensor result = zeros(shape, dtype.get(), parts[0].device());
-  int64_t at = 0;
-  for (const Tensor& t : parts) {
-    copy_(part(result, dim, at, t.size(dim)), t, false);
-    at += t.size(dim);
-  }
-  return result;
-}
-
 }  // namespace
 
 Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) { return _softmax(in_dtype(self, dtype), dim); }
@@ -65,7 +44,7 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, c
   if (prepend.defined()) parts.push_back(prepend);
   parts.push_back(self);
   if (append.defined()) parts.push_back(append);
-  Tensor t = parts.size() > 1 && n > 0 ? joined(parts, d, "diff") : self;
+  Tensor t = parts.size() > 1 && n > 0 ? cat(parts, d) : self;
   if (n == 0) return clone(self);
   for (int64_t k = 0; k < n; ++k) {
     int64_t left = std::max<int64_t>(t.size(d) - 1, 0);

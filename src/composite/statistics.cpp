@@ -10,10 +10,7 @@ using OptDims = std::optional<IntList>;
 
 Tensor middle(const Tensor& self, bool ignore_nan, const char* op) {
   FACULA_CHECK(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
-  if (self.numel() == 0) {
-    double nothing = self.is_floating() ? NAN : static_cast<double>(INT64_MIN);
-    return self.is_floating() ? full({}, Scalar(nothing), self.dtype(), self.device()) : full({}, Scalar(INT64_MIN), self.dtype(), self.device());
-  }
+  if (self.numel() == 0) return full({}, self.is_floating() ? Scalar(NAN) : Scalar(INT64_MIN), self.dtype(), self.device());
   Tensor flat = reshape(self, {-1});
   return std::get<0>(ignore_nan ? nanmedian(flat, 0, false) : median(flat, 0, false));
 }
@@ -29,65 +26,67 @@ Interpolation interpolation_of(std::string_view name, const char* op) {
   return Interpolation::Nearest;
 }
 
-// Sorts the lines, finds the rank of each quantile among the valid elements of each line, and mixes its two neighbours.
-Tensor quantiles(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation, bool ignore_nan,
-                 const char* op) {
-  Interpolation mix = interpolation_of(interpolation, op);
-  FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::Runtime, op, ": a float32 or float64 tensor, got ",
-               self.dtype());
+void check_quantile(const Tensor& self, const Tensor& q, const char* op) {
+  FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::Runtime, op,
+               ": a float32 or float64 tensor, got ", self.dtype());
   FACULA_CHECK(q.dtype() == self.dtype(), ErrorKind::Runtime, op, ": q must have the dtype ", self.dtype(), ", got ", q.dtype());
   FACULA_CHECK(q.dim() <= 1, ErrorKind::Runtime, op, ": q must be a number or a vector, got shape ", q.sizes());
   FACULA_CHECK(self.numel() > 0, ErrorKind::Runtime, op, ": a tensor that is not empty, got shape ", self.sizes());
-  if (!q.is_meta() && q.numel() > 0) {
-    FACULA_CHECK(all(logical_and(ge(q, 0.0), le(q, 1.0))).item().to_bool(), ErrorKind::Runtime, op, ": q must be in the range [0, 1], got values outside");
+  if (q.is_meta() || q.numel() == 0) return;
+  bool inside = all(logical_and(ge(q, 0.0), le(q, 1.0))).item().to_bool();
+  FACULA_CHECK(inside, ErrorKind::Runtime, op, ": q must be in the range [0, 1], got values outside");
+}
+
+// The places of the quantiles among the sorted elements of each line: (..., n) sorted -> (..., q). NaN is last, so that
+// without ignore_nan the last place of a line with NaN is taken.
+Tensor ranks_of(const Tensor& sorted, const Tensor& q, bool ignore_nan) {
+  int64_t last = -1;
+  if (ignore_nan) {
+    Tensor valid = sum(logical_not(isnan(sorted)), IntList(&last, 1), true, std::optional<DType>());
+    Tensor ranks = q * (to_dtype(valid, q.dtype()) - 1.0);
+    return where(lt(ranks, 0.0), Scalar(0.0), ranks);
   }
-  // Lines last: (..., n), and the shape of the result without the dimension of q.
-  Dims shape;
-  Tensor lines;
-  if (!dim) {
+  double highest = static_cast<double>(sorted.size(-1) - 1);
+  return where(any(isnan(sorted), -1, true), Scalar(highest), q * highest);
+}
+
+// The elements at the ranks of each line, mixed from the two neighbours of ranks that are not whole.
+Tensor at_ranks(const Tensor& sorted, const Tensor& ranks, Interpolation mix) {
+  auto take = [&](const Tensor& whole) { return gather(sorted, -1, to_dtype(whole, DType::Int64), false); };
+  Tensor below = floor(ranks);
+  switch (mix) {
+    case Interpolation::Lower: return take(below);
+    case Interpolation::Higher: return take(ceil(ranks));
+    case Interpolation::Nearest: return take(round(ranks));
+    case Interpolation::Linear: return lerp(take(below), take(ceil(ranks)), ranks - below);
+    case Interpolation::Midpoint: return lerp(take(below), take(ceil(ranks)), ceil(ranks - below) * 0.5);
+  }
+  __builtin_unreachable();
+}
+
+Tensor quantiles(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation,
+                 bool ignore_nan, const char* op) {
+  Interpolation mix = interpolation_of(interpolation, op);
+  check_quantile(self, q, op);
+  Dims shape;    // of the result, without the dimension of q
+  Tensor lines;  // the elements with the reduced dimension last
+  if (!dim || self.dim() == 0) {
+    if (dim) wrap_dim(*dim, 0, op);
     lines = reshape(self, {-1});
     if (keepdim) shape = Dims(static_cast<size_t>(self.dim()), 1);
   } else {
     int64_t d = wrap_dim(*dim, self.dim(), op);
-    lines = self.dim() == 0 ? reshape(self, {1}) : unsqueeze(transpose(unsqueeze(self, -1), d, -1), -1);
-    if (self.dim() > 0) {
-      lines = squeeze(lines, -1);
-      shape = Dims(lines.sizes());
-      shape.pop_back();
-      if (!keepdim) shape.erase(static_cast<size_t>(d));
-    }
+    lines = transpose(unsqueeze(self, -1), d, -1);
+    shape = Dims(lines.sizes());
+    shape.pop_back();
+    if (!keepdim) shape.erase(static_cast<size_t>(d));
   }
-  int64_t n = lines.size(-1);
-  Tensor sorted = std::get<0>(_sort_lines(lines, -1));
-  int64_t last = -1;
-  IntList along(&last, 1);
-  Tensor ranks = reshape(q, {-1});
-  if (ignore_nan) {
-    Tensor valid = sum(logical_not(isnan(sorted)), along, true, std::optional<DType>());
-    ranks = ranks * (to_dtype(valid, q.dtype()) - 1.0);
-    ranks = where(lt(ranks, 0.0), Scalar(0.0), ranks);
-  } else {
-    ranks = ranks * static_cast<double>(n - 1);
-    Tensor has_nan = any(isnan(lines), -1, true);
-    ranks = where(has_nan, Scalar(static_cast<double>(n - 1)), ranks);
-  }
-  if (mix == Interpolation::Lower) ranks = floor(ranks);
-  if (mix == Interpolation::Higher) ranks = ceil(ranks);
-  if (mix == Interpolation::Nearest) ranks = round(ranks);
-  Tensor below = to_dtype(floor(ranks), DType::Int64);
-  int64_t position = sorted.dim() - 1;
-  Tensor result = _pick(sorted, position, below);
-  if (mix == Interpolation::Linear || mix == Interpolation::Midpoint) {
-    Tensor weight = mix == Interpolation::Midpoint ? where(gt(ranks, to_dtype(below, ranks.dtype())), Scalar(0.5), ranks - ranks) : ranks - to_dtype(below, ranks.dtype());
-    Tensor above = _pick(sorted, position, to_dtype(ceil(ranks), DType::Int64));
-    result = lerp(result, above, weight);
-  }
-  // (..., q) -> (q, ...)
-  Dims order{result.dim() - 1};
+  Tensor sorted = std::get<0>(sort(lines, -1, false));
+  Tensor result = at_ranks(sorted, ranks_of(sorted, reshape(q, {-1}), ignore_nan), mix);
+  Dims order{result.dim() - 1};  // (..., q) -> (q, ...)
   for (int64_t d = 0; d + 1 < result.dim(); ++d) order.push_back(d);
-  result = permute(result, order);
   if (q.dim() == 1) shape.insert(0, q.size(0));
-  return reshape(result, shape);
+  return reshape(permute(result, order), shape);
 }
 
 Tensor as_quantile(const Tensor& self, double q, const char* op) {
@@ -199,7 +198,7 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
   } else {
     covariance = covariance / std::max(0.0, static_cast<double>(observations - correction));
   }
-  return self.dim() < 2 ? reshape(covariance, {}) : covariance;
+  return covariance.numel() == 1 ? reshape(covariance, {}) : covariance;
 }
 
 Tensor corrcoef(const Tensor& self) {

@@ -195,7 +195,7 @@ Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, std::optional<I
   double order = ord.to_double();
   Reduction r(self, dim, keepdim, op);
   if (order < 0 || order == INFINITY) {
-    FACULA_CHECK(r.empty_dim < 0 , ErrorKind::Runtime, op, ": the norm of order ", order,
+    FACULA_CHECK(r.empty_dim < 0, ErrorKind::Runtime, op, ": the norm of order ", order,
                  " of nothing is not defined, got shape ", self.sizes());
   }
   Tensor input = self;
@@ -210,10 +210,10 @@ Tensor logsumexp(const Tensor& self, IntList dim, bool keepdim, const Out&) {
   Reduction r(input, dim, true, "logsumexp");
   Dims shape = Reduction(input, dim, keepdim, "logsumexp").shape;
   Tensor largest;
-  if (input.is_complex() || r.empty_dim >= 0) {
+  if (r.empty_dim >= 0) {
     largest = zeros(r.kept, real_dtype(input.dtype()), input.device());
   } else {
-    largest = amax(input, dim, true);
+    largest = amax(input.is_complex() ? select(view_as_real(input), -1, 0) : input, dim, true);
     largest = _where(isfinite(largest), largest, Scalar(0.0));
   }
   Tensor result = add(log(sum(exp(sub(input, largest, Scalar(1))), dim, true, std::nullopt)), largest, Scalar(1));

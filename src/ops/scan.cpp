@@ -168,27 +168,8 @@ Pair mode(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&)
   return chosen(LineOp::Mode, self, dim, keepdim, "mode()");
 }
 
-Pair _sort_lines(const Tensor& self, int64_t dim) {
-  require_real(self, "sort");
-  return with_positions(LineOp::Sort, self, dim, -1, "sort", {}, {});
-}
-
 Tensor _prod_others(const Tensor& self, int64_t dim) {
   return scan(LineOp::ProdOthers, self, dim, self.dtype(), "prod", {}, compute_dtype(self.dtype()));
-}
-
-Tensor _pick(const Tensor& self, int64_t dim, const Tensor& index) {
-  Tensor result = facula::empty(index.sizes(), self.dtype(), self.device());
-  if (!self.is_meta()) pick_kernel(self.device(), result, self, dim, index);
-  return result;
-}
-
-Tensor _place(const Tensor& self, int64_t dim, const Tensor& index, int64_t size) {
-  Dims shape(self.sizes());
-  if (self.dim()) shape[dim] = size;
-  Tensor result = zeros(shape, self.dtype(), self.device());
-  if (!self.is_meta()) place_kernel(self.device(), result, self, dim, index);
-  return result;
 }
 
 }  // namespace facula::ops

@@ -20,17 +20,11 @@ enum class LineOp : uint8_t {
   Median,            // [x] -> [value, position]; the lower of two; NaN wins
   NanMedian,         // [x] -> [value, position]; NaN left out unless there is nothing else
   Mode,              // [x] -> [value, position]; the smallest of the most frequent, its last position
-  Sort,              // [x] -> [same, positions]; ascending, stable, NaN last
   ProdOthers,        // [x] -> [same]: the product of the other elements of the line
 };
 
 /// Runs `op` on every line of dimension `dim`. Inputs are converted to `compute`; outputs are of `compute` (int64 for
 /// positions), contiguous, and have size one or the size of the line in `dim`.
 inline Kernel<void(LineOp op, DType compute, int64_t dim, TensorList in, TensorList out)> line_kernel{"scan"};
-
-/// out[..., i, ...] = self[..., index[..., i, ...], ...] along `dim`; index is contiguous int64, out contiguous.
-inline Kernel<void(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index)> pick_kernel{"pick"};
-/// out[..., index[..., i, ...], ...] += src[..., i, ...] along `dim`; out is contiguous.
-inline Kernel<void(const Tensor& out, const Tensor& src, int64_t dim, const Tensor& index)> place_kernel{"place"};
 
 }  // namespace facula

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "core/parallel.h"
@@ -36,6 +37,7 @@ struct FoldPlan {
 FoldPlan plan_fold(const Tensor& out, const Tensor& in, DType compute);
 
 inline int64_t strided_offset(int64_t index, const Dims& sizes, const Dims& strides) {
+  if (sizes.size() <= 1) return sizes.empty() ? 0 : index * strides[0];
   int64_t offset = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
     offset += index % sizes[d] * strides[d];
@@ -160,13 +162,33 @@ struct ColumnScratch {
   alignas(64) char packed[kColumnTile * 16];
 };
 
+/// How many rows are folded side by side: narrow rows that follow each other in memory are read as wider ones.
+inline int64_t rows_side_by_side(const FoldPlan& plan, int64_t width) {
+  bool adjacent = plan.direct() && width == plan.inner && plan.reduced.size() == 1 && plan.reduced_in[0] == width * plan.inner_stride;
+  return adjacent && width <= 32 ? 64 / width : 1;
+}
+
+/// acc[w] = step(acc[w], x[w], center[w]) over one row.
+template <class Op>
+void fold_row_into(const Op& op, typename Op::Acc* acc, const typename Op::Value* x, const typename Op::Value* center, int64_t width) {
+  using Value = typename Op::Value;
+  if (center) {
+    FACULA_SIMD
+    for (int64_t w = 0; w < width; ++w) acc[w] = op.step(acc[w], x[w], center[w]);
+  } else {
+    FACULA_SIMD
+    for (int64_t w = 0; w < width; ++w) acc[w] = op.step(acc[w], x[w], Value());
+  }
+}
+
 /// Folds the rows [from, to) into `width` neighbouring accumulators.
 template <class Op>
 void fold_columns(const Op& op, const FoldPlan& plan, const char* base, int64_t from, int64_t to, int64_t width,
                   const typename Op::Value* center, typename Op::Acc* acc, ColumnScratch<Op>* scratch) {
   using Value = typename Op::Value;
   using Acc = typename Op::Acc;
-  if (to - from > kColumnRows) {
+  int64_t beside = rows_side_by_side(plan, width);
+  if (to - from > kColumnRows * beside) {
     int64_t middle = from + (to - from) / 2;
     alignas(64) Acc other[kColumnTile];
     fold_columns(op, plan, base, from, middle, width, center, acc, scratch);
@@ -175,17 +197,21 @@ void fold_columns(const Op& op, const FoldPlan& plan, const char* base, int64_t 
     for (int64_t w = 0; w < width; ++w) acc[w] = op.merge(acc[w], other[w]);
     return;
   }
-  for (int64_t w = 0; w < width; ++w) acc[w] = op.identity();
-  for (int64_t r = from; r < to; ++r) {
+  std::fill_n(acc, width, op.identity());
+  int64_t r = from;
+  if (beside > 1) {
+    alignas(64) Acc wide[64];
+    alignas(64) Value centers[64];
+    std::fill_n(wide, 64, op.identity());
+    for (int64_t w = 0; center && w < beside * width; ++w) centers[w] = center[w % width];
+    for (; r + beside <= to; r += beside)
+      fold_row_into(op, wide, reinterpret_cast<const Value*>(base + r * plan.reduced_in[0]), center ? centers : nullptr, beside * width);
+    for (int64_t w = 0; w < beside * width; ++w) acc[w % width] = op.merge(acc[w % width], wide[w]);
+  }
+  for (; r < to; ++r) {
     const char* row = base + strided_offset(r, plan.reduced, plan.reduced_in);
-    const Value* x = static_cast<const Value*>(plan.direct() ? row : load_elements(plan, row, width, scratch->values, scratch->packed));
-    if (center) {
-      FACULA_SIMD
-      for (int64_t w = 0; w < width; ++w) acc[w] = op.step(acc[w], x[w], center[w]);
-    } else {
-      FACULA_SIMD
-      for (int64_t w = 0; w < width; ++w) acc[w] = op.step(acc[w], x[w], Value());
-    }
+    const void* x = plan.direct() ? row : load_elements(plan, row, width, scratch->values, scratch->packed);
+    fold_row_into(op, acc, static_cast<const Value*>(x), center, width);
   }
 }
 

@@ -10,22 +10,48 @@ namespace {
 
 constexpr int64_t kBatch = 16;  // lines packed together
 
-/// The values of a batch of lines in contiguous memory.
+/// The values of a batch of lines, each contiguous.
 struct LineBuffer {
   std::vector<char> packed, converted;
 };
 
+/// Bytes from one line of a buffer to the next: not a power of two, which would put all lines into the same cache sets.
+int64_t pitch_of(int64_t length, int64_t item) { return (length * item + 63) / 64 * 64 + 64; }
+
+/// Whether the lines of a full batch lie side by side.
+bool side_by_side(int64_t lines, const char* const* at, int64_t item) {
+  if (lines < kBatch) return false;
+  for (int64_t b = 1; b < kBatch; ++b) {
+    if (at[b] != at[0] + b * item) return false;
+  }
+  return true;
+}
+
 template <size_t item>
-void pack(int64_t lines, int64_t n, char* to, const char* const* from, int64_t stride) {
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t b = 0; b < lines; ++b) std::memcpy(to + (b * n + i) * item, from[b] + i * stride, item);
+void pack(int64_t lines, int64_t n, char* to, int64_t pitch, const char* const* from, int64_t stride) {
+  if (side_by_side(lines, from, item)) {
+    for (int64_t i = 0; i < n; ++i) {
+      const char* row = from[0] + i * stride;
+      for (int64_t b = 0; b < kBatch; ++b) std::memcpy(to + b * pitch + i * item, row + b * item, item);
+    }
+    return;
+  }
+  for (int64_t b = 0; b < lines; ++b) {
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to + b * pitch + i * item, from[b] + i * stride, item);
   }
 }
 
 template <size_t item>
-void unpack(int64_t lines, int64_t n, char* const* to, int64_t stride, const char* from) {
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t b = 0; b < lines; ++b) std::memcpy(to[b] + i * stride, from + (b * n + i) * item, item);
+void unpack(int64_t lines, int64_t n, char* const* to, int64_t stride, const char* from, int64_t pitch) {
+  if (side_by_side(lines, to, item)) {
+    for (int64_t i = 0; i < n; ++i) {
+      char* row = to[0] + i * stride;
+      for (int64_t b = 0; b < kBatch; ++b) std::memcpy(row + b * item, from + b * pitch + i * item, item);
+    }
+    return;
+  }
+  for (int64_t b = 0; b < lines; ++b) {
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to[b] + i * stride, from + b * pitch + i * item, item);
   }
 }
 
@@ -43,16 +69,17 @@ void by_item_size(int64_t item, F&& f) {
 /// Makes values[b] point at the contiguous values of each line.
 void load(const LineOperand& t, int64_t lines, const char* const* at, LineBuffer& buffer, const void** values) {
   int64_t item = item_size(t.dtype), wide = item_size(t.compute);
+  int64_t pitch = pitch_of(t.length, item), wide_pitch = pitch_of(t.length, wide);
   bool contiguous = t.stride == item || t.length == 1;
   if (!contiguous) {
-    buffer.packed.resize(static_cast<size_t>(lines * t.length * item));
-    by_item_size(item, [&](auto size) { pack<decltype(size)::value>(lines, t.length, buffer.packed.data(), at, t.stride); });
+    buffer.packed.resize(static_cast<size_t>(lines * pitch));
+    by_item_size(item, [&](auto size) { pack<decltype(size)::value>(lines, t.length, buffer.packed.data(), pitch, at, t.stride); });
   }
-  if (t.dtype != t.compute) buffer.converted.resize(static_cast<size_t>(lines * t.length * wide));
+  if (t.dtype != t.compute) buffer.converted.resize(static_cast<size_t>(lines * wide_pitch));
   for (int64_t b = 0; b < lines; ++b) {
-    const char* line = contiguous ? at[b] : buffer.packed.data() + b * t.length * item;
+    const char* line = contiguous ? at[b] : buffer.packed.data() + b * pitch;
     if (t.dtype != t.compute) {
-      char* target = buffer.converted.data() + b * t.length * wide;
+      char* target = buffer.converted.data() + b * wide_pitch;
       cast(t.compute, t.dtype, t.length, target, line);
       line = target;
     }
@@ -80,7 +107,10 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
   }
   int64_t n = sizes.empty() ? 1 : sizes[dim];
   LockRelease unlocked(count * n > 4 * kGrain);
-  parallel_for(0, count, std::max<int64_t>(kBatch, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
+  auto is_direct = [](const LineOperand& t) { return t.direct(); };
+  bool packs = !std::all_of(in.begin(), in.end(), is_direct) || !std::all_of(out.begin(), out.end(), is_direct);
+  int64_t grain = std::max<int64_t>(packs ? kBatch : 1, kGrain / std::max<int64_t>(n, 1));
+  parallel_for(0, count, grain, [&](int64_t from, int64_t to) {
     std::vector<LineBuffer> in_buffers(in.size()), out_buffers(out.size());
     const char* in_at[kBatch];
     char* out_at[4][kBatch];
@@ -101,21 +131,22 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
       }
       for (size_t k = 0; k < out.size(); ++k) {
         for (int64_t b = 0; b < lines; ++b) out_at[k][b] = place(out[k], first + b);
-        if (!out[k].direct()) out_buffers[k].packed.resize(static_cast<size_t>(lines * out[k].length * item_size(out[k].dtype)));
+        if (!out[k].direct()) out_buffers[k].packed.resize(static_cast<size_t>(lines * pitch_of(out[k].length, item_size(out[k].dtype))));
       }
       for (int64_t b = 0; b < lines; ++b) {
         const void* arguments[4];
         void* results[4];
         for (size_t k = 0; k < in.size(); ++k) arguments[k] = in_values[k][b];
         for (size_t k = 0; k < out.size(); ++k) {
-          results[k] = out[k].direct() ? out_at[k][b] : out_buffers[k].packed.data() + b * out[k].length * item_size(out[k].dtype);
+          results[k] = out[k].direct() ? out_at[k][b] : out_buffers[k].packed.data() + b * pitch_of(out[k].length, item_size(out[k].dtype));
         }
         f(arguments, results);
       }
       for (size_t k = 0; k < out.size(); ++k) {
         if (out[k].direct()) continue;
+        int64_t pitch = pitch_of(out[k].length, item_size(out[k].dtype));
         by_item_size(item_size(out[k].dtype), [&](auto size) {
-          unpack<decltype(size)::value>(lines, out[k].length, out_at[k], out[k].stride, out_buffers[k].packed.data());
+          unpack<decltype(size)::value>(lines, out[k].length, out_at[k], out[k].stride, out_buffers[k].packed.data(), pitch);
         });
       }
     }

@@ -327,7 +327,6 @@ LinePosition<T> with_position(LineOp op) {
     case LineOp::Median: return median_line<T, false>;
     case LineOp::NanMedian: return median_line<T, true>;
     case LineOp::Mode: return mode_line<T>;
-    case LineOp::Sort: return sort_line<T>;
     default: return nullptr;
   }
 }
@@ -375,47 +374,10 @@ void line_cpu(LineOp op, DType compute, int64_t dim, TensorList in, TensorList o
   }
 }
 
-template <class T>
-void add_in_place(void* to, const void* value) {
-  *static_cast<T*>(to) = static_cast<T>(*static_cast<T*>(to) + *static_cast<const T*>(value));
-}
-
-// Both work on the lines of index; the other tensor is addressed through each line's index.
-void pick_cpu(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
-  if (index.numel() == 0) return;
-  LineOperand picked(out, dim, out.dtype()), from(self, dim, self.dtype()), at(index, dim, DType::Int64);
-  int64_t item = self.item_size(), n = at.length;
-  for_lines(index.sizes(), dim, {from, at}, {picked}, [=](const void* const* x, void* const* y) {
-    const int64_t* position = static_cast<const int64_t*>(x[1]);
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(static_cast<char*>(y[0]) + i * item, static_cast<const char*>(x[0]) + position[i] * item, static_cast<size_t>(item));
-  });
-}
-
-void place_cpu(const Tensor& out, const Tensor& src, int64_t dim, const Tensor& index) {
-  if (index.numel() == 0) return;
-  LineOperand to(out, dim, out.dtype()), from(src, dim, src.dtype()), at(index, dim, DType::Int64);
-  visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (std::is_same_v<T, ComplexHalf> || std::is_same_v<T, bool>) {
-      throw_error(ErrorKind::NotImplemented, "place: not implemented for dtype ", out.dtype());
-    } else {
-      int64_t n = at.length, size = to.length;
-      for_lines(index.sizes(), dim, {from, at}, {to}, [=](const void* const* x, void* const* y) {
-        T* line = static_cast<T*>(y[0]);
-        const int64_t* position = static_cast<const int64_t*>(x[1]);
-        std::fill_n(line, size, T(0));
-        for (int64_t i = 0; i < n; ++i) add_in_place<T>(line + position[i], static_cast<const T*>(x[0]) + i);
-      });
-    }
-  });
-}
-
 }  // namespace
 
 void register_scan() {
   line_kernel.set(DeviceType::CPU, line_cpu);
-  pick_kernel.set(DeviceType::CPU, pick_cpu);
-  place_kernel.set(DeviceType::CPU, place_cpu);
 }
 
 }  // namespace facula::cpu::FACULA_ISA
