@@ -109,6 +109,7 @@ Geometry geometry(const Tensor& self, const std::vector<Tensor>& indices, const 
   }
   g.map.op = op;
   g.map.target = self;
+  if (count_elements(g.result_shape, op) == 0) return g;
   if (indexed.size() == 1) {
     int64_t d = indexed[0];
     g.map.index = spread_int64(indices[d], g.index_shape);

@@ -10,6 +10,7 @@ struct Indexed {
   Tensor view;
   std::vector<Tensor> tensors;  // by dimension of `view`; undefined where the dimension is taken whole
   bool advanced = false;
+  int masks = 0, positions = 0;  // how many of the tensors were given as masks, and how many as integers
 };
 
 int64_t slice_bound(PyObject* bound) {
@@ -44,13 +45,13 @@ Tensor index_tensor(PyObject* o) {
   return tensor_of(made.get());
 }
 
-// A list as the whole index is a tuple when it holds slices, ellipses or sequences (NumPy's old rule).
+// A short list as the whole index is a tuple when it holds anything but numbers (NumPy's old rule).
 bool treat_as_tuple(PyObject* key) {
   if (PyTuple_Check(key)) return true;
   if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(key); ++i) {
     PyObject* item = PyList_GET_ITEM(key, i);
-    if (item == Py_Ellipsis || item == Py_None || PySlice_Check(item)) return true;
+    if (item == Py_Ellipsis || item == Py_None || PySlice_Check(item) || is_tensor(item) || is_nested_sequence(item)) return true;
   }
   return false;
 }
@@ -73,7 +74,7 @@ int64_t dims_consumed(PyObject* item) {
 
 class Reader {
  public:
-  explicit Reader(const Tensor& t) : result_{t, {}, false} {}
+  explicit Reader(const Tensor& t) : result_{t, {}} {}
 
   Indexed read(PyObject* key) {
     if (!treat_as_tuple(key)) {
@@ -109,7 +110,7 @@ class Reader {
       ++at_;
     } else if (PyBool_Check(item)) {
       view = unsqueeze(view, at_);
-      put(index_tensor(item));
+      put(unsqueeze(index_tensor(item), 0));
     } else if (is_int(item)) {
       take_integer(to_int(item));
     } else if (is_tensor(item)) {
@@ -152,9 +153,11 @@ class Reader {
     result_.tensors.resize(static_cast<size_t>(at_));
     if (t.dtype() != DType::Bool && t.dtype() != DType::UInt8) {
       result_.tensors.push_back(t);
+      ++result_.positions;
       ++at_;
       return;
     }
+    ++result_.masks;
     for (int64_t d = 0; d < t.dim(); ++d) {
       FACULA_CHECK(t.size(d) == result_.view.size(at_ + d), ErrorKind::Index, "index: the mask's shape ", t.sizes(),
                    " does not match the indexed tensor of shape ", result_.view.sizes(), " at dimension ", d);
@@ -198,11 +201,11 @@ bool key_overridden(PyObject* key) {
   return false;
 }
 
-// The value of x[...] = v as a tensor of x's dtype and device.
+// The value of x[...] = v as a tensor; numbers take x's dtype.
 Tensor assigned_value(const Tensor& target, PyObject* value) {
   if (is_tensor(value)) return tensor_of(value);
-  if (is_number(value)) return scalar_tensor(to_scalar(value), target.dtype(), target.device());
-  return index_tensor(value);
+  FACULA_CHECK(is_number(value), ErrorKind::Type, "index: a number or a tensor is assigned to elements of a tensor, got ", Py_TYPE(value)->tp_name);
+  return scalar_tensor(to_scalar(value), target.dtype(), target.device());
 }
 
 // Leading dimensions of size one may be dropped from an assigned value, as NumPy does.
@@ -214,7 +217,7 @@ Tensor without_leading_ones(const Tensor& value, int64_t ndim) {
 
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
   bool quick = false;
-  Indexed indexed{quick_view(self, key, quick), {}, false};
+  Indexed indexed{quick_view(self, key, quick), {}};
   if (!quick) indexed = Reader(self).read(key);
   if (!indexed.advanced) {
     if (is_number(value)) {
@@ -226,7 +229,8 @@ void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
     return;
   }
   Tensor source = assigned_value(self, value);
-  if (source.dtype() != self.dtype()) source = to_dtype(source, self.dtype());
+  // one value for the places of one mask is converted, as in masked_fill; everything else must have the dtype
+  if (source.numel() == 1 && indexed.masks == 1 && indexed.positions == 0) source = to_dtype(source, self.dtype());
   index_put_(indexed.view, indexed.tensors, source, false);
 }
 
