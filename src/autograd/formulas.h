@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "autograd/function_types.h"
+#include "autograd/formulas_fft.h"
+#include "autograd/formulas_linalg.h"
 #include "autograd/formulas_matmul.h"
 #include "autograd/saved.h"
 

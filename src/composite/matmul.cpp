@@ -226,4 +226,24 @@ Tensor linalg_multi_dot(TensorList tensors) {
   return row ? squeeze(result, 0) : result;
 }
 
+Tensor linalg_cross(const Tensor& self, const Tensor& other, int64_t dim) {
+  FACULA_CHECK(self.dim() == other.dim(), ErrorKind::Runtime, "linalg.cross: tensors of one rank, got shapes ", self.sizes(), " and ", other.sizes());
+  int64_t d = wrap_dim(dim, self.dim(), "linalg.cross");
+  FACULA_CHECK(self.dim() > 0 && self.size(d) == 3 && other.size(d) == 3, ErrorKind::Runtime, "linalg.cross: vectors of three elements along dimension ", dim,
+               ", got shapes ", self.sizes(), " and ", other.sizes());
+  auto component = [&](int64_t i) {
+    int64_t j = (i + 1) % 3, k = (i + 2) % 3;
+    return sub(mul(select(self, d, j), select(other, d, k)), mul(select(self, d, k), select(other, d, j)));
+  };
+  return stack({component(0), component(1), component(2)}, d);
+}
+
+Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {
+  if (dim) return linalg_cross(self, other, *dim);
+  Dims sizes = broadcast(self.sizes(), other.sizes(), "cross");
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] == 3) return linalg_cross(self, other, static_cast<int64_t>(d));
+  throw_error(ErrorKind::Runtime, "cross: a dimension of size 3, got shapes ", self.sizes(), " and ", other.sizes());
+}
+
 }  // namespace facula

@@ -1,0 +1,68 @@
+// How LAPACK routines are called on batches of column-major matrices.
+#pragma once
+
+#include <vector>
+
+#include "core/parallel.h"
+#include "core/tensor.h"
+#include "cpu/blas.h"
+
+namespace facula::cpu {
+
+/// A routine's name as a template argument.
+template <size_t N>
+struct Name {
+  char text[N];
+  constexpr Name(const char (&s)[N]) { std::copy_n(s, N, text); }
+};
+
+/// Calls the Fortran routine `name` for element type T; every argument is a pointer.
+template <Name name, class T, class... Args>
+void lapack_call(Args... args) {
+  static auto* const f = blas::lapack<void(Args...), T>(name.text);
+  f(args...);
+}
+
+/// The matrix `i` of a batch whose matrices (or vectors) have `size` elements each.
+template <class T>
+T* matrix_at(const Tensor& t, int64_t i, int64_t size) {
+  return t.defined() ? t.data<T>() + i * size : nullptr;
+}
+
+inline int64_t batch_count(const Tensor& a) {
+  int64_t count = 1;
+  for (int64_t d = 0; d + 2 < a.dim(); ++d) count *= a.size(d);
+  return count;
+}
+
+/// Calls f(i) for every matrix; `work` is about how many operations each takes. Threads go to the batch, or to the
+/// library where one matrix is large.
+template <class F>
+void each_matrix(int64_t count, int64_t work, F f) {
+  constexpr int64_t kLarge = 1 << 21;
+  LockRelease release(work * count >= (1 << 15));
+  bool large = work >= kLarge;
+  blas::set_threads(large && !in_parallel_region() ? num_threads() : 1);
+  int64_t grain = large ? count : std::max<int64_t>(1, kGrain * 4 / std::max<int64_t>(work, 1));
+  parallel_for(0, count, grain, [&](int64_t from, int64_t to) { for (int64_t i = from; i < to; ++i) f(i); });
+}
+
+/// Calls f(TypeTag<T>) for the four element types of LAPACK.
+template <class F>
+void visit_lapack(DType dtype, const char* op, F f) {
+  switch (dtype) {
+    case DType::Float32: return f(TypeTag<float>{});
+    case DType::Float64: return f(TypeTag<double>{});
+    case DType::Complex64: return f(TypeTag<std::complex<float>>{});
+    case DType::Complex128: return f(TypeTag<std::complex<double>>{});
+    default: throw_error(ErrorKind::Runtime, op, ": float32, float64, complex64 or complex128, got ", dtype);
+  }
+}
+
+/// The size that a workspace query answered.
+template <class T>
+blas::Int workspace_size(const T& answer) {
+  return std::max<blas::Int>(1, static_cast<blas::Int>(std::real(answer)));
+}
+
+}  // namespace facula::cpu

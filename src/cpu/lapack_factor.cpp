@@ -1,0 +1,237 @@
+// Factorisations that solve systems: Cholesky, LU, LDL, QR, triangular systems, least squares.
+#include "cpu/lapack.h"
+#include "ops/linalg.h"
+
+namespace facula::cpu {
+namespace {
+
+using blas::Int;
+using blas::is_complex_v;
+using blas::real_t;
+
+void cholesky(const Tensor& a, const Tensor& info, bool upper) {
+  Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1);
+  visit_lapack(a.dtype(), "linalg.cholesky", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(a), int64_t{n} * n * n / 3, [&](int64_t i) {
+      char triangle = upper ? 'U' : 'L';
+      lapack_call<"potrf", T>(&triangle, &n, matrix_at<T>(a, i, int64_t{n} * n), &ld, info.data<Int>() + i);
+    });
+  });
+}
+
+void lu(const Tensor& a, const Tensor& pivots, const Tensor& info) {
+  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n), ld = std::max<Int>(m, 1);
+  visit_lapack(a.dtype(), "linalg.lu_factor", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(a), int64_t{m} * n * k, [&](int64_t i) {
+      lapack_call<"getrf", T>(&m, &n, matrix_at<T>(a, i, int64_t{m} * n), &ld, pivots.data<Int>() + i * k, info.data<Int>() + i);
+    });
+  });
+}
+
+void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
+  Int n = static_cast<Int>(lu.size(-1)), columns = static_cast<Int>(b.size(-1)), ld = std::max<Int>(n, 1);
+  visit_lapack(lu.dtype(), "linalg.lu_solve", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(b), int64_t{n} * n * columns, [&](int64_t i) {
+      Int status = 0;
+      lapack_call<"getrs", T>(&op, &n, &columns, matrix_at<T>(lu, i, int64_t{n} * n), &ld, pivots.data<Int>() + i * n,
+                              matrix_at<T>(b, i, int64_t{n} * columns), &ld, &status);
+    });
+  });
+}
+
+void inverse(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
+  Int n = static_cast<Int>(lu.size(-1)), ld = std::max<Int>(n, 1);
+  visit_lapack(lu.dtype(), "linalg.inv", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(lu), int64_t{n} * n * n, [&](int64_t i) {
+      if (info.data<Int>()[i] != 0) return;
+      T* a = matrix_at<T>(lu, i, int64_t{n} * n);
+      Int query = -1;
+      T answer{};
+      lapack_call<"getri", T>(&n, a, &ld, pivots.data<Int>() + i * n, &answer, &query, info.data<Int>() + i);
+      Int size = std::max(workspace_size(answer), ld);
+      std::vector<T> work(static_cast<size_t>(size));
+      lapack_call<"getri", T>(&n, a, &ld, pivots.data<Int>() + i * n, work.data(), &size, info.data<Int>() + i);
+    });
+  });
+}
+
+void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit) {
+  Int m = static_cast<Int>(b.size(-2)), n = static_cast<Int>(b.size(-1)), order = static_cast<Int>(a.size(-1));
+  Int lda = std::max<Int>(order, 1), ldb = std::max<Int>(m, 1);
+  visit_lapack(a.dtype(), "linalg.solve_triangular", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(b), int64_t{m} * n * order, [&](int64_t i) {
+      char side = left ? 'L' : 'R', triangle = upper ? 'U' : 'L', no = 'N', diagonal = unit ? 'U' : 'N';
+      T one(1);
+      lapack_call<"trsm", T>(&side, &triangle, &no, &diagonal, &m, &n, &one, matrix_at<T>(a, i, int64_t{order} * order), &lda,
+                             matrix_at<T>(b, i, int64_t{m} * n), &ldb);
+    });
+  });
+}
+
+void qr(const Tensor& a, const Tensor& tau) {
+  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n), ld = std::max<Int>(m, 1);
+  visit_lapack(a.dtype(), "linalg.qr", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(a), 2 * int64_t{m} * n * k, [&](int64_t i) {
+      T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
+      Int query = -1, status = 0;
+      lapack_call<"geqrf", T>(&m, &n, x, &ld, t, &answer, &query, &status);
+      Int size = std::max(workspace_size(answer), std::max<Int>(n, 1));
+      std::vector<T> work(static_cast<size_t>(size));
+      lapack_call<"geqrf", T>(&m, &n, x, &ld, t, work.data(), &size, &status);
+    });
+  });
+}
+
+void reflectors(const Tensor& a, const Tensor& tau) {
+  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = static_cast<Int>(tau.size(-1)), ld = std::max<Int>(m, 1);
+  visit_lapack(a.dtype(), "linalg.householder_product", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(a), 2 * int64_t{m} * n * k, [&](int64_t i) {
+      T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
+      Int status = 0;
+      auto run = [&](T* work, Int size) {
+        if constexpr (is_complex_v<T>) lapack_call<"ungqr", T>(&m, &n, &k, x, &ld, t, work, &size, &status);
+        else lapack_call<"orgqr", T>(&m, &n, &k, x, &ld, t, work, &size, &status);
+      };
+      run(&answer, -1);
+      std::vector<T> work(static_cast<size_t>(std::max(workspace_size(answer), std::max<Int>(n, 1))));
+      run(work.data(), static_cast<Int>(work.size()));
+    });
+  });
+}
+
+void reflect(const Tensor& a, const Tensor& tau, const Tensor& c, bool left, bool transpose) {
+  Int m = static_cast<Int>(c.size(-2)), n = static_cast<Int>(c.size(-1)), k = static_cast<Int>(tau.size(-1));
+  Int lda = std::max<Int>(static_cast<Int>(a.size(-2)), 1), ldc = std::max<Int>(m, 1);
+  visit_lapack(a.dtype(), "ormqr", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(c), 2 * int64_t{m} * n * k, [&](int64_t i) {
+      T *x = matrix_at<T>(a, i, a.size(-1) * a.size(-2)), *t = matrix_at<T>(tau, i, k), *y = matrix_at<T>(c, i, int64_t{m} * n), answer{};
+      char side = left ? 'L' : 'R', op = !transpose ? 'N' : is_complex_v<T> ? 'C' : 'T';
+      Int status = 0;
+      auto run = [&](T* work, Int size) {
+        if constexpr (is_complex_v<T>) lapack_call<"unmqr", T>(&side, &op, &m, &n, &k, x, &lda, t, y, &ldc, work, &size, &status);
+        else lapack_call<"ormqr", T>(&side, &op, &m, &n, &k, x, &lda, t, y, &ldc, work, &size, &status);
+      };
+      run(&answer, -1);
+      std::vector<T> work(static_cast<size_t>(std::max(workspace_size(answer), std::max(m, n))));
+      run(work.data(), static_cast<Int>(work.size()));
+    });
+  });
+}
+
+void ldl(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
+  Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1);
+  visit_lapack(a.dtype(), "linalg.ldl_factor", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(a), int64_t{n} * n * n / 3, [&](int64_t i) {
+      T *x = matrix_at<T>(a, i, int64_t{n} * n), answer{};
+      char lower = 'L';
+      auto run = [&](T* work, Int size) {
+        Int *p = pivots.data<Int>() + i * n, *status = info.data<Int>() + i;
+        if constexpr (is_complex_v<T>) {
+          if (hermitian) return lapack_call<"hetrf", T>(&lower, &n, x, &ld, p, work, &size, status);
+        }
+        lapack_call<"sytrf", T>(&lower, &n, x, &ld, p, work, &size, status);
+      };
+      run(&answer, -1);
+      std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
+      run(work.data(), static_cast<Int>(work.size()));
+    });
+  });
+}
+
+void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
+  Int n = static_cast<Int>(ld.size(-1)), columns = static_cast<Int>(b.size(-1)), lda = std::max<Int>(n, 1);
+  visit_lapack(ld.dtype(), "linalg.ldl_solve", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(b), int64_t{n} * n * columns, [&](int64_t i) {
+      T *x = matrix_at<T>(ld, i, int64_t{n} * n), *y = matrix_at<T>(b, i, int64_t{n} * columns);
+      char lower = 'L';
+      Int *p = pivots.data<Int>() + i * n, status = 0;
+      if constexpr (is_complex_v<T>) {
+        if (hermitian) return lapack_call<"hetrs", T>(&lower, &n, &columns, x, &lda, p, y, &lda, &status);
+      }
+      lapack_call<"sytrs", T>(&lower, &n, &columns, x, &lda, p, y, &lda, &status);
+    });
+  });
+}
+
+/// One least-squares problem; `rank` and `s` only by the drivers that find them.
+template <class T>
+struct LeastSquares {
+  Int m, n, columns, lda, ldb;
+  T *a, *b;
+  real_t<T> rcond;
+  std::vector<real_t<T>> s;
+  Int rank = 0;
+
+  void run(std::string_view driver) {
+    T answer{};
+    std::vector<real_t<T>> real_work(1);
+    std::vector<Int> integers(static_cast<size_t>(std::max({n, m, Int(1)})));
+    call(driver, &answer, -1, real_work, integers);
+    std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
+    size_t small = static_cast<size_t>(std::max<Int>(1, std::min(m, n)));
+    real_work.resize(std::max<size_t>({static_cast<size_t>(real_work[0]), 2 * static_cast<size_t>(n), 5 * small, 1}));
+    integers.resize(std::max<size_t>(integers.size(), static_cast<size_t>(integers[0])));
+    if (driver == "gelsy") std::fill(integers.begin(), integers.end(), 0);
+    call(driver, work.data(), static_cast<Int>(work.size()), real_work, integers);
+  }
+
+ private:
+  void call(std::string_view driver, T* work, Int size, std::vector<real_t<T>>& real_work, std::vector<Int>& integers) {
+    Int status = 0;
+    char no = 'N';
+    if (driver == "gels") {
+      lapack_call<"gels", T>(&no, &m, &n, &columns, a, &lda, b, &ldb, work, &size, &status);
+    } else if (driver == "gelsy") {
+      if constexpr (is_complex_v<T>) {
+        lapack_call<"gelsy", T>(&m, &n, &columns, a, &lda, b, &ldb, integers.data(), &rcond, &rank, work, &size, real_work.data(), &status);
+      } else {
+        lapack_call<"gelsy", T>(&m, &n, &columns, a, &lda, b, &ldb, integers.data(), &rcond, &rank, work, &size, &status);
+      }
+    } else if (driver == "gelsd") {
+      if constexpr (is_complex_v<T>) {
+        lapack_call<"gelsd", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size, real_work.data(), integers.data(), &status);
+      } else {
+        lapack_call<"gelsd", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size, integers.data(), &status);
+      }
+    } else {
+      if constexpr (is_complex_v<T>) {
+        lapack_call<"gelss", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size, real_work.data(), &status);
+      } else {
+        lapack_call<"gelss", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size, &status);
+      }
+    }
+  }
+};
+
+void least_squares(const Tensor& a, const Tensor& b, const Tensor& rank, const Tensor& s, double rcond, std::string_view driver) {
+  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), columns = static_cast<Int>(b.size(-1)), k = std::min(m, n);
+  Int rows = static_cast<Int>(b.size(-2));
+  visit_lapack(a.dtype(), "linalg.lstsq", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(b), 2 * int64_t{m} * n * k, [&](int64_t i) {
+      LeastSquares<T> problem{m, n, columns, std::max<Int>(m, 1), std::max<Int>(rows, 1), matrix_at<T>(a, i, int64_t{m} * n),
+                              matrix_at<T>(b, i, int64_t{rows} * columns), static_cast<real_t<T>>(rcond),
+                              std::vector<real_t<T>>(static_cast<size_t>(std::max<Int>(k, 1)))};
+      problem.run(driver);
+      if (rank.defined()) rank.data<int64_t>()[i] = problem.rank;
+      if (s.defined()) std::copy_n(problem.s.begin(), k, matrix_at<real_t<T>>(s, i, k));
+    });
+  });
+}
+
+}  // namespace
+
+void register_lapack_factor() {
+  cholesky_kernel.set(DeviceType::CPU, cholesky);
+  lu_kernel.set(DeviceType::CPU, lu);
+  lu_solve_kernel.set(DeviceType::CPU, lu_solve);
+  inverse_kernel.set(DeviceType::CPU, inverse);
+  triangular_kernel.set(DeviceType::CPU, triangular);
+  qr_kernel.set(DeviceType::CPU, qr);
+  reflectors_kernel.set(DeviceType::CPU, reflectors);
+  reflect_kernel.set(DeviceType::CPU, reflect);
+  ldl_kernel.set(DeviceType::CPU, ldl);
+  ldl_solve_kernel.set(DeviceType::CPU, ldl_solve);
+  least_squares_kernel.set(DeviceType::CPU, least_squares);
+}
+
+}  // namespace facula::cpu

@@ -1,0 +1,128 @@
+// Eigenvalues and singular values.
+#include "cpu/lapack.h"
+#include "ops/linalg.h"
+
+namespace facula::cpu {
+namespace {
+
+using blas::Int;
+using blas::is_complex_v;
+using blas::real_t;
+
+void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
+  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n);
+  bool vectors = u.defined(), full = vectors && (u.size(-1) != k || vh.size(-2) != k);
+  char job = !vectors ? 'N' : full ? 'A' : 'S';
+  Int lda = std::max<Int>(m, 1), ldu = lda, ldv = std::max<Int>(vectors ? static_cast<Int>(vh.size(-2)) : 1, 1);
+  visit_lapack(a.dtype(), "linalg.svd", [&]<class T>(TypeTag<T>) {
+    using R = real_t<T>;
+    each_matrix(batch_count(a), 8 * int64_t{m} * n * k, [&](int64_t i) {
+      T* x = matrix_at<T>(a, i, int64_t{m} * n);
+      T* left = vectors ? matrix_at<T>(u, i, u.size(-2) * u.size(-1)) : nullptr;
+      T* right = vectors ? matrix_at<T>(vh, i, vh.size(-2) * vh.size(-1)) : nullptr;
+      R* values = matrix_at<R>(s, i, k);
+      std::vector<Int> integers(static_cast<size_t>(8 * std::max<Int>(k, 1)));
+      int64_t small = k, large = std::max(m, n);
+      std::vector<R> real_work(is_complex_v<T> ? static_cast<size_t>(std::max<int64_t>(1, small * std::max(5 * small + 7, 2 * large + 2 * small + 1) + 7 * small)) : 1);
+      auto run = [&](T* work, Int size) {
+        Int* status = info.data<Int>() + i;
+        if constexpr (is_complex_v<T>) {
+          lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, work, &size, real_work.data(), integers.data(), status);
+        } else {
+          lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, work, &size, integers.data(), status);
+        }
+      };
+      T answer{};
+      run(&answer, -1);
+      std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
+      run(work.data(), static_cast<Int>(work.size()));
+    });
+  });
+}
+
+void eigh(const Tensor& a, const Tensor& w, const Tensor& info, bool upper, bool vectors) {
+  Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1);
+  visit_lapack(a.dtype(), "linalg.eigh", [&]<class T>(TypeTag<T>) {
+    using R = real_t<T>;
+    each_matrix(batch_count(a), 9 * int64_t{n} * n * n, [&](int64_t i) {
+      T* x = matrix_at<T>(a, i, int64_t{n} * n);
+      R* values = matrix_at<R>(w, i, n);
+      char job = vectors ? 'V' : 'N', triangle = upper ? 'U' : 'L';
+      auto run = [&](T* work, Int size, R* real_work, Int real_size, Int* integers, Int integer_size) {
+        Int* status = info.data<Int>() + i;
+        if constexpr (is_complex_v<T>) {
+          lapack_call<"heevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, real_work, &real_size, integers, &integer_size, status);
+        } else {
+          lapack_call<"syevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, integers, &integer_size, status);
+        }
+      };
+      T answer{};
+      R real_answer{};
+      Int integer_answer = 1;
+      run(&answer, -1, &real_answer, -1, &integer_answer, -1);
+      std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
+      std::vector<R> real_work(static_cast<size_t>(workspace_size(real_answer)));
+      std::vector<Int> integers(static_cast<size_t>(std::max<Int>(integer_answer, 1)));
+      run(work.data(), static_cast<Int>(work.size()), real_work.data(), static_cast<Int>(real_work.size()), integers.data(),
+          static_cast<Int>(integers.size()));
+    });
+  });
+}
+
+/// LAPACK gives the vectors of a real matrix as real and imaginary columns of conjugate pairs.
+template <class R>
+void unpack_vectors(Int n, const R* imaginary, const R* packed, std::complex<R>* v) {
+  for (Int j = 0; j < n; ++j) {
+    const R *x = packed + int64_t{j} * n, *y = x + n;
+    std::complex<R>* column = v + int64_t{j} * n;
+    if (imaginary[j] == 0) {
+      for (Int r = 0; r < n; ++r) column[r] = x[r];
+    } else {
+      for (Int r = 0; r < n; ++r) {
+        column[r] = {x[r], y[r]};
+        column[n + r] = {x[r], -y[r]};
+      }
+      ++j;
+    }
+  }
+}
+
+void eig(const Tensor& a, const Tensor& w, const Tensor& v, const Tensor& info) {
+  Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1), one = 1;
+  visit_lapack(a.dtype(), "linalg.eig", [&]<class T>(TypeTag<T>) {
+    using R = real_t<T>;
+    using C = std::complex<R>;
+    each_matrix(batch_count(a), 25 * int64_t{n} * n * n, [&](int64_t i) {
+      T *x = matrix_at<T>(a, i, int64_t{n} * n), answer{};
+      C *values = matrix_at<C>(w, i, n), *vectors = v.defined() ? matrix_at<C>(v, i, int64_t{n} * n) : nullptr;
+      char no = 'N', job = vectors ? 'V' : 'N';
+      Int* status = info.data<Int>() + i;
+      std::vector<R> re(static_cast<size_t>(2 * n + 1)), im(static_cast<size_t>(n + 1));
+      std::vector<T> packed(vectors && !is_complex_v<T> ? static_cast<size_t>(n) * n : 1);
+      auto run = [&](T* work, Int size) {
+        if constexpr (is_complex_v<T>) {
+          lapack_call<"geev", T>(&no, &job, &n, x, &ld, values, x, &one, vectors ? vectors : x, &ld, work, &size, re.data(), status);
+        } else {
+          lapack_call<"geev", T>(&no, &job, &n, x, &ld, re.data(), im.data(), x, &one, packed.data(), &ld, work, &size, status);
+        }
+      };
+      run(&answer, -1);
+      std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
+      run(work.data(), static_cast<Int>(work.size()));
+      if constexpr (!is_complex_v<T>) {
+        for (Int j = 0; j < n; ++j) values[j] = {re[j], im[j]};
+        if (vectors) unpack_vectors<R>(n, im.data(), packed.data(), vectors);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void register_lapack_spectral() {
+  svd_kernel.set(DeviceType::CPU, svd);
+  eigh_kernel.set(DeviceType::CPU, eigh);
+  eig_kernel.set(DeviceType::CPU, eig);
+}
+
+}  // namespace facula::cpu

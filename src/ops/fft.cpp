@@ -1,0 +1,60 @@
+// Shapes of the transforms.
+#include "ops/fft.h"
+
+#include "raw_ops.h"
+
+namespace facula::ops {
+namespace {
+
+Tensor transformed(const Tensor& self, const Dims& sizes, DType dtype, IntList dims, FftKind kind, double scale) {
+  Tensor result = facula::empty(sizes, dtype, self.device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  fft_kernel(self.device(), result, self, dims, kind);
+  return scale == 1 ? result : mul(Operand(result), Operand(scale));
+}
+
+Tensor numbers(const std::vector<double>& values, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  DType chosen = dtype.value_or(out.given() ? DType::Float64 : default_dtype());
+  FACULA_CHECK(is_inexact(chosen), ErrorKind::Runtime, "fft.fftfreq: a floating point or complex dtype, got ", chosen);
+  Tensor exact = facula::empty({static_cast<int64_t>(values.size())}, DType::Float64);
+  std::copy(values.begin(), values.end(), exact.data<double>());
+  Tensor result = facula::empty(exact.sizes(), chosen, device.value_or(kCPU));
+  if (!result.is_meta()) copy_kernel(result.device(), result, exact);
+  return result;
+}
+
+}  // namespace
+
+Tensor _fft_c2c(const Tensor& self, IntList dim, double scale, bool forward) {
+  return transformed(self, self.sizes(), self.dtype(), dim, forward ? FftKind::Forward : FftKind::Backward, scale);
+}
+
+Tensor _fft_r2c(const Tensor& self, IntList dim, double scale) {
+  Dims sizes(self.sizes());
+  int64_t& last = sizes[static_cast<size_t>(dim.back())];
+  last = last / 2 + 1;
+  return transformed(self, sizes, complex_dtype(self.dtype()), dim, FftKind::RealToHalf, scale);
+}
+
+Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size) {
+  Dims sizes(self.sizes());
+  sizes[static_cast<size_t>(dim.back())] = last_size;
+  return transformed(self, sizes, real_dtype(self.dtype()), dim, FftKind::HalfToReal, scale);
+}
+
+Tensor fft_fftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.fftfreq: n is positive, got ", n);
+  int64_t half = (n + 1) / 2;
+  std::vector<double> values(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i)] = static_cast<double>(i < half ? i : i - n) / (static_cast<double>(n) * d);
+  return numbers(values, dtype, device, out);
+}
+
+Tensor fft_rfftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.rfftfreq: n is positive, got ", n);
+  std::vector<double> values(static_cast<size_t>(n / 2 + 1));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) / (static_cast<double>(n) * d);
+  return numbers(values, dtype, device, out);
+}
+
+}  // namespace facula::ops

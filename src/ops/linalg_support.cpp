@@ -1,0 +1,132 @@
+#include "ops/linalg_support.h"
+
+#include <cmath>
+
+#include "raw_ops.h"
+
+namespace facula::ops {
+
+void check_matrix(const char* op, const Tensor& a) {
+  FACULA_CHECK(a.dim() >= 2, ErrorKind::Runtime, op, ": a matrix or a batch of matrices, at least 2 dimensions, got shape ", a.sizes());
+  bool known = a.dtype() == DType::Float32 || a.dtype() == DType::Float64 || a.dtype() == DType::Complex64 || a.dtype() == DType::Complex128;
+  FACULA_CHECK(known, ErrorKind::Runtime, op, ": float32, float64, complex64 or complex128, got ", a.dtype());
+}
+
+void check_square(const char* op, const Tensor& a) {
+  check_matrix(op, a);
+  FACULA_CHECK(a.size(-1) == a.size(-2), ErrorKind::Runtime, op, ": a batch of square matrices, got shape ", a.sizes());
+}
+
+void check_pair(const char* op, const Tensor& a, const Tensor& b) {
+  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both tensors to have the same dtype, got ", a.dtype(), " and ", b.dtype());
+  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both tensors must be on one device, got ", a.device(), " and ", b.device());
+  FACULA_CHECK(b.dim() >= 1, ErrorKind::Runtime, op, ": a right side with dimensions, got a 0-d tensor");
+}
+
+void check_reflectors(const char* op, const Tensor& a, const Tensor& tau) {
+  FACULA_CHECK(a.dtype() == tau.dtype() && tau.dim() == a.dim() - 1 && a.size(-2) >= a.size(-1) && tau.size(-1) <= a.size(-1) &&
+                   tau.sizes().slice(0, tau.dim() - 1) == a.sizes().slice(0, a.dim() - 2),
+               ErrorKind::Runtime, op, ": tall matrices and at most one factor per column, got shapes ", a.sizes(), " and ", tau.sizes(), " of ",
+               a.dtype(), " and ", tau.dtype());
+}
+
+void check_finite(const char* op, const Tensor& a) {
+  Tensor copy = column_major(a);
+  visit_dtype(a.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (is_lapack_type<T>) {
+      for (int64_t i = 0; i < copy.numel(); ++i) {
+        T x = copy.data<T>()[i];
+        FACULA_CHECK(std::isfinite(std::real(x)) && std::isfinite(std::imag(x)), ErrorKind::Runtime, op, ": finite elements, got an infinity or NaN");
+      }
+    }
+  });
+}
+
+void check_info(const char* op, const Tensor& info, const char* meaning) {
+  for (int64_t i = 0; i < info.numel(); ++i) {
+    int32_t value = info.data<int32_t>()[i];
+    if (value == 0) continue;
+    FACULA_CHECK(value > 0, ErrorKind::Runtime, op, ": LAPACK refused argument ", -value);
+    if (info.dim() > 0) throw_error(ErrorKind::LinAlg, op, ": (batch element ", i, ") ", meaning, ", got ", value);
+    throw_error(ErrorKind::LinAlg, op, ": ", meaning, ", got ", value);
+  }
+}
+
+bool is_vector_right_side(IntList a, IntList b) {
+  return b.size() == 1 || (a.size() == b.size() + 1 && b == a.slice(0, a.size() - 1));
+}
+
+Dims vector_sizes(const Tensor& a, int64_t length) {
+  Dims sizes(a.sizes().slice(0, a.dim() - 2));
+  sizes.push_back(length);
+  return sizes;
+}
+
+Tensor info_like(const Tensor& a) {
+  Tensor info = facula::empty(a.sizes().slice(0, a.dim() - 2), DType::Int32, a.device());
+  if (!info.is_meta()) std::memset(info.data<char>(), 0, static_cast<size_t>(info.numel()) * sizeof(int32_t));
+  return info;
+}
+
+Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns, DType dtype) {
+  Dims sizes = vector_sizes(like, columns);
+  sizes.push_back(rows);
+  Tensor flipped = facula::empty(sizes, dtype, like.device());
+  Dims strides(flipped.strides());
+  std::swap(sizes[sizes.size() - 1], sizes[sizes.size() - 2]);
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  return make_view(flipped, sizes, strides, 0, false);
+}
+
+Tensor column_major(const Tensor& a) {
+  Tensor copy = empty_column_major(a, a.size(-2), a.size(-1));
+  if (!a.is_meta()) copy_kernel(a.device(), copy, a);
+  return copy;
+}
+
+Tensor expand_batch(const Tensor& a, const Dims& batch) {
+  Dims sizes(batch);
+  sizes.push_back(a.size(-2));
+  sizes.push_back(a.size(-1));
+  return expand(a, sizes, false);
+}
+
+void copy_corner(const Tensor& to, const Tensor& from) {
+  int64_t rows = std::min(to.size(-2), from.size(-2)), columns = std::min(to.size(-1), from.size(-1));
+  auto corner = [&](const Tensor& t) {
+    Dims sizes(t.sizes());
+    sizes[sizes.size() - 2] = rows;
+    sizes[sizes.size() - 1] = columns;
+    return make_view(t, sizes, t.strides(), 0, false);
+  };
+  copy_kernel(to.device(), corner(to), corner(from));
+}
+
+void fill_zero(const Tensor& a) { std::memset(a.data<char>(), 0, static_cast<size_t>(a.numel() * a.item_size())); }
+
+void set_identity(const Tensor& a) {
+  if (a.is_meta() || a.numel() == 0) return;
+  fill_zero(a);
+  int64_t rows = a.size(-2), columns = a.size(-1), count = a.numel() / (rows * columns);
+  Tensor one = scalar_tensor(1, a.dtype());
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t r = 0; r < std::min(rows, columns); ++r)
+      std::memcpy(a.data<char>() + (i * rows * columns + r * (rows + 1)) * a.item_size(), one.data<char>(), static_cast<size_t>(a.item_size()));
+}
+
+void zero_triangle(const Tensor& a, bool below) {
+  if (a.numel() == 0) return;
+  int64_t rows = a.size(-2), columns = a.size(-1), count = a.numel() / (rows * columns);
+  for (int64_t i = 0; i < count * columns; ++i) {
+    int64_t column = i % columns, from = below ? std::min(column + 1, rows) : 0, to = below ? rows : std::min(column, rows);
+    std::memset(a.data<char>() + (i * rows + from) * a.item_size(), 0, static_cast<size_t>((to - from) * a.item_size()));
+  }
+}
+
+bool residuals_known(const Tensor& rank, int64_t columns) {
+  for (int64_t i = 0; i < rank.numel(); ++i)
+    if (rank.data<int64_t>()[i] != columns) return false;
+  return true;
+}
+
+}  // namespace facula::ops

@@ -1,0 +1,42 @@
+// Checks and memory layouts that the ops of linear algebra share.
+#pragma once
+
+#include "ops/kernel_table.h"
+
+namespace facula::ops {
+
+template <class T>
+constexpr bool is_lapack_type = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::complex<float>> ||
+                                std::is_same_v<T, std::complex<double>>;
+
+void check_matrix(const char* op, const Tensor& a);
+void check_square(const char* op, const Tensor& a);
+/// A matrix and a right side of one dtype and device.
+void check_pair(const char* op, const Tensor& a, const Tensor& b);
+void check_reflectors(const char* op, const Tensor& a, const Tensor& tau);
+void check_finite(const char* op, const Tensor& a);
+/// Throws a LinAlgError naming the batch element when one of `info` is positive.
+void check_info(const char* op, const Tensor& info, const char* meaning);
+
+/// Whether the right side of a system is a batch of vectors rather than of matrices.
+bool is_vector_right_side(IntList a, IntList b);
+/// The batch sizes of `a` and one more.
+Dims vector_sizes(const Tensor& a, int64_t length);
+/// One int32 per matrix, zero.
+Tensor info_like(const Tensor& a);
+/// Uninitialised matrices with the batch of `like`, column after column.
+Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns, DType dtype);
+inline Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns) { return empty_column_major(like, rows, columns, like.dtype()); }
+/// A fresh copy, column after column.
+Tensor column_major(const Tensor& a);
+Tensor expand_batch(const Tensor& a, const Dims& batch);
+/// Copies the top left corner that two batches have in common.
+void copy_corner(const Tensor& to, const Tensor& from);
+void fill_zero(const Tensor& a);
+void set_identity(const Tensor& a);
+/// Sets what is strictly below (or above) the diagonal of column-major matrices to zero.
+void zero_triangle(const Tensor& a, bool below);
+/// Least squares report residuals when every matrix has full rank.
+bool residuals_known(const Tensor& rank, int64_t columns);
+
+}  // namespace facula::ops
