@@ -242,6 +242,9 @@ def _slow(op: Op) -> str:
     lines.append(f"  const uint32_t marks = {_marks([f.arg for f in formulas])};")
     lines.append(f"  if (!marks) return {call};")
     lines.append(f"  auto result_value = {call};")
+    if op.returns == ("Tensor",) and not op.elementwise:  # an op that has nothing to do gives its input back
+        same = [f"result_value.is_same({a.name})" for a in tensor_args if a.type in ("Tensor", "Tensor?")]
+        lines += [f"  if ({' || '.join(same)}) return result_value;"] if same else []
     lines.append(f"  auto node = {op.id}_node(marks, {_call_args(op)});")
     lines += _history(op, formulas)
     lines.append("  return result_value;\n}")
