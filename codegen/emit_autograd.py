@@ -337,27 +337,37 @@ def _inplace(op: Op) -> str:
         value = f"{op.name}({args})" if op.composite else f"ops::{op.name}({args})"
         raw = f"write_result({me}, {value}, {identity});"
     marks = " | ".join([f"written_marks({me})", *(f"marks_of({a.name})" for a in _tensor_args(op)[1:])])
-    resolve = f"  if (({_flags(op)}) & kConjugate) {{ assign_values({me}, {op.name}({args}), {identity}); return {me}; }}\n"
+    old = ", ".join(["old", *(a.name for a in cpp_args(op)[1:])])
+    resolve = (
+        f"  if (({_flags(op)}) & kConjugate) {{\n    const Tensor old = before_write({me});\n"
+        f"    assign_values({me}, {op.name}({old}), {identity});\n    return {me};\n  }}\n"
+    )
     marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
         f"{head}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
-        f"      [&] {{ return {op.name}({args}); }}, [&] {{ {raw} }});\n}}\n"
+        f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
 
 
 def _direct(op: Op) -> str:
-    """Recording without a copy, where no formula that is needed now asks for the value that is overwritten."""
+    """Recording without computing into new memory; the overwritten value is copied only if a formula asks for it."""
     me = op.args[0].name
     formulas = formula.read(op)
-    others = [a for a in _tensor_args(op)[1:]]
-    if formulas[0].arg.name != me or me in formulas[0].uses:
+    if formulas[0].arg.name != me:
         return ""
-    blocking = [f"marks_of({f.arg.name})" for f in formulas[1:] if me in f.uses]
-    blocking += [f"shares_memory({me}, {a.name})" for a in others]
-    condition = " && ".join(["marks", f"is_inexact({me}.dtype())", *(f"!{b}" for b in blocking)])
-    lines = [f"  if ({condition}) {{", f'    check_writable({me}, "{op.name}_");']
-    lines.append(f"    auto node = {op.id}_node(marks, {_call_args(op)});")
+    others = [f"!shares_memory({me}, {a.name})" for a in _tensor_args(op)[1:]]
+    condition = " && ".join(["marks", f"is_inexact({me}.dtype())", *others])
+    needing = [f for f in formulas if me in f.uses]
+    if not needing:
+        kept = me
+    elif any(f.arg.name == me for f in needing):
+        kept = f"before_write({me})"
+    else:
+        kept = f"({' || '.join(f'marks_of({f.arg.name})' for f in needing)}) ? before_write({me}) : {me}"
+    lines = [f"  if ({condition}) {{", f'    check_writable({me}, "{op.name}_");', f"    const Tensor old = {kept};"]
+    rest = [a.name for a in cpp_args(op)[1:]]
+    lines.append(f"    auto node = {op.id}_node({', '.join(['marks', 'old', *rest])});")
     lines.append(f"    ops::{op.name}_into({me}, true, {_call_args(op)});")
     lines.append(f"    set_history_in_place({me}, node.get());")
     values, infos = _members(op, formulas)

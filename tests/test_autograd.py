@@ -58,7 +58,10 @@ def test_real_inputs_of_complex_ops_get_real_gradients():
 def test_grad_selects_inputs():
     x, y = leaf(2.0), leaf(3.0)
     z = x * y
-    assert autograd.grad(z, [x, y], retain_graph=True) == (facula.tensor(3.0, dtype=facula.float64), facula.tensor(2.0, dtype=facula.float64))
+    assert autograd.grad(z, [x, y], retain_graph=True) == (
+        facula.tensor(3.0, dtype=facula.float64),
+        facula.tensor(2.0, dtype=facula.float64),
+    )
     assert x.grad is None
     assert autograd.grad(x * 2, [x, y], allow_unused=True)[1] is None
     assert autograd.grad(x * 2, [x, y], materialize_grads=True)[1].item() == 0
@@ -75,7 +78,9 @@ def test_gradient_of_an_intermediate_value():
 
 def test_batched_gradients():
     x = leaf([1.0, 2.0])
-    (rows,) = autograd.grad(x * x, x, facula.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=facula.float64), is_grads_batched=True)
+    (rows,) = autograd.grad(
+        x * x, x, facula.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=facula.float64), is_grads_batched=True
+    )
     assert rows.tolist() == [[2.0, 0.0], [0.0, 4.0]]
 
 
@@ -357,7 +362,9 @@ def test_checkpoint():
 
 def test_errors_of_backward():
     x = leaf([1.0, 2.0])
-    with pytest.raises(RuntimeError, match=r"^backward: grad can be implicitly created only for scalar outputs.*got shape \[2\]"):
+    with pytest.raises(
+        RuntimeError, match=r"^backward: grad can be implicitly created only for scalar outputs.*got shape \[2\]"
+    ):
         (x * 2).backward()
     with pytest.raises(RuntimeError, match="^backward: .*does not require grad"):
         x.detach().sum().backward()
@@ -380,7 +387,12 @@ def test_a_modified_value_is_reported_with_both_ops():
     with pytest.raises(RuntimeError) as caught:
         y.sum().backward()
     text = str(caught.value)
-    assert text.startswith("backward of exp") and "add_ wrote" in text and "[2]" in text and "version 0 when saved, now 1" in text
+    assert (
+        text.startswith("backward of exp")
+        and "add_ wrote" in text
+        and "[2]" in text
+        and "version 0 when saved, now 1" in text
+    )
 
 
 def test_anomaly_mode_shows_lines():
@@ -433,4 +445,8 @@ def test_functional():
     assert F.jacobian(lambda a: a * a, x, strategy="forward-mode").tolist() == [[2.0, 0.0], [0.0, 4.0]]
     assert F.hessian(lambda a: (a * a * a).sum(), x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
     assert F.vjp(lambda a: a * a, x, v)[1].tolist() == F.jvp(lambda a: a * a, x, v)[1].tolist() == [2.0, -4.0]
-    assert F.vhp(lambda a: (a * a * a).sum(), x, v)[1].tolist() == F.hvp(lambda a: (a * a * a).sum(), x, v)[1].tolist() == [6.0, -12.0]
+    assert (
+        F.vhp(lambda a: (a * a * a).sum(), x, v)[1].tolist()
+        == F.hvp(lambda a: (a * a * a).sum(), x, v)[1].tolist()
+        == [6.0, -12.0]
+    )

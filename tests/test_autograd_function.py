@@ -263,4 +263,6 @@ def test_vmap_rules():
     x = facula.tensor([1.0, 2.0, 3.0])
     assert facula.func.vmap(Own.apply)(x).tolist() == [2.0, 4.0, 6.0]
     assert facula.func.vmap(Generated.apply)(x).tolist() == [2.0, 4.0, 6.0]
-    np.testing.assert_allclose(facula.func.vmap(facula.func.grad(lambda a: Own.apply(a) * a))(x).numpy(), [4.0, 8.0, 12.0])
+    np.testing.assert_allclose(
+        facula.func.vmap(facula.func.grad(lambda a: Own.apply(a) * a))(x).numpy(), [4.0, 8.0, 12.0]
+    )

@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 
 import facula
-from facula.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, stack_module_state, vjp, vmap
+from facula.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+    vmap,
+)
 
 
 def tensor(values):
@@ -131,7 +143,10 @@ def test_per_example_gradients():
     same(vmap(grad(loss), in_dims=(None, 0))(w, x), facula.stack([grad(loss)(w, row) for row in x]))
     same(vmap(jacrev(lambda r: r.sin() * r[0]))(x), facula.stack([jacrev(lambda r: r.sin() * r[0])(row) for row in x]))
     same(vmap(jacfwd(lambda r: r.sin() * r[0]))(x), facula.stack([jacrev(lambda r: r.sin() * r[0])(row) for row in x]))
-    same(vmap(hessian(lambda r: (r.sin() * r[1]).sum()))(x), facula.stack([hessian(lambda r: (r.sin() * r[1]).sum())(row) for row in x]))
+    same(
+        vmap(hessian(lambda r: (r.sin() * r[1]).sum()))(x),
+        facula.stack([hessian(lambda r: (r.sin() * r[1]).sum())(row) for row in x]),
+    )
 
 
 def test_gradient_through_vmap():

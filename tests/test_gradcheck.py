@@ -76,7 +76,9 @@ def as_function(op, args, kwargs, chosen):
 
     def function(*tensors):
         mapping = {id(old): new for old, new in zip(chosen, tensors)}
-        return op_samples.call(op, *(replaced(a, mapping) for a in args), **{k: replaced(v, mapping) for k, v in kwargs.items()})
+        return op_samples.call(
+            op, *(replaced(a, mapping) for a in args), **{k: replaced(v, mapping) for k, v in kwargs.items()}
+        )
 
     return function
 
@@ -88,8 +90,16 @@ def prepared(name, dtype, layout):
         chosen = floating_tensors(args, kwargs)
         wanted = set(op.grad) if op.grad else None
         if wanted is not None:
-            named = dict(zip((a.name for a in op.args), args)) | {("self" if k == "input" else k): v for k, v in kwargs.items()}
-            chosen = [t for t in chosen if any(t is v or isinstance(v, list) and any(t is x for x in v) for n, v in named.items() if n in wanted)]
+            named = dict(zip((a.name for a in op.args), args)) | {
+                ("self" if k == "input" else k): v for k, v in kwargs.items()
+            }
+            chosen = [
+                t
+                for t in chosen
+                if any(
+                    t is v or isinstance(v, list) and any(t is x for x in v) for n, v in named.items() if n in wanted
+                )
+            ]
         if not chosen:
             continue
         function = as_function(op, args, kwargs, chosen)

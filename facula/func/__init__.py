@@ -7,6 +7,7 @@ from ._transforms import functionalize, grad, grad_and_value, hessian, jacfwd, j
 from ._vmap import debug_unwrap, vmap
 
 __all__ = [
-    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev",
+    "jvp", "linearize",
     "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

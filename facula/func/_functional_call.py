@@ -9,7 +9,8 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     """`module(*args, **kwargs)` with the given tensors in place of its parameters and buffers of those names.
 
     Args:
-        parameter_and_buffer_dicts: a dict from dotted names to tensors, or a sequence of such dicts with distinct names.
+        parameter_and_buffer_dicts: a dict from dotted names to tensors, or a sequence of such dicts with distinct
+        names.
         tie_weights: a tensor given for one name stands for all names that share the parameter.
         strict: names must match those of the module exactly.
     """
@@ -40,10 +41,14 @@ def stack_module_state(models):
     if not models:
         raise RuntimeError("stack_module_state: expected at least one model, got 0")
     if len({type(m) for m in models}) > 1:
-        raise RuntimeError(f"stack_module_state: expected models of one class, got {sorted({type(m).__name__ for m in models})}")
+        raise RuntimeError(
+            f"stack_module_state: expected models of one class, got {sorted({type(m).__name__ for m in models})}"
+        )
     if len({m.training for m in models}) > 1:
         raise RuntimeError("stack_module_state: expected all models to be in the same training or eval mode")
-    parameters = {name: _stacked([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()}
+    parameters = {
+        name: _stacked([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()
+    }
     buffers = {name: _stacked([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
     return parameters, buffers
 

@@ -1,4 +1,5 @@
-"""Batching rules by kind of op. A rule gets (func, level, size, args, kwargs) and runs the op once on values whose first
+"""Batching rules by kind of op. A rule gets (func, level, size, args, kwargs) and runs the op once on values whose
+first
 dimension is the batch, or gives NotImplemented.
 """
 
@@ -11,14 +12,21 @@ Tensor = _C.Tensor
 # Ops that work on each element, with operands that broadcast.
 ELEMENTWISE = set(
     """
-    abs absolute neg negative positive sign sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin
-    acos atan sinh cosh tanh asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh sigmoid logit erf erfc erfinv lgamma
-    digamma floor ceil round trunc fix frac isnan isinf isfinite logical_not bitwise_not relu relu6 silu gelu elu selu celu
-    softplus hardtanh hardsigmoid hardswish mish leaky_relu threshold softsign tanhshrink softshrink hardshrink logsigmoid
+    abs absolute neg negative positive sign sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal
+    sin cos tan asin
+    acos atan sinh cosh tanh asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh sigmoid logit erf erfc
+    erfinv lgamma
+    digamma floor ceil round trunc fix frac isnan isinf isfinite logical_not bitwise_not relu relu6 silu gelu elu
+    selu celu
+    softplus hardtanh hardsigmoid hardswish mish leaky_relu threshold softsign tanhshrink softshrink hardshrink
+    logsigmoid
     clamp clip clamp_min clamp_max nan_to_num deg2rad rad2deg angle conj resolve_conj i0 sinc
-    add sub subtract mul multiply div divide true_divide floor_divide remainder fmod pow float_power maximum minimum fmax fmin
-    atan2 arctan2 hypot logaddexp logaddexp2 xlogy copysign nextafter heaviside eq ne lt le gt ge not_equal less less_equal greater
-    greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
+    add sub subtract mul multiply div divide true_divide floor_divide remainder fmod pow float_power maximum
+    minimum fmax fmin
+    atan2 arctan2 hypot logaddexp logaddexp2 xlogy copysign nextafter heaviside eq ne lt le gt ge not_equal less
+    less_equal greater
+    greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift
+    bitwise_right_shift
     where lerp addcmul addcdiv rsub ldexp clone contiguous detach
     to float double half bfloat16 int long bool type_as zeros_like ones_like full_like empty_like alias
     add_ sub_ mul_ div_ exp_ sin_ cos_ tanh_ relu_ sigmoid_ neg_ abs_ sqrt_ pow_ clamp_ zero_ fill_ copy_
@@ -26,23 +34,28 @@ ELEMENTWISE = set(
 )
 OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__mul__": "mul", "__rmul__": "mul",
-    "__truediv__": "div", "__pow__": "pow", "__neg__": "neg", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt", "__le__": "le",
-    "__gt__": "gt", "__ge__": "ge", "__abs__": "abs", "__and__": "bitwise_and", "__or__": "bitwise_or", "__matmul__": "matmul",
+    "__truediv__": "div", "__pow__": "pow", "__neg__": "neg", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt", "__ge__": "ge", "__abs__": "abs", "__and__": "bitwise_and", "__or__": "bitwise_or",
+    "__matmul__": "matmul",
 }  # fmt: skip
 # Ops with dimension arguments that are to be counted after the batch; None: all dimensions when left out.
 REDUCTIONS = set(
-    "sum mean prod amax amin logsumexp any all var std norm nansum nanmean count_nonzero max min argmax argmin median var_mean std_mean".split()
+    "sum mean prod amax amin logsumexp any all var std norm nansum nanmean count_nonzero max min argmax argmin "
+    "median var_mean std_mean".split()
 )
 DIMENSIONED = set(
     """
-    softmax log_softmax cumsum cumprod logcumsumexp cummax cummin sort argsort topk flip roll transpose swapaxes swapdims
+    softmax log_softmax cumsum cumprod logcumsumexp cummax cummin sort argsort topk flip roll transpose swapaxes
+    swapdims
     select narrow unsqueeze softmin diff movedim moveaxis chunk split unbind
     """.split()
 )
 MATRIX = {"matmul", "mm", "bmm", "mv", "dot", "inner_product", "linear"}
 RANDOM = set(
     """
-    rand_like randn_like randint_like bernoulli bernoulli_ dropout alpha_dropout feature_dropout normal_ uniform_ multinomial
+    rand_like randn_like randint_like bernoulli bernoulli_ dropout alpha_dropout feature_dropout normal_ uniform_
+    multinomial
     exponential_ geometric_ log_normal_ cauchy_ random_ poisson rrelu
     """.split()
 )
@@ -93,7 +106,8 @@ def elementwise(func, level, size, args, kwargs):
     in_place = name_of(func).endswith("_")
     if in_place and not _batched(args[0], level):
         raise RuntimeError(
-            f"vmap: {name_of(func)}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more "
+            f"vmap: {name_of(func)}(self, *extra_args) is not possible because there exists a Tensor `other` in "
+            f"extra_args that has more "
             "elements than `self`: self has no batch dimension, got an argument that has one"
         )
 
@@ -116,7 +130,9 @@ def _shifted(dim, rank):
         return type(dim)(_shifted(d, rank) for d in dim)
     limit = max(rank, 1)
     if not -limit <= dim < limit:
-        raise IndexError(f"vmap: Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
+        raise IndexError(
+            f"vmap: Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})"
+        )
     return dim % limit + 1
 
 
@@ -134,7 +150,11 @@ def reduction(func, level, size, args, kwargs):
     rest = {k: v for k, v in kwargs.items() if k not in ("dim", "axis", "input")}
     if given is None or given == () or given == []:
         if len(args) > 1 or name in ("max", "min", "median", "argmax", "argmin", "prod"):
-            return _flat_reduction(func, x, args, kwargs, level) if name in ("max", "min", "median", "prod") and len(args) == 1 else NotImplemented
+            return (
+                _flat_reduction(func, x, args, kwargs, level)
+                if name in ("max", "min", "median", "prod") and len(args) == 1
+                else NotImplemented
+            )
         return _wrap_all(func(x._value, dim=tuple(range(1, x.ndim + 1)), **rest), level)
     return _wrap_all(func(x._value, _shifted(given, x.ndim), *args[2:], **rest), level)
 
@@ -147,7 +167,12 @@ def _flat_reduction(func, x, args, kwargs, level):
 def dimensioned(func, level, size, args, kwargs):
     """Ops whose ints in known places are dimensions."""
     x = args[0] if args else kwargs.get("input")
-    if not _batched(x, level) or x.ndim == 0 and name_of(func) != "unsqueeze" or any(isinstance(v, Tensor) for v in args[1:]):
+    if (
+        not _batched(x, level)
+        or x.ndim == 0
+        and name_of(func) != "unsqueeze"
+        or any(isinstance(v, Tensor) for v in args[1:])
+    ):
         return NotImplemented
     name = name_of(func)
     rank = x.ndim + (1 if name == "unsqueeze" else 0)
@@ -158,7 +183,9 @@ def dimensioned(func, level, size, args, kwargs):
             if new_args[place] is None:
                 return NotImplemented
             new_args[place] = _shifted(new_args[place], rank)
-    new_kwargs = {k: _shifted(v, rank) if k in _DIM_NAMES and v is not None else v for k, v in kwargs.items() if k != "input"}
+    new_kwargs = {
+        k: _shifted(v, rank) if k in _DIM_NAMES and v is not None else v for k, v in kwargs.items() if k != "input"
+    }
     if len(new_args) <= min(places) and not any(k in _DIM_NAMES for k in new_kwargs):
         default = _DIM_DEFAULTS.get(name)
         if default is None:
@@ -168,7 +195,8 @@ def dimensioned(func, level, size, args, kwargs):
 
 
 _DIM_PLACES = {
-    "transpose": (1, 2), "swapaxes": (1, 2), "swapdims": (1, 2), "movedim": (1, 2), "moveaxis": (1, 2), "roll": (2,), "topk": (2,),
+    "transpose": (1, 2), "swapaxes": (1, 2), "swapdims": (1, 2), "movedim": (1, 2),
+    "moveaxis": (1, 2), "roll": (2,), "topk": (2,),
     "chunk": (2,), "split": (2,), "diff": (2,),
 }  # fmt: skip
 _DIM_DEFAULTS = {"sort": -1, "argsort": -1, "topk": -1, "chunk": 0, "split": 0, "unbind": 0, "diff": -1}
@@ -289,9 +317,13 @@ def getitem(func, level, size, args, kwargs):
 def setitem(func, level, size, args, kwargs):
     x, key, value = args
     if not _batched(x, level):
-        raise RuntimeError("vmap: a tensor without batch dimension cannot be written with batched values (make it from a batched one)")
+        raise RuntimeError(
+            "vmap: a tensor without batch dimension cannot be written with batched values (make it from a batched one)"
+        )
     for i in range(size):
-        pick = tuple(_value(k, level)[i] if _batched(k, level) else k for k in (key if isinstance(key, tuple) else (key,)))
+        pick = tuple(
+            _value(k, level)[i] if _batched(k, level) else k for k in (key if isinstance(key, tuple) else (key,))
+        )
         x._value[(i, *pick)] = value._value[i] if _batched(value, level) else value
     return None
 
@@ -305,7 +337,8 @@ def stack_or_cat(func, level, size, args, kwargs):
 
 
 _BY_NAME = {
-    "reshape": reshape, "view": reshape, "flatten": flatten, "permute": permute, "expand": expand, "t": transpose_t, "squeeze": squeeze,
+    "reshape": reshape, "view": reshape, "flatten": flatten, "permute": permute, "expand": expand, "t": transpose_t,
+    "squeeze": squeeze,
     "__getitem__": getitem, "__setitem__": setitem, "stack": stack_or_cat, "cat": stack_or_cat, "concat": stack_or_cat,
     "concatenate": stack_or_cat,
 }  # fmt: skip

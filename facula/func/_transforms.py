@@ -1,7 +1,9 @@
 """Derivatives as function transforms.
 
-A transform gives the function inputs of its own, connected to the caller's where those are tracked, so that transforms nest.
-Within vmap the inputs are expanded over every live batch first: then one backward pass over the values behind the wrappers
+A transform gives the function inputs of its own, connected to the caller's where those are tracked, so that
+transforms nest.
+Within vmap the inputs are expanded over every live batch first: then one backward pass over the values behind the
+wrappers
 computes each example's own derivative.
 """
 
@@ -170,7 +172,9 @@ def _with_aux(output, has_aux, name):
     if not has_aux:
         return output, None
     if not (isinstance(output, tuple) and len(output) == 2):
-        raise RuntimeError(f"{name}: with has_aux, the function returns a pair (output, aux), got {type(output).__name__}")
+        raise RuntimeError(
+            f"{name}: with has_aux, the function returns a pair (output, aux), got {type(output).__name__}"
+        )
     return output
 
 
@@ -178,7 +182,10 @@ def _check_scalar(output):
     if not isinstance(output, Tensor):
         raise RuntimeError(f"grad: Expected the function to return a Tensor, got {type(output).__name__}")
     if output.ndim != 0:
-        raise RuntimeError(f"grad: Expected the function to return a scalar tensor, got tensor with {output.ndim} dims. Maybe you wanted vjp?")
+        raise RuntimeError(
+            f"grad: Expected the function to return a scalar tensor, got tensor with {output.ndim} dims. Maybe "
+            f"you wanted vjp?"
+        )
     if output.is_complex():
         raise RuntimeError(f"grad: Expected the function to return a real scalar, got {output.dtype}")
 
@@ -230,7 +237,9 @@ def vjp(func, *primals, has_aux=False):
             raise RuntimeError("vjp_fn: the cotangents need the structure of the output")
         for cotangent, out in zip(given, flat_output):
             if tuple(cotangent.shape) != tuple(out.shape):
-                raise RuntimeError(f"vjp_fn: a cotangent needs the output's shape {tuple(out.shape)}, got {tuple(cotangent.shape)}")
+                raise RuntimeError(
+                    f"vjp_fn: a cotangent needs the output's shape {tuple(out.shape)}, got {tuple(cotangent.shape)}"
+                )
         with enable_grad():
             pulled = [inputs.cut(g) for g in _pull(flat_output, given, inputs)]
         result = _unflatten(pulled, spec)
@@ -257,12 +266,17 @@ def _push(flat_output, inputs, tangents):
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """`(output, tangent)` or `(output, tangent, aux)`: the derivative of the function in direction of `tangents`."""
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
-        raise RuntimeError(f"jvp: expected primals and tangents to be tuples, got {type(primals).__name__} and {type(tangents).__name__}")
+        raise RuntimeError(
+            f"jvp: expected primals and tangents to be tuples, got {type(primals).__name__} and "
+            f"{type(tangents).__name__}"
+        )
     with enable_grad():
         flat, spec = _flatten(primals)
         flat_tangents, tangent_spec = _flatten(tangents)
         if spec != tangent_spec or not flat:
-            raise RuntimeError(f"jvp: primals and tangents need one structure and at least one tensor, got {spec} and {tangent_spec}")
+            raise RuntimeError(
+                f"jvp: primals and tangents need one structure and at least one tensor, got {spec} and {tangent_spec}"
+            )
         inputs = _Inputs(_checked(flat, "jvp", "the primals"))
         output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "jvp")
         flat_output, output_spec = _flatten(output)
@@ -286,7 +300,9 @@ def linearize(func, *primals):
             raise RuntimeError("linearize: the tangents need the structure of the primals")
         for tangent, primal in zip(given, flat):
             if tangent.shape != primal.shape:
-                raise RuntimeError(f"linearize: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}")
+                raise RuntimeError(
+                    f"linearize: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
+                )
         with enable_grad():
             pushed = _push(flat_output, inputs, given)
         return _unflatten([_cut(p, inputs.leaves) for p in pushed], output_spec)
@@ -317,7 +333,8 @@ def _filled(args, numbers, argnums, own):
 
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
-    """A function that gives the Jacobian, output by output: shape (*output.shape, *input.shape), nested as outputs, then inputs."""
+    """A function that gives the Jacobian, output by output: shape (*output.shape, *input.shape), nested as
+    outputs, then inputs."""
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
@@ -325,9 +342,13 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
             numbers, tree = _chosen(args, argnums, "jacrev")
             flat, spec = _flatten(tree)
             inputs = _Inputs(_checked(flat, "jacrev", "the differentiated arguments"))
-            output, aux = _with_aux(func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacrev")
+            output, aux = _with_aux(
+                func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacrev"
+            )
             flat_output, output_spec = _flatten(output)
-            blocks = [_rows(out, inputs, flat) for out in _checked(flat_output, "jacrev", "the outputs of the function")]
+            blocks = [
+                _rows(out, inputs, flat) for out in _checked(flat_output, "jacrev", "the outputs of the function")
+            ]
         result = _unflatten([_unflatten([inputs.cut(b) for b in row], spec) for row in blocks], output_spec)
         return (result, _cut_tree(aux, inputs)) if has_aux else result
 
@@ -340,7 +361,9 @@ def _rows(output, inputs, flat):
     count = output.numel()
     pulled = [_pull([output], [_unit(output, i, count)], inputs) for i in range(count)]
     return [
-        stack([row[k] for row in pulled]).reshape((*output.shape, *x.shape)) if pulled else x.new_zeros((*output.shape, *x.shape))
+        stack([row[k] for row in pulled]).reshape((*output.shape, *x.shape))
+        if pulled
+        else x.new_zeros((*output.shape, *x.shape))
         for k, x in enumerate(flat)
     ]
 
@@ -354,11 +377,16 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
             numbers, tree = _chosen(args, argnums, "jacfwd")
             flat, spec = _flatten(tree)
             inputs = _Inputs(_checked(flat, "jacfwd", "the differentiated arguments"))
-            output, aux = _with_aux(func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacfwd")
+            output, aux = _with_aux(
+                func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacfwd"
+            )
             flat_output, output_spec = _flatten(output)
             _checked(flat_output, "jacfwd", "the outputs of the function")
             columns = [_columns(flat_output, inputs, flat, k) for k in range(len(flat))]
-        rows = [_unflatten([_cut(columns[k][j], inputs.leaves) for k in range(len(flat))], spec) for j in range(len(flat_output))]
+        rows = [
+            _unflatten([_cut(columns[k][j], inputs.leaves) for k in range(len(flat))], spec)
+            for j in range(len(flat_output))
+        ]
         result = _unflatten(rows, output_spec)
         return (result, _cut_tree(aux, inputs)) if has_aux else result
 
@@ -377,7 +405,9 @@ def _columns(flat_output, inputs, flat, k):
         directions = [*zeros[:k], _unit(x, i, count), *zeros[k + 1 :]]
         pushed.append(_push(flat_output, inputs, directions))
     return [
-        stack([p[j] for p in pushed], -1).reshape((*out.shape, *x.shape)) if pushed else out.new_zeros((*out.shape, *x.shape))
+        stack([p[j] for p in pushed], -1).reshape((*out.shape, *x.shape))
+        if pushed
+        else out.new_zeros((*out.shape, *x.shape))
         for j, out in enumerate(flat_output)
     ]
 
@@ -390,5 +420,7 @@ def hessian(func, argnums=0):
 def functionalize(func, *, remove="mutations"):
     """The function itself: writes in place are recorded as they are."""
     if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(f"functionalize: Valid values for remove are 'mutations' and 'mutations_and_views', got {remove!r}")
+        raise RuntimeError(
+            f"functionalize: Valid values for remove are 'mutations' and 'mutations_and_views', got {remove!r}"
+        )
     return func

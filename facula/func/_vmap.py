@@ -1,7 +1,9 @@
 """vmap: a function of single examples applied to batches.
 
-Inside, a batch is a `BatchedTensor`: a tensor whose `_value` has the batch as first dimension and that shows the rest. Ops
-arrive through `__torch_function__`. Element-wise ops, reductions, matrix products and most views run once on the values;
+Inside, a batch is a `BatchedTensor`: a tensor whose `_value` has the batch as first dimension and that shows the
+rest. Ops
+arrive through `__torch_function__`. Element-wise ops, reductions, matrix products and most views run once on the
+values;
 for all others the op runs example by example and the results are stacked.
 """
 
@@ -99,7 +101,8 @@ class BatchedTensor(Tensor):
 
     def item(self):
         raise RuntimeError(
-            "vmap: It looks like you're calling .item() on a Tensor within vmap, where it stands for a whole batch and has no "
+            "vmap: It looks like you're calling .item() on a Tensor within vmap, where it stands for a whole "
+            "batch and has no "
             "single value"
         )
 
@@ -236,7 +239,8 @@ def _random(func, name, level, size, args, kwargs):
     randomness = next(r for number, _, r in _state.levels if number == level)
     if randomness == "error":
         raise RuntimeError(
-            f"vmap: called random operation {name} while in randomness error mode. Please either use the 'same' or 'different' "
+            f"vmap: called random operation {name} while in randomness error mode. Please either use the 'same' "
+            f"or 'different' "
             "randomness flags on vmap or perform the randomness operation out of vmap"
         )
     if randomness == "different":
@@ -258,13 +262,16 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """`func` over a batch: `vmap(func)(xs)[i] == func(xs[i])`.
 
     Args:
-        in_dims: per argument the dimension of the batch, None for arguments all examples share; nested as the arguments.
+        in_dims: per argument the dimension of the batch, None for arguments all examples share; nested as the
+        arguments.
         out_dims: the dimension of the batch in each result.
         randomness: "error", "same" or "different" random numbers per example.
         chunk_size: examples that run together at most.
     """
     if randomness not in ("error", "same", "different"):
-        raise RuntimeError(f"vmap: Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+        raise RuntimeError(
+            f"vmap: Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
@@ -300,7 +307,9 @@ def _flat_dims(in_dims, args, flat, spec):
         if not isinstance(value, Tensor):
             raise ValueError(f"vmap: Got in_dim={dim} for an input but the input is of type {type(value).__name__}")
         if not -value.ndim <= dim < value.ndim:
-            raise ValueError(f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim}")
+            raise ValueError(
+                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim}"
+            )
         result.append(dim % value.ndim)
     return result
 
@@ -310,7 +319,9 @@ def _batch_size(flat, dims):
     if not sizes:
         raise ValueError("vmap: at least one input must have a batch dimension, got in_dims without any")
     if len(sizes) > 1:
-        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}")
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
+        )
     return sizes.pop()
 
 
@@ -369,7 +380,8 @@ def apply_function(cls, args):
     if not cls._has_vmap:
         if not cls.generate_vmap_rule:
             raise RuntimeError(
-                f"vmap: {cls.__name__} has no vmap rule: implement the static method vmap, or set generate_vmap_rule = True"
+                f"vmap: {cls.__name__} has no vmap rule: implement the static method vmap, or set "
+                f"generate_vmap_rule = True"
             )
 
         def run(*inner):
@@ -384,7 +396,8 @@ def apply_function(cls, args):
     outputs = (outputs,) if single else tuple(outputs)
     out_dims = (out_dims,) * len(outputs) if not isinstance(out_dims, (tuple, list)) else tuple(out_dims)
     results = tuple(
-        o if d is None or not isinstance(o, Tensor) else wrap(o.movedim(d, 0) if d else o, level) for o, d in zip(outputs, out_dims)
+        o if d is None or not isinstance(o, Tensor) else wrap(o.movedim(d, 0) if d else o, level)
+        for o, d in zip(outputs, out_dims)
     )
     return results[0] if single else results
 
