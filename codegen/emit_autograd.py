@@ -302,7 +302,8 @@ def _history(op: Op, formulas) -> list[str]:
                 lines.append(f"  set_history(std::get<{i}>(result_value), node.get());")
     for result in results:
         if result in values:
-            lines.append(f"  node->{result}_ = SavedTensor({accessor[result]}, true);")
+            when = _condition(formulas, result, any(f.arg.type == "Tensor[]" for f in formulas))
+            lines.append(f"  {when}node->{result}_ = SavedTensor({accessor[result]}, true);")
         if f"{result}_info" in infos:
             lines.append(f"  node->{result}_info_ = TensorInfo({accessor[result]});")
     return lines
@@ -373,7 +374,7 @@ def _direct(op: Op) -> str:
     values, infos = _members(op, formulas)
     (result,) = formula.result_names(op)
     if result in values:
-        lines.append(f"    node->{result}_ = SavedTensor({me}, true);")
+        lines.append(f"    {_condition(formulas, result, False)}node->{result}_ = SavedTensor({me}, true);")
     if f"{result}_info" in infos:
         lines.append(f"    node->{result}_info_ = TensorInfo({me});")
     lines.append(f"    note_write({me});\n    return {me};\n  }}\n")
