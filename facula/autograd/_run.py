@@ -84,7 +84,7 @@ def _accumulate(tensor, gradient, create_graph):
 
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """What Tensor.backward does when it is given arguments."""
-    if _C._has_torch_function_variadic(self) if hasattr(_C, "_has_torch_function_variadic") else False:
+    if _C._has_torch_function_variadic(self):
         from ..overrides import handle_torch_function
 
         return handle_torch_function(
