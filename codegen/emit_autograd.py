@@ -242,6 +242,9 @@ def _slow(op: Op) -> str:
     lines.append(f"  const uint32_t marks = {_marks([f.arg for f in formulas])};")
     lines.append(f"  if (!marks) return {call};")
     lines.append(f"  auto result_value = {call};")
+    if op.returns == ("Tensor",) and not op.elementwise:  # an op that has nothing to do gives its input back
+        same = [f"result_value.is_same({a.name})" for a in tensor_args if a.type in ("Tensor", "Tensor?")]
+        lines += [f"  if ({' || '.join(same)}) return result_value;"] if same else []
     lines.append(f"  auto node = {op.id}_node(marks, {_call_args(op)});")
     lines += _history(op, formulas)
     lines.append("  return result_value;\n}")
@@ -299,7 +302,8 @@ def _history(op: Op, formulas) -> list[str]:
                 lines.append(f"  set_history(std::get<{i}>(result_value), node.get());")
     for result in results:
         if result in values:
-            lines.append(f"  node->{result}_ = SavedTensor({accessor[result]}, true);")
+            when = _condition(formulas, result, any(f.arg.type == "Tensor[]" for f in formulas))
+            lines.append(f"  {when}node->{result}_ = SavedTensor({accessor[result]}, true);")
         if f"{result}_info" in infos:
             lines.append(f"  node->{result}_info_ = TensorInfo({accessor[result]});")
     return lines
@@ -334,33 +338,43 @@ def _inplace(op: Op) -> str:
         value = f"{op.name}({args})" if op.composite else f"ops::{op.name}({args})"
         raw = f"write_result({me}, {value}, {identity});"
     marks = " | ".join([f"written_marks({me})", *(f"marks_of({a.name})" for a in _tensor_args(op)[1:])])
-    resolve = f"  if (({_flags(op)}) & kConjugate) {{ assign_values({me}, {op.name}({args}), {identity}); return {me}; }}\n"
+    old = ", ".join(["old", *(a.name for a in cpp_args(op)[1:])])
+    resolve = (
+        f"  if (({_flags(op)}) & kConjugate) {{\n    const Tensor old = before_write({me});\n"
+        f"    assign_values({me}, {op.name}({old}), {identity});\n    return {me};\n  }}\n"
+    )
     marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
         f"{head}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
-        f"      [&] {{ return {op.name}({args}); }}, [&] {{ {raw} }});\n}}\n"
+        f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
 
 
 def _direct(op: Op) -> str:
-    """Recording without a copy, where no formula that is needed now asks for the value that is overwritten."""
+    """Recording without computing into new memory; the overwritten value is copied only if a formula asks for it."""
     me = op.args[0].name
     formulas = formula.read(op)
-    others = [a for a in _tensor_args(op)[1:]]
-    if formulas[0].arg.name != me or me in formulas[0].uses:
+    if formulas[0].arg.name != me:
         return ""
-    blocking = [f"marks_of({f.arg.name})" for f in formulas[1:] if me in f.uses]
-    blocking += [f"shares_memory({me}, {a.name})" for a in others]
-    condition = " && ".join(["marks", f"is_inexact({me}.dtype())", *(f"!{b}" for b in blocking)])
-    lines = [f"  if ({condition}) {{", f'    check_writable({me}, "{op.name}_");']
-    lines.append(f"    auto node = {op.id}_node(marks, {_call_args(op)});")
+    others = [f"!shares_memory({me}, {a.name})" for a in _tensor_args(op)[1:]]
+    condition = " && ".join(["marks", f"is_inexact({me}.dtype())", *others])
+    needing = [f for f in formulas if me in f.uses]
+    if not needing:
+        kept = me
+    elif any(f.arg.name == me for f in needing):
+        kept = f"before_write({me})"
+    else:
+        kept = f"({' || '.join(f'marks_of({f.arg.name})' for f in needing)}) ? before_write({me}) : {me}"
+    lines = [f"  if ({condition}) {{", f'    check_writable({me}, "{op.name}_");', f"    const Tensor old = {kept};"]
+    rest = [a.name for a in cpp_args(op)[1:]]
+    lines.append(f"    auto node = {op.id}_node({', '.join(['marks', 'old', *rest])});")
     lines.append(f"    ops::{op.name}_into({me}, true, {_call_args(op)});")
     lines.append(f"    set_history_in_place({me}, node.get());")
     values, infos = _members(op, formulas)
     (result,) = formula.result_names(op)
     if result in values:
-        lines.append(f"    node->{result}_ = SavedTensor({me}, true);")
+        lines.append(f"    {_condition(formulas, result, False)}node->{result}_ = SavedTensor({me}, true);")
     if f"{result}_info" in infos:
         lines.append(f"    node->{result}_info_ = TensorInfo({me});")
     lines.append(f"    note_write({me});\n    return {me};\n  }}\n")

@@ -29,6 +29,7 @@ _LAZY = {
     "_interop": "asarray from_dlpack frombuffer",
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state",
     "_device": "get_default_device set_default_device",
+    "func": "vmap",
     "serialization": "load save",
     "storage": """
         TypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage

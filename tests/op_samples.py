@@ -66,7 +66,9 @@ def _argument_maps(op):
     given = op.samples
     if op.elementwise and (given is None or isinstance(given, dict)):
         interval = (given or {}).get("range", DEFAULT_RANGE)
-        entry = {a.name: {"shape": list(ELEMENTWISE_SHAPE), "range": interval} for a in op.inputs if a.type != "Tensor?"}
+        entry = {
+            a.name: {"shape": list(ELEMENTWISE_SHAPE), "range": interval} for a in op.inputs if a.type != "Tensor?"
+        }
         for param in op.params:
             if param.default is None:
                 entry[param.name] = NUMBER_DEFAULTS[param.type]

@@ -35,4 +35,3 @@ def __getattr__(name: str):
     if name == "Variable":
         return importlib.import_module(f"{__name__}.variable").Variable
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-

@@ -84,11 +84,17 @@ def _accumulate(tensor, gradient, create_graph):
 
 def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """What Tensor.backward does when it is given arguments."""
-    if _C._has_torch_function_variadic(self) if hasattr(_C, "_has_torch_function_variadic") else False:
+    if _C._has_torch_function_variadic(self):
         from ..overrides import handle_torch_function
 
         return handle_torch_function(
-            Tensor.backward, (self,), self, gradient=gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs
+            Tensor.backward,
+            (self,),
+            self,
+            gradient=gradient,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            inputs=inputs,
         )
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
@@ -156,11 +162,12 @@ def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
     """One pass per slice of the gradients' first dimension, stacked."""
     sizes = {g.shape[0] for g in grads if g is not None}
     if len(sizes) != 1:
-        raise RuntimeError(f"grad: is_grads_batched needs gradients with one common first dimension, got {sorted(sizes)}")
+        raise RuntimeError(
+            f"grad: is_grads_batched needs gradients with one common first dimension, got {sorted(sizes)}"
+        )
     (count,) = sizes
     rows = []
     for i in range(count):
         slices = tuple(None if g is None else g[i] for g in grads)
         rows.append(_C._run_backward(outputs, slices, inputs, keep or i + 1 < count, create_graph, False))
     return tuple(None if all(g is None for g in column) else _C.stack(list(column)) for column in zip(*rows))
-

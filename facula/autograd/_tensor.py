@@ -20,7 +20,8 @@ def register_hook(self, hook):
     """
     if not self.requires_grad:
         raise RuntimeError(
-            f"register_hook: cannot register a hook on a tensor that doesn't require gradient, got shape {tuple(self.shape)}"
+            f"register_hook: cannot register a hook on a tensor that doesn't require gradient, got shape "
+            f"{tuple(self.shape)}"
         )
     return _handle(_C._tensor_hooks(self), hook)
 

@@ -19,7 +19,11 @@ def _forward_traceback():
 
 
 def _report(name, lines):
-    where = f"Traceback of the forward call that caused it:\n{lines}" if lines else "It was recorded outside of anomaly mode."
+    where = (
+        f"Traceback of the forward call that caused it:\n{lines}"
+        if lines
+        else "It was recorded outside of anomaly mode."
+    )
     warnings.warn(f"Error detected in {name}. {where}", stacklevel=2)
 
 
@@ -48,7 +52,8 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True):
         self.check_nan = check_nan
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled "
+            "for debugging.",
             stacklevel=2,
         )
 

@@ -5,7 +5,8 @@
         y = f(x)
         value, derivative = unpack_dual(y)
 
-Ops on duals are recorded as for backward; `unpack_dual` derives the tangent from that record. The product of the Jacobian
+Ops on duals are recorded as for backward; `unpack_dual` derives the tangent from that record. The product of the
+Jacobian
 with a vector is the derivative, with respect to u, of the product of its transpose with u.
 """
 
@@ -68,14 +69,17 @@ def _current(level, name):
 
 
 def make_dual(tensor, tangent, *, level=None):
-    """A tensor of the same values whose derivative in direction of the inputs is `tangent`, of the same shape and dtype."""
+    """A tensor of the same values whose derivative in direction of the inputs is `tangent`, of the same shape and
+    dtype."""
     opened = _current(level, "make_dual")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(f"make_dual: Expected primal to be floating point or complex, got {tensor.dtype}")
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"make_dual: Expected tangent to be floating point or complex, got {tangent.dtype}")
     if tensor.shape != tangent.shape:
-        raise RuntimeError(f"make_dual: the tangent must have the primal's shape {tuple(tensor.shape)}, got {tuple(tangent.shape)}")
+        raise RuntimeError(
+            f"make_dual: the tangent must have the primal's shape {tuple(tensor.shape)}, got {tuple(tangent.shape)}"
+        )
     if tensor.dtype != tangent.dtype:
         raise RuntimeError(f"make_dual: the tangent must have the primal's dtype {tensor.dtype}, got {tangent.dtype}")
     dual = _C._make_dual(tensor)

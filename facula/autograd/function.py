@@ -24,7 +24,8 @@ import functools
 from .. import _C
 
 __all__ = [
-    "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction", "NestedIOFunction",
+    "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
+    "NestedIOFunction",
 ]  # fmt: skip
 
 Tensor = _C.Tensor
@@ -41,7 +42,8 @@ class FunctionCtx:
     needs_input_grad = ()
 
     def save_for_backward(self, *tensors):
-        """Keeps inputs and outputs of forward for backward, where `saved_tensors` gives them back. Others may be kept so, too."""
+        """Keeps inputs and outputs of forward for backward, where `saved_tensors` gives them back. Others may be
+        kept so, too."""
         self.to_save = tensors
 
     def save_for_forward(self, *tensors):
@@ -87,7 +89,9 @@ class FunctionMeta(type):
 
     def __init__(cls, name, bases, attributes):
         super().__init__(name, bases, attributes)
-        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": cls.__module__})
+        cls._backward_cls = type(
+            name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": cls.__module__}
+        )
         cls._has_setup_context = not getattr(cls.setup_context, "_is_missing", False)
         cls._has_jvp = not getattr(cls.jvp, "_is_missing", False)
         cls._has_vmap = not getattr(cls.vmap, "_is_missing", False)
@@ -97,7 +101,9 @@ class FunctionMeta(type):
         backward_missing = getattr(cls.backward, "_is_missing", False)
         vjp_missing = getattr(cls.vjp, "_is_missing", False)
         if not backward_missing and not vjp_missing:
-            raise RuntimeError(f"{cls.__name__}: backward and vjp are the same function, implement one of them, got both")
+            raise RuntimeError(
+                f"{cls.__name__}: backward and vjp are the same function, implement one of them, got both"
+            )
         return cls.vjp if backward_missing and not vjp_missing else cls.backward
 
 
@@ -116,14 +122,18 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     generate_vmap_rule = False
 
     def __init__(self, *args, **kwargs):
-        raise RuntimeError(f"{type(self).__name__}: a Function is not instantiated, call {type(self).__name__}.apply(...)")
+        raise RuntimeError(
+            f"{type(self).__name__}: a Function is not instantiated, call {type(self).__name__}.apply(...)"
+        )
 
     forward = _placeholder("forward", "Function: implement the static method forward to use the class")
     setup_context = _placeholder("setup_context", "Function: setup_context is not implemented")
     backward = _placeholder("backward", "Function: implement the static method backward (or vjp) to differentiate it")
     vjp = _placeholder("vjp", "Function: implement the static method backward (or vjp) to differentiate it")
     jvp = _placeholder("jvp", "Function: implement the static method jvp to use it in forward mode")
-    vmap = _placeholder("vmap", "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap")
+    vmap = _placeholder(
+        "vmap", "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap"
+    )
 
 
 class InplaceFunction(Function):
@@ -174,7 +184,9 @@ class _OnceDifferentiable(Function):
 
     @staticmethod
     def backward(ctx, grad):
-        raise RuntimeError("once_differentiable: trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "once_differentiable: trying to differentiate twice a function that was marked with @once_differentiable"
+        )
 
 
 def _apply_special(cls, args):
@@ -205,20 +217,28 @@ def _apply_with_jvp(cls, args):
         else:
             cls.forward(context, *primals)
     # a tangent is needed wherever a tensor came in
-    filled = [_C.zeros_like(p) if isinstance(p, Tensor) and t is None and context.materialize_grads else t for p, t in zip(primals, tangents)]
+    filled = [
+        _C.zeros_like(p) if isinstance(p, Tensor) and t is None and context.materialize_grads else t
+        for p, t in zip(primals, tangents)
+    ]
     made = cls.jvp(context, *filled)
     single = isinstance(outputs, Tensor)
     results = (outputs,) if single else tuple(outputs)
     made = (made,) if isinstance(made, Tensor) or made is None else tuple(made)
     if len(made) != len(results):
         raise RuntimeError(f"{cls.__name__}.jvp: expected {len(results)} tangents, got {len(made)}")
-    duals = tuple(forward_ad.make_dual(r, t) if t is not None and isinstance(r, Tensor) else r for r, t in zip(results, made))
+    duals = tuple(
+        forward_ad.make_dual(r, t) if t is not None and isinstance(r, Tensor) else r for r, t in zip(results, made)
+    )
     return duals[0] if single else duals
 
 
 class NestedIOFunction(Function):
-    """A Function over nested lists and tuples of tensors; kept for old code, where forward and backward are instance methods."""
+    """A Function over nested lists and tuples of tensors; kept for old code, where forward and backward are
+    instance methods."""
 
     @classmethod
     def apply(cls, *args):
-        raise NotImplementedError("NestedIOFunction: instance-style functions are not supported, write a Function with static methods")
+        raise NotImplementedError(
+            "NestedIOFunction: instance-style functions are not supported, write a Function with static methods"
+        )

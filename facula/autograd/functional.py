@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import _C
-from .forward_ad import pushforward
 from ._run import grad as _grad
+from .forward_ad import pushforward
 from .grad_mode import enable_grad
 
 __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
@@ -25,9 +25,7 @@ def _tuple_of(value, name, argument):
 
 def _own_inputs(inputs, create_graph):
     """Inputs whose gradients are those of this call; with create_graph they stay connected to the caller's."""
-    return tuple(
-        x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs
-    )
+    return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
 def _call(func, inputs, name):
@@ -43,20 +41,27 @@ def _check_strict(tensor, strict, name, text):
 def _vector(v, like, name, argument):
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(f"{name}: {argument} can be left out only for a single value of one element, got shapes {[tuple(x.shape) for x in like]}")
+            raise RuntimeError(
+                f"{name}: {argument} can be left out only for a single value of one element, got shapes "
+                f"{[tuple(x.shape) for x in like]}"
+            )
         return tuple(_C.ones_like(x.detach()) for x in like)
     items, _ = _tuple_of(v, name, argument)
     if len(items) != len(like):
         raise RuntimeError(f"{name}: {argument} needs {len(like)} tensors, got {len(items)}")
     for i, (item, x) in enumerate(zip(items, like)):
         if item.shape != x.shape:
-            raise RuntimeError(f"{name}: element {i} of {argument} needs shape {tuple(x.shape)}, got {tuple(item.shape)}")
+            raise RuntimeError(
+                f"{name}: element {i} of {argument} needs shape {tuple(x.shape)}, got {tuple(item.shape)}"
+            )
     return items
 
 
 def _filled(values, like, create_graph, strict, name):
     if strict and any(v is None for v in values):
-        raise RuntimeError(f"{name}: the output does not depend on input {[v is None for v in values].index(True)} (strict mode)")
+        raise RuntimeError(
+            f"{name}: the output does not depend on input {[v is None for v in values].index(True)} (strict mode)"
+        )
     filled = tuple(_C.zeros_like(x.detach()) if v is None else v for v, x in zip(values, like))
     return filled if create_graph else tuple(v.detach() for v in filled)
 
@@ -78,7 +83,9 @@ def _pull(outputs, inputs, vectors, create_graph, retain_graph=True):
     used = _differentiable(outputs)
     if not used:
         return (None,) * len(inputs)
-    return _grad([outputs[i] for i in used], inputs, [vectors[i] for i in used], retain_graph, create_graph, allow_unused=True)
+    return _grad(
+        [outputs[i] for i in used], inputs, [vectors[i] for i in used], retain_graph, create_graph, allow_unused=True
+    )
 
 
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
@@ -165,7 +172,11 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         rows = []
         for output in outputs:
             _check_strict(output, strict, "jacobian", "an output does not depend on the inputs")
-            blocks = _jacobian_columns(output, own) if strategy == "forward-mode" else _jacobian_rows(output, own, create_graph, strict)
+            blocks = (
+                _jacobian_columns(output, own)
+                if strategy == "forward-mode"
+                else _jacobian_rows(output, own, create_graph, strict)
+            )
             rows.append(blocks if create_graph else tuple(b.detach() for b in blocks))
     if single_output:
         return _shape_like(rows[0], single_input)
@@ -181,10 +192,14 @@ def _scalar(output, name):
 
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
-    """The matrix of second derivatives of a scalar function: shape (*input.shape, *input.shape), or tuples of tuples."""
+    """The matrix of second derivatives of a scalar function: shape (*input.shape, *input.shape), or tuples of
+    tuples."""
     inputs, single_input = _tuple_of(inputs, "hessian", "inputs")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
-        raise ValueError(f"hessian: expected outer_jacobian_strategy to be 'reverse-mode' or 'forward-mode', got {outer_jacobian_strategy!r}")
+        raise ValueError(
+            f"hessian: expected outer_jacobian_strategy to be 'reverse-mode' or 'forward-mode', got "
+            f"{outer_jacobian_strategy!r}"
+        )
 
     def gradient(*own):
         output = _scalar(func(*own), "hessian")

@@ -69,10 +69,13 @@ def _seeds(output):
 
 
 def _analytical(output, x):
-    """The same matrix from backward: row i, column j is the derivative of component j of the output by component i of x."""
+    """The same matrix from backward: row i, column j is the derivative of component j of the output by component i
+    of x."""
     columns = []
     for seed in _seeds(output):
-        (pulled,) = _grad([output], [x], [seed], retain_graph=True, allow_unused=True) if output.requires_grad else (None,)
+        (pulled,) = (
+            _grad([output], [x], [seed], retain_graph=True, allow_unused=True) if output.requires_grad else (None,)
+        )
         pulled = _C.zeros_like(x.detach()) if pulled is None else pulled
         columns.append(_real_view(pulled))
     return _C.stack(columns, 1) if columns else None
@@ -105,14 +108,22 @@ def _compare(found, expected, rtol, atol, kind, input_index, output_index):
 def _check_precision(inputs):
     checked = _differentiable_inputs(inputs)
     if not checked:
-        raise ValueError("gradcheck: expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck: expects at least one input tensor to require gradient, but none of the them have "
+            "requires_grad=True."
+        )
     import warnings
 
     for i, x in enumerate(checked):
         if x.dtype not in (_C.float64, _C.complex128):
-            warnings.warn(f"gradcheck: input {i} requires gradient and is not of double precision, got {x.dtype}", stacklevel=4)
+            warnings.warn(
+                f"gradcheck: input {i} requires gradient and is not of double precision, got {x.dtype}", stacklevel=4
+            )
         if any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape)):
-            raise RuntimeError(f"gradcheck: input {i} has a dimension with stride 0 (call contiguous() first), got strides {x.stride()}")
+            raise RuntimeError(
+                f"gradcheck: input {i} has a dimension with stride 0 (call contiguous() first), got strides "
+                f"{x.stride()}"
+            )
 
 
 def _check_undefined(func, inputs):
@@ -160,7 +171,8 @@ def gradcheck(
     fast_mode=False,
     masked=None,
 ):
-    """Whether derivatives of `func` at `inputs` agree with central differences of width `eps`, within `atol + rtol * |d|`.
+    """Whether derivatives of `func` at `inputs` agree with central differences of width `eps`, within `atol + rtol
+    * |d|`.
 
     The inputs that require gradients should be float64 or complex128; `fast_mode` is accepted and checks as thoroughly.
     Raises GradcheckError on a difference, or gives False when `raise_exception` is off.
@@ -229,7 +241,8 @@ def gradgradcheck(
 
     return gradcheck(
         first_derivatives, inputs + grad_outputs, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_forward_ad=check_fwd_over_rev,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
     )  # fmt: skip
 

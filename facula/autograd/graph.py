@@ -11,7 +11,8 @@ from .. import _C
 
 __all__ = [
     "saved_tensors_hooks", "save_on_cpu", "disable_saved_tensors_hooks", "register_multi_grad_hook",
-    "allow_mutation_on_saved_tensors", "Node", "GradientEdge", "get_gradient_edge", "increment_version", "set_warn_on_accumulate_grad_stream_mismatch",
+    "allow_mutation_on_saved_tensors", "Node", "GradientEdge", "get_gradient_edge", "increment_version",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]  # fmt: skip
 
 Node = _C._Node
@@ -32,7 +33,9 @@ class GradientEdge(NamedTuple):
 def get_gradient_edge(tensor):
     """The edge of a tensor that requires a gradient; it serves in its place in `grad` and `backward`."""
     if not tensor.requires_grad:
-        raise RuntimeError(f"get_gradient_edge: a tensor that requires a gradient is expected, got shape {tuple(tensor.shape)}")
+        raise RuntimeError(
+            f"get_gradient_edge: a tensor that requires a gradient is expected, got shape {tuple(tensor.shape)}"
+        )
     node = tensor._accumulator()
     token = _C._node_owner(tensor) if isinstance(node, _C._FunctionBase) else None
     return GradientEdge(node, tensor.output_nr, token)
@@ -107,7 +110,8 @@ class _MultiHandle:
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):
-    """Calls `fn` when the gradients of all `tensors` were computed ("all": with the list of them, None where there is none)
+    """Calls `fn` when the gradients of all `tensors` were computed ("all": with the list of them, None where there
+    is none)
     or when the first of them was ("any": with that gradient). Returns a handle with `remove()`.
     """
     if mode not in ("all", "any"):

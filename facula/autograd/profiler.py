@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from .grad_mode import _Switch
 
-__all__ = ["profile", "record_function", "emit_itt", "emit_nvtx", "EnforceUnique", "load_nvprof", "KinetoStepTracker", "parse_nvprof_trace"]
+__all__ = [
+    "profile",
+    "record_function",
+    "emit_itt",
+    "emit_nvtx",
+    "EnforceUnique",
+    "load_nvprof",
+    "KinetoStepTracker",
+    "parse_nvprof_trace",
+]
 
 
 class record_function(_Switch):

@@ -7,13 +7,15 @@ import warnings
 
 from .. import _C
 from ..autograd.function import Function
-from ..autograd.graph import saved_tensors_hooks
 from ..autograd.grad_mode import enable_grad, no_grad
+from ..autograd.graph import saved_tensors_hooks
 
 __all__ = [
-    "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable",
+    "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity",
+    "detach_variable",
     "get_device_states", "set_device_states", "noop_context_fn", "set_checkpoint_early_stop", "DefaultDeviceType",
-    "set_checkpoint_debug_enabled", "CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts",
+    "set_checkpoint_debug_enabled", "CheckpointPolicy", "SelectiveCheckpointContext",
+    "create_selective_checkpoint_contexts",
 ]  # fmt: skip
 
 Tensor = _C.Tensor
@@ -151,7 +153,7 @@ class _Frame:
         self.run = run
         self.random_state = random_state
         self.unpack_error = unpack_error
-        self.described = []   # (shape, dtype, device) of each saved value, in order
+        self.described = []  # (shape, dtype, device) of each saved value, in order
         self.recomputed = {}  # pass -> {position: value}
 
     def values(self, key):
@@ -190,7 +192,8 @@ class _Frame:
             got = self.unpack_error(found[i])
             if got != expected:
                 raise CheckpointError(
-                    "checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
+                    "checkpoint: Recomputed values for the following tensors have different metadata than "
+                    "during the forward "
                     f"pass: tensor {i}, expected {expected}, got {got}"
                 )
 
@@ -241,7 +244,8 @@ def checkpoint(
     """Calls `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
 
     Args:
-        use_reentrant: False records as usual but drops saved values; True runs a backward inside backward, needs an input that
+        use_reentrant: False records as usual but drops saved values; True runs a backward inside backward, needs
+        an input that
             requires a gradient and takes no keyword arguments. Give it explicitly.
         context_fn: gives two context managers, for the first and for the second call.
         determinism_check: "default" compares shapes, dtypes and devices of saved values, "none" does not.
@@ -250,7 +254,10 @@ def checkpoint(
     Errors: CheckpointError when the second call saves other tensors than the first.
     """
     if use_reentrant is None:
-        warnings.warn("checkpoint: the use_reentrant parameter should be passed explicitly; use_reentrant=False is recommended", stacklevel=2)
+        warnings.warn(
+            "checkpoint: the use_reentrant parameter should be passed explicitly; use_reentrant=False is recommended",
+            stacklevel=2,
+        )
         use_reentrant = True
     if not use_reentrant:
         if not _C.is_grad_enabled():
@@ -264,7 +271,8 @@ def checkpoint(
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
-    """Calls a sequence of functions (or a Sequential) in `segments` checkpointed parts; the last part is recorded as usual."""
+    """Calls a sequence of functions (or a Sequential) in `segments` checkpointed parts; the last part is recorded
+    as usual."""
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))

@@ -110,13 +110,44 @@ struct Capture {
   size_t input;
 };
 
+struct Frame {
+  int32_t task;
+  uint32_t next_edge;
+};
+
+// The lists of a pass. A thread keeps one set for its next pass, so that small graphs allocate nothing.
+struct Buffers {
+  std::vector<Task> tasks;
+  std::vector<int32_t> children;  // numbers of the tasks that the edges lead to, -1 for none
+  std::vector<int32_t> finished;  // a node after all that it leads to
+  std::vector<Frame> stack;
+  std::vector<Ready> ready;
+
+  void clear() {
+    tasks.clear();
+    children.clear();
+    finished.clear();
+    stack.clear();
+    ready.clear();
+  }
+};
+constexpr size_t kKeptTasks = 1024;
+thread_local std::unique_ptr<Buffers> spare_buffers;
+
+std::unique_ptr<Buffers> take_buffers() { return spare_buffers ? std::move(spare_buffers) : std::make_unique<Buffers>(); }
+
 constexpr int kNodesPerInterruptCheck = 64;
 constexpr int64_t kLongNode = 1 << 20;  // elements: after such a node Ctrl-C is looked for at once
 
 class Pass {
  public:
   Pass(const BackwardOptions& options, const std::vector<Edge>& inputs)
-      : options_(options), restricted_(!inputs.empty()), captured_(inputs.size()) {}
+      : options_(options), restricted_(!inputs.empty()), buffers_(take_buffers()), captured_(inputs.size()) {}
+  ~Pass() {
+    buffers_->clear();
+    if (buffers_->tasks.capacity() <= kKeptTasks) spare_buffers = std::move(buffers_);
+  }
+  Pass(const Pass&) = delete;
 
   void discover(const std::vector<Edge>& roots) {
     for (const Edge& root : roots) {
@@ -174,11 +205,6 @@ class Pass {
   std::vector<Tensor> take_captured() { return std::move(captured_); }
 
  private:
-  struct Frame {
-    int32_t task;
-    uint32_t next_edge;
-  };
-
   int32_t enter(Node* node, std::vector<Frame>& stack) {
     auto next = static_cast<int32_t>(tasks_.size());
     int32_t number = numbers_.find_or_add(node, next);
@@ -193,7 +219,7 @@ class Pass {
 
   // Depth first, so that finished_ lists a node after everything it leads to.
   void discover_from(Node* root) {
-    std::vector<Frame> stack;
+    std::vector<Frame>& stack = buffers_->stack;
     enter(root, stack);
     while (!stack.empty()) {
       Frame& frame = stack.back();
@@ -369,11 +395,12 @@ class Pass {
   uint64_t id_ = ++passes_;
   BackwardOptions options_;
   bool restricted_;
+  std::unique_ptr<Buffers> buffers_;
+  std::vector<Task>& tasks_ = buffers_->tasks;
+  std::vector<int32_t>& children_ = buffers_->children;
+  std::vector<int32_t>& finished_ = buffers_->finished;
+  std::vector<Ready>& ready_ = buffers_->ready;
   TaskNumbers numbers_;
-  std::vector<Task> tasks_;
-  std::vector<int32_t> children_;  // numbers of the tasks that the edges lead to, -1 for none
-  std::vector<int32_t> finished_;
-  std::vector<Ready> ready_;
   std::vector<Capture> captures_;
   std::vector<Tensor> captured_;
 };

@@ -123,6 +123,16 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
   regenerate_view_history(impl);
 }
 
+Tensor before_write(const Tensor& self) {
+  Edge edge = gradient_edge(self.impl());
+  Tensor copy = empty_like(self, self.dtype());
+  if (!self.is_meta()) copy_kernel(self.device(), copy, self);
+  if (!edge.node || edge.node->is_accumulator) return copy;
+  set_grad_fn(make_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
+  copy.impl()->flags |= self.flags() & kRecorded;
+  return copy;
+}
+
 void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
                value.sizes(), " and does not fit in place into shape ", self.sizes());

@@ -27,13 +27,17 @@ void erase_history(const Tensor& self, const char* op);
 /// A view whose base was written to differentiably gets its history from the base.
 Ref<Node> regenerate_view_history(TensorImpl* view);
 
-/// The in-place form of an op. `raw` writes without history; `functional` computes the result with history.
+/// The value and the history of a tensor that is about to be written, as a tensor of its own.
+Tensor before_write(const Tensor& self);
+
+/// The in-place form of an op. `raw` writes without history; `functional` computes the result from the old value, with
+/// history.
 template <class Functional, class Raw>
 const Tensor& run_inplace(const Tensor& self, const char* op, uint16_t id, uint32_t marks, Functional&& functional, Raw&& raw) {
   check_not_inference(self, op);
   if (marks) {
     check_writable(self, op);
-    assign(self, functional(), id);
+    assign(self, functional(before_write(self)), id);
   } else {
     raw();
   }

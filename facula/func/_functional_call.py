@@ -1,0 +1,60 @@
+"""Modules called with parameters from outside."""
+
+from __future__ import annotations
+
+from .. import _C
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """`module(*args, **kwargs)` with the given tensors in place of its parameters and buffers of those names.
+
+    Args:
+        parameter_and_buffer_dicts: a dict from dotted names to tensors, or a sequence of such dicts with distinct
+        names.
+        tie_weights: a tensor given for one name stands for all names that share the parameter.
+        strict: names must match those of the module exactly.
+    """
+    from ..nn.utils import stateless
+
+    if isinstance(parameter_and_buffer_dicts, dict):
+        values = parameter_and_buffer_dicts
+    else:
+        values = {}
+        for part in parameter_and_buffer_dicts:
+            doubled = values.keys() & part.keys()
+            if doubled:
+                raise ValueError(f"functional_call: names may appear in one dict only, got {sorted(doubled)} twice")
+            values.update(part)
+    if args is None:
+        args = ()
+    elif not isinstance(args, tuple):
+        args = (args,)
+    return stateless._functional_call(module, values, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+def stack_module_state(models):
+    """The parameters and buffers of models of one architecture, stacked along a new first dimension.
+
+    Returns two dicts from names to tensors; parameters that require gradients become leaves that do.
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: expected at least one model, got 0")
+    if len({type(m) for m in models}) > 1:
+        raise RuntimeError(
+            f"stack_module_state: expected models of one class, got {sorted({type(m).__name__ for m in models})}"
+        )
+    if len({m.training for m in models}) > 1:
+        raise RuntimeError("stack_module_state: expected all models to be in the same training or eval mode")
+    parameters = {
+        name: _stacked([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()
+    }
+    buffers = {name: _stacked([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
+    return parameters, buffers
+
+
+def _stacked(tensors):
+    flags = {t.requires_grad for t in tensors}
+    if len(flags) > 1:
+        raise RuntimeError("stack_module_state: parameters of one name must agree in requires_grad")
+    return _C.stack([t.detach() for t in tensors]).requires_grad_(flags.pop())

@@ -1,0 +1,426 @@
+"""Derivatives as function transforms.
+
+A transform gives the function inputs of its own, connected to the caller's where those are tracked, so that
+transforms nest.
+Within vmap the inputs are expanded over every live batch first: then one backward pass over the values behind the
+wrappers
+computes each example's own derivative.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from .. import _C
+from ..autograd.forward_ad import pushforward
+from ..autograd.grad_mode import enable_grad
+from . import _vmap
+
+Tensor = _C.Tensor
+
+
+# Inputs and outputs behind vmap's wrappers
+
+
+def _levels_of(tensor):
+    found = []
+    while isinstance(tensor, _vmap.BatchedTensor):
+        found.append(tensor._vmap_level)
+        tensor = tensor._value
+    return found
+
+
+def _expanded(tensor):
+    """The tensor with a wrapper for every vmap that runs."""
+    live = _vmap.live_levels()
+    if not live:
+        return tensor
+    present = _levels_of(tensor)
+    if len(present) == len(live):
+        return tensor
+    return _rebuild_missing(tensor, live)
+
+
+def _rebuild_missing(tensor, live):
+    """In memory the outermost vmap's batch comes first; its wrapper is the innermost."""
+    present = _levels_of(tensor)
+    value = _vmap.debug_unwrap(tensor)
+    for position, (level, size) in enumerate(live):
+        if level not in present:
+            value = value.unsqueeze(position).expand(*value.shape[:position], size, *value.shape[position:])
+    return _rewrap(value, [level for level, _ in live])
+
+
+def _physical(tensor):
+    """The values behind all wrappers and the levels, outermost vmap first."""
+    levels = sorted(_levels_of(tensor))
+    return _vmap.debug_unwrap(tensor), levels
+
+
+class _Inputs:
+    """Differentiable copies of tensors: `wrapped` for the function, `leaves` for the engine."""
+
+    def __init__(self, tensors):
+        self.originals = [_expanded(t) for t in tensors]
+        self.leaves, self.wrapped = [], []
+        for tensor in self.originals:
+            value, levels = _physical(tensor)
+            leaf = value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
+            self.leaves.append(leaf)
+            self.wrapped.append(_rewrap(leaf, levels))
+
+    def cut(self, tensor):
+        """A result without history, unless it depends on tracked tensors beyond these inputs."""
+        return _cut(tensor, self.leaves)
+
+
+def _rewrap(value, levels):
+    """A physical tensor laid out as `_physical` gives it, in wrappers again."""
+    for level in levels:
+        value = _vmap.wrap(value, level)
+    return value
+
+
+def _cut(tensor, leaves):
+    if isinstance(tensor, _vmap.BatchedTensor):
+        return _vmap.wrap(_cut(tensor._value, leaves), tensor._vmap_level)
+    if not tensor.requires_grad:
+        return tensor
+    return tensor if _C._reaches_other_leaves(tensor, list(leaves)) else tensor.detach()
+
+
+def _flatten(tree):
+    from ..utils._pytree import tree_flatten
+
+    return tree_flatten(tree)
+
+
+def _unflatten(leaves, spec):
+    from ..utils._pytree import tree_unflatten
+
+    return tree_unflatten(list(leaves), spec)
+
+
+def _is_differentiable(value):
+    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _checked(values, name, what):
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise RuntimeError(f"{name}: expected {what} to be Tensors only, got {type(value).__name__}")
+    return values
+
+
+def _cut_tree(tree, inputs):
+    return _vmap.map_tensors(inputs.cut, tree)
+
+
+# grad
+
+
+def _argnums(args, argnums, name):
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for n in numbers:
+        if not -len(args) <= n < len(args):
+            raise RuntimeError(f"{name}: Got argnum={n}, but only {len(args)} positional inputs")
+    return tuple(n % len(args) for n in numbers)
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """A function that gives the gradient of the scalar function `func` and its value: `(grads, value)`.
+
+    `argnums` is the positional argument, or a tuple of them, to differentiate; with `has_aux`, func gives
+    `(output, aux)` and the result is `(grads, (value, aux))`.
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        numbers = _argnums(args, argnums, "grad")
+        with enable_grad():
+            chosen = args[argnums % len(args)] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
+            flat, spec = _flatten(chosen)
+            inputs = _Inputs(_checked(flat, "grad", "the differentiated arguments"))
+            own = _unflatten(inputs.wrapped, spec)
+            filled = list(args)
+            for k, n in enumerate(numbers):
+                filled[n] = own if isinstance(argnums, int) else own[k]
+            output = func(*filled, **kwargs)
+            output, aux = _with_aux(output, has_aux, "grad")
+            _check_scalar(output)
+            pulled = _pull([output], [None], inputs)
+        grads = _unflatten([inputs.cut(g) for g in pulled], spec)
+        value = inputs.cut(output)
+        return grads, ((value, _cut_tree(aux, inputs)) if has_aux else value)
+
+    return wrapper
+
+
+def grad(func, argnums=0, has_aux=False):
+    """A function that gives the gradient of the scalar function `func`; with `has_aux`, `(grads, aux)`."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        grads, value = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return wrapper
+
+
+def _with_aux(output, has_aux, name):
+    if not has_aux:
+        return output, None
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise RuntimeError(
+            f"{name}: with has_aux, the function returns a pair (output, aux), got {type(output).__name__}"
+        )
+    return output
+
+
+def _check_scalar(output):
+    if not isinstance(output, Tensor):
+        raise RuntimeError(f"grad: Expected the function to return a Tensor, got {type(output).__name__}")
+    if output.ndim != 0:
+        raise RuntimeError(
+            f"grad: Expected the function to return a scalar tensor, got tensor with {output.ndim} dims. Maybe "
+            f"you wanted vjp?"
+        )
+    if output.is_complex():
+        raise RuntimeError(f"grad: Expected the function to return a real scalar, got {output.dtype}")
+
+
+def _pull(outputs, cotangents, inputs):
+    """Gradients of the inputs, in their wrappers; `cotangents` of None stand for ones."""
+    roots, seeds = [], []
+    for output, cotangent in zip(outputs, cotangents):
+        value, levels = _physical(_expanded(output) if _levels_of(output) else output)
+        if not value.requires_grad:
+            continue
+        if cotangent is None:
+            seed = _C.ones_like(value.detach())
+        else:
+            seed, _ = _physical(_expanded(cotangent) if levels else cotangent)
+            seed = seed.expand(value.shape) if seed.shape != value.shape else seed
+        roots.append(value)
+        seeds.append(seed)
+    if not roots:
+        return [_zeros(leaf, original) for leaf, original in zip(inputs.leaves, inputs.originals)]
+    pulled = _C._run_backward(tuple(roots), tuple(seeds), tuple(inputs.leaves), True, True, False)
+    return [
+        _zeros(leaf, original) if g is None else _rewrap(g, sorted(_levels_of(original)))
+        for g, leaf, original in zip(pulled, inputs.leaves, inputs.originals)
+    ]
+
+
+def _zeros(leaf, original):
+    return _rewrap(_C.zeros_like(leaf.detach()), sorted(_levels_of(original)))
+
+
+# vjp and jvp
+
+
+def vjp(func, *primals, has_aux=False):
+    """`(output, vjp_fn)` or `(output, vjp_fn, aux)`: `vjp_fn(cotangents)` multiplies the Jacobian's transpose."""
+    if not primals:
+        raise RuntimeError("vjp: expected at least one primal")
+    with enable_grad():
+        flat, spec = _flatten(primals)
+        inputs = _Inputs(_checked(flat, "vjp", "the primals"))
+        output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "vjp")
+    flat_output, output_spec = _flatten(output)
+    _checked(flat_output, "vjp", "the outputs of the function")
+
+    def vjp_fn(cotangents=None, **options):
+        given, given_spec = _flatten(cotangents)
+        if given_spec != output_spec:
+            raise RuntimeError("vjp_fn: the cotangents need the structure of the output")
+        for cotangent, out in zip(given, flat_output):
+            if tuple(cotangent.shape) != tuple(out.shape):
+                raise RuntimeError(
+                    f"vjp_fn: a cotangent needs the output's shape {tuple(out.shape)}, got {tuple(cotangent.shape)}"
+                )
+        with enable_grad():
+            pulled = [inputs.cut(g) for g in _pull(flat_output, given, inputs)]
+        result = _unflatten(pulled, spec)
+        return result
+
+    shown = _unflatten([inputs.cut(o) for o in flat_output], output_spec)
+    return (shown, vjp_fn, _cut_tree(aux, inputs)) if has_aux else (shown, vjp_fn)
+
+
+def _push(flat_output, inputs, tangents):
+    """Tangents of the outputs, in their wrappers."""
+    directions = []
+    for tangent, leaf in zip(tangents, inputs.leaves):
+        value, _ = _physical(_expanded(tangent))
+        directions.append(value if value.shape == leaf.shape else value.expand(leaf.shape))
+    results = []
+    for output in flat_output:
+        value, levels = _physical(output)
+        tangent = pushforward([value], inputs.leaves, directions)[0] if value.requires_grad else None
+        results.append(_rewrap(_C.zeros_like(value.detach()) if tangent is None else tangent, levels))
+    return results
+
+
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """`(output, tangent)` or `(output, tangent, aux)`: the derivative of the function in direction of `tangents`."""
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise RuntimeError(
+            f"jvp: expected primals and tangents to be tuples, got {type(primals).__name__} and "
+            f"{type(tangents).__name__}"
+        )
+    with enable_grad():
+        flat, spec = _flatten(primals)
+        flat_tangents, tangent_spec = _flatten(tangents)
+        if spec != tangent_spec or not flat:
+            raise RuntimeError(
+                f"jvp: primals and tangents need one structure and at least one tensor, got {spec} and {tangent_spec}"
+            )
+        inputs = _Inputs(_checked(flat, "jvp", "the primals"))
+        output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "jvp")
+        flat_output, output_spec = _flatten(output)
+        pushed = _push(_checked(flat_output, "jvp", "the outputs of the function"), inputs, flat_tangents)
+    shown = _unflatten([inputs.cut(o) for o in flat_output], output_spec)
+    tangent = _unflatten([_cut(p, inputs.leaves) for p in pushed], output_spec)
+    return (shown, tangent, _cut_tree(aux, inputs)) if has_aux else (shown, tangent)
+
+
+def linearize(func, *primals):
+    """`(output, jvp_fn)`: the function's value, and its derivative at the primals as a linear function of tangents."""
+    with enable_grad():
+        flat, spec = _flatten(primals)
+        inputs = _Inputs(_checked(flat, "linearize", "the primals"))
+        output = func(*_unflatten(inputs.wrapped, spec))
+        flat_output, output_spec = _flatten(output)
+
+    def jvp_fn(*tangents):
+        given, given_spec = _flatten(tangents)
+        if given_spec != spec:
+            raise RuntimeError("linearize: the tangents need the structure of the primals")
+        for tangent, primal in zip(given, flat):
+            if tangent.shape != primal.shape:
+                raise RuntimeError(
+                    f"linearize: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
+                )
+        with enable_grad():
+            pushed = _push(flat_output, inputs, given)
+        return _unflatten([_cut(p, inputs.leaves) for p in pushed], output_spec)
+
+    return _unflatten([inputs.cut(o) for o in flat_output], output_spec), jvp_fn
+
+
+# Jacobians
+
+
+def _unit(like, position, count):
+    seed = _C.zeros(count, dtype=like.dtype, device=like.device)
+    seed[position] = 1
+    return seed.reshape(like.shape)
+
+
+def _chosen(args, argnums, name):
+    numbers = _argnums(args, argnums, name)
+    tree = args[numbers[0]] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
+    return numbers, tree
+
+
+def _filled(args, numbers, argnums, own):
+    filled = list(args)
+    for k, n in enumerate(numbers):
+        filled[n] = own if isinstance(argnums, int) else own[k]
+    return filled
+
+
+def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+    """A function that gives the Jacobian, output by output: shape (*output.shape, *input.shape), nested as
+    outputs, then inputs."""
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        with enable_grad():
+            numbers, tree = _chosen(args, argnums, "jacrev")
+            flat, spec = _flatten(tree)
+            inputs = _Inputs(_checked(flat, "jacrev", "the differentiated arguments"))
+            output, aux = _with_aux(
+                func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacrev"
+            )
+            flat_output, output_spec = _flatten(output)
+            blocks = [
+                _rows(out, inputs, flat) for out in _checked(flat_output, "jacrev", "the outputs of the function")
+            ]
+        result = _unflatten([_unflatten([inputs.cut(b) for b in row], spec) for row in blocks], output_spec)
+        return (result, _cut_tree(aux, inputs)) if has_aux else result
+
+    return wrapper
+
+
+def _rows(output, inputs, flat):
+    from .. import stack
+
+    count = output.numel()
+    pulled = [_pull([output], [_unit(output, i, count)], inputs) for i in range(count)]
+    return [
+        stack([row[k] for row in pulled]).reshape((*output.shape, *x.shape))
+        if pulled
+        else x.new_zeros((*output.shape, *x.shape))
+        for k, x in enumerate(flat)
+    ]
+
+
+def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
+    """As jacrev, input by input."""
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        with enable_grad():
+            numbers, tree = _chosen(args, argnums, "jacfwd")
+            flat, spec = _flatten(tree)
+            inputs = _Inputs(_checked(flat, "jacfwd", "the differentiated arguments"))
+            output, aux = _with_aux(
+                func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacfwd"
+            )
+            flat_output, output_spec = _flatten(output)
+            _checked(flat_output, "jacfwd", "the outputs of the function")
+            columns = [_columns(flat_output, inputs, flat, k) for k in range(len(flat))]
+        rows = [
+            _unflatten([_cut(columns[k][j], inputs.leaves) for k in range(len(flat))], spec)
+            for j in range(len(flat_output))
+        ]
+        result = _unflatten(rows, output_spec)
+        return (result, _cut_tree(aux, inputs)) if has_aux else result
+
+    return wrapper
+
+
+def _columns(flat_output, inputs, flat, k):
+    """Per output the block of derivatives by input k."""
+    from .. import stack
+
+    x = flat[k]
+    count = x.numel()
+    zeros = [_C.zeros(other.shape, dtype=other.dtype, device=other.device) for other in flat]
+    pushed = []
+    for i in range(count):
+        directions = [*zeros[:k], _unit(x, i, count), *zeros[k + 1 :]]
+        pushed.append(_push(flat_output, inputs, directions))
+    return [
+        stack([p[j] for p in pushed], -1).reshape((*out.shape, *x.shape))
+        if pushed
+        else out.new_zeros((*out.shape, *x.shape))
+        for j, out in enumerate(flat_output)
+    ]
+
+
+def hessian(func, argnums=0):
+    """A function that gives the matrix of second derivatives, forward over reverse."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def functionalize(func, *, remove="mutations"):
+    """The function itself: writes in place are recorded as they are."""
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize: Valid values for remove are 'mutations' and 'mutations_and_views', got {remove!r}"
+        )
+    return func

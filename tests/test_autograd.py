@@ -1,0 +1,496 @@
+"""Reverse mode: accumulation, hooks, the graph as Python sees it, errors, memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import facula
+from facula import autograd
+
+
+def leaf(values, dtype=facula.float64):
+    return facula.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def test_gradients_accumulate():
+    x = leaf([1.0, 2.0])
+    (x * x).sum().backward()
+    first = x.grad
+    (x * x).sum().backward()
+    assert x.grad is first and x.grad.tolist() == [4.0, 8.0]
+
+
+def test_higher_derivatives():
+    x = leaf([1.0, 2.0])
+    (g,) = autograd.grad((x * x * x).sum(), x, create_graph=True)
+    assert g.tolist() == [3.0, 12.0]
+    (g2,) = autograd.grad(g.sum(), x, create_graph=True)
+    assert g2.tolist() == [6.0, 12.0]
+    (g3,) = autograd.grad(g2.sum(), x)
+    assert g3.tolist() == [6.0, 6.0]
+
+
+def test_broadcasting_is_undone():
+    x, y = leaf([[1.0], [2.0]]), leaf([3.0, 4.0, 5.0])
+    (x * y).sum().backward()
+    assert x.grad.tolist() == [[12.0], [12.0]] and y.grad.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_gradients_have_the_dtype_of_the_input():
+    x, y = leaf([1.0], facula.float32), leaf([2.0])
+    (x * y).sum().backward()
+    assert x.grad.dtype == facula.float32 and y.grad.dtype == facula.float64
+
+
+def test_real_inputs_of_complex_ops_get_real_gradients():
+    x = leaf([1.0, 2.0])
+    z = facula.tensor([1 + 2j, 3 - 1j], dtype=facula.complex128)
+    (x * z).abs().sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.abs([1 + 2j, 3 - 1j]))
+
+
+def test_grad_selects_inputs():
+    x, y = leaf(2.0), leaf(3.0)
+    z = x * y
+    assert autograd.grad(z, [x, y], retain_graph=True) == (
+        facula.tensor(3.0, dtype=facula.float64),
+        facula.tensor(2.0, dtype=facula.float64),
+    )
+    assert x.grad is None
+    assert autograd.grad(x * 2, [x, y], allow_unused=True)[1] is None
+    assert autograd.grad(x * 2, [x, y], materialize_grads=True)[1].item() == 0
+    with pytest.raises(RuntimeError, match="^grad: .*not have been used"):
+        autograd.grad(x * 2, [x, y])
+
+
+def test_gradient_of_an_intermediate_value():
+    x = leaf([1.0, 2.0])
+    y = x * 3
+    (g,) = autograd.grad((y * y).sum(), y)
+    assert g.tolist() == [6.0, 12.0]
+
+
+def test_batched_gradients():
+    x = leaf([1.0, 2.0])
+    (rows,) = autograd.grad(
+        x * x, x, facula.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=facula.float64), is_grads_batched=True
+    )
+    assert rows.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+def test_backward_into_chosen_inputs():
+    x, y = leaf(2.0), leaf(3.0)
+    z = x * y
+    (z * z).backward(inputs=[x, z])
+    assert x.grad.item() == 36.0 and z.grad.item() == 12.0 and y.grad is None
+
+
+def test_gradient_edges_stand_for_tensors():
+    x = leaf([1.0, 2.0])
+    y = x * 2
+    edge = autograd.graph.get_gradient_edge(y)
+    (g,) = autograd.grad((y * y).sum(), edge)
+    assert g.tolist() == [4.0, 8.0]
+    autograd.backward(autograd.graph.get_gradient_edge(x * 3), facula.ones(2, dtype=facula.float64))
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+# Hooks
+
+
+def test_tensor_hooks_run_in_order_and_may_replace():
+    x = leaf([1.0])
+    y = x * 1
+    y.register_hook(lambda g: g * 2)
+    handle = y.register_hook(lambda g: g + 1)
+    y.sum().backward(retain_graph=True)
+    assert x.grad.item() == 3.0
+    handle.remove()
+    y.sum().backward()
+    assert x.grad.item() == 5.0
+
+
+def test_leaf_hooks_and_post_accumulate_hooks():
+    x, seen = leaf([1.0]), []
+    x.register_hook(lambda g: g * 3)
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.item()))
+    (x * 2).sum().backward()
+    assert seen == [6.0]
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        (x * 2).register_post_accumulate_grad_hook(lambda p: None)
+
+
+def test_retain_grad_sees_what_hooks_made():
+    x = leaf([1.0])
+    y = x * 1
+    y.retain_grad()
+    y.register_hook(lambda g: g * 2)
+    assert y.retains_grad
+    y.sum().backward()
+    assert y.grad.item() == 2.0
+
+
+def test_node_hooks():
+    x = leaf([1.0])
+    y = x * 2
+    y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 10,))
+    y.grad_fn.register_hook(lambda inputs, outputs: tuple(g if g is None else g + outputs[0] for g in inputs))
+    y.sum().backward()
+    assert x.grad.item() == 30.0
+
+
+def test_multi_grad_hooks():
+    x, y, seen = leaf([1.0]), leaf([2.0]), []
+    handle = autograd.graph.register_multi_grad_hook((x, y), seen.append)
+    (x * y).sum().backward()
+    assert [g.item() for g in seen[0]] == [2.0, 1.0]
+    (x * 3).sum().backward()
+    assert seen[1][0].item() == 3.0 and seen[1][1] is None
+    handle.remove()
+    (x * y).sum().backward()
+    assert len(seen) == 2
+
+
+def test_an_exception_in_a_hook_comes_back():
+    x = leaf([1.0])
+    y = x * 2
+
+    def fails(g):
+        raise KeyError("mine")
+
+    y.register_hook(fails)
+    with pytest.raises(KeyError, match="mine") as caught:
+        y.sum().backward()
+    assert caught.traceback[-1].name == "fails"
+
+
+def test_backward_inside_backward():
+    x = leaf([2.0])
+    seen = []
+
+    def inner(g):
+        with facula.enable_grad():
+            z = leaf([3.0])
+            (z * z).sum().backward()
+            seen.append(z.grad.item())
+
+    y = x * 2
+    y.register_hook(inner)
+    y.sum().backward()
+    assert seen == [6.0] and x.grad.item() == 2.0
+
+
+# The graph
+
+
+def test_nodes():
+    x = leaf([1.0])
+    y = x * 2
+    node = y.grad_fn
+    assert node.name() == "MulBackward0" and type(node).__name__ == "MulBackward0" and node is y.grad_fn
+    assert isinstance(node, autograd.graph.Node) and weakref.ref(node)() is node and hash(node)
+    (accumulate, slot), (none, _) = node.next_functions
+    assert accumulate.name() == "AccumulateGrad" and accumulate.variable is x and slot == 0 and none is None
+    node.metadata["k"] = 1
+    del node
+    assert y.grad_fn.metadata["k"] == 1
+
+
+def test_detach_shares_memory_and_version():
+    x = leaf([1.0, 2.0])
+    y = (x * 1).detach()
+    assert not y.requires_grad and y.is_leaf
+    base = x * 1
+    shown = base.detach()
+    shown.add_(1)
+    assert base._version == shown._version == 1
+
+
+def test_long_chains():
+    x = leaf([1.0])
+    y = x * 1
+    for _ in range(100_000):
+        y = y + 1
+    y.sum().backward()
+    (g,) = autograd.grad((x * 1).sum(), x)
+    assert x.grad.item() == g.item() == 1.0
+    del y
+
+
+def test_a_wide_fan_counts_every_edge():
+    x = leaf([1.0])
+    total = sum(x * float(i) for i in range(500))
+    total.sum().backward()
+    assert x.grad.item() == sum(range(500))
+
+
+def test_graphs_are_released():
+    x = leaf([1.0])
+    y = x * 2
+    z = y * 3
+    reference = weakref.ref(y)
+    del y
+    z.sum().backward()
+    del z
+    gc.collect()
+    assert reference() is None
+
+
+def test_saved_values_go_as_soon_as_a_node_ran():
+    class Probe(autograd.Function):
+        alive = None
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            Probe.alive = Probe.reference() is not None
+            return g
+
+    x = leaf([1.0, 2.0])
+    y = Probe.apply(x)
+    z = y.exp()
+    Probe.reference = weakref.ref(z)
+    out = z.sin().sum()
+    del z
+    out.backward()
+    assert Probe.alive is False
+
+
+def test_several_threads_share_a_graph():
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    errors = []
+
+    def run():
+        try:
+            for _ in range(50):
+                y.backward(retain_graph=True)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and x.grad.tolist() == [400.0, 800.0]
+
+
+# Modes
+
+
+def test_modes():
+    x = leaf([1.0])
+    with facula.no_grad():
+        assert not (x * 2).requires_grad
+        with facula.enable_grad():
+            assert (x * 2).requires_grad
+    with facula.set_grad_enabled(False):
+        assert not facula.is_grad_enabled()
+
+    @facula.no_grad()
+    def f():
+        return x * 2
+
+    assert not f().requires_grad
+
+
+def test_inference_mode():
+    x = leaf([1.0])
+    with facula.inference_mode():
+        y = x * 2
+        y.add_(1)
+    assert y.is_inference() and not y.requires_grad
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
+        x * y
+    with pytest.raises(RuntimeError, match="outside InferenceMode"):
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="inference mode"):
+        y.requires_grad_()
+    assert (x + y.clone()).requires_grad
+
+
+def test_saved_tensors_hooks():
+    x = leaf([1.0, 2.0])
+    packed = []
+
+    def pack(t):
+        packed.append(tuple(t.shape))
+        return t.detach().numpy().copy()
+
+    with autograd.graph.saved_tensors_hooks(pack, facula.from_numpy):
+        y = (x * x).exp().sum()
+    y.backward()
+    values = np.array([1.0, 2.0])
+    np.testing.assert_allclose(x.grad.numpy(), 2 * values * np.exp(values * values))
+    assert packed
+    with autograd.graph.disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"):
+        with autograd.graph.save_on_cpu():
+            pass
+
+
+def test_checkpoint():
+    from facula.utils.checkpoint import checkpoint, checkpoint_sequential
+
+    def f(x):
+        return (x.exp() * x).sin()
+
+    x = leaf([0.1, 0.2])
+    (expected,) = autograd.grad(f(x).sum(), x)
+    for reentrant in (True, False):
+        (y,) = autograd.grad(f(x).sum(), x)
+        x.grad = None
+        checkpoint(f, x, use_reentrant=reentrant).sum().backward()
+        assert x.grad.tolist() == expected.tolist()
+    x.grad = None
+    checkpoint_sequential([f, f, f], 2, x, use_reentrant=False).sum().backward()
+    (expected,) = autograd.grad(f(f(f(x))).sum(), x)
+    assert x.grad.tolist() == expected.tolist()
+
+
+# Errors
+
+
+def test_errors_of_backward():
+    x = leaf([1.0, 2.0])
+    with pytest.raises(
+        RuntimeError, match=r"^backward: grad can be implicitly created only for scalar outputs.*got shape \[2\]"
+    ):
+        (x * 2).backward()
+    with pytest.raises(RuntimeError, match="^backward: .*does not require grad"):
+        x.detach().sum().backward()
+    with pytest.raises(RuntimeError, match="^backward: Mismatch in shape"):
+        (x * 2).backward(facula.ones(3, dtype=facula.float64))
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="^backward: Trying to backward through the graph a second time"):
+        y.backward()
+    with pytest.raises(RuntimeError, match="floating point"):
+        facula.tensor([1, 2], requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"^add_: a leaf Variable that requires grad"):
+        x.add_(1)
+
+
+def test_a_modified_value_is_reported_with_both_ops():
+    x = leaf([1.0, 2.0])
+    y = x.exp()
+    y.add_(1)
+    with pytest.raises(RuntimeError) as caught:
+        y.sum().backward()
+    text = str(caught.value)
+    assert (
+        text.startswith("backward of exp")
+        and "add_ wrote" in text
+        and "[2]" in text
+        and "version 0 when saved, now 1" in text
+    )
+
+
+def test_anomaly_mode_shows_lines():
+    x = leaf([0.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with autograd.detect_anomaly():
+            y = x.exp()
+            y.add_(1)
+            with pytest.raises(RuntimeError) as caught:
+                y.sum().backward()
+            assert "y = x.exp()" in str(caught.value) and "y.add_(1)" in str(caught.value)
+            with pytest.raises(RuntimeError, match="nan"):
+                (x.sqrt() * 0).sum().backward()
+    assert not facula.is_anomaly_enabled()
+
+
+def test_profiler_names_exist():
+    from facula.autograd import profiler
+
+    with profiler.record_function("range"):
+        pass
+    with pytest.raises(NotImplementedError, match="profile"):
+        with profiler.profile():
+            pass
+
+
+def test_forward_mode():
+    from facula.autograd import forward_ad as fw
+
+    with fw.dual_level():
+        x = fw.make_dual(facula.tensor([1.0, 2.0]), facula.tensor([1.0, 0.5]))
+        y = x * x
+        assert not y.requires_grad
+        value, tangent = fw.unpack_dual(y)
+        assert value.tolist() == [1.0, 4.0] and tangent.tolist() == [2.0, 2.0]
+        with facula.no_grad():
+            assert fw.unpack_dual(x * 3).tangent.tolist() == [3.0, 1.5]
+        assert fw.unpack_dual(facula.ones(2)).tangent is None
+    with pytest.raises(RuntimeError, match="level"):
+        fw.make_dual(facula.ones(2), facula.ones(2))
+
+
+def test_functional():
+    from facula.autograd import functional as F
+
+    x = facula.tensor([1.0, 2.0], dtype=facula.float64)
+    v = facula.tensor([1.0, -1.0], dtype=facula.float64)
+    assert F.jacobian(lambda a: a * a, x).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    assert F.jacobian(lambda a: a * a, x, strategy="forward-mode").tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    assert F.hessian(lambda a: (a * a * a).sum(), x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+    assert F.vjp(lambda a: a * a, x, v)[1].tolist() == F.jvp(lambda a: a * a, x, v)[1].tolist() == [2.0, -4.0]
+    assert (
+        F.vhp(lambda a: (a * a * a).sum(), x, v)[1].tolist()
+        == F.hvp(lambda a: (a * a * a).sum(), x, v)[1].tolist()
+        == [6.0, -12.0]
+    )
+
+
+def test_ctrl_c_stops_a_long_backward():
+    x = leaf([1.0])
+    y = x * 1
+    for _ in range(300_000):
+        y = y + 1
+    y = y.sum()
+    timer = threading.Timer(0.005, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
+        for _ in range(100):
+            y.backward(retain_graph=True)
+    timer.join()
+    # the pass that was stopped delivered nothing, those before it were complete
+    assert x.grad is None or x.grad.item() < 100
+
+
+def test_a_leaf_hook_survives_the_graphs():
+    x, seen = leaf([1.0]), []
+    x.register_hook(lambda g: seen.append(g.item()))
+    for factor in (2.0, 3.0):
+        (x * factor).sum().backward()
+    assert seen == [2.0, 3.0]
+
+
+def test_hooks_and_threads_do_not_deadlock():
+    x = leaf([1.0])
+    y = (x * 2).exp()
+    x.register_hook(lambda g: g * 1)
+
+    def run():
+        for _ in range(30):
+            y.sum().backward(retain_graph=True)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    np.testing.assert_allclose(x.grad.numpy(), 90 * 2 * np.exp([2.0]))

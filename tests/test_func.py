@@ -1,0 +1,181 @@
+"""facula.func: transforms against closed forms, loops and each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import facula
+from facula.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+
+
+def tensor(values):
+    return facula.tensor(values, dtype=facula.float64)
+
+
+def same(a, b):
+    np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
+X = [[1.0, 2.0, 0.5], [3.0, -4.0, 1.0]]
+
+
+def test_grad_nests():
+    x = tensor(0.7)
+    same(grad(facula.sin)(x), x.cos())
+    same(grad(grad(facula.sin))(x), -x.sin())
+    same(grad(grad(grad(facula.sin)))(x), -x.cos())
+
+
+def test_results_without_tracked_inputs_carry_no_history():
+    assert not grad(lambda x: (x * x).sum())(tensor([1.0, 2.0])).requires_grad
+
+
+def test_captured_tensors_keep_their_history():
+    w = tensor([2.0, 3.0]).requires_grad_()
+    gradient = grad(lambda x: (w * x * x).sum())(tensor([1.0, 2.0]))
+    gradient.sum().backward()
+    same(w.grad, tensor([2.0, 4.0]))
+
+
+def test_no_perturbation_confusion():
+    x = tensor(3.0)
+    same(grad(lambda a: a * grad(lambda b: a + b)(tensor(1.0)))(x), tensor(1.0))
+
+
+def test_argnums_and_aux():
+    x, y = tensor([1.0, 2.0]), tensor([3.0, 4.0])
+    dx, dy = grad(lambda a, b: (a * b).sum(), argnums=(0, 1))(x, y)
+    same(dx, y)
+    same(dy, x)
+    gradient, (value, aux) = grad_and_value(lambda a: ((a * a).sum(), a + 1), has_aux=True)(x)
+    same(gradient, 2 * x)
+    same(value, tensor(5.0))
+    same(aux, x + 1)
+
+
+def test_grad_of_a_pytree():
+    gradient = grad(lambda p: (p["w"] * p["b"][0]).sum())({"w": tensor([1.0, 2.0]), "b": [tensor(3.0)]})
+    same(gradient["w"], tensor([3.0, 3.0]))
+    same(gradient["b"][0], tensor(3.0))
+
+
+def test_grad_wants_a_scalar():
+    with pytest.raises(RuntimeError, match="^grad: .*scalar"):
+        grad(lambda x: x * 2)(tensor([1.0, 2.0]))
+
+
+def test_jacobians_agree():
+    def f(x):
+        return x.sin() * x[0]
+
+    x = tensor([1.0, 2.0, 3.0])
+    jacobian = jacrev(f)(x)
+    same(jacobian, jacfwd(f)(x))
+    same(jacobian, facula.autograd.functional.jacobian(f, x))
+    v = tensor([1.0, 0.5, -1.0])
+    same(jvp(f, (x,), (v,))[1], jacobian @ v)
+    same(vjp(f, x)[1](v)[0], jacobian.T @ v)
+    same(linearize(f, x)[1](v), jacobian @ v)
+
+
+def test_hessian_of_a_cubic():
+    x = tensor([1.0, -2.0, 3.0])
+    same(hessian(lambda a: (a * a * a).sum())(x), 6 * x * tensor(np.eye(3)))
+
+
+def test_vmap_of_elementwise_broadcasts_examples():
+    x, w = tensor(X), tensor([1.0, 2.0, 3.0])
+    same(vmap(lambda r: r * w + 1)(x), x * w + 1)
+    same(vmap(lambda s, r: s * r)(tensor([2.0, 3.0]), x), tensor([[2.0], [3.0]]) * x)
+    same(vmap(lambda c: c * 2, in_dims=1, out_dims=1)(x), x * 2)
+
+
+def test_vmap_nests():
+    x = tensor(X)
+    same(vmap(lambda a: vmap(lambda b: (a * b).sum())(x))(x), x @ x.T)
+
+
+PER_EXAMPLE = {
+    "sum": lambda r: r.sum(),
+    "sum dim": lambda r: r.reshape(3, 1).sum(0),
+    "matvec": lambda r: tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]) @ r,
+    "vecmat": lambda r: r @ tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+    "dot": lambda r: r @ r,
+    "outer": lambda r: r.unsqueeze(1) * r,
+    "index": lambda r: r[1:],
+    "transpose": lambda r: r.reshape(3, 1).transpose(0, 1),
+    "unsqueeze": lambda r: r.unsqueeze(-1),
+    "expand": lambda r: r.unsqueeze(0).expand(2, 3),
+    "stack": lambda r: facula.stack([r, r * 2]),
+    "write": lambda r: (r * 1).mul_(2),
+    "where": lambda r: facula.where(r > 0, r, r * 2),
+    "T": lambda r: r.reshape(3, 1).T,
+    "fallback": lambda r: facula.flip(r, (0,)) if hasattr(facula, "flip") else r[facula.tensor([2, 1, 0])],
+    "fancy index": lambda r: r[facula.tensor([0, 2])],
+}
+
+
+@pytest.mark.parametrize("name", PER_EXAMPLE)
+def test_vmap_is_a_loop(name):
+    f, x = PER_EXAMPLE[name], tensor(X)
+    same(vmap(f)(x), facula.stack([f(row) for row in x]))
+
+
+def test_per_example_gradients():
+    w, x = tensor([1.0, 2.0, 3.0]), tensor(X)
+
+    def loss(w, r):
+        return (w * r).sin().sum()
+
+    same(vmap(grad(loss), in_dims=(None, 0))(w, x), facula.stack([grad(loss)(w, row) for row in x]))
+    same(vmap(jacrev(lambda r: r.sin() * r[0]))(x), facula.stack([jacrev(lambda r: r.sin() * r[0])(row) for row in x]))
+    same(vmap(jacfwd(lambda r: r.sin() * r[0]))(x), facula.stack([jacrev(lambda r: r.sin() * r[0])(row) for row in x]))
+    same(
+        vmap(hessian(lambda r: (r.sin() * r[1]).sum()))(x),
+        facula.stack([hessian(lambda r: (r.sin() * r[1]).sum())(row) for row in x]),
+    )
+
+
+def test_gradient_through_vmap():
+    x = tensor(X)
+    same(grad(lambda a: vmap(lambda r: (r * r).sum())(a).sum())(x), 2 * x)
+
+
+def test_chunks_give_the_same():
+    x = tensor(np.arange(10.0).reshape(5, 2))
+    same(vmap(lambda r: r * 2, chunk_size=2)(x), x * 2)
+
+
+def test_vmap_errors():
+    with pytest.raises(ValueError, match="^vmap: .*same size"):
+        vmap(lambda a, b: a + b)(tensor([1.0]), tensor([1.0, 2.0]))
+    with pytest.raises(RuntimeError, match="^vmap: .*item"):
+        vmap(lambda a: a.item())(tensor([1.0]))
+    with pytest.raises(ValueError, match="^vmap: .*return Tensors"):
+        vmap(lambda a: 1.0)(tensor([1.0]))
+
+
+def test_ensemble_of_modules():
+    models = [facula.nn.Linear(3, 2) for _ in range(4)]
+    parameters, buffers = stack_module_state(models)
+    x = facula.ones(5, 3)
+
+    def call(p, b, x):
+        return functional_call(models[0], (p, b), (x,))
+
+    found = vmap(call, in_dims=(0, 0, None))(parameters, buffers, x)
+    expected = facula.stack([m(x) for m in models])
+    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
