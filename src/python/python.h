@@ -99,5 +99,6 @@ void init_tensor_new(PyObject* module);
 void init_memory(PyObject* module);
 void init_dtype_functions(PyObject* module);
 void init_overrides(PyObject* module);
+void init_optim(PyObject* module);
 
 }  // namespace facula::python
