@@ -73,4 +73,24 @@ Tensor sum_but_channels(const Tensor& grad);
 /// The last `spatial` sizes.
 Dims spatial_sizes(IntList sizes, int64_t spatial);
 
+// norm
+Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                         int64_t groups, int64_t channels, double eps, bool center);
+Tensor row_norm_backward_weight(const Tensor& grad, const Tensor& self, IntList sizes, const Tensor& mean, const Tensor& rstd,
+                                int64_t groups, int64_t channels, double eps, bool center);
+Tensor row_norm_backward_bias(const Tensor& grad, IntList sizes, int64_t rows, int64_t groups, int64_t channels);
+Tensor channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                             bool training, double eps);
+Tensor channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd, bool training,
+                                    double eps);
+Tensor channel_norm_backward_bias(const Tensor& grad);
+
+// loss
+Tensor nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
+                    int64_t reduction, int64_t ignore_index);
+Tensor cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Tensor& weight,
+                              const Tensor& total_weight, const Tensor& log_sum, int64_t reduction, int64_t ignore_index,
+                              double label_smoothing);
+Tensor bce_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self, const Tensor& target);
+
 }  // namespace facula

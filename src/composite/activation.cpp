@@ -166,4 +166,13 @@ Tensor softsign(const Tensor& self) { return self / (abs(self) + 1.0); }
 
 Tensor tanhshrink(const Tensor& self) { return self - tanh(self); }
 
+Tensor glu(const Tensor& self, int64_t dim) {
+  if (self.dim() == 0) throw_error(ErrorKind::Runtime, "glu: expected a tensor with a dimension to halve, got a 0-d one");
+  const int64_t at = wrap_dim(dim, self.dim(), "glu"), half = self.size(at) / 2;
+  if (self.size(at) % 2) {
+    throw_error(ErrorKind::Runtime, "glu: expected an even size in dimension ", dim, ", got ", self.size(at));
+  }
+  return slice(self, at, 0, half, 1) * sigmoid(slice(self, at, half, 2 * half, 1));
+}
+
 }  // namespace facula

@@ -100,5 +100,6 @@ void init_memory(PyObject* module);
 void init_dtype_functions(PyObject* module);
 void init_overrides(PyObject* module);
 void init_fft(PyObject* module);
+void init_optim(PyObject* module);
 
 }  // namespace facula::python

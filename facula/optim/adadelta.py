@@ -1,0 +1,39 @@
+"""Steps in the parameter's own unit."""
+
+from __future__ import annotations
+
+from .optimizer import RuleOptimizer, check_lr, check_non_negative
+
+__all__ = ["Adadelta"]
+
+
+class Adadelta(RuleOptimizer):
+    """Steps of ``sqrt(average of steps ** 2 + eps) / sqrt(average of g ** 2 + eps) * g``, times lr.
+
+    Args:
+        rho: decay rate of both averages.
+        weight_decay: factor of the parameter added to its gradient.
+        foreach, capturable: accepted; every step is one fused pass.
+    """
+
+    _state_names = ("square_avg", "acc_delta")
+
+    def __init__(
+        self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, capturable=False, maximize=False,
+        differentiable=False,
+    ):  # fmt: skip
+        check_lr("Adadelta", lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Adadelta: rho must be in [0, 1], got {rho}")
+        check_non_negative("Adadelta", eps=eps, weight_decay=weight_decay)
+        super().__init__(
+            params,
+            {
+                "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+                "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+            },
+        )  # fmt: skip
+
+    def _update(self, group, param, grad, state, step):
+        states = (state["square_avg"], state["acc_delta"])
+        self._run("adadelta", group, param, grad, states, (group["lr"], group["rho"], group["eps"]))

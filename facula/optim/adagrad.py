@@ -1,0 +1,60 @@
+"""Steps scaled by all squared gradients so far."""
+
+from __future__ import annotations
+
+import facula
+
+from .optimizer import RuleOptimizer, check_lr, check_non_negative, step_counter
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(RuleOptimizer):
+    """``p -= lr * g / (sqrt(sum of g ** 2) + eps)``.
+
+    Args:
+        lr_decay: the rate is ``lr / (1 + steps * lr_decay)``.
+        weight_decay: factor of the parameter added to its gradient.
+        initial_accumulator_value: where the sum starts.
+        foreach, fused: accepted; every step is one fused pass.
+    """
+
+    def __init__(
+        self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *,
+        maximize=False, differentiable=False, fused=None,
+    ):  # fmt: skip
+        check_lr("Adagrad", lr)
+        check_non_negative(
+            "Adagrad", lr_decay=lr_decay, weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value, eps=eps,
+        )  # fmt: skip
+        super().__init__(
+            params,
+            {
+                "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+                "differentiable": differentiable, "fused": fused,
+            },
+        )  # fmt: skip
+        # The sums exist from the beginning, so that they can be shared.
+        for group in self.param_groups:
+            for param in group["params"]:
+                self._start(group, param)
+
+    def _start(self, group, param):
+        value = group["initial_accumulator_value"]
+        if param.is_complex():
+            value = complex(value, value)
+        state = self.state[param]
+        state["step"] = step_counter()
+        state["sum"] = facula.zeros_like(param, memory_format=facula.preserve_format).fill_(value)
+        return state
+
+    def share_memory(self) -> None:
+        """Moves the sums to memory that other processes see."""
+        for state in self.state.values():
+            state["sum"].share_memory_()
+
+    def _update(self, group, param, grad, state, step):
+        lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
+        self._run("adagrad", group, param, grad, (state["sum"],), (lr, group["eps"]))

@@ -1,0 +1,47 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+import facula
+
+from .optimizer import RuleOptimizer, check_lr, check_non_negative
+
+__all__ = ["ASGD"]
+
+
+class ASGD(RuleOptimizer):
+    """Gradient descent with a decaying rate; state ``ax`` is the average of the parameter after ``t0`` steps.
+
+    Args:
+        lambd: decay term of the rate and of the parameter.
+        alpha: power of the rate's decay.
+        weight_decay: factor of the parameter added to its gradient.
+        foreach, capturable: accepted; every step is one fused pass.
+    """
+
+    def __init__(
+        self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
+        differentiable=False, capturable=False,
+    ):  # fmt: skip
+        check_lr("ASGD", lr)
+        check_non_negative("ASGD", weight_decay=weight_decay)
+        super().__init__(
+            params,
+            {
+                "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+                "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+            },
+        )  # fmt: skip
+
+    def _start(self, group, param):
+        state = super()._start(group, param)
+        state["eta"] = facula.zeros_like(state["step"]).fill_(float(group["lr"]))
+        state["mu"] = facula.ones_like(state["step"])
+        state["ax"] = facula.zeros_like(param, memory_format=facula.preserve_format)
+        return state
+
+    def _update(self, group, param, grad, state, step):
+        eta, mu, lr, lambd = state["eta"].item(), state["mu"].item(), group["lr"], group["lambd"]
+        self._run("asgd", group, param, grad, (state["ax"],), (1 - lambd * eta, eta, mu))
+        state["eta"].fill_(float(lr / (1 + lambd * lr * step) ** group["alpha"]))
+        state["mu"].fill_(1 / max(1, step - group["t0"]))

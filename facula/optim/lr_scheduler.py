@@ -1,0 +1,804 @@
+"""Schedules of learning rates: objects whose `step` sets the rate of every parameter group.
+
+Most schedules compute the next rate from the present one, so that schedules chain; `_get_closed_form_lr` gives the
+rate at an epoch directly. ``last_epoch`` counts the calls of `step`, the first of which the constructor makes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import types
+import warnings
+import weakref
+from bisect import bisect_right
+from collections import Counter
+from typing import Any
+
+from facula import Tensor
+
+from .optimizer import Optimizer
+
+__all__ = [
+    "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "SequentialLR",
+    "CosineAnnealingLR", "ChainedScheduler", "ReduceLROnPlateau", "CyclicLR", "CosineAnnealingWarmRestarts",
+    "OneCycleLR", "PolynomialLR", "LRScheduler",
+]  # fmt: skip
+
+
+def _values(optimizer: Optimizer, key: str) -> list:
+    """An option of every group; tensors are copied, as groups change theirs in place."""
+    return [v.clone() if isinstance(v, Tensor) else v for v in (group[key] for group in optimizer.param_groups)]
+
+
+def _set_value(group: dict[str, Any], key: str, value) -> None:
+    if isinstance(group[key], Tensor):
+        group[key].fill_(float(value))
+    else:
+        group[key] = value
+
+
+def _per_group(name: str, optimizer: Optimizer, value) -> list:
+    """``value`` for every group, or the values of a list with one for each."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(f"{name}: needs one value for each of {count} parameter groups, got {len(value)}")
+    return list(value)
+
+
+def _check_optimizer(name: str, optimizer) -> None:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{name}: needs an Optimizer, got {type(optimizer).__name__}")
+
+
+class LRScheduler:
+    """Base of schedules; a subclass states `get_lr`, the rates of all groups at ``last_epoch``.
+
+    Args:
+        last_epoch: the epoch to resume after; -1 starts anew with the groups' ``lr`` as ``initial_lr``.
+    """
+
+    _get_lr_called_within_step = False
+    _is_initial = False
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+        name = type(self).__name__
+        _check_optimizer(name, optimizer)
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                lr = group["lr"]
+                group.setdefault("initial_lr", lr.clone() if isinstance(lr, Tensor) else lr)
+            elif "initial_lr" not in group:
+                raise KeyError(f"{name}: resuming needs 'initial_lr' in every parameter group, got none in group {i}")
+        self.base_lrs = _values(optimizer, "initial_lr")
+        self.last_epoch = last_epoch
+        _watch_steps(optimizer)
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """All attributes but the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores what `state_dict` gave."""
+        self.__dict__.update(state_dict)
+
+    def get_last_lr(self) -> list:
+        """The rates of all groups that the last step set."""
+        return self._last_lr
+
+    def get_lr(self) -> list:
+        """The rates of all groups for ``last_epoch``; `step` calls it."""
+        raise NotImplementedError(f"{type(self).__name__}: get_lr is not implemented, got a call")
+
+    def step(self, epoch: int | None = None) -> None:
+        """Sets the rates of the next epoch (of ``epoch``, when given: a deprecated way)."""
+        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
+            warnings.warn(
+                "lr_scheduler.step: optimizer.step() comes before lr_scheduler.step(), else the first rate is never "
+                "used; got no optimizer.step() yet",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(
+                f"lr_scheduler.step: the epoch argument is deprecated, got {epoch}", UserWarning, stacklevel=2
+            )
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        self._get_lr_called_within_step = True
+        try:
+            if epoch is None:
+                self.last_epoch += 1
+                rates = self.get_lr()
+            else:
+                self.last_epoch = epoch
+                rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+            _set_value(group, "lr", lr)
+        self._last_lr = _values(self.optimizer, "lr")
+
+    # -- for subclasses
+
+    def _check_called_by_step(self) -> None:
+        if not self._get_lr_called_within_step:
+            warnings.warn("get_lr: use get_last_lr() for the present rates, got a direct call", UserWarning, stacklevel=3)
+
+    def _scaled(self, factor: float) -> list:
+        """The present rates times ``factor``."""
+        return [group["lr"] * factor for group in self.optimizer.param_groups]
+
+    def _unchanged(self) -> list:
+        return _values(self.optimizer, "lr")
+
+
+_LRScheduler = LRScheduler
+
+
+def _watch_steps(optimizer: Optimizer) -> None:
+    """Makes ``optimizer.step`` note that it was called, for the warning about the wrong order."""
+    if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+        return
+    reference, step = weakref.ref(optimizer), optimizer.step.__func__
+
+    @functools.wraps(step)
+    def noted(*args, **kwargs):
+        self = reference()
+        self._opt_called = True
+        return step(self, *args, **kwargs)
+
+    noted._wrapped_by_lr_sched = True
+    optimizer.step = noted
+
+
+class _LambdaScheduler(LRScheduler):
+    """What `LambdaLR` and `MultiplicativeLR` share: a function per group, saved only when it is an object."""
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        name = type(self).__name__
+        self.lr_lambdas = _per_group(name, optimizer, lr_lambda)
+        for function in self.lr_lambdas:
+            if not callable(function):
+                raise TypeError(f"{name}: lr_lambda must be callable, got {type(function).__name__}")
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self):
+        """As for `LRScheduler`; of callable objects the attributes are saved, of functions nothing."""
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
+        state["lr_lambdas"] = [
+            None if isinstance(f, types.FunctionType) else f.__dict__.copy() for f in self.lr_lambdas
+        ]
+        return state
+
+    def load_state_dict(self, state_dict):
+        """Restores what `state_dict` gave; functions stay as they are."""
+        self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
+        for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+            if saved is not None:
+                function.__dict__.update(saved)
+
+
+class LambdaLR(_LambdaScheduler):
+    """The initial rate times ``lr_lambda(epoch)``; one function, or a list with one per group."""
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
+
+
+class MultiplicativeLR(_LambdaScheduler):
+    """The present rate times ``lr_lambda(epoch)``; one function, or a list with one per group."""
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        if self._is_initial:
+            return self._unchanged()
+        groups = self.optimizer.param_groups
+        return [group["lr"] * f(self.last_epoch) for f, group in zip(self.lr_lambdas, groups, strict=True)]
+
+
+class StepLR(LRScheduler):
+    """Times ``gamma`` every ``step_size`` epochs."""
+
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
+        return self._scaled(self.gamma) if due else self._unchanged()
+
+    def _get_closed_form_lr(self):
+        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """Times ``gamma`` at each of ``milestones`` (as often as an epoch is listed)."""
+
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        self.milestones, self.gamma = Counter(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        if self.last_epoch not in self.milestones:
+            return self._unchanged()
+        return self._scaled(self.gamma ** self.milestones[self.last_epoch])
+
+    def _get_closed_form_lr(self):
+        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [base * self.gamma**passed for base in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """Times ``factor`` during the first ``total_iters`` epochs."""
+
+    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+        if not 0 <= factor <= 1.0:
+            raise ValueError(f"ConstantLR: factor must be between 0 and 1, got {factor}")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        if self.last_epoch == 0:
+            return self._scaled(self.factor)
+        return self._scaled(1.0 / self.factor) if self.last_epoch == self.total_iters else self._unchanged()
+
+    def _get_closed_form_lr(self):
+        factor = self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)
+        return [base * factor for base in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """Times a factor that goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs."""
+
+    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+        if not 0 < start_factor <= 1.0:
+            raise ValueError(f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}")
+        if not 0 <= end_factor <= 1.0:
+            raise ValueError(f"LinearLR: end_factor must be between 0 and 1, got {end_factor}")
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        if self.last_epoch == 0:
+            return self._scaled(self.start_factor)
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._unchanged()
+        rise = self.end_factor - self.start_factor
+        return self._scaled(1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise))
+
+    def _get_closed_form_lr(self):
+        rise = self.end_factor - self.start_factor
+        factor = self.start_factor + rise * min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * factor for base in self.base_lrs]
+
+
+class ExponentialLR(LRScheduler):
+    """Times ``gamma`` every epoch."""
+
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        return self._unchanged() if self._is_initial else self._scaled(self.gamma)
+
+    def _get_closed_form_lr(self):
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """Falls to zero in ``total_iters`` epochs as ``(1 - epoch / total_iters) ** power``."""
+
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._unchanged()
+        left, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
+        return self._scaled((left / before) ** self.power)
+
+    def _get_closed_form_lr(self):
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * left**self.power for base in self.base_lrs]
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again."""
+
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        epoch, period, least = self.last_epoch, self.T_max, self.eta_min
+        if self._is_initial:
+            return self._unchanged()
+        if self._step_count == 1 and epoch > 0:
+            return self._get_closed_form_lr()
+        groups = self.optimizer.param_groups
+        if (epoch - 1 - period) % (2 * period) == 0:  # at the lowest point the ratio below is 0 / 0
+            rise = (1 - math.cos(math.pi / period)) / 2
+            return [g["lr"] + (base - least) * rise for base, g in zip(self.base_lrs, groups, strict=True)]
+        ratio = (1 + math.cos(math.pi * epoch / period)) / (1 + math.cos(math.pi * (epoch - 1) / period))
+        return [ratio * (group["lr"] - least) + least for group in groups]
+
+    def _get_closed_form_lr(self):
+        factor = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half a cosine from the initial rate to ``eta_min``, again and again.
+
+    Args:
+        T_0: epochs of the first fall. T_mult: factor of the length of each further one.
+    """
+
+    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+        name = "CosineAnnealingWarmRestarts"
+        if not isinstance(T_0, int) or T_0 <= 0:
+            raise ValueError(f"{name}: T_0 must be a positive integer, got {T_0}")
+        if not isinstance(T_mult, int) or T_mult < 1:
+            raise ValueError(f"{name}: T_mult must be an integer of at least 1, got {T_mult}")
+        if not isinstance(eta_min, (float, int)):
+            raise ValueError(f"{name}: eta_min must be a number, got {type(eta_min).__name__}")
+        self.T_0 = self.T_i = T_0
+        self.T_mult, self.eta_min, self.T_cur = T_mult, eta_min, last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class."""
+        self._check_called_by_step()
+        factor = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
+
+    def step(self, epoch=None):
+        """Sets the rates of the next epoch, or of ``epoch``, which may be fractional."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        else:
+            self._place(epoch)
+        self.last_epoch = math.floor(epoch)
+        self._get_lr_called_within_step = True
+        try:
+            rates = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+            _set_value(group, "lr", lr)
+        self._last_lr = _values(self.optimizer, "lr")
+
+    def _place(self, epoch: float) -> None:
+        """Finds the fall that ``epoch`` belongs to, and how far into it that is."""
+        if epoch < 0:
+            raise ValueError(f"CosineAnnealingWarmRestarts: epoch must not be negative, got {epoch}")
+        self.T_i = self.T_0
+        if epoch < self.T_0:
+            self.T_cur = epoch
+        elif self.T_mult == 1:
+            self.T_cur = epoch % self.T_0
+        else:
+            falls = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+            self.T_cur = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
+            self.T_i = self.T_0 * self.T_mult**falls
+
+
+# -- schedules of schedules
+
+
+def _check_schedulers(name: str, optimizer, schedulers) -> None:
+    for i, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{name}: schedulers must have an optimizer, got {type(scheduler).__name__} at {i}")
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(f"{name}: ReduceLROnPlateau needs a metric at each step, got one at {i}")
+        if scheduler.optimizer is not optimizer:
+            raise ValueError(f"{name}: all schedulers must have the same optimizer, got another at {i}")
+
+
+class _Composite(LRScheduler):
+    """Schedulers within a scheduler, and their state dicts within its own."""
+
+    def state_dict(self):
+        """All attributes but the optimizer; of the schedulers their state dicts."""
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
+        state["_schedulers"] = [scheduler.state_dict() for scheduler in self._schedulers]
+        return state
+
+    def load_state_dict(self, state_dict):
+        """Restores what `state_dict` gave."""
+        self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
+        for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(saved)
+
+
+class SequentialLR(_Composite):
+    """One scheduler after another; ``milestones`` are the epochs at which the next one takes over."""
+
+    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+        if len(schedulers) < 1:
+            raise ValueError("SequentialLR: needs at least one scheduler, got none")
+        _check_schedulers("SequentialLR", optimizer, schedulers)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                f"SequentialLR: needs one milestone less than its {len(schedulers)} schedulers, got {len(milestones)}"
+            )
+        self._schedulers, self._milestones = schedulers, milestones
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        # Each scheduler set the rates when it was made: start over with the first alone.
+        for group in optimizer.param_groups:
+            _set_value(group, "lr", group["initial_lr"])
+        self.recursive_undo()
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def recursive_undo(self, sched=None) -> None:
+        """Takes back the step that every inner scheduler made when it was constructed."""
+        sched = self if sched is None else sched
+        if hasattr(sched, "_schedulers"):
+            for inner in sched._schedulers:
+                self.recursive_undo(inner)
+        elif hasattr(sched, "last_epoch"):
+            sched.last_epoch -= 1
+
+    def step(self):
+        """Sets the rates of the next epoch."""
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+
+class ChainedScheduler(_Composite):
+    """Steps all its schedulers, each of which changes the rates that the one before left."""
+
+    def __init__(self, schedulers, optimizer=None):
+        if len(schedulers) < 1:
+            raise ValueError("ChainedScheduler: needs at least one scheduler, got none")
+        optimizer = optimizer or schedulers[0].optimizer
+        _check_schedulers("ChainedScheduler", optimizer, schedulers)
+        self._schedulers, self.optimizer = schedulers, optimizer
+        self._last_lr = _values(optimizer, "lr")
+
+    def step(self):
+        """Sets the rates of the next epoch."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = _values(self.optimizer, "lr")
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times ``factor`` when a metric has not improved for more than ``patience`` epochs.
+
+    Args:
+        mode: 'min' or 'max', what an improvement is.
+        threshold: how large an improvement must be, relative ('rel') or absolute ('abs') by ``threshold_mode``.
+        cooldown: epochs after a reduction during which nothing is counted.
+        min_lr: smallest rate, one or one per group. eps: smallest change of a rate that is made.
+    """
+
+    def __init__(
+        self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0,
+        min_lr=0, eps=1e-8,
+    ):  # fmt: skip
+        name = "ReduceLROnPlateau"
+        if factor >= 1.0:
+            raise ValueError(f"{name}: factor must be below 1, got {factor}")
+        _check_optimizer(name, optimizer)
+        if mode not in ("min", "max"):
+            raise ValueError(f"{name}: mode must be 'min' or 'max', got {mode!r}")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"{name}: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
+        self.factor, self.optimizer = factor, optimizer
+        self.min_lrs = _per_group(name, optimizer, min_lr)
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.patience, self.cooldown, self.eps = patience, cooldown, eps
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.last_epoch = 0
+        self._last_lr = _values(optimizer, "lr")
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forgets the metrics seen so far."""
+        self.best = self.mode_worse
+        self.cooldown_counter = self.num_bad_epochs = 0
+
+    def step(self, metrics, epoch=None):
+        """Takes note of the metric of an epoch."""
+        current = float(metrics)
+        if epoch is not None:
+            warnings.warn(
+                f"lr_scheduler.step: the epoch argument is deprecated, got {epoch}", UserWarning, stacklevel=2
+            )
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(current, self.best):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr()
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = _values(self.optimizer, "lr")
+
+    def _reduce_lr(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"ReduceLROnPlateau: a group was added, so min_lrs needs {len(groups)} values, got "
+                    f"{len(self.min_lrs)}"
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, least in zip(groups, self.min_lrs, strict=True):
+            old = float(group["lr"])
+            new = max(old * self.factor, least)
+            if old - new > self.eps:
+                _set_value(group, "lr", new)
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether a reduction was so recent that nothing counts."""
+        return self.cooldown_counter > 0
+
+    def _is_better(self, value: float, best: float) -> bool:
+        sign = -1.0 if self.mode == "min" else 1.0
+        margin = self.threshold if self.threshold_mode == "abs" else None
+        bound = best + sign * margin if margin is not None else best * (1.0 + sign * self.threshold)
+        return value < bound if self.mode == "min" else value > bound
+
+
+# -- cycles, of the rate and against it of the momentum
+
+
+def _uses_betas(name: str, optimizer: Optimizer) -> bool:
+    """Whether momentum is betas[0]; raises ValueError for an optimizer without momentum."""
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError(f"{name}: cycle_momentum needs an optimizer with momentum or betas, got neither")
+    return "betas" in optimizer.defaults
+
+
+def _set_momentum(group: dict[str, Any], value: float, use_betas: bool) -> None:
+    if use_betas:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value
+
+
+class CyclicLR(LRScheduler):
+    """Between ``base_lr`` and ``max_lr``, up in ``step_size_up`` and down in ``step_size_down`` steps, every batch.
+
+    Args:
+        mode: 'triangular', 'triangular2' (half the height each cycle) or 'exp_range' (``gamma ** steps``).
+        scale_fn: a function for the height in the place of mode, of the cycle or the iteration (``scale_mode``).
+        cycle_momentum: move the momentum between its bounds in the opposite direction.
+    """
+
+    def __init__(
+        self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
+        scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1,
+    ):  # fmt: skip
+        _check_optimizer("CyclicLR", optimizer)
+        self.optimizer = optimizer
+        base_lrs = _per_group("CyclicLR", optimizer, base_lr)
+        if last_epoch == -1:
+            for lr, group in zip(base_lrs, optimizer.param_groups, strict=True):
+                _set_value(group, "lr", lr)
+        self.max_lrs = _per_group("CyclicLR", optimizer, max_lr)
+        up = float(step_size_up)
+        down = up if step_size_down is None else float(step_size_down)
+        self.total_size = up + down
+        self.step_ratio = up / self.total_size
+        if scale_fn is None and mode not in _CYCLE_SCALES:
+            raise ValueError(f"CyclicLR: mode must be one of {', '.join(_CYCLE_SCALES)}, got {mode!r}")
+        self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
+        self.scale_mode = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.use_beta1 = _uses_betas("CyclicLR", optimizer)
+            self.base_momentums = _per_group("CyclicLR", optimizer, base_momentum)
+            self.max_momentums = _per_group("CyclicLR", optimizer, max_momentum)
+            if last_epoch == -1:
+                bounds = zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True)
+                for least, most, group in bounds:
+                    _set_momentum(group, most, self.use_beta1)
+                    group["base_momentum"], group["max_momentum"] = least, most
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = base_lrs
+
+    def scale_fn(self, x: float) -> float:
+        """Height of the cycle or iteration ``x``, 1 at first."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        return _CYCLE_SCALES[self.mode][1](self.gamma, x)
+
+    def get_lr(self):
+        """See the class; moves the momentum too."""
+        self._check_called_by_step()
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1.0 + self.last_epoch / self.total_size - cycle
+        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            bounds = zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups, strict=True)
+            for least, most, group in bounds:
+                _set_momentum(group, most - (most - least) * height, self.use_beta1)
+        return [base + (top - base) * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+    def state_dict(self):
+        """As for `LRScheduler`; of a scale_fn that is an object the attributes, of a function nothing."""
+        state = super().state_dict()
+        custom = state.pop("_scale_fn_custom")
+        plain = custom is None or isinstance(custom, types.FunctionType)
+        state["_scale_fn_custom"] = None if plain else custom.__dict__.copy()
+        return state
+
+    def load_state_dict(self, state_dict):
+        """Restores what `state_dict` gave; a scale_fn stays, with its attributes restored."""
+        saved = state_dict.get("_scale_fn_custom")
+        super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
+        if saved is not None:
+            self._scale_fn_custom.__dict__.update(saved)
+
+
+# mode -> (scale_mode, height from gamma and x)
+_CYCLE_SCALES = {
+    "triangular": ("cycle", lambda gamma, x: 1.0),
+    "triangular2": ("cycle", lambda gamma, x: 1 / (2.0 ** (x - 1))),
+    "exp_range": ("iterations", lambda gamma, x: gamma**x),
+}
+
+
+def _anneal_cos(start, end, share):
+    return end + (start - end) / 2.0 * (1 + math.cos(math.pi * share))
+
+
+def _anneal_linear(start, end, share):
+    return (end - start) * share + start
+
+
+class OneCycleLR(LRScheduler):
+    """Up to ``max_lr`` and down far below the start, once, every batch.
+
+    Args:
+        total_steps: all steps; or ``epochs * steps_per_epoch``.
+        pct_start: share of the steps that go up.
+        anneal_strategy: 'cos' or 'linear'.
+        cycle_momentum: move the momentum between its bounds in the opposite direction.
+        div_factor: the start is ``max_lr / div_factor``. final_div_factor: the end is the start over this.
+        three_phase: go down to the start as fast as up, then further down.
+    """
+
+    def __init__(
+        self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
+        anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
+        final_div_factor=1e4, three_phase=False, last_epoch=-1,
+    ):  # fmt: skip
+        _check_optimizer("OneCycleLR", optimizer)
+        self.optimizer = optimizer
+        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
+            raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+        self._anneal_func_type = anneal_strategy
+        self._schedule_phases = _one_cycle_phases(self.total_steps, pct_start, three_phase)
+        if last_epoch == -1:
+            for top, group in zip(_per_group("OneCycleLR", optimizer, max_lr), optimizer.param_groups, strict=True):
+                group["initial_lr"], group["max_lr"] = top / div_factor, top
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.use_beta1 = _uses_betas("OneCycleLR", optimizer)
+            least = _per_group("OneCycleLR", optimizer, base_momentum)
+            most = _per_group("OneCycleLR", optimizer, max_momentum)
+            if last_epoch == -1:
+                for low, high, group in zip(least, most, optimizer.param_groups, strict=True):
+                    _set_momentum(group, high, self.use_beta1)
+                    group["base_momentum"], group["max_momentum"] = low, high
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """See the class; moves the momentum too."""
+        self._check_called_by_step()
+        step = self.last_epoch
+        if step > self.total_steps:
+            raise ValueError(f"OneCycleLR: the schedule has {self.total_steps} steps, got step {step}")
+        start = 0
+        for i, phase in enumerate(self._schedule_phases):
+            end = phase["end_step"]
+            if step <= end or i == len(self._schedule_phases) - 1:
+                break
+            start = end
+        share = (step - start) / (end - start)
+        anneal = _anneal_cos if self._anneal_func_type == "cos" else _anneal_linear
+        rates = []
+        for group in self.optimizer.param_groups:
+            rates.append(anneal(group[phase["start_lr"]], group[phase["end_lr"]], share))
+            if self.cycle_momentum:
+                momentum = anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], share)
+                _set_momentum(group, momentum, self.use_beta1)
+        return rates
+
+
+def _total_steps(total_steps, epochs, steps_per_epoch) -> int:
+    counts = {"total_steps": total_steps} if total_steps is not None else {
+        "epochs": epochs, "steps_per_epoch": steps_per_epoch,
+    }  # fmt: skip
+    if any(count is None for count in counts.values()):
+        raise ValueError("OneCycleLR: needs total_steps, or epochs and steps_per_epoch, got neither")
+    for name, count in counts.items():
+        if not isinstance(count, int) or count <= 0:
+            raise ValueError(f"OneCycleLR: {name} must be a positive integer, got {count}")
+    return math.prod(counts.values())
+
+
+def _one_cycle_phases(total_steps: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
+    """Phases as the step they end at and the group's options that they go between."""
+
+    def phase(end, start_lr, end_lr, start_momentum, end_momentum):
+        return {
+            "end_step": float(end), "start_lr": start_lr, "end_lr": end_lr, "start_momentum": start_momentum,
+            "end_momentum": end_momentum,
+        }  # fmt: skip
+
+    top = float(pct_start * total_steps) - 1
+    up = phase(top, "initial_lr", "max_lr", "max_momentum", "base_momentum")
+    if not three_phase:
+        return [up, phase(total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+    return [
+        up,
+        phase(2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+        phase(total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+    ]

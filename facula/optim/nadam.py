@@ -1,0 +1,59 @@
+"""Adam with Nesterov momentum."""
+
+from __future__ import annotations
+
+import facula
+
+from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
+
+__all__ = ["NAdam"]
+
+
+class NAdam(RuleOptimizer):
+    """`Adam` that looks ahead along its first average, with a momentum that grows to betas[0].
+
+    Args:
+        weight_decay: factor of the parameter added to its gradient, or, with ``decoupled_weight_decay``,
+            (times lr) taken from the parameter itself.
+        momentum_decay: how fast the momentum grows.
+        foreach, capturable: accepted; every step is one fused pass.
+    """
+
+    _state_names = ("exp_avg", "exp_avg_sq")
+
+    def __init__(
+        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
+        decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False, differentiable=False,
+    ):  # fmt: skip
+        check_lr("NAdam", lr)
+        check_non_negative("NAdam", eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        check_rates("NAdam", betas)
+        super().__init__(
+            params,
+            {
+                "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+                "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+                "capturable": capturable, "differentiable": differentiable,
+            },
+        )  # fmt: skip
+
+    def _start(self, group, param):
+        state = super()._start(group, param)
+        averages = {name: state.pop(name) for name in self._state_names}
+        state["mu_product"] = facula.ones_like(state["step"])
+        state.update(averages)
+        return state
+
+    def _update(self, group, param, grad, state, step):
+        (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
+        mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * group["momentum_decay"]))
+        state["mu_product"] *= mu
+        product = state["mu_product"].item()
+        decoupled = group["decoupled_weight_decay"]
+        numbers = (
+            1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, 1 - beta2**step, group["eps"],
+            lr * (1.0 - mu) / (1.0 - product), lr * mu_next / (1.0 - product * mu_next),
+        )  # fmt: skip
+        states = (state["exp_avg"], state["exp_avg_sq"])
+        self._run("nadam", group, param, grad, states, numbers, 0.0 if decoupled else decay)

@@ -1,0 +1,54 @@
+"""Adam with a rectified adaptive rate."""
+
+from __future__ import annotations
+
+import math
+
+from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
+
+__all__ = ["RAdam"]
+
+
+class RAdam(RuleOptimizer):
+    """`Adam` that scales by the second average only once enough steps make its variance known.
+
+    Args:
+        weight_decay: factor of the parameter added to its gradient, or, with ``decoupled_weight_decay``,
+            (times lr) taken from the parameter itself.
+        foreach, capturable: accepted; every step is one fused pass.
+    """
+
+    _state_names = ("exp_avg", "exp_avg_sq")
+
+    def __init__(
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *,
+        foreach=None, maximize=False, capturable=False, differentiable=False,
+    ):  # fmt: skip
+        check_lr("RAdam", lr)
+        check_non_negative("RAdam", eps=eps, weight_decay=weight_decay)
+        check_rates("RAdam", betas)
+        super().__init__(
+            params,
+            {
+                "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+                "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+                "differentiable": differentiable,
+            },
+        )  # fmt: skip
+
+    def _update(self, group, param, grad, state, step):
+        (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        correction2 = 1 - beta2**step
+        # Length of the approximated simple moving average, now and in the limit.
+        limit = 2 / (1 - beta2) - 1
+        length = limit - 2 * step * beta2**step / correction2
+        rectified = 0.0
+        if length > 5.0:
+            rectification = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
+            rectified = math.sqrt(rectification) * math.sqrt(correction2)
+        decoupled = group["decoupled_weight_decay"]
+        numbers = (
+            1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, 1 - beta1**step, group["eps"], lr, rectified,
+        )  # fmt: skip
+        states = (state["exp_avg"], state["exp_avg_sq"])
+        self._run("radam", group, param, grad, states, numbers, 0.0 if decoupled else decay)

@@ -1,0 +1,51 @@
+"""Steps scaled by a running average of squared gradients."""
+
+from __future__ import annotations
+
+import facula
+
+from .optimizer import RuleOptimizer, check_lr, check_non_negative
+
+__all__ = ["RMSprop"]
+
+
+class RMSprop(RuleOptimizer):
+    """``p -= lr * g / (sqrt(average of g ** 2) + eps)``, with momentum if wanted.
+
+    Args:
+        alpha: decay rate of the average.
+        centered: subtract the squared average of g under the root.
+        weight_decay: factor of the parameter added to its gradient.
+        capturable, foreach: accepted; every step is one fused pass.
+    """
+
+    _state_names = ("square_avg",)
+
+    def __init__(
+        self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, capturable=False,
+        foreach=None, maximize=False, differentiable=False,
+    ):  # fmt: skip
+        check_lr("RMSprop", lr)
+        check_non_negative("RMSprop", eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        super().__init__(
+            params,
+            {
+                "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+                "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+                "differentiable": differentiable,
+            },
+        )  # fmt: skip
+
+    def _start(self, group, param):
+        state = super()._start(group, param)
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = facula.zeros_like(param, memory_format=facula.preserve_format)
+        if group["centered"]:
+            state["grad_avg"] = facula.zeros_like(param, memory_format=facula.preserve_format)
+        return state
+
+    def _update(self, group, param, grad, state, step):
+        buffer = state["momentum_buffer"] if group["momentum"] > 0 else None
+        average = state["grad_avg"] if group["centered"] else None
+        numbers = (group["lr"], group["alpha"], group["eps"], group["momentum"])
+        self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), numbers)

@@ -1,0 +1,47 @@
+"""Steps from the signs of gradients."""
+
+from __future__ import annotations
+
+import facula
+
+from .optimizer import RuleOptimizer, check_lr
+
+__all__ = ["Rprop"]
+
+
+class Rprop(RuleOptimizer):
+    """Each element has a step size that grows while its gradient keeps its sign, and shrinks when it turns.
+
+    Args:
+        lr: the first step size.
+        etas: factors of the step size when the sign turned, and when it stayed.
+        step_sizes: smallest and largest step size.
+        capturable, foreach: accepted; every step is one fused pass.
+    """
+
+    _state_names = ("prev",)
+
+    def __init__(
+        self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
+        maximize=False, differentiable=False,
+    ):  # fmt: skip
+        check_lr("Rprop", lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Rprop: etas must be below and above 1, got {etas[0]} and {etas[1]}")
+        super().__init__(
+            params,
+            {
+                "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+                "differentiable": differentiable, "capturable": capturable,
+            },
+        )  # fmt: skip
+
+    def _start(self, group, param):
+        state = super()._start(group, param)
+        lr = complex(group["lr"], group["lr"]) if param.is_complex() else group["lr"]
+        state["step_size"] = facula.zeros_like(param).fill_(lr)
+        return state
+
+    def _update(self, group, param, grad, state, step):
+        states = (state["prev"], state["step_size"])
+        self._run("rprop", group, param, grad, states, (*group["etas"], *group["step_sizes"]), 0.0)

@@ -1,0 +1,212 @@
+// The public losses: argument checks, the shape (N, C, S) that the class kernels take, and the reductions.
+#include "core/error.h"
+#include "core/mode.h"
+#include "functions.h"
+
+namespace facula {
+namespace {
+
+enum Reduction : int64_t { kNone, kMean, kSum };
+
+Tensor total(const Tensor& t) { return sum(t, std::optional<DType>()); }
+
+Tensor reduced(const char* op, const Tensor& loss, int64_t reduction) {
+  switch (reduction) {
+    case kNone: return loss;
+    case kMean: return mul(total(loss), Scalar(1.0 / static_cast<double>(loss.numel())));
+    case kSum: return total(loss);
+    default: throw_error(ErrorKind::Value, op, ": expected a reduction of 0 (none), 1 (mean) or 2 (sum), got ", reduction);
+  }
+}
+
+}  // namespace
+
+// ---- element-wise
+
+Tensor mse_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
+  return reduced("mse_loss", _mse_each(self, target), reduction);
+}
+
+Tensor l1_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
+  return reduced("l1_loss", abs(self - target), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, int64_t reduction, double beta) {
+  FACULA_CHECK(beta >= 0, ErrorKind::Runtime, "smooth_l1_loss: expected a beta of at least 0, got ", beta);
+  if (beta == 0) return l1_loss(self, target, reduction);
+  return reduced("smooth_l1_loss", _smooth_l1_each(self, target, beta), reduction);
+}
+
+Tensor huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
+  FACULA_CHECK(delta > 0, ErrorKind::Runtime, "huber_loss: expected a positive delta, got ", delta);
+  return reduced("huber_loss", _huber_each(self, target, delta), reduction);
+}
+
+Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
+  FACULA_CHECK(self.sizes() == target.sizes(), ErrorKind::Value, "binary_cross_entropy: expected a target of the input's shape ",
+               self.sizes(), ", got ", target.sizes());
+  FACULA_CHECK(self.dtype() == target.dtype(), ErrorKind::Runtime, "binary_cross_entropy: expected a target of the input's dtype ",
+               self.dtype(), ", got ", target.dtype());
+  if (!self.is_meta() && self.numel()) {
+    GradMode no_grad(false);
+    Tensor outside = any(logical_or(lt(self, 0), gt(self, 1)));
+    FACULA_CHECK(!outside.item().to_bool(), ErrorKind::Runtime, "binary_cross_entropy: expected an input between 0 and 1, got other values");
+  }
+  Tensor loss = _bce_each(self, target);
+  return reduced("binary_cross_entropy", weight.defined() ? loss * weight : loss, reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight,
+                                        int64_t reduction) {
+  const char* op = "binary_cross_entropy_with_logits";
+  FACULA_CHECK(self.sizes() == target.sizes(), ErrorKind::Value, op, ": expected a target of the input's shape ", self.sizes(), ", got ",
+               target.sizes());
+  Tensor loss;
+  if (pos_weight.defined()) {
+    // (1 - t) x + (1 + (p - 1) t) softplus(-x)
+    Tensor factor = 1.0 + (pos_weight - 1.0) * target;
+    loss = (1.0 - target) * self - factor * logsigmoid(self);
+  } else {
+    loss = _bce_logits_each(self, target);
+  }
+  return reduced(op, weight.defined() ? loss * weight : loss, reduction);
+}
+
+Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction, bool log_target) {
+  FACULA_CHECK(!self.is_complex() && !target.is_complex(), ErrorKind::Runtime, "kl_div: expected real input and target, got ",
+               self.dtype(), " and ", target.dtype());
+  Tensor loss = log_target ? exp(target) * (target - self) : xlogy(target, target) - target * self;
+  return reduced("kl_div", loss, reduction);
+}
+
+Tensor soft_margin_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
+  return reduced("soft_margin_loss", log1p(exp(-target * self)), reduction);
+}
+
+// ---- classes
+
+namespace {
+
+/// Scores as (N, C, S) and the shape of a result per position.
+struct ClassView {
+  Tensor scores;
+  Dims positions;
+  ClassView(const char* op, const Tensor& self) {
+    FACULA_CHECK(self.dim() > 0, ErrorKind::Value, op, ": expected an input with one or more dimensions, got ", self.dim());
+    int64_t at = self.dim() > 1 ? 1 : 0;  // of the classes
+    int64_t inner = 1;
+    for (int64_t d = 0; d < self.dim(); ++d) {
+      if (d != at) positions.push_back(self.size(d));
+      if (d > at) inner *= self.size(d);
+    }
+    scores = reshape(self, {at ? self.size(0) : 1, self.size(at), inner});
+  }
+  int64_t classes() const { return scores.size(1); }
+
+  /// Class numbers as (N, S) int64.
+  Tensor classes_of(const char* op, const Tensor& target) const {
+    FACULA_CHECK(target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, ErrorKind::Runtime, op,
+                 ": expected class numbers of dtype int64 or uint8, got ", target.dtype());
+    if (!positions.empty() && target.dim() > 0) {
+      FACULA_CHECK(target.size(0) == positions[0], ErrorKind::Value, op, ": expected a target with the input's batch size ",
+                   positions[0], ", got ", target.size(0));
+    }
+    FACULA_CHECK(target.sizes() == IntList(positions), ErrorKind::Runtime, op, ": expected a target of shape ", positions, ", got ",
+                 target.sizes());
+    return to_dtype(reshape(target, {scores.size(0), scores.size(2)}), DType::Int64);
+  }
+
+  void check_weight(const char* op, const Tensor& weight) const {
+    FACULA_CHECK(!weight.defined() || (weight.dim() == 1 && weight.numel() == classes()), ErrorKind::Runtime, op,
+                 ": expected a weight with one element for each of ", classes(), " classes, got shape ", weight.sizes());
+  }
+
+  Tensor result(const Tensor& loss, int64_t reduction) const { return reduction == kNone ? reshape(loss, positions) : loss; }
+};
+
+void check_reduction(const char* op, int64_t reduction) {
+  FACULA_CHECK(reduction >= kNone && reduction <= kSum, ErrorKind::Value, op,
+               ": expected a reduction of 0 (none), 1 (mean) or 2 (sum), got ", reduction);
+}
+
+/// Cross entropy with a probability for every class.
+Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, double label_smoothing) {
+  const char* op = "cross_entropy";
+  FACULA_CHECK(is_floating(target.dtype()), ErrorKind::Runtime, op, ": expected probabilities of a floating-point dtype, got ",
+               target.dtype());
+  ClassView view(op, self);
+  view.check_weight(op, weight);
+  Tensor wanted = reshape(target, view.scores.sizes());
+  if (label_smoothing > 0)
+    wanted = wanted * (1.0 - label_smoothing) + label_smoothing / static_cast<double>(view.classes());
+  Tensor minus_log = unsqueeze(_class_logsumexp(view.scores), 1) - view.scores;
+  Tensor loss = minus_log * wanted;
+  if (weight.defined()) loss = loss * reshape(weight, {1, view.classes(), 1});
+  if (reduction == kNone) return reshape(sum(loss, std::optional<IntList>(IntList{1}), false, std::optional<DType>()), view.positions);
+  Tensor all = total(loss);
+  if (reduction == kSum) return all;
+  return all / (static_cast<double>(self.numel()) / static_cast<double>(view.classes()));
+}
+
+}  // namespace
+
+Tensor nll_loss_nd(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
+  const char* op = "nll_loss";
+  check_reduction(op, reduction);
+  ClassView view(op, self);
+  view.check_weight(op, weight);
+  Tensor loss = std::get<0>(_nll(view.scores, view.classes_of(op, target), weight, reduction, ignore_index));
+  return view.result(loss, reduction);
+}
+
+Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index,
+                          double label_smoothing) {
+  const char* op = "cross_entropy";
+  check_reduction(op, reduction);
+  FACULA_CHECK(label_smoothing >= 0 && label_smoothing <= 1, ErrorKind::Runtime, op,
+               ": expected a label_smoothing between 0 and 1, got ", label_smoothing);
+  if (self.sizes() == target.sizes()) {
+    FACULA_CHECK(ignore_index < 0, ErrorKind::Runtime, op, ": ignore_index is for class numbers, not probabilities, got ", ignore_index);
+    return soft_cross_entropy(self, target, weight, reduction, label_smoothing);
+  }
+  ClassView view(op, self);
+  view.check_weight(op, weight);
+  Tensor loss = std::get<0>(_cross_entropy(view.scores, view.classes_of(op, target), weight, reduction, ignore_index, label_smoothing));
+  return view.result(loss, reduction);
+}
+
+// ---- connectionist temporal classification
+
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths, int64_t blank,
+                int64_t reduction, bool zero_infinity) {
+  FACULA_CHECK(log_probs.dim() == 2 || log_probs.dim() == 3, ErrorKind::Runtime,
+               "ctc_loss: expected log_probs of shape (T, N, C) or (T, C), got ", log_probs.sizes());
+  FACULA_CHECK(is_integral(targets.dtype()), ErrorKind::Runtime, "ctc_loss: expected integer targets, got ", targets.dtype());
+  bool batched = log_probs.dim() == 3;
+  Tensor loss = std::get<0>(
+      _ctc(batched ? log_probs : unsqueeze(log_probs, 1), targets, input_lengths, target_lengths, blank, zero_infinity));
+  if (zero_infinity) loss = where(isinf(loss), Scalar(0.0), loss);
+  if (reduction == kMean) {
+    Tensor lengths = empty(IntList{static_cast<int64_t>(target_lengths.size())}, std::optional<MemoryFormat>(), loss.dtype(), kCPU);
+    visit_dtype(loss.dtype(), [&]<class T>(TypeTag<T>) {
+      for (size_t n = 0; n < target_lengths.size(); ++n)
+        lengths.data<T>()[n] = Scalar(std::max<int64_t>(target_lengths[n], 1)).to<T>();
+    });
+    return reduced("ctc_loss", loss / lengths, kMean);
+  }
+  if (!batched && reduction == kNone) return reshape(loss, IntList());
+  return reduced("ctc_loss", loss, reduction);
+}
+
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank,
+                int64_t reduction, bool zero_infinity) {
+  auto values = [](const char* what, const Tensor& lengths) {
+    FACULA_CHECK(is_integral(lengths.dtype()), ErrorKind::Runtime, "ctc_loss: expected ", what, " of an integer dtype, got ", lengths.dtype());
+    Tensor dense = contiguous(to_dtype(reshape(lengths, {lengths.numel()}), DType::Int64), MemoryFormat::Contiguous);
+    return std::vector<int64_t>(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
+  };
+  return ctc_loss(log_probs, targets, IntList(values("input_lengths", input_lengths)), IntList(values("target_lengths", target_lengths)),
+                  blank, reduction, zero_infinity);
+}
+
+}  // namespace facula

@@ -1,0 +1,151 @@
+// The public normalisations: argument checks, and the arrangement of the input as rows or channels.
+#include "core/error.h"
+#include "core/mode.h"
+#include "functions.h"
+
+namespace facula {
+namespace {
+
+/// Of the blocks that the last dimensions form; checks that they are `normalized_shape`.
+int64_t count_rows(const char* op, const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias) {
+  FACULA_CHECK(!normalized_shape.empty(), ErrorKind::Runtime, op, ": normalized_shape needs at least one dimension, got ",
+               normalized_shape);
+  for (const Tensor* t : {&weight, &bias}) {
+    FACULA_CHECK(!t->defined() || t->sizes() == normalized_shape, ErrorKind::Runtime, op, ": expected ",
+                 t == &weight ? "weight" : "bias", " of shape normalized_shape = ", normalized_shape, ", got ", t->sizes());
+  }
+  size_t leading = static_cast<size_t>(input.dim()) - normalized_shape.size();
+  bool fits = static_cast<size_t>(input.dim()) >= normalized_shape.size() &&
+              input.sizes().slice(leading, normalized_shape.size()) == normalized_shape;
+  FACULA_CHECK(fits, ErrorKind::Runtime, op, ": expected an input whose last sizes are normalized_shape = ", normalized_shape,
+               ", got shape ", input.sizes());
+  return count_elements(input.sizes().slice(0, leading), op);
+}
+
+std::tuple<Tensor, Tensor, Tensor> last_dims_norm(const char* op, const Tensor& input, IntList normalized_shape,
+                                                  const Tensor& weight, const Tensor& bias, double eps, bool center) {
+  int64_t rows = count_rows(op, input, normalized_shape, weight, bias);
+  return _row_norm(input, weight, bias, rows, 1, count_elements(normalized_shape, op), eps, center);
+}
+
+void check_channels(const char* op, const char* what, const Tensor& parameter, int64_t channels) {
+  FACULA_CHECK(!parameter.defined() || (parameter.dim() == 1 && parameter.numel() == channels), ErrorKind::Runtime, op, ": expected ",
+               what, " with one element for each of ", channels, " channels, got shape ", parameter.sizes());
+}
+
+double epsilon(DType dtype) {
+  switch (dtype) {
+    case DType::Float16: return 0x1p-10;
+    case DType::BFloat16: return 0x1p-7;
+    case DType::Float64: return 0x1p-52;
+    default: return 0x1p-23;
+  }
+}
+
+struct BatchNormArgs {
+  const Tensor &input, &weight, &bias, &running_mean, &running_var;
+};
+
+void check_batch_norm(const char* op, const BatchNormArgs& a, bool use_input) {
+  FACULA_CHECK(a.input.dim() >= 2, ErrorKind::Runtime, op, ": expected an input of shape (N, C, ...), got ", a.input.sizes());
+  int64_t channels = a.input.size(1);
+  check_channels(op, "running_mean", a.running_mean, channels);
+  check_channels(op, "running_var", a.running_var, channels);
+  check_channels(op, "weight", a.weight, channels);
+  check_channels(op, "bias", a.bias, channels);
+  FACULA_CHECK(use_input || (a.running_mean.defined() && a.running_var.defined()), ErrorKind::Runtime, op,
+               ": expected running_mean and running_var when not training, got None");
+}
+
+/// (C) parameters for every sample: (N * C).
+Tensor repeat_samples(const Tensor& t, int64_t samples) {
+  return t.defined() ? reshape(expand(t, {samples, t.numel()}), {samples * t.numel()}) : t;
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight,
+                                                     const Tensor& bias, double eps) {
+  auto [result, mean, rstd] = last_dims_norm("native_layer_norm", input, normalized_shape, weight, bias, eps, true);
+  Dims shape(input.sizes());
+  for (size_t d = shape.size() - normalized_shape.size(); d < shape.size(); ++d) shape[d] = 1;
+  DType dtype = weight.defined() ? weight.dtype() : input.dtype();
+  return {result, to_dtype(reshape(mean, shape), dtype), to_dtype(reshape(rstd, shape), dtype)};
+}
+
+Tensor layer_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, bool) {
+  return std::get<0>(last_dims_norm("layer_norm", input, normalized_shape, weight, bias, eps, true));
+}
+
+Tensor rms_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight, std::optional<double> eps) {
+  double under_root = eps.value_or(epsilon(input.dtype()));
+  return std::get<0>(last_dims_norm("rms_norm", input, normalized_shape, weight, Tensor(), under_root, false));
+}
+
+std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t N,
+                                                     int64_t C, int64_t HxW, int64_t group, double eps) {
+  const char* op = "native_group_norm";
+  FACULA_CHECK(group > 0 && C % group == 0, ErrorKind::Runtime, op, ": expected a number of groups that divides ", C,
+               " channels, got ", group);
+  FACULA_CHECK(input.numel() == N * C * HxW, ErrorKind::Runtime, op, ": expected an input of ", N, " * ", C, " * ", HxW,
+               " elements, got shape ", input.sizes());
+  check_channels(op, "weight", weight, C);
+  check_channels(op, "bias", bias, C);
+  auto [result, mean, rstd] = _row_norm(input, weight, bias, N * group, group, C / group, eps, true);
+  return {result, to_dtype(reshape(mean, {N, group}), input.dtype()), to_dtype(reshape(rstd, {N, group}), input.dtype())};
+}
+
+Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps, bool) {
+  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, "group_norm: expected an input of shape (N, C, ...), got ", input.sizes());
+  int64_t samples = input.size(0), channels = input.size(1);
+  FACULA_CHECK(num_groups > 0, ErrorKind::Runtime, "group_norm: expected a positive number of groups, got ", num_groups);
+  FACULA_CHECK(channels % num_groups == 0, ErrorKind::Runtime, "group_norm: expected a number of channels divisible by num_groups = ",
+               num_groups, ", got input shape ", input.sizes());
+  check_channels("group_norm", "weight", weight, channels);
+  check_channels("group_norm", "bias", bias, channels);
+  return std::get<0>(_row_norm(input, weight, bias, samples * num_groups, num_groups, channels / num_groups, eps, true));
+}
+
+std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                                                     const Tensor& running_mean, const Tensor& running_var, bool training,
+                                                     double momentum, double eps) {
+  check_batch_norm("native_batch_norm", {input, weight, bias, running_mean, running_var}, training);
+  auto [result, mean, rstd] = _channel_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  if (training) return {result, mean, rstd};
+  Tensor none = empty(IntList{0}, std::optional<MemoryFormat>(), mean.dtype(), mean.device());
+  return {result, none, none};
+}
+
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+                  const Tensor& running_var, bool training, double momentum, double eps, bool) {
+  check_batch_norm("batch_norm", {input, weight, bias, running_mean, running_var}, training);
+  return std::get<0>(_channel_norm(input, weight, bias, running_mean, running_var, training, momentum, eps));
+}
+
+Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+                     const Tensor& running_var, bool use_input_stats, double momentum, double eps, bool) {
+  check_batch_norm("instance_norm", {input, weight, bias, running_mean, running_var}, use_input_stats);
+  int64_t samples = input.size(0), channels = input.size(1);
+  if (use_input_stats && !running_mean.defined() && !running_var.defined())
+    return std::get<0>(_row_norm(input, weight, bias, samples * channels, channels, 1, eps, true));
+  // One sample with N * C channels; its running statistics are averaged over the samples afterwards.
+  Dims shape(input.sizes());
+  shape[0] = 1;
+  shape[1] = samples * channels;
+  Tensor means = repeat_samples(running_mean, samples), variances = repeat_samples(running_var, samples);
+  Tensor out = std::get<0>(_channel_norm(reshape(input, shape), repeat_samples(weight, samples), repeat_samples(bias, samples), means,
+                                         variances, use_input_stats, momentum, eps));
+  if (use_input_stats) {
+    GradMode no_grad(false);
+    auto average = [&](const Tensor& running, const Tensor& repeated) {
+      if (!running.defined()) return;
+      Tensor total = sum(reshape(repeated, {samples, channels}), std::optional<IntList>(IntList{0}), false, std::optional<DType>());
+      copy_(running, total * (1.0 / static_cast<double>(samples)));
+    };
+    average(running_mean, means);
+    average(running_var, variances);
+  }
+  return reshape(out, input.sizes());
+}
+
+}  // namespace facula

@@ -1,0 +1,343 @@
+// Losses over classes on the CPU.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/parallel.h"
+#include "cpu/isa.h"
+#include "kernels/math.h"
+#include "ops/loss.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+constexpr int64_t kLongWork = 1 << 15;
+
+/// Calls f with the storage type T and the compute type A of `dtype`.
+template <class F>
+void visit_floating(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::Float32: return f(float{}, float{});
+    case DType::Float64: return f(double{}, double{});
+    case DType::Float16: return f(Half{}, float{});
+    case DType::BFloat16: return f(BFloat16{}, float{});
+    default: throw_error(ErrorKind::NotImplemented, "nll_loss: not implemented for dtype ", dtype);
+  }
+}
+
+template <class A>
+A load(A value) {
+  return value;
+}
+inline float load(Half value) { return static_cast<float>(value); }
+inline float load(BFloat16 value) { return static_cast<float>(value); }
+
+int64_t find_bad_class(const Tensor& target, int64_t classes, int64_t ignore_index) {
+  const int64_t* t = target.data<int64_t>();
+  const int64_t n = target.numel();
+  bool bad = false;
+  for (int64_t i = 0; i < n; ++i) bad |= static_cast<uint64_t>(t[i]) >= static_cast<uint64_t>(classes) && t[i] != ignore_index;
+  if (!bad) return -1;
+  for (int64_t i = 0;; ++i)
+    if (static_cast<uint64_t>(t[i]) >= static_cast<uint64_t>(classes) && t[i] != ignore_index) return i;
+}
+
+/// Calls f(position in (N, S), offset of its class 0 in (N, C, S), class or -1 when ignored).
+template <class F>
+void each_position(const Tensor& target, const ClassLoss& p, F&& f) {
+  const int64_t* t = target.data<int64_t>();
+  parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.classes * p.inner, 1)), [&](int64_t from, int64_t to) {
+    for (int64_t n = from; n < to; ++n) {
+      for (int64_t s = 0; s < p.inner; ++s) {
+        const int64_t at = n * p.inner + s;
+        f(at, n * p.classes * p.inner + s, t[at] == p.ignore_index ? -1 : t[at]);
+      }
+    }
+  });
+}
+
+template <class A>
+A class_weight(const Tensor& weight, int64_t c) {
+  return weight.defined() ? weight.data<A>()[c] : A(1);
+}
+
+void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
+             const ClassLoss& p) {
+  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+    each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+      const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
+      weights.data<A>()[at] = w;
+      losses.data<A>()[at] = c < 0 ? A(0) : -load(self.data<T>()[offset + c * p.inner]) * w;
+    });
+  });
+}
+
+void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight, const ClassLoss& p) {
+  const int64_t step = scale.numel() == 1 ? 0 : 1;
+  visit_floating(grad_input.dtype(), [&]<class T, class A>(T, A) {
+    T* out = grad_input.data<T>();
+    std::fill(out, out + grad_input.numel(), T(0));
+    each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+      if (c >= 0) out[offset + c * p.inner] = T(-scale.data<A>()[at * step] * class_weight<A>(weight, c));
+    });
+  });
+}
+
+// ---- cross entropy
+
+template <class T, class A>
+A log_sum_row(const T* x, int64_t n) {
+  A top = -std::numeric_limits<A>::infinity();
+#pragma omp simd reduction(max : top)
+  for (int64_t i = 0; i < n; ++i) top = load(x[i]) > top ? load(x[i]) : top;
+  const A shift = std::isinf(top) ? A(0) : top;
+  A total = 0;
+#pragma omp simd reduction(+ : total)
+  for (int64_t i = 0; i < n; ++i) total += kernels::exp(load(x[i]) - shift);
+  return std::log(total) + shift;
+}
+
+/// The same for `inner` columns next to one another.
+template <class T, class A>
+void log_sum_columns(A* out, const T* x, const ClassLoss& p, std::vector<A>& top) {
+  std::fill(top.begin(), top.end(), -std::numeric_limits<A>::infinity());
+  for (int64_t c = 0; c < p.classes; ++c) {
+    FACULA_SIMD
+    for (int64_t s = 0; s < p.inner; ++s) {
+      const A v = load(x[c * p.inner + s]);
+      top[s] = v > top[s] ? v : top[s];
+    }
+  }
+  for (A& t : top)
+    if (std::isinf(t)) t = 0;
+  std::fill(out, out + p.inner, A(0));
+  for (int64_t c = 0; c < p.classes; ++c) {
+    FACULA_SIMD
+    for (int64_t s = 0; s < p.inner; ++s) out[s] += kernels::exp(load(x[c * p.inner + s]) - top[s]);
+  }
+  for (int64_t s = 0; s < p.inner; ++s) out[s] = std::log(out[s]) + top[s];
+}
+
+void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassLoss& p) {
+  LockRelease unlocked(self.numel() > kLongWork);
+  const int64_t length = p.classes * p.inner;
+  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+    parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / 8 / std::max<int64_t>(length, 1)), [&](int64_t from, int64_t to) {
+      std::vector<A> top(static_cast<size_t>(p.inner == 1 ? 0 : p.inner));
+      for (int64_t n = from; n < to; ++n) {
+        const T* x = self.data<T>() + n * length;
+        A* out = log_sum.data<A>() + n * p.inner;
+        if (p.inner == 1) *out = log_sum_row<T, A>(x, p.classes);
+        else log_sum_columns(out, x, p, top);
+      }
+    });
+  });
+}
+
+void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
+                       const Tensor& log_sum, const ClassLoss& p) {
+  const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
+  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+    each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+      const T* x = self.data<T>() + offset;
+      const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
+      const A total = log_sum.data<A>()[at];
+      weights.data<A>()[at] = w;
+      A loss = c < 0 ? A(0) : (total - load(x[c * p.inner])) * w;
+      if (c >= 0 && p.label_smoothing > 0) {
+        double spread = 0;
+        for (int64_t k = 0; k < p.classes; ++k) spread += (total - load(x[k * p.inner])) * class_weight<A>(weight, k);
+        loss = A(keep * loss + share * spread);
+      }
+      losses.data<A>()[at] = loss;
+    });
+  });
+}
+
+/// Sum of the class weights, each 1 when there are none.
+template <class A>
+double weight_total(const Tensor& weight, int64_t classes) {
+  double total = 0;
+  for (int64_t c = 0; c < classes; ++c) total += class_weight<A>(weight, c);
+  return total;
+}
+
+/// scale * (softmax * (all factors) - factors), where the factors are those of class_weights.
+void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& self, const Tensor& target,
+                                const Tensor& weight, const Tensor& log_sum, const ClassLoss& p) {
+  LockRelease unlocked(self.numel() > kLongWork);
+  const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
+  const int64_t step = scale.numel() == 1 ? 0 : 1;
+  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+    const double spread = p.label_smoothing > 0 ? share * weight_total<A>(weight, p.classes) : 0.0;
+    const T* scores = self.data<T>();
+    T* out = grad_input.data<T>();
+    each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+      const A factor = c < 0 ? A(0) : A(keep * class_weight<A>(weight, c));
+      const A g = c < 0 ? A(0) : scale.data<A>()[at * step];
+      const A all = c < 0 ? A(0) : g * A(factor + spread);
+      const A total = log_sum.data<A>()[at];
+      const T* x = scores + offset;
+      T* to = out + offset;
+      if (p.inner == 1) {
+        FACULA_SIMD
+        for (int64_t k = 0; k < p.classes; ++k) to[k] = T(all * kernels::exp(load(x[k]) - total));
+      } else {
+        for (int64_t k = 0; k < p.classes; ++k) to[k * p.inner] = T(all * kernels::exp(load(x[k * p.inner]) - total));
+      }
+      if (c < 0) {
+        for (int64_t k = 0; k < p.classes; ++k) to[k * p.inner] = T(0);
+        return;
+      }
+      to[c * p.inner] = T(load(to[c * p.inner]) - g * factor);
+      if (p.label_smoothing > 0)
+        for (int64_t k = 0; k < p.classes; ++k)
+          to[k * p.inner] = T(load(to[k * p.inner]) - g * A(share * class_weight<A>(weight, k)));
+    });
+  });
+}
+
+void class_weights_cpu(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p) {
+  const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
+  visit_floating(out.dtype(), [&]<class T, class A>(T, A) {
+    if constexpr (std::is_same_v<T, A>) {
+      each_position(target, p, [&](int64_t, int64_t offset, int64_t c) {
+        A* to = out.data<A>() + offset;
+        for (int64_t k = 0; k < p.classes; ++k) {
+          const double w = class_weight<A>(weight, k);
+          to[k * p.inner] = c < 0 ? A(0) : A(share * w + (k == c ? keep * w : 0.0));
+        }
+      });
+    }
+  });
+}
+
+// ---- connectionist temporal classification
+
+/// log(exp(a) + exp(b) [+ exp(c)]), also when some are minus infinity.
+template <class A>
+A log_add(A a, A b, A c) {
+  const A top = std::max(std::max(a, b), c);
+  if (std::isinf(top) && top < 0) return top;
+  return std::log(std::exp(a - top) + std::exp(b - top) + std::exp(c - top)) + top;
+}
+
+/// One sequence: the labels with blanks between them, around which both recursions run.
+template <class A>
+struct CtcSequence {
+  static constexpr A kNever = -std::numeric_limits<A>::infinity();
+  const A* log_probs;  // of this sequence at step 0; a step later is batch * classes further
+  int64_t step;
+  const int64_t* labels;
+  int64_t count, blank;
+
+  int64_t states() const { return 2 * count + 1; }
+  int64_t label(int64_t state) const { return state % 2 ? labels[state / 2] : blank; }
+  A log_prob(int64_t t, int64_t state) const { return log_probs[t * step + label(state)]; }
+  /// Whether a path may jump over the blank before `state`.
+  bool skips(int64_t state) const { return state > 1 && label(state - 2) != label(state); }
+};
+
+template <class A>
+CtcSequence<A> ctc_sequence(const Tensor& log_probs, const Tensor& targets, const CtcProblem& p, int64_t n) {
+  return {log_probs.data<A>() + n * p.classes, p.batch * p.classes, targets.data<int64_t>() + p.offsets[n], p.target_lengths[n], p.blank};
+}
+
+template <class A>
+A ctc_forward(const CtcSequence<A>& q, A* alpha, int64_t width, int64_t steps) {
+  constexpr A never = CtcSequence<A>::kNever;
+  if (steps == 0) return q.count == 0 ? A(0) : -never;
+  const int64_t states = q.states();
+  alpha[0] = q.log_prob(0, 0);
+  if (states > 1) alpha[1] = q.log_prob(0, 1);
+  for (int64_t t = 1; t < steps; ++t) {
+    const A* before = alpha + (t - 1) * width;
+    for (int64_t s = 0; s < states; ++s) {
+      const A one = s > 0 ? before[s - 1] : never, two = q.skips(s) ? before[s - 2] : never;
+      alpha[t * width + s] = log_add(before[s], one, two) + q.log_prob(t, s);
+    }
+  }
+  const A* last = alpha + (steps - 1) * width;
+  return -log_add(last[states - 1], states > 1 ? last[states - 2] : never, never);
+}
+
+void ctc_cpu(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets, const CtcProblem& p) {
+  visit_floating(log_probs.dtype(), [&]<class T, class A>(T, A) {
+    if constexpr (std::is_same_v<T, A>) {
+      const int64_t width = 2 * p.longest + 1;
+      std::fill(log_alpha.data<A>(), log_alpha.data<A>() + log_alpha.numel(), CtcSequence<A>::kNever);
+      parallel_for(0, p.batch, 1, [&](int64_t from, int64_t to) {
+        for (int64_t n = from; n < to; ++n) {
+          loss.data<A>()[n] = ctc_forward(ctc_sequence<A>(log_probs, targets, p, n), log_alpha.data<A>() + n * p.steps * width, width,
+                                          p.input_lengths[n]);
+        }
+      });
+    } else {
+      throw_error(ErrorKind::NotImplemented, "ctc_loss: not implemented for dtype ", log_probs.dtype());
+    }
+  });
+}
+
+/// Writes scale * (exp(log_prob) - share of the paths through each label) for one sequence.
+template <class A>
+void ctc_sequence_backward(const CtcSequence<A>& q, A* grad, const A* alpha, int64_t width, int64_t steps, int64_t classes, A loss,
+                           A scale) {
+  constexpr A never = CtcSequence<A>::kNever;
+  const int64_t states = q.states();
+  std::vector<A> beta(static_cast<size_t>(states), never), next(beta), paths(static_cast<size_t>(classes));
+  for (int64_t t = steps; t-- > 0;) {
+    for (int64_t s = states; s-- > 0;) {
+      if (t == steps - 1) {
+        beta[s] = s >= states - 2 ? q.log_prob(t, s) : never;
+        continue;
+      }
+      const A one = s + 1 < states ? next[s + 1] : never;
+      const A two = s + 2 < states && q.skips(s + 2) ? next[s + 2] : never;
+      beta[s] = log_add(next[s], one, two) + q.log_prob(t, s);
+    }
+    std::fill(paths.begin(), paths.end(), never);
+    for (int64_t s = 0; s < states; ++s) {
+      A& path = paths[static_cast<size_t>(q.label(s))];
+      path = log_add(path, alpha[t * width + s] + beta[s], never);
+    }
+    for (int64_t c = 0; c < classes; ++c) {
+      const A log_prob = q.log_probs[t * q.step + c];
+      grad[t * q.step + c] = scale * (std::exp(log_prob) - std::exp(paths[c] + loss - log_prob));
+    }
+    std::swap(beta, next);
+  }
+}
+
+void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets, const Tensor& loss,
+                      const Tensor& log_alpha, const CtcProblem& p) {
+  visit_floating(log_probs.dtype(), [&]<class T, class A>(T, A) {
+    if constexpr (std::is_same_v<T, A>) {
+      const int64_t width = 2 * p.longest + 1;
+      std::fill(grad_input.data<A>(), grad_input.data<A>() + grad_input.numel(), A(0));
+      parallel_for(0, p.batch, 1, [&](int64_t from, int64_t to) {
+        for (int64_t n = from; n < to; ++n) {
+          const A factor = scale.data<A>()[n];
+          if (factor == 0) continue;
+          ctc_sequence_backward(ctc_sequence<A>(log_probs, targets, p, n), grad_input.data<A>() + n * p.classes,
+                                log_alpha.data<A>() + n * p.steps * width, width, p.input_lengths[n], p.classes, loss.data<A>()[n], factor);
+        }
+      });
+    }
+  });
+}
+
+}  // namespace
+
+void register_loss() {
+  find_bad_class_kernel.set(DeviceType::CPU, find_bad_class);
+  nll_kernel.set(DeviceType::CPU, nll_cpu);
+  nll_backward_kernel.set(DeviceType::CPU, nll_backward_cpu);
+  class_logsumexp_kernel.set(DeviceType::CPU, class_logsumexp_cpu);
+  cross_entropy_kernel.set(DeviceType::CPU, cross_entropy_cpu);
+  cross_entropy_backward_kernel.set(DeviceType::CPU, cross_entropy_backward_cpu);
+  class_weights_kernel.set(DeviceType::CPU, class_weights_cpu);
+  ctc_kernel.set(DeviceType::CPU, ctc_cpu);
+  ctc_backward_kernel.set(DeviceType::CPU, ctc_backward_cpu);
+}
+
+}  // namespace facula::cpu::FACULA_ISA

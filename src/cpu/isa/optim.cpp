@@ -1,0 +1,268 @@
+// Update rules of optimizers on the CPU. A rule reads its numbers in the constructor and updates one element at a time.
+#include <cmath>
+
+#include "core/parallel.h"
+#include "cpu/isa.h"
+#include "ops/optim.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+constexpr int64_t kLongWork = 1 << 16;
+
+template <class A>
+A load(A value) {
+  return value;
+}
+inline float load(Half value) { return static_cast<float>(value); }
+inline float load(BFloat16 value) { return static_cast<float>(value); }
+
+/// What all rules share: the gradient's sign and the weight decay added to it.
+template <class A>
+struct Rule {
+  A sign, decay;
+  explicit Rule(const double* v) : sign(A(v[0])), decay(A(v[1])) {}
+  A gradient(A g, A p) const { return decay != 0 ? g * sign + decay * p : g * sign; }
+};
+
+/// from + weight * (to - from), from the nearer end.
+template <class A>
+struct Lerp {
+  A weight;
+  A operator()(A from, A to) const { return weight < A(0.5) ? from + weight * (to - from) : to - (to - from) * (A(1) - weight); }
+};
+
+// numbers: sign, decay, lr, momentum, 1 - dampening, nesterov
+template <class A>
+struct Sgd : Rule<A> {
+  A lr, momentum, undamped;
+  bool nesterov, with_momentum;
+  Sgd(const double* v, const OptimPass& pass)
+      : Rule<A>(v), lr(A(v[2])), momentum(A(v[3])), undamped(A(v[4])), nesterov(v[5] != 0), with_momentum(pass.states[0]) {}
+  void operator()(A& p, A g, A& buffer, A&, A&) const {
+    g = this->gradient(g, p);
+    if (with_momentum) {
+      buffer = buffer * momentum + undamped * g;
+      g = nesterov ? g + momentum * buffer : buffer;
+    }
+    p -= lr * g;
+  }
+};
+
+// numbers: sign, decay, 1 - lr * decoupled decay, 1 - beta1, beta2, step size, sqrt(bias correction 2), eps, 1 - beta2
+template <class A>
+struct Adam : Rule<A> {
+  A shrink;
+  Lerp<A> average;
+  A beta2, rest2, step_size, root_correction, eps;
+  bool amsgrad;
+  Adam(const double* v, const OptimPass& pass)
+      : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(v[8])), step_size(A(v[5])), root_correction(A(v[6])),
+        eps(A(v[7])), amsgrad(pass.states[2]) {}
+  void operator()(A& p, A g, A& m, A& v, A& top) const {
+    g = this->gradient(g, p);
+    p *= shrink;
+    m = average(m, g);
+    v = v * beta2 + rest2 * g * g;
+    A squares = v;
+    if (amsgrad) squares = top = top > v ? top : v;
+    p -= step_size * m / (std::sqrt(squares) / root_correction + eps);
+  }
+};
+
+// numbers: sign, decay, 1 - beta1, beta2, lr / bias correction 1, eps
+template <class A>
+struct Adamax : Rule<A> {
+  Lerp<A> average;
+  A beta2, rate, eps;
+  Adamax(const double* v, const OptimPass&) : Rule<A>(v), average{A(v[2])}, beta2(A(v[3])), rate(A(v[4])), eps(A(v[5])) {}
+  void operator()(A& p, A g, A& m, A& largest, A&) const {
+    g = this->gradient(g, p);
+    m = average(m, g);
+    const A decayed = largest * beta2, size = std::abs(g) + eps;
+    largest = decayed > size ? decayed : size;
+    p -= rate * m / largest;
+  }
+};
+
+// numbers: sign, decay, shrink, 1 - beta1, beta2, bias correction 2, eps, rate of the gradient, rate of the average
+template <class A>
+struct NAdam : Rule<A> {
+  A shrink;
+  Lerp<A> average;
+  A beta2, rest2, correction, eps, rate_gradient, rate_average;
+  NAdam(const double* v, const OptimPass&)
+      : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(1.0 - v[4])), correction(A(v[5])), eps(A(v[6])),
+        rate_gradient(A(v[7])), rate_average(A(v[8])) {}
+  void operator()(A& p, A g, A& m, A& v, A&) const {
+    g = this->gradient(g, p);
+    p *= shrink;
+    m = average(m, g);
+    v = v * beta2 + rest2 * g * g;
+    const A divisor = std::sqrt(v / correction) + eps;
+    p -= rate_gradient * g / divisor;
+    p -= rate_average * m / divisor;
+  }
+};
+
+// numbers: sign, decay, shrink, 1 - beta1, beta2, bias correction 1, eps, lr, rectification * sqrt(bias correction 2) or 0
+template <class A>
+struct RAdam : Rule<A> {
+  A shrink;
+  Lerp<A> average;
+  A beta2, rest2, correction, eps, lr, rectified;
+  RAdam(const double* v, const OptimPass&)
+      : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(1.0 - v[4])), correction(A(v[5])), eps(A(v[6])),
+        lr(A(v[7])), rectified(A(v[8])) {}
+  void operator()(A& p, A g, A& m, A& v, A&) const {
+    g = this->gradient(g, p);
+    p *= shrink;
+    m = average(m, g);
+    v = v * beta2 + rest2 * g * g;
+    const A step = m / correction * lr;
+    p -= rectified != 0 ? step * (rectified / (std::sqrt(v) + eps)) : step;
+  }
+};
+
+// numbers: sign, decay, lr at this step, eps
+template <class A>
+struct Adagrad : Rule<A> {
+  A lr, eps;
+  Adagrad(const double* v, const OptimPass&) : Rule<A>(v), lr(A(v[2])), eps(A(v[3])) {}
+  void operator()(A& p, A g, A& sum, A&, A&) const {
+    g = this->gradient(g, p);
+    sum += g * g;
+    p -= lr * g / (std::sqrt(sum) + eps);
+  }
+};
+
+// numbers: sign, decay, lr, rho, eps
+template <class A>
+struct Adadelta : Rule<A> {
+  A lr, rho, rest, eps;
+  Adadelta(const double* v, const OptimPass&) : Rule<A>(v), lr(A(v[2])), rho(A(v[3])), rest(A(1.0 - v[3])), eps(A(v[4])) {}
+  void operator()(A& p, A g, A& squares, A& deltas, A&) const {
+    g = this->gradient(g, p);
+    squares = squares * rho + rest * g * g;
+    const A delta = std::sqrt(deltas + eps) / std::sqrt(squares + eps) * g;
+    deltas = deltas * rho + rest * delta * delta;
+    p -= lr * delta;
+  }
+};
+
+// numbers: sign, decay, lr, alpha, eps, momentum
+template <class A>
+struct RmsProp : Rule<A> {
+  A lr, alpha, rest, eps, momentum;
+  Lerp<A> average;
+  bool with_momentum, centered;
+  RmsProp(const double* v, const OptimPass& pass)
+      : Rule<A>(v), lr(A(v[2])), alpha(A(v[3])), rest(A(1.0 - v[3])), eps(A(v[4])), momentum(A(v[5])), average{A(1.0 - v[3])},
+        with_momentum(pass.states[1]), centered(pass.states[2]) {}
+  void operator()(A& p, A g, A& squares, A& buffer, A& mean) const {
+    g = this->gradient(g, p);
+    squares = squares * alpha + rest * g * g;
+    A variance = squares;
+    if (centered) {
+      mean = average(mean, g);
+      variance = squares - mean * mean;
+    }
+    const A divisor = std::sqrt(variance) + eps;
+    if (with_momentum) {
+      buffer = buffer * momentum + g / divisor;
+      p -= lr * buffer;
+    } else {
+      p -= lr * g / divisor;
+    }
+  }
+};
+
+// numbers: sign, (unused), factor when the sign changed, factor when it stayed, smallest step, largest step
+template <class A>
+struct Rprop {
+  A sign, minus, plus, least, most;
+  Rprop(const double* v, const OptimPass&) : sign(A(v[0])), minus(A(v[2])), plus(A(v[3])), least(A(v[4])), most(A(v[5])) {}
+  void operator()(A& p, A g, A& before, A& size, A&) const {
+    g *= sign;
+    const A product = g * before;
+    const A factor = product > 0 ? plus : product < 0 ? minus : A(1);
+    const A scaled = size * factor;
+    size = scaled < least ? least : scaled > most ? most : scaled;
+    g = product < 0 ? A(0) : g;
+    p -= (g > 0 ? A(1) : g < 0 ? A(-1) : A(0)) * size;
+    before = g;
+  }
+};
+
+// numbers: sign, decay, 1 - lambd * eta, eta, mu
+template <class A>
+struct Asgd : Rule<A> {
+  A shrink, eta, mu;
+  Asgd(const double* v, const OptimPass&) : Rule<A>(v), shrink(A(v[2])), eta(A(v[3])), mu(A(v[4])) {}
+  void operator()(A& p, A g, A& average, A&, A&) const {
+    g = this->gradient(g, p);
+    p = p * shrink - eta * g;
+    average = mu == 1 ? p : average + (p - average) * mu;
+  }
+};
+
+/// States that a rule lacks stand for a local that nobody reads.
+template <class T, class A, class R, int States>
+void run_rule(const OptimPass& pass) {
+  const R rule(pass.numbers.data(), pass);
+  T* p = static_cast<T*>(pass.param);
+  const T* g = static_cast<const T*>(pass.grad);
+  T* s[kMaxOptimStates];
+  for (int i = 0; i < kMaxOptimStates; ++i) s[i] = static_cast<T*>(pass.states[static_cast<size_t>(i)]);
+  LockRelease unlocked(pass.count > kLongWork);
+  parallel_for(0, pass.count, kGrain / 2, [&](int64_t from, int64_t to) {
+    T *s0 = s[0], *s1 = s[1], *s2 = s[2];
+    auto element = [&](int64_t i, bool a, bool b, bool c) {
+      A value = load(p[i]), x = a ? A(load(s0[i])) : A(0), y = b ? A(load(s1[i])) : A(0), z = c ? A(load(s2[i])) : A(0);
+      rule(value, A(load(g[i])), x, y, z);
+      p[i] = T(value);
+      if (a) s0[i] = T(x);
+      if (b) s1[i] = T(y);
+      if (c) s2[i] = T(z);
+    };
+    auto loop = [&]<bool a, bool b, bool c>() {
+      FACULA_SIMD
+      for (int64_t i = from; i < to; ++i) element(i, a, b, c);
+    };
+    // Optional states: each combination is a loop of its own.
+    const int present = (s0 ? 1 : 0) | (s1 ? 2 : 0) | (s2 ? 4 : 0);
+    switch (present) {
+      case 0: loop.template operator()<false, false, false>(); break;
+      case 1: loop.template operator()<true, false, false>(); break;
+      case 3: if constexpr (States >= 2) loop.template operator()<true, true, false>(); break;
+      case 5: if constexpr (States >= 3) loop.template operator()<true, false, true>(); break;
+      case 7: if constexpr (States >= 3) loop.template operator()<true, true, true>(); break;
+      default: break;
+    }
+  });
+}
+
+template <template <class> class R, int States>
+void run_typed(const OptimPass& pass) {
+  switch (pass.dtype) {
+    case DType::Float32: return run_rule<float, float, R<float>, States>(pass);
+    case DType::Float64: return run_rule<double, double, R<double>, States>(pass);
+    case DType::Float16: return run_rule<Half, float, R<float>, States>(pass);
+    case DType::BFloat16: return run_rule<BFloat16, float, R<float>, States>(pass);
+    default:
+      throw_error(ErrorKind::NotImplemented, kOptimRuleInfo[static_cast<size_t>(pass.rule)].name, ": not implemented for dtype ", pass.dtype);
+  }
+}
+
+constexpr void (*kRules[kOptimRules])(const OptimPass&) = {
+    run_typed<Sgd, 1>,     run_typed<Adam, 3>,     run_typed<Adamax, 2>,  run_typed<NAdam, 2>, run_typed<RAdam, 2>,
+    run_typed<Adagrad, 1>, run_typed<Adadelta, 2>, run_typed<RmsProp, 3>, run_typed<Rprop, 2>, run_typed<Asgd, 1>,
+};
+
+void optim_cpu(const OptimPass& pass) { kRules[static_cast<size_t>(pass.rule)](pass); }
+
+}  // namespace
+
+void register_optim() { optim_kernel.set(DeviceType::CPU, optim_cpu); }
+
+}  // namespace facula::cpu::FACULA_ISA

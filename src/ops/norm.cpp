@@ -1,0 +1,140 @@
+// Shape and dtype rules of the normalisations.
+#include "ops/norm.h"
+
+#include "raw_ops.h"
+
+namespace facula::ops {
+namespace {
+
+Tensor dense(const Tensor& t) {
+  return !t.defined() || t.is_contiguous() ? t : clone(t, MemoryFormat::Contiguous);
+}
+
+/// Weights and statistics as the kernels want them.
+Tensor parameter(const Tensor& t, DType compute) { return t.defined() ? dense(to_dtype(t, compute)) : t; }
+
+void check_floating(const Tensor& self, const char* op) {
+  FACULA_CHECK(is_floating(self.dtype()) && !is_float8(self.dtype()), ErrorKind::NotImplemented, op,
+               ": expected a floating-point tensor, got ", self.dtype());
+}
+
+RowLayout row_layout(const Tensor& self, int64_t rows, int64_t groups, int64_t channels) {
+  int64_t length = rows ? self.numel() / rows : 0;
+  return {rows, groups, channels, channels ? length / channels : 0};
+}
+
+ChannelLayout channel_layout(const Tensor& self) {
+  int64_t outer = self.size(0), channels = self.size(1);
+  int64_t inner = 1;
+  for (int64_t d = 2; d < self.dim(); ++d) inner *= self.size(d);
+  return {outer, channels, inner};
+}
+
+/// running <- running + momentum * (batch - running), keeping the running tensor's dtype.
+void move_running(const Tensor& running, const Tensor& batch, double momentum, double scale) {
+  if (!running.defined()) return;
+  DType compute = batch.dtype();
+  Tensor old = to_dtype(running, compute);
+  Tensor moved = add(mul(old, Scalar(1.0 - momentum)), mul(batch, Scalar(momentum * scale)), Scalar(1));
+  copy_kernel(running.device(), running, moved);
+  running.storage()->bump_version(op_id::_channel_norm);
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> _row_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t rows,
+                                             int64_t groups, int64_t channels, double eps, bool center) {
+  check_floating(self, center ? "layer_norm" : "rms_norm");
+  DType compute = compute_dtype(self.dtype());
+  Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
+  Tensor mean = facula::empty({rows}, compute, self.device()), rstd = facula::empty({rows}, compute, self.device());
+  if (!self.is_meta()) {
+    row_norm_kernel(self.device(), out, mean, rstd, dense(self), parameter(weight, compute), parameter(bias, compute),
+                    row_layout(self, rows, groups, channels), eps, center);
+  }
+  return {out, mean, rstd};
+}
+
+Tensor _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                          int64_t groups, int64_t channels, bool center) {
+  DType compute = compute_dtype(self.dtype());
+  Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
+  if (!self.is_meta()) {
+    row_norm_backward_kernel(self.device(), out, dense(to_dtype(grad, self.dtype())), dense(self), parameter(weight, compute), mean,
+                             rstd, row_layout(self, rstd.numel(), groups, channels), center);
+  }
+  return out;
+}
+
+Tensor _row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd, int64_t groups,
+                                 int64_t channels) {
+  Tensor out = facula::empty({groups * channels}, compute_dtype(self.dtype()), self.device());
+  if (!self.is_meta()) {
+    row_norm_backward_weight_kernel(self.device(), out, dense(to_dtype(grad, self.dtype())), dense(self), mean, rstd,
+                                    row_layout(self, rstd.numel(), groups, channels));
+  }
+  return out;
+}
+
+std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                                                 const Tensor& running_mean, const Tensor& running_var, bool training,
+                                                 double momentum, double eps) {
+  check_floating(self, "batch_norm");
+  DType compute = compute_dtype(self.dtype());
+  Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
+  int64_t channels = self.size(1);
+  Tensor mean = facula::empty({channels}, compute, self.device()), rstd = facula::empty({channels}, compute, self.device());
+  if (self.is_meta()) return {out, mean, rstd};
+  ChannelLayout layout = channel_layout(self);
+  Tensor input = dense(self);
+  Tensor variance = facula::empty({channels}, compute, self.device());
+  if (training) {
+    channel_moments_kernel(self.device(), mean, variance, input, layout);
+    double count = static_cast<double>(layout.count());
+    move_running(running_mean, mean, momentum, 1.0);
+    move_running(running_var, variance, momentum, count / (count - 1.0));
+  } else {
+    mean = parameter(running_mean, compute);
+    variance = parameter(running_var, compute);
+  }
+  rstd = rsqrt(add(variance, Scalar(eps), Scalar(1)));
+  Tensor scale = weight.defined() ? mul(rstd, parameter(weight, compute)) : rstd;
+  Tensor shift = neg(mul(mean, scale));
+  if (bias.defined()) shift = add(shift, parameter(bias, compute), Scalar(1));
+  channel_affine_kernel(self.device(), out, input, scale, shift, layout);
+  return {out, mean.is_same(running_mean) ? clone(mean, std::nullopt) : mean, rstd};
+}
+
+Tensor _channel_norm_backward(const Tensor& grad_output, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                              const Tensor& rstd, bool training) {
+  Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
+  if (self.is_meta()) return out;
+  DType compute = compute_dtype(self.dtype());
+  ChannelLayout layout = channel_layout(self);
+  Tensor grad = dense(to_dtype(grad_output, self.dtype())), input = dense(self);
+  Tensor a = weight.defined() ? mul(rstd, parameter(weight, compute)) : rstd, b, c;
+  if (training) {
+    // gi = a * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean)))
+    Tensor total = facula::empty({layout.channels}, compute, self.device());
+    Tensor centered = facula::empty({layout.channels}, compute, self.device());
+    channel_sums_kernel(self.device(), total, centered, grad, input, mean, layout);
+    Scalar per_element(1.0 / static_cast<double>(layout.count()));
+    b = neg(mul(mul(a, mul(rstd, rstd)), mul(centered, per_element)));
+    c = neg(add(mul(a, mul(total, per_element)), mul(b, mean), Scalar(1)));
+  } else {
+    b = c = mul(rstd, Scalar(0.0));
+  }
+  channel_combine_kernel(self.device(), out, grad, input, a, b, c, layout);
+  return out;
+}
+
+Tensor _channel_norm_backward_weight(const Tensor& grad_output, const Tensor& self, const Tensor& mean, const Tensor& rstd) {
+  if (self.is_meta()) return facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
+  Tensor total = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
+  Tensor centered = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
+  channel_sums_kernel(self.device(), total, centered, dense(to_dtype(grad_output, self.dtype())), dense(self), mean,
+                      channel_layout(self));
+  return mul(centered, rstd);
+}
+
+}  // namespace facula::ops

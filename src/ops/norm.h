@@ -1,0 +1,46 @@
+// Kernels of the normalisations. Tensors are contiguous; statistics, weight and bias have the compute dtype.
+#pragma once
+
+#include "ops/kernel_table.h"
+
+namespace facula {
+
+/// How the elements of a row-normalised tensor are laid out: rows x channels x inner; the row's group is row % groups.
+struct RowLayout {
+  int64_t rows, groups, channels, inner;
+  int64_t length() const { return channels * inner; }
+};
+
+/// Writes `out`, and mean (untouched without center) and reciprocal deviation of every row.
+inline Kernel<void(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, const Tensor& weight,
+                   const Tensor& bias, const RowLayout& layout, double eps, bool center)>
+    row_norm_kernel{"_row_norm"};
+inline Kernel<void(const Tensor& grad_input, const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                   const Tensor& rstd, const RowLayout& layout, bool center)>
+    row_norm_backward_kernel{"_row_norm_backward"};
+inline Kernel<void(const Tensor& grad_weight, const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
+                   const RowLayout& layout)>
+    row_norm_backward_weight_kernel{"_row_norm_backward_weight"};
+
+/// The same for channels: outer x channels x inner, statistics per channel.
+struct ChannelLayout {
+  int64_t outer, channels, inner;
+  int64_t count() const { return outer * inner; }
+};
+
+/// Mean and biased variance of every channel.
+inline Kernel<void(const Tensor& mean, const Tensor& variance, const Tensor& self, const ChannelLayout& layout)>
+    channel_moments_kernel{"_channel_norm"};
+/// out = self * scale + shift.
+inline Kernel<void(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift, const ChannelLayout& layout)>
+    channel_affine_kernel{"_channel_norm"};
+/// Sums over each channel of grad, and of grad * (self - mean).
+inline Kernel<void(const Tensor& total, const Tensor& centered, const Tensor& grad, const Tensor& self, const Tensor& mean,
+                   const ChannelLayout& layout)>
+    channel_sums_kernel{"_channel_norm_backward"};
+/// out = grad * a + self * b + c.
+inline Kernel<void(const Tensor& out, const Tensor& grad, const Tensor& self, const Tensor& a, const Tensor& b, const Tensor& c,
+                   const ChannelLayout& layout)>
+    channel_combine_kernel{"_channel_norm_backward"};
+
+}  // namespace facula

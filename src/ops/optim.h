@@ -1,0 +1,51 @@
+// Update rules of optimizers: one pass over a parameter, its gradient and its state.
+#pragma once
+
+#include <array>
+
+#include "ops/kernel_table.h"
+
+namespace facula {
+
+enum class OptimRule : uint8_t { Sgd, Adam, Adamax, NAdam, RAdam, Adagrad, Adadelta, RmsProp, Rprop, Asgd };
+constexpr int kOptimRules = 10;
+constexpr int kMaxOptimStates = 3;
+constexpr int kMaxOptimNumbers = 12;
+
+struct OptimRuleInfo {
+  const char* name;
+  const char* states;   // in the order of OptimPass::states; those in brackets may be absent
+  int numbers;          // how many OptimPass::numbers it reads
+};
+constexpr std::array<OptimRuleInfo, kOptimRules> kOptimRuleInfo = {{
+    {"sgd", "[momentum_buffer]", 6},
+    {"adam", "exp_avg exp_avg_sq [max_exp_avg_sq]", 9},
+    {"adamax", "exp_avg exp_inf", 6},
+    {"nadam", "exp_avg exp_avg_sq", 9},
+    {"radam", "exp_avg exp_avg_sq", 9},
+    {"adagrad", "sum", 4},
+    {"adadelta", "square_avg acc_delta", 5},
+    {"rmsprop", "square_avg [momentum_buffer] [grad_avg]", 6},
+    {"rprop", "prev step_size", 6},
+    {"asgd", "ax", 5},
+}};
+
+/// Elements of equal layout; `numbers[0]` is -1 to ascend and 1 to descend, `numbers[1]` the weight decay added to the
+/// gradient; the rest belongs to the rule (src/cpu/isa/optim.cpp).
+struct OptimPass {
+  OptimRule rule;
+  DType dtype;
+  int64_t count;
+  void* param;
+  const void* grad;
+  std::array<void*, kMaxOptimStates> states = {};
+  std::array<double, kMaxOptimNumbers> numbers = {};
+};
+
+inline Kernel<void(const OptimPass&)> optim_kernel{"optimizer step"};
+
+/// Runs a rule on tensors of any layout and of one dtype; `states` may hold undefined tensors.
+void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad, const std::array<Tensor, kMaxOptimStates>& states,
+                const std::array<double, kMaxOptimNumbers>& numbers);
+
+}  // namespace facula

@@ -1,0 +1,211 @@
+// Optimizer steps on the param_groups and state of facula.optim: `_optim_sgd` and `_optim_adam` update a whole group in
+// one call; `_optim_step` runs one rule on one parameter.
+#include "ops/optim.h"
+
+#include <cmath>
+
+#include "autograd/node.h"
+#include "python/objects.h"
+
+namespace facula::python {
+namespace {
+
+/// Names of options and states, made once.
+PyObject* interned(const char* text) { return check(PyUnicode_InternFromString(text)); }
+
+struct Names {
+  PyObject *params = interned("params"), *lr = interned("lr"), *momentum = interned("momentum"), *dampening = interned("dampening"),
+           *weight_decay = interned("weight_decay"), *nesterov = interned("nesterov"), *maximize = interned("maximize"),
+           *momentum_buffer = interned("momentum_buffer"), *betas = interned("betas"), *eps = interned("eps"),
+           *amsgrad = interned("amsgrad"), *decoupled = interned("decoupled_weight_decay"), *step = interned("step"),
+           *exp_avg = interned("exp_avg"), *exp_avg_sq = interned("exp_avg_sq"), *max_exp_avg_sq = interned("max_exp_avg_sq");
+};
+const Names& names() {
+  static const Names made;
+  return made;
+}
+
+/// A borrowed entry of a dict; throws KeyError when it is missing.
+PyObject* entry(PyObject* dict, PyObject* key) {
+  PyObject* found = PyDict_GetItemWithError(dict, key);
+  if (!found) {
+    if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
+    throw PythonError{};
+  }
+  return found;
+}
+
+/// An option: a number, or a tensor that holds one.
+double number(PyObject* object) {
+  if (PyFloat_CheckExact(object)) return PyFloat_AS_DOUBLE(object);
+  if (is_tensor(object)) return tensor_of(object).item().to_double();
+  double value = PyFloat_AsDouble(object);
+  if (value == -1.0 && PyErr_Occurred()) throw PythonError{};
+  return value;
+}
+double option(PyObject* group, PyObject* key) { return number(entry(group, key)); }
+bool flag(PyObject* group, PyObject* key) {
+  int truth = PyObject_IsTrue(entry(group, key));
+  check(truth);
+  return truth == 1;
+}
+
+const Tensor& state_tensor(PyObject* state, PyObject* key) {
+  PyObject* found = entry(state, key);
+  FACULA_CHECK(is_tensor(found), ErrorKind::Type, "step: optimizer state '", PyUnicode_AsUTF8(key), "' must be a tensor, got ",
+               Py_TYPE(found)->tp_name);
+  return tensor_of(found);
+}
+
+/// Calls f(parameter object, parameter, gradient) for every parameter of a group that has a gradient.
+template <class F>
+void each_parameter(PyObject* group, F&& f) {
+  PyObject* params = entry(group, names().params);
+  FACULA_CHECK(PyList_Check(params), ErrorKind::Type, "step: params of a group must be a list, got ", Py_TYPE(params)->tp_name);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); ++i) {
+    PyObject* object = PyList_GET_ITEM(params, i);
+    if (!is_tensor(object)) continue;
+    const Tensor& param = tensor_of(object);
+    Tensor grad = grad_of(param);
+    if (grad.defined()) f(object, param, grad);
+  }
+}
+
+/// The state of a parameter; asked of Python (which fills it) when there is none yet. Borrowed from `states`.
+PyObject* parameter_state(PyObject* states, PyObject* param, PyObject* group, PyObject* start) {
+  PyObject* found = PyDict_GetItemWithError(states, param);
+  if (!found && PyErr_Occurred()) throw PythonError{};
+  if (found && PyDict_Check(found) && PyDict_GET_SIZE(found)) return found;
+  PyObject* arguments[] = {group, param};
+  Py_DECREF(check(PyObject_Vectorcall(start, arguments, 2, nullptr)));
+  return entry(states, param);
+}
+
+/// Adds one to a step counter, and returns it.
+double advance(const Tensor& step) {
+  double value = step.item().to_double() + 1;
+  if (step.dtype() == DType::Float32 && step.is_cpu()) *step.data<float>() = static_cast<float>(value);
+  else if (step.dtype() == DType::Float64 && step.is_cpu()) *step.data<double>() = value;
+  else throw_error(ErrorKind::NotImplemented, "step: the step counter must be a float32 or float64 CPU tensor, got ", step.dtype());
+  step.storage()->bump_version(0);
+  return value;
+}
+
+// ---- whole groups
+
+/// _optim_sgd(group, states)
+PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&]() -> PyObject* {
+    FACULA_CHECK(nargs == 2, ErrorKind::Type, "_optim_sgd: takes a group and the states, got ", nargs, " arguments");
+    PyObject *group = args[0], *states = args[1];
+    const Names& n = names();
+    const double momentum = option(group, n.momentum);
+    std::array<double, kMaxOptimNumbers> numbers = {flag(group, n.maximize) ? -1.0 : 1.0, option(group, n.weight_decay),
+                                                    option(group, n.lr),                  momentum,
+                                                    1.0 - option(group, n.dampening),     flag(group, n.nesterov) ? 1.0 : 0.0};
+    each_parameter(group, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
+      if (momentum == 0) return optim_step(OptimRule::Sgd, param, grad, {}, numbers);
+      PyObject* state = PyDict_GetItemWithError(states, object);
+      if (!state) {
+        if (PyErr_Occurred()) throw PythonError{};
+        Owned made(check(PyDict_New()));
+        check(PyDict_SetItem(states, object, made.get()));
+        state = made.get();
+      }
+      PyObject* buffer = PyDict_GetItemWithError(state, n.momentum_buffer);
+      if (buffer && buffer != Py_None) return optim_step(OptimRule::Sgd, param, grad, {tensor_of(buffer)}, numbers);
+      // The first time, the buffer is the gradient itself: no damping.
+      Tensor first = facula::empty_like(param, param.dtype());
+      std::memset(first.data(), 0, static_cast<size_t>(first.numel() * first.item_size()));
+      Owned wrapped(check(wrap(first)));
+      check(PyDict_SetItem(state, n.momentum_buffer, wrapped.get()));
+      std::array<double, kMaxOptimNumbers> undamped = numbers;
+      undamped[4] = 1.0;
+      optim_step(OptimRule::Sgd, param, grad, {first}, undamped);
+    });
+    Py_RETURN_NONE;
+  });
+}
+
+/// _optim_adam(group, states, start): start(group, param) makes the state of a parameter.
+PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&]() -> PyObject* {
+    FACULA_CHECK(nargs == 3, ErrorKind::Type, "_optim_adam: takes a group, the states and a function, got ", nargs, " arguments");
+    PyObject *group = args[0], *states = args[1], *start = args[2];
+    const Names& n = names();
+    PyObject* betas = entry(group, n.betas);
+    FACULA_CHECK(PySequence_Check(betas) && PySequence_Size(betas) == 2, ErrorKind::Type, "Adam: betas must be two numbers, got ",
+                 Py_TYPE(betas)->tp_name);
+    Owned first(check(PySequence_GetItem(betas, 0))), second(check(PySequence_GetItem(betas, 1)));
+    const double beta1 = number(first.get()), beta2 = number(second.get());
+    const double lr = option(group, n.lr), decay = option(group, n.weight_decay);
+    const bool decoupled = flag(group, n.decoupled), amsgrad = flag(group, n.amsgrad);
+    std::array<double, kMaxOptimNumbers> numbers = {flag(group, n.maximize) ? -1.0 : 1.0,
+                                                    decoupled ? 0.0 : decay,
+                                                    decoupled ? 1.0 - lr * decay : 1.0,
+                                                    1.0 - beta1,
+                                                    beta2,
+                                                    0.0,
+                                                    1.0,
+                                                    option(group, n.eps),
+                                                    1.0 - beta2};
+    double corrected_for = -1;
+    each_parameter(group, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
+      PyObject* state = parameter_state(states, object, group, start);
+      double step = advance(state_tensor(state, n.step));
+      if (step != corrected_for) {
+        numbers[5] = lr / (1.0 - std::pow(beta1, step));
+        numbers[6] = std::sqrt(1.0 - std::pow(beta2, step));
+        corrected_for = step;
+      }
+      optim_step(OptimRule::Adam, param, grad,
+                 {state_tensor(state, n.exp_avg), state_tensor(state, n.exp_avg_sq),
+                  amsgrad ? state_tensor(state, n.max_exp_avg_sq) : Tensor()},
+                 numbers);
+    });
+    Py_RETURN_NONE;
+  });
+}
+
+// ---- one parameter
+
+/// _optim_step(rule, param, grad, states, numbers); states may hold None.
+PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&]() -> PyObject* {
+    FACULA_CHECK(nargs == 5 && PyUnicode_Check(args[0]) && is_tensor(args[1]) && is_tensor(args[2]) && PyTuple_Check(args[3]) &&
+                     PyTuple_Check(args[4]),
+                 ErrorKind::Type, "_optim_step: takes a rule, two tensors and two tuples, got ", nargs, " arguments");
+    std::string_view wanted = PyUnicode_AsUTF8(args[0]);
+    int rule = 0;
+    while (rule < kOptimRules && wanted != kOptimRuleInfo[static_cast<size_t>(rule)].name) ++rule;
+    FACULA_CHECK(rule < kOptimRules, ErrorKind::Value, "_optim_step: no such rule, got '", wanted, "'");
+    std::array<Tensor, kMaxOptimStates> states;
+    std::array<double, kMaxOptimNumbers> numbers = {};
+    Py_ssize_t state_count = PyTuple_GET_SIZE(args[3]), number_count = PyTuple_GET_SIZE(args[4]);
+    FACULA_CHECK(state_count <= kMaxOptimStates && number_count == kOptimRuleInfo[static_cast<size_t>(rule)].numbers, ErrorKind::Type,
+                 "_optim_step: rule '", wanted, "' takes ", kOptimRuleInfo[static_cast<size_t>(rule)].numbers, " numbers, got ",
+                 number_count);
+    for (Py_ssize_t i = 0; i < state_count; ++i)
+      if (PyObject* s = PyTuple_GET_ITEM(args[3], i); is_tensor(s)) states[static_cast<size_t>(i)] = tensor_of(s);
+    for (Py_ssize_t i = 0; i < number_count; ++i) numbers[static_cast<size_t>(i)] = number(PyTuple_GET_ITEM(args[4], i));
+    optim_step(static_cast<OptimRule>(rule), tensor_of(args[1]), tensor_of(args[2]), states, numbers);
+    Py_RETURN_NONE;
+  });
+}
+
+PyCFunction fast(PyObject* (*f)(PyObject*, PyObject* const*, Py_ssize_t)) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
+
+PyMethodDef functions[] = {
+    {"_optim_sgd", fast(sgd), METH_FASTCALL, "One SGD step of a parameter group."},
+    {"_optim_adam", fast(adam), METH_FASTCALL, "One Adam or AdamW step of a parameter group."},
+    {"_optim_step", fast(step), METH_FASTCALL, "One step of a rule on one parameter."},
+    {},
+};
+
+}  // namespace
+
+void init_optim(PyObject* module) { check(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace facula::python
