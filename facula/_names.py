@@ -27,6 +27,8 @@ LAZY_MODULES = frozenset(
 # Public names that are looked up in a module of facula when they are first used.
 _LAZY = {
     "_interop": "asarray from_dlpack frombuffer",
+    "_products": "chain_matmul einsum tensordot",
+    "_spectrogram": "istft stft",
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state",
     "_device": "get_default_device set_default_device",
     "func": "vmap",

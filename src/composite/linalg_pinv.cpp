@@ -42,7 +42,7 @@ namespace ops {
 Tensor _linalg_pinv(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian) {
   check_matrix("linalg.pinv", self);
   GradMode no_grad(false);
-  if (self.numel() == 0) return facula::zeros(transpose(self, -2, -1).sizes(), self.dtype(), self.device());
+  if (self.numel() == 0) return facula::zeros(facula::transpose(self, -2, -1).sizes(), self.dtype(), self.device());
   if (hermitian) {
     auto [values, vectors] = facula::_linalg_eigh(self, "L", true);
     Tensor sizes = facula::abs(values);

@@ -2,7 +2,6 @@
 #include "ops/linalg.h"
 
 #include "core/mode.h"
-#include "functions.h"
 #include "ops/linalg_support.h"
 #include "raw_ops.h"
 
@@ -44,9 +43,10 @@ Tensor _lu_permutation(const Tensor& pivots, int64_t rows, DType dtype) {
   Dims sizes(pivots.sizes().slice(0, pivots.dim() - 1));
   sizes.push_back(rows);
   sizes.push_back(rows);
-  Tensor result = zeros(sizes, dtype, pivots.device());
-  if (result.is_meta() || rows == 0) return result;
-  Tensor from = facula::contiguous(pivots, MemoryFormat::Contiguous);
+  Tensor result = facula::empty(sizes, dtype, pivots.device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  fill_zero(result);
+  Tensor from = in_order(pivots);
   int64_t count = result.numel() / (rows * rows), k = pivots.size(-1);
   std::vector<int64_t> order(static_cast<size_t>(rows));
   Tensor one = scalar_tensor(1, dtype);
@@ -109,8 +109,8 @@ Tensor linalg_det(const Tensor& A, const Out&) {
       for (int64_t i = 0; i < result.numel(); ++i) {
         T product(1);
         for (int64_t r = 0; r < n; ++r) {
-          product *= lu.template data<T>()[i * n * n + r * (n + 1)];
-          if (pivots.template data<int32_t>()[i * n + r] != r + 1) product = -product;
+          product *= lu.data<T>()[i * n * n + r * (n + 1)];
+          if (pivots.data<int32_t>()[i * n + r] != r + 1) product = -product;
         }
         result.data<T>()[i] = product;
       }
@@ -132,11 +132,11 @@ std::tuple<Tensor, Tensor> linalg_slogdet(const Tensor& A, const Out&, const Out
         T s(1);
         auto sum = std::abs(T(0));
         for (int64_t r = 0; r < n; ++r) {
-          T x = lu.template data<T>()[i * n * n + r * (n + 1)];
+          T x = lu.data<T>()[i * n * n + r * (n + 1)];
           auto size = std::abs(x);
           s *= size == 0 ? T(0) : x / size;
           sum += std::log(size);
-          if (pivots.template data<int32_t>()[i * n + r] != r + 1) s = -s;
+          if (pivots.data<int32_t>()[i * n + r] != r + 1) s = -s;
         }
         sign.data<T>()[i] = s;
         logarithm.data<decltype(sum)>()[i] = sum;
@@ -176,7 +176,7 @@ Tensor _householder(const Tensor& self, const Tensor& tau) {
   check_reflectors("linalg.householder_product", self, tau);
   Tensor q = column_major(self);
   if (!self.is_meta() && q.numel()) {
-    if (tau.size(-1)) reflectors_kernel(self.device(), q, facula::contiguous(tau, MemoryFormat::Contiguous));
+    if (tau.size(-1)) reflectors_kernel(self.device(), q, in_order(tau));
     else set_identity(q);
   }
   return q;
@@ -189,7 +189,7 @@ Tensor _ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool l
   FACULA_CHECK(other.size(left ? -2 : -1) == self.size(-2), ErrorKind::Runtime, "ormqr: the shapes do not fit, got ", self.sizes(), " and ", other.sizes());
   Tensor result = column_major(other);
   if (!self.is_meta() && result.numel() && tau.size(-1)) {
-    reflect_kernel(self.device(), column_major(self), facula::contiguous(tau, MemoryFormat::Contiguous), result, left, transpose);
+    reflect_kernel(self.device(), column_major(self), in_order(tau), result, left, transpose);
   }
   return result;
 }
@@ -275,7 +275,7 @@ Tensor linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B,
   if (x.is_meta() || x.numel() == 0) return x;
   Dims exchanges(batch);
   exchanges.push_back(LD.size(-1));
-  ldl_solve_kernel(x.device(), column_major(expand_batch(LD, batch)), facula::contiguous(expand(pivots, exchanges, false), MemoryFormat::Contiguous), x, hermitian);
+  ldl_solve_kernel(x.device(), column_major(expand_batch(LD, batch)), in_order(expand(pivots, exchanges, false)), x, hermitian);
   return x;
 }
 
@@ -295,10 +295,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   Tensor a = column_major(expand_batch(self, batch)), x = empty_column_major(a, std::max(m, n), right.size(-1));
   DType real = real_dtype(self.dtype());
   Tensor nothing = facula::empty({0}, real, self.device());
-  Tensor rank = driver == "gels" ? facula::empty({0}, DType::Int64, self.device()) : facula::zeros(batch, DType::Int64);
-  Tensor s = driver == "gelsd" || driver == "gelss" ? facula::zeros(vector_sizes(a, k), real) : nothing, residuals = nothing;
+  Tensor rank = driver == "gels" ? facula::empty({0}, DType::Int64, self.device()) : facula::empty(batch, DType::Int64, self.device());
+  Tensor s = driver == "gelsd" || driver == "gelss" ? facula::empty(vector_sizes(a, k), real, self.device()) : nothing, residuals = nothing;
   if (!self.is_meta()) {
     fill_zero(x);
+    fill_zero(rank);
+    fill_zero(s);
     copy_corner(x, expand_batch(right, batch));
     double epsilon = real == DType::Float32 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
     if (k && right.size(-1)) {
@@ -306,12 +308,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
                            rcond.value_or(epsilon * static_cast<double>(std::max(m, n))), driver);
     }
     if (m > n && driver != "gelsy" && residuals_known(rank, n)) {
-      Tensor rest = facula::slice(x, -2, n, m, 1);
-      Tensor squares = facula::mul(facula::abs(rest), facula::abs(rest));
-      residuals = facula::sum(squares, std::optional<IntList>({-2}), false, std::nullopt);
+      Tensor sizes = abs(slice(x, -2, n, m, 1));
+      residuals = sum(mul(sizes, sizes), std::optional<IntList>({-2}), false, std::nullopt);
     }
   }
-  Tensor solution = facula::slice(x, -2, 0, n, 1);
+  Tensor solution = slice(x, -2, 0, n, 1);
   return {vector ? squeeze(solution, -1) : solution, residuals, rank, s};
 }
 

@@ -84,6 +84,13 @@ Tensor column_major(const Tensor& a) {
   return copy;
 }
 
+Tensor in_order(const Tensor& a) {
+  if (a.is_contiguous()) return a;
+  Tensor copy = facula::empty(a.sizes(), a.dtype(), a.device());
+  if (!a.is_meta()) copy_kernel(a.device(), copy, a);
+  return copy;
+}
+
 Tensor expand_batch(const Tensor& a, const Dims& batch) {
   Dims sizes(batch);
   sizes.push_back(a.size(-2));

@@ -29,6 +29,8 @@ Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns, DTy
 inline Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns) { return empty_column_major(like, rows, columns, like.dtype()); }
 /// A fresh copy, column after column.
 Tensor column_major(const Tensor& a);
+/// The tensor itself when contiguous, else a contiguous copy.
+Tensor in_order(const Tensor& a);
 Tensor expand_batch(const Tensor& a, const Dims& batch);
 /// Copies the top left corner that two batches have in common.
 void copy_corner(const Tensor& to, const Tensor& from);

@@ -1,0 +1,146 @@
+"""Factorisations against their definitions, gradients against finite differences, errors with the batch index."""
+
+import numpy as np
+import pytest
+
+import facula
+
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+TOLERANCE = {"float32": 2e-4, "float64": 1e-10, "complex64": 2e-4, "complex128": 1e-10}
+
+
+def matrices(dtype, *shape, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        values = values + 1j * rng.standard_normal(shape)
+    return values.astype(dtype)
+
+
+def positive(dtype, *shape):
+    a = matrices(dtype, *shape)
+    return a @ np.conj(np.swapaxes(a, -1, -2)) + shape[-1] * np.eye(shape[-1], dtype=dtype)
+
+
+@pytest.fixture(params=DTYPES)
+def dtype(request):
+    return request.param
+
+
+def close(actual, expected, dtype):
+    np.testing.assert_allclose(actual.numpy() if isinstance(actual, facula.Tensor) else actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * 10)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 3), (0, 3, 3), (1, 1), (0, 0)])
+def test_inverse_solve_det(dtype, shape):
+    a = positive(dtype, *shape)
+    t = facula.from_numpy(a)
+    close(facula.linalg.inv(t), np.linalg.inv(a), dtype)
+    b = matrices(dtype, *shape[:-1], 2, seed=1)
+    close(facula.linalg.solve(t, facula.from_numpy(b)), np.linalg.solve(a, b), dtype)
+    close(facula.linalg.det(t) / (np.linalg.det(a) + 0), np.ones(shape[:-2]), dtype)
+    sign, logarithm = facula.linalg.slogdet(t)
+    close(logarithm, np.linalg.slogdet(a)[1], dtype)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 4, 3), (0, 3)])
+def test_qr_svd_lu_give_back_the_matrix(dtype, shape):
+    a = matrices(dtype, *shape)
+    t = facula.from_numpy(a)
+    for mode in ("reduced", "complete"):
+        q, r = facula.linalg.qr(t, mode)
+        close(q @ r, a, dtype)
+    for full in (False, True):
+        u, s, vh = facula.linalg.svd(t, full_matrices=full)
+        k = s.shape[-1]
+        close((u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], a, dtype)
+    p, lower, upper = facula.linalg.lu(t)
+    close(p @ lower @ upper, a, dtype)
+
+
+def test_cholesky_and_hermitian_eigenvalues(dtype):
+    a = positive(dtype, 2, 4, 4)
+    t = facula.from_numpy(a)
+    factor = facula.linalg.cholesky(t)
+    close(factor, np.linalg.cholesky(a), dtype)
+    close(facula.cholesky_inverse(factor), np.linalg.inv(a), dtype)
+    values, vectors = facula.linalg.eigh(t)
+    close(values, np.linalg.eigvalsh(a), dtype)
+    close(t @ vectors, (vectors * values.unsqueeze(-2)).numpy(), dtype)
+
+
+def test_general_eigenvalues(dtype):
+    t = facula.from_numpy(matrices(dtype, 5, 5))
+    values, vectors = facula.linalg.eig(t)
+    close(t.to(values.dtype) @ vectors, (vectors * values).numpy(), dtype)
+    close(facula.linalg.eigvals(t).abs().sort()[0], values.abs().sort()[0].numpy(), dtype)
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_least_squares(dtype, driver):
+    a, b = matrices(dtype, 6, 3), matrices(dtype, 6, 2, seed=1)
+    result = facula.linalg.lstsq(facula.from_numpy(a), facula.from_numpy(b), driver=driver)
+    close(result.solution, np.linalg.lstsq(a, b, rcond=None)[0], dtype)
+
+
+def test_pinv_rank_norms():
+    a = matrices("float64", 4, 3)
+    a[:, 2] = a[:, 0] + a[:, 1]
+    t = facula.from_numpy(a)
+    close(facula.linalg.pinv(t), np.linalg.pinv(a), "float64")
+    assert facula.linalg.matrix_rank(t).item() == 2
+    for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
+        close(facula.linalg.matrix_norm(t, order), np.linalg.norm(a, order), "float64")
+    close(facula.linalg.matrix_exp(facula.from_numpy(np.array([[0.0, -1.0], [1.0, 0.0]]))), [[np.cos(1), -np.sin(1)], [np.sin(1), np.cos(1)]], "float64")
+
+
+def numerical_gradient(f, a, weights, step=1e-6):
+    grad = np.zeros_like(a)
+    for index in np.ndindex(a.shape):
+        shift = np.zeros_like(a)
+        shift[index] = step
+        grad[index] = sum(float((w * (x - y)).sum()) for w, x, y in zip(weights, f(a + shift), f(a - shift), strict=True)) / (2 * step)
+    return grad
+
+
+GRADIENTS = {
+    "inv": lambda a: (facula.linalg.inv(a),),
+    "det": lambda a: (facula.linalg.det(a),),
+    "slogdet": lambda a: (facula.linalg.slogdet(a)[1],),
+    "qr": lambda a: facula.linalg.qr(a),
+    "qr wide": lambda a: facula.linalg.qr(a[:2]),
+    "cholesky": lambda a: (facula.linalg.cholesky(a @ a.T + 3 * facula.eye(3, dtype=facula.float64)),),
+    "svdvals": lambda a: (facula.linalg.svdvals(a),),
+    "eigvalsh": lambda a: (facula.linalg.eigvalsh(a + a.T),),
+    "pinv": lambda a: (facula.linalg.pinv(a[:, :2]),),
+    "lu_factor": lambda a: (facula.linalg.lu_factor(a)[0],),
+    "lu tall": lambda a: facula.linalg.lu(a[:, :2])[1:],
+    "lu wide": lambda a: facula.linalg.lu(a[:2])[1:],
+    "matrix_exp": lambda a: (facula.linalg.matrix_exp(a),),
+    "lstsq": lambda a: (facula.linalg.lstsq(a[:, :2], a[:, 2:]).solution,),
+    "solve": lambda a: (facula.linalg.solve(a, a[0]),),
+    "solve_triangular": lambda a: (facula.linalg.solve_triangular(a.tril() + 3 * facula.eye(3, dtype=facula.float64), a, upper=False),),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name):
+    a = matrices("float64", 3, 3, seed=3) + 2 * np.eye(3)
+    op = GRADIENTS[name]
+    t = facula.from_numpy(a.copy()).requires_grad_()
+    results = op(t)
+    weights = [np.random.default_rng(i).standard_normal(tuple(r.shape)) for i, r in enumerate(results)]
+    sum((r * facula.from_numpy(w)).sum() for r, w in zip(results, weights, strict=True)).backward()
+    expected = numerical_gradient(lambda x: [r.numpy() for r in op(facula.from_numpy(x))], a, weights)
+    np.testing.assert_allclose(t.grad.numpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_errors_name_the_batch_element():
+    a = facula.stack([facula.eye(2), facula.zeros(2, 2)])
+    with pytest.raises(facula.linalg.LinAlgError, match=r"^linalg.inv: \(batch element 1\)"):
+        facula.linalg.inv(a)
+    with pytest.raises(facula.linalg.LinAlgError, match=r"^linalg.cholesky: \(batch element 1\)"):
+        facula.linalg.cholesky(a)
+    with pytest.raises(RuntimeError, match=r"^linalg.inv: .*\[2, 3\]"):
+        facula.linalg.inv(facula.ones(2, 3))
+    assert facula.linalg.inv_ex(a).info.tolist() == [0, 1]

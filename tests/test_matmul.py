@@ -1,0 +1,128 @@
+"""Matrix products against NumPy: every dtype, layout and shape rule."""
+
+import numpy as np
+import pytest
+
+import facula
+
+EXACT = ["int8", "uint8", "int16", "int32", "int64"]
+INEXACT = {"float32": 1e-4, "float64": 1e-10, "complex64": 1e-4, "complex128": 1e-10}
+SHAPES = [(1, 1, 1), (4, 4, 4), (3, 5, 7), (1, 5, 7), (3, 5, 1), (64, 64, 64), (65, 33, 129), (0, 3, 4), (3, 0, 4), (200, 150, 180)]
+
+
+def numbers(rng, dtype, shape):
+    if dtype in EXACT:
+        return rng.integers(0, 100, shape).astype(dtype)
+    values = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        values = values + 1j * rng.standard_normal(shape)
+    return values.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [*EXACT, *INEXACT])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_mm_in_every_layout(dtype, shape):
+    rng = np.random.default_rng(0)
+    rows, inner, columns = shape
+    for flip_a in (False, True):
+        for flip_b in (False, True):
+            a = numbers(rng, dtype, (inner, rows) if flip_a else (rows, inner))
+            b = numbers(rng, dtype, (columns, inner) if flip_b else (inner, columns))
+            x, y = facula.from_numpy(a), facula.from_numpy(b)
+            a, x = (a.T, x.transpose(0, 1)) if flip_a else (a, x)
+            b, y = (b.T, y.transpose(0, 1)) if flip_b else (b, y)
+            result = facula.mm(x, y).numpy()
+            assert result.dtype == a.dtype and result.shape == (rows, columns)
+            np.testing.assert_allclose(result, a @ b, rtol=INEXACT.get(dtype, 0), atol=INEXACT.get(dtype, 0) * 10)
+
+
+@pytest.mark.parametrize("dtype,tolerance", [("float16", 5e-3), ("bfloat16", 4e-2)])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (64, 32, 48), (1, 300, 2)])
+def test_narrow_floats_round_once(dtype, tolerance, shape):
+    rng = np.random.default_rng(1)
+    rows, inner, columns = shape
+    x = facula.from_numpy(rng.standard_normal((rows, inner)).astype("float32")).to(getattr(facula, dtype))
+    y = facula.from_numpy(rng.standard_normal((columns, inner)).astype("float32")).to(getattr(facula, dtype)).transpose(0, 1)
+    exact = x.to(facula.float64).numpy() @ y.to(facula.float64).numpy()
+    np.testing.assert_allclose((x @ y).to(facula.float64).numpy(), exact, rtol=tolerance, atol=tolerance * 3)
+
+
+def test_result_memory_is_not_read():
+    for _ in range(3):  # freed memory full of NaN is used again
+        facula.full((64, 64), float("nan"))
+        a = facula.ones(64, 64)
+        assert facula.isfinite(a @ a).all() and facula.isfinite(a @ a[0]).all() and facula.isfinite(a[0] @ a).all()
+
+
+def test_strided_and_negative_strides():
+    a = np.arange(48.0).reshape(6, 8)
+    t = facula.from_numpy(a)
+    np.testing.assert_array_equal((t[::2, ::2] @ t[::2, ::2].T[:, ::-1]).numpy(), a[::2, ::2] @ a[::2, ::2].T[:, ::-1])
+    np.testing.assert_array_equal(facula.mv(t, t[0, ::-1]).numpy(), a @ a[0, ::-1])
+    np.testing.assert_array_equal(facula.dot(t[:, 0], t[::-1, 1]).numpy(), a[:, 0] @ a[::-1, 1])
+
+
+@pytest.mark.parametrize(
+    "a,b",
+    [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3,)), ((3,), (5, 3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
+     ((5, 2, 3), (5, 3, 4)), ((6, 1, 2, 3), (5, 3, 4)), ((0, 2, 3), (3, 4)), ((2, 0), (0, 4))],
+)  # fmt: skip
+def test_matmul_broadcasts(a, b):
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal(a), rng.standard_normal(b)
+    np.testing.assert_allclose(facula.matmul(facula.from_numpy(x), facula.from_numpy(y)).numpy(), x @ y, atol=1e-12)
+
+
+def test_addmm_scales_and_ignores_what_zero_multiplies():
+    m = facula.ones(2, 3)
+    nan = facula.full((2, 2), float("nan"))
+    assert facula.addmm(nan, m, m.T, beta=0, alpha=2).tolist() == [[6.0, 6.0], [6.0, 6.0]]
+    assert facula.addmm(facula.tensor([1.0, 2.0]), m, m.T, beta=10).tolist() == [[13.0, 23.0], [13.0, 23.0]]
+    assert facula.baddbmm(facula.zeros(1), m[None], m.T[None], alpha=3).tolist() == [[[9.0, 9.0], [9.0, 9.0]]]
+
+
+def test_linear_and_its_gradients():
+    rng = np.random.default_rng(3)
+    x = facula.from_numpy(rng.standard_normal((2, 4, 3))).requires_grad_()
+    w = facula.from_numpy(rng.standard_normal((5, 3))).requires_grad_()
+    b = facula.from_numpy(rng.standard_normal(5)).requires_grad_()
+    y = facula.nn.functional.linear(x, w, b)
+    np.testing.assert_allclose(y.detach().numpy(), x.detach().numpy() @ w.detach().numpy().T + b.detach().numpy())
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.broadcast_to(w.detach().numpy().sum(0), (2, 4, 3)))
+    np.testing.assert_allclose(w.grad.numpy(), np.tile(x.detach().numpy().reshape(-1, 3).sum(0), (5, 1)))
+    assert b.grad.tolist() == [8.0] * 5
+
+
+@pytest.mark.parametrize(
+    "equation,shapes",
+    [("ij,jk->ik", [(2, 3), (3, 4)]), ("ii", [(3, 3)]), ("ii->i", [(3, 3)]), ("bij,bjk->bik", [(5, 2, 3), (5, 3, 4)]), ("ij->ji", [(2, 3)]),
+     ("...ij,...jk", [(6, 1, 2, 3), (5, 3, 4)]), ("i,j->ij", [(2,), (3,)]), ("ij,ij->", [(2, 3), (2, 3)]), ("a,ab,abc->abc", [(2,), (2, 3), (2, 3, 4)]),
+     ("ij,kj", [(2, 3), (4, 3)]), ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)])],
+)  # fmt: skip
+def test_einsum(equation, shapes):
+    rng = np.random.default_rng(4)
+    arrays = [rng.standard_normal(s) for s in shapes]
+    result = facula.einsum(equation, *map(facula.from_numpy, arrays))
+    np.testing.assert_allclose(result.numpy(), np.einsum(equation, *arrays), atol=1e-12)
+
+
+def test_tensordot_and_kron():
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((2, 3, 4)), rng.standard_normal((3, 4, 5))
+    x, y = facula.from_numpy(a), facula.from_numpy(b)
+    np.testing.assert_allclose(facula.tensordot(x, y).numpy(), np.tensordot(a, b))
+    np.testing.assert_allclose(facula.tensordot(x, y, dims=([1], [0])).numpy(), np.tensordot(a, b, ([1], [0])))
+    np.testing.assert_allclose(facula.kron(x, y).numpy(), np.kron(a, b))
+
+
+def test_errors_name_the_op_and_the_shapes():
+    a = facula.ones(2, 3)
+    with pytest.raises(RuntimeError, match=r"^mm: .*\[2, 3\]"):
+        facula.mm(a, a)
+    with pytest.raises(RuntimeError, match=r"^mm: .*float32 and float64"):
+        facula.mm(a, a.T.double())
+    with pytest.raises(RuntimeError, match=r"^matmul: "):
+        facula.matmul(a, facula.tensor(1.0))
+    with pytest.raises(RuntimeError, match=r"^einsum: "):
+        facula.einsum("ij,jk", a)
