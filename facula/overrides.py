@@ -314,9 +314,10 @@ def get_overridable_functions():
             module = getattr(module, part, None) if part else module
         if module is None:
             continue
-        names = [name for name in dir(module) if not name.startswith("_")]
+        names = [name for name in vars(module) if not name.startswith("_")]
         functions = [getattr(module, name) for name in names]
-        result[module] = [f for f in functions if callable(f) and not isinstance(f, type) and f not in ignored]
+        functions = [f for f in functions if callable(f) and getattr(f, "__hash__", None) and not isinstance(f, type)]
+        result[module] = [f for f in functions if f not in ignored]
     result[_C.Tensor] = list(_tensor_functions())
     return result
 
