@@ -340,7 +340,8 @@ def _names():
         for function in functions:
             name = getattr(function, "__name__", None)
             if name == "__get__":
-                name = f"{function.__self__.__name__}.__get__"
+                owner = function.__self__  # a descriptor of the core, or a property written in Python
+                name = f"{getattr(owner, 'fget', owner).__name__}.__get__"
             table.setdefault(function, f"{prefix}.{name}")
     return table
 
