@@ -30,12 +30,21 @@ __all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 
 def __getattr__(name: str):
     if name in LAZY_MODULES:
-        return importlib.import_module(f"facula.{name}")
+        return _lazy_module(name)
     if name in LAZY_NAMES:
         value = getattr(importlib.import_module(f"facula.{LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'facula' has no attribute {name!r}")
+
+
+def _lazy_module(name):
+    try:
+        return importlib.import_module(f"facula.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"facula.{name}":
+            raise
+        raise AttributeError(f"module 'facula' has no attribute {name!r}") from None
 
 
 def __dir__():

@@ -216,6 +216,11 @@ def _history(tensor):
 
 def tensor_str(tensor, *, tensor_contents=None):
     """The text of a tensor; `tensor_contents` replaces the part that shows the elements."""
+    if _C._has_torch_function_variadic():  # a mode is on
+        from .overrides import DisableTorchFunction
+
+        with DisableTorchFunction():
+            return tensor_str(tensor, tensor_contents=tensor_contents)
     before = _C._set_grad_enabled(False)
     _C._change_override_disabled(1)
     try:

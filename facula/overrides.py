@@ -314,9 +314,10 @@ def get_overridable_functions():
             module = getattr(module, part, None) if part else module
         if module is None:
             continue
-        names = [name for name in dir(module) if not name.startswith("_")]
+        names = [name for name in vars(module) if not name.startswith("_")]
         functions = [getattr(module, name) for name in names]
-        result[module] = [f for f in functions if callable(f) and not isinstance(f, type) and f not in ignored]
+        functions = [f for f in functions if callable(f) and getattr(f, "__hash__", None) and not isinstance(f, type)]
+        result[module] = [f for f in functions if f not in ignored]
     result[_C.Tensor] = list(_tensor_functions())
     return result
 
@@ -339,7 +340,8 @@ def _names():
         for function in functions:
             name = getattr(function, "__name__", None)
             if name == "__get__":
-                name = f"{function.__self__.__name__}.__get__"
+                owner = function.__self__  # a descriptor of the core, or a property written in Python
+                name = f"{getattr(owner, 'fget', owner).__name__}.__get__"
             table.setdefault(function, f"{prefix}.{name}")
     return table
 

