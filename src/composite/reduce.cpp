@@ -107,7 +107,11 @@ Tensor norm(const Tensor& self, const std::optional<Scalar>& p, OptDims dim, boo
 Tensor norm(const Tensor& self, std::string_view p, OptDims dim, bool keepdim, std::optional<DType> dtype) {
   if (p == "fro") return norm(self, std::optional<Scalar>(Scalar(2.0)), dim, keepdim, dtype);
   FACULA_CHECK(p == "nuc", ErrorKind::Runtime, "norm: p must be a number, 'fro' or 'nuc', got '", p, "'");
-  throw_error(ErrorKind::NotImplemented, "norm: the nuclear norm needs linalg.matrix_norm, got p='nuc'");
+  constexpr int64_t last_two[] = {-2, -1};
+  IntList dims = dim && !dim->empty() ? *dim : IntList(last_two, 2);
+  FACULA_CHECK(dims.size() == 2 && self.dim() >= 2, ErrorKind::Runtime, "norm: the nuclear norm is that of matrices over two dimensions, got shape ",
+               self.sizes(), " and dim ", dims);
+  return linalg_matrix_norm(self, p, dims, keepdim, dtype);
 }
 
 Tensor dist(const Tensor& self, const Tensor& other, const Scalar& p) {
