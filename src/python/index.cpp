@@ -10,7 +10,19 @@ struct Indexed {
   Tensor view;
   std::vector<Tensor> tensors;  // by dimension of `view`; undefined where the dimension is taken whole
   bool advanced = false;
-  int masks = 0, positions = 0;  // how many of the tensors were given as masks, and how many as integers
+  // masks and the dimensions they begin at; the tensors of a mask's positions are made only when they are needed
+  std::vector<std::pair<size_t, Tensor>> masks;
+  bool integers = false;  // there are index tensors besides masks
+
+  /// The mask, when it is all there is besides views.
+  const Tensor* only_mask() const { return masks.size() == 1 && !integers ? &masks[0].second : nullptr; }
+  void expand_masks() {
+    for (auto& [at, mask] : masks) {
+      std::vector<Tensor> positions = unbind(nonzero(mask), 1);
+      std::move(positions.begin(), positions.end(), tensors.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    masks.clear();
+  }
 };
 
 int64_t slice_bound(PyObject* bound) {
@@ -147,23 +159,23 @@ class Reader {
     put(t);
   }
 
-  // `t` indexes the dimensions from at_ on: a mask as many as it has, each through the positions of its true elements.
+  // `t` indexes the dimensions from at_ on: a mask as many as it has, an index tensor one.
   void put(const Tensor& t) {
     result_.advanced = true;
     result_.tensors.resize(static_cast<size_t>(at_));
     if (t.dtype() != DType::Bool && t.dtype() != DType::UInt8) {
       result_.tensors.push_back(t);
-      ++result_.positions;
+      result_.integers = true;
       ++at_;
       return;
     }
-    ++result_.masks;
     for (int64_t d = 0; d < t.dim(); ++d) {
       FACULA_CHECK(t.size(d) == result_.view.size(at_ + d), ErrorKind::Index, "index: the mask's shape ", t.sizes(),
                    " does not match the indexed tensor of shape ", result_.view.sizes(), " at dimension ", d);
     }
-    for (const Tensor& positions : unbind(nonzero(t), 1)) result_.tensors.push_back(positions);
+    result_.masks.emplace_back(static_cast<size_t>(at_), t.dtype() == DType::Bool ? t : t != 0);
     at_ += t.dim();
+    result_.tensors.resize(static_cast<size_t>(at_));
   }
 
   Indexed result_;
@@ -215,6 +227,13 @@ Tensor without_leading_ones(const Tensor& value, int64_t ndim) {
   return drop ? reshape(value, value.sizes().slice(static_cast<size_t>(drop), static_cast<size_t>(value.dim() - drop))) : value;
 }
 
+// A mask of the dimensions from `at` on that broadcasts over the others.
+Tensor over_dimensions(const Tensor& mask, size_t at, int64_t ndim) {
+  Dims shape(mask.sizes());
+  while (static_cast<int64_t>(at + shape.size()) < ndim) shape.push_back(1);
+  return reshape(mask, shape);
+}
+
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
   bool quick = false;
   Indexed indexed{quick_view(self, key, quick), {}};
@@ -229,8 +248,11 @@ void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
     return;
   }
   Tensor source = assigned_value(self, value);
-  // one value for the places of one mask is converted, as in masked_fill; everything else must have the dtype
-  if (source.numel() == 1 && indexed.masks == 1 && indexed.positions == 0) source = to_dtype(source, self.dtype());
+  if (const Tensor* mask = indexed.only_mask(); mask && source.numel() == 1) {
+    masked_fill_(indexed.view, over_dimensions(*mask, indexed.masks[0].first, indexed.view.dim()), reshape(source, {}));
+    return;
+  }
+  indexed.expand_masks();
   index_put_(indexed.view, indexed.tensors, source, false);
 }
 
@@ -248,6 +270,8 @@ PyObject* getitem(PyObject* self, PyObject* key) {
     Tensor view = quick_view(t, key, quick);
     if (quick) return wrap(std::move(view));
     Indexed indexed = Reader(t).read(key);
+    if (const Tensor* mask = indexed.only_mask(); mask && mask->dim() == indexed.view.dim()) return wrap(masked_select(indexed.view, *mask));
+    indexed.expand_masks();
     if (indexed.advanced) return wrap(index(indexed.view, indexed.tensors));
     if (indexed.view.is_same(t)) return wrap(alias_view(t));
     return wrap(std::move(indexed.view));

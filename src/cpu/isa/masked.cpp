@@ -54,22 +54,24 @@ int64_t count_nonzero(const Tensor& in) {
   return block_starts(in).back();
 }
 
-// Rows of out for the selected elements of [from, to), as long as out has rows.
+// Rows of out for the selected elements of [from, to), from `row` up to `rows`.
 template <class T>
-void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, int64_t row) {
-  int64_t ndim = in.dim(), rows = out.size(0), row_step = out.stride(0), column_step = ndim ? out.stride(1) : 0;
+void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, int64_t row, int64_t rows) {
+  int64_t ndim = in.dim(), row_step = out.stride(0), column_step = ndim ? out.stride(1) : 0;
   int64_t* o = out.data<int64_t>();
   const T* values = in.data<T>();
   Dims at(static_cast<size_t>(ndim));
   for (int64_t d = ndim, flat = from; d-- > 0; flat /= in.size(d)) at[d] = flat % in.size(d);
   int64_t inner = ndim ? in.size(ndim - 1) : 1;
   for (int64_t i = from; i < to && row < rows;) {
-    int64_t first = ndim ? at[ndim - 1] : 0, run = std::min(to - i, inner - first);
+    int64_t first = ndim ? at[ndim - 1] : 0, run = std::min(to - i, inner - first), start = row;
+    int64_t* column = o + (ndim - 1) * column_step;
     for (int64_t j = 0; j < run && row < rows; ++j) {
-      if (!is_nonzero(values[i + j])) continue;
-      for (int64_t d = 0; d + 1 < ndim; ++d) o[row * row_step + d * column_step] = at[d];
-      if (ndim) o[row * row_step + (ndim - 1) * column_step] = first + j;
-      ++row;
+      if (ndim) column[row * row_step] = first + j;  // written in any case and kept when chosen: no branch to predict
+      row += is_nonzero(values[i + j]);
+    }
+    for (int64_t d = 0; d + 1 < ndim; ++d) {
+      for (int64_t r = start; r < row; ++r) o[r * row_step + d * column_step] = at[d];
     }
     i += run;
     if (ndim) at[ndim - 1] = 0;
@@ -84,7 +86,9 @@ void nonzero_cpu(const Tensor& out, const Tensor& in) {
   LockRelease release(in.numel() > kGrain);
   std::vector<int64_t> starts = block_starts(in);
   visit_dtype(in.dtype(), [&]<class T>(TypeTag<T>) {
-    for_each_block(in.numel(), starts, [&](int64_t from, int64_t to, int64_t place, int64_t) { positions<T>(out, in, from, to, place); });
+    for_each_block(in.numel(), starts, [&](int64_t from, int64_t to, int64_t place, int64_t last) {
+      positions<T>(out, in, from, to, place, std::min(last, out.size(0)));
+    });
   });
 }
 
