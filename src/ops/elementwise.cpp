@@ -16,7 +16,7 @@ void check_operands(const ElementwiseOp& op, const Operand* inputs, int count) {
     bool refused = op.factor && !contains(op.dtypes, DType::Bool) && inputs[i].is_tensor() && inputs[i].dtype() == DType::Bool;
     FACULA_CHECK(!refused, ErrorKind::Runtime, op.name, ": not defined for bool tensors (use logical_xor, or convert first), got a bool tensor");
   }
-  FACULA_CHECK(any, ErrorKind::Type, op.name, ": expected at least one Tensor, got only numbers");
+  FACULA_CHECK(any || !op.needs_tensor, ErrorKind::Type, op.name, ": expected at least one Tensor, got only numbers");
 }
 
 // The dtype the op computes in, before narrow floats are widened.
