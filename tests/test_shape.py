@@ -286,3 +286,8 @@ def test_meta_tensors_have_shapes_only():
     assert facula.cat([x, x]).shape == (4, 3)
     assert x.repeat(2, 2).shape == (4, 6) and x.flip(0).shape == (2, 3)
     assert facula.stack([x, x]).is_meta and x.roll(1, 0).is_meta and facula.tril(x).is_meta
+
+
+def test_circular_padding_wraps_what_a_negative_count_leaves():
+    x = facula.arange(4).view(1, 1, 4)
+    assert facula._C.nn_functional.pad(x, (-1, 2), "circular").tolist() == [[[1, 2, 3, 1, 2]]]

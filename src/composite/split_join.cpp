@@ -268,6 +268,9 @@ Tensor pad_dim(const Tensor& self, int64_t d, int64_t before, int64_t after, Pad
                "pad: at most ", most, " elements can be added at an end of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
   int64_t cut_before = std::max<int64_t>(-before, 0), cut_after = std::max<int64_t>(-after, 0);
   FACULA_CHECK(size + before + after > 0, ErrorKind::Runtime, "pad: the padding leaves nothing of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
+  if (mode == PadMode::Circular && (cut_before || cut_after)) {  // what is cut away does not come back on the other side
+    return pad_dim(slice(self, d, cut_before, size - cut_after, 1), d, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), mode, pad);
+  }
   before = std::max<int64_t>(before, 0);
   after = std::max<int64_t>(after, 0);
   std::vector<Tensor> parts;

@@ -26,6 +26,12 @@ Plan copy_plan(const Tensor& out, const Tensor& in) {
   for (int64_t& s : strides[0]) s *= out.item_size();
   for (int64_t& s : strides[1]) s *= in.item_size();
   collapse(plan, out.sizes(), strides, order);
+  // rows of a few elements cost more to find than to copy: walk along the longer neighbour instead
+  if (plan.shape.size() > 1 && plan.shape[0] < kTile / 2 && plan.shape[1] > plan.shape[0]) {
+    std::swap(plan.shape[0], plan.shape[1]);
+    std::swap(plan.out.strides[0], plan.out.strides[1]);
+    std::swap(plan.in[0].strides[0], plan.in[0].strides[1]);
+  }
   return plan;
 }
 
