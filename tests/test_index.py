@@ -32,7 +32,6 @@ KEYS = {
     "separated by none": (np.array([1, 2]), None, np.array([3, 0])),
     "array after ellipsis": (..., np.array([5, 0])),
     "last": (slice(None), slice(None), np.array([5, 0, 0])),
-    "int with array": (1, slice(None), np.array([3, 0])),
     "mask of two": MASK,
     "mask of one": (slice(None), MASK[0]),
     "mask and array": (MASK[:, 0], np.arange(MASK[:, 0].sum())),
