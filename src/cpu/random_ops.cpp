@@ -47,9 +47,14 @@ bool fill_real(T* out, int64_t n, const RandomFill& f, Generator& g) {
 template <class T>
 bool fill_discrete(T* out, int64_t n, const RandomFill& f, Generator& g) {
   switch (f.distribution) {
-    case Distribution::Range:
-      fill_random_range(out, n, f.range, f.base, g);
+    case Distribution::Range: {
+      int64_t from = f.base, to = static_cast<int64_t>(static_cast<uint64_t>(f.base) + f.range);
+      if constexpr (is_real_float<T>) fit_random_range<T>(from, to);
+      FACULA_CHECK(!is_real_float<T> || from < to, ErrorKind::Runtime, f.op,
+                   ": no value of the dtype lies between the ends, got ", from, " and ", to);
+      fill_random_range(out, n, static_cast<uint64_t>(to) - static_cast<uint64_t>(from), from, g);
       return true;
+    }
     case Distribution::DefaultRange:
       fill_random_default(out, n, g);
       return true;
@@ -221,14 +226,22 @@ void binomial_cpu(const Tensor& out, const Tensor& count, const Tensor& probabil
   });
 }
 
+// low + u * (high - low), each step rounded: the volatile keeps the compiler from fusing the two.
+double between(double low, double high, Generator& g) {
+  volatile double scaled = unit(g) * (high - low);
+  return scaled + low;
+}
+
 void rrelu_cpu(const Tensor& out, const Tensor& values, double lower, double upper, Generator& g) {
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
+      using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+      // the ends are numbers of the dtype
+      const auto low = static_cast<double>(static_cast<T>(static_cast<C>(lower)));
+      const auto high = static_cast<double>(static_cast<T>(static_cast<C>(upper)));
       for (int64_t i = 0; i < out.numel(); ++i) {
-        using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
         bool positive = static_cast<double>(values.data<T>()[i]) > 0;
-        out.data<T>()[i] =
-            static_cast<T>(static_cast<C>(positive ? 1.0 : std::fma(unit(g), upper - lower, lower)));
+        out.data<T>()[i] = static_cast<T>(static_cast<C>(positive ? 1.0 : between(low, high, g)));
       }
     }
   });

@@ -84,19 +84,6 @@ int digits_of(DType dtype) {
   return dtype == DType::Float64 ? 53 : dtype == DType::Float32 ? 24 : dtype == DType::Float16 ? 11 : 8;
 }
 
-// Ends moved inwards to the nearest values that a floating dtype has.
-int64_t representable(int64_t value, DType dtype, int direction) {
-  if (!is_floating(dtype)) return value;
-  int digits = digits_of(dtype);
-  uint64_t magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  int excess = 64 - __builtin_clzll(magnitude | 1) - digits;
-  if (excess <= 0) return value;
-  int64_t step = int64_t{1} << excess, down = value / step * step;
-  if (down > value) down -= step;
-  if (down == value) return value;
-  return direction < 0 ? down : down + step;
-}
-
 Tensor fill_range(const Tensor& self, int64_t from, int64_t to, Generator* generator, const char* op) {
   FACULA_CHECK(from < to, ErrorKind::Runtime, op, ": 'from' must be less than 'to', got ", from, " and ", to);
   Limits limits = limits_of(self.dtype());
@@ -104,12 +91,6 @@ Tensor fill_range(const Tensor& self, int64_t from, int64_t to, Generator* gener
                ": 'from' is out of bounds for ", self.dtype(), ", got ", from);
   FACULA_CHECK(to - 1 >= limits.low && to - 1 <= limits.high, ErrorKind::Runtime, op,
                ": 'to' - 1 is out of bounds for ", self.dtype(), ", got ", to - 1);
-  if (is_floating(self.dtype())) {
-    from = representable(from, self.dtype(), 1);
-    to = representable(to - 1, self.dtype(), -1) == to - 1 ? to : representable(to - 1, self.dtype(), -1) + 1;
-    FACULA_CHECK(from < to, ErrorKind::Runtime, op, ": no value of ", self.dtype(),
-                 " lies between the ends, got ", from, " and ", to);
-  }
   return fill(self,
               {.distribution = Distribution::Range,
                .range = static_cast<uint64_t>(to) - static_cast<uint64_t>(from),
@@ -125,7 +106,6 @@ Tensor fill_from(const Tensor& self, int64_t from, Generator* generator) {
       is_floating(self.dtype()) ? int64_t{1} << digits_of(self.dtype()) : limits_of(self.dtype()).high;
   FACULA_CHECK(from >= limits_of(self.dtype()).low && from < last, ErrorKind::Runtime,
                "random_: 'from' is out of bounds for ", self.dtype(), ", got ", from);
-  from = representable(from, self.dtype(), 1);
   uint64_t range = static_cast<uint64_t>(last) - static_cast<uint64_t>(from) + 1;
   return fill(self, {.distribution = Distribution::Range, .range = range, .base = from, .op = "random_"},
               generator);
@@ -154,19 +134,17 @@ RandomFill normal_fill(const Tensor& self, double mean, double std, const char* 
   FACULA_CHECK(!(std < 0), ErrorKind::Runtime, op, ": std must not be negative, got ", std);
   FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op,
                ": expected a floating or complex dtype, got ", self.dtype());
-  bool complex = self.is_complex();
+  // both parts of a complex value get the mean, and half the variance each
   return {.distribution = Distribution::Normal,
-          .a = complex ? 0 : mean,
-          .b = complex ? std / std::sqrt(2.0) : std,
+          .a = mean,
+          .b = self.is_complex() ? std / std::sqrt(2.0) : std,
           .op = op};
 }
 
 }  // namespace
 
 Tensor normal_(const Tensor& self, double mean, double std, Generator* generator) {
-  fill(self, normal_fill(self, mean, std, "normal_"), generator);
-  if (self.is_complex() && mean != 0) add_into(self, true, Operand(self), Operand(mean), Scalar(1));
-  return self;
+  return fill(self, normal_fill(self, mean, std, "normal_"), generator);
 }
 
 Tensor uniform_(const Tensor& self, double from, double to, Generator* generator) {
