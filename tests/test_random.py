@@ -5,9 +5,10 @@ import json
 import math
 from pathlib import Path
 
-import facula as torch
 import numpy as np
 import pytest
+
+import facula as torch
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "rng_golden.json").read_text())
 
@@ -55,9 +56,11 @@ def test_generator_argument():
         lambda g: torch.rand(20, generator=g), lambda g: torch.randn(20, generator=g),
         lambda g: torch.randint(9, (20,), generator=g), lambda g: torch.randint(2, 9, (20,), generator=g),
         lambda g: torch.randperm(20, generator=g), lambda g: torch.normal(0.0, 1.0, (20,), generator=g),
-        lambda g: torch.normal(torch.zeros(20), 2.0, generator=g), lambda g: torch.normal(1.0, torch.ones(20), generator=g),
+        lambda g: torch.normal(torch.zeros(20), 2.0, generator=g),
+        lambda g: torch.normal(1.0, torch.ones(20), generator=g),
         lambda g: torch.bernoulli(torch.full((20,), 0.5), generator=g),
-        lambda g: torch.multinomial(torch.ones(30), 20, generator=g), lambda g: torch.poisson(torch.full((20,), 3.0), generator=g),
+        lambda g: torch.multinomial(torch.ones(30), 20, generator=g),
+        lambda g: torch.poisson(torch.full((20,), 3.0), generator=g),
         lambda g: torch.binomial(torch.full((20,), 9.0), torch.full((20,), 0.4), generator=g),
         lambda g: torch.zeros(20).normal_(generator=g), lambda g: torch.zeros(20).uniform_(2, 3, generator=g),
         lambda g: torch.zeros(20).random_(generator=g), lambda g: torch.zeros(20).bernoulli_(0.3, generator=g),
@@ -207,7 +210,8 @@ def test_rrelu():
     y = torch.rrelu(x, 0.1, 0.3, True)
     slope = (y / x).detach().numpy()
     negative = x.detach().numpy() < 0
-    assert (slope[negative] >= 0.1 - 1e-12).all() and (slope[negative] <= 0.3 + 1e-12).all() and slope[negative].std() > 0.03
+    slope = slope[negative]
+    assert (slope >= 0.1 - 1e-12).all() and (slope <= 0.3 + 1e-12).all() and slope.std() > 0.03
     np.testing.assert_allclose(y.detach().numpy()[~negative], x.detach().numpy()[~negative])
     y = torch.rrelu(x, 0.1, 0.3)
     np.testing.assert_allclose(y.detach().numpy()[negative], 0.2 * x.detach().numpy()[negative])

@@ -35,6 +35,7 @@ Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t d
                                bool include_self, const Tensor& result, bool of_self);
 Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const std::string& reduce,
                              bool include_self, const Tensor& result, bool of_self);
+Tensor index_fill_value_backward(const Tensor& grad, int64_t dim, const Tensor& index);
 Tensor masked_select_backward(const Tensor& grad, IntList sizes, const Tensor& mask);
 Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList source_sizes);
 Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq);

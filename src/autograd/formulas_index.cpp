@@ -17,10 +17,10 @@ Tensor in_corner(const Tensor& part, IntList sizes) {
 struct Indexed {
   const Tensor& self;
   const Tensor& source;
-  std::function<Tensor(const Tensor&)> read;                        // the places' values, per element of source
-  std::function<Tensor(const Tensor&, const Tensor&)> add;          // base with values per element of source added
-  std::function<Tensor(const Tensor&)> product;                     // self reduced with other elements by product
-  std::function<Tensor(const Tensor&)> erase;                       // zeros at the places
+  std::function<Tensor(const Tensor&)> read;                // the places' values, per element of source
+  std::function<Tensor(const Tensor&, const Tensor&)> add;  // base with values per element of source added
+  std::function<Tensor(const Tensor&)> product;             // self reduced with other elements by product
+  std::function<Tensor(const Tensor&)> erase;               // zeros at the places
 };
 
 Tensor mean_backward(const Tensor& grad, const Indexed& at, bool include_self, bool of_self) {
@@ -30,8 +30,10 @@ Tensor mean_backward(const Tensor& grad, const Indexed& at, bool include_self, b
   return of_self ? grad / count : at.read(grad / count);
 }
 
-Tensor extreme_backward(const Tensor& grad, const Indexed& at, const Tensor& result, bool include_self, bool of_self) {
-  Tensor own = to_dtype(at.self == result, grad.dtype()), taken = to_dtype(at.source == at.read(result), grad.dtype());
+Tensor extreme_backward(const Tensor& grad, const Indexed& at, const Tensor& result, bool include_self,
+                        bool of_self) {
+  Tensor own = to_dtype(at.self == result, grad.dtype()),
+         taken = to_dtype(at.source == at.read(result), grad.dtype());
   Tensor count = at.add(include_self ? own : zeros_like(alias(grad)), taken);
   Tensor share = grad / masked_fill(count, count == 0, Scalar(1));
   return of_self ? own * share : taken * at.read(share);
@@ -52,8 +54,9 @@ Tensor product_backward(const Tensor& grad, const Indexed& at, const Tensor& res
   return at.read(grad) * conj(where(only_zero, others, plain));
 }
 
-Tensor reduction_backward(const Tensor& grad, const Indexed& at, const std::string& reduce, bool include_self, const Tensor& result, bool of_self) {
-  Tensor g = reduce == "sum" ? (of_self ? grad : at.read(grad))
+Tensor reduction_backward(const Tensor& grad, const Indexed& at, const std::string& reduce, bool include_self,
+                          const Tensor& result, bool of_self) {
+  Tensor g = reduce == "sum"    ? (of_self ? grad : at.read(grad))
              : reduce == "mean" ? mean_backward(grad, at, include_self, of_self)
              : reduce == "prod" ? product_backward(grad, at, result, of_self)
                                 : extreme_backward(grad, at, result, include_self, of_self);
@@ -66,36 +69,53 @@ Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index
   return in_corner(gather(grad, dim, index), src_sizes);
 }
 
-Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const std::string& reduce,
-                               bool include_self, const Tensor& result, bool of_self) {
+Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
+                               const Tensor& src, const std::string& reduce, bool include_self,
+                               const Tensor& result, bool of_self) {
   if (index.numel() == 0) return of_self ? grad : zeros_like(src);
   // only the part of src that the index reaches takes part
-  Tensor part = src.sizes() == index.sizes() ? src : as_strided(src, index.sizes(), src.strides(), src.storage_offset());
-  Indexed at{self, part, [&](const Tensor& t) { return gather(t, dim, index); },
+  Tensor part = src.sizes() == index.sizes()
+                    ? src
+                    : as_strided(src, index.sizes(), src.strides(), src.storage_offset());
+  Indexed at{self,
+             part,
+             [&](const Tensor& t) { return gather(t, dim, index); },
              [&](const Tensor& base, const Tensor& values) { return scatter_add(base, dim, index, values); },
              [&](const Tensor& t) {
                bool as_self = t.sizes() == self.sizes() && of_self;
-               return as_self ? scatter_reduce(t, dim, index, part, "prod", include_self) : scatter_reduce(self, dim, index, t, "prod", include_self);
+               return as_self ? scatter_reduce(t, dim, index, part, "prod", include_self)
+                              : scatter_reduce(self, dim, index, t, "prod", include_self);
              },
              [&](const Tensor& t) { return scatter(t, dim, index, Scalar(0)); }};
   Tensor g = reduction_backward(grad, at, reduce, include_self, result, of_self);
   return of_self ? g : in_corner(g, src.sizes());
 }
 
-Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const std::string& reduce,
-                             bool include_self, const Tensor& result, bool of_self) {
+Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
+                             const Tensor& source, const std::string& reduce, bool include_self,
+                             const Tensor& result, bool of_self) {
   if (index.numel() == 0) return of_self ? grad : zeros_like(source);
-  Indexed at{self, source, [&](const Tensor& t) { return reshape(index_select(t, dim, index), source.sizes()); },
+  Indexed at{self,
+             source,
+             [&](const Tensor& t) { return reshape(index_select(t, dim, index), source.sizes()); },
              [&](const Tensor& base, const Tensor& values) { return index_add(base, dim, index, values); },
              [&](const Tensor& t) {
-               return of_self ? index_reduce(t, dim, index, source, "prod", include_self) : index_reduce(self, dim, index, t, "prod", include_self);
+               return of_self ? index_reduce(t, dim, index, source, "prod", include_self)
+                              : index_reduce(self, dim, index, t, "prod", include_self);
              },
              [&](const Tensor& t) { return index_fill(t, dim, index, Scalar(0)); }};
   return reduction_backward(grad, at, reduce, include_self, result, of_self);
 }
 
+// Positions that the index names twice count once.
+Tensor index_fill_value_backward(const Tensor& grad, int64_t dim, const Tensor& index) {
+  Tensor filled = index_fill(zeros(grad.sizes(), DType::Bool, grad.device()), dim, index, Scalar(true));
+  return sum(masked_select(grad, filled), std::optional<DType>());
+}
+
 Tensor masked_select_backward(const Tensor& grad, IntList sizes, const Tensor& mask) {
-  return masked_scatter(zeros(broadcast(sizes, mask.sizes(), "masked_select"), grad.dtype(), grad.device()), mask, grad);
+  return masked_scatter(zeros(broadcast(sizes, mask.sizes(), "masked_select"), grad.dtype(), grad.device()),
+                        mask, grad);
 }
 
 Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList source_sizes) {
@@ -104,11 +124,13 @@ Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList s
   return reshape(in_corner(picked, {count}), source_sizes);
 }
 
-Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq) {
+Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx,
+                                 bool scale_grad_by_freq) {
   Tensor weight = grad;
   if (scale_grad_by_freq) {
     Tensor index = reshape(to_dtype(indices, DType::Int64), {-1, 1});
-    Tensor count = scatter_add(zeros({grad.size(0), 1}, grad.dtype(), grad.device()), 0, index, ones_like(to_dtype(index, grad.dtype())));
+    Tensor count = scatter_add(zeros({grad.size(0), 1}, grad.dtype(), grad.device()), 0, index,
+                               ones_like(to_dtype(index, grad.dtype())));
     weight = weight / masked_fill(count, count == 0, Scalar(1));
   }
   Tensor rows = embedding(weight, indices);

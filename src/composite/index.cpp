@@ -6,11 +6,13 @@ namespace facula {
 Tensor argwhere(const Tensor& self) { return nonzero(self); }
 
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim) {
-  FACULA_CHECK(indices.dtype() == DType::Int64 || indices.dtype() == DType::Int32, ErrorKind::Runtime, "take_along_dim: indices must be int64 or int32, got ", indices.dtype());
+  FACULA_CHECK(indices.dtype() == DType::Int64 || indices.dtype() == DType::Int32, ErrorKind::Runtime,
+               "take_along_dim: indices must be int64 or int32, got ", indices.dtype());
   Tensor index = to_dtype(indices, DType::Int64);
   if (!dim) return take_along_dim(reshape(self, {-1}), reshape(index, {-1}), 0);
-  FACULA_CHECK(self.dim() == indices.dim(), ErrorKind::Runtime, "take_along_dim: self and indices must have as many dimensions, got shapes ", self.sizes(), " and ",
-               indices.sizes());
+  FACULA_CHECK(self.dim() == indices.dim(), ErrorKind::Runtime,
+               "take_along_dim: self and indices must have as many dimensions, got shapes ", self.sizes(),
+               " and ", indices.sizes());
   int64_t d = wrap_dim(*dim, self.dim(), "take_along_dim");
   if (self.dim() == 0) return gather(self, 0, index);
   Dims self_shape(self.sizes()), index_shape(indices.sizes());
@@ -25,9 +27,13 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
 }
 
 Tensor one_hot(const Tensor& self, int64_t num_classes) {
-  FACULA_CHECK(self.dtype() == DType::Int64, ErrorKind::Runtime, "one_hot: the input must be int64, got ", self.dtype());
-  if (self.is_meta()) FACULA_CHECK(num_classes >= 0, ErrorKind::NotImplemented, "one_hot: num_classes is needed for a meta tensor, got ", num_classes);
-  FACULA_CHECK(self.numel() || num_classes > 0, ErrorKind::Runtime, "one_hot: an empty input needs num_classes, got ", num_classes);
+  FACULA_CHECK(self.dtype() == DType::Int64, ErrorKind::Runtime, "one_hot: the input must be int64, got ",
+               self.dtype());
+  if (self.is_meta())
+    FACULA_CHECK(num_classes >= 0, ErrorKind::NotImplemented,
+                 "one_hot: num_classes is needed for a meta tensor, got ", num_classes);
+  FACULA_CHECK(self.numel() || num_classes > 0, ErrorKind::Runtime,
+               "one_hot: an empty input needs num_classes, got ", num_classes);
   int64_t largest = -1;
   if (!self.is_meta()) {
     Tensor values = contiguous(self, MemoryFormat::Contiguous);
@@ -37,16 +43,20 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
       largest = std::max(largest, v[i]);
     }
   }
-  FACULA_CHECK(num_classes != 0 && num_classes >= -1, ErrorKind::Runtime, "one_hot: num_classes must be positive or -1, got ", num_classes);
-  FACULA_CHECK(num_classes == -1 || largest < num_classes, ErrorKind::Runtime, "one_hot: class values must be smaller than num_classes ", num_classes, ", got ", largest);
+  FACULA_CHECK(num_classes != 0 && num_classes >= -1, ErrorKind::Runtime,
+               "one_hot: num_classes must be positive or -1, got ", num_classes);
+  FACULA_CHECK(num_classes == -1 || largest < num_classes, ErrorKind::Runtime,
+               "one_hot: class values must be smaller than num_classes ", num_classes, ", got ", largest);
   Dims shape(self.sizes());
   shape.push_back(num_classes == -1 ? largest + 1 : num_classes);
   return scatter(zeros(shape, DType::Int64, self.device()), -1, unsqueeze(self, -1), Scalar(1));
 }
 
 std::vector<Tensor> unravel_index(const Tensor& indices, IntList shape) {
-  FACULA_CHECK(is_integral(indices.dtype()), ErrorKind::Type, "unravel_index: indices must be integers, got ", indices.dtype());
-  for (int64_t s : shape) FACULA_CHECK(s >= 0, ErrorKind::Value, "unravel_index: shape must not have negative sizes, got ", shape);
+  FACULA_CHECK(is_integral(indices.dtype()), ErrorKind::Type, "unravel_index: indices must be integers, got ",
+               indices.dtype());
+  for (int64_t s : shape)
+    FACULA_CHECK(s >= 0, ErrorKind::Value, "unravel_index: shape must not have negative sizes, got ", shape);
   std::vector<Tensor> found(shape.size());
   Tensor rest = indices;
   for (size_t d = shape.size(); d-- > 0;) {

@@ -1,4 +1,5 @@
-// The random ops on the CPU: dtype switches over the fills of random.h, and the discrete distributions drawn one by one.
+// The random ops on the CPU: dtype switches over the fills of random.h, and the discrete distributions drawn
+// one by one.
 #include <cmath>
 
 #include "cpu/backend.h"
@@ -9,9 +10,11 @@ namespace facula::cpu {
 namespace {
 
 template <class T>
-constexpr bool is_real_float = std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+constexpr bool is_real_float =
+    std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 template <class T>
-constexpr bool is_wide_complex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+constexpr bool is_wide_complex =
+    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
 [[noreturn]] void refuse(const RandomFill& fill, DType dtype) {
   throw_error(ErrorKind::NotImplemented, fill.op, ": not implemented for this dtype, got ", dtype);
@@ -21,24 +24,49 @@ constexpr bool is_wide_complex = std::is_same_v<T, std::complex<float>> || std::
 template <class T>
 bool fill_real(T* out, int64_t n, const RandomFill& f, Generator& g) {
   switch (f.distribution) {
-    case Distribution::Uniform: fill_uniform(out, n, f.a, f.b, g); return true;
-    case Distribution::Normal: f.serial ? fill_normal_serial(out, n, f.a, f.b, g) : fill_normal(out, n, f.a, f.b, g); return true;
-    case Distribution::Exponential: fill_exponential(out, n, f.a, g); return true;
-    case Distribution::Cauchy: fill_cauchy(out, n, f.a, f.b, g); return true;
-    case Distribution::LogNormal: fill_log_normal(out, n, f.a, f.b, g); return true;
-    default: return false;
+    case Distribution::Uniform:
+      fill_uniform(out, n, f.a, f.b, g);
+      return true;
+    case Distribution::Normal:
+      f.serial ? fill_normal_serial(out, n, f.a, f.b, g) : fill_normal(out, n, f.a, f.b, g);
+      return true;
+    case Distribution::Exponential:
+      fill_exponential(out, n, f.a, g);
+      return true;
+    case Distribution::Cauchy:
+      fill_cauchy(out, n, f.a, f.b, g);
+      return true;
+    case Distribution::LogNormal:
+      fill_log_normal(out, n, f.a, f.b, g);
+      return true;
+    default:
+      return false;
   }
 }
 
 template <class T>
 bool fill_discrete(T* out, int64_t n, const RandomFill& f, Generator& g) {
   switch (f.distribution) {
-    case Distribution::Range: fill_random_range(out, n, f.range, f.base, g); return true;
-    case Distribution::DefaultRange: fill_random_default(out, n, g); return true;
-    case Distribution::Bernoulli: fill_bernoulli(out, n, f.a, g); return true;
-    case Distribution::Geometric: fill_geometric(out, n, f.a, g); return true;
+    case Distribution::Range: {
+      int64_t from = f.base, to = static_cast<int64_t>(static_cast<uint64_t>(f.base) + f.range);
+      if constexpr (is_real_float<T>) fit_random_range<T>(from, to);
+      FACULA_CHECK(!is_real_float<T> || from < to, ErrorKind::Runtime, f.op,
+                   ": no value of the dtype lies between the ends, got ", from, " and ", to);
+      fill_random_range(out, n, static_cast<uint64_t>(to) - static_cast<uint64_t>(from), from, g);
+      return true;
+    }
+    case Distribution::DefaultRange:
+      fill_random_default(out, n, g);
+      return true;
+    case Distribution::Bernoulli:
+      fill_bernoulli(out, n, f.a, g);
+      return true;
+    case Distribution::Geometric:
+      fill_geometric(out, n, f.a, g);
+      return true;
     case Distribution::FullRange:
-      if constexpr ((is_real_float<T> && !std::is_same_v<T, Half>) || std::is_same_v<T, int64_t> || std::is_same_v<T, uint64_t>) {
+      if constexpr ((is_real_float<T> && !std::is_same_v<T, Half>) || std::is_same_v<T, int64_t> ||
+                    std::is_same_v<T, uint64_t>) {
         fill_random_full(out, n, g);
         return true;
       }
@@ -49,7 +77,8 @@ bool fill_discrete(T* out, int64_t n, const RandomFill& f, Generator& g) {
         return true;
       }
       return false;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -77,19 +106,23 @@ void random_fill_cpu(const Tensor& out, const RandomFill& f, Generator& g) {
 void bernoulli_cpu(const Tensor& out, const Tensor& p, Generator& g) {
   bool done = visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T> || std::is_integral_v<T>) {
-      if (p.dtype() == DType::Float64) fill_bernoulli_each(out.data<T>(), p.data<double>(), out.numel(), g);
-      else fill_bernoulli_each(out.data<T>(), p.data<float>(), out.numel(), g);
+      if (p.dtype() == DType::Float64)
+        fill_bernoulli_each(out.data<T>(), p.data<double>(), out.numel(), g);
+      else
+        fill_bernoulli_each(out.data<T>(), p.data<float>(), out.numel(), g);
       return true;
     } else {
       return false;
     }
   });
-  FACULA_CHECK(done, ErrorKind::NotImplemented, "bernoulli_: not implemented for this dtype, got ", out.dtype());
+  FACULA_CHECK(done, ErrorKind::NotImplemented, "bernoulli_: not implemented for this dtype, got ",
+               out.dtype());
 }
 
 double unit(Generator& g) { return static_cast<double>(g.random64() & ((uint64_t{1} << 53) - 1)) * 0x1p-53; }
 
-// Small rates: as many factors of a uniform product as stay above exp(-rate). From 10 on: transformed rejection (Hoermann 1993).
+// Small rates: as many factors of a uniform product as stay above exp(-rate). From 10 on: transformed
+// rejection (Hoermann 1993).
 int64_t draw_poisson(double rate, Generator& g) {
   if (rate == 0) return 0;
   if (rate < 10) {
@@ -130,8 +163,9 @@ void poisson_cpu(const Tensor& out, const Tensor& rate, Generator& g) {
 // The part of Stirling's approximation of log k! that is left: exact for the first ten.
 template <class C>
 C stirling_tail(C k) {
-  static const double first[] = {0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
-                                 0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287};
+  static const double first[] = {
+      0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
+      0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287};
   if (k <= 9) return static_cast<C>(first[static_cast<size_t>(k)]);
   C square = (k + 1) * (k + 1);
   return static_cast<C>((1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1));
@@ -152,16 +186,20 @@ C binomial_by_gaps(C count, C p, Generator& g) {
 template <class C>
 C binomial_by_rejection(C count, C p, Generator& g) {
   C spread = std::sqrt(count * p * (1 - p));
-  C b = static_cast<C>(1.15 + 2.53 * spread), a = static_cast<C>(-0.0873 + 0.0248 * b + 0.01 * p), c = static_cast<C>(count * p + 0.5);
-  C quick = static_cast<C>(0.92 - 4.2 / b), odds = p / (1 - p), alpha = static_cast<C>((2.83 + 5.1 / b) * spread), mode = std::floor((count + 1) * p);
+  C b = static_cast<C>(1.15 + 2.53 * spread), a = static_cast<C>(-0.0873 + 0.0248 * b + 0.01 * p),
+    c = static_cast<C>(count * p + 0.5);
+  C quick = static_cast<C>(0.92 - 4.2 / b), odds = p / (1 - p),
+    alpha = static_cast<C>((2.83 + 5.1 / b) * spread), mode = std::floor((count + 1) * p);
   while (true) {
-    C u = static_cast<C>(unit(g) - 0.5), v = static_cast<C>(unit(g)), near = static_cast<C>(0.5 - std::fabs(u));
+    C u = static_cast<C>(unit(g) - 0.5), v = static_cast<C>(unit(g)),
+      near = static_cast<C>(0.5 - std::fabs(u));
     C k = std::floor((2 * a / near + b) * u + c);
     if (near >= static_cast<C>(0.07) && v <= quick) return k;
     if (k < 0 || k > count) continue;
-    C bound = (mode + static_cast<C>(0.5)) * std::log((mode + 1) / (odds * (count - mode + 1))) + (count + 1) * std::log((count - mode + 1) / (count - k + 1)) +
-              (k + static_cast<C>(0.5)) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_tail(mode) + stirling_tail(count - mode) - stirling_tail(k) -
-              stirling_tail(count - k);
+    C bound = (mode + static_cast<C>(0.5)) * std::log((mode + 1) / (odds * (count - mode + 1))) +
+              (count + 1) * std::log((count - mode + 1) / (count - k + 1)) +
+              (k + static_cast<C>(0.5)) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_tail(mode) +
+              stirling_tail(count - mode) - stirling_tail(k) - stirling_tail(count - k);
     if (std::log(v * alpha / (a / (near * near) + b)) <= bound) return k;
   }
 }
@@ -172,7 +210,8 @@ C draw_binomial(C count, C p, Generator& g) {
   if (p >= 1) return count;
   if (p != p) return p;
   C smaller = p <= static_cast<C>(0.5) ? p : 1 - p;
-  C found = count * smaller >= 10 ? binomial_by_rejection(count, smaller, g) : binomial_by_gaps(count, smaller, g);
+  C found =
+      count * smaller >= 10 ? binomial_by_rejection(count, smaller, g) : binomial_by_gaps(count, smaller, g);
   return p <= static_cast<C>(0.5) ? found : count - found;
 }
 
@@ -181,18 +220,28 @@ void binomial_cpu(const Tensor& out, const Tensor& count, const Tensor& probabil
     if constexpr (is_real_float<T>) {
       using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
       for (int64_t i = 0; i < out.numel(); ++i)
-        out.data<T>()[i] = static_cast<T>(draw_binomial(static_cast<C>(count.data<T>()[i]), static_cast<C>(probability.data<T>()[i]), g));
+        out.data<T>()[i] = static_cast<T>(
+            draw_binomial(static_cast<C>(count.data<T>()[i]), static_cast<C>(probability.data<T>()[i]), g));
     }
   });
+}
+
+// low + u * (high - low), each step rounded: the volatile keeps the compiler from fusing the two.
+double between(double low, double high, Generator& g) {
+  volatile double scaled = unit(g) * (high - low);
+  return scaled + low;
 }
 
 void rrelu_cpu(const Tensor& out, const Tensor& values, double lower, double upper, Generator& g) {
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
+      using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+      // the ends are numbers of the dtype
+      const auto low = static_cast<double>(static_cast<T>(static_cast<C>(lower)));
+      const auto high = static_cast<double>(static_cast<T>(static_cast<C>(upper)));
       for (int64_t i = 0; i < out.numel(); ++i) {
-        using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
         bool positive = static_cast<double>(values.data<T>()[i]) > 0;
-        out.data<T>()[i] = static_cast<T>(static_cast<C>(positive ? 1.0 : std::fma(unit(g), upper - lower, lower)));
+        out.data<T>()[i] = static_cast<T>(static_cast<C>(positive ? 1.0 : between(low, high, g)));
       }
     }
   });
@@ -201,7 +250,8 @@ void rrelu_cpu(const Tensor& out, const Tensor& values, double lower, double upp
 void multinomial_cpu(const Tensor& out, const Tensor& weights, bool replacement, Generator& g) {
   visit_dtype(weights.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>)
-      fill_multinomial(out.data<int64_t>(), weights.data<T>(), weights.size(0), weights.size(1), out.size(1), replacement, g);
+      fill_multinomial(out.data<int64_t>(), weights.data<T>(), weights.size(0), weights.size(1), out.size(1),
+                       replacement, g);
   });
 }
 

@@ -11,21 +11,25 @@ Tensor flat(const Tensor& indices) {
   Tensor wide = index_as_int64(indices, "embedding");
   if (wide.is_contiguous()) return make_view(wide, {wide.numel()}, {1}, 0, false);
   Tensor packed = facula::empty({wide.numel()}, DType::Int64, wide.device());
-  if (!wide.is_meta()) copy_kernel(wide.device(), make_view(packed, wide.sizes(), contiguous_strides(wide.sizes()), 0, false), wide);
+  if (!wide.is_meta())
+    copy_kernel(wide.device(), make_view(packed, wide.sizes(), contiguous_strides(wide.sizes()), 0, false),
+                wide);
   return packed;
 }
 
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t, bool, bool) {
-  FACULA_CHECK(weight.dim() == 2, ErrorKind::Runtime, "embedding: 'weight' must be 2-D, got shape ", weight.sizes());
+  FACULA_CHECK(weight.dim() == 2, ErrorKind::Runtime, "embedding: 'weight' must be 2-D, got shape ",
+               weight.sizes());
   Tensor rows = index_select(weight, 0, flat(indices));
   Dims shape(indices.sizes());
   shape.push_back(weight.size(1));
   return make_view(rows, shape, contiguous_strides(shape), 0, false);
 }
 
-Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
+Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices, int64_t num_weights,
+                                int64_t padding_idx, bool scale_grad_by_freq) {
   Tensor index = flat(indices);
   int64_t n = index.numel(), width = grad_output.size(-1);
   Tensor result = zeros({num_weights, width}, grad_output.dtype(), grad_output.device(), {});
@@ -39,16 +43,19 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   index_add_(result, 0, index, rows, Scalar(1));
   if (scale_grad_by_freq) {
     Tensor counts = zeros({num_weights, 1}, grad_output.dtype(), kCPU, {});
-    scatter_add_(counts, 0, make_view(index, {n, 1}, {1, 1}, 0, false), make_view(scalar_tensor(Scalar(1), counts.dtype()), {n, 1}, {0, 0}, 0, false));
+    scatter_add_(counts, 0, make_view(index, {n, 1}, {1, 1}, 0, false),
+                 make_view(scalar_tensor(Scalar(1), counts.dtype()), {n, 1}, {0, 0}, 0, false));
     Tensor unused = eq(counts, Operand(Scalar(0)));
     masked_fill_(counts, unused, Scalar(1));
     div_into(result, true, Operand(result), Operand(counts));
   }
-  if (padding_idx >= 0 && padding_idx < num_weights) fill_(make_view(result, {width}, {1}, padding_idx * width, false), Scalar(0));
+  if (padding_idx >= 0 && padding_idx < num_weights)
+    fill_(make_view(result, {width}, {1}, padding_idx * width, false), Scalar(0));
   return result;
 }
 
-Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags, int64_t padding) {
+Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags,
+                   int64_t padding) {
   int64_t width = weight.size(1);
   Tensor result = zeros({bags, width}, DType::Int64, kCPU, {});
   std::vector<bool> seen(static_cast<size_t>(bags), false);
@@ -61,7 +68,9 @@ Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& ba
         if (k == padding) continue;
         int64_t* best = result.data<int64_t>() + bag * width;
         for (int64_t c = 0; c < width; ++c) {
-          if (!seen[bag] || static_cast<double>(table[k * row_step + c * step]) > static_cast<double>(table[best[c] * row_step + c * step])) best[c] = k;
+          if (!seen[bag] || static_cast<double>(table[k * row_step + c * step]) >
+                                static_cast<double>(table[best[c] * row_step + c * step]))
+            best[c] = k;
         }
         seen[bag] = true;
       }

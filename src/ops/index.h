@@ -8,16 +8,17 @@ namespace facula {
 /// What scattering does with the element already there.
 enum class Combine : uint8_t { Assign, Add, Multiply, Max, Min };
 
-/// A dense operand (the result of gathering, the source of scattering) and, for each of its elements, a place in `target`.
-/// Along a dimension that the index stands for, `strides` is 0 and the place comes from the index alone.
+/// A dense operand (the result of gathering, the source of scattering) and, for each of its elements, a place
+/// in `target`. Along a dimension that the index stands for, `strides` is 0 and the place comes from the
+/// index alone.
 struct IndexMap {
   Tensor target;
-  Dims strides;            // of target, in elements, over the dense operand's shape
-  Tensor index;            // int64, a view in the dense operand's shape
-  int64_t step = 1;        // elements of target per unit of index
-  int64_t size = 0;        // indices lie in [0, size), or in [-size, size) when `wraps`
+  Dims strides;      // of target, in elements, over the dense operand's shape
+  Tensor index;      // int64, a view in the dense operand's shape
+  int64_t step = 1;  // elements of target per unit of index
+  int64_t size = 0;  // indices lie in [0, size), or in [-size, size) when `wraps`
   bool wraps = false;
-  const char* op = "";     // for the error about an index outside
+  const char* op = "";  // for the error about an index outside
   ErrorKind error = ErrorKind::Index;
 };
 inline Kernel<void(const Tensor& out, const IndexMap& map)> gather_kernel{"gather"};
@@ -29,7 +30,9 @@ inline Kernel<int64_t(const Tensor& in)> count_nonzero_kernel{"nonzero"};
 inline Kernel<void(const Tensor& out, const Tensor& in)> nonzero_kernel{"nonzero"};
 
 /// Contiguous tensors of one shape: the elements where mask is true, packed; and packed ones spread there.
-inline Kernel<void(const Tensor& out, const Tensor& in, const Tensor& mask)> masked_select_kernel{"masked_select"};
-inline Kernel<void(const Tensor& out, const Tensor& mask, const Tensor& source)> masked_scatter_kernel{"masked_scatter"};
+inline Kernel<void(const Tensor& out, const Tensor& in, const Tensor& mask)> masked_select_kernel{
+    "masked_select"};
+inline Kernel<void(const Tensor& out, const Tensor& mask, const Tensor& source)> masked_scatter_kernel{
+    "masked_scatter"};
 
 }  // namespace facula

@@ -1,4 +1,5 @@
-// Ops that index one dimension: gather and scatter with an index per element, index_* with an index per position.
+// Ops that index one dimension: gather and scatter with an index per element, index_* with an index per
+// position.
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"
@@ -28,41 +29,53 @@ struct Scatter {
   bool empty;
 };
 
-Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const char* op) {
-  Scatter s{index_as_int64(index, op), wrap_dim(dim, self.dim(), op), index.numel() == 0};
+Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src,
+                      const char* op) {
+  Scatter s{index_as_int64(index, op, true), wrap_dim(dim, self.dim(), op), index.numel() == 0};
   s.index = at_least_1d(s.index);
   if (s.empty) return s;
   IntList self_sizes = self.sizes(), index_sizes = index.sizes();
-  bool ranks = std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(self.dim(), 1) && (!src || std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(src->dim(), 1));
-  FACULA_CHECK(ranks, ErrorKind::Runtime, op, ": the index must have as many dimensions as the tensors it goes with, got index of shape ", index_sizes,
-               " for a tensor of shape ", self_sizes);
+  bool ranks = std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(self.dim(), 1) &&
+               (!src || std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(src->dim(), 1));
+  FACULA_CHECK(ranks, ErrorKind::Runtime, op,
+               ": the index must have as many dimensions as the tensors it goes with, got index of shape ",
+               index_sizes, " for a tensor of shape ", self_sizes);
   for (int64_t d = 0; d < index.dim(); ++d) {
-    bool fits = (d == s.dim || index.size(d) <= at_least_1d(self).size(d)) && (!src || index.size(d) <= at_least_1d(*src).size(d));
-    FACULA_CHECK(fits, ErrorKind::Runtime, op, ": the index must not be larger than self apart from dimension ", dim, src ? ", nor than src" : "",
-                 ", got index of shape ", index_sizes, " for self of shape ", self_sizes);
+    bool fits = (d == s.dim || index.size(d) <= at_least_1d(self).size(d)) &&
+                (!src || index.size(d) <= at_least_1d(*src).size(d));
+    FACULA_CHECK(
+        fits, ErrorKind::Runtime, op, ": the index must not be larger than self apart from dimension ", dim,
+        src ? ", nor than src" : "", ", got index of shape ", index_sizes, " for self of shape ", self_sizes);
   }
   return s;
 }
 
 // src where the index has positions
-Tensor window(const Tensor& src, const Tensor& index) { return make_view(src, index.sizes(), at_least_1d(src).strides(), 0, false); }
-
-void check_same_dtype(const Tensor& self, const Tensor& src, const char* op) {
-  FACULA_CHECK(self.dtype() == src.dtype(), ErrorKind::Runtime, op, ": self and the source must have the same dtype, got ", self.dtype(), " and ", src.dtype());
+Tensor window(const Tensor& src, const Tensor& index) {
+  return make_view(src, index.sizes(), at_least_1d(src).strides(), 0, false);
 }
 
-void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Combine how, const char* op) {
+void check_same_dtype(const Tensor& self, const Tensor& src, const char* op) {
+  FACULA_CHECK(self.dtype() == src.dtype(), ErrorKind::Runtime, op,
+               ": self and the source must have the same dtype, got ", self.dtype(), " and ", src.dtype());
+}
+
+void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Combine how,
+                  const char* op) {
   check_same_dtype(self, src, op);
   Scatter s = check_scatter(self, dim, index, &src, op);
   if (s.empty || self.is_meta()) return;
-  scatter_kernel(self.device(), map_along(at_least_1d(self), s.dim, s.index, op, ErrorKind::Runtime), window(src, s.index), how);
+  scatter_kernel(self.device(), map_along(at_least_1d(self), s.dim, s.index, op, ErrorKind::Runtime),
+                 window(src, s.index), how);
 }
 
-void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, Combine how, const char* op) {
+void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, Combine how,
+                  const char* op) {
   Scatter s = check_scatter(self, dim, index, nullptr, op);
   Scalar number = number_in(value, self.dtype(), op);
   if (s.empty || self.is_meta()) return;
-  scatter_kernel(self.device(), map_along(at_least_1d(self), s.dim, s.index, op, ErrorKind::Runtime), shown_as(number, self.dtype(), s.index.sizes()), how);
+  scatter_kernel(self.device(), map_along(at_least_1d(self), s.dim, s.index, op, ErrorKind::Runtime),
+                 shown_as(number, self.dtype(), s.index.sizes()), how);
 }
 
 void check_in_place(const Tensor& self, std::initializer_list<const Tensor*> read, const char* op) {
@@ -72,7 +85,8 @@ void check_in_place(const Tensor& self, std::initializer_list<const Tensor*> rea
 
 Combine combine_named(std::string_view reduce) {
   if (reduce == "add") return Combine::Add;
-  FACULA_CHECK(reduce == "multiply", ErrorKind::Runtime, "scatter: reduce must be 'add' or 'multiply', got '", std::string(reduce), "'");
+  FACULA_CHECK(reduce == "multiply", ErrorKind::Runtime, "scatter: reduce must be 'add' or 'multiply', got '",
+               std::string(reduce), "'");
   return Combine::Multiply;
 }
 
@@ -81,7 +95,8 @@ Combine combine_named(std::string_view reduce) {
 struct Reduction {
   Combine how;
   bool mean = false;
-  double identity = 0;  // of a place that does not count itself; infinities stand for the dtype's lowest and highest value
+  double identity =
+      0;  // of a place that does not count itself; infinities stand for the dtype's lowest and highest value
 };
 
 Reduction reduction_named(std::string_view name, const char* op, bool sum) {
@@ -90,27 +105,37 @@ Reduction reduction_named(std::string_view name, const char* op, bool sum) {
   if (name == "mean") return {Combine::Add, true};
   if (name == "amax") return {Combine::Max, false, -INFINITY};
   if (name == "amin") return {Combine::Min, false, INFINITY};
-  throw_error(ErrorKind::Runtime, op, ": reduce must be ", sum ? "'sum', " : "", "'prod', 'mean', 'amax' or 'amin', got '", std::string(name), "'");
+  throw_error(ErrorKind::Runtime, op, ": reduce must be ", sum ? "'sum', " : "",
+              "'prod', 'mean', 'amax' or 'amin', got '", std::string(name), "'");
 }
 
 Scalar identity_of(const Reduction& r, DType dtype) {
   if (!std::isinf(r.identity)) return Scalar(r.identity);
   return visit_dtype(dtype, [&]<class T>(TypeTag<T>) -> Scalar {
-    if constexpr (std::is_integral_v<T>) return Scalar(r.identity < 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max());
-    else return Scalar(r.identity);
+    if constexpr (std::is_integral_v<T>)
+      return Scalar(r.identity < 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max());
+    else
+      return Scalar(r.identity);
   });
 }
 
 void check_ordered(const Tensor& self, const Reduction& r, const char* op) {
-  FACULA_CHECK(!self.is_complex() || r.how == Combine::Add || r.how == Combine::Multiply, ErrorKind::Runtime, op,
-               ": complex numbers have no order, got ", self.dtype());
-  FACULA_CHECK(!(r.mean && self.dtype() == DType::Bool), ErrorKind::Runtime, op, ": bool has no mean, got ", self.dtype());
+  FACULA_CHECK(!self.is_complex() || r.how == Combine::Add || r.how == Combine::Multiply, ErrorKind::Runtime,
+               op, ": complex numbers have no order, got ", self.dtype());
+  FACULA_CHECK(!(r.mean && self.dtype() == DType::Bool), ErrorKind::Runtime, op, ": bool has no mean, got ",
+               self.dtype());
 }
 
-// Reduces `source` into the places of `map`. The mean divides by how many elements came together (integers round down).
-void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Tensor& source, const Reduction& r, bool include_self) {
+// Reduces `source` into the places of `map`. The mean divides by how many elements came together (integers
+// round down).
+void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Tensor& source,
+                 const Reduction& r, bool include_self) {
   Device device = self.device();
-  if (!include_self) scatter_kernel(device, map, shown_as(number_in(identity_of(r, self.dtype()), self.dtype(), map.op), self.dtype(), source.sizes()), Combine::Assign);
+  if (!include_self)
+    scatter_kernel(
+        device, map,
+        shown_as(number_in(identity_of(r, self.dtype()), self.dtype(), map.op), self.dtype(), source.sizes()),
+        Combine::Assign);
   scatter_kernel(device, map, source, r.how);
   if (!r.mean) return;
   Tensor counts = facula::empty(map.target.sizes(), self.dtype(), device);
@@ -119,19 +144,22 @@ void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Ten
   scatter_kernel(device, count_map, shown_as(Scalar(1), self.dtype(), source.sizes()), Combine::Add);
   Tensor none = eq(counts, Operand(Scalar(0)));
   _where_into(counts, true, none, Operand(Scalar(1)), counts);
-  if (is_inexact(self.dtype())) div_into(map.target, true, map.target, counts);
-  else _div_floor_into(map.target, true, map.target, counts);
+  if (is_inexact(self.dtype()))
+    div_into(map.target, true, map.target, counts);
+  else
+    _div_floor_into(map.target, true, map.target, counts);
 }
 
 // ---- one index per position
 
 struct Positions {
-  Tensor index;   // int64, 1-d
+  Tensor index;  // int64, 1-d
   int64_t dim;
 };
 
 Positions check_positions(const Tensor& self, int64_t dim, const Tensor& index, const char* op) {
-  FACULA_CHECK(index.dim() <= 1, ErrorKind::Index, op, ": the index must have one dimension, got shape ", index.sizes());
+  FACULA_CHECK(index.dim() <= 1, ErrorKind::Index, op, ": the index must have one dimension, got shape ",
+               index.sizes());
   return {at_least_1d(index_as_int64(index, op)), wrap_dim(dim, self.dim(), op)};
 }
 
@@ -148,13 +176,16 @@ Dims selected_shape(const Tensor& self, const Positions& p) {
   return shape;
 }
 
-// source of index_add, index_copy and index_reduce: of self's shape with one position per index; a 0-d one stands for one position
-Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source, const char* op, ErrorKind kind) {
+// source of index_add, index_copy and index_reduce: of self's shape with one position per index; a 0-d one
+// stands for one position
+Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source, const char* op,
+                    ErrorKind kind) {
   check_same_dtype(self, source, op);
   Dims shape = selected_shape(self, p);
-  if (source.dim() == 0 && p.index.numel() == 1 && count_elements(shape, op) == 1) return make_view(source, shape, Dims(shape.size(), 1), 0, false);
-  FACULA_CHECK(at_least_1d(source).sizes() == IntList(shape), kind, op, ": the source must have shape ", shape, " (one position of dimension ", p.dim,
-               " per index), got ", source.sizes());
+  if (source.dim() == 0 && p.index.numel() == 1 && count_elements(shape, op) == 1)
+    return make_view(source, shape, Dims(shape.size(), 1), 0, false);
+  FACULA_CHECK(at_least_1d(source).sizes() == IntList(shape), kind, op, ": the source must have shape ",
+               shape, " (one position of dimension ", p.dim, " per index), got ", source.sizes());
   return at_least_1d(source);
 }
 
@@ -162,7 +193,8 @@ IndexMap positions_map(const Tensor& self, const Positions& p, IntList shape, co
   return map_along(at_least_1d(self), p.dim, spread(p, shape), op, ErrorKind::Index);
 }
 
-void scatter_positions(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Combine how, const char* op, ErrorKind kind) {
+void scatter_positions(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                       Combine how, const char* op, ErrorKind kind) {
   Positions p = check_positions(self, dim, index, op);
   Tensor values = check_source(self, p, source, op, kind);
   if (self.is_meta() || values.numel() == 0) return;
@@ -175,7 +207,8 @@ Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, bool, const 
   Scatter s = check_scatter(self, dim, index, nullptr, "gather");
   Tensor result = out.make(index.sizes(), self.dtype(), self.device());
   if (s.empty || self.is_meta()) return result;
-  gather_kernel(self.device(), at_least_1d(result), map_along(at_least_1d(self), s.dim, s.index, "gather", ErrorKind::Runtime));
+  gather_kernel(self.device(), at_least_1d(result),
+                map_along(at_least_1d(self), s.dim, s.index, "gather", ErrorKind::Runtime));
   return result;
 }
 
@@ -199,25 +232,29 @@ void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar
   scatter_into(self, dim, index, value, Combine::Assign, "scatter_");
 }
 
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, const Out& out) {
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+               std::string_view reduce, const Out& out) {
   Combine how = combine_named(reduce);
   Tensor result = copy_to_write(self, out);
   scatter_into(result, dim, index, src, how, "scatter");
   return result;
 }
-void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce) {
+void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+              std::string_view reduce) {
   Combine how = combine_named(reduce);
   check_in_place(self, {&index, &src}, "scatter_");
   scatter_into(self, dim, index, src, how, "scatter_");
 }
 
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::string_view reduce, const Out& out) {
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
+               std::string_view reduce, const Out& out) {
   Combine how = combine_named(reduce);
   Tensor result = copy_to_write(self, out);
   scatter_into(result, dim, index, value, how, "scatter");
   return result;
 }
-void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::string_view reduce) {
+void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
+              std::string_view reduce) {
   Combine how = combine_named(reduce);
   check_in_place(self, {&index}, "scatter_");
   scatter_into(self, dim, index, value, how, "scatter_");
@@ -233,16 +270,19 @@ void scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
   scatter_into(self, dim, index, src, Combine::Add, "scatter_add_");
 }
 
-void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self) {
+void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                     std::string_view reduce, bool include_self) {
   Reduction r = reduction_named(reduce, "scatter_reduce", true);
   check_in_place(self, {&index, &src}, "scatter_reduce_");
   check_ordered(self, r, "scatter_reduce");
   check_same_dtype(self, src, "scatter_reduce");
   Scatter s = check_scatter(self, dim, index, &src, "scatter_reduce");
   if (s.empty || self.is_meta()) return;
-  reduce_into(self, s.dim, map_along(at_least_1d(self), s.dim, s.index, "scatter_reduce", ErrorKind::Runtime), window(src, s.index), r, include_self);
+  reduce_into(self, s.dim, map_along(at_least_1d(self), s.dim, s.index, "scatter_reduce", ErrorKind::Runtime),
+              window(src, s.index), r, include_self);
 }
-Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self, const Out& out) {
+Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                      std::string_view reduce, bool include_self, const Out& out) {
   Tensor result = copy_to_write(self, out);
   scatter_reduce_(result, dim, index, src, reduce, include_self);
   return result;
@@ -250,7 +290,8 @@ Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, cons
 
 Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index, const Out& out) {
   Positions p = check_positions(self, dim, index, "index_select");
-  FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Index, "index_select: of a 0-d tensor one position is selected, got ", index.numel(), " indices");
+  FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Index,
+               "index_select: of a 0-d tensor one position is selected, got ", index.numel(), " indices");
   Dims shape = selected_shape(self, p);
   Tensor result = out.make(self.dim() ? IntList(shape) : IntList(), self.dtype(), self.device());
   if (self.is_meta() || result.numel() == 0) return result;
@@ -258,15 +299,20 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index, const 
   return result;
 }
 
-void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
+void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                const Scalar& alpha) {
   check_in_place(self, {&index, &source}, "index_add_");
   bool one = !alpha.is_complex() && alpha.to_double() == 1;
-  FACULA_CHECK(one || self.dtype() == DType::Bool || !is_bits(self.dtype()) || !alpha.is_floating(), ErrorKind::Runtime,
-               "index_add: alpha must be an integer for an integer tensor, got ", alpha.to_double());
-  Tensor scaled = one || source.is_meta() || source.numel() == 0 ? source : mul(source, Operand(number_in(alpha, source.dtype(), "index_add")));
+  FACULA_CHECK(one || self.dtype() == DType::Bool || !is_bits(self.dtype()) || !alpha.is_floating(),
+               ErrorKind::Runtime, "index_add: alpha must be an integer for an integer tensor, got ",
+               alpha.to_double());
+  Tensor scaled = one || source.is_meta() || source.numel() == 0
+                      ? source
+                      : mul(source, Operand(number_in(alpha, source.dtype(), "index_add")));
   scatter_positions(self, dim, index, scaled, Combine::Add, "index_add", ErrorKind::Index);
 }
-Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha, const Out& out) {
+Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                 const Scalar& alpha, const Out& out) {
   Tensor result = copy_to_write(self, out);
   index_add_(result, dim, index, source, alpha);
   return result;
@@ -274,10 +320,12 @@ Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   check_in_place(self, {&index, &source}, "index_copy_");
-  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Index, "index_copy: the index must be int64, got ", index.dtype());
+  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Index, "index_copy: the index must be int64, got ",
+               index.dtype());
   scatter_positions(self, dim, index, source, Combine::Assign, "index_copy", ErrorKind::Index);
 }
-Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Out& out) {
+Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                  const Out& out) {
   Tensor result = copy_to_write(self, out);
   index_copy_(result, dim, index, source);
   return result;
@@ -285,7 +333,8 @@ Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Te
 
 void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   check_in_place(self, {&index}, "index_fill_");
-  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Index, "index_fill: the index must be int64, got ", index.dtype());
+  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Index, "index_fill: the index must be int64, got ",
+               index.dtype());
   Positions p = check_positions(self, dim, index, "index_fill");
   Scalar number = number_in(value, self.dtype(), "index_fill");
   Dims shape = selected_shape(self, p);
@@ -301,7 +350,8 @@ Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Sc
 }
 
 void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "index_fill: the value must be a number or a 0-d tensor, got shape ", value.sizes());
+  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime,
+               "index_fill: the value must be a number or a 0-d tensor, got shape ", value.sizes());
   index_fill_(self, dim, index, value.is_meta() ? Scalar(0) : value.item());
 }
 Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value, const Out& out) {
@@ -310,7 +360,8 @@ Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Te
   return result;
 }
 
-void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self) {
+void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                   std::string_view reduce, bool include_self) {
   Reduction r = reduction_named(reduce, "index_reduce", false);
   check_in_place(self, {&index, &source}, "index_reduce_");
   check_ordered(self, r, "index_reduce");
@@ -319,7 +370,8 @@ void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const T
   if (self.is_meta() || values.numel() == 0) return;
   reduce_into(self, p.dim, positions_map(self, p, values.sizes(), "index_reduce"), values, r, include_self);
 }
-Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self, const Out& out) {
+Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                    std::string_view reduce, bool include_self, const Out& out) {
   Tensor result = copy_to_write(self, out);
   index_reduce_(result, dim, index, source, reduce, include_self);
   return result;

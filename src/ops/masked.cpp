@@ -9,24 +9,29 @@ namespace {
 Tensor in_order(const Tensor& t, IntList shape) {
   if (t.is_contiguous() && t.sizes() == shape) return t;
   Tensor packed = facula::empty(shape, t.dtype(), t.device());
-  copy_kernel(t.device(), packed, make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
+  copy_kernel(t.device(), packed,
+              make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
   return packed;
 }
 
 void check_mask(const Tensor& mask, const char* op) {
-  FACULA_CHECK(mask.dtype() == DType::Bool, ErrorKind::Runtime, op, ": the mask must be bool, got ", mask.dtype());
+  FACULA_CHECK(mask.dtype() == DType::Bool, ErrorKind::Runtime, op, ": the mask must be bool, got ",
+               mask.dtype());
 }
 
 void check_fill(const Tensor& self, const Tensor& mask) {
   check_mask(mask, "masked_fill_");
-  FACULA_CHECK(broadcasts_to(mask.sizes(), self.sizes()), ErrorKind::Runtime, "masked_fill_: the mask must broadcast to shape ", self.sizes(), ", got ", mask.sizes());
+  FACULA_CHECK(broadcasts_to(mask.sizes(), self.sizes()), ErrorKind::Runtime,
+               "masked_fill_: the mask must broadcast to shape ", self.sizes(), ", got ", mask.sizes());
   check_no_internal_overlap(self, "masked_fill_");
   if (!mask.is_same(self)) check_no_partial_overlap(self, mask, "masked_fill_");
 }
 
 Tensor fill_value(const Tensor& self, const Tensor& value) {
-  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "masked_fill: the value must be a number or a 0-d tensor, got shape ", value.sizes());
-  FACULA_CHECK(!value.is_complex() || self.is_complex(), ErrorKind::Runtime, "masked_fill: a complex value does not fit into ", self.dtype(), ", got ", value.dtype());
+  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime,
+               "masked_fill: the value must be a number or a 0-d tensor, got shape ", value.sizes());
+  FACULA_CHECK(!value.is_complex() || self.is_complex(), ErrorKind::Runtime,
+               "masked_fill: a complex value does not fit into ", self.dtype(), ", got ", value.dtype());
   if (value.dtype() == self.dtype()) return value;
   Tensor fitting = facula::empty({}, self.dtype(), value.device());
   if (!value.is_meta()) copy_kernel(value.device(), fitting, value);
@@ -44,12 +49,14 @@ Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, cons
 }  // namespace
 
 Tensor nonzero(const Tensor& self, const Out& out) {
-  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, "nonzero: the shape of the result depends on values, got a meta tensor");
+  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented,
+               "nonzero: the shape of the result depends on values, got a meta tensor");
   Tensor input = in_order(self, self.sizes());
   int64_t count = count_nonzero_kernel(self.device(), input);
   // one column after the other, so that x[nonzero columns] reads contiguous indices
   Tensor result = out.given() ? out.make({count, self.dim()}, DType::Int64, self.device())
-                              : facula::empty_strided({count, self.dim()}, {1, std::max<int64_t>(count, 1)}, DType::Int64, self.device());
+                              : facula::empty_strided({count, self.dim()}, {1, std::max<int64_t>(count, 1)},
+                                                      DType::Int64, self.device());
   if (result.numel()) nonzero_kernel(self.device(), result, input);
   return result;
 }
@@ -82,7 +89,9 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
 
 Tensor masked_select(const Tensor& self, const Tensor& mask, const Out& out) {
   check_mask(mask, "masked_select");
-  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, "masked_select: the shape of the result depends on values, got a meta tensor");
+  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented,
+               "masked_select: the shape of the result depends on values, got a meta tensor");
+  check_out_apart(out, {&self, &mask}, "masked_select");
   Dims shape = broadcast(self.sizes(), mask.sizes(), "masked_select");
   Tensor chosen = in_order(mask, shape);
   Tensor result = out.make({count_nonzero_kernel(self.device(), chosen)}, self.dtype(), self.device());
@@ -92,15 +101,18 @@ Tensor masked_select(const Tensor& self, const Tensor& mask, const Out& out) {
 
 Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source, const Out& out) {
   check_mask(mask, "masked_scatter");
-  FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime, "masked_scatter: self and source must have the same dtype, got ", self.dtype(), " and ",
+  FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime,
+               "masked_scatter: self and source must have the same dtype, got ", self.dtype(), " and ",
                source.dtype());
   Dims shape = broadcast(self.sizes(), mask.sizes(), "masked_scatter");
   Tensor result = out.make(shape, self.dtype(), self.device());
   if (self.is_meta()) return result;
-  copy_kernel(self.device(), result, make_view(self, shape, broadcast_strides(self.sizes(), self.strides(), shape), 0, false));
+  copy_kernel(self.device(), result,
+              make_view(self, shape, broadcast_strides(self.sizes(), self.strides(), shape), 0, false));
   Tensor chosen = in_order(mask, shape);
   int64_t count = count_nonzero_kernel(self.device(), chosen);
-  FACULA_CHECK(source.numel() >= count, ErrorKind::Runtime, "masked_scatter: source must have an element for each true one of the mask, ", count, ", got ",
+  FACULA_CHECK(source.numel() >= count, ErrorKind::Runtime,
+               "masked_scatter: source must have an element for each true one of the mask, ", count, ", got ",
                source.numel());
   if (count) masked_scatter_kernel(self.device(), result, chosen, in_order(source, source.sizes()));
   return result;

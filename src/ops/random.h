@@ -6,9 +6,22 @@
 
 namespace facula {
 
-enum class Distribution : uint8_t { Uniform, Normal, Range, FullRange, DefaultRange, Bernoulli, Exponential, Cauchy, LogNormal, Geometric, Permutation };
+enum class Distribution : uint8_t {
+  Uniform,
+  Normal,
+  Range,
+  FullRange,
+  DefaultRange,
+  Bernoulli,
+  Exponential,
+  Cauchy,
+  LogNormal,
+  Geometric,
+  Permutation
+};
 
-/// Parameters by their meaning in the distribution: ends of a uniform one, mean and std, rate, probability, ...
+/// Parameters by their meaning in the distribution: ends of a uniform one, mean and std, rate, probability,
+/// ...
 struct RandomFill {
   Distribution distribution;
   double a = 0, b = 1;
@@ -19,14 +32,18 @@ struct RandomFill {
 };
 
 /// `out` is contiguous. The caller holds the generator's mutex.
-inline Kernel<void(const Tensor& out, const RandomFill& fill, Generator& generator)> random_fill_kernel{"random"};
+inline Kernel<void(const Tensor& out, const RandomFill& fill, Generator& generator)> random_fill_kernel{
+    "random"};
 /// 1 with the probability in p, of the same shape and contiguous, of a floating dtype.
 inline Kernel<void(const Tensor& out, const Tensor& p, Generator& generator)> bernoulli_kernel{"bernoulli"};
 inline Kernel<void(const Tensor& out, const Tensor& rate, Generator& generator)> poisson_kernel{"poisson"};
-inline Kernel<void(const Tensor& out, const Tensor& count, const Tensor& probability, Generator& generator)> binomial_kernel{"binomial"};
+inline Kernel<void(const Tensor& out, const Tensor& count, const Tensor& probability, Generator& generator)>
+    binomial_kernel{"binomial"};
 /// 1 where a value is positive, else a number drawn evenly from [lower, upper].
-inline Kernel<void(const Tensor& out, const Tensor& values, double lower, double upper, Generator& generator)> rrelu_kernel{"rrelu"};
+inline Kernel<void(const Tensor& out, const Tensor& values, double lower, double upper, Generator& generator)>
+    rrelu_kernel{"rrelu"};
 /// `out` (rows, samples) int64, `weights` (rows, categories).
-inline Kernel<void(const Tensor& out, const Tensor& weights, bool replacement, Generator& generator)> multinomial_kernel{"multinomial"};
+inline Kernel<void(const Tensor& out, const Tensor& weights, bool replacement, Generator& generator)>
+    multinomial_kernel{"multinomial"};
 
 }  // namespace facula

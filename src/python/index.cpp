@@ -253,7 +253,7 @@ void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
     return;
   }
   indexed.expand_masks();
-  index_put_(indexed.view, indexed.tensors, source, false);
+  index_put_(indexed.view, indexed.tensors, without_leading_ones(source, 0), false);
 }
 
 }  // namespace

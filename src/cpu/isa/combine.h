@@ -24,12 +24,14 @@ T combine(T old, T value) {
     return C == Combine::Add || C == Combine::Max ? (old || value) : (old && value);
   } else if constexpr (std::is_same_v<T, ComplexHalf>) {
     using Wide = std::complex<float>;
-    Wide wide = combine<C>(Wide(static_cast<float>(old.re), static_cast<float>(old.im)), Wide(static_cast<float>(value.re), static_cast<float>(value.im)));
+    Wide wide = combine<C>(Wide(static_cast<float>(old.re), static_cast<float>(old.im)),
+                           Wide(static_cast<float>(value.re), static_cast<float>(value.im)));
     return {wide.real(), wide.imag()};
   } else if constexpr (requires { value.real(); }) {
     // complex numbers have no order: the op has refused Max and Min
     if constexpr (C == Combine::Multiply) {
-      return T(old.real() * value.real() - old.imag() * value.imag(), old.real() * value.imag() + old.imag() * value.real());
+      return T(old.real() * value.real() - old.imag() * value.imag(),
+               old.real() * value.imag() + old.imag() * value.real());
     } else {
       return old + value;
     }

@@ -1,13 +1,15 @@
 // Gathering and scattering through indices on the CPU.
 //
-// The dense operand, the index and the target share one shape, collapsed and ordered so that the innermost dimension is the
-// dense operand's. A row along it either has one index for all (a block, copied whole) or one index per element.
+// The dense operand, the index and the target share one shape, collapsed and ordered so that the innermost
+// dimension is the dense operand's. A row along it either has one index for all (a block, copied whole) or
+// one index per element.
+#include "ops/index.h"
+
 #include <cstring>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/combine.h"
-#include "ops/index.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -27,7 +29,8 @@ struct Bounds {
     return at;
   }
   [[noreturn, gnu::noinline]] void fail(int64_t k) const {
-    throw_error(map->error, map->op, ": index out of range: expected ", wrap ? -size : 0, " <= index < ", size, ", got ", k);
+    throw_error(map->error, map->op, ": index out of range: expected ", wrap ? -size : 0, " <= index < ",
+                size, ", got ", k);
   }
 };
 
@@ -41,7 +44,9 @@ struct Row {
   int64_t unit;  // bytes of target per unit of index
 };
 
-int64_t index_at(const Row& r, int64_t i) { return *reinterpret_cast<const int64_t*>(r.index + i * r.index_step); }
+int64_t index_at(const Row& r, int64_t i) {
+  return *reinterpret_cast<const int64_t*>(r.index + i * r.index_step);
+}
 
 template <class T>
 void gather_row(const Row& r, const Bounds& bounds) {
@@ -52,13 +57,16 @@ void gather_row(const Row& r, const Bounds& bounds) {
       std::memcpy(r.dense, from, static_cast<size_t>(r.count * item));
       return;
     }
-    for (int64_t i = 0; i < r.count; ++i) *reinterpret_cast<T*>(r.dense + i * r.dense_step) = *reinterpret_cast<const T*>(from + i * r.target_step);
+    for (int64_t i = 0; i < r.count; ++i)
+      *reinterpret_cast<T*>(r.dense + i * r.dense_step) =
+          *reinterpret_cast<const T*>(from + i * r.target_step);
     return;
   }
   if (r.dense_step == item && r.target_step == 0 && r.index_step == 8) {
     T* out = reinterpret_cast<T*>(r.dense);
     const auto* index = reinterpret_cast<const int64_t*>(r.index);
-    for (int64_t i = 0; i < r.count; ++i) out[i] = *reinterpret_cast<const T*>(r.target + bounds(index[i]) * r.unit);
+    for (int64_t i = 0; i < r.count; ++i)
+      out[i] = *reinterpret_cast<const T*>(r.target + bounds(index[i]) * r.unit);
     return;
   }
   for (int64_t i = 0; i < r.count; ++i) {
@@ -90,28 +98,39 @@ void scatter_row(const Row& r, const Bounds& bounds) {
     for (int64_t i = 0; i < r.count; ++i) store(to + i * r.target_step, r.dense + i * r.dense_step);
     return;
   }
-  for (int64_t i = 0; i < r.count; ++i) store(r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
+  for (int64_t i = 0; i < r.count; ++i)
+    store(r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
 }
 
 using RowFn = void (*)(const Row&, const Bounds&);
 
 RowFn gather_for(int64_t item) {
   switch (item) {
-    case 1: return gather_row<uint8_t>;
-    case 2: return gather_row<uint16_t>;
-    case 4: return gather_row<uint32_t>;
-    case 8: return gather_row<uint64_t>;
-    default: return gather_row<Bytes16>;
+    case 1:
+      return gather_row<uint8_t>;
+    case 2:
+      return gather_row<uint16_t>;
+    case 4:
+      return gather_row<uint32_t>;
+    case 8:
+      return gather_row<uint64_t>;
+    default:
+      return gather_row<Bytes16>;
   }
 }
 
 RowFn assign_for(int64_t item) {
   switch (item) {
-    case 1: return scatter_row<Combine::Assign, uint8_t>;
-    case 2: return scatter_row<Combine::Assign, uint16_t>;
-    case 4: return scatter_row<Combine::Assign, uint32_t>;
-    case 8: return scatter_row<Combine::Assign, uint64_t>;
-    default: return scatter_row<Combine::Assign, Bytes16>;
+    case 1:
+      return scatter_row<Combine::Assign, uint8_t>;
+    case 2:
+      return scatter_row<Combine::Assign, uint16_t>;
+    case 4:
+      return scatter_row<Combine::Assign, uint32_t>;
+    case 8:
+      return scatter_row<Combine::Assign, uint64_t>;
+    default:
+      return scatter_row<Combine::Assign, Bytes16>;
   }
 }
 
@@ -119,10 +138,14 @@ RowFn scatter_for(DType dtype, Combine how) {
   if (how == Combine::Assign) return assign_for(item_size(dtype));
   return visit_dtype(dtype, [&]<class T>(TypeTag<T>) -> RowFn {
     switch (how) {
-      case Combine::Add: return scatter_row<Combine::Add, T>;
-      case Combine::Multiply: return scatter_row<Combine::Multiply, T>;
-      case Combine::Max: return scatter_row<Combine::Max, T>;
-      default: return scatter_row<Combine::Min, T>;
+      case Combine::Add:
+        return scatter_row<Combine::Add, T>;
+      case Combine::Multiply:
+        return scatter_row<Combine::Multiply, T>;
+      case Combine::Max:
+        return scatter_row<Combine::Max, T>;
+      default:
+        return scatter_row<Combine::Min, T>;
     }
   });
 }
@@ -148,7 +171,8 @@ Plan index_plan(const Tensor& dense, const IndexMap& map) {
 void run_rows(const Plan& plan, RowFn row, int64_t unit, const Bounds& bounds) {
   size_t n = plan.shape.size();
   Dims at(n);
-  Row r{plan.shape[0], plan.out.data, plan.in[0].data, plan.in[1].data, plan.out.strides[0], plan.in[0].strides[0], plan.in[1].strides[0], unit};
+  Row r{plan.shape[0],       plan.out.data,         plan.in[0].data,       plan.in[1].data,
+        plan.out.strides[0], plan.in[0].strides[0], plan.in[1].strides[0], unit};
   while (true) {
     row(r, bounds);
     size_t d = 1;
@@ -166,7 +190,8 @@ void run_rows(const Plan& plan, RowFn row, int64_t unit, const Bounds& bounds) {
   }
 }
 
-// The dimension that threads share: for writing one along which the target moves, so that no two write the same place.
+// The dimension that threads share: for writing one along which the target moves, so that no two write the
+// same place.
 int shared_dim(const Plan& plan, bool writes) {
   int best = -1;
   for (int d = 0; d < static_cast<int>(plan.shape.size()); ++d) {

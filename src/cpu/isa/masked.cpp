@@ -1,5 +1,5 @@
-// Positions and elements selected by truth values, on the CPU. Everything is contiguous; blocks are counted first so that each
-// thread knows where its selection goes.
+// Positions and elements selected by truth values, on the CPU. Everything is contiguous; blocks are counted
+// first so that each thread knows where its selection goes.
 #include <cstring>
 
 #include "core/parallel.h"
@@ -13,10 +13,14 @@ constexpr int64_t kBlock = 1 << 14;
 
 template <class T>
 bool is_nonzero(const T& value) {
-  if constexpr (requires { value.real(); }) return value.real() != 0 || value.imag() != 0;
-  else if constexpr (requires { value.re; }) return static_cast<float>(value.re) != 0 || static_cast<float>(value.im) != 0;
-  else if constexpr (!std::is_arithmetic_v<T>) return static_cast<float>(value) != 0;
-  else return value != T(0);
+  if constexpr (requires { value.real(); })
+    return value.real() != 0 || value.imag() != 0;
+  else if constexpr (requires { value.re; })
+    return static_cast<float>(value.re) != 0 || static_cast<float>(value.im) != 0;
+  else if constexpr (!std::is_arithmetic_v<T>)
+    return static_cast<float>(value) != 0;
+  else
+    return value != T(0);
 }
 
 template <class T>
@@ -32,14 +36,16 @@ std::vector<int64_t> block_starts(const Tensor& in) {
   std::vector<int64_t> starts(static_cast<size_t>(blocks + 1), 0);
   visit_dtype(in.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(0, blocks, 4, [&](int64_t from, int64_t to) {
-      for (int64_t b = from; b < to; ++b) starts[b + 1] = count_run(in.data<T>() + b * kBlock, std::min(kBlock, n - b * kBlock));
+      for (int64_t b = from; b < to; ++b)
+        starts[b + 1] = count_run(in.data<T>() + b * kBlock, std::min(kBlock, n - b * kBlock));
     });
   });
   for (int64_t b = 0; b < blocks; ++b) starts[b + 1] += starts[b];
   return starts;
 }
 
-// Calls f(first element, past the last, place of the first selected one, past the last place) for every block.
+// Calls f(first element, past the last, place of the first selected one, past the last place) for every
+// block.
 template <class F>
 void for_each_block(int64_t n, const std::vector<int64_t>& starts, F&& f) {
   parallel_for(0, static_cast<int64_t>(starts.size()) - 1, 4, [&](int64_t from, int64_t to) {
@@ -67,7 +73,8 @@ void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, in
     int64_t first = ndim ? at[ndim - 1] : 0, run = std::min(to - i, inner - first), start = row;
     int64_t* column = o + (ndim - 1) * column_step;
     for (int64_t j = 0; j < run && row < rows; ++j) {
-      if (ndim) column[row * row_step] = first + j;  // written in any case and kept when chosen: no branch to predict
+      if (ndim)
+        column[row * row_step] = first + j;  // written in any case and kept when chosen: no branch to predict
       row += is_nonzero(values[i + j]);
     }
     for (int64_t d = 0; d + 1 < ndim; ++d) {
@@ -98,11 +105,16 @@ void visit_size(int64_t item, F&& f) {
     uint64_t low, high;
   };
   switch (item) {
-    case 1: return f(TypeTag<uint8_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    case 8: return f(TypeTag<uint64_t>{});
-    default: return f(TypeTag<Bytes16>{});
+    case 1:
+      return f(TypeTag<uint8_t>{});
+    case 2:
+      return f(TypeTag<uint16_t>{});
+    case 4:
+      return f(TypeTag<uint32_t>{});
+    case 8:
+      return f(TypeTag<uint64_t>{});
+    default:
+      return f(TypeTag<Bytes16>{});
   }
 }
 
@@ -110,15 +122,16 @@ void masked_select_cpu(const Tensor& out, const Tensor& in, const Tensor& mask) 
   LockRelease release(in.numel() > kGrain);
   const bool* chosen = mask.data<bool>();
   visit_size(in.item_size(), [&]<class T>(TypeTag<T>) {
-    for_each_block(in.numel(), block_starts(mask), [&](int64_t from, int64_t to, int64_t place, int64_t last) {
-      const T* source = in.data<T>();
-      T* target = out.data<T>() + place;
-      const T* end = out.data<T>() + last;
-      for (int64_t i = from; i < to && target < end; ++i) {
-        *target = source[i];  // written in any case and kept when chosen: no branch to predict
-        target += chosen[i];
-      }
-    });
+    for_each_block(in.numel(), block_starts(mask),
+                   [&](int64_t from, int64_t to, int64_t place, int64_t last) {
+                     const T* source = in.data<T>();
+                     T* target = out.data<T>() + place;
+                     const T* end = out.data<T>() + last;
+                     for (int64_t i = from; i < to && target < end; ++i) {
+                       *target = source[i];  // written in any case and kept when chosen: no branch to predict
+                       target += chosen[i];
+                     }
+                   });
   });
 }
 

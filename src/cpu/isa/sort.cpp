@@ -1,5 +1,8 @@
-// Sorting on the CPU. An element becomes an unsigned key whose order is the wanted one; key and position in one integer make
-// every comparison unique, so that any sort is stable. Long rows are sorted by digits, short ones by comparison.
+// Sorting on the CPU. An element becomes an unsigned key whose order is the wanted one; key and position in
+// one integer make every comparison unique, so that any sort is stable. Long rows are sorted by digits, short
+// ones by comparison.
+#include "ops/sort.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -7,7 +10,6 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
-#include "ops/sort.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -18,7 +20,10 @@ constexpr int64_t kRadixFrom = 512;  // elements
 template <class T>
 constexpr bool is_narrow_float = !std::is_arithmetic_v<T>;  // half, bfloat16 and float8: read as float
 template <class T>
-constexpr bool has_order = !requires(T v) { v.real(); } && !requires(T v) { v.re; };
+constexpr bool has_order = !requires(T v) {
+  v.real();
+}
+&&!requires(T v) { v.re; };
 
 // Keys of up to 32 bits share an integer of 64 with the position; longer ones one of 128.
 template <class T>
@@ -38,8 +43,9 @@ Key<T> key_of(T value) {
     K key = bits ^ ((bits & top) ? ~K{0} : top);
     return value == value ? key : ~K{0};
   } else if constexpr (std::is_signed_v<T>) {
-    using K = Key<T>;
-    return static_cast<K>(value) ^ (K{1} << (sizeof(K) * 8 - 1));
+    // of narrow integers only the low digits vary
+    using U = std::make_unsigned_t<T>;
+    return static_cast<U>(static_cast<U>(value) ^ (U{1} << (sizeof(U) * 8 - 1)));
   } else {
     return static_cast<Key<T>>(value);
   }
@@ -49,7 +55,7 @@ template <class P>
 constexpr int kPositionBits = sizeof(P) * 4;
 template <class P>
 int64_t position_of(P packed) {
-  return static_cast<int64_t>(packed & ((P{1} << kPositionBits<P>) - 1));
+  return static_cast<int64_t>(packed & ((P{1} << kPositionBits<P>)-1));
 }
 
 template <class T>
@@ -71,7 +77,8 @@ void pack_row(const T* in, int64_t n, bool descending, Packed<T>* out) {
   }
 }
 
-// Sorts by the key digit by digit, from the lowest; digits that all elements share are skipped. The result is in `data`.
+// Sorts by the key digit by digit, from the lowest; digits that all elements share are skipped. The result is
+// in `data`.
 template <class P>
 void radix_sort(P* data, P* scratch, int64_t n) {
   constexpr int key_bits = sizeof(P) * 4, digit_bits = sizeof(P) == 8 ? 11 : 8;
@@ -84,7 +91,9 @@ void radix_sort(P* data, P* scratch, int64_t n) {
   P *from = data, *to = scratch;
   for (int p = 0; p < passes; ++p) {
     int64_t* count = counts.get() + p * buckets;
-    auto digit = [&](P v) { return static_cast<uint64_t>(v >> (kPositionBits<P> + p * digit_bits)) & (buckets - 1); };
+    auto digit = [&](P v) {
+      return static_cast<uint64_t>(v >> (kPositionBits<P> + p * digit_bits)) & (buckets - 1);
+    };
     if (count[digit(from[0])] == n) continue;
     for (int64_t start = 0, b = 0; b < buckets; ++b) start += std::exchange(count[b], start);
     for (int64_t i = 0; i < n; ++i) to[count[digit(from[i])]++] = from[i];
@@ -105,7 +114,8 @@ void unpack_row(const Packed<T>* order, const T* in, int64_t n, T* values, int64
 // Memory that one thread uses for all its rows.
 template <class T>
 struct Scratch {
-  explicit Scratch(int64_t n) : order(new Packed<T>[n]), spare(n >= kRadixFrom ? new Packed<T>[n] : nullptr), copy(new T[n]) {}
+  explicit Scratch(int64_t n)
+      : order(new Packed<T>[n]), spare(n >= kRadixFrom ? new Packed<T>[n] : nullptr), copy(new T[n]) {}
   std::unique_ptr<Packed<T>[]> order, spare;
   std::unique_ptr<T[]> copy;
 };
@@ -114,8 +124,10 @@ template <class T>
 void sort_row(T* values, int64_t* indices, int64_t n, bool descending, Scratch<T>& s) {
   std::memcpy(static_cast<void*>(s.copy.get()), values, static_cast<size_t>(n) * sizeof(T));
   pack_row(s.copy.get(), n, descending, s.order.get());
-  if (n >= kRadixFrom) radix_sort(s.order.get(), s.spare.get(), n);
-  else std::sort(s.order.get(), s.order.get() + n);
+  if (n >= kRadixFrom)
+    radix_sort(s.order.get(), s.spare.get(), n);
+  else
+    std::sort(s.order.get(), s.order.get() + n);
   unpack_row(s.order.get(), s.copy.get(), n, values, indices);
 }
 
@@ -135,15 +147,17 @@ void sort_cpu(const Tensor& values, const Tensor& indices, bool descending) {
   visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
       Scratch<T> scratch(n);
-      for (int64_t r = from; r < to; ++r) sort_row(values.data<T>() + r * n, indices.data<int64_t>() + r * n, n, descending, scratch);
+      for (int64_t r = from; r < to; ++r)
+        sort_row(values.data<T>() + r * n, indices.data<int64_t>() + r * n, n, descending, scratch);
     });
   });
 }
 
-// The k first packed elements of a row, unordered: a buffer of candidates below the k-th best so far, thinned out when full.
+// The k first packed elements of a row, unordered: a buffer of candidates below the k-th best so far, thinned
+// out when full.
 template <class T>
 Packed<T>* select_first(const T* in, int64_t n, int64_t k, bool descending, std::vector<Packed<T>>& buffer) {
-  int64_t room = std::min(n, std::max<int64_t>(4 * k, 1024)), held = 0;
+  int64_t room = std::min(n, std::max<int64_t>(4 * k, 64)), held = 0;
   buffer.resize(static_cast<size_t>(room));
   Packed<T> bound = ~Packed<T>{0};
   for (int64_t i = 0; i < n; ++i) {
@@ -198,8 +212,11 @@ template <bool Right, class T>
 int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T value) {
   auto before = [&](int64_t i) {
     T element = sequence[order ? order[i] : i];
-    if constexpr (std::is_arithmetic_v<T>) return Right ? !(element > value) : !(element >= value);
-    else return Right ? !(static_cast<float>(element) > static_cast<float>(value)) : !(static_cast<float>(element) >= static_cast<float>(value));
+    if constexpr (std::is_arithmetic_v<T>)
+      return Right ? !(element > value) : !(element >= value);
+    else
+      return Right ? !(static_cast<float>(element) > static_cast<float>(value))
+                   : !(static_cast<float>(element) >= static_cast<float>(value));
   };
   int64_t start = 0;
   while (n > 0) {
@@ -218,12 +235,14 @@ void search_all(const Tensor& out, const Tensor& sequence, const Tensor& values,
   parallel_for(0, values.numel(), kGrain / 16, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       int64_t row = step ? i / m * step : 0;
-      out.data<I>()[i] = static_cast<I>(place_of<Right>(sequence.data<T>() + row, order ? order + row : nullptr, n, values.data<T>()[i]));
+      out.data<I>()[i] = static_cast<I>(
+          place_of<Right>(sequence.data<T>() + row, order ? order + row : nullptr, n, values.data<T>()[i]));
     }
   });
 }
 
-void searchsorted_cpu(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter, bool right) {
+void searchsorted_cpu(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter,
+                      bool right) {
   LockRelease release(values.numel() > 4096);
   visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
     bool narrow = out.dtype() == DType::Int32;
