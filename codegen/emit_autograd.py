@@ -357,7 +357,10 @@ def _direct(op: Op) -> str:
     formulas = formula.read(op)
     if formulas[0].arg.name != me:
         return ""
-    others = [f"!shares_memory({me}, {a.name})" for a in _tensor_args(op)[1:]]
+    # What another argument's derivative reads of the result must outlive later writes, as its own copy.
+    (result,) = formula.result_names(op)
+    others = [f"!marks_of({f.arg.name})" for f in formulas[1:] if result in f.uses]
+    others += [f"!shares_memory({me}, {a.name})" for a in _tensor_args(op)[1:]]
     condition = " && ".join(["marks", f"is_inexact({me}.dtype())", *others])
     needing = [f for f in formulas if me in f.uses]
     if not needing:
@@ -372,7 +375,6 @@ def _direct(op: Op) -> str:
     lines.append(f"    ops::{op.name}_into({me}, true, {_call_args(op)});")
     lines.append(f"    set_history_in_place({me}, node.get());")
     values, infos = _members(op, formulas)
-    (result,) = formula.result_names(op)
     if result in values:
         lines.append(f"    {_condition(formulas, result, False)}node->{result}_ = SavedTensor({me}, true);")
     if f"{result}_info" in infos:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import threading
 
 import facula
@@ -74,10 +75,23 @@ def _candidates(args, kwargs):
 
 def _resolve(name, method):
     """The public object of a call that the core names."""
-    place = _C.Tensor if method else facula
-    for part in name.split("."):
-        place = getattr(place, part)
-    return place
+    if method:
+        return getattr(_C.Tensor, name)
+    # ops of the submodules are named after them: functional_relu, linalg_inv; or only live there: linear
+    for prefix, module in (("functional_", "nn.functional"), ("linalg_", "linalg"), ("fft_", "fft"), ("special_", "special")):
+        if name.startswith(prefix):
+            found = getattr(_module(module), name[len(prefix) :], None)
+            if found is not None:
+                return found
+    for module in _OVERRIDABLE_MODULES:
+        found = getattr(_module(module), name, None)
+        if found is not None:
+            return found
+    raise AttributeError(f"overrides: no public function belongs to this op, got {name!r}")
+
+
+def _module(path):
+    return importlib.import_module(f"facula.{path}" if path else "facula")
 
 
 _resolve = functools.lru_cache(maxsize=None)(_resolve)

@@ -138,17 +138,17 @@ def _check_undefined(func, inputs):
 
 def _check(func, inputs, eps, atol, rtol, forward, backward, undefined):
     _check_precision(inputs)
-    outputs = _as_outputs(func(*inputs))
-    if not outputs:
-        return
     with enable_grad():
-        for i, x in enumerate(_differentiable_inputs(inputs)):
-            numerical = _numerical(func, inputs, x, eps)
+        # finite differences write to the inputs, so what is recorded for backward comes after them
+        xs = _differentiable_inputs(inputs)
+        numerical = [_numerical(func, inputs, x, eps) for x in xs]
+        outputs = _as_outputs(func(*inputs))
+        for i, x in enumerate(xs):
             for k, output in enumerate(outputs):
                 if backward:
-                    _compare(_analytical(output, x), numerical[k], rtol, atol, "backward mode", i, k)
+                    _compare(_analytical(output, x), numerical[i][k], rtol, atol, "backward mode", i, k)
                 if forward:
-                    _compare(_forward(output, x), numerical[k], rtol, atol, "forward mode", i, k)
+                    _compare(_forward(output, x), numerical[i][k], rtol, atol, "forward mode", i, k)
         if undefined:
             _check_undefined(func, inputs)
 

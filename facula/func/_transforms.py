@@ -86,7 +86,8 @@ def _cut(tensor, leaves):
         return _vmap.wrap(_cut(tensor._value, leaves), tensor._vmap_level)
     if not tensor.requires_grad:
         return tensor
-    return tensor if _C._reaches_other_leaves(tensor, list(leaves)) else tensor.detach()
+    own = [leaf for leaf in leaves if leaf.is_leaf]  # others lead on to tensors that are tracked outside
+    return tensor if _C._reaches_other_leaves(tensor, own) else tensor.detach()
 
 
 def _flatten(tree):
