@@ -70,9 +70,20 @@ void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor&
   if (!made.is_same(result)) copy_kernel(kCPU, result, made);
 }
 
+// The bias of a transposed convolution comes after oneDNN's part: in float32, so that narrow results are rounded once.
+bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
+  Tensor wide = facula::empty_strided(x.sizes(), x.strides(), DType::Float32);
+  if (!onednn::convolve(ConvMap::Input, y, wide, w, plain(bias, DType::Float32, true), g)) return false;
+  copy_kernel(kCPU, x, wide);
+  return true;
+}
+
 void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
   LockRelease release(y.numel() + x.numel() > kGrain);
-  if (x.numel() != 0 && w.numel() != 0 && onednn::convolve(map, y, x, w, bias, g)) return;
+  if (x.numel() != 0 && w.numel() != 0) {
+    bool separate_bias = bias.defined() && map == ConvMap::Input && is_half(x.dtype());
+    if (separate_bias ? convolve_wide(y, x, w, bias, g) : onednn::convolve(map, y, x, w, bias, g)) return;
+  }
   convolve_plain(map, y, x, w, bias, g);
 }
 

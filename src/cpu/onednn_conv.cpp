@@ -1,6 +1,6 @@
 #include "cpu/onednn_conv.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <string_view>
 
 #include "core/parallel.h"
@@ -33,20 +33,24 @@ struct Problem {
   const ConvGeometry& geometry;
 };
 
+bool is_matrix_product(const Problem& p) {
+  auto all = [](IntList list, int64_t value) { return std::all_of(list.begin(), list.end(), [=](int64_t v) { return v == value; }); };
+  const ConvGeometry& g = p.geometry;
+  int64_t positions = p.x.numel() / (p.x.size(0) * p.x.size(1));
+  return g.groups == 1 && positions >= 64 && all(p.w.sizes().slice(2, g.stride.size()), 1) && all(g.stride, 1) && all(g.padding, 0);
+}
+
 MemoryDesc any_layout(IntList sizes, DType dtype) {
   MemoryDesc desc;
   check(library().memory_desc_create_with_tag(desc.slot(), static_cast<int>(sizes.size()), sizes.data(), data_type(dtype), dnnl_format_tag_any), "convolution");
   return desc;
 }
 
-// Plain images are reordered inside anyway, so the library chooses; channels-last ones are taken as they are.
-MemoryDesc wanted_layout(const Tensor& image) {
-  static int mode = getenv("FACULA_CONV_MODE") ? atoi(getenv("FACULA_CONV_MODE")) : 0;
-  MemoryFormat last = image.dim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
-  if (image.dim() > 3 && image.is_contiguous(last) && !image.is_contiguous()) return describe(image.sizes(), image.strides(), image.dtype());
-  if (mode == 1) return describe(image.sizes(), image.strides(), image.dtype());
-  if (mode == 2 && image.dim() > 3) return describe(image.sizes(), strides_of(image.sizes(), last, "convolution"), image.dtype());
-  return any_layout(image.sizes(), image.dtype());
+// Channels-last images are taken as they are, and plain ones where the convolution is a matrix product of each; otherwise
+// plain images would be reordered inside, so the library chooses.
+MemoryDesc wanted_layout(const Tensor& image, const Problem& p) {
+  bool taken = !image.is_contiguous() || is_matrix_product(p);
+  return taken ? describe(image.sizes(), image.strides(), image.dtype()) : any_layout(image.sizes(), image.dtype());
 }
 
 // Weights with the groups as a dimension of their own.
@@ -114,13 +118,12 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
   auto made = std::make_unique<Convolution>();
   Dims w_sizes, w_strides;
   grouped(p.w, p.geometry.groups, w_sizes, w_strides);
-  DType dtype = p.x.dtype();
-  made->x.given = describe(p.x.sizes(), p.x.strides(), dtype);
-  made->y.given = describe(p.y.sizes(), p.y.strides(), dtype);
-  made->w.given = describe(w_sizes, w_strides, dtype);
+  made->x.given = describe(p.x.sizes(), p.x.strides(), p.x.dtype());
+  made->y.given = describe(p.y.sizes(), p.y.strides(), p.y.dtype());
+  made->w.given = describe(w_sizes, w_strides, p.w.dtype());
   bool with_bias = p.map == ConvMap::Output && p.bias.defined();
-  MemoryDesc x = wanted_layout(p.x), y = wanted_layout(p.y), w = any_layout(w_sizes, dtype);
-  MemoryDesc bias = with_bias ? describe(p.bias.sizes(), p.bias.strides(), dtype) : MemoryDesc();
+  MemoryDesc x = wanted_layout(p.x, p), y = wanted_layout(p.y, p), w = any_layout(w_sizes, p.w.dtype());
+  MemoryDesc bias = with_bias ? describe(p.bias.sizes(), p.bias.strides(), p.bias.dtype()) : MemoryDesc();
   made->descriptor = describe_primitive(p, x.get(), w.get(), y.get(), bias.get());
   if (!made->descriptor || is_reference(made->descriptor)) return nullptr;
   check(library().primitive_create(made->primitive.slot(), made->descriptor.get()), "convolution");
@@ -138,7 +141,7 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
 void append(Key& key, IntList list) { key.insert(key.end(), list.begin(), list.end()); }
 
 void write_key(Key& key, const Problem& p) {
-  key.assign({static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()), num_threads(), p.x.dim(), p.geometry.groups,
+  key.assign({static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()), static_cast<int64_t>(p.w.dtype()), num_threads(), p.x.dim(), p.geometry.groups,
               p.map == ConvMap::Output && p.bias.defined()});
   for (const Tensor* t : {&p.x, &p.w, &p.y}) {
     append(key, t->sizes());
