@@ -104,21 +104,39 @@ def test_second_derivatives_match_differences():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n, stride, padding, output_padding, dilation, groups", [
-    (1, 2, 1, 1, 1, 1), (2, 1, 0, 0, 1, 1), (2, 2, 1, 1, 2, 2), (2, 3, 0, 2, 1, 4), (2, 1, 2, 1, 2, 1), (3, 2, 1, 0, 1, 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "n, stride, padding, output_padding, dilation, groups",
+    [
+        (1, 2, 1, 1, 1, 1),
+        (2, 1, 0, 0, 1, 1),
+        (2, 2, 1, 1, 2, 2),
+        (2, 3, 0, 2, 1, 4),
+        (2, 1, 2, 1, 2, 1),
+        (3, 2, 1, 0, 1, 2),
+    ],
+)
 def test_transposed_is_the_adjoint(n, stride, padding, output_padding, dilation, groups, dtype):
     """<conv_transpose(y), x> == <y, conv(x)> for every x, with sizes as documented."""
     y = facula.from_numpy(numbers((2, 4, *[5, 4, 3][:n]), 1, dtype))
     w = facula.from_numpy(numbers((4, 8 // groups, *[3, 2, 3][:n]), 2, dtype))
     image = TRANSPOSED[n](y, w, None, stride, padding, output_padding, groups, dilation)
-    sizes = [(y.shape[2 + d] - 1) * stride - 2 * padding + dilation * (w.shape[2 + d] - 1) + output_padding + 1 for d in range(n)]
+    sizes = [
+        (y.shape[2 + d] - 1) * stride - 2 * padding + dilation * (w.shape[2 + d] - 1) + output_padding + 1
+        for d in range(n)
+    ]
     assert list(image.shape) == [2, 8, *sizes]
     x = facula.from_numpy(numbers(tuple(image.shape), 3, dtype))
     back = CONV[n](x, w, None, stride, padding, dilation, groups)
     back = back[(slice(None), slice(None), *[slice(0, s) for s in y.shape[2:]])]
     left, right = float((image * x).sum()), float((back * y).sum())
     assert left == pytest.approx(right, rel=1e-3 if dtype == "float32" else 1e-9, abs=1e-3)
+    leaf, weight = y.clone().requires_grad_(), w.clone().requires_grad_()
+    result = TRANSPOSED[n](leaf, weight, None, stride, padding, output_padding, groups, dilation)
+    gy, gw = facula.autograd.grad((result * x).sum(), [leaf, weight])
+    for given, gradient in ((y, gy), (w, gw)):
+        assert float((given * gradient).sum()) == pytest.approx(
+            left, rel=1e-3 if dtype == "float32" else 1e-9, abs=1e-3
+        )
     b = facula.from_numpy(numbers((8,), 4, dtype))
     moved = TRANSPOSED[n](y, w, b, stride, padding, output_padding, groups, dilation)
     np.testing.assert_allclose(moved.numpy(), image.numpy() + b.numpy().reshape(-1, *[1] * n), rtol=1e-4, atol=1e-4)
@@ -180,7 +198,9 @@ def test_strided_views_and_empty_batches():
     x, w = numbers((2, 3, 12, 10), 1), numbers((4, 3, 3, 3), 2)
     view = facula.from_numpy(x)[:, :, ::2].transpose(2, 3)
     got = facula.conv2d(view, facula.from_numpy(w))
-    np.testing.assert_allclose(got.numpy(), direct(x[:, :, ::2].swapaxes(2, 3), w, None, (1, 1), (0, 0), (1, 1), 1), atol=1e-12)
+    np.testing.assert_allclose(
+        got.numpy(), direct(x[:, :, ::2].swapaxes(2, 3), w, None, (1, 1), (0, 0), (1, 1), 1), atol=1e-12
+    )
     empty = facula.zeros(0, 3, 8, 8, requires_grad=True)
     weight = facula.ones(4, 3, 3, 3, requires_grad=True)
     y = facula.conv2d(empty, weight)
@@ -207,19 +227,37 @@ def test_meta_gives_the_shape():
     assert facula.conv2d(x, w, stride=2).shape == (2, 4, 4, 3)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: facula.conv2d(facula.ones(1, 4, 8, 8), facula.ones(8, 3, 3, 3)), "conv2d.*3 channels, got 4"),
-    (lambda: facula.conv2d(facula.ones(8, 8), facula.ones(8, 3, 3, 3)), r"conv2d.*got shape \[8, 8\]"),
-    (lambda: facula.conv2d(facula.ones(1, 3, 2, 2), facula.ones(8, 3, 3, 3)), "conv2d.*larger than the padded input"),
-    (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), facula.ones(7)), r"conv2d.*bias.*\[7\]"),
-    (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), stride=0), "conv2d.*stride"),
-    (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), padding=-1), "conv2d.*padding"),
-    (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), groups=0), "conv2d.*groups"),
-    (lambda: facula.conv2d(facula.ones(1, 4, 8, 8), facula.ones(9, 2, 3, 3), groups=2), "conv2d.*divisible"),
-    (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), padding="same", stride=2), "conv2d.*same"),
-    (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3, dtype=facula.float64)), "conv2d.*dtype"),
-    (lambda: facula.conv_transpose2d(facula.ones(1, 3, 8, 8), facula.ones(3, 3, 3, 3), output_padding=1), "conv_transpose2d.*output_padding"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: facula.conv2d(facula.ones(1, 4, 8, 8), facula.ones(8, 3, 3, 3)), "conv2d.*3 channels, got 4"),
+        (lambda: facula.conv2d(facula.ones(8, 8), facula.ones(8, 3, 3, 3)), r"conv2d.*got shape \[8, 8\]"),
+        (
+            lambda: facula.conv2d(facula.ones(1, 3, 2, 2), facula.ones(8, 3, 3, 3)),
+            "conv2d.*larger than the padded input",
+        ),
+        (
+            lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), facula.ones(7)),
+            r"conv2d.*bias.*\[7\]",
+        ),
+        (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), stride=0), "conv2d.*stride"),
+        (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), padding=-1), "conv2d.*padding"),
+        (lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), groups=0), "conv2d.*groups"),
+        (lambda: facula.conv2d(facula.ones(1, 4, 8, 8), facula.ones(9, 2, 3, 3), groups=2), "conv2d.*divisible"),
+        (
+            lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3), padding="same", stride=2),
+            "conv2d.*same",
+        ),
+        (
+            lambda: facula.conv2d(facula.ones(1, 3, 8, 8), facula.ones(8, 3, 3, 3, dtype=facula.float64)),
+            "conv2d.*dtype",
+        ),
+        (
+            lambda: facula.conv_transpose2d(facula.ones(1, 3, 8, 8), facula.ones(3, 3, 3, 3), output_padding=1),
+            "conv_transpose2d.*output_padding",
+        ),
+    ],
+)
 def test_errors(call, words):
     with pytest.raises(RuntimeError, match=words):
         call()
@@ -237,6 +275,12 @@ def test_columns_and_back():
     (gradient,) = facula.autograd.grad(columns.sum(), [t])
     folded = facula.nn.functional.fold(ones, (5, 6), (2, 3), padding=(0, 1), stride=(2, 1))
     np.testing.assert_array_equal(gradient.numpy(), folded.numpy())
-    assert folded.detach().numpy()[0, 0, :, 2].tolist() == [3.0, 3.0, 3.0, 3.0, 0.0]  # three windows wide, the last row in none
+    assert folded.detach().numpy()[0, 0, :, 2].tolist() == [
+        3.0,
+        3.0,
+        3.0,
+        3.0,
+        0.0,
+    ]  # three windows wide, the last row in none
     with pytest.raises(RuntimeError, match="im2col.*got|im2col.*fits"):
         facula.nn.functional.unfold(facula.ones(1, 2, 3, 3), 4)

@@ -39,9 +39,16 @@ def pooled(x, starts, kernel, dilation, reduce):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("kernel, stride, padding, dilation, ceil_mode", [
-    (2, 2, 0, 1, False), (3, 2, 1, 1, False), (3, 2, 1, 1, True), (2, 3, 1, 2, True), (2, 1, 0, 2, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kernel, stride, padding, dilation, ceil_mode",
+    [
+        (2, 2, 0, 1, False),
+        (3, 2, 1, 1, False),
+        (3, 2, 1, 1, True),
+        (2, 3, 1, 2, True),
+        (2, 1, 0, 2, False),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_max_pool(n, kernel, stride, padding, dilation, ceil_mode, dtype):
     x = numbers((2, 3, *[7, 6, 5][:n]), n, dtype)
@@ -65,7 +72,9 @@ def test_max_pool_gradient_goes_to_the_maxima():
     np.testing.assert_allclose(gradient.detach().numpy(), expected.reshape(x.shape))
     v = facula.from_numpy(numbers(x.shape, 3))
     (second,) = facula.autograd.grad((gradient * v).sum(), [g])
-    np.testing.assert_allclose(second.numpy().ravel(), np.take_along_axis(v.numpy().reshape(6, -1), where.numpy().reshape(6, -1), 1).ravel())
+    np.testing.assert_allclose(
+        second.numpy().ravel(), np.take_along_axis(v.numpy().reshape(6, -1), where.numpy().reshape(6, -1), 1).ravel()
+    )
 
 
 def test_max_pool_keeps_nan_and_takes_integers():
@@ -80,7 +89,9 @@ def test_max_pool_keeps_nan_and_takes_integers():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("kernel, stride, padding, ceil_mode", [(2, 2, 0, False), (3, 2, 1, False), (3, 2, 1, True), (3, 1, 1, False)])
+@pytest.mark.parametrize(
+    "kernel, stride, padding, ceil_mode", [(2, 2, 0, False), (3, 2, 1, False), (3, 2, 1, True), (3, 1, 1, False)]
+)
 @pytest.mark.parametrize("count_include_pad", [True, False])
 def test_avg_pool(n, kernel, stride, padding, ceil_mode, count_include_pad):
     x = numbers((2, 2, *[7, 6, 5][:n]), n)
@@ -125,15 +136,23 @@ def test_adaptive_pools(n):
     values, where = getattr(F, f"adaptive_max_pool{n}d")(t, out, return_indices=True)
     np.testing.assert_allclose(mean.detach().numpy(), expected_mean, atol=1e-12)
     np.testing.assert_array_equal(values.detach().numpy(), expected_max)
-    np.testing.assert_array_equal(np.take_along_axis(x.reshape(6, -1), where.numpy().reshape(6, -1), 1).ravel(), expected_max.ravel())
+    np.testing.assert_array_equal(
+        np.take_along_axis(x.reshape(6, -1), where.numpy().reshape(6, -1), 1).ravel(), expected_max.ravel()
+    )
     (gradient,) = facula.autograd.grad((mean + values).sum(), [t])
     assert float(gradient.sum()) == pytest.approx(2 * mean.numel())
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
-    lambda x: F.adaptive_max_pool2d(x, (3, 2)), lambda x: F.adaptive_avg_pool2d(x, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.max_pool2d(x, 3, 2, 1),
+        lambda x: F.avg_pool2d(x, 3, 2, 1),
+        lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
+        lambda x: F.adaptive_max_pool2d(x, (3, 2)),
+        lambda x: F.adaptive_avg_pool2d(x, 1),
+    ],
+)
 @pytest.mark.parametrize("dtype", [facula.float32, facula.bfloat16])
 def test_channels_last_gives_the_same(function, dtype):
     x = facula.from_numpy(numbers((2, 5, 7, 6), 1, "float32")).to(dtype)
@@ -178,22 +197,30 @@ def test_fractional_windows_are_inside_and_hold_the_maxima(n):
     values, where = function(x, 2, output_size=4, return_indices=True, _random_samples=samples)
     assert values.shape == (2, 3, *[4] * n)
     flat = x.detach().numpy().reshape(6, -1)
-    np.testing.assert_array_equal(np.take_along_axis(flat, where.numpy().reshape(6, -1), 1).ravel(), values.detach().numpy().ravel())
+    np.testing.assert_array_equal(
+        np.take_along_axis(flat, where.numpy().reshape(6, -1), 1).ravel(), values.detach().numpy().ravel()
+    )
     (gradient,) = facula.autograd.grad(values.sum(), [x])
     assert float(gradient.sum()) == values.numel()
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 2, padding=2), "max_pool2d.*padding.*half"),
-    (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 0), "max_pool2d.*kernel_size"),
-    (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 2, stride=0), "max_pool2d.*stride"),
-    (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 9), "max_pool2d.*no windows"),
-    (lambda: facula.max_pool2d(facula.ones(8, 8), 2), r"max_pool2d.*got shape \[8, 8\]"),
-    (lambda: facula.max_pool2d(facula.ones(1, 0, 4, 4), 2), "max_pool2d.*batch"),
-    (lambda: F.avg_pool2d(facula.ones(1, 3, 8, 8), 2, divisor_override=0), "avg_pool2d.*divisor_override"),
-    (lambda: F.adaptive_avg_pool2d(facula.ones(1, 3, 8, 8), -1), "adaptive_avg_pool2d.*output_size"),
-    (lambda: F.fractional_max_pool2d(facula.ones(1, 3, 8, 8), 2, output_size=8), "fractional_max_pool2d.*too large"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 2, padding=2), "max_pool2d.*padding.*half"),
+        (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 0), "max_pool2d.*kernel_size"),
+        (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 2, stride=0), "max_pool2d.*stride"),
+        (lambda: facula.max_pool2d(facula.ones(1, 3, 8, 8), 9), "max_pool2d.*no windows"),
+        (lambda: facula.max_pool2d(facula.ones(8, 8), 2), r"max_pool2d.*got shape \[8, 8\]"),
+        (lambda: facula.max_pool2d(facula.ones(1, 0, 4, 4), 2), "max_pool2d.*batch"),
+        (lambda: F.avg_pool2d(facula.ones(1, 3, 8, 8), 2, divisor_override=0), "avg_pool2d.*divisor_override"),
+        (lambda: F.adaptive_avg_pool2d(facula.ones(1, 3, 8, 8), -1), "adaptive_avg_pool2d.*output_size"),
+        (
+            lambda: F.fractional_max_pool2d(facula.ones(1, 3, 8, 8), 2, output_size=8),
+            "fractional_max_pool2d.*too large",
+        ),
+    ],
+)
 def test_errors(call, words):
     with pytest.raises(RuntimeError, match=words):
         call()

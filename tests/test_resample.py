@@ -20,7 +20,11 @@ def test_nearest(n, out):
     x = numbers((2, 3, *[5, 6, 7][:n]))
     out = out[:n]
     for mode, shift in (("nearest", 0.0), ("nearest-exact", 0.5)):
-        index = np.ix_(range(2), range(3), *[[min(int((o + shift) * s / q), s - 1) for o in range(q)] for s, q in zip(x.shape[2:], out)])
+        index = np.ix_(
+            range(2),
+            range(3),
+            *[[min(int((o + shift) * s / q), s - 1) for o in range(q)] for s, q in zip(x.shape[2:], out)],
+        )
         got = F.interpolate(facula.from_numpy(x), out, mode=mode)
         np.testing.assert_array_equal(got.numpy(), x[index])
 
@@ -41,10 +45,16 @@ def test_bilinear_is_piecewise_linear(out, align_corners):
 
 
 MODES = [
-    ("nearest", 1, {}), ("nearest-exact", 2, {}), ("linear", 1, {"align_corners": False}), ("bilinear", 2, {"align_corners": True}),
-    ("trilinear", 3, {"align_corners": False}), ("bicubic", 2, {"align_corners": False}), ("bilinear", 2, {"antialias": True}),
-    ("bicubic", 2, {"antialias": True}), ("lanczos", 2, {"antialias": True}),
-]  # fmt: skip
+    ("nearest", 1, {}),
+    ("nearest-exact", 2, {}),
+    ("linear", 1, {"align_corners": False}),
+    ("bilinear", 2, {"align_corners": True}),
+    ("trilinear", 3, {"align_corners": False}),
+    ("bicubic", 2, {"align_corners": False}),
+    ("bilinear", 2, {"antialias": True}),
+    ("bicubic", 2, {"antialias": True}),
+    ("lanczos", 2, {"antialias": True}),
+]
 
 
 @pytest.mark.parametrize("mode, n, more", MODES)
@@ -75,7 +85,9 @@ def test_antialias_of_a_halved_image():
     np.testing.assert_allclose(got.numpy()[0, 0, :, 1], inner, atol=1e-12)
 
 
-@pytest.mark.parametrize("mode, more", [("nearest", {}), ("bilinear", {"align_corners": False}), ("bicubic", {"align_corners": False})])
+@pytest.mark.parametrize(
+    "mode, more", [("nearest", {}), ("bilinear", {"align_corners": False}), ("bicubic", {"align_corners": False})]
+)
 def test_layouts_and_narrow_dtypes(mode, more):
     x = facula.from_numpy(numbers((2, 5, 6, 7), 0, "float32"))
     expected = F.interpolate(x, (9, 5), mode=mode, **more)
@@ -115,10 +127,15 @@ def test_grid_sample(n, align_corners, padding, scipy_mode, mode, order):
         where = [w + 2 for w in where]
     else:
         x_padded = x
-    expected = np.array([
-        [ndimage.map_coordinates(plane, [w[k] for w in where], order=order, mode=scipy_mode) for plane in x_padded[k]]
-        for k in range(2)
-    ])  # fmt: skip
+    expected = np.array(
+        [
+            [
+                ndimage.map_coordinates(plane, [w[k] for w in where], order=order, mode=scipy_mode)
+                for plane in x_padded[k]
+            ]
+            for k in range(2)
+        ]
+    )
     got = F.grid_sample(facula.from_numpy(x), facula.from_numpy(grid), mode, padding, align_corners)
     np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
 
@@ -130,13 +147,25 @@ def test_reflection_repeats(align_corners):
     grid = facula.from_numpy(np.random.default_rng(0).uniform(-0.9, 0.9, (1, 4, 3, 2)))
     inside = F.grid_sample(x, grid, "bilinear", "reflection", align_corners)
     for mirrored in (2 - grid, -2 - grid, grid + 4):
-        np.testing.assert_allclose(F.grid_sample(x, mirrored, "bilinear", "reflection", align_corners).numpy(), inside.numpy(), atol=1e-12)
+        np.testing.assert_allclose(
+            F.grid_sample(x, mirrored, "bilinear", "reflection", align_corners).numpy(), inside.numpy(), atol=1e-12
+        )
 
 
-@pytest.mark.parametrize("mode, padding, n", [
-    ("bilinear", "zeros", 2), ("bilinear", "border", 2), ("bilinear", "reflection", 2), ("bicubic", "zeros", 2), ("bicubic", "border", 2),
-    ("bicubic", "reflection", 2), ("nearest", "zeros", 2), ("bilinear", "zeros", 3), ("bilinear", "reflection", 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "mode, padding, n",
+    [
+        ("bilinear", "zeros", 2),
+        ("bilinear", "border", 2),
+        ("bilinear", "reflection", 2),
+        ("bicubic", "zeros", 2),
+        ("bicubic", "border", 2),
+        ("bicubic", "reflection", 2),
+        ("nearest", "zeros", 2),
+        ("bilinear", "zeros", 3),
+        ("bilinear", "reflection", 3),
+    ],
+)
 @pytest.mark.parametrize("align_corners", [True, False])
 def test_grid_sample_gradients(mode, padding, n, align_corners):
     x = facula.from_numpy(numbers((1, 2, *[4, 5, 3][:n]))).requires_grad_()

@@ -68,6 +68,8 @@ Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, co
 // convolution, pooling, resampling
 Tensor convolution_input_gradient(const Tensor& grad, const Tensor& weight, IntList input_size, IntList stride, IntList padding,
                                   IntList dilation, bool transposed, int64_t groups);
+/// A convolution whose result is cut to `size`: a transposed one with output_padding has inputs that no output came from.
+Tensor convolution_of_size(const Tensor& input, const Tensor& weight, IntList size, IntList stride, IntList padding, IntList dilation, int64_t groups);
 Tensor convolution_weight_gradient(const Tensor& grad, const Tensor& input, IntList weight_size, IntList stride, IntList padding,
                                    IntList dilation, bool transposed, int64_t groups);
 Tensor sum_but_channels(const Tensor& grad);

@@ -1,6 +1,6 @@
 #include "cpu/onednn_conv.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <string_view>
 
 #include "core/parallel.h"
@@ -33,20 +33,30 @@ struct Problem {
   const ConvGeometry& geometry;
 };
 
+bool is_matrix_product(const Problem& p) {
+  auto all = [](IntList list, int64_t value) {
+    return std::all_of(list.begin(), list.end(), [=](int64_t v) { return v == value; });
+  };
+  const ConvGeometry& g = p.geometry;
+  int64_t positions = p.x.numel() / (p.x.size(0) * p.x.size(1));
+  return g.groups == 1 && positions >= 64 && all(p.w.sizes().slice(2, g.stride.size()), 1) &&
+         all(g.stride, 1) && all(g.padding, 0);
+}
+
 MemoryDesc any_layout(IntList sizes, DType dtype) {
   MemoryDesc desc;
-  check(library().memory_desc_create_with_tag(desc.slot(), static_cast<int>(sizes.size()), sizes.data(), data_type(dtype), dnnl_format_tag_any), "convolution");
+  check(library().memory_desc_create_with_tag(desc.slot(), static_cast<int>(sizes.size()), sizes.data(),
+                                              data_type(dtype), dnnl_format_tag_any),
+        "convolution");
   return desc;
 }
 
-// Plain images are reordered inside anyway, so the library chooses; channels-last ones are taken as they are.
-MemoryDesc wanted_layout(const Tensor& image) {
-  static int mode = getenv("FACULA_CONV_MODE") ? atoi(getenv("FACULA_CONV_MODE")) : 0;
-  MemoryFormat last = image.dim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
-  if (image.dim() > 3 && image.is_contiguous(last) && !image.is_contiguous()) return describe(image.sizes(), image.strides(), image.dtype());
-  if (mode == 1) return describe(image.sizes(), image.strides(), image.dtype());
-  if (mode == 2 && image.dim() > 3) return describe(image.sizes(), strides_of(image.sizes(), last, "convolution"), image.dtype());
-  return any_layout(image.sizes(), image.dtype());
+// Channels-last images are taken as they are, and plain ones where the convolution is a matrix product of
+// each; otherwise plain images would be reordered inside, so the library chooses.
+MemoryDesc wanted_layout(const Tensor& image, const Problem& p) {
+  bool taken = !image.is_contiguous() || is_matrix_product(p);
+  return taken ? describe(image.sizes(), image.strides(), image.dtype())
+               : any_layout(image.sizes(), image.dtype());
 }
 
 // Weights with the groups as a dimension of their own.
@@ -59,14 +69,15 @@ void grouped(const Tensor& w, int64_t groups, Dims& sizes, Dims& strides) {
   strides.insert(0, strides[0] * sizes[1]);
 }
 
-PrimitiveDesc describe_primitive(const Problem& p, const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t w, const_dnnl_memory_desc_t y,
-                                 const_dnnl_memory_desc_t bias) {
+PrimitiveDesc describe_primitive(const Problem& p, const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t w,
+                                 const_dnnl_memory_desc_t y, const_dnnl_memory_desc_t bias) {
   const Library& lib = library();
   const ConvGeometry& g = p.geometry;
   size_t spatial = g.stride.size();
   Dims dilation(spatial), right(spatial);
   for (size_t d = 0; d < spatial; ++d) {
-    int64_t in = p.x.sizes()[2 + d], out = p.y.sizes()[2 + d], reach = g.dilation[d] * (p.w.sizes()[2 + d] - 1) + 1;
+    int64_t in = p.x.sizes()[2 + d], out = p.y.sizes()[2 + d],
+            reach = g.dilation[d] * (p.w.sizes()[2 + d] - 1) + 1;
     dilation[d] = g.dilation[d] - 1;
     right[d] = (out - 1) * g.stride[d] + reach - in - g.padding[d];
   }
@@ -77,14 +88,16 @@ PrimitiveDesc describe_primitive(const Problem& p, const_dnnl_memory_desc_t x, c
   bool output = p.map == ConvMap::Output;
   PrimitiveDesc forward;
   dnnl_status_t status = lib.convolution_forward_primitive_desc_create(
-      forward.slot(), engine(), output ? dnnl_forward_inference : dnnl_forward_training, dnnl_convolution_direct, x, w, bias, y, s, d, l, r,
-      attributes.get());
+      forward.slot(), engine(), output ? dnnl_forward_inference : dnnl_forward_training,
+      dnnl_convolution_direct, x, w, bias, y, s, d, l, r, attributes.get());
   if (output || status != dnnl_success) return forward;
   PrimitiveDesc backward;
   if (p.map == ConvMap::Input) {
-    lib.convolution_backward_data_primitive_desc_create(backward.slot(), engine(), dnnl_convolution_direct, x, w, y, s, d, l, r, forward.get(), attributes.get());
+    lib.convolution_backward_data_primitive_desc_create(backward.slot(), engine(), dnnl_convolution_direct, x,
+                                                        w, y, s, d, l, r, forward.get(), attributes.get());
   } else {
-    lib.convolution_backward_weights_primitive_desc_create(backward.slot(), engine(), dnnl_convolution_direct, x, w, nullptr, y, s, d, l, r, forward.get(),
+    lib.convolution_backward_weights_primitive_desc_create(backward.slot(), engine(), dnnl_convolution_direct,
+                                                           x, w, nullptr, y, s, d, l, r, forward.get(),
                                                            attributes.get());
   }
   return backward;
@@ -104,8 +117,10 @@ void connect(Port& port, const PrimitiveDesc& descriptor, dnnl_query_t what, boo
   port.inside = memory(port.wanted, nullptr);
   port.bytes = static_cast<int64_t>(lib.memory_desc_get_size(port.wanted));
   PrimitiveDesc reorder;
-  const_dnnl_memory_desc_t from = into ? port.given.get() : port.wanted, to = into ? port.wanted : port.given.get();
-  check(lib.reorder_primitive_desc_create(reorder.slot(), from, engine(), to, engine(), nullptr), "convolution");
+  const_dnnl_memory_desc_t from = into ? port.given.get() : port.wanted,
+                           to = into ? port.wanted : port.given.get();
+  check(lib.reorder_primitive_desc_create(reorder.slot(), from, engine(), to, engine(), nullptr),
+        "convolution");
   check(lib.primitive_create(port.reorder.slot(), reorder.get()), "convolution");
 }
 
@@ -114,22 +129,26 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
   auto made = std::make_unique<Convolution>();
   Dims w_sizes, w_strides;
   grouped(p.w, p.geometry.groups, w_sizes, w_strides);
-  DType dtype = p.x.dtype();
-  made->x.given = describe(p.x.sizes(), p.x.strides(), dtype);
-  made->y.given = describe(p.y.sizes(), p.y.strides(), dtype);
-  made->w.given = describe(w_sizes, w_strides, dtype);
+  made->x.given = describe(p.x.sizes(), p.x.strides(), p.x.dtype());
+  made->y.given = describe(p.y.sizes(), p.y.strides(), p.y.dtype());
+  made->w.given = describe(w_sizes, w_strides, p.w.dtype());
   bool with_bias = p.map == ConvMap::Output && p.bias.defined();
-  MemoryDesc x = wanted_layout(p.x), y = wanted_layout(p.y), w = any_layout(w_sizes, dtype);
-  MemoryDesc bias = with_bias ? describe(p.bias.sizes(), p.bias.strides(), dtype) : MemoryDesc();
+  MemoryDesc x = wanted_layout(p.x, p), y = wanted_layout(p.y, p), w = any_layout(w_sizes, p.w.dtype());
+  MemoryDesc bias = with_bias ? describe(p.bias.sizes(), p.bias.strides(), p.bias.dtype()) : MemoryDesc();
   made->descriptor = describe_primitive(p, x.get(), w.get(), y.get(), bias.get());
   if (!made->descriptor || is_reference(made->descriptor)) return nullptr;
   check(library().primitive_create(made->primitive.slot(), made->descriptor.get()), "convolution");
   bool backward = p.map != ConvMap::Output;
-  connect(made->x, made->descriptor, p.map == ConvMap::Input ? dnnl_query_diff_src_md : dnnl_query_src_md, p.map != ConvMap::Input);
-  connect(made->w, made->descriptor, p.map == ConvMap::Weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md, p.map != ConvMap::Weight);
-  connect(made->y, made->descriptor, backward ? dnnl_query_diff_dst_md : dnnl_query_dst_md, p.map != ConvMap::Output);
+  connect(made->x, made->descriptor, p.map == ConvMap::Input ? dnnl_query_diff_src_md : dnnl_query_src_md,
+          p.map != ConvMap::Input);
+  connect(made->w, made->descriptor,
+          p.map == ConvMap::Weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md,
+          p.map != ConvMap::Weight);
+  connect(made->y, made->descriptor, backward ? dnnl_query_diff_dst_md : dnnl_query_dst_md,
+          p.map != ConvMap::Output);
   if (with_bias) made->bias = memory(bias.get(), nullptr);
-  const_dnnl_memory_desc_t scratchpad = library().primitive_desc_query_md(made->descriptor.get(), dnnl_query_scratchpad_md, 0);
+  const_dnnl_memory_desc_t scratchpad =
+      library().primitive_desc_query_md(made->descriptor.get(), dnnl_query_scratchpad_md, 0);
   made->scratchpad_bytes = static_cast<int64_t>(library().memory_desc_get_size(scratchpad));
   made->scratchpad = memory(scratchpad, nullptr);
   return made;
@@ -138,7 +157,8 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
 void append(Key& key, IntList list) { key.insert(key.end(), list.begin(), list.end()); }
 
 void write_key(Key& key, const Problem& p) {
-  key.assign({static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()), num_threads(), p.x.dim(), p.geometry.groups,
+  key.assign({static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()),
+              static_cast<int64_t>(p.w.dtype()), num_threads(), p.x.dim(), p.geometry.groups,
               p.map == ConvMap::Output && p.bias.defined()});
   for (const Tensor* t : {&p.x, &p.w, &p.y}) {
     append(key, t->sizes());
@@ -187,18 +207,22 @@ dnnl_memory_t bind(Port& port, const Tensor& t, const Buffer& buffer, bool into,
 
 }  // namespace
 
-bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& geometry) {
-  if (!available() || data_type(x.dtype()) == dnnl_data_type_undef || !is_floating(x.dtype()) || x.dtype() == DType::Float64) return false;
+bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
+              const ConvGeometry& geometry) {
+  if (!available() || data_type(x.dtype()) == dnnl_data_type_undef || !is_floating(x.dtype()) ||
+      x.dtype() == DType::Float64)
+    return false;
   dnnl_stream_t s = stream();
   Convolution* found = find_convolution({map, y, x, w, bias, geometry});
   if (!found) return false;
   Convolution& c = *found;
   Buffer x_buffer(c.x.bytes), w_buffer(c.w.bytes), y_buffer(c.y.bytes), scratch(c.scratchpad_bytes);
   bool output = map == ConvMap::Output, input = map == ConvMap::Input, weight = map == ConvMap::Weight;
-  dnnl_exec_arg_t arguments[5] = {{input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, bind(c.x, x, x_buffer, !input, s)},
-                                  {weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, bind(c.w, w, w_buffer, !weight, s)},
-                                  {output ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, bind(c.y, y, y_buffer, !output, s)},
-                                  {DNNL_ARG_SCRATCHPAD, c.scratchpad.get()}};
+  dnnl_exec_arg_t arguments[5] = {
+      {input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, bind(c.x, x, x_buffer, !input, s)},
+      {weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, bind(c.w, w, w_buffer, !weight, s)},
+      {output ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, bind(c.y, y, y_buffer, !output, s)},
+      {DNNL_ARG_SCRATCHPAD, c.scratchpad.get()}};
   int count = 4;
   check(library().memory_set_data_handle(c.scratchpad.get(), scratch.data), "convolution");
   if (c.bias) {

@@ -5,8 +5,10 @@
 
 namespace facula::cpu::onednn {
 
-/// Does one of the maps of a convolution (see ConvMap), bias included; false where the library is absent or has nothing
-/// better than a reference loop, and then nothing was written.
-bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& geometry);
+/// Does one of the maps of a convolution (see ConvMap), bias included; false where the library is absent or
+/// has nothing better than a reference loop, and then nothing was written. A narrow convolution may write a
+/// float32 result.
+bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
+              const ConvGeometry& geometry);
 
 }  // namespace facula::cpu::onednn

@@ -21,13 +21,15 @@ struct ConvGeometry {
 enum class ConvMap : uint8_t { Output, Input, Weight };
 
 /// y from x and w (ConvMap::Output), x from y and w (Input), w from y and x (Weight; bias unused).
-inline Kernel<void(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& geometry)>
+inline Kernel<void(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
+                   const ConvGeometry& geometry)>
     convolution_kernel{"convolution"};
 
 /// Windows of one image of up to three spatial dimensions (missing ones come first, with size one).
 struct Windows {
   int64_t channels = 1;
-  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
+      dilation{1, 1, 1};
   // of the image, in elements
   int64_t channel_stride = 0;
   std::array<int64_t, 3> in_strides{0, 0, 0};
@@ -36,12 +38,15 @@ struct Windows {
   int64_t columns() const { return out[0] * out[1] * out[2]; }
 };
 /// The windows of the images in `image` (N, C, spatial...).
-Windows windows_of(const Tensor& image, int64_t channels, IntList out, IntList kernel, const ConvGeometry& geometry);
+Windows windows_of(const Tensor& image, int64_t channels, IntList out, IntList kernel,
+                   const ConvGeometry& geometry);
 
 /// columns (rows() x columns(), contiguous) from an image; positions outside the image give zero.
-inline Kernel<void(DType dtype, void* columns, const void* image, const Windows& windows)> im2col_kernel{"im2col"};
+inline Kernel<void(DType dtype, void* columns, const void* image, const Windows& windows)> im2col_kernel{
+    "im2col"};
 /// Adds columns into an image.
-inline Kernel<void(DType dtype, void* image, const void* columns, const Windows& windows)> col2im_kernel{"col2im"};
+inline Kernel<void(DType dtype, void* image, const void* columns, const Windows& windows)> col2im_kernel{
+    "col2im"};
 /// t (N, C, rest...) += bias (C), in place.
 inline Kernel<void(const Tensor& t, const Tensor& bias)> add_channels_kernel{"convolution"};
 /// t += other, both contiguous.

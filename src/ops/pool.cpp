@@ -12,9 +12,12 @@ namespace {
 
 const char* const kMaxPool[] = {"", "max_pool1d", "max_pool2d", "max_pool3d"};
 const char* const kAvgPool[] = {"", "avg_pool1d", "avg_pool2d", "avg_pool3d"};
-const char* const kAdaptiveAvgPool[] = {"", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"};
-const char* const kAdaptiveMaxPool[] = {"", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"};
-const char* const kFractionalMaxPool[] = {"", "fractional_max_pool1d", "fractional_max_pool2d", "fractional_max_pool3d"};
+const char* const kAdaptiveAvgPool[] = {"", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+                                        "adaptive_avg_pool3d"};
+const char* const kAdaptiveMaxPool[] = {"", "adaptive_max_pool1d", "adaptive_max_pool2d",
+                                        "adaptive_max_pool3d"};
+const char* const kFractionalMaxPool[] = {"", "fractional_max_pool1d", "fractional_max_pool2d",
+                                          "fractional_max_pool3d"};
 
 // An input with batch and channels and in a format kernels take, and what is needed to give results its form.
 struct Input {
@@ -25,7 +28,8 @@ struct Input {
 
 Tensor dense(const Tensor& t, MemoryFormat format) {
   if (t.is_contiguous(format)) return t;
-  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "pooling"), t.dtype(), t.device());
+  Tensor copy =
+      facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "pooling"), t.dtype(), t.device());
   if (!t.is_meta()) copy_kernel(t.device(), copy, t);
   return copy;
 }
@@ -39,10 +43,12 @@ Tensor with_batch(const Tensor& self, int64_t spatial) {
 }
 
 Input read_input(const char* op, const Tensor& self, int64_t spatial, bool empty_allowed = false) {
-  FACULA_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, ErrorKind::Runtime, op, ": input must have ", spatial + 2,
-               " dimensions, or ", spatial + 1, " without batch, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, ErrorKind::Runtime, op,
+               ": input must have ", spatial + 2, " dimensions, or ", spatial + 1,
+               " without batch, got shape ", self.sizes());
   for (int64_t d = self.dim() - spatial - (empty_allowed ? 0 : 1); d < self.dim(); ++d) {
-    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op, ": only the batch size of the input may be zero, got shape ", self.sizes());
+    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op,
+                 ": only the batch size of the input may be zero, got shape ", self.sizes());
   }
   bool batched = self.dim() == spatial + 2;
   MemoryFormat format = batched ? self.suggest_memory_format() : MemoryFormat::Contiguous;
@@ -52,7 +58,8 @@ Input read_input(const char* op, const Tensor& self, int64_t spatial, bool empty
 Tensor make_result(const Input& input, IntList spatial, DType dtype) {
   Dims sizes{input.tensor.size(0), input.tensor.size(1)};
   for (int64_t s : spatial) sizes.push_back(s);
-  return facula::empty_strided(sizes, strides_of(sizes, input.format, "pooling"), dtype, input.tensor.device());
+  return facula::empty_strided(sizes, strides_of(sizes, input.format, "pooling"), dtype,
+                               input.tensor.device());
 }
 
 Tensor finish(const Input& input, const Tensor& made) {
@@ -73,7 +80,8 @@ struct Sliding {
 
 int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-Sliding read_windows(const char* op, IntList size, IntList kernel_size, IntList stride, IntList padding, IntList dilation, bool ceil_mode) {
+Sliding read_windows(const char* op, IntList size, IntList kernel_size, IntList stride, IntList padding,
+                     IntList dilation, bool ceil_mode) {
   int64_t spatial = static_cast<int64_t>(size.size());
   Sliding s;
   s.kernel = per_dimension(kernel_size, spatial, op, "kernel_size");
@@ -84,14 +92,19 @@ Sliding read_windows(const char* op, IntList size, IntList kernel_size, IntList 
     FACULA_CHECK(s.kernel[d] > 0, ErrorKind::Runtime, op, ": kernel_size must be positive, got ", s.kernel);
     FACULA_CHECK(s.stride[d] > 0, ErrorKind::Runtime, op, ": stride must be positive, got ", s.stride);
     FACULA_CHECK(s.dilation[d] > 0, ErrorKind::Runtime, op, ": dilation must be positive, got ", s.dilation);
-    FACULA_CHECK(s.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ", s.padding);
+    FACULA_CHECK(s.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ",
+                 s.padding);
     int64_t reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
-    FACULA_CHECK(s.padding[d] <= reach / 2, ErrorKind::Runtime, op, ": padding must be at most half of the window, kernel_size=", s.kernel,
+    FACULA_CHECK(s.padding[d] <= reach / 2, ErrorKind::Runtime, op,
+                 ": padding must be at most half of the window, kernel_size=", s.kernel,
                  ", dilation=", s.dilation, ", got padding=", s.padding);
     int64_t room = size[d] + 2 * s.padding[d] - reach + (ceil_mode ? s.stride[d] - 1 : 0);
     int64_t out = floor_divide(room, s.stride[d]) + 1;
-    if (ceil_mode && (out - 1) * s.stride[d] >= size[d] + s.padding[d]) --out;  // no window lies in the far padding alone
-    FACULA_CHECK(out >= 1, ErrorKind::Runtime, op, ": the result would have no windows: kernel_size=", s.kernel, ", got a spatial size of ", size);
+    if (ceil_mode && (out - 1) * s.stride[d] >= size[d] + s.padding[d])
+      --out;  // no window lies in the far padding alone
+    FACULA_CHECK(out >= 1, ErrorKind::Runtime, op,
+                 ": the result would have no windows: kernel_size=", s.kernel, ", got a spatial size of ",
+                 size);
     s.out.push_back(out);
   }
   return s;
@@ -121,13 +134,15 @@ PoolGeometry max_geometry(const Sliding& s, IntList size) {
   return g;
 }
 
-PoolGeometry avg_geometry(const Sliding& s, IntList size, bool count_include_pad, std::optional<int64_t> divisor) {
+PoolGeometry avg_geometry(const Sliding& s, IntList size, bool count_include_pad,
+                          std::optional<int64_t> divisor) {
   PoolGeometry g;
   g.divisor = divisor ? static_cast<double>(*divisor) : 0;
   for (size_t d = 0; d < size.size(); ++d) {
     PoolAxis& axis = axis_of(g, d, size.size(), size[d], s.out[d]);
     for (int64_t o = 0; o < s.out[d]; ++o) {
-      int64_t begin = o * s.stride[d] - s.padding[d], end = std::min(begin + s.kernel[d], size[d] + s.padding[d]);
+      int64_t begin = o * s.stride[d] - s.padding[d],
+              end = std::min(begin + s.kernel[d], size[d] + s.padding[d]);
       axis.begin[o] = std::max<int64_t>(begin, 0);
       axis.end[o] = std::max(axis.begin[o], std::min(end, size[d]));
       axis.divisor[o] = static_cast<double>(count_include_pad ? end - begin : axis.end[o] - axis.begin[o]);
@@ -152,8 +167,10 @@ PoolGeometry adaptive_geometry(IntList size, IntList out) {
 using Pair = std::tuple<Tensor, Tensor>;
 
 Pair max_over(const Input& input, IntList out, const PoolGeometry& geometry) {
-  Tensor values = make_result(input, out, input.tensor.dtype()), indices = make_result(input, out, DType::Int64);
-  if (!values.is_meta() && values.numel()) max_pool_kernel(values.device(), values, indices, input.tensor, geometry);
+  Tensor values = make_result(input, out, input.tensor.dtype()),
+         indices = make_result(input, out, DType::Int64);
+  if (!values.is_meta() && values.numel())
+    max_pool_kernel(values.device(), values, indices, input.tensor, geometry);
   return {finish(input, values), finish(input, indices)};
 }
 
@@ -190,7 +207,8 @@ Tensor spread(const char* op, const Tensor& self, IntList size, const PoolGeomet
 
 }  // namespace
 
-Pair max_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation, bool ceil_mode) {
+Pair max_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+              bool ceil_mode) {
   int64_t spatial = static_cast<int64_t>(kernel_size.size());
   const char* op = kMaxPool[spatial];
   Input input = read_input(op, self, spatial);
@@ -200,11 +218,12 @@ Pair max_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList p
   return max_over(input, s.out, max_geometry(s, size));
 }
 
-Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode, bool count_include_pad,
-                std::optional<int64_t> divisor_override) {
+Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
+                bool count_include_pad, std::optional<int64_t> divisor_override) {
   int64_t spatial = static_cast<int64_t>(kernel_size.size());
   const char* op = kAvgPool[spatial];
-  FACULA_CHECK(divisor_override.value_or(1) != 0, ErrorKind::Runtime, op, ": divisor_override must not be zero, got 0");
+  FACULA_CHECK(divisor_override.value_or(1) != 0, ErrorKind::Runtime, op,
+               ": divisor_override must not be zero, got 0");
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), self.dtype() == DType::Int64);
   IntList size = spatial_part(input.tensor);
@@ -212,8 +231,9 @@ Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList
   return mean_over(input, s.out, avg_geometry(s, size, count_include_pad, divisor_override));
 }
 
-Tensor avg_pool_transpose(const Tensor& self, IntList size, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
-                          bool count_include_pad, std::optional<int64_t> divisor_override) {
+Tensor avg_pool_transpose(const Tensor& self, IntList size, IntList kernel_size, IntList stride,
+                          IntList padding, bool ceil_mode, bool count_include_pad,
+                          std::optional<int64_t> divisor_override) {
   const char* op = kAvgPool[size.size()];
   Sliding s = read_windows(op, size, kernel_size, stride, padding, {1}, ceil_mode);
   return spread(op, self, size, avg_geometry(s, size, count_include_pad, divisor_override));
@@ -223,7 +243,8 @@ namespace {
 
 Dims read_output_size(const char* op, IntList output_size, int64_t spatial) {
   Dims out = per_dimension(output_size, spatial, op, "output_size");
-  for (int64_t size : out) FACULA_CHECK(size >= 0, ErrorKind::Runtime, op, ": output_size must not be negative, got ", out);
+  for (int64_t size : out)
+    FACULA_CHECK(size >= 0, ErrorKind::Runtime, op, ": output_size must not be negative, got ", out);
   return out;
 }
 
@@ -261,7 +282,9 @@ void fractional_starts(PoolAxis& axis, T sample, int64_t kernel) {
   T alpha = out > 1 ? static_cast<T>(axis.in - kernel) / static_cast<T>(out - 1) : T(0);
   for (int64_t o = 0; o < out; ++o) {
     bool last = o == out - 1;
-    axis.begin[o] = last ? axis.in - kernel : static_cast<int64_t>((static_cast<T>(o) + sample) * alpha) - static_cast<int64_t>(sample * alpha);
+    axis.begin[o] = last ? axis.in - kernel
+                         : static_cast<int64_t>((static_cast<T>(o) + sample) * alpha) -
+                               static_cast<int64_t>(sample * alpha);
     axis.end[o] = axis.begin[o] + kernel;
   }
 }
@@ -274,7 +297,8 @@ Tensor plane(const Tensor& t, int64_t n, int64_t c) {
 
 }  // namespace
 
-Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size, const Tensor& random_samples) {
+Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size,
+                         const Tensor& random_samples) {
   size_t spatial = kernel_size.size();
   const char* op = kFractionalMaxPool[spatial];
   Input input = read_input(op, self, static_cast<int64_t>(spatial));
@@ -285,15 +309,20 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
   IntList size = spatial_part(input.tensor);
   Dims out = per_dimension(output_size, static_cast<int64_t>(spatial), op, "output_size");
   for (size_t d = 0; d < spatial; ++d) {
-    FACULA_CHECK(out[d] > 0 && kernel_size[d] > 0, ErrorKind::Runtime, op, ": kernel_size and output_size must be positive, got ", kernel_size, " and ", out);
-    FACULA_CHECK(out[d] + kernel_size[d] - 1 <= size[d], ErrorKind::Runtime, op, ": windows of kernel_size=", kernel_size, " are too large for output_size=",
-                 out, ", got an input of spatial size ", size);
+    FACULA_CHECK(out[d] > 0 && kernel_size[d] > 0, ErrorKind::Runtime, op,
+                 ": kernel_size and output_size must be positive, got ", kernel_size, " and ", out);
+    FACULA_CHECK(out[d] + kernel_size[d] - 1 <= size[d], ErrorKind::Runtime, op,
+                 ": windows of kernel_size=", kernel_size, " are too large for output_size=", out,
+                 ", got an input of spatial size ", size);
   }
-  FACULA_CHECK(random_samples.dtype() == self.dtype(), ErrorKind::Runtime, op, ": random_samples must have the dtype of the input, ", self.dtype(),
-               ", got ", random_samples.dtype());
+  FACULA_CHECK(random_samples.dtype() == self.dtype(), ErrorKind::Runtime, op,
+               ": random_samples must have the dtype of the input, ", self.dtype(), ", got ",
+               random_samples.dtype());
   Dims expected{batch, channels, static_cast<int64_t>(spatial)};
-  FACULA_CHECK(random_samples.dim() == 3 && random_samples.size(0) >= batch && random_samples.size(1) == channels && random_samples.size(2) == expected[2],
-               ErrorKind::Runtime, op, ": random_samples must have shape ", expected, ", got ", random_samples.sizes());
+  FACULA_CHECK(random_samples.dim() == 3 && random_samples.size(0) >= batch &&
+                   random_samples.size(1) == channels && random_samples.size(2) == expected[2],
+               ErrorKind::Runtime, op, ": random_samples must have shape ", expected, ", got ",
+               random_samples.sizes());
   Tensor values = make_result(input, out, self.dtype()), indices = make_result(input, out, DType::Int64);
   if (values.is_meta()) return {finish(input, values), finish(input, indices)};
   Tensor samples = facula::empty(random_samples.sizes(), DType::Float64);
@@ -306,8 +335,10 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
       for (size_t d = 0; d < spatial; ++d) {
         double sample = u[spatial == 2 ? 1 - d : d];  // two dimensions: the first sample is of the width
         PoolAxis& axis = geometry.axes[3 - spatial + d];
-        if (self.dtype() == DType::Float64) fractional_starts<double>(axis, sample, kernel_size[d]);
-        else fractional_starts<float>(axis, static_cast<float>(sample), kernel_size[d]);
+        if (self.dtype() == DType::Float64)
+          fractional_starts<double>(axis, sample, kernel_size[d]);
+        else
+          fractional_starts<float>(axis, static_cast<float>(sample), kernel_size[d]);
       }
       max_pool_kernel(kCPU, plane(values, n, c), plane(indices, n, c), plane(input.tensor, n, c), geometry);
     }
@@ -318,12 +349,15 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
 namespace {
 
 void check_indices(const char* op, const Tensor& self, const Tensor& indices) {
-  FACULA_CHECK(indices.dtype() == DType::Int64, ErrorKind::Runtime, op, ": indices must be int64, got ", indices.dtype());
-  FACULA_CHECK(indices.sizes() == self.sizes(), ErrorKind::Runtime, op, ": indices must have the shape of the input, ", self.sizes(), ", got ", indices.sizes());
+  FACULA_CHECK(indices.dtype() == DType::Int64, ErrorKind::Runtime, op, ": indices must be int64, got ",
+               indices.dtype());
+  FACULA_CHECK(indices.sizes() == self.sizes(), ErrorKind::Runtime, op,
+               ": indices must have the shape of the input, ", self.sizes(), ", got ", indices.sizes());
 }
 
 void check_in_plane(const char* op, int64_t bad, IntList size) {
-  FACULA_CHECK(bad == -1, ErrorKind::Runtime, op, ": indices must lie in planes of size ", size, ", got ", bad);
+  FACULA_CHECK(bad == -1, ErrorKind::Runtime, op, ": indices must lie in planes of size ", size, ", got ",
+               bad);
 }
 
 Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList size) {
@@ -353,7 +387,9 @@ Tensor gather_planes(const Tensor& self, const Tensor& indices, int64_t spatial)
   Input input = read_input("max_pool", self, spatial, true);
   Tensor where = dense(with_batch(indices, spatial), input.format);
   Tensor result = make_result(input, spatial_part(where), self.dtype());
-  if (!result.is_meta()) check_in_plane("max_unpool", gather_planes_kernel(result.device(), result, input.tensor, where), spatial_part(input.tensor));
+  if (!result.is_meta())
+    check_in_plane("max_unpool", gather_planes_kernel(result.device(), result, input.tensor, where),
+                   spatial_part(input.tensor));
   return finish(input, result);
 }
 
@@ -361,7 +397,8 @@ Tensor max_unpool2d(const Tensor& self, const Tensor& indices, IntList output_si
   return unpool("max_unpool2d", self, indices, per_dimension(output_size, 2, "max_unpool2d", "output_size"));
 }
 
-Tensor max_unpool3d(const Tensor& self, const Tensor& indices, IntList output_size, IntList stride, IntList padding) {
+Tensor max_unpool3d(const Tensor& self, const Tensor& indices, IntList output_size, IntList stride,
+                    IntList padding) {
   for (int64_t s : per_dimension(stride, 3, "max_unpool3d", "stride")) {
     FACULA_CHECK(s > 0, ErrorKind::Runtime, "max_unpool3d: stride must be positive, got ", stride);
   }

@@ -1,5 +1,5 @@
-// Interpolation as one sparse matrix per dimension, applied one dimension after the other; its gradient applies the
-// transposed matrices. Also the shapes and checks of grid sampling.
+// Interpolation as one sparse matrix per dimension, applied one dimension after the other; its gradient
+// applies the transposed matrices. Also the shapes and checks of grid sampling.
 #include "ops/resample.h"
 
 #include <cmath>
@@ -40,7 +40,8 @@ Taps Taps::transposed() const {
 namespace ops {
 namespace {
 
-// Positions and weights are computed in T, the precision of the data, as they decide which neighbours are taken.
+// Positions and weights are computed in T, the precision of the data, as they decide which neighbours are
+// taken.
 template <class T>
 struct TapsBuilder {
   int64_t in, out;
@@ -48,10 +49,13 @@ struct TapsBuilder {
   T scale;  // inputs per output
   Taps taps;
 
-  TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor) : in(in_size), out(out_size), align_corners(corners) {
+  TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor)
+      : in(in_size), out(out_size), align_corners(corners) {
     taps.in = in;
-    if (align_corners) scale = out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
-    else scale = factor > 0 ? static_cast<T>(1.0 / factor) : static_cast<T>(in) / static_cast<T>(out);
+    if (align_corners)
+      scale = out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
+    else
+      scale = factor > 0 ? static_cast<T>(1.0 / factor) : static_cast<T>(in) / static_cast<T>(out);
   }
 
   void add(int64_t index, T weight) {
@@ -59,16 +63,21 @@ struct TapsBuilder {
     taps.weight.push_back(static_cast<double>(weight));
   }
   void finish_output() { taps.first.push_back(static_cast<int64_t>(taps.index.size())); }
-  T position(int64_t o) const { return align_corners ? scale * static_cast<T>(o) : scale * (static_cast<T>(o) + T(0.5)) - T(0.5); }
+  T position(int64_t o) const {
+    return align_corners ? scale * static_cast<T>(o) : scale * (static_cast<T>(o) + T(0.5)) - T(0.5);
+  }
 
   void nearest() {
     for (int64_t o = 0; o < out; ++o, finish_output()) {
-      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(static_cast<T>(o) * scale))), in - 1), T(1));
+      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(static_cast<T>(o) * scale))), in - 1),
+          T(1));
     }
   }
   void nearest_exact() {
     for (int64_t o = 0; o < out; ++o, finish_output()) {
-      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(std::max(position(o), T(0)) + T(0.5)))), in - 1), T(1));
+      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(std::max(position(o), T(0)) + T(0.5)))),
+                   in - 1),
+          T(1));
     }
   }
   void linear() {
@@ -85,7 +94,8 @@ struct TapsBuilder {
       T x = position(o);
       int64_t i = std::min(static_cast<int64_t>(std::floor(x)), in - 1);
       T t = std::clamp(x - static_cast<T>(i), T(0), T(1));
-      for (int64_t k = -1; k <= 2; ++k) add(std::clamp<int64_t>(i + k, 0, in - 1), cubic_filter(t - static_cast<T>(k), T(-0.75)));
+      for (int64_t k = -1; k <= 2; ++k)
+        add(std::clamp<int64_t>(i + k, 0, in - 1), cubic_filter(t - static_cast<T>(k), T(-0.75)));
     }
   }
   /// `radius`: where the filter ends when the output is not smaller than the input.
@@ -120,18 +130,26 @@ struct TapsBuilder {
 };
 
 template <class T>
-Taps make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corners, double scale, bool antialias) {
+Taps make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corners, double scale,
+               bool antialias) {
   using Builder = TapsBuilder<T>;
   Builder b(in, out, align_corners, scale);
   if (antialias) {
-    if (mode == "linear") b.filtered(1, Builder::triangle);
-    else if (mode == "cubic") b.filtered(2, [](T x) { return Builder::cubic_filter(x, T(-0.5)); });
-    else b.filtered(3, Builder::lanczos);
+    if (mode == "linear")
+      b.filtered(1, Builder::triangle);
+    else if (mode == "cubic")
+      b.filtered(2, [](T x) { return Builder::cubic_filter(x, T(-0.5)); });
+    else
+      b.filtered(3, Builder::lanczos);
   } else {
-    if (mode == "nearest") b.nearest();
-    else if (mode == "nearest-exact") b.nearest_exact();
-    else if (mode == "linear") b.linear();
-    else b.cubic();
+    if (mode == "nearest")
+      b.nearest();
+    else if (mode == "nearest-exact")
+      b.nearest_exact();
+    else if (mode == "linear")
+      b.linear();
+    else
+      b.cubic();
   }
   return std::move(b.taps);
 }
@@ -140,7 +158,8 @@ MemoryFormat format_of(const Tensor& t) { return t.suggest_memory_format(); }
 
 Tensor dense(const Tensor& t, MemoryFormat format, DType dtype) {
   if (t.is_contiguous(format) && t.dtype() == dtype) return t;
-  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "interpolate"), dtype, t.device());
+  Tensor copy =
+      facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "interpolate"), dtype, t.device());
   copy_kernel(t.device(), copy, t);
   return copy;
 }
@@ -166,16 +185,20 @@ bool identical(const Taps& taps) {
 }
 
 // Resizes to `size`; with `transpose` the other way round.
-Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool align_corners, FloatList scales, bool antialias, bool transpose) {
+Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool align_corners, FloatList scales,
+              bool antialias, bool transpose) {
   const char* op = "interpolate";
-  FACULA_CHECK(is_floating(self.dtype()) || self.dtype() == DType::UInt8, ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
+  FACULA_CHECK(is_floating(self.dtype()) || self.dtype() == DType::UInt8, ErrorKind::NotImplemented, op,
+               ": not implemented for dtype ", self.dtype());
   size_t spatial = size.size();
-  FACULA_CHECK(self.dim() == static_cast<int64_t>(spatial) + 2, ErrorKind::Runtime, op, ": input must have ", spatial + 2, " dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == static_cast<int64_t>(spatial) + 2, ErrorKind::Runtime, op, ": input must have ",
+               spatial + 2, " dimensions, got shape ", self.sizes());
   MemoryFormat format = format_of(self);
   Dims sizes{self.size(0), self.size(1)};
   for (int64_t s : size) sizes.push_back(s);
   for (size_t d = 1; d < sizes.size(); ++d) {
-    FACULA_CHECK(sizes[d] > 0 && self.sizes()[d] > 0, ErrorKind::Runtime, op, ": sizes of input and output must be positive (but for the batch), got input shape ",
+    FACULA_CHECK(sizes[d] > 0 && self.sizes()[d] > 0, ErrorKind::Runtime, op,
+                 ": sizes of input and output must be positive (but for the batch), got input shape ",
                  self.sizes(), " and output size ", size);
   }
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, op), self.dtype(), self.device());
@@ -186,11 +209,14 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   for (size_t d = 0; d < spatial; ++d) {
     int64_t in = transpose ? size[d] : self.sizes()[2 + d], out = transpose ? self.sizes()[2 + d] : size[d];
     bool wide = self.dtype() == DType::Float64;
-    Taps t = wide ? make_taps<double>(mode, in, out, align_corners, scales[d], antialias) : make_taps<float>(mode, in, out, align_corners, scales[d], antialias);
+    Taps t = wide ? make_taps<double>(mode, in, out, align_corners, scales[d], antialias)
+                  : make_taps<float>(mode, in, out, align_corners, scales[d], antialias);
     taps.push_back(transpose ? t.transposed() : std::move(t));
     copies &= taps.back().copies();
   }
-  DType dtype = copies ? self.dtype() : self.dtype() == DType::UInt8 ? DType::Float32 : compute_dtype(self.dtype());
+  DType dtype = copies                         ? self.dtype()
+                : self.dtype() == DType::UInt8 ? DType::Float32
+                                               : compute_dtype(self.dtype());
   Tensor t = dense(self, format, dtype);
   for (size_t k = 0; k < spatial; ++k) {  // the transpose goes through the dimensions in the opposite order
     size_t d = transpose ? k : spatial - 1 - k;
@@ -207,11 +233,13 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
 
 }  // namespace
 
-Tensor resample(const Tensor& self, IntList output_size, std::string_view mode, bool align_corners, FloatList scales, bool antialias) {
+Tensor resample(const Tensor& self, IntList output_size, std::string_view mode, bool align_corners,
+                FloatList scales, bool antialias) {
   return resize(self, output_size, mode, align_corners, scales, antialias, false);
 }
 
-Tensor resample_transpose(const Tensor& self, IntList size, std::string_view mode, bool align_corners, FloatList scales, bool antialias) {
+Tensor resample_transpose(const Tensor& self, IntList size, std::string_view mode, bool align_corners,
+                          FloatList scales, bool antialias) {
   return resize(self, size, mode, align_corners, scales, antialias, true);
 }
 
@@ -221,17 +249,30 @@ namespace {
 
 void check_grid(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode) {
   const char* op = "grid_sampler";
-  FACULA_CHECK(input.device() == grid.device(), ErrorKind::Runtime, op, ": input and grid must be on one device, got ", input.device(), " and ", grid.device());
-  FACULA_CHECK(input.dim() == 4 || input.dim() == 5, ErrorKind::Runtime, op, ": input must be (N, C, H, W) or (N, C, D, H, W), got shape ", input.sizes());
-  FACULA_CHECK(grid.dim() == input.dim(), ErrorKind::Runtime, op, ": grid must have ", input.dim(), " dimensions as input has, got shape ", grid.sizes());
-  FACULA_CHECK(grid.size(0) == input.size(0), ErrorKind::Runtime, op, ": grid and input must have one batch size, got shapes ", grid.sizes(), " and ", input.sizes());
-  FACULA_CHECK(grid.size(-1) == input.dim() - 2, ErrorKind::Runtime, op, ": the last size of grid must be ", input.dim() - 2, ", got shape ", grid.sizes());
-  for (int64_t size : spatial_part(input)) FACULA_CHECK(size > 0, ErrorKind::Runtime, op, ": input must not be empty in its spatial dimensions, got shape ", input.sizes());
-  FACULA_CHECK(interpolation_mode >= 0 && interpolation_mode <= 2, ErrorKind::Runtime, op, ": interpolation_mode must be 0, 1 or 2, got ", interpolation_mode);
-  FACULA_CHECK(padding_mode >= 0 && padding_mode <= 2, ErrorKind::Runtime, op, ": padding_mode must be 0, 1 or 2, got ", padding_mode);
-  FACULA_CHECK(interpolation_mode != 2 || input.dim() == 4, ErrorKind::Runtime, op, ": cubic interpolation is for images (N, C, H, W), got input shape ", input.sizes());
-  FACULA_CHECK(input.dtype() == grid.dtype(), ErrorKind::Runtime, op, ": input and grid must have one dtype, got ", input.dtype(), " and ", grid.dtype());
-  FACULA_CHECK(is_floating(input.dtype()), ErrorKind::NotImplemented, op, ": not implemented for dtype ", input.dtype());
+  FACULA_CHECK(input.device() == grid.device(), ErrorKind::Runtime, op,
+               ": input and grid must be on one device, got ", input.device(), " and ", grid.device());
+  FACULA_CHECK(input.dim() == 4 || input.dim() == 5, ErrorKind::Runtime, op,
+               ": input must be (N, C, H, W) or (N, C, D, H, W), got shape ", input.sizes());
+  FACULA_CHECK(grid.dim() == input.dim(), ErrorKind::Runtime, op, ": grid must have ", input.dim(),
+               " dimensions as input has, got shape ", grid.sizes());
+  FACULA_CHECK(grid.size(0) == input.size(0), ErrorKind::Runtime, op,
+               ": grid and input must have one batch size, got shapes ", grid.sizes(), " and ",
+               input.sizes());
+  FACULA_CHECK(grid.size(-1) == input.dim() - 2, ErrorKind::Runtime, op, ": the last size of grid must be ",
+               input.dim() - 2, ", got shape ", grid.sizes());
+  for (int64_t size : spatial_part(input))
+    FACULA_CHECK(size > 0, ErrorKind::Runtime, op,
+                 ": input must not be empty in its spatial dimensions, got shape ", input.sizes());
+  FACULA_CHECK(interpolation_mode >= 0 && interpolation_mode <= 2, ErrorKind::Runtime, op,
+               ": interpolation_mode must be 0, 1 or 2, got ", interpolation_mode);
+  FACULA_CHECK(padding_mode >= 0 && padding_mode <= 2, ErrorKind::Runtime, op,
+               ": padding_mode must be 0, 1 or 2, got ", padding_mode);
+  FACULA_CHECK(interpolation_mode != 2 || input.dim() == 4, ErrorKind::Runtime, op,
+               ": cubic interpolation is for images (N, C, H, W), got input shape ", input.sizes());
+  FACULA_CHECK(input.dtype() == grid.dtype(), ErrorKind::Runtime, op,
+               ": input and grid must have one dtype, got ", input.dtype(), " and ", grid.dtype());
+  FACULA_CHECK(is_floating(input.dtype()), ErrorKind::NotImplemented, op, ": not implemented for dtype ",
+               input.dtype());
 }
 
 GridSampling sampling(int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
@@ -244,7 +285,8 @@ Tensor narrowed(const Tensor& t, DType dtype) { return dense(t, MemoryFormat::Co
 
 }  // namespace
 
-Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
+Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
+                    bool align_corners) {
   check_grid(input, grid, interpolation_mode, padding_mode);
   Dims sizes{input.size(0), input.size(1)};
   for (int64_t s : grid.sizes().slice(1, grid.sizes().size() - 2)) sizes.push_back(s);
@@ -253,29 +295,32 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
   Tensor result = facula::empty(sizes, dtype, input.device());
   MemoryFormat format = format_of(input);
   if (result.numel()) {
-    grid_sampler_kernel(input.device(), result, dense(input, format, dtype), widened(grid), sampling(interpolation_mode, padding_mode, align_corners));
+    grid_sampler_kernel(input.device(), result, dense(input, format, dtype), widened(grid),
+                        sampling(interpolation_mode, padding_mode, align_corners));
   }
   return narrowed(result, input.dtype());
 }
 
-Tensor grid_sampler_input_gradient(const Tensor& self, const Tensor& grid, IntList input_size, int64_t interpolation_mode, int64_t padding_mode,
-                                   bool align_corners) {
+Tensor grid_sampler_input_gradient(const Tensor& self, const Tensor& grid, IntList input_size,
+                                   int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
   if (self.is_meta()) return facula::empty(input_size, self.dtype(), self.device());
   Tensor result = facula::empty(input_size, compute_dtype(self.dtype()), self.device());
   std::memset(result.data<char>(), 0, static_cast<size_t>(result.numel() * result.item_size()));
-  if (self.numel()) grid_sampler_input_kernel(self.device(), result, widened(self), widened(grid), sampling(interpolation_mode, padding_mode, align_corners));
+  if (self.numel())
+    grid_sampler_input_kernel(self.device(), result, widened(self), widened(grid),
+                              sampling(interpolation_mode, padding_mode, align_corners));
   return narrowed(result, self.dtype());
 }
 
-Tensor grid_sampler_grid_gradient(const Tensor& self, const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
-                                  bool align_corners) {
+Tensor grid_sampler_grid_gradient(const Tensor& self, const Tensor& input, const Tensor& grid,
+                                  int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
   if (self.is_meta()) return facula::empty(grid.sizes(), grid.dtype(), grid.device());
   DType dtype = compute_dtype(self.dtype());
   Tensor result = facula::empty(grid.sizes(), dtype, self.device());
   std::memset(result.data<char>(), 0, static_cast<size_t>(result.numel() * result.item_size()));
   if (self.numel()) {
-    grid_sampler_grid_kernel(self.device(), result, widened(self), dense(input, format_of(input), dtype), widened(grid),
-                             sampling(interpolation_mode, padding_mode, align_corners));
+    grid_sampler_grid_kernel(self.device(), result, widened(self), dense(input, format_of(input), dtype),
+                             widened(grid), sampling(interpolation_mode, padding_mode, align_corners));
   }
   return narrowed(result, grid.dtype());
 }

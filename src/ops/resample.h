@@ -7,7 +7,8 @@
 
 namespace facula {
 
-/// A sparse matrix along one dimension: output o is the sum of weight[k] * input[index[k]] for first[o] <= k < first[o + 1].
+/// A sparse matrix along one dimension: output o is the sum of weight[k] * input[index[k]] for first[o] <= k
+/// < first[o + 1].
 struct Taps {
   int64_t in = 0;
   std::vector<int64_t> first{0}, index;
@@ -19,8 +20,10 @@ struct Taps {
   Taps transposed() const;
 };
 
-/// Applies taps to contiguous memory seen as (outer, in, inner); float32 and float64, any dtype when the taps copy.
-inline Kernel<void(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps)> resample_kernel{"interpolate"};
+/// Applies taps to contiguous memory seen as (outer, in, inner); float32 and float64, any dtype when the taps
+/// copy.
+inline Kernel<void(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps)>
+    resample_kernel{"interpolate"};
 
 struct GridSampling {
   int interpolation;  // 0 linear, 1 nearest, 2 cubic
@@ -28,10 +31,13 @@ struct GridSampling {
   bool align_corners;
 };
 // float32 and float64. `grid` and results are contiguous, `input` dense; input gradients are added.
-inline Kernel<void(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how)> grid_sampler_kernel{"grid_sampler"};
-inline Kernel<void(const Tensor& input_gradient, const Tensor& gradient, const Tensor& grid, const GridSampling& how)> grid_sampler_input_kernel{
-    "grid_sampler"};
-inline Kernel<void(const Tensor& grid_gradient, const Tensor& gradient, const Tensor& input, const Tensor& grid, const GridSampling& how)>
+inline Kernel<void(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how)>
+    grid_sampler_kernel{"grid_sampler"};
+inline Kernel<void(const Tensor& input_gradient, const Tensor& gradient, const Tensor& grid,
+                   const GridSampling& how)>
+    grid_sampler_input_kernel{"grid_sampler"};
+inline Kernel<void(const Tensor& grid_gradient, const Tensor& gradient, const Tensor& input,
+                   const Tensor& grid, const GridSampling& how)>
     grid_sampler_grid_kernel{"grid_sampler"};
 
 }  // namespace facula

@@ -1,10 +1,11 @@
 // Pooling loops: plane by plane for contiguous tensors, over vectors of channels for channels-last ones.
+#include "ops/pool.h"
+
 #include <atomic>
 #include <vector>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
-#include "ops/pool.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -20,14 +21,18 @@ bool is_nan(T value) {
 template <class F>
 void visit_real(DType dtype, F&& f) {
   visit_dtype(dtype, [&]<class T>(TypeTag<T> tag) {
-    if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) f(tag);
+    if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, Half> ||
+                  std::is_same_v<T, BFloat16>)
+      f(tag);
   });
 }
 
 template <class F>
 void visit_wide(DType dtype, F&& f) {
-  if (dtype == DType::Float32) f(TypeTag<float>{});
-  else f(TypeTag<double>{});
+  if (dtype == DType::Float32)
+    f(TypeTag<float>{});
+  else
+    f(TypeTag<double>{});
 }
 
 int64_t spatial_count(const Tensor& t) {
@@ -38,7 +43,9 @@ int64_t spatial_count(const Tensor& t) {
 
 bool channels_last(const Tensor& t) { return !t.is_contiguous(); }
 
-int64_t grain_of(int64_t work_per_item) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1)); }
+int64_t grain_of(int64_t work_per_item) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1));
+}
 
 // Splits a flat output position into its window along each axis.
 struct Window {
@@ -67,7 +74,8 @@ template <class F>
 inline void for_each_in(const PoolGeometry& g, const Window& w, F&& f) {
   for (int64_t i0 = w.begin[0]; i0 < w.end[0]; i0 += w.step[0])
     for (int64_t i1 = w.begin[1]; i1 < w.end[1]; i1 += w.step[1])
-      for (int64_t i2 = w.begin[2]; i2 < w.end[2]; i2 += w.step[2]) f((i0 * g.axes[1].in + i1) * g.axes[2].in + i2);
+      for (int64_t i2 = w.begin[2]; i2 < w.end[2]; i2 += w.step[2])
+        f((i0 * g.axes[1].in + i1) * g.axes[2].in + i2);
 }
 
 int64_t window_size(const PoolGeometry& g) {
@@ -106,7 +114,8 @@ void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g) {
 
 // One output position of channels-last memory.
 template <class T>
-void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const PoolGeometry& g, const Window& w, Compute<T>* best, int32_t* where) {
+void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const PoolGeometry& g,
+                  const Window& w, Compute<T>* best, int32_t* where) {
   bool first = true;
   for_each_in(g, w, [&](int64_t at) {
     const T* values = in + at * channels;
@@ -139,9 +148,11 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
   visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
     int64_t* where = indices.data<int64_t>();
     if (!channels_last(in) || inputs > INT32_MAX) {
-      FACULA_CHECK(!channels_last(in), ErrorKind::Runtime, "max_pool: a channels-last plane of more than 2^31 elements, got shape ", in.sizes());
+      FACULA_CHECK(!channels_last(in), ErrorKind::Runtime,
+                   "max_pool: a channels-last plane of more than 2^31 elements, got shape ", in.sizes());
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
-        for (int64_t p = from; p < to; ++p) max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g);
+        for (int64_t p = from; p < to; ++p)
+          max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g);
       });
       return;
     }
@@ -149,8 +160,9 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
       std::vector<Compute<T>> best(static_cast<size_t>(channels));
       std::vector<int32_t> places(static_cast<size_t>(channels));
       for (int64_t p = from; p < to; ++p) {
-        max_channels(out.data<T>() + p * channels, where + p * channels, in.data<T>() + p / outputs * inputs * channels, channels, g,
-                     window_at(g, p % outputs), best.data(), places.data());
+        max_channels(out.data<T>() + p * channels, where + p * channels,
+                     in.data<T>() + p / outputs * inputs * channels, channels, g, window_at(g, p % outputs),
+                     best.data(), places.data());
       }
     });
   });
@@ -160,8 +172,10 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
 
 template <class T>
 T mean(Compute<T> sum, double divisor) {
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(sum / static_cast<T>(divisor));
-  else return T(sum / static_cast<Compute<T>>(divisor));
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(sum / static_cast<T>(divisor));
+  else
+    return T(sum / static_cast<Compute<T>>(divisor));
 }
 
 template <class T>
@@ -181,7 +195,8 @@ void mean_plane(T* out, const T* in, int64_t outputs, const PoolGeometry& g) {
 }
 
 template <class T>
-void mean_channels(T* out, const T* in, int64_t channels, const PoolGeometry& g, const Window& w, Compute<T>* sum) {
+void mean_channels(T* out, const T* in, int64_t channels, const PoolGeometry& g, const Window& w,
+                   Compute<T>* sum) {
   std::fill_n(sum, channels, Compute<T>(0));
   for_each_in(g, w, [&](int64_t at) {
     const T* values = in + at * channels;
@@ -197,14 +212,16 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
   visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
     if (!channels_last(in)) {
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
-        for (int64_t p = from; p < to; ++p) mean_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, outputs, g);
+        for (int64_t p = from; p < to; ++p)
+          mean_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, outputs, g);
       });
       return;
     }
     parallel_for(0, batch * outputs, grain_of(channels * window_size(g)), [&](int64_t from, int64_t to) {
       std::vector<Compute<T>> sum(static_cast<size_t>(channels));
       for (int64_t p = from; p < to; ++p) {
-        mean_channels(out.data<T>() + p * channels, in.data<T>() + p / outputs * inputs * channels, channels, g, window_at(g, p % outputs), sum.data());
+        mean_channels(out.data<T>() + p * channels, in.data<T>() + p / outputs * inputs * channels, channels,
+                      g, window_at(g, p % outputs), sum.data());
       }
     });
   });
@@ -240,7 +257,8 @@ void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeome
 // Calls f(offset among the small planes, offset among the large ones) or gives back a bad index.
 template <class F>
 int64_t for_each_index(const Tensor& large, const Tensor& indices, F&& f) {
-  int64_t batch = indices.size(0), channels = indices.size(1), few = spatial_count(indices), many = spatial_count(large);
+  int64_t batch = indices.size(0), channels = indices.size(1), few = spatial_count(indices),
+          many = spatial_count(large);
   bool last = channels_last(large) || channels_last(indices);  // a plane of one element says nothing
   int64_t vector = last ? channels : 1, images = last ? batch : batch * channels;
   std::atomic<int64_t> bad{-1};

@@ -1,16 +1,19 @@
 // Interpolation along one dimension, and sampling at the positions of a grid.
+#include "ops/resample.h"
+
 #include <cmath>
 #include <cstring>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "ops/pool.h"
-#include "ops/resample.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-int64_t grain_of(int64_t work_per_item) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1)); }
+int64_t grain_of(int64_t work_per_item) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1));
+}
 
 template <class T>
 void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& taps) {
@@ -23,7 +26,8 @@ void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& ta
         for (int64_t o = 0; o < outputs; ++o) target[o] = source[taps.index[o]];
       } else {
         for (int64_t o = 0; o < outputs; ++o) {
-          std::memcpy(static_cast<void*>(target + o * inner), source + taps.index[o] * inner, static_cast<size_t>(inner) * sizeof(T));
+          std::memcpy(static_cast<void*>(target + o * inner), source + taps.index[o] * inner,
+                      static_cast<size_t>(inner) * sizeof(T));
         }
       }
     }
@@ -96,7 +100,8 @@ struct AxisRule {
   GridSampling how;
 
   T unnormalized(T x) const {
-    return how.align_corners ? (x + 1) / 2 * static_cast<T>(size - 1) : ((x + 1) * static_cast<T>(size) - 1) / 2;
+    return how.align_corners ? (x + 1) / 2 * static_cast<T>(size - 1)
+                             : ((x + 1) * static_cast<T>(size) - 1) / 2;
   }
   T rate() const { return static_cast<T>(how.align_corners ? size - 1 : size) / 2; }
 
@@ -166,7 +171,8 @@ struct AxisRule {
     T low = std::floor(x), u = x - low;
     t.count = 4;
     for (int k = 0; k < 4; ++k) {
-      T ignored = 0, d = std::abs(u - static_cast<T>(k - 1)), sign = u - static_cast<T>(k - 1) < 0 ? T(-1) : T(1);
+      T ignored = 0, d = std::abs(u - static_cast<T>(k - 1)),
+        sign = u - static_cast<T>(k - 1) < 0 ? T(-1) : T(1);
       t.index[k] = index(std::nearbyint(padded(low + static_cast<T>(k - 1), ignored)));
       bool inner = k == 1 || k == 2;
       t.weight[k] = inner ? ((a + 2) * d - (a + 3)) * d * d + 1 : (((d - 5) * d + 8) * d - 4) * a;
@@ -213,7 +219,8 @@ class Sampler {
         for (int i = 0; i < axis[0].count; ++i) {
           if (axis[0].index[i] < 0 || axis[1].index[j] < 0 || axis[2].index[k] < 0) continue;
           T wx = axis[0].weight[i], wy = axis[1].weight[j], wz = axis[2].weight[k];
-          s.offset[s.count] = axis[0].index[i] * strides_[0] + axis[1].index[j] * strides_[1] + axis[2].index[k] * strides_[2];
+          s.offset[s.count] = axis[0].index[i] * strides_[0] + axis[1].index[j] * strides_[1] +
+                              axis[2].index[k] * strides_[2];
           s.weight[s.count] = wx * wy * wz;
           s.slope[s.count][0] = axis[0].slope[i] * wy * wz;
           s.slope[s.count][1] = wx * axis[1].slope[j] * wz;
@@ -233,8 +240,10 @@ int64_t points_of(const Tensor& grid) { return grid.numel() / (grid.size(0) * gr
 
 template <class F>
 void visit_float(DType dtype, F&& f) {
-  if (dtype == DType::Float32) f(TypeTag<float>{});
-  else f(TypeTag<double>{});
+  if (dtype == DType::Float32)
+    f(TypeTag<float>{});
+  else
+    f(TypeTag<double>{});
 }
 
 void grid_sampler_cpu(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how) {
@@ -259,7 +268,8 @@ void grid_sampler_cpu(const Tensor& out, const Tensor& input, const Tensor& grid
 }
 
 // Threads share the channels of an image, so that no two add to one element.
-void grid_sampler_input_cpu(const Tensor& result, const Tensor& gradient, const Tensor& grid, const GridSampling& how) {
+void grid_sampler_input_cpu(const Tensor& result, const Tensor& gradient, const Tensor& grid,
+                            const GridSampling& how) {
   LockRelease release(gradient.numel() > kGrain);
   int64_t batch = result.size(0), channels = result.size(1), points = points_of(grid), dims = grid.size(-1);
   visit_float(result.dtype(), [&]<class T>(TypeTag<T>) {
@@ -279,7 +289,8 @@ void grid_sampler_input_cpu(const Tensor& result, const Tensor& gradient, const 
   });
 }
 
-void grid_sampler_grid_cpu(const Tensor& result, const Tensor& gradient, const Tensor& input, const Tensor& grid, const GridSampling& how) {
+void grid_sampler_grid_cpu(const Tensor& result, const Tensor& gradient, const Tensor& input,
+                           const Tensor& grid, const GridSampling& how) {
   if (how.interpolation == 1) return;  // nearest: zero everywhere
   LockRelease release(gradient.numel() > kGrain);
   int64_t batch = input.size(0), channels = input.size(1), points = points_of(grid), dims = grid.size(-1);
