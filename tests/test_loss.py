@@ -147,9 +147,9 @@ def test_cross_entropy_of_large_and_infinite_logits():
 
 
 def test_class_out_of_range():
-    with pytest.raises(IndexError, match=r"class 7 at target\[2\] is out of range for 4 classes"):
+    with pytest.raises(IndexError, match=r"class index 7 at target\[2\] is out of range for 4 classes"):
         F.cross_entropy(facula.zeros(3, 4), facula.tensor([0, 1, 7]))
-    with pytest.raises(IndexError, match=r"class -1 at target\[1, 0\]"):
+    with pytest.raises(IndexError, match=r"class index -1 at target\[1, 0\]"):
         F.nll_loss(facula.zeros(2, 3, 2), facula.tensor([[0, 1], [-1, 0]]))
 
 
