@@ -33,6 +33,7 @@ _LAZY = {
     "_device": "get_default_device set_default_device",
     "func": "vmap",
     "serialization": "load save",
+    "nn._recurrent": "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
     "storage": """
         TypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
         DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage

@@ -1,14 +1,18 @@
-"""Recurrent layers, one time step after the other.
+"""Recurrent layers: one op of the core per layer and direction, and public functions with torch's signatures.
 
 A layer projects its whole input once; what is left for each step is one product with the hidden state and the
-cell's formula. Packed sequences run the same loop over batches that shrink (or, backwards in time, grow).
+cell's formula, which `_rnn_layer` does for all steps. Layers that it does not know (LSTM with a projection, narrow
+dtypes) run the same steps here, packed sequences over batches that shrink (or, backwards in time, grow).
 """
 
 from __future__ import annotations
 
 import facula
+from facula import _C
 
 from ._functional_layers import dropout, linear
+
+_nn = _C.nn_functional
 
 
 def tanh_cell(gates_x, hidden, weight_hh, bias_hh):
@@ -84,6 +88,31 @@ def _direction_packed_reverse(cell, steps, first_hidden, weights):
     return outputs[::-1], hidden
 
 
+def _one_layer(mode, input, start, weights, has_biases, batch_sizes, reverse: bool):
+    """One layer in one direction: (output like input, tuple of final hidden tensors)."""
+    w_ih, w_hh, *rest = weights
+    b_ih, b_hh, *projection = rest if has_biases else (None, None, *rest)
+    gates = linear(input, w_ih, b_ih)
+    if projection or gates.dtype not in (facula.float32, facula.float64):
+        return _steps_in_python(CELLS[mode], gates, start, (w_hh, b_hh, *projection), batch_sizes, reverse)
+    sizes = [gates.size(1)] * gates.size(0) if batch_sizes is None else batch_sizes
+    cell = start[1] if mode == "LSTM" else None
+    flat = gates.reshape(-1, gates.size(-1))
+    output, h, c = _nn._rnn_layer(flat, start[0], cell, w_hh, b_hh, mode, sizes, reverse)
+    return output.reshape(*gates.shape[:-1], output.size(-1)), (h, c) if mode == "LSTM" else (h,)
+
+
+def _steps_in_python(cell, gates, start, weights, batch_sizes, reverse: bool):
+    """As `_one_layer`, step by step."""
+    steps = gates.unbind(0) if batch_sizes is None else gates.split(batch_sizes)
+    if batch_sizes is None:
+        outputs, final = _direction(cell, steps, start, weights, reverse)
+        return facula.stack(outputs), final
+    run_packed = _direction_packed_reverse if reverse else _direction_packed
+    outputs, final = run_packed(cell, steps, start, weights)
+    return facula.cat(outputs), final
+
+
 def run(
     mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional, batch_sizes=None
 ):
@@ -99,7 +128,6 @@ def run(
     Returns:
         (output of the last layer like input, tuple of final hidden tensors).
     """
-    cell = CELLS[mode]
     directions = 2 if bidirectional else 1
     per_row = len(weights) // (num_layers * directions)
     finals = []
@@ -107,19 +135,10 @@ def run(
         layer_outputs = []
         for direction in range(directions):
             row = layer * directions + direction
-            w_ih, w_hh, *rest = weights[row * per_row : (row + 1) * per_row]
-            b_ih, b_hh, *rest = rest if has_biases else (None, None, *rest)
-            gates = linear(input, w_ih, b_ih)
-            steps = gates.unbind(0) if batch_sizes is None else gates.split(batch_sizes)
+            row_weights = weights[row * per_row : (row + 1) * per_row]
             start = tuple(h[row] for h in hidden)
-            cell_weights = (w_hh, b_hh, *rest)
-            if batch_sizes is None:
-                outputs, final = _direction(cell, steps, start, cell_weights, reverse=direction == 1)
-            elif direction == 0:
-                outputs, final = _direction_packed(cell, steps, start, cell_weights)
-            else:
-                outputs, final = _direction_packed_reverse(cell, steps, start, cell_weights)
-            layer_outputs.append(facula.stack(outputs) if batch_sizes is None else facula.cat(outputs))
+            output, final = _one_layer(mode, input, start, row_weights, has_biases, batch_sizes, direction == 1)
+            layer_outputs.append(output)
             finals.append(final)
         input = layer_outputs[0] if directions == 1 else facula.cat(layer_outputs, -1)
         if dropout_p > 0 and training and layer < num_layers - 1:

@@ -137,7 +137,8 @@ class LRScheduler:
 
     def _check_called_by_step(self) -> None:
         if not self._get_lr_called_within_step:
-            warnings.warn("get_lr: use get_last_lr() for the present rates, got a direct call", UserWarning, stacklevel=3)
+            text = "get_lr: get_last_lr() gives the present rates, got a direct call"
+            warnings.warn(text, UserWarning, stacklevel=3)
 
     def _scaled(self, factor: float) -> list:
         """The present rates times ``factor``."""

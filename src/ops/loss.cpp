@@ -17,15 +17,14 @@ ClassLoss class_loss(IntList sizes, int64_t ignore_index, double label_smoothing
   return {sizes[0], sizes[1], sizes[2], ignore_index, label_smoothing};
 }
 
-void check_classes(const Tensor& target, const ClassLoss& p) {
+void check_classes(const char* op, const Tensor& target, const ClassLoss& p) {
   int64_t at = find_bad_class_kernel(target.device(), target, p.classes, p.ignore_index);
   if (at < 0) return;
   std::ostringstream position;
   position << at / p.inner;
   if (p.inner > 1) position << ", " << at % p.inner;
-  throw_error(ErrorKind::Index, "nll_loss: class ", target.data<int64_t>()[at], " at target[", position.str(),
-              "] is out of range for ", p.classes, " classes; ignore_index is ", p.ignore_index, ", got an input of ", p.samples,
-              " samples");
+  throw_error(ErrorKind::Index, op, ": class index ", target.data<int64_t>()[at], " at target[", position.str(), "] is out of range for ",
+              p.classes, " classes; ignore_index is ", p.ignore_index);
 }
 
 /// The reduced loss and the sum of weights from those of every position.
@@ -53,7 +52,7 @@ std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const 
   Tensor weights = facula::empty({p.samples, p.inner}, compute, self.device());
   if (!self.is_meta()) {
     Tensor classes = dense(target);
-    check_classes(classes, p);
+    check_classes("nll_loss", classes, p);
     nll_kernel(self.device(), losses, weights, dense(self), classes, dense_as(weight, compute), p);
   }
   return reduce_losses(losses, weights, reduction, self.dtype());
@@ -86,7 +85,7 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   Tensor log_sum = facula::empty({p.samples, p.inner}, compute, self.device());
   if (!self.is_meta()) {
     Tensor classes = dense(target), scores = dense(self);
-    check_classes(classes, p);
+    check_classes("cross_entropy", classes, p);
     class_logsumexp_kernel(self.device(), log_sum, scores, p);
     cross_entropy_kernel(self.device(), losses, weights, scores, classes, dense_as(weight, compute), log_sum, p);
   }

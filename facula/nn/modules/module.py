@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import facula
+from facula import _C
 
 from .. import parameter as _parameter
 from ..parameter import Buffer, Parameter, is_lazy
@@ -253,9 +254,13 @@ class Module(_HookMethods, _StateMethods):
     # -- attributes
     # ----------------------------------------------------------------------------------------------
 
+    def __init_subclass__(cls, **kwargs) -> None:
+        super().__init_subclass__(**kwargs)
+        _C._use_module_lookup(cls)
+
     def __getattr__(self, name: str) -> Any:
-        # Reached only when ordinary lookup fails, so every parameter, buffer and submodule comes through
-        # here.
+        # The core looks parameters, buffers and submodules up as this does, and calls it only where there is
+        # no such name; subclasses with a __getattr__ of their own come here with super().__getattr__(name).
         state = self.__dict__
         if "_parameters" in state:
             found = state["_parameters"]
@@ -682,3 +687,7 @@ class Module(_HookMethods, _StateMethods):
         replica._modules = replica._modules.copy()
         replica._is_replica = True
         return replica
+
+
+_C._set_module_lookup(Module.__getattr__)
+_C._use_module_lookup(Module)

@@ -1,4 +1,5 @@
-// Update rules of optimizers on the CPU. A rule reads its numbers in the constructor and updates one element at a time.
+// Update rules of optimizers on the CPU. A rule reads its numbers in the constructor and updates one element at a time;
+// its template arguments say which of the three states exist.
 #include <cmath>
 
 #include "core/parallel.h"
@@ -36,12 +37,13 @@ struct Lerp {
 template <class A>
 struct Sgd : Rule<A> {
   A lr, momentum, undamped;
-  bool nesterov, with_momentum;
-  Sgd(const double* v, const OptimPass& pass)
-      : Rule<A>(v), lr(A(v[2])), momentum(A(v[3])), undamped(A(v[4])), nesterov(v[5] != 0), with_momentum(pass.states[0]) {}
-  void operator()(A& p, A g, A& buffer, A&, A&) const {
+  bool nesterov;
+  Sgd(const double* v)
+      : Rule<A>(v), lr(A(v[2])), momentum(A(v[3])), undamped(A(v[4])), nesterov(v[5] != 0) {}
+  template <bool with_momentum, bool, bool>
+  void update(A& p, A g, A& buffer, A&, A&) const {
     g = this->gradient(g, p);
-    if (with_momentum) {
+    if constexpr (with_momentum) {
       buffer = buffer * momentum + undamped * g;
       g = nesterov ? g + momentum * buffer : buffer;
     }
@@ -55,17 +57,17 @@ struct Adam : Rule<A> {
   A shrink;
   Lerp<A> average;
   A beta2, rest2, step_size, root_correction, eps;
-  bool amsgrad;
-  Adam(const double* v, const OptimPass& pass)
+  Adam(const double* v)
       : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(v[8])), step_size(A(v[5])), root_correction(A(v[6])),
-        eps(A(v[7])), amsgrad(pass.states[2]) {}
-  void operator()(A& p, A g, A& m, A& v, A& top) const {
+        eps(A(v[7])) {}
+  template <bool, bool, bool amsgrad>
+  void update(A& p, A g, A& m, A& v, A& top) const {
     g = this->gradient(g, p);
     p *= shrink;
     m = average(m, g);
     v = v * beta2 + rest2 * g * g;
     A squares = v;
-    if (amsgrad) squares = top = top > v ? top : v;
+    if constexpr (amsgrad) squares = top = top > v ? top : v;
     p -= step_size * m / (std::sqrt(squares) / root_correction + eps);
   }
 };
@@ -75,8 +77,9 @@ template <class A>
 struct Adamax : Rule<A> {
   Lerp<A> average;
   A beta2, rate, eps;
-  Adamax(const double* v, const OptimPass&) : Rule<A>(v), average{A(v[2])}, beta2(A(v[3])), rate(A(v[4])), eps(A(v[5])) {}
-  void operator()(A& p, A g, A& m, A& largest, A&) const {
+  Adamax(const double* v) : Rule<A>(v), average{A(v[2])}, beta2(A(v[3])), rate(A(v[4])), eps(A(v[5])) {}
+  template <bool, bool, bool>
+  void update(A& p, A g, A& m, A& largest, A&) const {
     g = this->gradient(g, p);
     m = average(m, g);
     const A decayed = largest * beta2, size = std::abs(g) + eps;
@@ -91,10 +94,11 @@ struct NAdam : Rule<A> {
   A shrink;
   Lerp<A> average;
   A beta2, rest2, correction, eps, rate_gradient, rate_average;
-  NAdam(const double* v, const OptimPass&)
+  NAdam(const double* v)
       : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(1.0 - v[4])), correction(A(v[5])), eps(A(v[6])),
         rate_gradient(A(v[7])), rate_average(A(v[8])) {}
-  void operator()(A& p, A g, A& m, A& v, A&) const {
+  template <bool, bool, bool>
+  void update(A& p, A g, A& m, A& v, A&) const {
     g = this->gradient(g, p);
     p *= shrink;
     m = average(m, g);
@@ -111,10 +115,11 @@ struct RAdam : Rule<A> {
   A shrink;
   Lerp<A> average;
   A beta2, rest2, correction, eps, lr, rectified;
-  RAdam(const double* v, const OptimPass&)
+  RAdam(const double* v)
       : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(1.0 - v[4])), correction(A(v[5])), eps(A(v[6])),
         lr(A(v[7])), rectified(A(v[8])) {}
-  void operator()(A& p, A g, A& m, A& v, A&) const {
+  template <bool, bool, bool>
+  void update(A& p, A g, A& m, A& v, A&) const {
     g = this->gradient(g, p);
     p *= shrink;
     m = average(m, g);
@@ -128,8 +133,9 @@ struct RAdam : Rule<A> {
 template <class A>
 struct Adagrad : Rule<A> {
   A lr, eps;
-  Adagrad(const double* v, const OptimPass&) : Rule<A>(v), lr(A(v[2])), eps(A(v[3])) {}
-  void operator()(A& p, A g, A& sum, A&, A&) const {
+  Adagrad(const double* v) : Rule<A>(v), lr(A(v[2])), eps(A(v[3])) {}
+  template <bool, bool, bool>
+  void update(A& p, A g, A& sum, A&, A&) const {
     g = this->gradient(g, p);
     sum += g * g;
     p -= lr * g / (std::sqrt(sum) + eps);
@@ -140,8 +146,9 @@ struct Adagrad : Rule<A> {
 template <class A>
 struct Adadelta : Rule<A> {
   A lr, rho, rest, eps;
-  Adadelta(const double* v, const OptimPass&) : Rule<A>(v), lr(A(v[2])), rho(A(v[3])), rest(A(1.0 - v[3])), eps(A(v[4])) {}
-  void operator()(A& p, A g, A& squares, A& deltas, A&) const {
+  Adadelta(const double* v) : Rule<A>(v), lr(A(v[2])), rho(A(v[3])), rest(A(1.0 - v[3])), eps(A(v[4])) {}
+  template <bool, bool, bool>
+  void update(A& p, A g, A& squares, A& deltas, A&) const {
     g = this->gradient(g, p);
     squares = squares * rho + rest * g * g;
     const A delta = std::sqrt(deltas + eps) / std::sqrt(squares + eps) * g;
@@ -155,20 +162,19 @@ template <class A>
 struct RmsProp : Rule<A> {
   A lr, alpha, rest, eps, momentum;
   Lerp<A> average;
-  bool with_momentum, centered;
-  RmsProp(const double* v, const OptimPass& pass)
-      : Rule<A>(v), lr(A(v[2])), alpha(A(v[3])), rest(A(1.0 - v[3])), eps(A(v[4])), momentum(A(v[5])), average{A(1.0 - v[3])},
-        with_momentum(pass.states[1]), centered(pass.states[2]) {}
-  void operator()(A& p, A g, A& squares, A& buffer, A& mean) const {
+  RmsProp(const double* v)
+      : Rule<A>(v), lr(A(v[2])), alpha(A(v[3])), rest(A(1.0 - v[3])), eps(A(v[4])), momentum(A(v[5])), average{A(1.0 - v[3])} {}
+  template <bool, bool with_momentum, bool centered>
+  void update(A& p, A g, A& squares, A& buffer, A& mean) const {
     g = this->gradient(g, p);
     squares = squares * alpha + rest * g * g;
     A variance = squares;
-    if (centered) {
+    if constexpr (centered) {
       mean = average(mean, g);
       variance = squares - mean * mean;
     }
     const A divisor = std::sqrt(variance) + eps;
-    if (with_momentum) {
+    if constexpr (with_momentum) {
       buffer = buffer * momentum + g / divisor;
       p -= lr * buffer;
     } else {
@@ -181,8 +187,9 @@ struct RmsProp : Rule<A> {
 template <class A>
 struct Rprop {
   A sign, minus, plus, least, most;
-  Rprop(const double* v, const OptimPass&) : sign(A(v[0])), minus(A(v[2])), plus(A(v[3])), least(A(v[4])), most(A(v[5])) {}
-  void operator()(A& p, A g, A& before, A& size, A&) const {
+  Rprop(const double* v) : sign(A(v[0])), minus(A(v[2])), plus(A(v[3])), least(A(v[4])), most(A(v[5])) {}
+  template <bool, bool, bool>
+  void update(A& p, A g, A& before, A& size, A&) const {
     g *= sign;
     const A product = g * before;
     const A factor = product > 0 ? plus : product < 0 ? minus : A(1);
@@ -198,48 +205,48 @@ struct Rprop {
 template <class A>
 struct Asgd : Rule<A> {
   A shrink, eta, mu;
-  Asgd(const double* v, const OptimPass&) : Rule<A>(v), shrink(A(v[2])), eta(A(v[3])), mu(A(v[4])) {}
-  void operator()(A& p, A g, A& average, A&, A&) const {
+  Asgd(const double* v) : Rule<A>(v), shrink(A(v[2])), eta(A(v[3])), mu(A(v[4])) {}
+  template <bool, bool, bool>
+  void update(A& p, A g, A& average, A&, A&) const {
     g = this->gradient(g, p);
     p = p * shrink - eta * g;
     average = mu == 1 ? p : average + (p - average) * mu;
   }
 };
 
-/// States that a rule lacks stand for a local that nobody reads.
+/// One pass over [from, to); states that a rule lacks stand for a local that nobody reads. The rule comes by value, so
+/// that its numbers stay in registers.
+template <bool S0, bool S1, bool S2, class T, class A, class R>
+void run_piece(const R rule, T* p, const T* g, T* s0, T* s1, T* s2, int64_t from, int64_t to) {
+  FACULA_SIMD
+  for (int64_t i = from; i < to; ++i) {
+    A value = load(p[i]), a = 0, b = 0, c = 0;
+    if constexpr (S0) a = load(s0[i]);
+    if constexpr (S1) b = load(s1[i]);
+    if constexpr (S2) c = load(s2[i]);
+    rule.template update<S0, S1, S2>(value, A(load(g[i])), a, b, c);
+    p[i] = T(value);
+    if constexpr (S0) s0[i] = T(a);
+    if constexpr (S1) s1[i] = T(b);
+    if constexpr (S2) s2[i] = T(c);
+  }
+}
+
 template <class T, class A, class R, int States>
 void run_rule(const OptimPass& pass) {
-  const R rule(pass.numbers.data(), pass);
+  const R rule(pass.numbers.data());
   T* p = static_cast<T*>(pass.param);
   const T* g = static_cast<const T*>(pass.grad);
-  T* s[kMaxOptimStates];
-  for (int i = 0; i < kMaxOptimStates; ++i) s[i] = static_cast<T*>(pass.states[static_cast<size_t>(i)]);
+  T *s0 = static_cast<T*>(pass.states[0]), *s1 = static_cast<T*>(pass.states[1]), *s2 = static_cast<T*>(pass.states[2]);
+  // The optional states of a rule come last, but for RmsProp's two, either of which may be missing.
+  auto piece = run_piece<false, false, false, T, A, R>;
+  if (s0) piece = run_piece<true, false, false, T, A, R>;
+  if constexpr (States >= 2)
+    if (s1) piece = run_piece<true, true, false, T, A, R>;
+  if constexpr (States >= 3)
+    if (s2) piece = s1 ? run_piece<true, true, true, T, A, R> : run_piece<true, false, true, T, A, R>;
   LockRelease unlocked(pass.count > kLongWork);
-  parallel_for(0, pass.count, kGrain / 2, [&](int64_t from, int64_t to) {
-    T *s0 = s[0], *s1 = s[1], *s2 = s[2];
-    auto element = [&](int64_t i, bool a, bool b, bool c) {
-      A value = load(p[i]), x = a ? A(load(s0[i])) : A(0), y = b ? A(load(s1[i])) : A(0), z = c ? A(load(s2[i])) : A(0);
-      rule(value, A(load(g[i])), x, y, z);
-      p[i] = T(value);
-      if (a) s0[i] = T(x);
-      if (b) s1[i] = T(y);
-      if (c) s2[i] = T(z);
-    };
-    auto loop = [&]<bool a, bool b, bool c>() {
-      FACULA_SIMD
-      for (int64_t i = from; i < to; ++i) element(i, a, b, c);
-    };
-    // Optional states: each combination is a loop of its own.
-    const int present = (s0 ? 1 : 0) | (s1 ? 2 : 0) | (s2 ? 4 : 0);
-    switch (present) {
-      case 0: loop.template operator()<false, false, false>(); break;
-      case 1: loop.template operator()<true, false, false>(); break;
-      case 3: if constexpr (States >= 2) loop.template operator()<true, true, false>(); break;
-      case 5: if constexpr (States >= 3) loop.template operator()<true, false, true>(); break;
-      case 7: if constexpr (States >= 3) loop.template operator()<true, true, true>(); break;
-      default: break;
-    }
-  });
+  parallel_for(0, pass.count, kGrain / 2, [&](int64_t from, int64_t to) { piece(rule, p, g, s0, s1, s2, from, to); });
 }
 
 template <template <class> class R, int States>

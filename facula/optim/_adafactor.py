@@ -1,0 +1,86 @@
+"""Adafactor: squared gradients remembered as row and column averages."""
+
+from __future__ import annotations
+
+import facula
+
+from .optimizer import Optimizer, check_lr, check_non_negative, step_counter
+
+__all__ = ["Adafactor"]
+
+
+class Adafactor(Optimizer):
+    """Steps scaled by an estimate of ``g ** 2`` that for matrices is a product of a column and a row.
+
+    Args:
+        lr: the largest relative step; steps also scale with the size of the parameter.
+        beta2_decay: the averages move by ``step ** beta2_decay``.
+        eps: bound of the squares (None: the dtype's epsilon), and of the size of the parameter.
+        d: bound of the root mean square of a step before scaling.
+        weight_decay: (times lr) taken from the parameter itself.
+        foreach: accepted.
+    """
+
+    def __init__(
+        self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None,
+        maximize=False,
+    ):  # fmt: skip
+        check_lr("Adafactor", lr)
+        if beta2_decay > 0:
+            raise ValueError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
+        check_non_negative("Adafactor", weight_decay=weight_decay, eps1=0.0 if eps[0] is None else eps[0], eps2=eps[1])
+        if not d >= 1.0:
+            raise ValueError(f"Adafactor: d must be at least 1, got {d}")
+        super().__init__(
+            params,
+            {
+                "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
+                "foreach": foreach, "maximize": maximize,
+            },
+        )  # fmt: skip
+
+    def _start(self, group, param):
+        if param.is_complex():
+            raise RuntimeError(f"Adafactor: complex parameters are not supported, got {param.dtype}")
+        state = self.state[param]
+        state["step"] = step_counter()
+        if param.dim() > 1:
+            shape = list(param.shape)
+            state["row_var"] = facula.zeros([*shape[:-1], 1], dtype=param.dtype, device=param.device)
+            state["col_var"] = facula.zeros([*shape[:-2], 1, shape[-1]], dtype=param.dtype, device=param.device)
+        else:
+            state["variance"] = facula.zeros_like(param, memory_format=facula.preserve_format)
+        return state
+
+    @facula.no_grad()
+    def step(self, closure=None):
+        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.grad is not None:
+                    self._update(group, param, self.state[param] or self._start(group, param))
+        return loss
+
+    def _update(self, group, param, state) -> None:
+        grad = -param.grad if group["maximize"] else param.grad
+        lr, (eps1, eps2) = float(group["lr"]), group["eps"]
+        eps1 = facula.finfo(param.dtype).eps if eps1 is None else eps1
+        state["step"] += 1
+        step = state["step"].item()
+        weight = step ** group["beta2_decay"]
+        size = param.square().sum().sqrt().item() / param.numel() ** 0.5
+        rate = max(eps2, size) * min(lr, 1 / step**0.5)
+        if group["weight_decay"] != 0:
+            param.mul_(1 - lr * group["weight_decay"])
+        square = grad * grad
+        if grad.dim() > 1:
+            row, column = state["row_var"], state["col_var"]
+            row.lerp_(square.mean(-1, keepdim=True), weight)
+            column.lerp_(square.mean(-2, keepdim=True), weight)
+            estimate = row @ column / row.mean(-2, keepdim=True).clamp(min=eps1)
+        else:
+            estimate = state["variance"].lerp_(square, weight)
+        update = grad * estimate.clamp(min=eps1 * eps1).rsqrt()
+        bound = max(1.0, update.square().sum().sqrt().item() / (update.numel() ** 0.5 * group["d"]))
+        param.add_(update, alpha=-rate / bound)

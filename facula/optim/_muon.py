@@ -1,0 +1,89 @@
+"""Muon: momentum made orthogonal."""
+
+from __future__ import annotations
+
+import math
+
+import facula
+
+from .optimizer import Optimizer, check_lr, check_non_negative
+
+__all__ = ["Muon"]
+
+
+def _orthogonal(matrix, coefficients, steps: int, eps: float):
+    """About the nearest orthogonal matrix, by Newton-Schulz iteration in bfloat16."""
+    if steps >= 100:
+        raise ValueError(f"Muon: ns_steps must be below 100, got {steps}")
+    if len(coefficients) != 3:
+        raise ValueError(f"Muon: ns_coefficients are three numbers, got {len(coefficients)}")
+    a, b, c = coefficients
+    tall = matrix.size(0) > matrix.size(1)
+    x = matrix.bfloat16()
+    x = x.t() if tall else x
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(steps):
+        gram = x @ x.t()
+        x = facula.addmm(x, facula.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.t() if tall else x
+
+
+# adjust_lr_fn -> factor of the rate for a matrix of (rows, columns)
+_RATE_FACTORS = {
+    None: lambda rows, columns: math.sqrt(max(1, rows / columns)),
+    "original": lambda rows, columns: math.sqrt(max(1, rows / columns)),
+    "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),
+}
+
+
+class Muon(Optimizer):
+    """Steps along the orthogonal matrix nearest to the momentum; for 2-D parameters of hidden layers.
+
+    Args:
+        weight_decay: (times lr) taken from the parameter itself.
+        nesterov: look ahead along the momentum.
+        ns_coefficients, ns_steps, eps: of the Newton-Schulz iteration.
+        adjust_lr_fn: how the rate depends on the shape: 'original' (also None) or 'match_rms_adamw'.
+    """
+
+    def __init__(
+        self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
+        ns_coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None,
+    ):  # fmt: skip
+        check_lr("Muon", lr)
+        check_non_negative("Muon", momentum=momentum, weight_decay=weight_decay)
+        if adjust_lr_fn not in _RATE_FACTORS:
+            raise ValueError(f"Muon: adjust_lr_fn must be 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}")
+        super().__init__(
+            params,
+            {
+                "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+                "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
+            },
+        )  # fmt: skip
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.dim() != 2:
+                    raise ValueError(f"Muon: parameters must be 2-D, got shape {tuple(p.shape)}")
+
+    @facula.no_grad()
+    def step(self, closure=None):
+        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.grad is not None:
+                    self._update(group, param)
+        return loss
+
+    def _update(self, group, param) -> None:
+        if param.is_complex():
+            raise RuntimeError(f"Muon: complex parameters are not supported, got {param.dtype}")
+        state, grad, lr = self.state[param], param.grad, float(group["lr"])
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = facula.zeros_like(grad, memory_format=facula.preserve_format)
+        average = state["momentum_buffer"].lerp_(grad, 1 - group["momentum"])
+        update = grad.lerp(average, group["momentum"]) if group["nesterov"] else average
+        update = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        param.mul_(1 - lr * group["weight_decay"])
+        param.add_(update, alpha=-lr * _RATE_FACTORS[group["adjust_lr_fn"]](*param.shape))

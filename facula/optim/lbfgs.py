@@ -1,0 +1,242 @@
+"""Limited-memory BFGS."""
+
+from __future__ import annotations
+
+import facula
+
+from .optimizer import Optimizer, check_lr
+
+__all__ = ["LBFGS"]
+
+
+def _cubic_minimum(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
+    """The minimum between two points of the cubic with the given values and slopes (Nocedal and Wright, 3.59)."""
+    least, most = bounds if bounds is not None else (x1, x2) if x1 <= x2 else (x2, x1)
+    d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
+    square = d1**2 - g1 * g2
+    if square < 0:
+        return (least + most) / 2.0
+    root = square.sqrt() if isinstance(square, facula.Tensor) else square**0.5
+    if x1 <= x2:
+        at = x2 - (x2 - x1) * ((g2 + root - d1) / (g2 - g1 + 2 * root))
+    else:
+        at = x1 - (x1 - x2) * ((g1 + root - d1) / (g1 - g2 + 2 * root))
+    return min(max(at, least), most)
+
+
+class _Point:
+    """A step length with the loss, the gradient and the slope along the direction there."""
+
+    def __init__(self, t, loss, grad, slope):
+        self.t, self.loss, self.grad, self.slope = t, loss, grad, slope
+
+
+class _StrongWolfe:
+    """Finds a step length that lowers the loss enough (c1) and flattens the slope enough (c2).
+
+    Args:
+        evaluate: step length -> (loss, flat gradient).
+        direction: flat direction of the search.
+        start: the point of step length 0.
+        most: bound on the number of points tried.
+    """
+
+    def __init__(self, evaluate, direction, start, most, c1=1e-4, c2=0.9, tolerance_change=1e-9):
+        self.evaluate, self.direction, self.start = evaluate, direction, start
+        self.most, self.c1, self.c2, self.tolerance_change = most, c1, c2, tolerance_change
+        self.size = direction.abs().max()
+        self.evaluations = 0
+
+    def at(self, t) -> _Point:
+        loss, grad = self.evaluate(t)
+        self.evaluations += 1
+        return _Point(t, loss, grad, grad.dot(self.direction))
+
+    def too_high(self, p: _Point) -> bool:
+        return p.loss > self.start.loss + self.c1 * p.t * self.start.slope
+
+    def flat(self, p: _Point) -> bool:
+        return abs(p.slope) <= -self.c2 * self.start.slope
+
+    def search(self, t) -> _Point:
+        """The best point found, starting with step length ``t``."""
+        bracket, done, used = self._bracket(t)
+        return self._narrow(bracket, done, used)
+
+    def _bracket(self, t):
+        """Two points around a good one (or the good one alone, and True)."""
+        before, new = self.start, self.at(t)
+        for used in range(self.most):
+            if self.too_high(new) or (used > 1 and new.loss >= before.loss):
+                return [before, new], False, used
+            if self.flat(new):
+                return [new], True, used
+            if new.slope >= 0:
+                return [before, new], False, used
+            bounds = (new.t + 0.01 * (new.t - before.t), new.t * 10)
+            t = _cubic_minimum(before.t, before.loss, before.slope, new.t, new.loss, new.slope, bounds)
+            before, new = new, self.at(t)
+        zero = _Point(0, self.start.loss, self.start.grad, before.slope)
+        return [zero, new], False, self.most
+
+    def _narrow(self, bracket, done, used) -> _Point:
+        slow = False  # the last point was near an end of the bracket
+        low, high = (0, 1) if bracket[0].loss <= bracket[-1].loss else (1, 0)
+        while not done and used < self.most:
+            a, b = bracket
+            if abs(b.t - a.t) * self.size < self.tolerance_change:
+                break
+            t = _cubic_minimum(a.t, a.loss, a.slope, b.t, b.loss, b.slope)
+            first, last = min(a.t, b.t), max(a.t, b.t)
+            margin = 0.1 * (last - first)
+            if min(last - t, t - first) < margin:
+                if slow or t >= last or t <= first:
+                    t = last - margin if abs(t - last) < abs(t - first) else first + margin
+                    slow = False
+                else:
+                    slow = True
+            else:
+                slow = False
+            new = self.at(t)
+            used += 1
+            if self.too_high(new) or new.loss >= bracket[low].loss:
+                bracket[high] = new
+                low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
+                continue
+            if self.flat(new):
+                done = True
+            elif new.slope * (bracket[high].t - bracket[low].t) >= 0:
+                bracket[high] = bracket[low]
+            bracket[low] = new
+        return bracket[low]
+
+
+class LBFGS(Optimizer):
+    """Quasi-Newton steps from the last ``history_size`` changes of parameters and gradient.
+
+    All parameters form one group. `step` needs a closure, which it calls several times.
+
+    Args:
+        max_iter: iterations per step. max_eval: evaluations per step, by default 1.25 times max_iter.
+        tolerance_grad: stop when the largest element of the gradient is at most this.
+        tolerance_change: stop when loss or parameters change less than this.
+        line_search_fn: None or 'strong_wolfe'.
+    """
+
+    def __init__(
+        self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100,
+        line_search_fn=None,
+    ):  # fmt: skip
+        check_lr("LBFGS", lr)
+        super().__init__(
+            params,
+            {
+                "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+                "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+                "line_search_fn": line_search_fn,
+            },
+        )  # fmt: skip
+        if len(self.param_groups) != 1:
+            raise ValueError(f"LBFGS: takes one parameter group, got {len(self.param_groups)}")
+        self._params = self.param_groups[0]["params"]
+
+    # -- all parameters as one vector
+
+    def _flat_grad(self):
+        views = []
+        for p in self._params:
+            view = facula.zeros_like(p).reshape(-1) if p.grad is None else p.grad.reshape(-1)
+            views.append(facula.view_as_real(view).reshape(-1) if view.is_complex() else view)
+        return facula.cat(views, 0)
+
+    def _move(self, t, direction) -> None:
+        offset = 0
+        for p in self._params:
+            p = facula.view_as_real(p) if p.is_complex() else p
+            count = p.numel()
+            p.add_(direction[offset : offset + count].reshape(p.shape), alpha=float(t))
+            offset += count
+
+    def _evaluate_at(self, closure, origin, t, direction):
+        self._move(t, direction)
+        loss = float(closure())
+        grad = self._flat_grad()
+        for p, value in zip(self._params, origin, strict=True):
+            p.copy_(value)
+        return loss, grad
+
+    # -- the direction
+
+    def _new_direction(self, state, grad, history_size):
+        """The direction from the history, after noting the last change in it."""
+        if state["n_iter"] == 1:
+            state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+            return grad.neg()
+        change, moved = grad.sub(state["prev_flat_grad"]), state["d"].mul(state["t"])
+        curvature = change.dot(moved)
+        changes, moves, inverses = state["old_dirs"], state["old_stps"], state["ro"]
+        if curvature > 1e-10:
+            for history, value in ((changes, change), (moves, moved), (inverses, 1.0 / curvature)):
+                if len(history) == history_size:
+                    history.pop(0)
+                history.append(value)
+            state["H_diag"] = curvature / change.dot(change)
+        state.setdefault("al", [None] * history_size)
+        alphas = state["al"]
+        q = grad.neg()
+        for i in reversed(range(len(changes))):
+            alphas[i] = moves[i].dot(q) * inverses[i]
+            q.add_(changes[i] * -alphas[i])
+        r = q * state["H_diag"]
+        for i in range(len(changes)):
+            r.add_(moves[i] * (alphas[i] - changes[i].dot(r) * inverses[i]))
+        return r
+
+    @facula.no_grad()
+    def step(self, closure):
+        """Iterates until a tolerance or a bound is met; returns the first loss."""
+        closure = facula.enable_grad()(closure)
+        group = self.param_groups[0]
+        search = group["line_search_fn"]
+        if search not in (None, "strong_wolfe"):
+            raise RuntimeError(f"LBFGS: line_search_fn must be None or 'strong_wolfe', got {search!r}")
+        lr, max_iter, max_eval = float(group["lr"]), group["max_iter"], group["max_eval"]
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first_loss = closure()
+        loss, grad, evaluations = float(first_loss), self._flat_grad(), 1
+        state["func_evals"] += 1
+        optimal = grad.abs().max() <= group["tolerance_grad"]
+        for i in range(0 if optimal else max_iter):
+            state["n_iter"] += 1
+            state["d"] = d = self._new_direction(state, grad, group["history_size"])
+            state["prev_flat_grad"], state["prev_loss"] = grad.clone(), loss
+            state["t"] = min(1.0, 1.0 / grad.abs().sum()) * lr if state["n_iter"] == 1 else lr
+            slope = grad.dot(d)
+            if slope > -group["tolerance_change"]:
+                break
+            used = 0
+            if search is not None:
+                origin = [p.clone(memory_format=facula.contiguous_format) for p in self._params]
+                line = _StrongWolfe(
+                    lambda t, d=d, origin=origin: self._evaluate_at(closure, origin, t, d), d,
+                    _Point(0, loss, grad, slope), max_eval - evaluations,
+                )  # fmt: skip
+                point = line.search(state["t"])
+                loss, grad, state["t"], used = point.loss, point.grad, point.t, line.evaluations
+                self._move(state["t"], d)
+            else:
+                self._move(state["t"], d)
+                if i + 1 < max_iter:
+                    loss, grad, used = float(closure()), self._flat_grad(), 1
+            evaluations += used
+            state["func_evals"] += used
+            if (
+                evaluations >= max_eval
+                or grad.abs().max() <= group["tolerance_grad"]
+                or d.mul(state["t"]).abs().max() <= group["tolerance_change"]
+                or abs(loss - state["prev_loss"]) < group["tolerance_change"]
+            ):
+                break
+        return first_loss

@@ -1,0 +1,66 @@
+// Scaled dot-product attention, written with matrix products and softmax.
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "functions.h"
+
+namespace facula {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+constexpr const char* kOp = "scaled_dot_product_attention";
+
+void check_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool is_causal) {
+  FACULA_CHECK(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2, ErrorKind::Runtime, kOp,
+               ": expected tensors with at least two dimensions, got shapes ", query.sizes(), ", ", key.sizes(), " and ", value.sizes());
+  FACULA_CHECK(query.dtype() == key.dtype() && query.dtype() == value.dtype(), ErrorKind::Runtime, kOp, ": expected one dtype, got ",
+               query.dtype(), ", ", key.dtype(), " and ", value.dtype());
+  if (!mask.defined()) return;
+  FACULA_CHECK(!is_causal, ErrorKind::Runtime, kOp, ": attn_mask and is_causal exclude each other, got both");
+  FACULA_CHECK(mask.dtype() == DType::Bool || mask.dtype() == query.dtype() || mask.dtype() == DType::Float32, ErrorKind::Runtime, kOp,
+               ": expected a mask of dtype bool, float32 or the query's, got ", mask.dtype());
+}
+
+/// `heads` of `t` (..., heads, length, size) so often that there is one for every head of the query.
+Tensor repeat_heads(const Tensor& t, const Tensor& query) {
+  FACULA_CHECK(query.dim() >= 3 && t.dim() >= 3 && query.size(-3) % t.size(-3) == 0, ErrorKind::Runtime, kOp,
+               ": enable_gqa needs query heads that are a multiple of the key and value heads, got shapes ", query.sizes(), " and ", t.sizes());
+  int64_t times = query.size(-3) / t.size(-3);
+  if (times == 1) return t;
+  int64_t at = t.dim() - 2;  // a new dimension after the heads
+  Dims wide(t.sizes()), joined(t.sizes());
+  wide.insert(static_cast<size_t>(at), times);
+  joined[static_cast<size_t>(at - 1)] *= times;
+  return reshape(expand(unsqueeze(t, at), wide), joined);
+}
+
+/// Softmax over the last dimension that gives zeros where nothing but minus infinity is left.
+Tensor softmax_or_zeros(const Tensor& scores) {
+  Tensor empty_rows = eq(amax(scores, IntList{-1}, true), kNever);
+  Tensor weights = softmax(where(empty_rows, 0.0, scores), -1, std::optional<DType>());
+  return where(empty_rows, 0.0, weights);
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& attn_mask, double dropout_p,
+                                    bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  check_attention(query, key, value, attn_mask, is_causal);
+  Tensor k = enable_gqa ? repeat_heads(key, query) : key, v = enable_gqa ? repeat_heads(value, query) : value;
+  double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+  Tensor scores = matmul(mul(query, factor), transpose(k, -2, -1));
+  Tensor weights;
+  if (is_causal) {
+    Tensor all = ones(IntList{query.size(-2), key.size(-2)}, std::optional<DType>(DType::Bool), std::optional<Device>(query.device()));
+    weights = softmax(where(tril(all, 0), scores, kNever), -1, std::optional<DType>());
+  } else if (attn_mask.defined()) {
+    weights = softmax_or_zeros(attn_mask.dtype() == DType::Bool ? where(attn_mask, scores, kNever) : scores + to_dtype(attn_mask, scores.dtype()));
+  } else {
+    weights = softmax(scores, -1, std::optional<DType>());
+  }
+  if (dropout_p > 0) weights = dropout(weights, dropout_p, true);
+  return matmul(weights, v);
+}
+
+}  // namespace facula

@@ -1,0 +1,203 @@
+"""Losses against their definitions in NumPy, and their derivatives against differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import facula
+from facula.autograd.gradcheck import gradcheck, gradgradcheck
+from facula.nn import functional as F
+
+rng = np.random.default_rng(0)
+
+
+def double(*shape, low=None, high=None, grad=False):
+    array = rng.standard_normal(shape) if low is None else rng.uniform(low, high, shape)
+    return facula.tensor(array.tolist(), dtype=facula.float64, requires_grad=grad)
+
+
+def values(t):
+    return np.array(t.tolist())
+
+
+def reduced(loss, reduction):
+    return {"none": loss, "mean": loss.mean(), "sum": loss.sum()}[reduction]
+
+
+def log_softmax(x, axis=1):
+    shifted = x - x.max(axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+
+
+REDUCTIONS = ("none", "mean", "sum")
+POINTWISE = {
+    "mse_loss": (F.mse_loss, lambda x, t: (x - t) ** 2),
+    "l1_loss": (F.l1_loss, lambda x, t: abs(x - t)),
+    "smooth_l1_loss": (F.smooth_l1_loss, lambda x, t: np.where(abs(x - t) < 1, 0.5 * (x - t) ** 2, abs(x - t) - 0.5)),
+    "huber_loss": (
+        lambda x, t, reduction="mean": F.huber_loss(x, t, reduction, 0.5),
+        lambda x, t: np.where(abs(x - t) < 0.5, 0.5 * (x - t) ** 2, 0.5 * (abs(x - t) - 0.25)),
+    ),
+    "binary_cross_entropy": (F.binary_cross_entropy, lambda x, t: -t * np.log(x) - (1 - t) * np.log(1 - x)),
+    "binary_cross_entropy_with_logits": (
+        F.binary_cross_entropy_with_logits,
+        lambda x, t: np.logaddexp(0, x) - t * x,
+    ),
+}
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("name", POINTWISE)
+def test_pointwise(name, reduction):
+    loss, reference = POINTWISE[name]
+    x, t = double(3, 4, low=0.1, high=0.9), double(3, 4, low=0.1, high=0.9)
+    want = reduced(reference(values(x), values(t)), reduction)
+    np.testing.assert_allclose(values(loss(x, t, reduction=reduction)), want, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+def test_pointwise_derivatives(name):
+    x, t = double(3, 4, low=0.1, high=0.9, grad=True), double(3, 4, low=0.1, high=0.9)
+    loss = POINTWISE[name][0]
+    assert gradcheck(lambda x: loss(x, t), (x,))
+    assert gradgradcheck(lambda x: loss(x, t), (x,))
+
+
+def test_binary_cross_entropy_at_the_ends():
+    x = facula.tensor([0.0, 1.0, 0.0, 1.0])
+    t = facula.tensor([0.0, 1.0, 1.0, 0.0])
+    assert F.binary_cross_entropy(x, t, reduction="none").tolist() == [0.0, 0.0, 100.0, 100.0]
+    with pytest.raises(RuntimeError, match="binary_cross_entropy"):
+        F.binary_cross_entropy(facula.tensor([1.5]), facula.tensor([1.0]))
+
+
+def test_kl_div():
+    x, t = double(3, 4), double(3, 4, low=0.1, high=1.0)
+    want = values(t) * (np.log(values(t)) - values(x))
+    np.testing.assert_allclose(values(F.kl_div(x, t, reduction="sum")), want.sum())
+    np.testing.assert_allclose(values(F.kl_div(x, t.log(), reduction="none", log_target=True)), want)
+    assert F.kl_div(x, facula.zeros_like(t), reduction="sum").item() == 0.0
+
+
+SHAPES = [(5, 7), (3, 4, 6), (2, 3, 4, 5), (4,)]
+
+
+def class_case(shape):
+    classes = shape[1] if len(shape) > 1 else shape[0]
+    positions = (shape[0], *shape[2:]) if len(shape) > 1 else ()
+    target = rng.integers(0, classes, positions)
+    return double(*shape, grad=True), target, classes
+
+
+def class_reference(x, target, weight, ignore_index, smoothing=0.0):
+    """Losses and weights of every position."""
+    x = log_softmax(x, 0 if x.ndim == 1 else 1)
+    x = np.moveaxis(x, 1, -1) if x.ndim > 1 else x
+    weight = np.ones(x.shape[-1]) if weight is None else weight
+    losses, weights = np.zeros(target.shape), np.zeros(target.shape)
+    for at in itertools.product(*map(range, target.shape)):
+        if target[at] != ignore_index:
+            weights[at] = weight[target[at]]
+            spread = -(x[at] * weight).sum() / x.shape[-1]
+            losses[at] = (1 - smoothing) * -x[at][target[at]] * weights[at] + smoothing * spread
+    return losses, weights
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cross_entropy(shape, smoothing, reduction):
+    x, target, classes = class_case(shape)
+    weight = double(classes, low=0.1, high=1.0)
+    ignored = -100 if target.size < 2 else int(target.flat[0])
+    losses, weights = class_reference(values(x), target, values(weight), ignored, smoothing)
+    want = losses.sum() / weights.sum() if reduction == "mean" else reduced(losses, reduction)
+    target = facula.tensor(target.tolist())
+    got = F.cross_entropy(x, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=smoothing)
+    np.testing.assert_allclose(values(got), want, atol=1e-12)
+    if smoothing == 0:
+        got = F.nll_loss(F.log_softmax(x, 1 if x.dim() > 1 else 0), target, weight, ignore_index=ignored, reduction=reduction)
+        np.testing.assert_allclose(values(got), want, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cross_entropy_derivatives(shape):
+    x, target, classes = class_case(shape)
+    weight, target = double(classes, low=0.1, high=1.0), facula.tensor(target.tolist())
+    for loss in (
+        lambda x: F.cross_entropy(x, target, weight, label_smoothing=0.1),
+        lambda x: F.cross_entropy(x, target, reduction="none"),
+        lambda x: F.nll_loss(x * x, target, weight),
+    ):
+        assert gradcheck(loss, (x,))
+        assert gradgradcheck(loss, (x,))
+
+
+def test_cross_entropy_with_probabilities():
+    x, t = double(5, 7, grad=True), double(5, 7, low=0.0, high=1.0, grad=True)
+    want = -(log_softmax(values(x)) * values(t)).sum() / 5
+    np.testing.assert_allclose(F.cross_entropy(x, t).item(), want)
+    assert gradcheck(F.cross_entropy, (x, t))
+
+
+def test_cross_entropy_of_large_and_infinite_logits():
+    x = facula.tensor([[1000.0, -1000.0], [float("-inf"), 0.0]])
+    assert F.cross_entropy(x, facula.tensor([0, 1]), reduction="none").tolist() == [0.0, 0.0]
+
+
+def test_class_out_of_range():
+    with pytest.raises(IndexError, match=r"class index 7 at target\[2\] is out of range for 4 classes"):
+        F.cross_entropy(facula.zeros(3, 4), facula.tensor([0, 1, 7]))
+    with pytest.raises(IndexError, match=r"class index -1 at target\[1, 0\]"):
+        F.nll_loss(facula.zeros(2, 3, 2), facula.tensor([[0, 1], [-1, 0]]))
+
+
+def test_class_errors():
+    with pytest.raises(ValueError, match="batch size"):
+        F.cross_entropy(facula.zeros(3, 4), facula.tensor([0, 1]))
+    with pytest.raises(RuntimeError, match="float32"):
+        F.cross_entropy(facula.zeros(3, 4), facula.zeros(3))
+    with pytest.raises(RuntimeError, match="weight"):
+        F.cross_entropy(facula.zeros(3, 4), facula.tensor([0, 1, 2]), facula.ones(3))
+
+
+def ctc_reference(log_probs, target):
+    """Sums over all paths."""
+    steps, classes = log_probs.shape
+    total = -np.inf
+    for path in itertools.product(range(classes), repeat=steps):
+        merged = [label for label, _ in itertools.groupby(path)]
+        if [label for label in merged if label] == list(target):
+            total = np.logaddexp(total, sum(log_probs[t, c] for t, c in enumerate(path)))
+    return -total
+
+
+def test_ctc_loss():
+    logits = double(4, 2, 3, grad=True)
+    targets = facula.tensor([[1, 1], [2, 0]])
+    lengths = (4, 3), (2, 1)
+    log_probs = values(logits) - np.log(np.exp(values(logits)).sum(-1, keepdims=True))
+    want = [ctc_reference(log_probs[:4, 0], [1, 1]), ctc_reference(log_probs[:3, 1], [2])]
+    got = F.ctc_loss(F.log_softmax(logits, -1), targets, *lengths, reduction="none")
+    np.testing.assert_allclose(values(got), want, atol=1e-12)
+    joined = F.ctc_loss(F.log_softmax(logits, -1), facula.tensor([1, 1, 2]), *map(facula.tensor, lengths))
+    np.testing.assert_allclose(joined.item(), (want[0] / 2 + want[1]) / 2)
+    assert gradcheck(lambda x: F.ctc_loss(F.log_softmax(x, -1), targets, *lengths), (logits,))
+
+
+def test_ctc_loss_of_an_impossible_target():
+    log_probs = F.log_softmax(double(2, 1, 3, grad=True), -1)
+    arguments = facula.tensor([[1, 1]]), (2,), (2,)
+    assert F.ctc_loss(log_probs, *arguments).item() == float("inf")
+    loss = F.ctc_loss(log_probs, *arguments, zero_infinity=True)
+    assert loss.item() == 0.0
+    loss.backward()
+
+
+def test_glu():
+    x = double(3, 4)
+    want = values(x)[:, :2] / (1 + np.exp(-values(x)[:, 2:]))
+    np.testing.assert_allclose(values(F.glu(x, 1)), want)
+    with pytest.raises(RuntimeError, match="glu"):
+        F.glu(facula.zeros(3))

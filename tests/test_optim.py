@@ -1,0 +1,374 @@
+"""Optimizers against their update rules written in NumPy, and what all optimizers share."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import facula
+from facula import nn, optim
+
+rng = np.random.default_rng(0)
+STEPS = 6
+
+
+def sgd(p, g, s, lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
+    g = g + weight_decay * p
+    if momentum:
+        s["b"] = momentum * s["b"] + (1 - dampening) * g if "b" in s else g
+        g = g + momentum * s["b"] if nesterov else s["b"]
+    return p - lr * g
+
+
+def averages(g, s, beta1, beta2):
+    s["m"] = beta1 * s.get("m", 0) + (1 - beta1) * g
+    s["v"] = beta2 * s.get("v", 0) + (1 - beta2) * g * g
+    return s["m"], s["v"]
+
+
+def adam(p, g, s, lr=0.1, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, decoupled=False):
+    t = s["t"] = s.get("t", 0) + 1
+    p, g = (p * (1 - lr * weight_decay), g) if decoupled else (p, g + weight_decay * p)
+    m, v = averages(g, s, *betas)
+    if amsgrad:
+        v = s["top"] = np.maximum(s.get("top", 0), v)
+    return p - lr / (1 - betas[0] ** t) * m / (np.sqrt(v) / math.sqrt(1 - betas[1] ** t) + eps)
+
+
+def adamax(p, g, s, lr=0.1, betas=(0.9, 0.999), eps=1e-8):
+    t = s["t"] = s.get("t", 0) + 1
+    s["m"] = betas[0] * s.get("m", 0) + (1 - betas[0]) * g
+    s["u"] = np.maximum(betas[1] * s.get("u", 0), abs(g) + eps)
+    return p - lr / (1 - betas[0] ** t) * s["m"] / s["u"]
+
+
+def nadam(p, g, s, lr=0.1, betas=(0.9, 0.999), eps=1e-8, momentum_decay=4e-3):
+    t = s["t"] = s.get("t", 0) + 1
+    mu, following = (betas[0] * (1 - 0.5 * 0.96 ** (k * momentum_decay)) for k in (t, t + 1))
+    s["product"] = s.get("product", 1.0) * mu
+    m, v = averages(g, s, *betas)
+    divisor = np.sqrt(v / (1 - betas[1] ** t)) + eps
+    p = p - lr * (1 - mu) / (1 - s["product"]) * g / divisor
+    return p - lr * following / (1 - s["product"] * following) * m / divisor
+
+
+def radam(p, g, s, lr=0.1, betas=(0.9, 0.9), eps=1e-8):
+    t = s["t"] = s.get("t", 0) + 1
+    m, v = averages(g, s, *betas)
+    limit = 2 / (1 - betas[1]) - 1
+    length = limit - 2 * t * betas[1] ** t / (1 - betas[1] ** t)
+    step = lr * m / (1 - betas[0] ** t)
+    if length > 5:
+        factor = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
+        step = step * math.sqrt(factor) * math.sqrt(1 - betas[1] ** t) / (np.sqrt(v) + eps)
+    return p - step
+
+
+def adagrad(p, g, s, lr=0.1, lr_decay=0.1, eps=1e-10):
+    t = s["t"] = s.get("t", 0) + 1
+    s["sum"] = s.get("sum", 0) + g * g
+    return p - lr / (1 + (t - 1) * lr_decay) * g / (np.sqrt(s["sum"]) + eps)
+
+
+def adadelta(p, g, s, lr=1.0, rho=0.9, eps=1e-6):
+    s["sq"] = rho * s.get("sq", 0) + (1 - rho) * g * g
+    delta = np.sqrt(s.get("acc", 0) + eps) / np.sqrt(s["sq"] + eps) * g
+    s["acc"] = rho * s.get("acc", 0) + (1 - rho) * delta**2
+    return p - lr * delta
+
+
+def rmsprop(p, g, s, lr=0.1, alpha=0.99, eps=1e-8, momentum=0.0, centered=False):
+    s["sq"] = alpha * s.get("sq", 0) + (1 - alpha) * g * g
+    s["avg"] = alpha * s.get("avg", 0) + (1 - alpha) * g
+    divisor = np.sqrt(s["sq"] - (s["avg"] ** 2 if centered else 0)) + eps
+    if not momentum:
+        return p - lr * g / divisor
+    s["b"] = momentum * s.get("b", 0) + g / divisor
+    return p - lr * s["b"]
+
+
+def rprop(p, g, s, lr=0.1, etas=(0.5, 1.2), bounds=(1e-6, 50)):
+    product = g * s.get("prev", 0 * g)
+    factor = np.where(product > 0, etas[1], np.where(product < 0, etas[0], 1.0))
+    s["size"] = np.clip(s.get("size", lr + 0 * g) * factor, *bounds)
+    s["prev"] = np.where(product < 0, 0.0, g)
+    return p - np.sign(s["prev"]) * s["size"]
+
+
+def asgd(p, g, s, lr=0.1, lambd=1e-2, alpha=0.75, t0=2):
+    t = s["t"] = s.get("t", 0) + 1
+    eta = s.get("eta", lr)
+    s["eta"] = lr / (1 + lambd * lr * t) ** alpha
+    return p * (1 - lambd * eta) - eta * g
+
+
+CASES = [
+    (optim.SGD, sgd, {}),
+    (optim.SGD, sgd, {"momentum": 0.9, "dampening": 0.1, "weight_decay": 0.1}),
+    (optim.SGD, sgd, {"momentum": 0.9, "nesterov": True}),
+    (optim.Adam, adam, {}),
+    (optim.Adam, adam, {"weight_decay": 0.1, "amsgrad": True, "betas": (0.3, 0.9)}),
+    (optim.AdamW, lambda *a, **k: adam(*a, decoupled=True, **k), {"weight_decay": 0.1}),
+    (optim.Adamax, adamax, {}),
+    (optim.NAdam, nadam, {}),
+    (optim.RAdam, radam, {"betas": (0.9, 0.9)}),
+    (optim.Adagrad, adagrad, {"lr_decay": 0.1}),
+    (optim.Adadelta, adadelta, {"lr": 1.0}),
+    (optim.RMSprop, rmsprop, {}),
+    (optim.RMSprop, rmsprop, {"momentum": 0.9, "centered": True}),
+    (optim.Rprop, rprop, {}),
+    (optim.ASGD, asgd, {"lambd": 1e-2, "t0": 2}),
+]
+
+
+def parameter(array, dtype=facula.float64):
+    return nn.Parameter(facula.tensor(array.tolist(), dtype=dtype))
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_rules(case, maximize):
+    cls, rule, options = CASES[case]
+    want = [rng.standard_normal((3, 5)), rng.standard_normal(7)]
+    params = [parameter(w) for w in want]
+    optimizer = cls(params, maximize=maximize, **{"lr": 0.1, **options})
+    states = [{}, {}]
+    for _ in range(STEPS):
+        for k, p in enumerate(params):
+            gradient = rng.standard_normal(want[k].shape)
+            p.grad = facula.tensor(gradient.tolist(), dtype=facula.float64)
+            want[k] = rule(want[k], -gradient if maximize else gradient, states[k], **options)
+        optimizer.step()
+    for p, w in zip(params, want, strict=True):
+        np.testing.assert_allclose(np.array(p.tolist()), w, rtol=1e-10, atol=1e-12)
+
+
+ALL = [optim.SGD, optim.Adam, optim.AdamW, optim.Adamax, optim.NAdam, optim.RAdam, optim.Adagrad, optim.Adadelta]
+ALL += [optim.RMSprop, optim.Rprop, optim.ASGD, optim.Adafactor]
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_state_dict_continues(cls):
+    def run(steps, params, optimizer):
+        for k in steps:
+            for p in params:
+                p.grad = facula.full_like(p, 0.1 * (k + 1)).detach()
+            optimizer.step()
+
+    first = [parameter(np.ones((2, 3))), parameter(np.ones(3))]
+    options = {"momentum": 0.9} if cls is optim.SGD else {}
+    optimizer = cls(first, lr=0.01, **options)
+    run(range(3), first, optimizer)
+    second = [nn.Parameter(p.detach().clone()) for p in first]
+    loaded = cls(second, lr=0.5, **options)
+    loaded.load_state_dict(pickle.loads(pickle.dumps(optimizer.state_dict())))
+    run(range(3, 5), first, optimizer)
+    run(range(3, 5), second, loaded)
+    assert loaded.param_groups[0]["lr"] == 0.01
+    for a, b in zip(first, second, strict=True):
+        assert a.tolist() == b.tolist()
+    state = optimizer.state_dict()["state"][0]
+    if cls is not optim.SGD:
+        assert state["step"].item() == 5.0 and state["step"].shape == () and state["step"].dtype == facula.float32
+
+
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float16, facula.bfloat16])
+def test_dtypes(dtype):
+    p = parameter(np.array([1.0, 2.0]), dtype)
+    p.grad = facula.ones_like(p).detach()
+    optim.SGD([p], lr=0.5).step()
+    assert p.dtype == dtype and p.tolist() == [0.5, 1.5]
+
+
+def test_layouts():
+    base = facula.zeros(4, 6)
+    for data in (base.transpose(0, 1), base[::2], facula.zeros(3, 4).transpose(0, 1)):
+        p = nn.Parameter(data)
+        p.grad = facula.arange(p.numel(), dtype=facula.float32).reshape(p.shape)
+        optim.SGD([p], lr=1.0, momentum=0.5).step()
+        assert (p + p.grad).abs().max().item() == 0.0
+
+
+def test_complex_parameters():
+    p = nn.Parameter(facula.tensor([1 + 2j]))
+    p.grad = facula.tensor([1 - 1j])
+    optim.SGD([p], lr=0.5).step()
+    assert p.tolist() == [0.5 + 2.5j]
+
+
+def test_steps_count_as_writes():
+    p = parameter(np.ones(2))
+    loss = (p * p).sum()
+    version = p._version
+    loss.backward(retain_graph=True)
+    optim.SGD([p], lr=0.1).step()
+    assert p._version > version
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_groups():
+    a, b = parameter(np.ones(1)), parameter(np.ones(1))
+    optimizer = optim.SGD([{"params": [a]}, {"params": b, "lr": 1.0}], lr=0.5)
+    a.grad, b.grad = facula.ones_like(a).detach(), facula.ones_like(b).detach()
+    optimizer.step()
+    assert a.item() == 0.5 and b.item() == 0.0
+    optimizer.add_param_group({"params": parameter(np.ones(1)), "momentum": 0.9})
+    assert [g["momentum"] for g in optimizer.param_groups] == [0, 0, 0.9]
+    with pytest.raises(ValueError, match="only once"):
+        optimizer.add_param_group({"params": [a]})
+    with pytest.raises(TypeError, match="dict"):
+        optimizer.add_param_group([a])
+
+
+def test_named_parameters():
+    model = nn.Linear(2, 2)
+    optimizer = optim.Adam(model.named_parameters())
+    assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["weight", "bias"]
+
+
+def test_bad_arguments():
+    p = parameter(np.ones(2))
+    for make in (
+        lambda: optim.SGD([], lr=0.1),
+        lambda: optim.SGD([p], lr=-1.0),
+        lambda: optim.SGD([p], nesterov=True),
+        lambda: optim.Adam([p], betas=(1.0, 0.9)),
+        lambda: optim.Rprop([p], etas=(1.5, 0.5)),
+        lambda: optim.SGD([p * 2]),
+        lambda: optim.Muon([p]),
+    ):
+        with pytest.raises(ValueError):
+            make()
+    with pytest.raises(TypeError, match="SGD: params"):
+        optim.SGD(p)
+    with pytest.raises(TypeError, match="SGD: parameters must be tensors"):
+        optim.SGD([1.0])
+    with pytest.raises(NotImplementedError, match="differentiable"):
+        optim.Adam([p], differentiable=True)
+    with pytest.raises(ValueError, match="groups"):
+        optim.SGD([p]).load_state_dict({"state": {}, "param_groups": []})
+
+
+def test_zero_grad():
+    p = parameter(np.ones(2))
+    optimizer = optim.SGD([p])
+    p.grad = facula.ones_like(p).detach()
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad.tolist() == [0.0, 0.0]
+    optimizer.zero_grad()
+    assert p.grad is None
+    optimizer.step()
+    assert p.tolist() == [1.0, 1.0]
+
+
+def test_hooks():
+    p = parameter(np.ones(1))
+    optimizer = optim.SGD([p], lr=0.5)
+    calls = []
+    handles = [
+        optimizer.register_step_pre_hook(lambda o, a, k: calls.append("pre")),
+        optimizer.register_step_post_hook(lambda o, a, k: calls.append("post")),
+        optim.optimizer.register_optimizer_step_pre_hook(lambda o, a, k: calls.append("global pre")),
+        optim.optimizer.register_optimizer_step_post_hook(lambda o, a, k: calls.append("global post")),
+        optimizer.register_state_dict_post_hook(lambda o, d: {**d, "extra": 1}),
+        optimizer.register_load_state_dict_pre_hook(lambda o, d: calls.append("load")),
+    ]
+    optimizer.step()
+    assert calls == ["global pre", "pre", "post", "global post"]
+    state = optimizer.state_dict()
+    assert state["extra"] == 1
+    optimizer.load_state_dict(state)
+    assert calls[-1] == "load"
+    for handle in handles:
+        handle.remove()
+    optimizer.step()
+    assert len(calls) == 5
+
+
+def test_copies():
+    p = parameter(np.ones(1))
+    optimizer = optim.Adam([p])
+    p.grad = facula.ones_like(p).detach()
+    optimizer.step()
+    copied = copy.deepcopy(optimizer)
+    q = copied.param_groups[0]["params"][0]
+    assert q is not p and copied.state[q]["step"].item() == 1.0
+    assert "Parameter Group 0" in repr(optimizer)
+
+
+def rosenbrock(p):
+    return (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs(search):
+    p = parameter(np.array([-0.5, 0.5]))
+    optimizer = optim.LBFGS([p], lr=1.0 if search else 0.2, max_iter=50, line_search_fn=search)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = rosenbrock(p)
+        loss.backward()
+        return loss
+
+    first = closure().item()
+    for _ in range(8):
+        optimizer.step(closure)
+    assert closure().item() < (1e-10 if search else 0.5 * first)
+
+
+def test_muon_steps_are_nearly_orthogonal():
+    p = parameter(np.zeros((4, 6)), facula.float32)
+    p.grad = facula.tensor(rng.standard_normal((4, 6)).tolist())
+    optim.Muon([p], lr=1.0, weight_decay=0.0).step()
+    singular = np.linalg.svd(np.array(p.tolist()), compute_uv=False)
+    assert 0.5 < singular.min() and singular.max() < 1.5
+
+
+def test_adafactor_lowers_the_loss():
+    p = parameter(np.ones((3, 4)))
+    optimizer = optim.Adafactor([p], lr=0.1)
+    for _ in range(50):
+        optimizer.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 1.0
+    assert optimizer.state[p]["row_var"].shape == (3, 1) and optimizer.state[p]["col_var"].shape == (1, 4)
+
+
+def test_sparse_adam_says_that_it_cannot():
+    with pytest.raises(NotImplementedError, match="SparseAdam"):
+        optim.SparseAdam([parameter(np.ones(1))]).step()
+
+
+def test_lr_as_a_tensor():
+    p = parameter(np.ones(1))
+    p.grad = facula.ones_like(p).detach()
+    optim.SGD([p], lr=facula.tensor(0.5)).step()
+    assert p.item() == 0.5
+
+
+def test_averaged_models():
+    model = nn.Linear(2, 1)
+    swa, ema = (
+        optim.swa_utils.AveragedModel(model),
+        optim.swa_utils.AveragedModel(model, avg_fn=optim.swa_utils.get_ema_avg_fn(0.5)),
+    )
+    for value in (1.0, 2.0, 6.0):
+        nn.init.constant_(model.weight, value)
+        swa.update_parameters(model)
+        ema.update_parameters(model)
+    assert swa.module.weight.tolist() == [[3.0, 3.0]] and swa.n_averaged.item() == 3
+    assert ema.module.weight.tolist() == [[3.75, 3.75]]
+
+
+def test_update_bn():
+    model = nn.Sequential(nn.BatchNorm1d(2))
+    data = [facula.tensor([[0.0, 2.0], [2.0, 6.0]]), facula.tensor([[4.0, 0.0], [6.0, 0.0]])]
+    optim.swa_utils.update_bn(data, model)
+    np.testing.assert_allclose(model[0].running_mean.tolist(), [3.0, 2.0], rtol=1e-6)
+    assert model[0].momentum == 0.1

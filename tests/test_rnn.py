@@ -1,0 +1,159 @@
+"""Recurrent layers and attention against their definitions in NumPy, and their derivatives against differences."""
+
+import numpy as np
+import pytest
+
+import facula
+from facula import nn
+from facula.autograd.gradcheck import gradcheck, gradgradcheck
+from facula.nn import functional as F
+
+rng = np.random.default_rng(0)
+MODES = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN_TANH": nn.RNN}
+
+
+def double(*shape, grad=False):
+    return facula.tensor(rng.standard_normal(shape).tolist(), dtype=facula.float64, requires_grad=grad)
+
+
+def values(t):
+    return np.array(t.tolist())
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def step(mode, x, h, c, w_ih, w_hh, b_ih, b_hh):
+    a, b = x @ w_ih.T + b_ih, h @ w_hh.T + b_hh
+    if mode == "LSTM":
+        i, f, g, o = np.split(a + b, 4, -1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        return sigmoid(o) * np.tanh(c), c
+    if mode == "GRU":
+        (ar, az, an), (br, bz, bn) = np.split(a, 3, -1), np.split(b, 3, -1)
+        r, z = sigmoid(ar + br), sigmoid(az + bz)
+        return (1 - z) * np.tanh(an + r * bn) + z * h, c
+    return np.tanh(a + b), c
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_layer(mode):
+    layer = MODES[mode](3, 4, dtype=facula.float64)
+    x, h0, c0 = double(5, 2, 3), double(1, 2, 4), double(1, 2, 4)
+    output, final = layer(x, (h0, c0) if mode == "LSTM" else h0)
+    h, c = values(h0)[0], values(c0)[0]
+    weights = [values(w) for w in layer.parameters()]
+    for t in range(5):
+        h, c = step(mode, values(x)[t], h, c, *weights)
+        np.testing.assert_allclose(values(output)[t], h, atol=1e-12)
+    final = final if mode == "LSTM" else (final,)
+    for got, want in zip(final, (h, c)):
+        np.testing.assert_allclose(values(got)[0], want, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_packed_sequences_equal_single_ones(mode):
+    layer = MODES[mode](3, 4, num_layers=2, bidirectional=True, dtype=facula.float64)
+    sequences = [double(n, 3) for n in (5, 3, 2)]
+    packed = nn.utils.rnn.pack_sequence(sequences)
+    output, _ = layer(packed)
+    output, lengths = nn.utils.rnn.pad_packed_sequence(output)
+    assert lengths.tolist() == [5, 3, 2]
+    for k, sequence in enumerate(sequences):
+        want, _ = layer(sequence.unsqueeze(1))
+        np.testing.assert_allclose(values(output)[: lengths[k].item(), k], values(want)[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("mode", [*MODES, "RNN_RELU"])
+def test_layer_derivatives(mode, reverse):
+    factor = {"LSTM": 4, "GRU": 3}.get(mode, 1)
+    inputs = [double(6, 2 * factor, grad=True), double(2, 2, grad=True), double(2 * factor, 2, grad=True)]
+    inputs += [double(2 * factor, grad=True), double(2, 2, grad=True)]
+
+    def layer(sizes):
+        def run(gates, h0, w, b, c0):
+            c0 = c0 if mode == "LSTM" else None
+            output, h, c = facula._C.nn_functional._rnn_layer(gates, h0, c0, w, b, mode, sizes, reverse)
+            return (output, h, c) if mode == "LSTM" else (output, h)
+
+        return run
+
+    used = inputs if mode == "LSTM" else [*inputs[:4], inputs[4].detach()]
+    assert gradcheck(layer([2, 2, 2]), used)
+    assert gradgradcheck(layer([2, 2, 2]), used)
+    used[0] = double(5, 2 * factor, grad=True)
+    assert gradcheck(layer([2, 2, 1]), used)
+
+
+def test_public_functions():
+    layer = nn.LSTM(3, 4, batch_first=True)
+    x, state = facula.randn(2, 5, 3), (facula.zeros(1, 2, 4), facula.zeros(1, 2, 4))
+    want = layer(x, state)
+    output, h, c = facula.lstm(x, state, list(layer.parameters()), True, 1, 0.0, False, False, True)
+    assert output.tolist() == want[0].tolist() and (h.tolist(), c.tolist()) == tuple(t.tolist() for t in want[1])
+    cell = facula.gru_cell(facula.zeros(2, 3), facula.zeros(2, 4), facula.zeros(12, 3), facula.zeros(12, 4))
+    assert cell.shape == (2, 4)
+    with pytest.raises(TypeError, match="gru: takes the arguments"):
+        facula.gru(x, state[0])
+
+
+def test_layer_errors():
+    layer = facula._C.nn_functional._rnn_layer
+    with pytest.raises(ValueError, match="mode"):
+        layer(facula.zeros(2, 4), facula.zeros(1, 4), None, facula.zeros(4, 4), None, "ELMAN", [1, 1], False)
+    with pytest.raises(RuntimeError, match="never increase"):
+        layer(facula.zeros(3, 4), facula.zeros(2, 4), None, facula.zeros(4, 4), None, "RNN_TANH", [1, 2], False)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", ["none", "bool", "float", "causal", "scale"])
+def test_attention(kind):
+    q, k, v = double(2, 3, 4, 6), double(2, 3, 5, 6), double(2, 3, 5, 7)
+    keep = np.tril(np.ones((4, 5), bool)) if kind == "causal" else rng.random((4, 5)) > 0.3
+    keep[:, 0] = True
+    added = rng.standard_normal((4, 5))
+    scores = values(q) @ np.swapaxes(values(k), -1, -2) * (0.3 if kind == "scale" else 6**-0.5)
+    options = {}
+    if kind == "bool":
+        options["attn_mask"] = facula.tensor(keep.tolist())
+    elif kind == "float":
+        options["attn_mask"] = facula.tensor(added.tolist(), dtype=facula.float64)
+        scores = scores + added
+    elif kind == "causal":
+        options["is_causal"] = True
+    elif kind == "scale":
+        options["scale"] = 0.3
+    if kind in ("bool", "causal"):
+        scores = np.where(keep, scores, -np.inf)
+    got = F.scaled_dot_product_attention(q, k, v, **options)
+    np.testing.assert_allclose(values(got), softmax(scores) @ values(v), atol=1e-12)
+
+
+def test_attention_with_shared_heads():
+    q, k, v = double(1, 4, 3, 2), double(1, 2, 3, 2), double(1, 2, 3, 2)
+    repeated = [t.repeat_interleave(2, 1) for t in (k, v)]
+    got = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    np.testing.assert_allclose(values(got), values(F.scaled_dot_product_attention(q, *repeated)), atol=1e-12)
+
+
+def test_attention_without_positions_is_zero():
+    q = double(1, 2, 3, grad=True)
+    mask = facula.tensor([[True, True], [False, False]])
+    got = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    assert got[0, 1].tolist() == [0.0, 0.0, 0.0]
+    got.sum().backward()
+    assert np.isfinite(values(q.grad)).all()
+
+
+def test_attention_errors():
+    q = facula.zeros(1, 2, 3)
+    with pytest.raises(RuntimeError, match="exclude each other"):
+        F.scaled_dot_product_attention(q, q, q, attn_mask=facula.zeros(2, 2), is_causal=True)
+    with pytest.raises(RuntimeError, match="dtype"):
+        F.scaled_dot_product_attention(q, q.double(), q)
