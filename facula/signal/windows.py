@@ -1,7 +1,7 @@
 """Window functions of `M` points.
 
-All take the keyword arguments `sym` (True: symmetric, for filter design; False: periodic, one period of a window that is
-one point longer, for spectral analysis), `dtype` (float32 or float64), `layout`, `device` and `requires_grad`.
+All take the keyword arguments `sym` (True: symmetric, for filter design; False: periodic, one period of a window that
+is one point longer, for spectral analysis), `dtype` (float32 or float64), `layout`, `device` and `requires_grad`.
 Errors: ValueError for a negative `M`, another dtype or layout, or a parameter out of its range.
 """
 
@@ -120,7 +120,10 @@ def cosine(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_
 def exponential(
     M, *, center=None, tau=1.0, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False
 ):
-    """exp(-|n - center| / tau). center is (M - 1) / 2, or M / 2 when periodic, and can only be given when not symmetric."""
+    """exp(-|n - center| / tau).
+
+    center is (M - 1) / 2, or M / 2 when periodic, and can only be given when not symmetric.
+    """
     if tau <= 0:
         raise ValueError(f"exponential: tau must be positive, got {tau}")
     if sym and center is not None:
