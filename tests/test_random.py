@@ -237,3 +237,11 @@ def test_like_functions_and_out():
     assert torch.rand(2, 3, out=out.view(2, 3)).shape == (2, 3)
     torch.manual_seed(2)
     np.testing.assert_array_equal(torch.rand(6).numpy(), out.numpy())
+
+
+def test_integers_beyond_the_significand():
+    """PyTorch moves an end only where rounding would pass it."""
+    torch.manual_seed(0)
+    assert torch.randint(0, 2**24 + 50, (3,), dtype=torch.float32).tolist() == [8318804, 12881073, 1475255]
+    x = torch.zeros(1000, dtype=torch.float16).random_(-3000, 3000)
+    assert x.min().item() >= -3000 and x.max().item() <= 3000
