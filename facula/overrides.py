@@ -78,7 +78,7 @@ def _resolve(name, method):
     if method:
         return getattr(_C.Tensor, name)
     # ops of the submodules are named after them: functional_relu, linalg_inv; or only live there: linear
-    for prefix, module in (("functional_", "nn.functional"), ("linalg_", "linalg"), ("fft_", "fft"), ("special_", "special")):
+    for prefix, module in _OP_PREFIXES.items():
         if name.startswith(prefix):
             found = getattr(_module(module), name[len(prefix) :], None)
             if found is not None:
@@ -88,6 +88,9 @@ def _resolve(name, method):
         if found is not None:
             return found
     raise AttributeError(f"overrides: no public function belongs to this op, got {name!r}")
+
+
+_OP_PREFIXES = {"functional_": "nn.functional", "linalg_": "linalg", "fft_": "fft", "special_": "special"}
 
 
 def _module(path):

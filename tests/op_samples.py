@@ -87,10 +87,13 @@ def _arguments(op, entry, dtype, rng, layout):
     tensors_seen = 0
     for arg in op.args:
         if arg.name not in entry:
-            if arg.default is None:
+            if arg.default is None and arg.type.endswith("?"):
+                entry = {**entry, arg.name: None}
+            elif arg.default is None:
                 raise ValueError(f"{op.location.file}:{op.location.line}: samples of {op.id} leave out {arg.name}")
-            positional = False
-            continue
+            if arg.name not in entry:
+                positional = False
+                continue
         value = _value(arg, entry[arg.name], dtype, rng, layout, tensors_seen)
         tensors_seen += isinstance(value, facula.Tensor)
         if positional and not arg.keyword_only:
@@ -111,6 +114,8 @@ def _value(arg, given, dtype, rng, layout, position):
         return [_tensor(item, dtype, rng, layout, 0) for item in given]
     if arg.type.startswith("dtype"):
         return getattr(facula, given)
+    if isinstance(given, str):
+        return given.strip("'\"")
     return given
 
 

@@ -8,10 +8,10 @@
 namespace facula {
 namespace {
 
-// Where the elements of a tensor lie in its storage, counted in elements of `dtype`. A real view of a complex base is
-// described over the real and imaginary parts of that base.
+// Where the elements of a tensor lie in its storage, counted in elements. A real view of a complex base is described over
+// the real and imaginary parts of that base; a dimension that runs backwards forwards, to be turned round by oriented().
 struct Geometry {
-  Dims sizes, strides;
+  Dims sizes, strides, backwards;
   int64_t offset = 0;
 
   Geometry(const Tensor& t, bool as_parts) : sizes(t.sizes()), strides(t.strides()) {
@@ -23,6 +23,18 @@ struct Geometry {
       item /= 2;
     }
     offset = (t.impl()->data - t.storage()->data) / item;
+    for (size_t i = 0; i < strides.size(); ++i) {
+      if (strides[i] >= 0) continue;
+      offset += (sizes[i] - 1) * strides[i];
+      strides[i] = -strides[i];
+      backwards.push_back(static_cast<int64_t>(i));
+    }
+  }
+
+  /// From the tensor's own order of elements to forward strides, and back.
+  Tensor oriented(Tensor t) const {
+    for (int64_t d : backwards) t = negative_slice(t, d, sizes[static_cast<size_t>(d)] - 1, sizes[static_cast<size_t>(d)], -1);
+    return t;
   }
 };
 
@@ -36,11 +48,10 @@ class CopySlices final : public Node {
       : parts_(needs_parts(base.impl(), view.impl())), conjugate_(base.is_conj() != view.is_conj()), base_(base, parts_), view_(view, parts_) {
     add_edge(std::move(old_base));
     add_edge(std::move(value));
-    int64_t low = base_.offset, high = base_.offset;
-    for (size_t i = 0; i < base_.sizes.size(); ++i) (base_.strides[i] < 0 ? low : high) += (base_.sizes[i] - 1) * base_.strides[i];
-    base_.offset -= low;
-    view_.offset -= low;
-    places_ = high - low + 1;
+    places_ = 1;
+    for (size_t i = 0; i < base_.sizes.size(); ++i) places_ += (base_.sizes[i] - 1) * base_.strides[i];
+    view_.offset -= base_.offset;
+    base_.offset = 0;
   }
   std::string name() const override { return "CopySlices"; }
 
@@ -50,15 +61,16 @@ class CopySlices final : public Node {
     if (parts_) grad = view_as_real(resolve_conj(grad));
     // The gradient in memory laid out as the base was, so that the view's geometry picks the same elements.
     Tensor places = zeros({places_}, grad.dtype(), grad.device());
-    places = as_strided_scatter(places, grad, base_.sizes, base_.strides, base_.offset);
+    places = as_strided_scatter(places, base_.oriented(grad), base_.sizes, base_.strides, base_.offset);
     if (wants(1)) {
-      Tensor part = contiguous(as_strided(places, view_.sizes, view_.strides, view_.offset), MemoryFormat::Contiguous);
+      Tensor part = view_.oriented(as_strided(places, view_.sizes, view_.strides, view_.offset));
+      part = contiguous(part, MemoryFormat::Contiguous);
       results[1] = conjugate_ ? conj(part) : part;
     }
     if (!wants(0)) return;
     Tensor none = zeros(view_.sizes, grad.dtype(), grad.device());
     places = as_strided_scatter(places, none, view_.sizes, view_.strides, view_.offset);
-    Tensor rest = as_strided(places, base_.sizes, base_.strides, base_.offset);
+    Tensor rest = base_.oriented(as_strided(places, base_.sizes, base_.strides, base_.offset));
     results[0] = parts_ ? view_as_complex(contiguous(rest, MemoryFormat::Contiguous)) : rest;
   }
 
@@ -164,7 +176,7 @@ Ref<Node> regenerate_view_history(TensorImpl* view) {
   Geometry place(Tensor::share(view), parts);
   GradMode on(true);
   Tensor source = parts ? view_as_real(resolve_conj(base)) : base;
-  Tensor fresh = as_strided(source, place.sizes, place.strides, place.offset);
+  Tensor fresh = place.oriented(as_strided(source, place.sizes, place.strides, place.offset));
   if (!parts && (view->flags & kConjugate) != (view->base->flags & kConjugate)) fresh = conj(fresh);
   if (AutogradMeta* made = autograd_meta(fresh.impl())) {
     set_grad_fn(meta, made->grad_fn, made->slot);
