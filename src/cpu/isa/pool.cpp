@@ -180,7 +180,12 @@ T mean(Compute<T> sum, double divisor) {
 
 template <class T>
 Compute<T> sum_of(const T* values, int64_t count) {
+  constexpr int64_t kVectorPays = 16;
   Compute<T> sum = 0;
+  if (count < kVectorPays) {
+    for (int64_t i = 0; i < count; ++i) sum += Compute<T>(values[i]);
+    return sum;
+  }
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < count; ++i) sum += Compute<T>(values[i]);
   return sum;
