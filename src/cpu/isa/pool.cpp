@@ -179,19 +179,53 @@ T mean(Compute<T> sum, double divisor) {
 }
 
 template <class T>
-void mean_plane(T* out, const T* in, int64_t outputs, const PoolGeometry& g) {
-  for (int64_t o = 0; o < outputs; ++o) {
-    Window w = window_at(g, o);
-    Compute<T> sum = 0;
-    int64_t length = w.end[2] - w.begin[2];
-    for (int64_t i0 = w.begin[0]; i0 < w.end[0]; ++i0) {
-      for (int64_t i1 = w.begin[1]; i1 < w.end[1]; ++i1) {
-        const T* row = in + (i0 * g.axes[1].in + i1) * g.axes[2].in + w.begin[2];
-        for (int64_t i = 0; i < length; ++i) sum += Compute<T>(row[i]);
+Compute<T> sum_of(const T* values, int64_t count) {
+  constexpr int64_t kVectorPays = 16;
+  Compute<T> sum = 0;
+  if (count < kVectorPays) {
+    for (int64_t i = 0; i < count; ++i) sum += Compute<T>(values[i]);
+    return sum;
+  }
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) sum += Compute<T>(values[i]);
+  return sum;
+}
+
+// Calls f(output position, window) for every output of a plane, in order.
+template <class F>
+void for_each_window(const PoolGeometry& g, F&& f) {
+  const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
+  Window w{{0, 0, 0}, {0, 0, 0}, {1, 1, 1}};
+  int64_t position = 0;
+  for (int64_t o0 = 0; o0 < a0.out(); ++o0) {
+    for (int64_t o1 = 0; o1 < a1.out(); ++o1) {
+      w.begin[0] = a0.begin[o0], w.end[0] = a0.end[o0];
+      w.begin[1] = a1.begin[o1], w.end[1] = a1.end[o1];
+      double divisor = a0.divisor[o0] * a1.divisor[o1];
+      for (int64_t o2 = 0; o2 < a2.out(); ++o2, ++position) {
+        w.begin[2] = a2.begin[o2], w.end[2] = a2.end[o2];
+        w.divisor = g.divisor != 0 ? g.divisor : divisor * a2.divisor[o2];
+        f(position, w);
       }
     }
-    out[o] = w.empty() ? T(0) : mean<T>(sum, w.divisor);
   }
+}
+
+// Calls f(flat position of the first element) for every row of a window.
+template <class F>
+void for_each_row(const PoolGeometry& g, const Window& w, F&& f) {
+  for (int64_t i0 = w.begin[0]; i0 < w.end[0]; ++i0)
+    for (int64_t i1 = w.begin[1]; i1 < w.end[1]; ++i1)
+      f((i0 * g.axes[1].in + i1) * g.axes[2].in + w.begin[2]);
+}
+
+template <class T>
+void mean_plane(T* out, const T* in, const PoolGeometry& g) {
+  for_each_window(g, [&](int64_t o, const Window& w) {
+    Compute<T> sum = 0;
+    for_each_row(g, w, [&](int64_t at) { sum += sum_of(in + at, w.end[2] - w.begin[2]); });
+    out[o] = w.empty() ? T(0) : mean<T>(sum, w.divisor);
+  });
 }
 
 template <class T>
@@ -213,7 +247,7 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
     if (!channels_last(in)) {
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
         for (int64_t p = from; p < to; ++p)
-          mean_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, outputs, g);
+          mean_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g);
       });
       return;
     }
@@ -227,26 +261,48 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
   });
 }
 
+template <class T>
+void spread_plane(T* out, const T* in, const PoolGeometry& g) {
+  for_each_window(g, [&](int64_t o, const Window& w) {
+    T share = in[o] / static_cast<T>(w.divisor);
+    for_each_row(g, w, [&](int64_t at) {
+      for (int64_t i = at; i < at + w.end[2] - w.begin[2]; ++i) out[i] += share;
+    });
+  });
+}
+
+template <class T>
+void spread_channels(T* out, const T* in, int64_t channels, const PoolGeometry& g, T* shares) {
+  for_each_window(g, [&](int64_t o, const Window& w) {
+    T divisor = static_cast<T>(w.divisor);
+    const T* values = in + o * channels;
+    FACULA_SIMD
+    for (int64_t c = 0; c < channels; ++c) shares[c] = values[c] / divisor;
+    for_each_in(g, w, [&](int64_t at) {
+      T* sums = out + at * channels;
+      FACULA_SIMD
+      for (int64_t c = 0; c < channels; ++c) sums[c] += shares[c];
+    });
+  });
+}
+
 // Every image is one thread's: windows of one image may overlap.
 void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(out.numel() > kGrain);
   visit_wide(in.dtype(), [&]<class T>(TypeTag<T>) {
-    bool last = channels_last(out);
-    int64_t vector = last ? channels : 1, images = last ? batch : batch * channels;
-    parallel_for(0, images, grain_of(outputs * vector), [&](int64_t from, int64_t to) {
-      for (int64_t image = from; image < to; ++image) {
-        const T* values = in.data<T>() + image * inputs * vector;
-        T* target = out.data<T>() + image * outputs * vector;
-        for (int64_t o = 0; o < inputs; ++o, values += vector) {
-          Window w = window_at(g, o);
-          T divisor = static_cast<T>(w.divisor);
-          for_each_in(g, w, [&](int64_t at) {
-            T* sums = target + at * vector;
-            FACULA_SIMD
-            for (int64_t c = 0; c < vector; ++c) sums[c] += values[c] / divisor;
-          });
-        }
+    if (!channels_last(out)) {
+      parallel_for(0, batch * channels, grain_of(outputs), [&](int64_t from, int64_t to) {
+        for (int64_t p = from; p < to; ++p)
+          spread_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g);
+      });
+      return;
+    }
+    parallel_for(0, batch, grain_of(outputs * channels), [&](int64_t from, int64_t to) {
+      std::vector<T> shares(static_cast<size_t>(channels));
+      for (int64_t n = from; n < to; ++n) {
+        spread_channels(out.data<T>() + n * outputs * channels, in.data<T>() + n * inputs * channels,
+                        channels, g, shares.data());
       }
     });
   });
