@@ -83,7 +83,7 @@ def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
     """``exp(x)`` divided by its sum along ``dim``; ``dtype`` converts the input first."""
     if dim is None:
         dim = _implicit_dim("softmax", input.dim(), _stacklevel)
-    return facula.softmax(input, dim, dtype)
+    return facula.softmax(input, dim, dtype=dtype)
 
 
 def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
@@ -97,7 +97,7 @@ def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None)
     """Logarithm of softmax, computed stably."""
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
-    return facula.log_softmax(input, dim, dtype)
+    return facula.log_softmax(input, dim, dtype=dtype)
 
 
 def gumbel_softmax(logits, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1):

@@ -47,6 +47,12 @@ Tensor softmax_or_zeros(const Tensor& scores) {
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& attn_mask, double dropout_p,
                                     bool is_causal, std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask, is_causal);
+  if (is_half(query.dtype())) {  // products and softmax are too coarse in narrow dtypes
+    auto wide = [](const Tensor& t) { return to_dtype(t, DType::Float32); };
+    Tensor mask = attn_mask.defined() && attn_mask.dtype() != DType::Bool ? wide(attn_mask) : attn_mask;
+    Tensor result = scaled_dot_product_attention(wide(query), wide(key), wide(value), mask, dropout_p, is_causal, scale, enable_gqa);
+    return to_dtype(result, query.dtype());
+  }
   Tensor k = enable_gqa ? repeat_heads(key, query) : key, v = enable_gqa ? repeat_heads(value, query) : value;
   double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
   Tensor scores = matmul(mul(query, factor), transpose(k, -2, -1));
