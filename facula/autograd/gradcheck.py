@@ -35,7 +35,9 @@ def _numerical(func, inputs, x, eps):
     """Rows over the real components of `x`, columns over those of each output: central differences."""
     components = 2 if x.is_complex() else 1
     rows = [[] for _ in _as_outputs(func(*inputs))]
-    data = x.data  # no write that saved tensors notice
+    moved = x.detach().clone().requires_grad_(x.requires_grad)  # the graph at hand needs x as it is
+    inputs = [moved if i is x else i for i in inputs]
+    data = moved.detach()
     for position in range(data.numel()):
         index = _unravel(position, data.shape)
         for part in range(components):
