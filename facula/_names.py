@@ -28,6 +28,7 @@ LAZY_MODULES = frozenset(
 _LAZY = {
     "_interop": "asarray from_dlpack frombuffer",
     "_products": "chain_matmul einsum tensordot",
+    "_lowrank": "lu pca_lowrank svd_lowrank",
     "_spectrogram": "istft stft",
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state",
     "_device": "get_default_device set_default_device",

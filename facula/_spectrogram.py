@@ -98,3 +98,4 @@ def _overlapped(frames, hop_length: int):
     return total.index_add(1, places, frames.reshape(batch, -1))
 
 
+_C._install_methods({"stft": stft, "istft": istft})

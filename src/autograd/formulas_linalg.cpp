@@ -187,6 +187,7 @@ Tensor svd_backward(const Tensor& grad_u_given, const Tensor& grad_s, const Tens
     return svd_backward(Tensor(), grad_s, Tensor(), u, values, vh, false, true, a);
   }
   int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+  if (a.numel() == 0) return zeros_like(a);
   FACULA_CHECK(!full || m == n || (!grad_u_given.defined() && !grad_vh_given.defined()), ErrorKind::Runtime,
                "linalg.svd: the vectors have a derivative only with full_matrices=False, got a matrix of ", m, " by ", n);
   Tensor u = part_of(u_full, -1, 0, k), vh = part_of(vh_full, -2, 0, k);
@@ -227,7 +228,8 @@ Tensor eigh_backward(const Tensor& grad_values, const Tensor& grad_vectors, cons
   int64_t n = values.size(-1);
   Tensor inside = where(eye(n, DType::Bool, values.device()), 0.0, div(product, differences(values)));
   if (grad_values.defined()) inside = add(inside, diagonal_matrix(grad_values));
-  return matmul(matmul(vectors, inside), h);
+  Tensor result = matmul(matmul(vectors, inside), h);
+  return mul(add(result, adjoint_of(result)), 0.5);  // the matrix has no other direction to go
 }
 
 Tensor eig_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values, const Tensor& vectors) {

@@ -144,7 +144,7 @@ Tensor linalg_householder_product(const Tensor& self, const Tensor& tau) {
   ops::check_matrix("linalg.householder_product", self);
   ops::check_reflectors("linalg.householder_product", self, tau);
   Tensor start = eye(self.size(-2), self.size(-1), self.dtype(), self.device());
-  return apply_reflectors(self, tau, expand(start, self.sizes()), false);
+  return apply_reflectors(self, tau, add(start, _zero_like(self)), false);
 }
 
 Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
@@ -194,7 +194,7 @@ Tensor linalg_eigvals(const Tensor& self) {
 
 Tensor linalg_matrix_power(const Tensor& self, int64_t n) {
   FACULA_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ErrorKind::Runtime, "linalg.matrix_power: a batch of square matrices, got shape ", self.sizes());
-  if (n == 0) return clone(expand(identity_like(self, self.size(-1)), self.sizes()), MemoryFormat::Contiguous);
+  if (n == 0) return add(identity_like(self, self.size(-1)), _zero_like(self));
   Tensor base = n < 0 ? linalg_inv(self) : self, result;
   for (uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n); left; left >>= 1) {
     if (left & 1) result = result.defined() ? matmul(result, base) : base;
@@ -234,8 +234,7 @@ Tensor linalg_tensorsolve(const Tensor& self, const Tensor& other, std::optional
 }
 
 Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N) {
-  FACULA_CHECK(x.dim() >= 1, ErrorKind::Runtime, "linalg.vander: at least one dimension, got a 0-d tensor");
-  int64_t n = N.value_or(x.size(-1));
+  int64_t n = N.value_or(x.dim() ? x.size(-1) : 1);
   FACULA_CHECK(n > 1, ErrorKind::Runtime, "linalg.vander: N is greater than 1, got ", n);
   Tensor value = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64) : is_bits(x.dtype()) ? to_dtype(x, DType::Int64) : x;
   std::vector<Tensor> powers{ones_like(value), value};

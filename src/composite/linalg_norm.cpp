@@ -51,6 +51,7 @@ Tensor spectral(const Tensor& self, MatrixDims d, bool keepdim, char which) {
 Tensor sum_norm(const Tensor& self, int64_t added, int64_t chosen, bool keepdim, bool largest) {
   Tensor sums = linalg_vector_norm(self, 1, std::optional<IntList>({added}), keepdim, std::nullopt);
   if (!keepdim && added < chosen) --chosen;
+  if (largest && sums.size(chosen) == 0) return sum(sums, std::optional<IntList>({chosen}), keepdim, std::nullopt);  // zero
   return largest ? amax(sums, {chosen}, keepdim) : amin(sums, {chosen}, keepdim);
 }
 

@@ -105,6 +105,10 @@ Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight
                input2.sizes(), " and ", weight.sizes());
   FACULA_CHECK(!bias.defined() || bias.sizes() == IntList{weight.size(0)}, ErrorKind::Runtime, "bilinear: one bias per output, got shape ",
                bias.defined() ? bias.sizes() : IntList{});
+  if (is_half(input1.dtype())) {  // two products in a row: rounded once, after both
+    auto wide = [](const Tensor& t) { return t.defined() ? to_dtype(t, DType::Float32) : t; };
+    return to_dtype(bilinear(wide(input1), wide(input2), wide(weight), wide(bias)), input1.dtype());
+  }
   int64_t rows = count_elements(lead, "bilinear"), n = weight.size(0), k1 = weight.size(1), k2 = weight.size(2);
   Tensor x1 = reshape(input1, {rows, k1}), x2 = reshape(input2, {rows, k2});
   Tensor right = view(mm(x2, reshape(permute(weight, {2, 0, 1}), {k2, n * k1})), {rows, n, k1});  // W[o] x2

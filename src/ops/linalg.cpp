@@ -7,17 +7,17 @@
 
 namespace facula::ops {
 
-std::tuple<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, bool check_errors) {
+std::tuple<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, bool check_errors, const Out&, const Out&) {
   check_square("linalg.cholesky", self);
   Tensor factor = column_major(self), info = info_like(self);
   if (self.is_meta()) return {factor, info};
   cholesky_kernel(self.device(), factor, info, upper);
-  zero_triangle(factor, !upper);
+  zero_triangle(factor, upper);
   if (check_errors) check_info("linalg.cholesky", info, "the matrix is not positive-definite: the leading minor of this order is not positive");
   return {factor, info};
 }
 
-std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors) {
+std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors, const Out&, const Out&) {
   check_square("linalg.inv", A);
   Tensor result = column_major(A), info = info_like(A);
   if (A.is_meta()) return {result, info};
@@ -28,7 +28,7 @@ std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors) {
   return {result, info};
 }
 
-std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool pivot, bool check_errors) {
+std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool pivot, bool check_errors, const Out&, const Out&, const Out&) {
   check_matrix("linalg.lu_factor", A);
   FACULA_CHECK(pivot, ErrorKind::Runtime, "linalg.lu_factor: without pivoting there is no factorisation on the CPU, got pivot=False");
   Tensor factors = column_major(A), info = info_like(A);
@@ -63,7 +63,7 @@ Tensor _lu_permutation(const Tensor& pivots, int64_t rows, DType dtype) {
   return result;
 }
 
-std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, bool left, bool check_errors) {
+std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, bool left, bool check_errors, const Out&, const Out&) {
   check_square("linalg.solve", A);
   check_pair("linalg.solve", A, B);
   bool vector = is_vector_right_side(A.sizes(), B.sizes());
@@ -146,7 +146,7 @@ std::tuple<Tensor, Tensor> linalg_slogdet(const Tensor& A, const Out&, const Out
   return {sign, logarithm};
 }
 
-std::tuple<Tensor, Tensor> geqrf(const Tensor& self) {
+std::tuple<Tensor, Tensor> geqrf(const Tensor& self, const Out&, const Out&) {
   check_matrix("geqrf", self);
   Tensor a = column_major(self), tau = facula::empty(vector_sizes(self, std::min(self.size(-1), self.size(-2))), self.dtype(), self.device());
   if (!self.is_meta() && tau.numel()) qr_kernel(self.device(), a, tau);
@@ -185,7 +185,7 @@ Tensor _householder(const Tensor& self, const Tensor& tau) {
 Tensor _ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
   check_matrix("ormqr", self);
   check_matrix("ormqr", other);
-  check_reflectors("ormqr", self, tau);
+  check_reflectors("ormqr", self, tau, false);
   FACULA_CHECK(other.size(left ? -2 : -1) == self.size(-2), ErrorKind::Runtime, "ormqr: the shapes do not fit, got ", self.sizes(), " and ", other.sizes());
   Tensor result = column_major(other);
   if (!self.is_meta() && result.numel() && tau.size(-1)) {

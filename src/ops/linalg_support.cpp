@@ -23,10 +23,10 @@ void check_pair(const char* op, const Tensor& a, const Tensor& b) {
   FACULA_CHECK(b.dim() >= 1, ErrorKind::Runtime, op, ": a right side with dimensions, got a 0-d tensor");
 }
 
-void check_reflectors(const char* op, const Tensor& a, const Tensor& tau) {
-  FACULA_CHECK(a.dtype() == tau.dtype() && tau.dim() == a.dim() - 1 && a.size(-2) >= a.size(-1) && tau.size(-1) <= a.size(-1) &&
+void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool tall) {
+  FACULA_CHECK(a.dtype() == tau.dtype() && tau.dim() == a.dim() - 1 && (!tall || a.size(-2) >= a.size(-1)) && tau.size(-1) <= std::min(a.size(-1), a.size(-2)) &&
                    tau.sizes().slice(0, tau.dim() - 1) == a.sizes().slice(0, a.dim() - 2),
-               ErrorKind::Runtime, op, ": tall matrices and at most one factor per column, got shapes ", a.sizes(), " and ", tau.sizes(), " of ",
+               ErrorKind::Runtime, op, tall ? ": tall matrices and at most one factor per column" : ": matrices and at most one factor per column, got shapes ", a.sizes(), " and ", tau.sizes(), " of ",
                a.dtype(), " and ", tau.dtype());
 }
 

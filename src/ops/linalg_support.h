@@ -13,7 +13,7 @@ void check_matrix(const char* op, const Tensor& a);
 void check_square(const char* op, const Tensor& a);
 /// A matrix and a right side of one dtype and device.
 void check_pair(const char* op, const Tensor& a, const Tensor& b);
-void check_reflectors(const char* op, const Tensor& a, const Tensor& tau);
+void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool tall = true);
 void check_finite(const char* op, const Tensor& a);
 /// Throws a LinAlgError naming the batch element when one of `info` is positive.
 void check_info(const char* op, const Tensor& info, const char* meaning);

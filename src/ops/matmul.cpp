@@ -20,12 +20,16 @@ void check_matrices(const char* op, const Tensor& a, const Tensor& b, int64_t di
   check_dtypes(op, a, b);
 }
 
-/// `t` itself when a product can read it, else a contiguous copy.
-Tensor readable(const Tensor& t) {
-  if (lies_evenly(t.size(-2), t.size(-1), t.stride(-2), t.stride(-1)) && (t.dim() < 3 || t.stride(0) >= 0)) return t;
+Tensor contiguous_copy(const Tensor& t) {
   Tensor copy = facula::empty(t.sizes(), t.dtype(), t.device());
   copy_kernel(t.device(), copy, t);
   return copy;
+}
+
+/// `t` itself when a product can read it, else a contiguous copy.
+Tensor readable(const Tensor& t) {
+  bool even = lies_evenly(t.size(-2), t.size(-1), t.stride(-2), t.stride(-1)) && (t.dim() < 3 || t.stride(0) >= 0);
+  return even ? t : contiguous_copy(t);
 }
 
 MatrixOperand operand(const Tensor& t) {
@@ -51,16 +55,10 @@ void multiply(const Tensor& out, const Tensor& a_given, const Tensor& b_given, c
   matrix_product_kernel(out.device(), p);
 }
 
-void check_numbers(const char* op, const Tensor& t, const Scalar& beta, const Scalar& alpha) {
-  FACULA_CHECK(!is_integral(t.dtype()) || (beta.kind() <= DTypeClass::Integral && alpha.kind() <= DTypeClass::Integral), ErrorKind::Runtime,
-               op, ": for integers, beta and alpha must be integers, got ", beta, " and ", alpha);
-}
-
 /// beta self + alpha a b with self broadcast to `sizes`.
 Tensor add_product(const char* op, const Tensor& self, const Tensor& a, const Tensor& b, IntList sizes, const Scalar& beta,
                    const Scalar& alpha, const Out& out) {
   check_dtypes(op, self, a);
-  check_numbers(op, self, beta, alpha);
   FACULA_CHECK(broadcasts_to(self.sizes(), sizes), ErrorKind::Runtime, op, ": the tensor that is added must broadcast to ", sizes, ", got ", self.sizes());
   Tensor result = out.make(sizes, self.dtype(), self.device());
   if (result.is_meta()) return result;
@@ -74,10 +72,7 @@ Tensor as_column(const Tensor& vec) { return make_view(vec, {vec.size(0), 1}, {v
 Tensor as_row(const Tensor& vec) { return make_view(vec, {1, vec.size(0)}, {std::max<int64_t>(vec.numel(), 1), vec.stride(0)}, 0, false); }
 /// A vector whose elements a product can step through.
 Tensor stepping(const Tensor& vec) {
-  if (vec.stride(0) >= 1 || vec.numel() <= 1) return vec;
-  Tensor copy = facula::empty(vec.sizes(), vec.dtype(), vec.device());
-  copy_kernel(vec.device(), copy, vec);
-  return copy;
+  return vec.stride(0) >= 1 || vec.numel() <= 1 ? vec : contiguous_copy(vec);
 }
 
 }  // namespace
@@ -131,32 +126,59 @@ Tensor dot(const Tensor& self, const Tensor& tensor, const Out& out) {
   return result;
 }
 
-Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias) {
+namespace {
+
+/// Every row of `out` becomes the bias.
+void fill_rows(const Tensor& out, const Tensor& bias, int64_t rows, int64_t columns) {
+  if (bias.dim() == 1 && bias.size(0) == columns && bias.is_contiguous() && out.is_cpu()) {
+    size_t bytes = static_cast<size_t>(columns * out.item_size());
+    for (int64_t r = 0; r < rows; ++r) std::memcpy(out.data<char>() + static_cast<size_t>(r) * bytes, bias.data<char>(), bytes);
+  } else {
+    copy_kernel(out.device(), out, expand(bias, out.sizes(), false));
+  }
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, const Out& out) {
   FACULA_CHECK(self.dim() > 0 && (weight.dim() == 2 || weight.dim() == 1) && self.size(-1) == weight.size(-1), ErrorKind::Runtime,
                "linear: the last dimensions of input and weight must agree, got shapes ", self.sizes(), " and ", weight.sizes());
   check_dtypes("linear", self, weight);
-  int64_t inner = self.size(-1), columns = weight.dim() == 2 ? weight.size(0) : 1;
-  int64_t rows = 1;
-  for (int64_t d = 0; d + 1 < self.dim(); ++d) rows *= self.size(d);
+  MatrixProduct p;
+  p.dtype = self.dtype();
+  p.inner = self.size(-1);
+  p.columns = weight.dim() == 2 ? weight.size(0) : 1;
+  p.rows = 1;
+  for (int64_t d = 0; d + 1 < self.dim(); ++d) p.rows *= self.size(d);
   Dims sizes(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 1));
-  if (weight.dim() == 2) sizes.push_back(columns);
-  Tensor result = facula::empty(sizes, self.dtype(), self.device());
+  if (weight.dim() == 2) sizes.push_back(p.columns);
+  Tensor result = out.make(sizes, self.dtype(), self.device());
   if (bias.defined()) {
     check_dtypes("linear", self, bias);
     FACULA_CHECK(broadcasts_to(bias.sizes(), sizes), ErrorKind::Runtime, "linear: bias must broadcast to ", sizes, ", got ", bias.sizes());
+    p.beta = 1;
   }
   if (result.is_meta()) return result;
-  if (bias.defined()) copy_kernel(result.device(), result, expand(bias, sizes, false));
+  if (bias.defined()) fill_rows(result, bias, p.rows, p.columns);
   Dims strides;
-  Tensor flat = self;
-  if (!view_strides(self.sizes(), self.strides(), {rows, inner}, strides)) {
-    flat = facula::empty(self.sizes(), self.dtype(), self.device());
-    copy_kernel(self.device(), flat, self);
-    strides = {inner, 1};
+  Tensor x = self, w = weight;
+  if (self.is_contiguous()) strides = {p.inner, 1};
+  if (!self.is_contiguous() && (!view_strides(self.sizes(), self.strides(), {p.rows, p.inner}, strides) ||
+                                !lies_evenly(p.rows, p.inner, strides[0], strides[1]))) {
+    x = contiguous_copy(self);
+    strides = {p.inner, 1};
   }
-  int64_t step = weight.dim() == 2 ? weight.stride(0) : std::max<int64_t>(inner, 1);
-  multiply(make_view(result, {rows, columns}, {columns, 1}, 0, false), make_view(flat, {rows, inner}, strides, 0, false),
-           make_view(weight, {inner, columns}, {weight.stride(-1), step}, 0, false), 1, bias.defined() ? 1 : 0);
+  int64_t step = weight.dim() == 2 ? weight.stride(0) : std::max<int64_t>(p.inner, 1), unit = weight.stride(-1);
+  if (!lies_evenly(p.inner, p.columns, unit, step)) {
+    w = contiguous_copy(weight);
+    step = p.inner;
+    unit = 1;
+  }
+  p.a = {x.data<char>(), 0, strides[0], strides[1]};
+  p.b = {w.data<char>(), 0, unit, step};
+  p.out = result.data<char>();
+  p.out_row = p.columns;
+  matrix_product_kernel(result.device(), p);
   return result;
 }
 

@@ -1,0 +1,59 @@
+"""Approximate factorisations of low rank, and `lu` in its old form."""
+
+from __future__ import annotations
+
+from . import _C
+
+
+def lu(A, pivot=True, get_infos=False, out=None):
+    """The LU factors in one matrix and the row exchanges; with `get_infos` also 0 or a zero pivot's position per matrix."""
+    result = _C.linalg.lu_factor_ex(A, pivot=pivot)
+    result = tuple(result) if get_infos else tuple(result)[:2]
+    if out is None:
+        return result
+    if len(out) != len(result):
+        raise TypeError(f"lu: out is a tuple of {len(result)} tensors, got {len(out)}")
+    for target, value in zip(out, result, strict=True):
+        target.resize_(value.shape).copy_(value)
+    return tuple(out)
+
+
+def _range_basis(A, q: int, niter: int, M):
+    """Orthonormal columns that nearly span the range of A - M, by randomised subspace iteration (Halko et al. 2009)."""
+
+    def times(x):
+        return A @ x if M is None else A @ x - M @ x
+
+    def adjoint_times(x):
+        return A.mH @ x if M is None else A.mH @ x - M.mH @ x
+
+    start = _C.randn(*A.shape[:-2], A.shape[-1], q, dtype=A.dtype, device=A.device)
+    basis = _C.linalg.qr(times(start)).Q
+    for _ in range(niter):
+        basis = _C.linalg.qr(adjoint_times(basis)).Q
+        basis = _C.linalg.qr(times(basis)).Q
+    return basis
+
+
+def svd_lowrank(A, q=6, niter=2, M=None):
+    """U, S, V of about the q largest singular values of A - M, by random projection with `niter` iterations."""
+    q = 6 if q is None else q
+    if not 0 <= q <= min(A.shape[-2:]):
+        raise ValueError(f"svd_lowrank: q is from 0 to the smaller side of the matrix, {min(A.shape[-2:])}, got {q}")
+    if M is not None:
+        M = M.expand(A.shape)
+    basis = _range_basis(A, q, niter, M)
+    rest = A if M is None else A - M
+    u, s, vh = _C.linalg.svd(basis.mH @ rest, full_matrices=False)
+    return basis @ u, s, vh.mH
+
+
+def pca_lowrank(A, q=None, center=True, niter=2):
+    """U, S, V of about the q principal directions of rows of A, whose mean is subtracted when `center`."""
+    m, n = A.shape[-2:]
+    q = min(6, m, n) if q is None else q
+    if not 0 <= q <= min(m, n):
+        raise ValueError(f"pca_lowrank: q is from 0 to the smaller side of the matrix, {min(m, n)}, got {q}")
+    if niter < 0:
+        raise ValueError(f"pca_lowrank: niter is not negative, got {niter}")
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter=niter)

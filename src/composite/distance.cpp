@@ -1,0 +1,64 @@
+// Distances and angles between vectors.
+#include <cmath>
+
+#include "functions.h"
+
+namespace facula {
+namespace {
+
+using Axis = std::optional<IntList>;
+
+/// Squared Euclidean distances through one product, for many rows: |x|^2 - 2 x.y + |y|^2.
+Tensor euclidean_by_product(const Tensor& x1, const Tensor& x2) {
+  Tensor a = sum(mul(x1, x1), Axis({-1}), true, std::nullopt), b = sum(mul(x2, x2), Axis({-1}), true, std::nullopt);
+  Tensor left = cat({mul(x1, -2.0), a, ones_like(a)}, -1), right = cat({x2, ones_like(b), b}, -1);
+  return sqrt(clamp_min(matmul(left, transpose(right, -2, -1)), 0.0));
+}
+
+}  // namespace
+
+Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::optional<std::string_view> compute_mode) {
+  FACULA_CHECK(x1.dim() >= 2 && x2.dim() >= 2 && x1.size(-1) == x2.size(-1), ErrorKind::Runtime,
+               "cdist: two tensors of at least 2 dimensions with rows of one length, got shapes ", x1.sizes(), " and ", x2.sizes());
+  FACULA_CHECK(x1.is_floating() && x2.is_floating(), ErrorKind::Runtime, "cdist: floating point tensors, got ", x1.dtype(), " and ", x2.dtype());
+  FACULA_CHECK(p >= 0, ErrorKind::Runtime, "cdist: p is not negative, got ", p);
+  std::string_view mode = compute_mode.value_or("use_mm_for_euclid_dist_if_necessary");
+  bool always = mode == "use_mm_for_euclid_dist", large = x1.size(-2) > 25 || x2.size(-2) > 25;
+  FACULA_CHECK(always || mode == "use_mm_for_euclid_dist_if_necessary" || mode == "donot_use_mm_for_euclid_dist", ErrorKind::Value,
+               "cdist: compute_mode is use_mm_for_euclid_dist, donot_use_mm_for_euclid_dist or use_mm_for_euclid_dist_if_necessary, got '", mode, "'");
+  if (p == 2 && x1.numel() && x2.numel() && (always || (large && mode == "use_mm_for_euclid_dist_if_necessary"))) return euclidean_by_product(x1, x2);
+  Tensor difference = sub(unsqueeze(x1, -2), unsqueeze(x2, -3));
+  if (difference.size(-1) == 0) return sum(difference, Axis({-1}), false, std::nullopt);
+  return linalg_vector_norm(difference, p, Axis({-1}), false, std::nullopt);
+}
+
+Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
+  Tensor difference = add(sub(x1, x2), eps);
+  return linalg_vector_norm(difference, p, Axis({-1}), keepdim, std::nullopt);
+}
+
+Tensor pdist(const Tensor& self, double p) {
+  FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "pdist: a matrix, got shape ", self.sizes());
+  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "pdist: a floating point tensor, got ", self.dtype());
+  FACULA_CHECK(p >= 0, ErrorKind::Runtime, "pdist: p is not negative, got ", p);
+  int64_t n = self.size(0);
+  Tensor pairs = triu_indices(n, n, 1, DType::Int64, self.device());
+  Tensor difference = sub(index_select(self, 0, select(pairs, 0, 0)), index_select(self, 0, select(pairs, 0, 1)));
+  if (difference.size(-1) == 0) return sum(difference, Axis({-1}), false, std::nullopt);
+  return linalg_vector_norm(difference, p, Axis({-1}), false, std::nullopt);
+}
+
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
+  DType dtype = promote(x1.dtype(), x2.dtype());
+  FACULA_CHECK(is_inexact(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(), " and ", x2.dtype());
+  Dims sizes = broadcast(x1.sizes(), x2.sizes(), "cosine_similarity");
+  Tensor a = expand(to_dtype(x1, dtype), sizes), b = expand(to_dtype(x2, dtype), sizes);
+  auto direction = [&](const Tensor& x) {
+    Tensor length = linalg_vector_norm(x, 2, Axis({dim}), true, std::nullopt);
+    // below eps the length is a constant: its gradient does not flow
+    return div(x, where(lt(length, eps), eps, length));
+  };
+  return sum(mul(direction(a), direction(b)), Axis({dim}), false, std::nullopt);
+}
+
+}  // namespace facula
