@@ -38,8 +38,8 @@ def add_one(index, tensor):
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_shared_tensor_is_the_same_memory(method):
     tensor = facula.zeros(4)
-    view = tensor[1:]
     tensor.share_memory_()
+    view = tensor[1:]
     assert tensor.is_shared() and view.is_shared()
     process = mp.get_context(method).Process(target=write, args=(tensor, 3.0))
     process.start()

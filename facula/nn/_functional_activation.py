@@ -90,7 +90,7 @@ def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
     """``softmax(-x)``."""
     if dim is None:
         dim = _implicit_dim("softmin", input.dim(), _stacklevel)
-    return facula.softmax(-input, dim, dtype)
+    return facula.softmax(-input, dim, dtype=dtype)
 
 
 def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):

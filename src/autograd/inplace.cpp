@@ -108,6 +108,7 @@ void report_inference_write(const Tensor& self, const char* op) {
 }
 
 void check_writable(const Tensor& self, const char* op) {
+  FACULA_CHECK(!self.storage()->read_only, ErrorKind::Runtime, op, ": the tensor written is on read-only memory, got shape ", self.sizes());
   check_not_inference(self, op);
   if (!GradMode::enabled()) return;
   FACULA_CHECK(!is_wanting_leaf(self.impl()), ErrorKind::Runtime, op, ": a leaf Variable that requires grad is being used in an in-place "

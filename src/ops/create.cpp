@@ -143,18 +143,6 @@ Tensor zero_(const Tensor& self) { return fill_(self, Scalar(0)); }
 
 namespace {
 
-// Takes over the storage of `source`, as set_ does.
-void share_storage(const Tensor& self, const Tensor& source, const char* data) {
-  FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime, "set_: source must have the dtype ", self.dtype(), ", got ", source.dtype());
-  FACULA_CHECK(self.device() == source.device(), ErrorKind::Runtime, "set_: source must be on ", self.device(), ", got ", source.device());
-  TensorImpl* t = self.impl();
-  Storage* storage = source.storage();
-  retain(storage);
-  release(t->storage);
-  t->storage = storage;
-  t->data = const_cast<char*>(data);
-}
-
 void check_resizable(const Tensor& self, const char* op) {
   FACULA_CHECK(!self.requires_grad(), ErrorKind::Runtime, op, ": a tensor that requires grad cannot be resized, got shape ", self.sizes());
 }
@@ -176,22 +164,6 @@ Tensor resize_as_(const Tensor& self, const Tensor& the_template, std::optional<
   if (self.sizes() != the_template.sizes() || format) resize_tensor(self, the_template.sizes(), strides_of(the_template.sizes(), order, "resize_as_"));
   return self;
 }
-
-Tensor set_(const Tensor& self, const Tensor& source) {
-  share_storage(self, source, source.impl()->data);
-  set_sizes(self.impl(), source.sizes(), source.strides());
-  return self;
-}
-
-Tensor set_(const Tensor& self, const Tensor& source, int64_t storage_offset, IntList size, IntList stride) {
-  Dims strides = stride.empty() ? contiguous_strides(size) : Dims(stride);
-  FACULA_CHECK(strides.size() == size.size(), ErrorKind::Runtime, "set_: as many strides as sizes, got ", size, " and ", stride);
-  FACULA_CHECK(storage_offset >= 0, ErrorKind::Runtime, "set_: storage_offset must not be negative, got ", storage_offset);
-  Tensor wanted = tensor_on_storage(source.storage(), source.dtype(), storage_offset, size, strides, "set_");
-  return set_(self, wanted);
-}
-
-Tensor set_(const Tensor& self) { return set_(self, facula::empty({0}, self.dtype(), self.device())); }
 
 Tensor clone(const Tensor& self, std::optional<MemoryFormat> format) {
   Tensor t = like(self, format, std::nullopt, std::nullopt);
