@@ -27,7 +27,7 @@ def einsum(*args):
     contracted from left to right.
     """
     if len(args) < 2:
-        raise ValueError(f"einsum: an equation and at least one operand, or operands with their subscripts, got {len(args)} arguments")
+        raise ValueError(f"einsum: an equation and at least one operand, or operands with their subscripts, got {len(args)} arguments")  # noqa: E501
     if isinstance(args[0], str):
         equation, operands = args[0], args[1:]
     else:

@@ -29,7 +29,7 @@ def stft(
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
     if not (input.is_floating_point() or input.is_complex()) or input.dim() not in (1, 2):
-        raise RuntimeError(f"stft: a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {list(input.shape)}")
+        raise RuntimeError(f"stft: a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {list(input.shape)}")  # noqa: E501
     if return_complex is None and not (input.is_complex() or (window is not None and window.is_complex())):
         raise RuntimeError("stft: return_complex must be given for real signals, got None")
     if hop_length <= 0:
@@ -62,7 +62,7 @@ def istft(
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
     if not input.is_complex() or input.dim() not in (2, 3) or input.numel() == 0:
-        raise RuntimeError(f"istft: a complex tensor (..., frequencies, frames) with elements, got {input.dtype} of shape {list(input.shape)}")
+        raise RuntimeError(f"istft: a complex tensor (..., frequencies, frames) with elements, got {input.dtype} of shape {list(input.shape)}")  # noqa: E501
     if onesided is None:
         onesided = input.shape[-2] != n_fft
     expected = n_fft // 2 + 1 if onesided else n_fft
@@ -83,7 +83,7 @@ def istft(
     end = start + length if length is not None else signal.shape[-1] - (n_fft // 2 if center else 0)
     signal, weight = signal[:, start:end], weight[:, start:end]
     if not weight.abs().min().item() > 1e-11:
-        raise RuntimeError("istft: overlapping windows must not add up to zero anywhere (the window is too short or hop_length too long)")
+        raise RuntimeError("istft: overlapping windows must not add up to zero anywhere (the window is too short or hop_length too long)")  # noqa: E501
     signal = signal / weight
     if length is not None and signal.shape[-1] < length:
         signal = _C.constant_pad_nd(signal, [0, length - signal.shape[-1]])

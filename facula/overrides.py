@@ -76,7 +76,7 @@ def _candidates(args, kwargs):
 def _resolve(name, method):
     """The public object of a call that the core names."""
     if method:
-        return getattr(_C.Tensor, name)
+        return functools.reduce(getattr, name.split("."), _C.Tensor)  # properties come as "T.__get__"
     # ops of the submodules are named after them: functional_relu, linalg_inv; or only live there: linear
     for prefix, module in _OP_PREFIXES.items():
         if name.startswith(prefix):

@@ -25,7 +25,7 @@ NOT_SMOOTH = {
     **dict.fromkeys(
         ("linalg_svd", "svd", "_linalg_svd", "linalg_eigh", "_linalg_eigh", "linalg_eig"), "vectors have a free phase"
     ),
-    **dict.fromkeys(("linalg_eigvalsh", "linalg_cholesky_ex"), "one triangle is read, the derivative is symmetric"),
+    **dict.fromkeys(("linalg_eigvalsh", "linalg_cholesky_ex", "linalg_cholesky", "cholesky"), "one triangle is read, the derivative is symmetric"),
 }
 # Open defects of formulas: per op the tests that fail, and why. Remove an entry with its repair.
 DEFECTS = {
@@ -37,10 +37,20 @@ DEFECTS = {
     "as_strided_scatter": ("first", "strided inputs"),
     "negative_slice": ("second forward", "the second derivative"),
     "xlogy": ("second forward", "the derivative where the sample gives a negative logarithm argument"),
+    **dict.fromkeys(("_bce_each", "_bce_backward"), ("first second forward", "samples outside of (0, 1), where the log is clamped")),
+    "binary_cross_entropy": ("second", "the second derivative is PyTorch's, which ignores the clamp of the log"),
+    "kl_div": ("forward", "the mixed second derivative of input and target"),
+    **dict.fromkeys(("_ctc", "ctc_loss_IntList"), ("first second forward", "infeasible samples; no second derivative")),
+    "_cross_entropy": ("first", "the derivative through the saved statistics"),
+    **dict.fromkeys(
+        ("_row_norm", "_channel_norm", "native_layer_norm", "native_group_norm", "native_batch_norm"),
+        ("first", "no derivative through the mean and rstd results"),
+    ),
+    **dict.fromkeys(("as_strided", "as_strided_copy"), ("first", "reads storage between the elements of a strided input")),
     "linalg_ldl_factor": ("first second forward", "calls an op without derivative"),
     **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), ("second forward", "no second derivative")),
 }
-NO_COMPLEX_BACKWARD = {"scatter_planes", "gather_planes", "avg_pool_transpose", "adaptive_avg_pool_transpose"}
+NO_COMPLEX_BACKWARD = {"_mse_each", "mse_loss", "scatter_planes", "gather_planes", "avg_pool_transpose", "adaptive_avg_pool_transpose"}
 RANDOM = {"dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "native_dropout", "rrelu"}
 RANDOM |= {"fractional_max_pool", "fractional_max_pool2d", "fractional_max_pool3d"}
 # Formulas that stop at the first derivative, as PyTorch's do.

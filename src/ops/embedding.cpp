@@ -56,7 +56,11 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
 
 Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags,
                    int64_t padding) {
+  FACULA_CHECK(weight.dim() == 2 && indices.dtype() == DType::Int64 && bag_of.dtype() == DType::Int64 && indices.numel() == bag_of.numel(),
+               ErrorKind::Runtime, "_bag_argmax: a matrix and two int64 vectors of one length, got shapes ", weight.sizes(), ", ",
+               indices.sizes(), " and ", bag_of.sizes());
   int64_t width = weight.size(1);
+  Tensor rows = clone(indices, MemoryFormat::Contiguous), owners = clone(bag_of, MemoryFormat::Contiguous);
   Tensor result = zeros({bags, width}, DType::Int64, kCPU, {});
   std::vector<bool> seen(static_cast<size_t>(bags), false);
   visit_dtype(weight.dtype(), [&]<class T>(TypeTag<T>) {
@@ -64,7 +68,9 @@ Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& ba
       const T* table = weight.data<T>();
       int64_t row_step = weight.stride(0), step = weight.stride(1);
       for (int64_t i = 0; i < indices.numel(); ++i) {
-        int64_t k = indices.data<int64_t>()[i], bag = bag_of.data<int64_t>()[i];
+        int64_t k = rows.data<int64_t>()[i], bag = owners.data<int64_t>()[i];
+        FACULA_CHECK(k >= 0 && k < weight.size(0) && bag >= 0 && bag < bags, ErrorKind::Index, "_bag_argmax: index ", k, " of bag ", bag,
+                     " is out of range for ", weight.size(0), " rows and ", bags, " bags");
         if (k == padding) continue;
         int64_t* best = result.data<int64_t>() + bag * width;
         for (int64_t c = 0; c < width; ++c) {
