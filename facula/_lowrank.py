@@ -7,8 +7,7 @@ from . import _C
 
 def lu(A, pivot=True, get_infos=False, out=None):
     """The LU factors in one matrix and the row exchanges; with `get_infos` also 0 or a zero pivot's position per matrix."""
-    result = _C.linalg.lu_factor_ex(A, pivot=pivot)
-    result = tuple(result) if get_infos else tuple(result)[:2]
+    result = (_C.linalg.lu_factor_ex if get_infos else _C.linalg.lu_factor)(A, pivot=pivot)
     if out is None:
         return result
     if len(out) != len(result):
