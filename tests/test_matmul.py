@@ -1,5 +1,9 @@
 """Matrix products against NumPy: every dtype, layout and shape rule."""
 
+import os
+import signal
+import warnings
+
 import numpy as np
 import pytest
 
@@ -126,3 +130,16 @@ def test_errors_name_the_op_and_the_shapes():
         facula.matmul(a, facula.tensor(1.0))
     with pytest.raises(RuntimeError, match=r"^einsum: "):
         facula.einsum("ij,jk", a)
+
+
+def test_products_work_in_a_forked_child():
+    a = facula.ones(512, 512)
+    assert (a @ a)[0, 0].item() == 512
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Python warns of threads at a fork; that is what is tried here
+        child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        correct = (a @ a)[0, 0].item() == 512 and (a.double() @ a.double())[0, 0].item() == 512
+        os._exit(0 if correct else 1)
+    assert os.waitpid(child, 0)[1] == 0
