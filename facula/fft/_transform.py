@@ -15,7 +15,9 @@ def transform(out, source, dims: tuple[int, ...], kind: int) -> None:
     array, target = source.numpy(), out.numpy()
     if len(dims) == 1 and _WRITES_IN_PLACE:
         name, norm = _ONE[kind]
-        getattr(np.fft, name)(array, n=target.shape[dims[0]] if kind == 3 else None, axis=dims[0], norm=norm, out=target)
+        getattr(np.fft, name)(
+            array, n=target.shape[dims[0]] if kind == 3 else None, axis=dims[0], norm=norm, out=target
+        )
         return
     name, norm = _SEVERAL[kind]
     sizes = [target.shape[d] for d in dims] if kind == 3 else None
