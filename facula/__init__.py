@@ -18,7 +18,7 @@ globals().update(CONSTANTS)
 for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facula.linalg the module around them
     del globals()[_name]
 
-from . import _legacy_types, _pickled, _spectrogram, _tensor  # noqa: E402, F401  (_tensor installs the Python half of Tensor)
+from . import _legacy_types, _lowrank, _pickled, _spectrogram, _tensor  # noqa: E402, F401  (some install methods of Tensor)
 from ._functions import *  # noqa: E402, F403
 from ._indexing import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
 from ._reduce_functions import histogramdd, unique, unique_consecutive  # noqa: E402

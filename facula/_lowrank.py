@@ -6,9 +6,8 @@ from . import _C
 
 
 def lu(A, pivot=True, get_infos=False, out=None):
-    """The LU factors in one matrix and the row exchanges; with `get_infos` also 0 or a zero pivot's position per matrix."""
-    result = _C.linalg.lu_factor_ex(A, pivot=pivot)
-    result = tuple(result) if get_infos else tuple(result)[:2]
+    """The LU factors in one matrix and the row exchanges; with `get_infos` also 0 or a zero pivot's place."""
+    result = (_C.linalg.lu_factor_ex if get_infos else _C.linalg.lu_factor)(A, pivot=pivot)
     if out is None:
         return result
     if len(out) != len(result):
@@ -57,3 +56,6 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     if niter < 0:
         raise ValueError(f"pca_lowrank: niter is not negative, got {niter}")
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter=niter)
+
+
+_C._install_methods({"lu": lu})

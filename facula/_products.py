@@ -16,7 +16,9 @@ def _term(labels) -> str:
         elif isinstance(label, int) and 0 <= label < len(_LETTERS):
             term += _LETTERS[label]
         else:
-            raise ValueError(f"einsum: subscripts are integers from 0 to {len(_LETTERS) - 1} or an Ellipsis, got {label!r}")
+            raise ValueError(
+                f"einsum: subscripts are integers from 0 to {len(_LETTERS) - 1} or an Ellipsis, got {label!r}"
+            )
     return term
 
 
@@ -27,7 +29,13 @@ def einsum(*args):
     contracted from left to right.
     """
     if len(args) < 2:
+<<<<<<< HEAD
         raise ValueError(f"einsum: an equation and at least one operand, or operands with their subscripts, got {len(args)} arguments")  # noqa: E501
+=======
+        raise ValueError(
+            f"einsum: an equation and operands, or operands with their subscripts, got {len(args)} arguments"
+        )
+>>>>>>> linalg
     if isinstance(args[0], str):
         equation, operands = args[0], args[1:]
     else:
@@ -52,7 +60,7 @@ def _dimension_lists(dims, a, b):
 
 
 def tensordot(a, b, dims=2, out=None):
-    """The sum of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
+    """The sum of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists."""
     dims_a, dims_b = _dimension_lists(dims, a, b)
     return _C._ops._tensordot(a, b, dims_a, dims_b, out=out)
 

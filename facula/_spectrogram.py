@@ -29,7 +29,9 @@ def stft(
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
     if not (input.is_floating_point() or input.is_complex()) or input.dim() not in (1, 2):
-        raise RuntimeError(f"stft: a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {list(input.shape)}")  # noqa: E501
+        raise RuntimeError(
+            f"stft: a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {list(input.shape)}"
+        )
     if return_complex is None and not (input.is_complex() or (window is not None and window.is_complex())):
         raise RuntimeError("stft: return_complex must be given for real signals, got None")
     if hop_length <= 0:
@@ -42,7 +44,9 @@ def stft(
         signal = _C.nn_functional.pad(signal.unsqueeze(0), [n_fft // 2, n_fft // 2], mode=pad_mode).squeeze(0)
         input = signal if input.dim() == 2 else signal.squeeze(0)
     if not 0 < n_fft <= input.shape[-1]:
-        raise RuntimeError(f"stft: n_fft is positive and at most the length {input.shape[-1]} of the signal, got {n_fft}")
+        raise RuntimeError(
+            f"stft: n_fft is positive and at most the length {input.shape[-1]} of the signal, got {n_fft}"
+        )
     frames = input.unfold(-1, n_fft, hop_length) * window
     is_complex = frames.is_complex()
     onesided = not is_complex if onesided is None else onesided
@@ -58,16 +62,23 @@ def istft(
     input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
     length=None, return_complex=False,
 ):  # fmt: skip
-    """The signal (..., time) whose `stft` is `input` (..., frequencies, frames), overlapping frames averaged by the window."""
+    """The signal (..., time) whose `stft` is `input` (..., frequencies, frames).
+
+    Overlapping frames are averaged, weighted by the window.
+    """
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
     if not input.is_complex() or input.dim() not in (2, 3) or input.numel() == 0:
-        raise RuntimeError(f"istft: a complex tensor (..., frequencies, frames) with elements, got {input.dtype} of shape {list(input.shape)}")  # noqa: E501
+        raise RuntimeError(
+            f"istft: a complex tensor (..., frequencies, frames), got {input.dtype} of shape {list(input.shape)}"
+        )
     if onesided is None:
         onesided = input.shape[-2] != n_fft
     expected = n_fft // 2 + 1 if onesided else n_fft
     if input.shape[-2] != expected:
-        raise RuntimeError(f"istft: {expected} frequencies for n_fft = {n_fft} and onesided={onesided}, got {input.shape[-2]}")
+        raise RuntimeError(
+            f"istft: {expected} frequencies for n_fft = {n_fft} and onesided={onesided}, got {input.shape[-2]}"
+        )
     if not 0 < hop_length <= win_length:
         raise RuntimeError(f"istft: hop_length is positive and at most win_length = {win_length}, got {hop_length}")
     window = _window("istft", window, win_length, n_fft, input)
@@ -83,7 +94,9 @@ def istft(
     end = start + length if length is not None else signal.shape[-1] - (n_fft // 2 if center else 0)
     signal, weight = signal[:, start:end], weight[:, start:end]
     if not weight.abs().min().item() > 1e-11:
-        raise RuntimeError("istft: overlapping windows must not add up to zero anywhere (the window is too short or hop_length too long)")  # noqa: E501
+        raise RuntimeError(
+            "istft: overlapping windows must not add up to zero anywhere (is hop_length too long?)"
+        )
     signal = signal / weight
     if length is not None and signal.shape[-1] < length:
         signal = _C.constant_pad_nd(signal, [0, length - signal.shape[-1]])

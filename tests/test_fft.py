@@ -22,7 +22,9 @@ REAL_INPUT = {"rfft", "ihfft"}
 def test_one_dimension(name, norm, n, dim):
     x = signal(6, 5, real=name in REAL_INPUT)
     result = getattr(facula.fft, name)(facula.from_numpy(x), n=n, dim=dim, norm=norm)
-    np.testing.assert_allclose(result.resolve_conj().numpy(), getattr(np.fft, name)(x, n=n, axis=dim, norm=norm), atol=1e-12)
+    np.testing.assert_allclose(
+        result.resolve_conj().numpy(), getattr(np.fft, name)(x, n=n, axis=dim, norm=norm), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"])
@@ -66,7 +68,9 @@ def test_frequencies_and_shifts(n):
     np.testing.assert_allclose(facula.fft.rfftfreq(n, 0.5).numpy(), np.fft.rfftfreq(n, 0.5), rtol=1e-6)
     x = signal(n, 3)
     np.testing.assert_array_equal(facula.fft.fftshift(facula.from_numpy(x)).numpy(), np.fft.fftshift(x))
-    np.testing.assert_array_equal(facula.fft.ifftshift(facula.from_numpy(x), dim=0).numpy(), np.fft.ifftshift(x, axes=0))
+    np.testing.assert_array_equal(
+        facula.fft.ifftshift(facula.from_numpy(x), dim=0).numpy(), np.fft.ifftshift(x, axes=0)
+    )
 
 
 def test_errors():

@@ -28,7 +28,12 @@ def dtype(request):
 
 
 def close(actual, expected, dtype):
-    np.testing.assert_allclose(actual.numpy() if isinstance(actual, facula.Tensor) else actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * 10)
+    np.testing.assert_allclose(
+        actual.numpy() if isinstance(actual, facula.Tensor) else actual,
+        expected,
+        rtol=TOLERANCE[dtype],
+        atol=TOLERANCE[dtype] * 10,
+    )
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 3), (0, 3, 3), (1, 1), (0, 0)])
@@ -91,7 +96,11 @@ def test_pinv_rank_norms():
     assert facula.linalg.matrix_rank(t).item() == 2
     for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
         close(facula.linalg.matrix_norm(t, order), np.linalg.norm(a, order), "float64")
-    close(facula.linalg.matrix_exp(facula.from_numpy(np.array([[0.0, -1.0], [1.0, 0.0]]))), [[np.cos(1), -np.sin(1)], [np.sin(1), np.cos(1)]], "float64")
+    close(
+        facula.linalg.matrix_exp(facula.from_numpy(np.array([[0.0, -1.0], [1.0, 0.0]]))),
+        [[np.cos(1), -np.sin(1)], [np.sin(1), np.cos(1)]],
+        "float64",
+    )
 
 
 def numerical_gradient(f, a, weights, step=1e-6):
@@ -99,7 +108,9 @@ def numerical_gradient(f, a, weights, step=1e-6):
     for index in np.ndindex(a.shape):
         shift = np.zeros_like(a)
         shift[index] = step
-        grad[index] = sum(float((w * (x - y)).sum()) for w, x, y in zip(weights, f(a + shift), f(a - shift), strict=True)) / (2 * step)
+        grad[index] = sum(
+            float((w * (x - y)).sum()) for w, x, y in zip(weights, f(a + shift), f(a - shift), strict=True)
+        ) / (2 * step)
     return grad
 
 
@@ -119,7 +130,9 @@ GRADIENTS = {
     "matrix_exp": lambda a: (facula.linalg.matrix_exp(a),),
     "lstsq": lambda a: (facula.linalg.lstsq(a[:, :2], a[:, 2:]).solution,),
     "solve": lambda a: (facula.linalg.solve(a, a[0]),),
-    "solve_triangular": lambda a: (facula.linalg.solve_triangular(a.tril() + 3 * facula.eye(3, dtype=facula.float64), a, upper=False),),
+    "solve_triangular": lambda a: (
+        facula.linalg.solve_triangular(a.tril() + 3 * facula.eye(3, dtype=facula.float64), a, upper=False),
+    ),
 }
 
 

@@ -1,5 +1,9 @@
 """Matrix products against NumPy: every dtype, layout and shape rule."""
 
+import os
+import signal
+import warnings
+
 import numpy as np
 import pytest
 
@@ -7,7 +11,18 @@ import facula
 
 EXACT = ["int8", "uint8", "int16", "int32", "int64"]
 INEXACT = {"float32": 1e-4, "float64": 1e-10, "complex64": 1e-4, "complex128": 1e-10}
-SHAPES = [(1, 1, 1), (4, 4, 4), (3, 5, 7), (1, 5, 7), (3, 5, 1), (64, 64, 64), (65, 33, 129), (0, 3, 4), (3, 0, 4), (200, 150, 180)]
+SHAPES = [
+    (1, 1, 1),
+    (4, 4, 4),
+    (3, 5, 7),
+    (1, 5, 7),
+    (3, 5, 1),
+    (64, 64, 64),
+    (65, 33, 129),
+    (0, 3, 4),
+    (3, 0, 4),
+    (200, 150, 180),
+]
 
 
 def numbers(rng, dtype, shape):
@@ -42,7 +57,11 @@ def test_narrow_floats_round_once(dtype, tolerance, shape):
     rng = np.random.default_rng(1)
     rows, inner, columns = shape
     x = facula.from_numpy(rng.standard_normal((rows, inner)).astype("float32")).to(getattr(facula, dtype))
-    y = facula.from_numpy(rng.standard_normal((columns, inner)).astype("float32")).to(getattr(facula, dtype)).transpose(0, 1)
+    y = (
+        facula.from_numpy(rng.standard_normal((columns, inner)).astype("float32"))
+        .to(getattr(facula, dtype))
+        .transpose(0, 1)
+    )
     exact = x.to(facula.float64).numpy() @ y.to(facula.float64).numpy()
     np.testing.assert_allclose((x @ y).to(facula.float64).numpy(), exact, rtol=tolerance, atol=tolerance * 3)
 
@@ -64,9 +83,20 @@ def test_strided_and_negative_strides():
 
 @pytest.mark.parametrize(
     "a,b",
-    [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3,)), ((3,), (5, 3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
-     ((5, 2, 3), (5, 3, 4)), ((6, 1, 2, 3), (5, 3, 4)), ((0, 2, 3), (3, 4)), ((2, 0), (0, 4))],
-)  # fmt: skip
+    [
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((3,), (3, 4)),
+        ((5, 2, 3), (3,)),
+        ((3,), (5, 3, 4)),
+        ((5, 2, 3), (3, 4)),
+        ((2, 3), (5, 3, 4)),
+        ((5, 2, 3), (5, 3, 4)),
+        ((6, 1, 2, 3), (5, 3, 4)),
+        ((0, 2, 3), (3, 4)),
+        ((2, 0), (0, 4)),
+    ],
+)
 def test_matmul_broadcasts(a, b):
     rng = np.random.default_rng(2)
     x, y = rng.standard_normal(a), rng.standard_normal(b)
@@ -96,10 +126,20 @@ def test_linear_and_its_gradients():
 
 @pytest.mark.parametrize(
     "equation,shapes",
-    [("ij,jk->ik", [(2, 3), (3, 4)]), ("ii", [(3, 3)]), ("ii->i", [(3, 3)]), ("bij,bjk->bik", [(5, 2, 3), (5, 3, 4)]), ("ij->ji", [(2, 3)]),
-     ("...ij,...jk", [(6, 1, 2, 3), (5, 3, 4)]), ("i,j->ij", [(2,), (3,)]), ("ij,ij->", [(2, 3), (2, 3)]), ("a,ab,abc->abc", [(2,), (2, 3), (2, 3, 4)]),
-     ("ij,kj", [(2, 3), (4, 3)]), ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)])],
-)  # fmt: skip
+    [
+        ("ij,jk->ik", [(2, 3), (3, 4)]),
+        ("ii", [(3, 3)]),
+        ("ii->i", [(3, 3)]),
+        ("bij,bjk->bik", [(5, 2, 3), (5, 3, 4)]),
+        ("ij->ji", [(2, 3)]),
+        ("...ij,...jk", [(6, 1, 2, 3), (5, 3, 4)]),
+        ("i,j->ij", [(2,), (3,)]),
+        ("ij,ij->", [(2, 3), (2, 3)]),
+        ("a,ab,abc->abc", [(2,), (2, 3), (2, 3, 4)]),
+        ("ij,kj", [(2, 3), (4, 3)]),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]),
+    ],
+)
 def test_einsum(equation, shapes):
     rng = np.random.default_rng(4)
     arrays = [rng.standard_normal(s) for s in shapes]
@@ -126,3 +166,16 @@ def test_errors_name_the_op_and_the_shapes():
         facula.matmul(a, facula.tensor(1.0))
     with pytest.raises(RuntimeError, match=r"^einsum: "):
         facula.einsum("ij,jk", a)
+
+
+def test_products_work_in_a_forked_child():
+    a = facula.ones(512, 512)
+    assert (a @ a)[0, 0].item() == 512
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Python warns of threads at a fork; that is what is tried here
+        child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        correct = (a @ a)[0, 0].item() == 512 and (a.double() @ a.double())[0, 0].item() == 512
+        os._exit(0 if correct else 1)
+    assert os.waitpid(child, 0)[1] == 0

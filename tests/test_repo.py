@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from codegen import schema
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))
+
+from codegen import schema  # noqa: E402
+
 SOURCE = ROOT / "src"
 
 # folder -> folders whose headers it may include (ARCHITECTURE.md, "Layers")

@@ -201,10 +201,16 @@ class Buffer(facula.Tensor, metaclass=_BufferMeta):
     __torch_function__ = _C._disabled_torch_function_impl
 
 
+class MaterializedBuffer(facula.Tensor):
+    """What an `UninitializedBuffer` becomes: the built-in Tensor class cannot be assigned to an object's `__class__`."""
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+
 class UninitializedBuffer(UninitializedTensorMixin, facula.Tensor):
     """A buffer whose shape is not known yet; see `UninitializedParameter`."""
 
-    cls_to_become = facula.Tensor
+    cls_to_become = MaterializedBuffer
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
         tensor = facula.Tensor._make_subclass(cls, facula.empty(0, device=device, dtype=dtype), requires_grad)

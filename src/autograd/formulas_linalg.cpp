@@ -26,8 +26,19 @@ Tensor cholesky_backward(const Tensor& grad, const Tensor& factor, bool upper) {
   Tensor phi = triangle_of(matmul(adjoint_of(factor), grad), false, 0);
   Tensor middle = mul(add(phi, adjoint_of(triangle_of(phi, false, -1))), 0.5);
   Tensor right = linalg_solve_triangular(factor, middle, false, false, false);              // middle L^-1
-  Tensor result = linalg_solve_triangular(adjoint_of(factor), right, true, true, false);    // L^-H middle L^-1
-  return mul(add(result, adjoint_of(result)), 0.5);
+  return linalg_solve_triangular(adjoint_of(factor), right, true, true, false);             // L^-H middle L^-1
+}
+
+// X = (L L^H)^-1 B, as a function of all of L; the upper factor is L^H.
+Tensor cholesky_solve_backward(const Tensor& grad, const Tensor& result, const Tensor& factor, bool upper) {
+  Tensor half = matmul(cholesky_solve(grad, factor, upper), adjoint_of(result));
+  Tensor both = neg(add(half, adjoint_of(half)));
+  return upper ? matmul(factor, both) : matmul(both, factor);
+}
+
+Tensor cholesky_inverse_backward(const Tensor& grad, const Tensor& result, const Tensor& factor, bool upper) {
+  Tensor both = neg(matmul(matmul(result, add(grad, adjoint_of(grad))), result));
+  return upper ? matmul(factor, both) : matmul(both, factor);
 }
 
 Tensor inv_backward(const Tensor& grad, const Tensor& inverse) {

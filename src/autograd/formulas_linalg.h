@@ -21,6 +21,8 @@ Tensor part_of(const Tensor& a, int64_t dim, int64_t from, int64_t to);
 bool is_vector_system(IntList a, IntList b);
 
 Tensor cholesky_backward(const Tensor& grad, const Tensor& factor, bool upper);
+Tensor cholesky_solve_backward(const Tensor& grad, const Tensor& result, const Tensor& factor, bool upper);
+Tensor cholesky_inverse_backward(const Tensor& grad, const Tensor& result, const Tensor& factor, bool upper);
 Tensor inv_backward(const Tensor& grad, const Tensor& inverse);
 Tensor lu_factor_backward(const Tensor& grad, const Tensor& lu, const Tensor& pivots);
 Tensor solve_backward_a(const Tensor& grad, const Tensor& a, IntList b_sizes, const Tensor& result, bool left);

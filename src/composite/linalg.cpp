@@ -14,17 +14,6 @@ Tensor cholesky(const Tensor& self, bool upper) {
   return linalg_cholesky(self, upper);
 }
 
-Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper) {
-  FACULA_CHECK(self.dim() >= 2 && input2.dim() >= 2, ErrorKind::Runtime, "cholesky_solve: batches of matrices, got shapes ", self.sizes(), " and ", input2.sizes());
-  Tensor first = upper ? adjoint_of(input2) : input2, second = upper ? input2 : adjoint_of(input2);
-  return linalg_solve_triangular(second, linalg_solve_triangular(first, self, false, true, false), true, true, false);
-}
-
-Tensor cholesky_inverse(const Tensor& self, bool upper) {
-  ops::check_square("cholesky_inverse", self);
-  return cholesky_solve(expand(identity_like(self, self.size(-1)), self.sizes()), self, upper);
-}
-
 // LU
 
 Tensor linalg_inv(const Tensor& A) { return std::get<0>(linalg_inv_ex(A, true)); }
@@ -234,7 +223,8 @@ Tensor linalg_tensorsolve(const Tensor& self, const Tensor& other, std::optional
 }
 
 Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N) {
-  int64_t n = N.value_or(x.dim() ? x.size(-1) : 1);
+  if (x.dim() == 0) return linalg_vander(unsqueeze(x, 0), N);
+  int64_t n = N.value_or(x.size(-1));
   FACULA_CHECK(n > 1, ErrorKind::Runtime, "linalg.vander: N is greater than 1, got ", n);
   Tensor value = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64) : is_bits(x.dtype()) ? to_dtype(x, DType::Int64) : x;
   std::vector<Tensor> powers{ones_like(value), value};

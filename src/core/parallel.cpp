@@ -18,6 +18,10 @@ std::atomic<int> threads_{0};
 std::atomic<bool> forked_child_{false};
 std::once_flag at_fork_once_;
 
+void watch_forks() {
+  std::call_once(at_fork_once_, [] { pthread_atfork(nullptr, nullptr, [] { forked_child_ = true; }); });
+}
+
 /// CPUs granted by the control group (v2, then v1); a large number when there is no quota.
 double cgroup_quota() {
   double quota = -1, period = -1;
@@ -62,7 +66,10 @@ int num_threads() {
 void set_num_threads(int count) { threads_.store(std::max(1, count), std::memory_order_relaxed); }
 
 bool in_parallel_region() { return omp_in_parallel(); }
-bool in_forked_child() { return forked_child_.load(std::memory_order_relaxed); }
+bool in_forked_child() {
+  watch_forks();  // whoever asks is about to start threads
+  return forked_child_.load(std::memory_order_relaxed);
+}
 
 namespace detail {
 
@@ -74,7 +81,7 @@ int64_t parallel_chunk(int64_t count, int64_t grain) {
 }
 
 void run_parallel(int64_t begin, int64_t end, int64_t chunk, void (*body)(void*, int64_t, int64_t), void* context) {
-  std::call_once(at_fork_once_, [] { pthread_atfork(nullptr, nullptr, [] { forked_child_ = true; }); });
+  watch_forks();
   int pieces = static_cast<int>((end - begin + chunk - 1) / chunk);
   std::exception_ptr failure;
   std::atomic_flag failed = ATOMIC_FLAG_INIT;

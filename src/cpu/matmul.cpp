@@ -13,6 +13,7 @@ namespace {
 // Multiply-adds from which a second thread pays, for products and for products with a vector (bound by memory).
 constexpr int64_t kThreadedProduct = 1 << 19;
 constexpr int64_t kThreadedVector = 1 << 18;
+constexpr int64_t kThreadedInBatch = 1 << 24;
 constexpr int64_t kLongWork = 1 << 17;  // worth letting other Python threads run
 
 int64_t work_of(const MatrixProduct& p) { return p.rows * p.columns * p.inner; }
@@ -63,7 +64,24 @@ void blas_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b, 
   }
 }
 
-bool use_onednn(const MatrixProduct& p, const Layout2d& a, const Layout2d& b);
+// Measured, float32: OpenBLAS has kernels for small products; above about a million multiply-adds oneDNN is 5 to 80 %
+// faster on Intel and level on AMD, where only few rows times a transposed matrix are slow (0.4 of OpenBLAS).
+constexpr int64_t kOneDnnProduct = 1 << 20;
+
+bool use_onednn(const MatrixProduct& p, const Layout2d& b) {
+#if defined(__x86_64__)
+  static const bool amd = __builtin_cpu_is("amd");
+#else
+  static const bool amd = true;
+#endif
+  return work_of(p) >= kOneDnnProduct && !(amd && p.rows <= 64 && b.transposed) && onednn::available();
+}
+
+void onednn_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b, int64_t i) {
+  onednn::sgemm(a.transposed, b.transposed, p.rows, p.columns, p.inner, static_cast<float>(p.alpha.to_double()),
+                reinterpret_cast<const float*>(p.a.data) + i * p.a.batch, a.leading, reinterpret_cast<const float*>(p.b.data) + i * p.b.batch,
+                b.leading, static_cast<float>(p.beta.to_double()), reinterpret_cast<float*>(p.out) + i * p.out_batch, p.out_row);
+}
 
 template <class T>
 void library_product(const MatrixProduct& p) {
@@ -72,32 +90,19 @@ void library_product(const MatrixProduct& p) {
   Layout2d a = layout_of(p.a, p.rows, p.inner), b = layout_of(p.b, p.inner, p.columns);
   int64_t work = work_of(p);
   bool vector = p.rows == 1 || p.columns == 1;
-  bool wide = work >= (vector ? kThreadedVector : kThreadedProduct);
+  bool onednn = std::is_same_v<T, float> && !vector && use_onednn(p, b);
+  // threads go to the batch where there is one, to the library where a single product is large
+  bool shared = work >= (p.batch > 1 ? kThreadedInBatch : vector ? kThreadedVector : kThreadedProduct) && !in_parallel_region();
   LockRelease release(work * p.batch >= kLongWork);
-  if (std::is_same_v<T, float> && !vector && use_onednn(p, a, b)) {
-    for (int64_t i = 0; i < p.batch; ++i) {
-      onednn::sgemm(a.transposed, b.transposed, p.rows, p.columns, p.inner, static_cast<float>(p.alpha.to_double()),
-                    reinterpret_cast<const float*>(p.a.data) + i * p.a.batch, a.leading,
-                    reinterpret_cast<const float*>(p.b.data) + i * p.b.batch, b.leading, static_cast<float>(p.beta.to_double()),
-                    reinterpret_cast<float*>(p.out) + i * p.out_batch, p.out_row);
+  auto run = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      if (onednn) onednn_product(p, a, b, i);
+      else blas_product<T>(p, a, b, i, alpha, beta);
     }
-    return;
-  }
-  blas::set_threads(wide && !in_parallel_region() ? num_threads() : 1);
-  if (wide || p.batch == 1) {
-    for (int64_t i = 0; i < p.batch; ++i) blas_product<T>(p, a, b, i, alpha, beta);
-  } else {
-    parallel_for(0, p.batch, std::max<int64_t>(1, kThreadedProduct / std::max<int64_t>(work, 1)),
-                 [&](int64_t from, int64_t to) { for (int64_t i = from; i < to; ++i) blas_product<T>(p, a, b, i, alpha, beta); });
-  }
-}
-
-// Measured on Intel and AMD with AVX-512: OpenBLAS is ahead or level for small products and for few rows times a
-// transposed matrix, oneDNN for large ones.
-bool use_onednn(const MatrixProduct& p, const Layout2d& a, const Layout2d& b) {
-  (void)a;
-  if (work_of(p) < (1 << 21) || in_parallel_region()) return false;
-  return !(p.rows <= 64 && b.transposed) && p.inner >= 16 && onednn::available();
+  };
+  if (!onednn) blas::set_threads(shared ? num_threads() : 1);
+  if (shared || p.batch == 1) run(0, p.batch);
+  else parallel_for(0, p.batch, std::max<int64_t>(1, kThreadedProduct / std::max<int64_t>(work, 1)), run);
 }
 
 /// Element strides of a contiguous stand-in for `m`, which keeps the order of its rows and columns.

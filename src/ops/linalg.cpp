@@ -17,6 +17,23 @@ std::tuple<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, bo
   return {factor, info};
 }
 
+Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper, const Out&) {
+  check_square("cholesky_solve", input2);
+  check_pair("cholesky_solve", input2, self);
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "cholesky_solve: batches of matrices, got shapes ", self.sizes(), " and ", input2.sizes());
+  Tensor flipped = column_major(transpose(input2, -2, -1));
+  if (!flipped.is_meta() && flipped.is_complex()) conj_physical_into(flipped, true, flipped);
+  const Tensor &lower = upper ? flipped : input2, &other = upper ? input2 : flipped;
+  return linalg_solve_triangular(other, linalg_solve_triangular(lower, self, false, true, false), true, true, false);
+}
+
+Tensor cholesky_inverse(const Tensor& self, bool upper, const Out&) {
+  check_square("cholesky_inverse", self);
+  Tensor identity = empty_column_major(self, self.size(-1), self.size(-1));
+  set_identity(identity);
+  return cholesky_solve(identity, self, upper);
+}
+
 std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors, const Out&, const Out&) {
   check_square("linalg.inv", A);
   Tensor result = column_major(A), info = info_like(A);

@@ -31,10 +31,18 @@ void row_product(const MatrixProduct& p, const U* a, const U* b, U* out, U alpha
   }
   for (int64_t j0 = 0; j0 < p.columns; j0 += kColumnBlock) {
     int64_t width = std::min(kColumnBlock, p.columns - j0);
-    for (int64_t k = 0; k < p.inner; ++k) {
+    U* o = out + j0;
+    int64_t k = 0;
+    for (; k + 4 <= p.inner; k += 4) {  // four rows of b per pass over the output row
+      U x[4];
+      for (int64_t r = 0; r < 4; ++r) x[r] = static_cast<U>(alpha * a[(k + r) * p.a.column]);
+      const U *y0 = b + k * p.b.row + j0, *y1 = y0 + p.b.row, *y2 = y1 + p.b.row, *y3 = y2 + p.b.row;
+      FACULA_SIMD
+      for (int64_t j = 0; j < width; ++j) o[j] = static_cast<U>(o[j] + x[0] * y0[j] + x[1] * y1[j] + x[2] * y2[j] + x[3] * y3[j]);
+    }
+    for (; k < p.inner; ++k) {
       U x = static_cast<U>(alpha * a[k * p.a.column]);
       const U* y = b + k * p.b.row + j0;
-      U* o = out + j0;
       FACULA_SIMD
       for (int64_t j = 0; j < width; ++j) o[j] = static_cast<U>(o[j] + x * y[j]);
     }
