@@ -29,13 +29,9 @@ def einsum(*args):
     contracted from left to right.
     """
     if len(args) < 2:
-<<<<<<< HEAD
-        raise ValueError(f"einsum: an equation and at least one operand, or operands with their subscripts, got {len(args)} arguments")  # noqa: E501
-=======
         raise ValueError(
             f"einsum: an equation and operands, or operands with their subscripts, got {len(args)} arguments"
         )
->>>>>>> linalg
     if isinstance(args[0], str):
         equation, operands = args[0], args[1:]
     else:

@@ -25,11 +25,10 @@ NOT_SMOOTH = {
     **dict.fromkeys(
         ("linalg_svd", "svd", "_linalg_svd", "linalg_eigh", "_linalg_eigh", "linalg_eig"), "vectors have a free phase"
     ),
-    **dict.fromkeys(("linalg_eigvalsh", "linalg_cholesky_ex", "linalg_cholesky", "cholesky"), "one triangle is read, the derivative is symmetric"),
+    **dict.fromkeys(("linalg_eigvalsh", "linalg_cholesky_ex", "linalg_cholesky", "cholesky", "cholesky_inverse", "cholesky_solve"), "one triangle is read, the derivative is symmetric"),
 }
 # Open defects of formulas: per op the tests that fail, and why. Remove an entry with its repair.
 DEFECTS = {
-    "logcumsumexp": ("second forward", "the second derivative"),
     "digamma": ("second", "the derivative of polygamma calls add with numbers only"),
     "polygamma": ("first", "the derivative of polygamma calls add with numbers only"),
     "_polygamma": ("first second forward", "the derivative of polygamma calls add with numbers only"),

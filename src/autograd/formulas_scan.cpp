@@ -36,8 +36,23 @@ Tensor cumprod_backward(const Tensor& grad, const Tensor& self, const Tensor& re
 
 // The sum over k >= j of grad_k exp(x_j - out_k), in logarithms so that nothing overflows; positive and negative
 // gradients apart, as real numbers have no logarithm of the negative ones.
+namespace {
+
+// The same as a sum over pairs, exp(self[i] - result[k]) for k >= i: more memory, but differentiable where the form in
+// logarithms meets log(0).
+Tensor logcumsumexp_backward_pairs(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim) {
+  Tensor x = unsqueeze(transpose(self, dim, -1), -1), r = unsqueeze(transpose(result, dim, -1), -2);
+  Tensor g = unsqueeze(transpose(grad, dim, -1), -2);
+  Tensor later = triu(ones({x.size(-2), x.size(-2)}, DType::Bool, self.device()), 0);
+  Tensor weights = exp(where(later, x - r, Scalar(-INFINITY)));
+  return transpose(sum(weights * g, std::optional<IntList>(IntList{-1}), false, std::nullopt), dim, -1);
+}
+
+}  // namespace
+
 Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim) {
   if (self.dim() == 0) return grad * ones_like(self);
+  if (GradMode::enabled() && !self.is_complex()) return logcumsumexp_backward_pairs(grad, self, result, dim);
   if (self.is_complex()) return conj(exp(reversed_logcumsumexp(log(conj(grad)) - result, dim) + self));
   Tensor size = log(abs(grad)), lowest = full({}, Scalar(-INFINITY), grad.dtype(), grad.device());
   Tensor positive = where(gt(grad, 0), size, lowest), negative = where(lt(grad, 0), size, lowest);
