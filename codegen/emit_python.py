@@ -230,7 +230,7 @@ def _call(op: Op, form: str) -> str:
     values = [_value(a, slots[a.name]) for a in cpp_args(op)]
     if form == "inplace" or mutates(op):
         me = slots[op.args[0].name]
-        values[0] = f"arg_tensor({me})"
+        values[0] = f'arg_written("{op.name}", {me})'
         return f"facula::{op.name if mutates(op) else op.name + '_'}({', '.join(values)}); Py_INCREF({me}); return {me};"
     text = ""
     if "out" in op.variants:

@@ -47,6 +47,12 @@ inline bool given(PyObject* slot) { return slot && slot != Py_None; }
 extern const Tensor undefined_tensor;
 inline const Tensor& arg_tensor(PyObject* slot) { return given(slot) ? tensor_of(slot) : undefined_tensor; }
 
+/// The tensor that an in-place form writes to.
+inline const Tensor& arg_written(const char* op, PyObject* slot) {
+  FACULA_CHECK(slot && is_tensor(slot), ErrorKind::Type, op, "_: expected a Tensor to write to, got ", slot ? Py_TYPE(slot)->tp_name : "nothing");
+  return tensor_of(slot);
+}
+
 inline Operand arg_operand(PyObject* slot) {
   return is_tensor(slot) ? Operand(tensor_of(slot)) : Operand(to_scalar(slot));
 }
