@@ -31,19 +31,16 @@ DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
 
 Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) {
   Device device = kCPU;
-  bool found = false;
+  bool found = false, only_scalars = false;  // so far 0-d CPU tensors, which may stand beside tensors of another device
   for (int i = 0; i < count; ++i) {
     const TensorImpl* t = inputs[i].impl();
     if (!t) continue;
     Device here = t->storage->device;
-    if (found && here != device) {
-      // a 0-d CPU tensor may stand beside tensors of another device
-      bool here_scalar = here.is_cpu() && t->ndim == 0;
-      FACULA_CHECK(here_scalar || device.is_cpu(), ErrorKind::Runtime, op.name,
-                   ": all tensors must be on one device, got ", device, " and ", here);
-      if (here_scalar) continue;
-    }
-    device = here;
+    bool scalar = here.is_cpu() && t->ndim == 0;
+    FACULA_CHECK(!found || here == device || scalar || only_scalars, ErrorKind::Runtime, op.name,
+                 ": all tensors must be on one device, got ", device, " and ", here);
+    if (!found || only_scalars) device = here;
+    only_scalars = (!found || only_scalars) && scalar;
     found = true;
   }
   return device;
