@@ -6,5 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+start = os.getcwd()
 if not list((ROOT / "facula").glob("_C.*")):
-    sys.path[:] = [entry for entry in sys.path if Path(entry or os.getcwd()).resolve() != ROOT]
+    os.chdir(ROOT / "tests")  # child processes look for modules in the current directory first
+    sys.path[:] = [entry for entry in sys.path if Path(entry or start).resolve() != ROOT]
