@@ -11,6 +11,7 @@ import fractions  # noqa: F401
 import io
 import os
 import pickle
+import pickletools  # noqa: F401  (loaded on first use by error texts: its import is no code of the file's)
 import random
 import sys
 import warnings
