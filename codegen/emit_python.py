@@ -56,8 +56,8 @@ def _file(topic: str, part: str, entries) -> str:
         for form in _forms(members):
             chosen = members if form == "plain" else [op for op in members if "inplace" in op.variants]
             public = name if form == "plain" else name + "_"
-            lines.append(_binding(public, chosen, form))
             entry_functions, entry_methods = _entries(public, chosen, form)
+            lines.append(_binding(public, chosen, form, bool(entry_functions)))
             functions += entry_functions
             methods += entry_methods
     lines.append("const Binding functions[] = {")
@@ -100,7 +100,7 @@ def _c_string(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _binding(public: str, members: list[Op], form: str) -> str:
+def _binding(public: str, members: list[Op], form: str, is_function: bool) -> str:
     lines = []
     signatures = []
     for i, op in enumerate(members):
@@ -123,9 +123,10 @@ def _binding(public: str, members: list[Op], form: str) -> str:
     for i, op in enumerate(members):
         lines.append(f"      case {i}: {{ {_call(op, form)} }}")
     lines.append("      default: return nullptr;\n    }\n  });\n}")
-    lines.append(
-        f"PyObject* fn_{public}(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* k) {{ return call_{public}(nullptr, a, n, k); }}"
-    )
+    if is_function:
+        lines.append(
+            f"PyObject* fn_{public}(PyObject*, PyObject* const* a, Py_ssize_t n, PyObject* k) {{ return call_{public}(nullptr, a, n, k); }}"
+        )
     if any("method" in op.variants for op in members):
         lines.append(
             f"PyObject* method_{public}(PyObject* self, PyObject* const* a, Py_ssize_t n, PyObject* k) {{ return call_{public}(self, a, n, k); }}"
