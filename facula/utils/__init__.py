@@ -1,5 +1,22 @@
 """Helpers around tensors and modules: data loading, checkpointing, hooks, pytrees."""
 
+import importlib
+import pkgutil
+
+
+def __getattr__(name):
+    if not name.startswith("_") and name in _modules():
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(set(globals()) | _modules())
+
+
+def _modules():
+    return {m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")}
+
 
 def set_module(obj, mod):
     """Makes `obj` say that it comes from module `mod`."""

@@ -22,7 +22,7 @@ Tensor flat(const Tensor& indices) {
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t, bool, bool) {
   FACULA_CHECK(weight.dim() == 2, ErrorKind::Runtime, "embedding: 'weight' must be 2-D, got shape ",
                weight.sizes());
-  Tensor rows = index_select(weight, 0, flat(indices));
+  Tensor rows = select_positions(weight, 0, flat(indices), {}, "embedding");
   Dims shape(indices.sizes());
   shape.push_back(weight.size(1));
   return make_view(rows, shape, contiguous_strides(shape), 0, false);

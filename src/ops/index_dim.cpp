@@ -288,15 +288,19 @@ Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, cons
   return result;
 }
 
-Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index, const Out& out) {
-  Positions p = check_positions(self, dim, index, "index_select");
-  FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Index,
-               "index_select: of a 0-d tensor one position is selected, got ", index.numel(), " indices");
+Tensor select_positions(const Tensor& self, int64_t dim, const Tensor& index, const Out& out, const char* op) {
+  Positions p = check_positions(self, dim, index, op);
+  FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Index, op,
+               ": of a 0-d tensor one position is selected, got ", index.numel(), " indices");
   Dims shape = selected_shape(self, p);
   Tensor result = out.make(self.dim() ? IntList(shape) : IntList(), self.dtype(), self.device());
   if (self.is_meta() || result.numel() == 0) return result;
-  gather_kernel(self.device(), at_least_1d(result), positions_map(self, p, shape, "index_select"));
+  gather_kernel(self.device(), at_least_1d(result), positions_map(self, p, shape, op));
   return result;
+}
+
+Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index, const Out& out) {
+  return select_positions(self, dim, index, out, "index_select");
 }
 
 void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,

@@ -64,4 +64,7 @@ inline Tensor shown_as(const Scalar& value, DType dtype, IntList shape) {
   return make_view(one, shape, Dims(shape.size(), 0), 0, false);
 }
 
+/// index_select under the name of the op that the user called.
+Tensor select_positions(const Tensor& self, int64_t dim, const Tensor& index, const Out& out, const char* op);
+
 }  // namespace facula::ops

@@ -28,6 +28,20 @@ PyObject* submodule(PyObject* module, std::string path) {
   return made;
 }
 
+// One field a line, as values are matrices more often than numbers.
+PyObject* repr_results(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  std::string text = std::string(type->tp_name) + "(";
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
+    PyObject* value = PyObject_Repr(PyTuple_GET_ITEM(self, i));
+    const char* utf8 = value ? PyUnicode_AsUTF8(value) : nullptr;
+    if (utf8) text += std::string(i ? ",\n" : "\n") + type->tp_members[i].name + "=" + utf8;
+    Py_XDECREF(value);
+    if (!utf8) return nullptr;
+  }
+  return PyUnicode_FromString((text + ")").c_str());
+}
+
 PyTypeObject* result_type(const char* op, std::initializer_list<const char*> names) {
   std::string key = op;
   for (const char* n : names) key += std::string(",") + n;
@@ -40,6 +54,8 @@ PyTypeObject* result_type(const char* op, std::initializer_list<const char*> nam
   PyStructSequence_Desc description{qualified->c_str(), nullptr, fields, static_cast<int>(names.size())};
   PyTypeObject* type = PyStructSequence_NewType(&description);
   if (!type) throw PythonError{};
+  type->tp_repr = repr_results;
+  PyType_Modified(type);
   result_types[key] = type;
   PyObject* module = submodule(extension, "return_types");
   Py_INCREF(type);

@@ -602,21 +602,25 @@ int nb_bool(PyObject* a) {
     return -1;
   }
 }
+
+// int(t), float(t), complex(t): a ValueError where item() itself raises RuntimeError, as users' handlers expect.
+Scalar real_item(const Tensor& t, const char* op) {
+  FACULA_CHECK(t.numel() == 1, ErrorKind::Value, op, ": only one element tensors can be converted to Python scalars, got shape ", t.sizes());
+  Scalar value = t.item();
+  FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, op, ": a real number, got a complex one");
+  return value;
+}
+
 PyObject* nb_int(PyObject* a) {
   return guarded([&]() -> PyObject* {
-    Scalar value = tensor_of(a).item();
-    FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, "int: a real number, got a complex one");
+    Scalar value = real_item(tensor_of(a), "int");
     if (value.is_floating()) return PyLong_FromDouble(value.to_double());
     if (value.is_bool()) return PyLong_FromLong(value.to_bool());
     return wrap(value);
   });
 }
 PyObject* nb_float(PyObject* a) {
-  return guarded([&] {
-    Scalar value = tensor_of(a).item();
-    FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, "float: a real number, got a complex one");
-    return PyFloat_FromDouble(value.to_double());
-  });
+  return guarded([&] { return PyFloat_FromDouble(real_item(tensor_of(a), "float").to_double()); });
 }
 PyObject* nb_index(PyObject* a) {
   return guarded([&]() -> PyObject* {

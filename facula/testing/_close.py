@@ -1,0 +1,185 @@
+"""`assert_close`: two results agree, up to a tolerance that follows from their dtype.
+
+Policy: structures (sequences, mappings) are walked first, attributes (shape, device, dtype) are compared before values,
+and the first disagreement is reported with its place in the structure.
+"""
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+
+import facula
+
+# dtype: (rtol, atol); integers and bool compare exactly.
+TOLERANCES = {
+    facula.float16: (1e-3, 1e-5),
+    facula.bfloat16: (1.6e-2, 1e-5),
+    facula.float32: (1.3e-6, 1e-5),
+    facula.float64: (1e-7, 1e-7),
+    facula.complex64: (1.3e-6, 1e-5),
+    facula.complex128: (1e-7, 1e-7),
+}
+_NUMBER_DTYPE = {bool: facula.bool, int: facula.int64, float: facula.float64, complex: facula.complex128}
+
+
+def assert_close(
+    actual,
+    expected,
+    *,
+    allow_subclasses=True,
+    rtol=None,
+    atol=None,
+    equal_nan=False,
+    check_device=True,
+    check_dtype=True,
+    check_layout=True,
+    check_stride=False,
+    msg=None,
+):
+    """Raises AssertionError unless `|actual - expected| <= atol + rtol * |expected|` everywhere.
+
+    `actual` and `expected` are tensors, NumPy arrays, numbers, None, or sequences and mappings of these of equal
+    structure. Without `rtol` and `atol` (both or neither) the tolerance is that of the wider dtype: 1.3e-6 and 1e-5 for
+    float32, 1e-7 and 1e-7 for float64, 1e-3 and 1e-5 for float16, 1.6e-2 and 1e-5 for bfloat16, exact for integers.
+
+    `msg`: the text of the error instead of the report, or a function from the report to the text. Raises ValueError where
+    only one tolerance is given and TypeError where the kinds cannot be compared.
+    """
+    if (rtol is None) != (atol is None):
+        raise ValueError(f"assert_close: rtol and atol are given together or not at all, got rtol={rtol}, atol={atol}")
+    comparison = _Comparison(
+        rtol, atol, equal_nan, allow_subclasses, device=check_device, dtype=check_dtype, layout=check_layout, stride=check_stride
+    )
+    try:
+        comparison.values(actual, expected, ())
+    except _Mismatch as mismatch:
+        report = str(mismatch)
+        text = msg(report) if callable(msg) else report if msg is None else msg
+        raise AssertionError(text) from None
+
+
+def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
+    """The older form of `assert_close`: takes anything that makes a tensor, and does not compare dtypes and devices."""
+    tensors = [v if isinstance(v, facula.Tensor) else facula.tensor(v) for v in (actual, expected)]
+    assert_close(
+        *tensors, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=False, check_dtype=False, check_stride=False, msg=msg or None
+    )
+
+
+class _Mismatch(Exception):
+    pass
+
+
+class _Comparison:
+    def __init__(self, rtol, atol, equal_nan, allow_subclasses, **attributes):
+        self.rtol, self.atol, self.equal_nan, self.allow_subclasses = rtol, atol, equal_nan, allow_subclasses
+        self.attributes = attributes
+
+    def values(self, actual, expected, place):
+        if actual is None or expected is None:
+            if actual is not expected:
+                self.fail(f"None mismatch: {actual!r} is not {expected!r}", place)
+        elif isinstance(actual, numbers.Number) and isinstance(expected, numbers.Number):
+            self.number(actual, expected, place)
+        elif _is_array(actual) and _is_array(expected):
+            self.tensors(actual, expected, place)
+        elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
+            self.mappings(actual, expected, place)
+        elif _is_sequence(actual) and _is_sequence(expected):
+            self.sequences(actual, expected, place)
+        else:
+            raise TypeError(f"assert_close: no way to compare {type(actual)} with {type(expected)}{_at(place)}")
+
+    def mappings(self, actual, expected, place):
+        missing, extra = [k for k in expected if k not in actual], [k for k in actual if k not in expected]
+        if missing or extra:
+            self.fail(f"The keys of the mappings do not match: {missing} missing, {extra} additional", place)
+        for key in actual:
+            self.values(actual[key], expected[key], (*place, key))
+
+    def sequences(self, actual, expected, place):
+        if len(actual) != len(expected):
+            self.fail(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", place)
+        for i, (a, e) in enumerate(zip(actual, expected)):
+            self.values(a, e, (*place, i))
+
+    def number(self, actual, expected, place):
+        kinds = [next((k for k in _NUMBER_DTYPE if isinstance(v, k)), None) for v in (actual, expected)]
+        if None in kinds:
+            raise TypeError(f"assert_close: no way to compare {type(actual)} with {type(expected)}{_at(place)}")
+        if self.attributes["dtype"] and kinds[0] is not kinds[1]:
+            self.fail(f"The (d)types do not match: {type(actual)} != {type(expected)}.", place)
+        dtypes = [_NUMBER_DTYPE[k] for k in kinds]
+        pair = [facula.tensor(v, dtype=d) for v, d in zip((actual, expected), dtypes)]
+        self.elements(*pair, place, f"Expected {expected!r} but got {actual!r}.")
+
+    def tensors(self, actual, expected, place):
+        if not self.allow_subclasses and type(actual) is not type(expected):
+            raise TypeError(f"assert_close: subclasses are not allowed, got {type(actual)} and {type(expected)}{_at(place)}")
+        actual, expected = (v if isinstance(v, facula.Tensor) else facula.as_tensor(v) for v in (actual, expected))
+        self.attribute("shape", actual.shape, expected.shape, True, place)
+        for name in ("layout", "device", "dtype"):
+            self.attribute(name, getattr(actual, name), getattr(expected, name), self.attributes[name], place)
+        self.attribute("stride()", actual.stride(), expected.stride(), self.attributes["stride"], place)
+        self.elements(actual.detach(), expected.detach(), place, None)
+
+    def attribute(self, name, actual, expected, wanted, place):
+        if wanted and actual != expected:
+            self.fail(f"The values for attribute '{name}' do not match: {actual} != {expected}.", place)
+
+    def elements(self, actual, expected, place, headline):
+        rtol, atol = self.tolerance(actual.dtype, expected.dtype)
+        wide = facula.promote_types(actual.dtype, expected.dtype)
+        if wide is facula.bool:
+            wide = facula.int64
+        a, e = actual.to(wide), expected.to(wide)
+        close = facula.isclose(a, e, rtol=rtol, atol=atol, equal_nan=self.equal_nan)
+        if close.all():
+            return
+        exact = rtol == 0 and atol == 0
+        kind = "Scalars" if headline else "Tensor-likes"
+        lines = [f"{kind} are not {'equal' if exact else 'close'}!", ""]
+        lines += [headline] if headline else [_count(close)]
+        lines += _differences(a, e, close, (atol, rtol), exact, headline is not None)
+        self.fail("\n".join(lines), place)
+
+    def tolerance(self, *dtypes):
+        if self.rtol is not None:
+            return self.rtol, self.atol
+        return tuple(map(max, zip(*(TOLERANCES.get(d, (0.0, 0.0)) for d in dtypes))))
+
+    def fail(self, text, place):
+        raise _Mismatch(f"assert_close: {text}{_at(place)}")
+
+
+def _count(close):
+    wrong, total = int((~close).sum()), close.numel()
+    return f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})"
+
+
+def _differences(actual, expected, close, allowed, exact, scalar):
+    absolute = (actual - expected).abs().to(facula.float64)
+    size = expected.abs().to(facula.float64)
+    relative = facula.where((absolute == 0) & (size == 0), 0.0, absolute / size)
+    lines = []
+    for name, values, limit in zip(("absolute", "relative"), (absolute, relative), allowed):
+        if scalar:
+            lines.append(f"{name.capitalize()} difference: {values.item():g}" + ("" if exact else f" (up to {limit:g} allowed)"))
+            continue
+        worst = values.masked_fill(close, -1.0).nan_to_num(math.inf).flatten().argmax().item()
+        index = tuple(int(i) for i in facula.unravel_index(facula.tensor(worst), values.shape)) if values.dim() else ()
+        found = f"Greatest {name} difference: {values.flatten()[worst].item():g} at index {index}"
+        lines.append(found + ("" if exact else f" (up to {limit:g} allowed)"))
+    return lines
+
+
+def _at(place):
+    return f"\n\nThe failure occurred for item {''.join(f'[{key!r}]' for key in place)}" if place else ""
+
+
+def _is_array(value):
+    return isinstance(value, facula.Tensor) or (hasattr(value, "__array__") and hasattr(value, "dtype"))
+
+
+def _is_sequence(value):
+    return isinstance(value, Sequence) and not isinstance(value, str)

@@ -1,0 +1,66 @@
+"""`make_tensor`: random inputs for tests, of any dtype."""
+
+import facula
+
+
+def make_tensor(
+    *shape,
+    dtype,
+    device,
+    low=None,
+    high=None,
+    requires_grad=False,
+    noncontiguous=False,
+    exclude_zero=False,
+    memory_format=None,
+):
+    """A tensor of `shape` with uniform values in [low, high).
+
+    The defaults of `low` and `high` are -9 and 9 for floating and complex dtypes, -9 and 10 for signed integers, 0 and 10
+    for unsigned ones and 0 and 2 for bool; they are clipped to what the dtype holds. `noncontiguous`: every second element
+    of a longer last dimension. `exclude_zero`: zeros become the dtype's smallest positive number. Raises ValueError for
+    low >= high, or `requires_grad` of integers.
+    """
+    if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
+        (shape,) = shape
+    shape = tuple(shape)
+    if noncontiguous and memory_format is not None:
+        raise ValueError(f"make_tensor: noncontiguous and memory_format exclude each other, got {memory_format}")
+    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(f"make_tensor: only floating and complex tensors require gradients, got {dtype}")
+    low, high = _interval(dtype, low, high)
+    wide = shape if not (noncontiguous and shape) else (*shape[:-1], 2 * shape[-1])
+    result = _draw(wide, dtype, device, low, high)
+    if wide != shape:
+        result = result[..., ::2]
+    if exclude_zero:
+        result[result == 0] = facula.finfo(dtype).tiny if dtype.is_floating_point or dtype.is_complex else 1
+    if memory_format is not None:
+        result = result.contiguous(memory_format=memory_format)
+    return result.requires_grad_(requires_grad) if requires_grad else result
+
+
+def _interval(dtype, low, high):
+    if dtype is facula.bool:
+        least, most, defaults = 0, 2, (0, 2)
+    elif dtype.is_floating_point or dtype.is_complex:
+        info = facula.finfo(dtype)
+        least, most, defaults = info.min, info.max, (-9, 9)
+    else:
+        info = facula.iinfo(dtype)
+        least, most, defaults = info.min, info.max + 1, (-9, 10) if info.min < 0 else (0, 10)
+    low, high = (d if v is None else v for v, d in zip((low, high), defaults))
+    if not low < high:
+        raise ValueError(f"make_tensor: low must be below high, got low={low}, high={high}")
+    return max(low, least), min(high, most)
+
+
+def _draw(shape, dtype, device, low, high):
+    if dtype.is_complex:
+        part = facula.float64 if dtype is facula.complex128 else facula.float32
+        real, imag = (facula.empty(shape, dtype=part, device=device).uniform_(low, high) for _ in range(2))
+        return facula.complex(real, imag).to(dtype)
+    if dtype.is_floating_point:
+        wide = dtype if dtype in (facula.float32, facula.float64) else facula.float32
+        return facula.empty(shape, dtype=wide, device=device).uniform_(low, high).to(dtype)
+    return facula.randint(int(low), int(high), shape, device=device).to(dtype)

@@ -1,0 +1,71 @@
+"""facula.testing: assert_close and make_tensor."""
+
+import numpy as np
+import pytest
+
+import facula
+from facula.testing import assert_close, make_tensor
+
+nan = float("nan")
+
+
+@pytest.mark.parametrize(
+    "actual, expected",
+    [
+        (facula.ones(3), facula.ones(3) + 1e-7),
+        (facula.ones(2, 0), facula.ones(2, 0)),
+        (np.ones(3), facula.ones(3, dtype=facula.float64)),
+        ({"a": [1.0, (facula.tensor(2),)]}, {"a": [1.0, (facula.tensor(2),)]}),
+        (None, None),
+        (1 + 2j, 1 + 2j),
+    ],
+)
+def test_close(actual, expected):
+    assert_close(actual, expected)
+
+
+@pytest.mark.parametrize(
+    "actual, expected, text",
+    [
+        (facula.ones(3), facula.tensor([1.0, 2.0, 1.0]), r"Mismatched elements: 1 / 3 \(33.3%\)\n.*difference: 1 at index \(1,\)"),
+        (facula.ones(3), facula.ones(4), "attribute 'shape' do not match"),
+        (facula.ones(3), facula.ones(3, dtype=facula.float64), "attribute 'dtype' do not match"),
+        (facula.tensor([1, 2]), facula.tensor([1, 3]), "not equal"),
+        (facula.tensor(nan), facula.tensor(nan), "not close"),
+        ([1.0, {"k": 2.0}], [1.0, {"k": 3.0}], r"Expected 3.0 but got 2.0[\s\S]*item \[1\]\['k'\]"),
+        ([1], [1, 2], "length of the sequences"),
+        ({"a": 1}, {"b": 1}, r"\['b'\] missing, \['a'\] additional"),
+        (1, 1.0, "types do not match"),
+        (None, 1, "None is not 1"),
+    ],
+)
+def test_not_close(actual, expected, text):
+    with pytest.raises(AssertionError, match="assert_close: [\\s\\S]*" + text):
+        assert_close(actual, expected)
+
+
+def test_options():
+    assert_close(facula.tensor(nan), facula.tensor(nan), equal_nan=True)
+    assert_close(facula.ones(2), facula.ones(2, dtype=facula.float64), check_dtype=False)
+    assert_close(facula.tensor([1, 2]), facula.tensor([1, 3]), rtol=0, atol=1)
+    with pytest.raises(ValueError, match="rtol and atol"):
+        assert_close(1.0, 1.0, rtol=0.1)
+    with pytest.raises(TypeError, match="no way to compare <class 'str'>"):
+        assert_close("a", "a")
+    with pytest.raises(AssertionError, match="^own: assert_close"):
+        assert_close(1.0, 2.0, msg=lambda report: "own: " + report)
+
+
+@pytest.mark.parametrize("dtype", [facula.bool, facula.uint8, facula.int64, facula.float16, facula.float64, facula.complex64])
+def test_make_tensor(dtype):
+    t = make_tensor(50, 4, dtype=dtype, device="cpu", noncontiguous=True, exclude_zero=True)
+    assert t.shape == (50, 4) and t.dtype is dtype and not t.is_contiguous() and bool((t != 0).all())
+    with pytest.raises(ValueError, match="low must be below high"):
+        make_tensor(2, dtype=dtype, device="cpu", low=1, high=1)
+
+
+def test_make_tensor_range():
+    t = make_tensor((1000,), dtype=facula.float32, device="cpu", low=2, high=3, requires_grad=True)
+    assert t.requires_grad and 2 <= t.min() and t.max() < 3
+    with pytest.raises(ValueError, match="require gradients"):
+        make_tensor(2, dtype=facula.int8, device="cpu", requires_grad=True)
