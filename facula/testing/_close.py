@@ -163,13 +163,13 @@ def _differences(actual, expected, close, allowed, exact, scalar):
     relative = facula.where((absolute == 0) & (size == 0), 0.0, absolute / size)
     lines = []
     for name, values, limit in zip(("absolute", "relative"), (absolute, relative), allowed):
+        tail = "" if exact else f" (up to {limit:g} allowed)"
         if scalar:
-            lines.append(f"{name.capitalize()} difference: {values.item():g}" + ("" if exact else f" (up to {limit:g} allowed)"))
+            lines.append(f"{name.capitalize()} difference: {values.item():g}{tail}")
             continue
         worst = values.masked_fill(close, -1.0).nan_to_num(math.inf).flatten().argmax().item()
         index = tuple(int(i) for i in facula.unravel_index(facula.tensor(worst), values.shape)) if values.dim() else ()
-        found = f"Greatest {name} difference: {values.flatten()[worst].item():g} at index {index}"
-        lines.append(found + ("" if exact else f" (up to {limit:g} allowed)"))
+        lines.append(f"Greatest {name} difference: {values.flatten()[worst].item():g} at index {index}{tail}")
     return lines
 
 
