@@ -47,9 +47,8 @@ def assert_close(
     """
     if (rtol is None) != (atol is None):
         raise ValueError(f"assert_close: rtol and atol are given together or not at all, got rtol={rtol}, atol={atol}")
-    comparison = _Comparison(
-        rtol, atol, equal_nan, allow_subclasses, device=check_device, dtype=check_dtype, layout=check_layout, stride=check_stride
-    )
+    wanted = {"device": check_device, "dtype": check_dtype, "layout": check_layout, "stride": check_stride}
+    comparison = _Comparison(rtol, atol, equal_nan, allow_subclasses, wanted)
     try:
         comparison.values(actual, expected, ())
     except _Mismatch as mismatch:
@@ -61,9 +60,8 @@ def assert_close(
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
     """The older form of `assert_close`: takes anything that makes a tensor, and does not compare dtypes and devices."""
     tensors = [v if isinstance(v, facula.Tensor) else facula.tensor(v) for v in (actual, expected)]
-    assert_close(
-        *tensors, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=False, check_dtype=False, check_stride=False, msg=msg or None
-    )
+    tolerance = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+    assert_close(*tensors, **tolerance, check_device=False, check_dtype=False, msg=msg or None)
 
 
 class _Mismatch(Exception):
@@ -71,7 +69,7 @@ class _Mismatch(Exception):
 
 
 class _Comparison:
-    def __init__(self, rtol, atol, equal_nan, allow_subclasses, **attributes):
+    def __init__(self, rtol, atol, equal_nan, allow_subclasses, attributes):
         self.rtol, self.atol, self.equal_nan, self.allow_subclasses = rtol, atol, equal_nan, allow_subclasses
         self.attributes = attributes
 
