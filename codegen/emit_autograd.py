@@ -391,7 +391,7 @@ def _out(op: Op) -> str:
     head = f"void {op.name}_out({outs}{', ' + params if params else ''}) {{\n"
     check = f'  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
     if op.elementwise:
-        resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}).finish({op.name}({args})); return; }}\n"
+        resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}, Out::Cast::{'Class' if op.extra['out_casts'] else 'None'}).finish({op.name}({args})); return; }}\n"
         return f"{head}{check}{resolve}  ops::{op.name}_into(out, false, {args});\n}}\n"
     inputs = _tensor_args(op)
     pointers = "{" + ", ".join(f"&{a.name}" for a in inputs if a.type in ("Tensor", "Tensor?")) + "}"
@@ -399,7 +399,8 @@ def _out(op: Op) -> str:
     body = ""
     for n in names:
         source = lists[0] if lists else pointers
-        body += f'  Out {n}_target("{op.name}", {n}, {source});\n'
+        cast = "Out::Cast::Class" if op.extra["out_casts"] else "Out::Cast::None"
+        body += f'  Out {n}_target("{op.name}", {n}, {source}, {cast});\n'
     extra = ", ".join(f"{n}_target" for n in names) if has_raw_out(op) else ""
     call = f"ops::{op.name}" if has_raw_out(op) else op.name
     inside = ", ".join(filter(None, [args, extra]))

@@ -168,10 +168,11 @@ def _raw_elementwise(topic: str, ops: list[Op]) -> str:
         condition = "true" if op.args[0].name == "condition" else "false"
         factor = "true" if any(p.name in ("alpha", "value") for p in op.params) and op.kind != "unary" else "false"
         needs_tensor = "true" if op.topic == "special" or op.name.startswith("bitwise") else "false"
+        exact = "false" if op.extra["out_casts"] else "true"
         public = op.name.rstrip("_") if op.name.startswith("_") is False else op.name
         lines.append(
             f'constexpr ElementwiseOp {op.id}_op_{{"{public}", op_id::{op.id}, '
-            f"loop_id::{loop_name(op)},\n    {bits}, ResultRule::{rule}, {condition}, {factor}, {needs_tensor}}};"
+            f"loop_id::{loop_name(op)},\n    {bits}, ResultRule::{rule}, {condition}, {factor}, {needs_tensor}, {exact}}};"
         )
         lines.append(f"const ElementwiseOp {op.id}_op = {op.id}_op_;")
         inputs = ", ".join(a.name for a in op.inputs)

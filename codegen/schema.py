@@ -102,7 +102,7 @@ FACTORY_KEYWORDS = (
     ("dtype?", "dtype", "None"), ("layout?", "layout", "None"), ("device?", "device", "None"),
     ("bool?", "pin_memory", "False"), ("bool?", "requires_grad", "False"),
 )  # fmt: skip
-KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace"}
+KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out"}
 
 
 @dataclass(frozen=True)
@@ -267,6 +267,7 @@ class _Builder:
         if entry.get("inplace", "direct") != "direct" or ("inplace" in entry and (kind not in NATIVE or "inplace" not in variants)):
             self.fail("inplace", "'direct' on a native op with the in-place variant is the only choice")
         extra["direct_inplace"] = "inplace" in entry
+        extra["out_casts"] = self.out_casts(kind, variants)
         names = entry.get("names", [name])
         if not isinstance(names, list):
             self.fail("names", f"a list is expected, got {names!r}")
@@ -287,6 +288,13 @@ class _Builder:
         for a in args:
             if not a.is_tensor and a.type not in NUMBER_TYPES:
                 self.fail("op", f"an element-wise op takes tensors and numbers, got {a.type} {a.name}")
+
+    def out_casts(self, kind, variants) -> bool:
+        """Whether `out=` may have another dtype that the result can be cast to."""
+        value = self.entry.get("out", "cast" if kind in (*ELEMENTWISE, "factory", "random") else "exact")
+        if value not in ("cast", "exact") or ("out" in self.entry and "out" not in variants):
+            self.fail("out", f"'cast' or 'exact', for an op with the out variant, is expected, got {value!r}")
+        return value == "cast"
 
     def dtypes(self) -> tuple[str, ...]:
         value = self.entry.get("dtypes", "all")

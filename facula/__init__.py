@@ -18,7 +18,7 @@ globals().update(CONSTANTS)
 for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facula.linalg the module around them
     del globals()[_name]
 
-from . import _legacy_types, _lowrank, _pickled, _spectrogram, _tensor  # noqa: E402, F401  (some install methods of Tensor)
+from . import _legacy_types, _lowrank, _pickled, _spectrogram, _tensor, _tensor_rare  # noqa: E402, F401  (some install methods of Tensor)
 from ._functions import *  # noqa: E402, F403
 from ._indexing import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
 from ._reduce_functions import histogramdd, unique, unique_consecutive  # noqa: E402
@@ -37,6 +37,12 @@ def __getattr__(name: str):
         value = getattr(importlib.import_module(f"facula.{LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
+    if not name.startswith("_"):
+        from ._missing import lookup
+
+        if (value := lookup(name)) is not None:
+            globals()[name] = value
+            return value
     raise AttributeError(f"module 'facula' has no attribute {name!r}")
 
 

@@ -14,7 +14,10 @@ DTYPE_ALIASES = {
     "long": "int64",
 }
 
-CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e, "newaxis": None}
+CONSTANTS = {
+    "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e, "newaxis": None,
+    "has_lapack": True, "has_mkl": False, "has_openmp": True, "has_spectral": True,
+}  # fmt: skip
 
 LAZY_MODULES = frozenset(
     """
@@ -28,6 +31,13 @@ LAZY_MODULES = frozenset(
 _LAZY = {
     "_interop": "asarray from_dlpack frombuffer",
     "_products": "chain_matmul einsum tensordot",
+    "_gradient": "gradient",
+    "_lobpcg": "lobpcg",
+    "_renamed": """
+        cosine_embedding_loss hinge_embedding_loss margin_ranking_loss poisson_nll_loss triplet_margin_loss detach detach_
+        get_device frobenius_norm nuclear_norm native_norm norm_except_dim affine_grid_generator embedding_renorm_
+        segment_reduce from_file cond while_loop sym_float sym_int sym_max sym_min sym_not sym_ite sym_sum sym_sqrt
+        """,
     "_lowrank": "lu pca_lowrank svd_lowrank",
     "_spectrogram": "istft stft",
     "random": "get_rng_state initial_seed manual_seed seed set_rng_state",

@@ -44,6 +44,9 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     return _chosen(results, return_inverse, return_counts)
 
 
+_C._install_methods({"unique": unique, "unique_consecutive": unique_consecutive})
+
+
 class histogramdd_result(NamedTuple):
     hist: object
     bin_edges: tuple

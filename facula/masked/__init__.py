@@ -84,8 +84,6 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product over `dim` of the elements not masked out."""
     dtype = dtype or _sum_dtype(input.dtype)
     result = _filled("prod", input.to(dtype), mask, 1)
-    if input.dim() == 0:
-        return _f.prod(result)
     for d in sorted((d % builtins.max(input.dim(), 1) for d in _dims(input, dim)), reverse=True):
         result = _f.prod(result, d, keepdim)
     return result

@@ -335,10 +335,10 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 
 def _check_margin_shapes(name: str, input, target, per_class_target: bool) -> None:
-    ok = input.dim() in (1, 2) and input.size(-1) > 0
+    ok = input.dim() <= 2 and (input.dim() == 0 or input.size(-1) > 0)
     if ok and per_class_target:
         ok = target.shape == input.shape or (
-            target.dim() <= 1 and input.dim() == 1 and target.numel() == input.numel()
+            target.dim() <= 1 and input.dim() <= 1 and target.numel() == input.numel()
         )
     elif ok:
         ok = target.dim() <= 1 and target.numel() == (input.size(0) if input.dim() == 2 else 1)
@@ -367,11 +367,11 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {p}")
     _check_margin_shapes("multi_margin_loss", input, target, per_class_target=False)
-    if weight is not None and (weight.dim() != 1 or weight.numel() != input.size(-1)):
+    scores = input if input.dim() == 2 else input.reshape(1, -1)
+    if weight is not None and (weight.dim() != 1 or weight.numel() != scores.size(1)):
         raise ValueError(
-            f"multi_margin_loss: weight must have {input.size(-1)} entries, got shape {tuple(weight.shape)}"
+            f"multi_margin_loss: weight must have {scores.size(1)} entries, got shape {tuple(weight.shape)}"
         )
-    scores = input.unsqueeze(0) if input.dim() == 1 else input
     index = target.reshape(-1, 1)
     terms = (margin - scores.gather(1, index) + scores).clamp_min(0)
     terms = terms if p == 1 else terms * terms
@@ -380,7 +380,7 @@ def multi_margin_loss(
     # The target class itself does not count.
     terms = terms.scatter(1, index, 0.0)
     loss = terms.sum(1) / scores.size(1)
-    return _reduce(loss.reshape(()) if input.dim() == 1 and target.dim() == 0 else loss, reduction)
+    return _reduce(loss.reshape(()) if input.dim() < 2 and target.dim() == 0 else loss, reduction)
 
 
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
@@ -391,7 +391,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     _check_margin_shapes("multilabel_margin_loss", input, target, per_class_target=True)
-    scores = input.reshape(-1, input.size(-1))
+    scores = input if input.dim() == 2 else input.reshape(1, -1)
     labels = target.reshape(scores.shape)
     valid = (labels >= 0).to(facula.int64).cumprod(1).bool()
     index = labels.where(valid, facula.zeros_like(labels))

@@ -95,7 +95,13 @@ Tensor _gelu_tanh_double_backward(const Tensor& grad, const Tensor& grad_output,
 Tensor functional_relu(const Tensor& self, bool inplace) { return inplace ? relu_(self) : relu(self); }
 
 Tensor functional_threshold(const Tensor& self, double threshold, double value, bool inplace) {
-  return inplace ? _threshold_(self, threshold, value) : _threshold(self, threshold, value);
+  if (!inplace) return _threshold(self, threshold, value);
+  Tensor places = self;  // each place in memory once
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (self.stride(d) == 0 && self.size(d) > 1) places = narrow(places, d, 0, 1);
+  }
+  _threshold_(places, threshold, value);
+  return self;
 }
 
 Tensor functional_hardtanh(const Tensor& self, double min_val, double max_val, bool inplace) {

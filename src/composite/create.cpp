@@ -31,7 +31,7 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
 }
 
 // clone() calls this for conjugated tensors, so it must not call clone().
-Tensor resolve_conj(const Tensor& self) { return self.is_conj() ? conj_physical(conj(self)) : self; }
+Tensor resolve_conj(const Tensor& self) { return self.is_conj() ? _conj_physical(conj(self)) : self; }
 
 Tensor resolve_neg(const Tensor& self) { return self; }
 

@@ -45,6 +45,8 @@ Tensor positive(const Tensor& self) {
   return self;
 }
 
+Tensor conj_physical(const Tensor& self) { return is_complex(self.dtype()) ? _conj_physical(self) : self; }
+
 Tensor _sgn_backward(const Tensor& grad_output, const Tensor& self, const Tensor& sign) {
   if (!is_complex(self.dtype())) return _zero_like(grad_output);
   const Tensor along = real(grad_output * conj(sign)) * sign;
@@ -212,6 +214,18 @@ Tensor fmod(const Tensor& self, const Operand& other) {
   return _fmod(self, other);
 }
 
+Tensor nextafter(const Tensor& self, const Tensor& other) {
+  // The narrow floats are computed in float, whose neighbours are closer.
+  ResultType type;
+  type.add(self.dtype(), self.dim());
+  type.add(other.dtype(), other.dim());
+  switch (type.get()) {
+    case DType::Float16: return _nextafter(self, other, 11, -24);
+    case DType::BFloat16: return _nextafter(self, other, 8, -133);
+    default: return _nextafter(self, other, 0, 0);
+  }
+}
+
 // ---- selection
 // -------------------------------------------------------------------------------------------------
 
@@ -267,6 +281,13 @@ Tensor nan_to_num(const Tensor& self, std::optional<double> nan, std::optional<d
   return _nan_to_num(self, nan.value_or(0.0), posinf.value_or(largest), neginf.value_or(-largest));
 }
 
+const Tensor& nan_to_num_(const Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                          std::optional<double> neginf) {
+  if (facula::is_bits(self.dtype())) return self;
+  const double largest = largest_finite(self.dtype());
+  return _nan_to_num_(self, nan.value_or(0.0), posinf.value_or(largest), neginf.value_or(-largest));
+}
+
 Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
   if (self.dtype() != other.dtype()) {
     throw_error(ErrorKind::Runtime, "isclose: expected two tensors of one dtype, got ", self.dtype(), " and ",
@@ -277,6 +298,7 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
                 atol);
   }
   Tensor close = eq(self, other);
+  if (self.dtype() == DType::Bool) return close;
   if (equal_nan) close = logical_or(close, logical_and(isnan(self), isnan(other)));
   if (rtol == 0 && atol == 0) return close;
   // Of integers the difference is taken in the default dtype, where it cannot wrap around.

@@ -1,5 +1,6 @@
 // Products written with mm and bmm.
 #include "functions.h"
+#include "ops/out.h"
 
 namespace facula {
 namespace {
@@ -54,6 +55,16 @@ Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, co
   int64_t inner = batch1.size(0) * batch1.size(2);
   Tensor wide = reshape(transpose(batch1, 0, 1), {batch1.size(1), inner});
   return addmm(self, wide, reshape(batch2, {inner, batch2.size(2)}), beta, alpha);
+}
+
+const Tensor& addbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+  Tensor result = addbmm(self, batch1, batch2, beta, alpha);
+  if (self.sizes() != result.sizes()) {
+    FACULA_CHECK(!self.requires_grad() && !self.impl()->base, ErrorKind::Runtime, "addbmm_: a tensor that requires grad or is a view keeps its shape, got ",
+                 self.sizes(), " for a result of shape ", result.sizes());
+    resize_output(self, result.sizes(), "addbmm_");
+  }
+  return copy_(self, result, false);
 }
 
 Tensor outer(const Tensor& self, const Tensor& vec2) {

@@ -46,6 +46,15 @@ struct BatchNormArgs {
   const Tensor &input, &weight, &bias, &running_mean, &running_var;
 };
 
+/// Mean and 1 / deviation of each of `rows` equal runs, recorded for derivatives.
+std::tuple<Tensor, Tensor> row_statistics(const Tensor& self, int64_t rows, double eps) {
+  const Dims last{1};
+  Tensor x = reshape(self, {rows, rows ? self.numel() / rows : 0});
+  Tensor centre = mean(x, std::optional<IntList>(last), true, std::optional<DType>());
+  Tensor variance = mean(_square(x - centre), std::optional<IntList>(last), true, std::optional<DType>());
+  return {centre, rsqrt(variance + eps)};
+}
+
 void check_batch_norm(const char* op, const BatchNormArgs& a, bool use_input) {
   FACULA_CHECK(a.input.dim() >= 2, ErrorKind::Runtime, op, ": expected an input of shape (N, C, ...), got ", a.input.sizes());
   int64_t channels = a.input.size(1);
@@ -78,7 +87,14 @@ Tensor layer_norm(const Tensor& input, IntList normalized_shape, const Tensor& w
 }
 
 Tensor rms_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight, std::optional<double> eps) {
-  double under_root = eps.value_or(epsilon(input.dtype()));
+  double under_root = eps.value_or(epsilon(real_dtype(input.dtype())));
+  if (is_complex(input.dtype())) {
+    count_rows("rms_norm", input, normalized_shape, weight, Tensor());
+    Dims dims;
+    for (size_t d = 1; d <= normalized_shape.size(); ++d) dims.push_back(-static_cast<int64_t>(d));
+    Tensor scaled = input * rsqrt(mean(_square(input), std::optional<IntList>(dims), true, std::optional<DType>()) + under_root);
+    return weight.defined() ? scaled * weight : scaled;
+  }
   return std::get<0>(last_dims_norm("rms_norm", input, normalized_shape, weight, Tensor(), under_root, false));
 }
 
@@ -92,6 +108,7 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
   check_channels(op, "weight", weight, C);
   check_channels(op, "bias", bias, C);
   auto [result, mean, rstd] = _row_norm(input, weight, bias, N * group, group, C / group, eps, true);
+  if (GradMode::enabled() && input.requires_grad()) std::tie(mean, rstd) = row_statistics(input, N * group, eps);
   return {result, to_dtype(reshape(mean, {N, group}), input.dtype()), to_dtype(reshape(rstd, {N, group}), input.dtype())};
 }
 
@@ -111,13 +128,15 @@ std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const 
                                                      double momentum, double eps) {
   check_batch_norm("native_batch_norm", {input, weight, bias, running_mean, running_var}, training);
   auto [result, mean, rstd] = _channel_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
-  if (training) return {result, mean, rstd};
-  Tensor none = empty(IntList{0}, std::optional<MemoryFormat>(), mean.dtype(), mean.device());
+  DType dtype = (weight.defined() ? weight : input).dtype();
+  if (training) return {result, to_dtype(mean, dtype), to_dtype(rstd, dtype)};
+  Tensor none = empty(IntList{0}, std::optional<MemoryFormat>(), dtype, mean.device());
   return {result, none, none};
 }
 
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, bool) {
+  if (input.numel() == 0 && input.dim() < 2) return clone(input, std::nullopt);
   check_batch_norm("batch_norm", {input, weight, bias, running_mean, running_var}, training);
   return std::get<0>(_channel_norm(input, weight, bias, running_mean, running_var, training, momentum, eps));
 }

@@ -16,7 +16,7 @@ Tensor matrix(const Tensor& of, int64_t offset, int64_t rows, int64_t columns, i
 }
 
 void product(const Tensor& out, const Tensor& a, const Tensor& b) {
-  Out into("convolution", out, {&a, &b});
+  Out into("convolution", out, {&a, &b}, Out::Cast::None);
   into.finish(ops::mm(a, b, into));
 }
 

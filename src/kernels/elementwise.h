@@ -290,6 +290,24 @@ FACULA_FN T clamp_between(T self, T min, T max) {
 }
 
 template <Real T>
+FACULA_FN T nextafter_of(T self, T other, T digits, T lowest) {
+  if (digits == T(0)) return nextafter(self, other);
+  if (self != self || other != other) return self + other;
+  if (self == other) return other;
+  if (self == T(0)) return copysign(ldexp(T(1), static_cast<int>(lowest)), other);
+  const bool inwards = (self < other) == (self < T(0));
+  if (isinf(self)) {  // the largest finite number
+    const int top = 2 - static_cast<int>(lowest) - static_cast<int>(digits);
+    return copysign(ldexp(T(2) - ldexp(T(1), 1 - static_cast<int>(digits)), top), self);
+  }
+  int exponent;
+  const T mantissa = frexp(self < T(0) ? -self : self, &exponent);
+  const int last = exponent - static_cast<int>(digits) - (inwards && mantissa == T(0.5) ? 1 : 0);
+  const T step = ldexp(T(1), last > static_cast<int>(lowest) ? last : static_cast<int>(lowest));
+  return self < other ? self + step : self - step;
+}
+
+template <Real T>
 FACULA_FN T nan_to_num(T self, T nan, T posinf, T neginf) {
   const T limited = self == Float<T>::infinity ? posinf : (self == -Float<T>::infinity ? neginf : self);
   return isnan(self) ? nan : limited;

@@ -17,6 +17,7 @@ struct ElementwiseOp {
   bool condition_first;  // the first operand is a condition and takes no part in promotion
   bool factor;           // the number it takes multiplies an operand (alpha, value): no float factor for integers
   bool needs_tensor;     // refuses a call with numbers only
+  bool exact_out;        // out= must have the result's dtype
 };
 
 constexpr bool contains(uint32_t set, DType dtype) { return set >> index(dtype) & 1; }

@@ -22,7 +22,7 @@ Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper, cons
   check_pair("cholesky_solve", input2, self);
   FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "cholesky_solve: batches of matrices, got shapes ", self.sizes(), " and ", input2.sizes());
   Tensor flipped = column_major(transpose(input2, -2, -1));
-  if (!flipped.is_meta() && flipped.is_complex()) conj_physical_into(flipped, true, flipped);
+  if (!flipped.is_meta() && flipped.is_complex()) _conj_physical_into(flipped, true, flipped);
   const Tensor &lower = upper ? flipped : input2, &other = upper ? input2 : flipped;
   return linalg_solve_triangular(other, linalg_solve_triangular(lower, self, false, true, false), true, true, false);
 }

@@ -5,11 +5,12 @@
 
 namespace facula {
 
-Out::Out(const char* op, const Tensor& given, std::initializer_list<const Tensor*> inputs) : op_(op), given_(given) {
+Out::Out(const char* op, const Tensor& given, std::initializer_list<const Tensor*> inputs, Cast cast)
+    : op_(op), given_(given), cast_(cast) {
   for (const Tensor* input : inputs) aliased_ |= input->defined() && input->storage() == given.storage();
 }
 
-Out::Out(const char* op, const Tensor& given, TensorList inputs) : op_(op), given_(given) {
+Out::Out(const char* op, const Tensor& given, TensorList inputs, Cast cast) : op_(op), given_(given), cast_(cast) {
   for (const Tensor& input : inputs) aliased_ |= input.defined() && input.storage() == given.storage();
 }
 
@@ -21,7 +22,8 @@ Tensor Out::make(IntList sizes, DType dtype, Device device) const {
 
 void Out::finish(const Tensor& made) const {
   if (!given() || made.is_same(given_)) return;
-  FACULA_CHECK(can_cast(made.dtype(), given_.dtype()), ErrorKind::Runtime, op_, ": a result of ", made.dtype(),
+  bool fits = cast_ == Cast::None ? made.dtype() == given_.dtype() : can_cast(made.dtype(), given_.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(),
                " cannot be written into out= of ", given_.dtype());
   FACULA_CHECK(given_.device() == made.device(), ErrorKind::Runtime, op_, ": out= must be on ", made.device(), ", got ",
                given_.device());

@@ -9,9 +9,11 @@ class Out {
  public:
   /// No `out=`: results are allocated.
   Out() = default;
+  /// Which dtypes `given` may have beside that of the result: none, or every one of no lower class.
+  enum class Cast { None, Class };
   /// `given` receives the result; when it shares memory with an input, the op works on fresh memory and finish() copies.
-  Out(const char* op, const Tensor& given, std::initializer_list<const Tensor*> inputs);
-  Out(const char* op, const Tensor& given, TensorList inputs);
+  Out(const char* op, const Tensor& given, std::initializer_list<const Tensor*> inputs, Cast cast);
+  Out(const char* op, const Tensor& given, TensorList inputs, Cast cast);
 
   bool given() const { return given_.defined(); }
   /// The tensor the caller gave; undefined without one.
@@ -28,6 +30,7 @@ class Out {
   const char* op_ = "";
   Tensor given_;
   bool aliased_ = false;
+  Cast cast_ = Cast::Class;
 };
 
 /// Makes `out` have `sizes`: a no-op when it does, a resize (with PyTorch's warning unless empty) otherwise.

@@ -168,11 +168,7 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
   for (Py_ssize_t k = 0; k < keywords; ++k) {
     int i = find_keyword(s, PyTuple_GET_ITEM(kwnames, k));
     if (i < 0 || slots[i]) return false;
-    if (!accept(s.args[i], args[nargs + k], attempt)) {
-      // None for an argument that has a default stands for the default
-      if (!(args[nargs + k] == Py_None && !s.args[i].required)) return false;
-      continue;
-    }
+    if (!accept(s.args[i], args[nargs + k], attempt)) return false;
     slots[i] = args[nargs + k];
   }
   for (int i = 0; i < s.count; ++i) {

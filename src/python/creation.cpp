@@ -155,6 +155,11 @@ Tensor from_array(PyObject* array) {
   int64_t item = item_size(dtype);
   Dims sizes = arg_ints(shape, 0).values;
   Dims steps = strides && strides != Py_None ? arg_ints(strides, 0).values : Dims();
+  if (steps.empty() && std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
+    // the interface leaves out the strides of an array without elements, which need not be the usual ones
+    Owned own(check(PyObject_GetAttrString(array, "strides")));
+    steps = arg_ints(own.get(), 0).values;
+  }
   if (steps.empty()) steps = contiguous_strides(sizes);
   else {
     for (int64_t& s : steps) {

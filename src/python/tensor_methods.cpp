@@ -35,7 +35,9 @@ Tensor convert_to(const Tensor& t, const Target& target) {
     Tensor moved = move_to(t, dtype, *target.device);
     return target.format == MemoryFormat::Preserve ? moved : contiguous(moved, target.format);
   }
-  bool reorder = target.format != MemoryFormat::Preserve && !t.is_contiguous(target.format);
+  // without a conversion, only a tensor that would suggest another format is rearranged
+  bool reorder = target.format != MemoryFormat::Preserve && !t.is_contiguous(target.format) &&
+                 (dtype != t.dtype() || target.copy || t.suggest_memory_format() != target.format);
   if (dtype != t.dtype()) {
     Tensor converted = to_dtype(t, dtype);
     return reorder ? clone(converted, target.format) : converted;

@@ -1,0 +1,140 @@
+"""Methods of Tensor that few programs call: old names, and questions that only other layouts answer otherwise."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from . import _C
+
+Tensor = _C.Tensor
+
+
+def is_nonzero(self):
+    """Whether the one element differs from zero."""
+    return bool(self)
+
+
+def map2_(self, x, y, callable):
+    """Replaces each element by callable(element, element of x, element of y)."""
+    if self.requires_grad or x.requires_grad or y.requires_grad:
+        raise RuntimeError(f"map2_: not for a tensor that requires grad, got shape {list(self.shape)}")
+    columns = [t.expand(self.shape).reshape(-1).tolist() for t in (self, x, y)]
+    values = [callable(a, b, c) for a, b, c in zip(*columns)]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def module_load(self, other, assign=False):
+    """What Module.load_state_dict puts in the place of this tensor for `other`."""
+    return other.detach() if assign else self.copy_(other).detach()
+
+
+def resize(self, *sizes):
+    """As view, with a warning: the name is deprecated. The number of elements must stay."""
+    warnings.warn("resize: deprecated, use view, reshape or resize_", UserWarning, stacklevel=2)
+    shape = list(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else list(sizes)
+    if math.prod(shape) != self.numel():
+        raise RuntimeError(f"resize: a shape of {self.numel()} elements, got {shape}")
+    return self.contiguous().view(shape)
+
+
+def resize_as(self, tensor):
+    """As resize, with the shape of `tensor`."""
+    return self.resize(*tensor.shape)
+
+
+def dim_order(self, ambiguity_check=False):
+    """The dimensions from the outermost in memory to the innermost.
+
+    With `ambiguity_check` a RuntimeError where sizes of 1 or overlapping strides leave the order open; given a list of
+    memory formats, only where more than one of them fits.
+    """
+    order = tuple(sorted(range(self.dim()), key=lambda d: -self.stride(d)))
+    if ambiguity_check is True:
+        strides = [self.stride(d) for d in order]
+        if len(set(strides)) < len(strides) or any(size in (0, 1) for size in self.shape):
+            raise RuntimeError(
+                f"dim_order: the order is not determined, got shape {list(self.shape)} and strides {list(self.stride())}"
+            )
+    elif ambiguity_check:
+        fits = [f for f in ambiguity_check if self.is_contiguous(memory_format=f)]
+        if len(fits) > 1:
+            raise RuntimeError(f"dim_order: several memory formats fit, got {fits}")
+    return order
+
+
+def to_dense(self, dtype=None, *, masked_grad=True):
+    """The tensor itself (in another dtype if one is given): all tensors are dense here."""
+    return self if dtype is None else self.to(dtype)
+
+
+def sparse_dim(self):
+    """0: no dimension is sparse."""
+    return 0
+
+
+def dense_dim(self):
+    """The number of dimensions: all are dense."""
+    return self.dim()
+
+
+def const_data_ptr(self):
+    """As data_ptr."""
+    return self.data_ptr()
+
+
+def _grad_dtype(self):
+    """The dtype of gradients, which is the tensor's own."""
+    return self.dtype
+
+
+def _volatile(self):
+    """False; the word has no meaning any more."""
+    warnings.warn("volatile: has no meaning any more (use no_grad())", UserWarning, stacklevel=2)
+    return False
+
+
+def _name(self):
+    """None: tensors have no names."""
+    return None
+
+
+def _refuse(name, error, text):
+    def method(self, *args, **kwargs):
+        raise error(f"{name}: {text}, got a tensor of shape {list(self.shape)}")
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", f"Raises {error.__name__}: {text}."
+    return method
+
+
+_REMOVED = {"eig": "linalg.eig", "lstsq": "linalg.lstsq", "solve": "linalg.solve", "symeig": "linalg.eigh"}
+_SPARSE_ONLY = "coalesce indices values is_coalesced crow_indices col_indices ccol_indices row_indices"
+_SPARSE = """
+    resize_as_sparse_ smm sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
+    to_sparse_coo to_sparse_csc to_sparse_csr
+    """
+_QUANTISED = "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"
+
+_C._install_methods(
+    {
+        **{
+            f.__name__: f
+            for f in (
+                is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_dense, sparse_dim, dense_dim, const_data_ptr,
+            )
+        },
+        "grad_dtype": property(_grad_dtype),
+        "volatile": property(_volatile),
+        "name": property(_name),
+        **{n: _refuse(n, RuntimeError, f"was removed, use {new}") for n, new in _REMOVED.items()},
+        **{n: _refuse(n, RuntimeError, "only sparse tensors have it") for n in _SPARSE_ONLY.split()},
+        **{n: _refuse(n, NotImplementedError, "sparse tensors are not supported") for n in _SPARSE.split()},
+        **{n: _refuse(n, NotImplementedError, "quantised tensors are not supported") for n in _QUANTISED.split()},
+        **{n: _refuse(n, RuntimeError, f"facula was built without {n.upper()}") for n in ("ipu", "xpu", "mtia")},
+        "to_mkldnn": _refuse("to_mkldnn", NotImplementedError, "the opaque layout of oneDNN is not supported"),
+        "to_padded_tensor": _refuse("to_padded_tensor", NotImplementedError, "nested tensors are not supported"),
+        "record_stream": _refuse("record_stream", NotImplementedError, "only tensors on a GPU have streams"),
+        "reinforce": _refuse("reinforce", RuntimeError, "was removed (use distributions and their log_prob)"),
+        "slice_inverse": _refuse("slice_inverse", NotImplementedError, "only a compiler calls it"),
+    }
+)  # fmt: skip
