@@ -7,6 +7,7 @@ step takes the best vectors in the span of the present ones, their preconditione
 from __future__ import annotations
 
 from . import _C
+from ._type_info import finfo
 from .autograd.grad_mode import no_grad
 
 Tensor = _C.Tensor
@@ -68,7 +69,7 @@ class _Worker:
     def __init__(self, A, B, X, iK, k, niter, tol, largest):
         self.A, self.B, self.iK, self.k = A, B, iK, k
         self.X, self.P = X, None
-        self.tol = _C.finfo(A.dtype).eps ** 0.5 if tol is None else tol
+        self.tol = finfo(A.dtype).eps ** 0.5 if tol is None else tol
         self.niter = 1000 if niter is None or niter < 0 else niter
         self.largest = largest
         self.ivars, self.fvars, self.bvars, self.tvars = {}, {}, {"largest": largest}, {}
@@ -105,10 +106,10 @@ class _Worker:
 
     def orthogonalised(self, s):
         """A basis of the columns' span that is orthonormal with respect to B; directions lost in rounding are left out."""
-        s = s / _C.linalg.vector_norm(s, 2, [0], True).clamp_min(_C.finfo(s.dtype).tiny)
+        s = s / _C.linalg.vector_norm(s, 2, [0], True).clamp_min(finfo(s.dtype).tiny)
         for _ in range(2):
             values, vectors = _C.linalg.eigh(s.mT @ self.times_b(s))
-            keep = values > values[-1] * _C.finfo(s.dtype).eps * 10 * s.shape[1]
+            keep = values > values[-1] * finfo(s.dtype).eps * 10 * s.shape[1]
             s = s @ (vectors[:, keep] / values[keep].sqrt())
         return s
 

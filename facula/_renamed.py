@@ -191,7 +191,8 @@ def _check_runs(data, counts, axis, offsets):
         raise RuntimeError(f"segment_reduce: lengths must not be negative, got {counts.min().item()}")
     if offsets is None and not bool((counts.sum(-1) == data.shape[axis]).all()):
         raise RuntimeError(
-            f"segment_reduce: the lengths must add up to the size {data.shape[axis]} of dim {axis}, got {counts.sum(-1).tolist()}"
+            f"segment_reduce: the lengths must add up to {data.shape[axis]}, the size of dim {axis}, "
+            f"got {counts.sum(-1).tolist()}"
         )
 
 

@@ -113,7 +113,9 @@ _SPARSE = """
     resize_as_sparse_ smm sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
     to_sparse_coo to_sparse_csc to_sparse_csr
     """
-_QUANTISED = "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"
+_QUANTISED = """
+    dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme
+    """
 
 _C._install_methods(
     {

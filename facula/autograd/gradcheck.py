@@ -121,7 +121,7 @@ def _check_precision(inputs):
             warnings.warn(
                 f"gradcheck: input {i} requires gradient and is not of double precision, got {x.dtype}", stacklevel=4
             )
-        if any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape)):
+        if x.numel() and any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape)):
             raise RuntimeError(
                 f"gradcheck: input {i} has a dimension with stride 0 (call contiguous() first), got strides "
                 f"{x.stride()}"

@@ -49,23 +49,26 @@ def _dims(input, dim):
     return tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
 
 
-def _check_mask(op, mask):
-    if mask is not None and mask.dtype != _f.bool:
-        raise TypeError(f"{op}: mask must be a bool tensor, got {mask.dtype}")
+def _shown(op, input, mask):
+    """The mask, as bool and in the shape of `input`."""
+    if mask.dim() > input.dim():
+        raise IndexError(
+            f"{op}: mask broadcasts to the shape {list(input.shape)} of the input, got shape {list(mask.shape)}"
+        )
+    return mask.bool().expand(input.shape)
 
 
 def _filled(op, input, mask, value):
     """`input` with `value` wherever the mask is False."""
-    _check_mask(op, mask)
     if mask is None:
         return input
     neutral = _f.full((), value, dtype=input.dtype)
-    return _f.where(mask, input, neutral)
+    return _f.where(_shown(op, input, mask), input, neutral)
 
 
 def _count(input, mask, dims, keepdim):
     ones = _f.ones(tuple(input.shape), dtype=_f.int64)
-    ones = ones if mask is None else _f.where(mask, ones, 0)
+    ones = ones if mask is None else _f.where(_shown("count", input, mask), ones, 0)
     return _f.sum(ones, dims, keepdim)
 
 
@@ -91,12 +94,14 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def cumsum(input, dim, *, dtype=None, mask=None):
     """The running sum along `dim` of the elements not masked out."""
-    return _f.cumsum(_filled("cumsum", input.to(dtype or _sum_dtype(input.dtype)), mask, 0), dim)
+    dtype = dtype or input.dtype
+    return _f.cumsum(_filled("cumsum", input.to(dtype), mask, 0), dim, dtype=dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """The running product along `dim` of the elements not masked out."""
-    return _f.cumprod(_filled("cumprod", input.to(dtype or _sum_dtype(input.dtype)), mask, 1), dim)
+    dtype = dtype or input.dtype
+    return _f.cumprod(_filled("cumprod", input.to(dtype), mask, 1), dim, dtype=dtype)
 
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -181,7 +186,6 @@ def _spread(op, input, dim, unbiased, correction, keepdim, dtype, mask, root):
     x = input.to(dtype)
     if mask is None:
         return (_f.std if root else _f.var)(x, dims, correction=correction, keepdim=keepdim).to(dtype)
-    _check_mask(op, mask)
     count = _count(input, mask, dims, True)
     average = sum(x, dims, keepdim=True, mask=mask) / count
     distance = _f.abs(x - average)

@@ -50,7 +50,7 @@ Tensor pdist(const Tensor& self, double p) {
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   DType dtype = promote(x1.dtype(), x2.dtype());
-  FACULA_CHECK(is_inexact(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(), " and ", x2.dtype());
+  FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(), " and ", x2.dtype());
   Dims sizes = broadcast(x1.sizes(), x2.sizes(), "cosine_similarity");
   Tensor a = expand(to_dtype(x1, dtype), sizes), b = expand(to_dtype(x2, dtype), sizes);
   auto direction = [&](const Tensor& x) {

@@ -62,14 +62,15 @@ Labelled with_diagonals(Tensor t, std::vector<int> labels) {
   return {t, labels};
 }
 
-Labelled summed(const Labelled& x, const std::vector<int>& drop) {
+/// The sum over `drop`; in the dtype that sum chooses unless one is given.
+Labelled summed(const Labelled& x, const std::vector<int>& drop, std::optional<DType> dtype) {
   Dims dims;
   Labelled rest{x.tensor, {}};
   for (size_t i = 0; i < x.labels.size(); ++i) {
     if (std::find(drop.begin(), drop.end(), x.labels[i]) != drop.end()) dims.push_back(static_cast<int64_t>(i));
     else rest.labels.push_back(x.labels[i]);
   }
-  if (!dims.empty()) rest.tensor = sum(x.tensor, std::optional<IntList>(dims), false, x.tensor.dtype());
+  if (!dims.empty()) rest.tensor = sum(x.tensor, std::optional<IntList>(dims), false, dtype);
   return rest;
 }
 
@@ -102,8 +103,8 @@ Labelled contract(Labelled a, Labelled b, const std::vector<int>& needed, const 
   for (int label : b.labels) {
     if (!a.has(label)) (is_needed(label) ? right : alone_b).push_back(label);
   }
-  a = summed(a, alone_a);
-  b = summed(b, alone_b);
+  a = summed(a, alone_a, a.tensor.dtype());
+  b = summed(b, alone_b, b.tensor.dtype());
   auto joined = [](std::vector<int> x, const std::vector<int>& y, const std::vector<int>& z) {
     x.insert(x.end(), y.begin(), y.end());
     x.insert(x.end(), z.begin(), z.end());
@@ -196,7 +197,7 @@ Tensor _einsum(std::string_view equation, TensorList operands) {
   std::vector<int> extra;
   for (int label : result.labels)
     if (std::find(e.output.begin(), e.output.end(), label) == e.output.end()) extra.push_back(label);
-  return ordered(summed(result, extra), e.output);
+  return ordered(summed(result, extra, operands.size() == 1 ? std::optional<DType>() : result.tensor.dtype()), e.output);
 }
 
 }  // namespace facula

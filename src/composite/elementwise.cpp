@@ -230,6 +230,7 @@ Tensor nextafter(const Tensor& self, const Tensor& other) {
 // -------------------------------------------------------------------------------------------------
 
 Tensor where(const Tensor& condition, const Operand& self, const Operand& other) {
+  if (condition.dtype() == DType::UInt8) return _where(to_dtype(condition, DType::Bool), self, other);
   if (condition.dtype() != DType::Bool) {
     throw_error(ErrorKind::Runtime, "where: expected a condition of dtype bool, got ", condition.dtype());
   }

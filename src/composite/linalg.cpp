@@ -20,6 +20,11 @@ Tensor linalg_inv(const Tensor& A) { return std::get<0>(linalg_inv_ex(A, true));
 
 std::tuple<Tensor, Tensor> linalg_lu_factor(const Tensor& A, bool pivot) {
   auto [lu, pivots, info] = linalg_lu_factor_ex(A, pivot, false);
+  if (!A.is_meta() && info.numel()) {
+    int64_t zero = max(info).item().to_int();
+    FACULA_CHECK(zero == 0, ErrorKind::Runtime, "linalg.lu_factor: the factor U is singular (lu_factor_ex and linalg.lu do not mind), got a zero at ", zero,
+                 " of its diagonal");
+  }
   return {lu, pivots};
 }
 
@@ -224,6 +229,7 @@ Tensor linalg_tensorsolve(const Tensor& self, const Tensor& other, std::optional
 
 Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N) {
   if (x.dim() == 0) return linalg_vander(unsqueeze(x, 0), N);
+  FACULA_CHECK(x.dtype() != DType::Bool && !is_half(x.dtype()), ErrorKind::Runtime, "linalg.vander: an integer, float32, float64 or complex tensor, got ", x.dtype());
   int64_t n = N.value_or(x.size(-1));
   FACULA_CHECK(n > 1, ErrorKind::Runtime, "linalg.vander: N is greater than 1, got ", n);
   Tensor value = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64) : is_bits(x.dtype()) ? to_dtype(x, DType::Int64) : x;

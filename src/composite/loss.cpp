@@ -13,7 +13,9 @@ Tensor total(const Tensor& t) { return sum(t, std::optional<DType>()); }
 Tensor reduced(const char* op, const Tensor& loss, int64_t reduction) {
   switch (reduction) {
     case kNone: return loss;
-    case kMean: return mul(total(loss), Scalar(1.0 / static_cast<double>(loss.numel())));
+    case kMean:
+      FACULA_CHECK(is_inexact(loss.dtype()), ErrorKind::Runtime, op, ": the mean of floating-point or complex values, got ", loss.dtype());
+      return mul(total(loss), Scalar(1.0 / static_cast<double>(loss.numel())));
     case kSum: return total(loss);
     default: throw_error(ErrorKind::Value, op, ": expected a reduction of 0 (none), 1 (mean) or 2 (sum), got ", reduction);
   }
@@ -75,11 +77,14 @@ Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target
 Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction, bool log_target) {
   FACULA_CHECK(!self.is_complex() && !target.is_complex(), ErrorKind::Runtime, "kl_div: expected real input and target, got ",
                self.dtype(), " and ", target.dtype());
+  FACULA_CHECK(!is_bits(self.dtype()) && !is_bits(target.dtype()), ErrorKind::Runtime, "kl_div: expected floating-point input and target, got ",
+               self.dtype(), " and ", target.dtype());
   Tensor loss = log_target ? exp(target) * (target - self) : xlogy(target, target) - target * self;
   return reduced("kl_div", loss, reduction);
 }
 
 Tensor soft_margin_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
+  FACULA_CHECK(!is_bits(self.dtype()), ErrorKind::Runtime, "soft_margin_loss: expected a floating-point input, got ", self.dtype());
   return reduced("soft_margin_loss", log1p(exp(-target * self)), reduction);
 }
 

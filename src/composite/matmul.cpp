@@ -93,10 +93,7 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Sc
 Tensor vdot(const Tensor& self, const Tensor& other) { return dot(conj(self), other); }
 
 Tensor inner(const Tensor& self, const Tensor& other) {
-  if (self.dim() == 0 || other.dim() == 0) {
-    FACULA_CHECK(self.dtype() == other.dtype(), ErrorKind::Runtime, "inner: both tensors must have the same dtype, got ", self.dtype(), " and ", other.dtype());
-    return mul(self, other);
-  }
+  if (self.dim() == 0 || other.dim() == 0) return mul(self, other);
   FACULA_CHECK(self.size(-1) == other.size(-1), ErrorKind::Runtime, "inner: the last dimensions must agree, got shapes ", self.sizes(), " and ", other.sizes());
   Dims shape(self.sizes().slice(0, self.dim() - 1));
   for (int64_t d = 0; d + 1 < other.dim(); ++d) shape.push_back(other.size(d));
@@ -243,6 +240,7 @@ Tensor linalg_multi_dot(TensorList tensors) {
 
 Tensor linalg_cross(const Tensor& self, const Tensor& other, int64_t dim) {
   FACULA_CHECK(self.dim() == other.dim(), ErrorKind::Runtime, "linalg.cross: tensors of one rank, got shapes ", self.sizes(), " and ", other.sizes());
+  FACULA_CHECK(self.dtype() == other.dtype(), ErrorKind::Runtime, "linalg.cross: tensors of one dtype, got ", self.dtype(), " and ", other.dtype());
   int64_t d = wrap_dim(dim, self.dim(), "linalg.cross");
   FACULA_CHECK(self.dim() > 0 && self.size(d) == 3 && other.size(d) == 3, ErrorKind::Runtime, "linalg.cross: vectors of three elements along dimension ", dim,
                ", got shapes ", self.sizes(), " and ", other.sizes());

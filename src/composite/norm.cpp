@@ -48,7 +48,7 @@ struct BatchNormArgs {
 
 /// Mean and 1 / deviation of each of `rows` equal runs, recorded for derivatives.
 std::tuple<Tensor, Tensor> row_statistics(const Tensor& self, int64_t rows, double eps) {
-  const Dims last{1};
+  const Dims last(1, 1);  // one dimension, the second
   Tensor x = reshape(self, {rows, rows ? self.numel() / rows : 0});
   Tensor centre = mean(x, std::optional<IntList>(last), true, std::optional<DType>());
   Tensor variance = mean(_square(x - centre), std::optional<IntList>(last), true, std::optional<DType>());

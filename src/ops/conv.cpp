@@ -109,6 +109,7 @@ Dims result_sizes(const Arguments& a, const Tensor& input, const Tensor& weight,
     int64_t in = input.sizes()[2 + d], kernel = weight.sizes()[2 + d],
             reach = g.dilation[d] * (kernel - 1) + 1;
     if (transposed) {
+      FACULA_CHECK(kernel > 0, ErrorKind::Runtime, a.op, ": the kernel must not be empty, got a weight of shape ", weight.sizes());
       FACULA_CHECK(a.output_padding[d] < std::max(g.stride[d], g.dilation[d]), ErrorKind::Runtime, a.op,
                    ": output_padding must be smaller than stride or dilation, got output_padding=",
                    a.output_padding, ", stride=", g.stride, ", dilation=", g.dilation);

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/number.h"
 #include "raw_create.h"
 
 namespace facula::ops {
 namespace {
 
 void fill_all(const Tensor& self, const Scalar& value) {
+  require_value(value, self.dtype(), "fill");
   if (self.is_meta() || self.numel() == 0) return;
   Tensor one = facula::scalar_tensor(value, self.dtype());
   copy_kernel(self.device(), self, one);

@@ -1,6 +1,8 @@
 #include "ops/elementwise.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace facula {
 
@@ -13,10 +15,17 @@ void check_operands(const ElementwiseOp& op, const Operand* inputs, int count) {
   bool any = false;
   for (int i = 0; i < count; ++i) {
     any |= inputs[i].is_tensor();
-    bool refused = op.factor && !contains(op.dtypes, DType::Bool) && inputs[i].is_tensor() && inputs[i].dtype() == DType::Bool;
+    bool refused = op.factor && count == 2 && !contains(op.dtypes, DType::Bool) && inputs[i].is_tensor() && inputs[i].dtype() == DType::Bool;
     FACULA_CHECK(!refused, ErrorKind::Runtime, op.name, ": not defined for bool tensors (use logical_xor, or convert first), got a bool tensor");
   }
   FACULA_CHECK(any || !op.needs_tensor, ErrorKind::Type, op.name, ": expected at least one Tensor, got only numbers");
+}
+
+// Ops whose dtypes PyTorch checks by hand, with another exception class than for a kernel that is missing.
+bool refuses_by_check(const char* op) {
+  static constexpr std::string_view names[] = {"relu", "hardtanh", "neg", "deg2rad", "rad2deg", "heaviside", "maximum",
+                                               "minimum", "fmax", "fmin", "isposinf", "isneginf"};
+  return std::find(std::begin(names), std::end(names), op) != std::end(names);
 }
 
 // The dtype the op computes in, before narrow floats are widened.
@@ -26,7 +35,7 @@ DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
   DType common = result.get();
   if (contains(op.dtypes, common)) return common;
   if (is_bits(common) && contains(op.dtypes, default_dtype()) && !contains(op.dtypes, DType::Int64)) return default_dtype();
-  throw_error(ErrorKind::NotImplemented, op.name, ": not implemented for dtype ", common);
+  throw_error(refuses_by_check(op.name) ? ErrorKind::Runtime : ErrorKind::NotImplemented, op.name, ": not implemented for dtype ", common);
 }
 
 Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) {
@@ -131,6 +140,9 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     const TensorImpl* t = inputs[i].impl();
     strides[i + 1] = t ? broadcast_strides(t->sizes(), t->strides(), shape) : Dims(shape.size());
     if (t && t->ndim > 0) tensor_strides[tensors++] = strides[i + 1];
+  }
+  for (int i = 0; i < param_count; ++i) {
+    FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name, ": a real number for tensors of ", common, ", got ", params[i]);
   }
   Dims order;
   Tensor result;

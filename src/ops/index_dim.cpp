@@ -182,9 +182,11 @@ Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source
                     ErrorKind kind) {
   check_same_dtype(self, source, op);
   Dims shape = selected_shape(self, p);
-  if (source.dim() == 0 && p.index.numel() == 1 && count_elements(shape, op) == 1)
+  bool one_each = self.dim() == 0 || std::string_view(op).starts_with("index_copy");
+  if (source.dim() == 0 && one_each && p.index.numel() == 1 && count_elements(shape, op) == 1)
     return make_view(source, shape, Dims(shape.size(), 1), 0, false);
-  FACULA_CHECK(at_least_1d(source).sizes() == IntList(shape), kind, op, ": the source must have shape ",
+  bool same_rank = source.dim() == self.dim() || self.dim() + source.dim() < 2;
+  FACULA_CHECK((same_rank || one_each) && at_least_1d(source).sizes() == IntList(shape), kind, op, ": the source must have shape ",
                shape, " (one position of dimension ", p.dim, " per index), got ", source.sizes());
   return at_least_1d(source);
 }
@@ -370,7 +372,7 @@ void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const T
   check_in_place(self, {&index, &source}, "index_reduce_");
   check_ordered(self, r, "index_reduce");
   Positions p = check_positions(self, dim, index, "index_reduce");
-  Tensor values = check_source(self, p, source, "index_reduce", ErrorKind::Index);
+  Tensor values = check_source(self, p, source, "index_reduce", ErrorKind::Runtime);
   if (self.is_meta() || values.numel() == 0) return;
   reduce_into(self, p.dim, positions_map(self, p, values.sizes(), "index_reduce"), values, r, include_self);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/mode.h"
+#include "core/number.h"
 #include "ops/index.h"
 #include "ops/out.h"
 
@@ -50,8 +51,7 @@ inline void check_out_apart(const Out& out, std::initializer_list<const Tensor*>
 /// A number in the class of a dtype, so that it promotes nothing.
 inline Scalar number_in(const Scalar& value, DType dtype, const char* op) {
   if (is_complex(dtype)) return Scalar(value.to_complex());
-  FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, op, ": a complex value does not fit into ", dtype,
-               ", got ", value.to_complex());
+  require_value(value, dtype, op);
   if (is_floating(dtype)) return Scalar(value.to_double());
   return dtype == DType::Bool  ? Scalar(value.to_bool())
          : value.is_integral() ? value

@@ -29,6 +29,11 @@ Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper, cons
 
 Tensor cholesky_inverse(const Tensor& self, bool upper, const Out&) {
   check_square("cholesky_inverse", self);
+  if (!self.is_meta() && self.numel()) {
+    Tensor zeros = eq(diagonal(self, 0, -2, -1), Operand(Scalar(0)));
+    FACULA_CHECK(count_nonzero(zeros, std::nullopt).item().to_int() == 0, ErrorKind::LinAlg,
+                 "cholesky_inverse: a factor without zeros on its diagonal, got a singular one of shape ", self.sizes());
+  }
   Tensor identity = empty_column_major(self, self.size(-1), self.size(-1));
   set_identity(identity);
   return cholesky_solve(identity, self, upper);

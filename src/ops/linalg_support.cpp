@@ -26,7 +26,7 @@ void check_pair(const char* op, const Tensor& a, const Tensor& b) {
 void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool tall) {
   FACULA_CHECK(a.dtype() == tau.dtype() && tau.dim() == a.dim() - 1 && (!tall || a.size(-2) >= a.size(-1)) && tau.size(-1) <= std::min(a.size(-1), a.size(-2)) &&
                    tau.sizes().slice(0, tau.dim() - 1) == a.sizes().slice(0, a.dim() - 2),
-               ErrorKind::Runtime, op, tall ? ": tall matrices and at most one factor per column" : ": matrices and at most one factor per column, got shapes ", a.sizes(), " and ", tau.sizes(), " of ",
+               ErrorKind::Runtime, op, tall ? ": tall matrices and at most one factor per column, got shapes " : ": matrices and at most one factor per column, got shapes ", a.sizes(), " and ", tau.sizes(), " of ",
                a.dtype(), " and ", tau.dtype());
 }
 
@@ -46,7 +46,7 @@ void check_info(const char* op, const Tensor& info, const char* meaning) {
   for (int64_t i = 0; i < info.numel(); ++i) {
     int32_t value = info.data<int32_t>()[i];
     if (value == 0) continue;
-    FACULA_CHECK(value > 0, ErrorKind::Runtime, op, ": LAPACK refused argument ", -value);
+    FACULA_CHECK(value > 0, ErrorKind::LinAlg, op, ": finite elements (LAPACK refused its argument ", -value, "), got an infinity or NaN");
     if (info.dim() > 0) throw_error(ErrorKind::LinAlg, op, ": (batch element ", i, ") ", meaning, ", got ", value);
     throw_error(ErrorKind::LinAlg, op, ": ", meaning, ", got ", value);
   }

@@ -1,6 +1,8 @@
 // Shape rules of matrix products.
 #include "ops/matmul.h"
 
+#include "core/number.h"
+
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -9,7 +11,8 @@ namespace {
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both factors to have the same dtype, got ", a.dtype(), " and ", b.dtype());
   FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both factors must be on one device, got ", a.device(), " and ", b.device());
-  FACULA_CHECK(a.dtype() != DType::Bool && a.dtype() != DType::Complex32 && !is_float8(a.dtype()), ErrorKind::Runtime, op,
+  FACULA_CHECK(a.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", a.dtype());
+  FACULA_CHECK(a.dtype() != DType::Complex32 && !is_float8(a.dtype()), ErrorKind::Runtime, op,
                ": not implemented for dtype ", a.dtype());
 }
 
@@ -59,6 +62,7 @@ void multiply(const Tensor& out, const Tensor& a_given, const Tensor& b_given, c
 Tensor add_product(const char* op, const Tensor& self, const Tensor& a, const Tensor& b, IntList sizes, const Scalar& beta,
                    const Scalar& alpha, const Out& out) {
   check_dtypes(op, self, a);
+  for (const Scalar* factor : {&beta, &alpha}) require_value(*factor, self.dtype(), op);
   FACULA_CHECK(broadcasts_to(self.sizes(), sizes), ErrorKind::Runtime, op, ": the tensor that is added must broadcast to ", sizes, ", got ", self.sizes());
   Tensor result = out.make(sizes, self.dtype(), self.device());
   if (result.is_meta()) return result;

@@ -91,8 +91,10 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
   if (training) {
     channel_moments_kernel(self.device(), mean, variance, input, layout);
     double count = static_cast<double>(layout.count());
-    move_running(running_mean, mean, momentum, 1.0);
-    move_running(running_var, variance, momentum, count / (count - 1.0));
+    if (count > 0) {
+      move_running(running_mean, mean, momentum, 1.0);
+      move_running(running_var, variance, momentum, count / (count - 1.0));
+    }
   } else {
     mean = parameter(running_mean, compute);
     variance = parameter(running_var, compute);

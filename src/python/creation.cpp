@@ -73,6 +73,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
     return at + sizeof value;
   }
   if (is_tensor(data)) {
+    FACULA_CHECK(!tensor_of(data).is_meta(), ErrorKind::Runtime, "tensor: a meta tensor has no values, got shape ", tensor_of(data).sizes());
     Tensor source = contiguous(to_dtype(tensor_of(data), dtype_of<T>()), MemoryFormat::Contiguous);
     FACULA_CHECK(source.sizes() == shape.slice(depth, shape.size() - depth), ErrorKind::Value, "tensor: the tensors differ in shape, got ", source.sizes());
     size_t bytes = static_cast<size_t>(source.numel()) * sizeof(T);

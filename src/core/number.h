@@ -1,0 +1,44 @@
+// Numbers that are written as elements must have a value in the dtype.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "core/scalar.h"
+
+namespace facula {
+
+namespace detail {
+template <class T>
+bool has_value(const Scalar& s) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return true;
+  } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>> || std::is_same_v<T, ComplexHalf>) {
+    return true;
+  } else {
+    if (s.is_complex() && s.to_complex().imag() != 0) return false;
+    double v = s.to_double();
+    if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      if (s.kind() <= DTypeClass::Integral && !Limits::is_signed) {  // negative integers wrap around
+        return sizeof(T) == 8 || std::abs(v) <= static_cast<double>(Limits::max());
+      }
+      return v >= static_cast<double>(Limits::lowest()) && v <= static_cast<double>(Limits::max());
+    } else {
+      constexpr double most = std::is_same_v<T, double>  ? std::numeric_limits<double>::infinity()
+                              : std::is_same_v<T, Half> ? 65504.0
+                                                        : 0x1.fffffep127;
+      return !std::isfinite(v) || std::abs(v) <= most;
+    }
+  }
+}
+}  // namespace detail
+
+/// Throws a RuntimeError unless `number` has a value in `dtype`: no overflow, no imaginary part for a real dtype.
+inline void require_value(const Scalar& number, DType dtype, const char* op) {
+  bool fits = visit_dtype(dtype, [&]<class T>(TypeTag<T>) { return detail::has_value<T>(number); });
+  FACULA_CHECK(fits, ErrorKind::Runtime, op, ": a number with a value in ", dtype, ", got ", number);
+}
+
+}  // namespace facula
