@@ -16,6 +16,10 @@ constexpr double sqrt_pi = 1.77245385090551602730;
 constexpr double ln_2 = 0.69314718055994530942;
 constexpr double ln_10 = 2.30258509299404568402;
 
+// random
+Tensor no_derivative(const char* op);
+Tensor dirichlet_backward(const Tensor& grad, const Tensor& sample, const Tensor& concentration);
+
 // shape
 Tensor permute_backward(const Tensor& grad, IntList dims);
 Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList size, IntList stride, std::optional<int64_t> offset);

@@ -139,10 +139,8 @@ void fill_uniform(T* out, int64_t count, double from, double to, Generator& gene
   }
 }
 
-namespace {
-
 // The next normal value: of the pair cached in the generator, or the first of a new pair.
-double next_normal(Generator& generator) {
+double detail::next_normal(Generator& generator) {
   if (generator.next_double_normal.has_value()) {
     const double value = *generator.next_double_normal;
     generator.next_double_normal.reset();
@@ -155,6 +153,8 @@ double next_normal(Generator& generator) {
   generator.next_double_normal = radius * std::sin(angle);
   return radius * std::cos(angle);
 }
+
+namespace {
 
 void normal_blocks(float* values, int64_t blocks, double mean, double std) {
   detail::normal_blocks(values, blocks, static_cast<float>(mean), static_cast<float>(std));
@@ -175,7 +175,7 @@ void normal_blocks(double* values, int64_t blocks, double mean, double std) {
 
 template <class T>
 void fill_normal_serial(T* out, int64_t count, double mean, double std, Generator& generator) {
-  for (int64_t i = 0; i < count; ++i) out[i] = element<T>(std::fma(next_normal(generator), std, mean));
+  for (int64_t i = 0; i < count; ++i) out[i] = element<T>(std::fma(detail::next_normal(generator), std, mean));
 }
 
 template <class T>
@@ -285,7 +285,7 @@ void fill_cauchy(T* out, int64_t count, double median, double sigma, Generator& 
 template <class T>
 void fill_log_normal(T* out, int64_t count, double mean, double std, Generator& generator) {
   for (int64_t i = 0; i < count; ++i)
-    out[i] = element<T>(std::exp(std::fma(next_normal(generator), std, mean)));
+    out[i] = element<T>(std::exp(std::fma(detail::next_normal(generator), std, mean)));
 }
 
 template <class T>

@@ -82,6 +82,9 @@ void fill_multinomial(int64_t* out, const T* weights, int64_t rows, int64_t cate
 
 namespace detail {
 
+// One standard normal value in double, the second of each pair cached in the generator.
+double next_normal(Generator& generator);
+
 // Turns blocks of 16 uniform draws into normal values, in place. In random_normal.cpp.
 void normal_blocks(float* values, int64_t blocks, float mean, float std);
 

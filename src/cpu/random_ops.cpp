@@ -1,6 +1,9 @@
 // The random ops on the CPU: dtype switches over the fills of random.h, and the discrete distributions drawn
 // one by one.
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 #include "cpu/backend.h"
 #include "cpu/random.h"
@@ -119,6 +122,7 @@ void bernoulli_cpu(const Tensor& out, const Tensor& p, Generator& g) {
                out.dtype());
 }
 
+// [0, 1) in steps of 2^-53.
 double unit(Generator& g) { return static_cast<double>(g.random64() & ((uint64_t{1} << 53) - 1)) * 0x1p-53; }
 
 // Small rates: as many factors of a uniform product as stay above exp(-rate). From 10 on: transformed
@@ -158,6 +162,71 @@ void poisson_cpu(const Tensor& out, const Tensor& rate, Generator& g) {
     }
   });
   FACULA_CHECK(done, ErrorKind::NotImplemented, "poisson: expected a floating dtype, got ", out.dtype());
+}
+
+// Marsaglia and Tsang, "A simple method for generating gamma variables" (2000): a cube of a normal value, kept or
+// rejected; a shape below 1 is that of shape + 1 times a power of a uniform value. PyTorch's bits need its roundings: the
+// constants' and the shape's.
+template <class C>
+double draw_gamma(C shape, Generator& g) {
+  if (!(shape >= 0) || std::isinf(shape)) return shape < 0 ? std::nan("") : static_cast<double>(shape);
+  if (shape == 0) return 0;
+  double scale = 1;
+  if (shape < 1) {
+    scale = std::pow(1 - unit(g), static_cast<double>(1 / shape));
+    shape += 1;
+  }
+  const double d = static_cast<double>(shape - static_cast<C>(1.0f / 3.0f)), c = 1 / std::sqrt(9 * d);
+  while (true) {
+    double x = 0, root = 0;
+    do {
+      x = detail::next_normal(g);
+      root = 1 + c * x;
+    } while (root <= 0);
+    const double cube = root * root * root, u = 1 - unit(g), square = x * x;
+    if (u < 1 - 0.0331f * square * square) return scale * d * cube;
+    if (std::log(u) < 0.5 * square + d * (1 - cube + std::log(cube))) return scale * d * cube;
+  }
+}
+
+// Rounded; never below the smallest normal number, so that logarithms exist.
+template <class T>
+T positive_element(double value) {
+  using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const double least = std::is_same_v<T, Half> ? 0x1p-14 : static_cast<double>(std::numeric_limits<C>::min());
+  return static_cast<T>(static_cast<C>(value < least ? least : value));
+}
+
+void gamma_cpu(const Tensor& out, const Tensor& shapes, Generator& g) {
+  visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (is_real_float<T>) {
+      using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+      for (int64_t i = 0; i < out.numel(); ++i)
+        out.data<T>()[i] = positive_element<T>(draw_gamma(static_cast<C>(shapes.data<T>()[i]), g));
+    }
+  });
+}
+
+// Gamma values by their sum; kept off 1 as well.
+void dirichlet_cpu(const Tensor& out, const Tensor& concentration, Generator& g) {
+  const int64_t size = out.size(-1), rows = out.numel() / std::max<int64_t>(size, 1);
+  std::vector<double> draws(static_cast<size_t>(out.numel()));
+  visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (is_real_float<T>) {
+      using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+      const C below_one = std::nextafter(C(1), C(0));
+      const T* shapes = concentration.data<T>();
+      for (size_t i = 0; i < draws.size(); ++i) draws[i] = draw_gamma(static_cast<double>(shapes[i]), g);
+      for (int64_t row = 0; row < rows; ++row) {
+        const double* values = draws.data() + row * size;
+        const double sum = std::accumulate(values, values + size, 0.0);
+        for (int64_t j = 0; j < size; ++j) {
+          const T found = positive_element<T>(values[j] / sum);
+          out.data<T>()[row * size + j] = static_cast<C>(found) > below_one ? static_cast<T>(below_one) : found;
+        }
+      }
+    }
+  });
 }
 
 // The part of Stirling's approximation of log k! that is left: exact for the first ten.
@@ -261,6 +330,8 @@ void register_random_ops() {
   random_fill_kernel.set(DeviceType::CPU, random_fill_cpu);
   bernoulli_kernel.set(DeviceType::CPU, bernoulli_cpu);
   poisson_kernel.set(DeviceType::CPU, poisson_cpu);
+  gamma_kernel.set(DeviceType::CPU, gamma_cpu);
+  dirichlet_kernel.set(DeviceType::CPU, dirichlet_cpu);
   binomial_kernel.set(DeviceType::CPU, binomial_cpu);
   rrelu_kernel.set(DeviceType::CPU, rrelu_cpu);
   multinomial_kernel.set(DeviceType::CPU, multinomial_cpu);

@@ -8,6 +8,7 @@
 #include "special_bessel.h"
 #include "special_error.h"
 #include "special_gamma.h"
+#include "special_implicit.h"
 #include "special_orthogonal.h"
 
 namespace facula::kernels {

@@ -345,12 +345,32 @@ Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Ge
   return result;
 }
 
-Tensor poisson(const Tensor& self, Generator* generator) {
+namespace {
+
+// One draw per parameter, in its shape and dtype.
+Tensor draw_each(const Tensor& self, Generator* generator,
+                 Kernel<void(const Tensor&, const Tensor&, Generator&)>& kernel, const char* op) {
+  FACULA_CHECK(is_floating(self.dtype()), ErrorKind::NotImplemented, op, ": expected a floating dtype, got ",
+               self.dtype());
   Tensor result = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return result;
-  Tensor rates = packed(self, self.sizes(), self.dtype());
-  with_generator(generator, 0, [&](Generator& g) { poisson_kernel(self.device(), result, rates, g); });
+  Tensor parameters = packed(self, self.sizes(), self.dtype());
+  with_generator(generator, 0, [&](Generator& g) { kernel(self.device(), result, parameters, g); });
   return result;
+}
+
+}  // namespace
+
+Tensor poisson(const Tensor& self, Generator* generator) {
+  return draw_each(self, generator, poisson_kernel, "poisson");
+}
+Tensor _standard_gamma(const Tensor& self, Generator* generator) {
+  return draw_each(self, generator, gamma_kernel, "_standard_gamma");
+}
+Tensor _sample_dirichlet(const Tensor& self, Generator* generator) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "_sample_dirichlet: expected at least one dimension, got shape ",
+               self.sizes());
+  return draw_each(self, generator, dirichlet_kernel, "_sample_dirichlet");
 }
 
 Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {

@@ -37,6 +37,10 @@ inline Kernel<void(const Tensor& out, const RandomFill& fill, Generator& generat
 /// 1 with the probability in p, of the same shape and contiguous, of a floating dtype.
 inline Kernel<void(const Tensor& out, const Tensor& p, Generator& generator)> bernoulli_kernel{"bernoulli"};
 inline Kernel<void(const Tensor& out, const Tensor& rate, Generator& generator)> poisson_kernel{"poisson"};
+inline Kernel<void(const Tensor& out, const Tensor& shape, Generator& generator)> gamma_kernel{"_standard_gamma"};
+/// Rows along the last dimension.
+inline Kernel<void(const Tensor& out, const Tensor& concentration, Generator& generator)> dirichlet_kernel{
+    "_sample_dirichlet"};
 inline Kernel<void(const Tensor& out, const Tensor& count, const Tensor& probability, Generator& generator)>
     binomial_kernel{"binomial"};
 /// 1 where a value is positive, else a number drawn evenly from [lower, upper].

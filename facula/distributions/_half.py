@@ -1,0 +1,44 @@
+"""Distributions of the absolute value of one that is symmetric around zero."""
+
+import math
+
+import facula
+
+from . import constraints
+from .transformed_distribution import TransformedDistribution
+from .transforms import AbsTransform
+
+
+class Half(TransformedDistribution):
+    """|x| with x from `_base`(0, scale)."""
+
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+
+    def __init__(self, scale, validate_args=None):
+        super().__init__(self._base(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
+
+    @property
+    def scale(self):
+        return self.base_dist.scale
+
+    @property
+    def mode(self):
+        return facula.zeros_like(self.scale)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return facula.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -facula.inf)
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, prob):
+        return self.base_dist.icdf((prob + 1) / 2)
+
+    def entropy(self):
+        return self.base_dist.entropy() - math.log(2)

@@ -1,0 +1,61 @@
+"""The Bernoulli distribution."""
+
+import facula
+from facula.nn.functional import binary_cross_entropy_with_logits
+
+from . import constraints
+from ._probabilities import ProbsOrLogits
+from .exp_family import ExponentialFamily
+from .utils import broadcast_all
+
+__all__ = ["Bernoulli"]
+
+
+class Bernoulli(ProbsOrLogits, ExponentialFamily):
+    """1 with probability `probs` (log-odds `logits`), else 0. The mode is NaN at probability one half."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.boolean
+    has_enumerate_support = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        super().__init__(self._set_binary(probs, logits), validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return self.probs
+
+    @property
+    def mode(self):
+        probs = self.probs
+        return facula.where(probs == 0.5, facula.nan, (probs >= 0.5).to(probs.dtype))
+
+    @property
+    def variance(self):
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape=facula.Size()):
+        with facula.no_grad():
+            return facula.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self):
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+    def enumerate_support(self, expand=True):
+        values = facula.arange(2, dtype=self._param.dtype, device=self._param.device)
+        values = values.reshape((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1,) + self._batch_shape) if expand else values
+
+    @property
+    def _natural_params(self):
+        return (facula.logit(self.probs),)
+
+    def _log_normalizer(self, x):
+        return facula.nn.functional.softplus(x)

@@ -1,0 +1,65 @@
+"""The beta distribution."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from .dirichlet import Dirichlet
+from .exp_family import ExponentialFamily
+from .utils import broadcast_all
+
+__all__ = ["Beta"]
+
+
+class Beta(ExponentialFamily):
+    """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1]; both positive."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+    has_rsample = True
+    _parts = ("_dirichlet",)
+
+    def __init__(self, concentration1, concentration0, validate_args=None):
+        both = facula.stack(broadcast_all(concentration1, concentration0), -1)
+        self._dirichlet = Dirichlet(both, validate_args=validate_args)
+        super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
+
+    @property
+    def concentration1(self):
+        return self._dirichlet.concentration[..., 0]
+
+    @property
+    def concentration0(self):
+        return self._dirichlet.concentration[..., 1]
+
+    @property
+    def mean(self):
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self):
+        return self._dirichlet.mode[..., 0]
+
+    @property
+    def variance(self):
+        a, b = self.concentration1, self.concentration0
+        total = a + b
+        return a * b / (total.pow(2) * (total + 1))
+
+    def rsample(self, sample_shape=Size()):
+        return self._dirichlet.rsample(sample_shape)[..., 0]
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._dirichlet.log_prob(facula.stack([value, 1.0 - value], -1))
+
+    def entropy(self):
+        return self._dirichlet.entropy()
+
+    @property
+    def _natural_params(self):
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, x, y):
+        return facula.lgamma(x) + facula.lgamma(y) - facula.lgamma(x + y)

@@ -1,0 +1,72 @@
+"""The binomial distribution."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from ._probabilities import ProbsOrLogits
+from .distribution import Distribution
+
+__all__ = ["Binomial"]
+
+
+class Binomial(ProbsOrLogits, Distribution):
+    """How many of `total_count` trials succeed, each with probability `probs` (log-odds `logits`)."""
+
+    arg_constraints = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    has_enumerate_support = True
+
+    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+        shape = self._set_binary(probs, logits, total_count=total_count)
+        self.total_count = self.total_count.type_as(self._param)
+        super().__init__(shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self):
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self):
+        return self.total_count * self.probs
+
+    @property
+    def mode(self):
+        return ((self.total_count + 1) * self.probs).floor().minimum(self.total_count)
+
+    @property
+    def variance(self):
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape=Size()):
+        shape = self._extended_shape(sample_shape)
+        with facula.no_grad():
+            return facula.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        n, logits = self.total_count, self.logits
+        log_choices = facula.lgamma(n + 1) - facula.lgamma(value + 1) - facula.lgamma(n - value + 1)
+        # k logits - n log(1 + e^logits), without overflow
+        return log_choices + value * logits - n * facula.nn.functional.softplus(logits, threshold=100)
+
+    def entropy(self):
+        """Only for batches of one total_count."""
+        log_prob = self.log_prob(self._all_counts("entropy", expand=False))
+        return -(facula.exp(log_prob) * log_prob).sum(0)
+
+    def enumerate_support(self, expand=True):
+        values = self._all_counts("enumerate_support", expand)
+        return values
+
+    def _all_counts(self, what, expand):
+        most = int(self.total_count.max())
+        if not self.total_count.min() == most:
+            raise NotImplementedError(f"Binomial.{what} of several values of total_count, got {self.total_count}")
+        values = facula.arange(1 + most, dtype=self._param.dtype, device=self._param.device)
+        values = values.reshape((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1,) + self._batch_shape) if expand else values

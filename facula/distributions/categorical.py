@@ -1,0 +1,67 @@
+"""The categorical distribution."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from ._probabilities import ProbsOrLogits
+from .distribution import Distribution
+
+__all__ = ["Categorical"]
+
+
+class Categorical(ProbsOrLogits, Distribution):
+    """The numbers 0 to K - 1 (int64) with the probabilities in the last dimension of size K.
+
+    Args:
+        probs: weights, not negative, which need not sum to one; the attribute does.
+        logits: logarithms of such weights; the attribute's exponentials sum to one.
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    has_enumerate_support = True
+    _is_binary = False
+    _kept = ("_given", "_num_events")
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        shape = self._set_categories(probs, logits)
+        self._num_events = shape[-1]
+        super().__init__(shape[:-1], validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self):
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    @property
+    def mean(self):
+        return facula.full(self._batch_shape, facula.nan, dtype=self.probs.dtype, device=self.probs.device)
+
+    @property
+    def mode(self):
+        return self.probs.argmax(dim=-1)
+
+    @property
+    def variance(self):
+        return self.mean
+
+    def sample(self, sample_shape=Size()):
+        if not isinstance(sample_shape, Size):
+            sample_shape = Size(sample_shape)
+        rows = self.probs.reshape(-1, self._num_events)
+        samples = facula.multinomial(rows, sample_shape.numel(), True).T
+        return samples.reshape(self._extended_shape(sample_shape))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        value, logits = facula.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
+        return logits.gather(-1, value[..., :1]).squeeze(-1)
+
+    def entropy(self):
+        logits = self.logits.clamp(min=facula.finfo(self.logits.dtype).min)  # 0 * -inf is 0
+        return -(logits * self.probs).sum(-1)
+
+    def enumerate_support(self, expand=True):
+        values = facula.arange(self._num_events, device=self._param.device)
+        values = values.reshape((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1,) + self._batch_shape) if expand else values

@@ -1,0 +1,54 @@
+"""The Cauchy distribution."""
+
+import math
+
+import facula
+from facula import Size
+
+from . import constraints
+from .distribution import Distribution
+
+__all__ = ["Cauchy"]
+
+
+class Cauchy(Distribution):
+    """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)); mean (NaN) and variance (infinity) do not exist."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc, scale, validate_args=None):
+        self._set_parameters(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self):
+        return facula.full_like(self.loc, facula.nan)
+
+    @property
+    def mode(self):
+        return self.loc
+
+    @property
+    def variance(self):
+        return facula.full_like(self.loc, facula.inf)
+
+    def rsample(self, sample_shape=Size()):
+        noise = self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_()
+        return self.loc + noise * self.scale
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return facula.atan((value - self.loc) / self.scale) / math.pi + 0.5
+
+    def icdf(self, value):
+        return facula.tan(math.pi * (value - 0.5)) * self.scale + self.loc
+
+    def entropy(self):
+        return math.log(4 * math.pi) + self.scale.log()

@@ -1,0 +1,25 @@
+"""The chi-squared distribution."""
+
+from . import constraints
+from .gamma import Gamma
+
+__all__ = ["Chi2"]
+
+
+class Chi2(Gamma):
+    """Sum of squares of `df` > 0 standard normal values: Gamma(df / 2, 1 / 2)."""
+
+    arg_constraints = {"df": constraints.positive}
+    _kept = ()
+
+    def __init__(self, df, validate_args=None):
+        super().__init__(0.5 * df, 0.5, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = super().expand(batch_shape, _instance)
+        new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
+        return new
+
+    @property
+    def df(self):
+        return self.concentration * 2

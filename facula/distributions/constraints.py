@@ -1,0 +1,431 @@
+"""Sets of values: what a parameter may be, and where a distribution lives.
+
+A constraint checks a tensor: `check` reduces the last `event_dim` dimensions, in which elements belong together, and
+gives one bool for each that remains.
+"""
+
+import facula
+
+__all__ = [
+    "Constraint",
+    "boolean",
+    "cat",
+    "corr_cholesky",
+    "dependent",
+    "dependent_property",
+    "greater_than",
+    "greater_than_eq",
+    "independent",
+    "integer_interval",
+    "interval",
+    "half_open_interval",
+    "is_dependent",
+    "less_than",
+    "lower_cholesky",
+    "lower_triangular",
+    "MixtureSameFamilyConstraint",
+    "multinomial",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_semidefinite",
+    "positive_definite",
+    "positive_integer",
+    "real",
+    "real_vector",
+    "simplex",
+    "square",
+    "stack",
+    "symmetric",
+    "unit_interval",
+]
+
+
+class Constraint:
+    """A set of values.
+
+    Attributes:
+        is_discrete: whether the values are isolated points.
+        event_dim: how many of the last dimensions make one value.
+    """
+
+    is_discrete = False
+    event_dim = 0
+
+    def check(self, value):
+        """Whether each value lies in the set: a bool tensor of the shape without the event's dimensions."""
+        raise NotImplementedError(f"{type(self).__name__}.check")
+
+    def __repr__(self):
+        return f"{type(self).__name__.removeprefix('_')}()"
+
+
+class _Bounded(Constraint):
+    """A constraint with bounds, which are numbers or tensors; `bounds` names them."""
+
+    bounds = ()
+
+    def __init__(self, *values, **named):
+        given = dict(zip(self.bounds, values, strict=False), **named)
+        if given.keys() != set(self.bounds) or len(values) + len(named) != len(self.bounds):
+            raise TypeError(f"{self!r}: expected {' and '.join(self.bounds)}, got {values} {named}")
+        self.__dict__.update(given)
+        super().__init__()
+
+    def __repr__(self):
+        inside = ", ".join(f"{name}={self.__dict__.get(name)}" for name in self.bounds)
+        return f"{type(self).__name__.removeprefix('_')}({inside})"
+
+
+class _GreaterThan(_Bounded):
+    bounds = ("lower_bound",)
+
+    def check(self, value):
+        return self.lower_bound < value
+
+
+class _GreaterThanEq(_Bounded):
+    bounds = ("lower_bound",)
+
+    def check(self, value):
+        return self.lower_bound <= value
+
+
+class _LessThan(_Bounded):
+    bounds = ("upper_bound",)
+
+    def check(self, value):
+        return value < self.upper_bound
+
+
+class _Interval(_Bounded):
+    """Both ends belong to it."""
+
+    bounds = ("lower_bound", "upper_bound")
+
+    def check(self, value):
+        return (self.lower_bound <= value) & (value <= self.upper_bound)
+
+
+class _HalfOpenInterval(_Bounded):
+    """The lower end belongs to it."""
+
+    bounds = ("lower_bound", "upper_bound")
+
+    def check(self, value):
+        return (self.lower_bound <= value) & (value < self.upper_bound)
+
+
+def _whole(value):
+    return value % 1 == 0
+
+
+class _IntegerInterval(_Bounded):
+    is_discrete = True
+    bounds = ("lower_bound", "upper_bound")
+
+    def check(self, value):
+        return _whole(value) & (self.lower_bound <= value) & (value <= self.upper_bound)
+
+
+class _IntegerLessThan(_Bounded):
+    is_discrete = True
+    bounds = ("upper_bound",)
+
+    def check(self, value):
+        return _whole(value) & (value <= self.upper_bound)
+
+
+class _IntegerGreaterThan(_Bounded):
+    """The lower bound belongs to it, whatever the name says."""
+
+    is_discrete = True
+    bounds = ("lower_bound",)
+
+    def check(self, value):
+        return _whole(value) & (value >= self.lower_bound)
+
+
+class _Real(Constraint):
+    """Everything but NaN."""
+
+    def check(self, value):
+        return value == value
+
+
+class _Boolean(Constraint):
+    is_discrete = True
+
+    def check(self, value):
+        return (value == 0) | (value == 1)
+
+
+class _OneHot(Constraint):
+    is_discrete = True
+    event_dim = 1
+
+    def check(self, value):
+        return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
+
+
+class _Simplex(Constraint):
+    """Vectors of numbers that are not negative and sum to 1 within 1e-6."""
+
+    event_dim = 1
+
+    def check(self, value):
+        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+
+
+class _Multinomial(_Bounded):
+    """Vectors of numbers that are not negative and sum to at most upper_bound."""
+
+    is_discrete = True
+    event_dim = 1
+    bounds = ("upper_bound",)
+
+    def check(self, value):
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
+
+
+class _LowerTriangular(Constraint):
+    event_dim = 2
+
+    def check(self, value):
+        return (value.tril() == value).flatten(-2).all(-1)
+
+
+class _LowerCholesky(Constraint):
+    """Lower triangular with a positive diagonal."""
+
+    event_dim = 2
+
+    def check(self, value):
+        return _LowerTriangular.check(self, value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+
+
+class _CorrCholesky(Constraint):
+    """Cholesky factors of correlation matrices: lower triangular, a positive diagonal, rows of length 1."""
+
+    event_dim = 2
+
+    def check(self, value):
+        tolerance = facula.finfo(value.dtype).eps * value.shape[-1] * 10
+        unit = ((facula.linalg.vector_norm(value.detach(), dim=-1) - 1).abs() <= tolerance).all(-1)
+        return unit & _LowerCholesky.check(self, value)
+
+
+class _Square(Constraint):
+    event_dim = 2
+
+    def check(self, value):
+        return facula.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=facula.bool, device=value.device)
+
+
+class _Symmetric(_Square):
+    def check(self, value):
+        square = super().check(value)
+        if value.shape[-2] != value.shape[-1]:
+            return square
+        return facula.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+class _PositiveSemidefinite(_Symmetric):
+    def check(self, value):
+        symmetric = super().check(value)
+        if value.shape[-2] != value.shape[-1]:
+            return symmetric
+        return symmetric & (facula.linalg.eigvalsh(value) >= 0).all(-1)
+
+
+class _PositiveDefinite(_Symmetric):
+    def check(self, value):
+        symmetric = super().check(value)
+        if value.shape[-2] != value.shape[-1]:
+            return symmetric
+        return symmetric & (facula.linalg.cholesky_ex(value).info == 0)
+
+
+# ---- constraints made of others
+
+
+class _IndependentConstraint(Constraint):
+    """`base_constraint`, of which the last `reinterpreted_batch_ndims` dimensions of results are one value."""
+
+    def __init__(self, base_constraint, reinterpreted_batch_ndims):
+        self.base_constraint = base_constraint
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    @property
+    def is_discrete(self):
+        return self.base_constraint.is_discrete
+
+    @property
+    def event_dim(self):
+        return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
+
+    def check(self, value):
+        result = self.base_constraint.check(value)
+        if result.dim() < self.reinterpreted_batch_ndims:
+            raise ValueError(f"{self!r}: expected at least {self.event_dim} dimensions, got shape {tuple(value.shape)}")
+        kept = result.dim() - self.reinterpreted_batch_ndims
+        return result.reshape(result.shape[:kept] + (-1,)).all(-1)
+
+    def __repr__(self):
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """Values in `base_constraint`, the support of all components of a mixture (the last dimension of its results)."""
+
+    def __init__(self, base_constraint):
+        self.base_constraint = base_constraint
+
+    @property
+    def is_discrete(self):
+        return self.base_constraint.is_discrete
+
+    @property
+    def event_dim(self):
+        return self.base_constraint.event_dim
+
+    def check(self, value):
+        if value.dim() < self.event_dim:
+            raise ValueError(f"{self!r}: expected at least {self.event_dim} dimensions, got shape {tuple(value.shape)}")
+        return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
+
+    def __repr__(self):
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
+
+
+class _Joined(Constraint):
+    """A sequence of constraints, each for its part of dimension `dim`."""
+
+    @property
+    def is_discrete(self):
+        return any(c.is_discrete for c in self.cseq)
+
+    @property
+    def event_dim(self):
+        return max(c.event_dim for c in self.cseq)
+
+
+def _check_sequence(cseq, what):
+    for constraint in cseq:
+        if not isinstance(constraint, Constraint):
+            raise TypeError(f"constraints.{what}: expected constraints, got {type(constraint).__name__}")
+
+
+class _Cat(_Joined):
+    """The parts are slices of the given lengths, 1 unless said otherwise."""
+
+    def __init__(self, cseq, dim=0, lengths=None):
+        _check_sequence(cseq, "cat")
+        self.cseq = list(cseq)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.cseq):
+            raise ValueError(f"constraints.cat: expected {len(self.cseq)} lengths, got {len(self.lengths)}")
+        self.dim = dim
+
+    def check(self, value):
+        parts = value.split(self.lengths, self.dim)
+        return facula.cat([c.check(part) for c, part in zip(self.cseq, parts, strict=True)], self.dim)
+
+
+class _Stack(_Joined):
+    """The parts are single indices."""
+
+    def __init__(self, cseq, dim=0):
+        _check_sequence(cseq, "stack")
+        self.cseq = list(cseq)
+        self.dim = dim
+
+    def check(self, value):
+        parts = value.unbind(self.dim)
+        return facula.stack([c.check(part) for c, part in zip(self.cseq, parts, strict=True)], self.dim)
+
+
+# ---- constraints that depend on other parameters
+
+
+class _Dependent(Constraint):
+    """Known only when the distribution is there; what is known of it already may be told."""
+
+    def __init__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+        self._is_discrete = is_discrete
+        self._event_dim = event_dim
+        super().__init__()
+
+    @property
+    def is_discrete(self):
+        return self._known("is_discrete")
+
+    @property
+    def event_dim(self):
+        return self._known("event_dim")
+
+    def _known(self, name):
+        value = getattr(self, f"_{name}")
+        if value is NotImplemented:
+            raise NotImplementedError(f"{name} of a dependent constraint is not known before the distribution is")
+        return value
+
+    def __call__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+        """The same with more known of it."""
+        return _Dependent(
+            is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
+            event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
+        )
+
+    def check(self, value):
+        raise ValueError(f"{self!r}: a dependent constraint has nothing to check by, got a value of shape {tuple(value.shape)}")
+
+
+class _DependentProperty(property, _Dependent):
+    """A property whose value is a constraint; the class itself shows that it depends on the parameters."""
+
+    def __init__(self, fn=None, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+        property.__init__(self, fn)
+        self._is_discrete = is_discrete
+        self._event_dim = event_dim
+
+    def __call__(self, fn):
+        """As a decorator that was given arguments."""
+        return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
+
+
+def is_dependent(constraint):
+    """Whether it is known only when the distribution is there."""
+    return isinstance(constraint, _Dependent)
+
+
+dependent = _Dependent()
+dependent_property = _DependentProperty
+independent = _IndependentConstraint
+boolean = _Boolean()
+one_hot = _OneHot()
+nonnegative_integer = _IntegerGreaterThan(0)
+positive_integer = _IntegerGreaterThan(1)
+integer_interval = _IntegerInterval
+real = _Real()
+real_vector = independent(real, 1)
+positive = _GreaterThan(0.0)
+nonnegative = _GreaterThanEq(0.0)
+greater_than = _GreaterThan
+greater_than_eq = _GreaterThanEq
+less_than = _LessThan
+multinomial = _Multinomial
+unit_interval = _Interval(0.0, 1.0)
+interval = _Interval
+half_open_interval = _HalfOpenInterval
+simplex = _Simplex()
+lower_triangular = _LowerTriangular()
+lower_cholesky = _LowerCholesky()
+corr_cholesky = _CorrCholesky()
+square = _Square()
+symmetric = _Symmetric()
+positive_semidefinite = _PositiveSemidefinite()
+positive_definite = _PositiveDefinite()
+cat = _Cat
+stack = _Stack

@@ -1,0 +1,68 @@
+"""The Dirichlet distribution."""
+
+import facula
+from facula import Size
+from facula._C import _ops
+
+from . import constraints
+from .exp_family import ExponentialFamily
+
+__all__ = ["Dirichlet"]
+
+
+class Dirichlet(ExponentialFamily):
+    """Points x of the simplex, of density proportional to prod x_i^(concentration_i - 1).
+
+    Args:
+        concentration: positive, one for each component, in the last dimension.
+    """
+
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, concentration, validate_args=None):
+        if concentration.dim() < 1:
+            raise ValueError("Dirichlet: concentration must have at least one dimension, got none")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
+
+    def rsample(self, sample_shape=Size()):
+        return _ops._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        a = self.concentration
+        return facula.xlogy(a - 1.0, value).sum(-1) + facula.lgamma(a.sum(-1)) - facula.lgamma(a).sum(-1)
+
+    @property
+    def mean(self):
+        return self.concentration / self.concentration.sum(-1, keepdim=True)
+
+    @property
+    def mode(self):
+        # the largest component alone where all concentrations are below 1 and the density has no interior peak
+        over = (self.concentration - 1).clamp(min=0.0)
+        mode = over / over.sum(-1, keepdim=True)
+        corner = facula.nn.functional.one_hot(self.concentration.argmax(-1), self.concentration.shape[-1]).to(mode)
+        return facula.where((self.concentration < 1).all(-1, keepdim=True), corner, mode)
+
+    @property
+    def variance(self):
+        total = self.concentration.sum(-1, keepdim=True)
+        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
+
+    def entropy(self):
+        a = self.concentration
+        total = a.sum(-1)
+        log_normalizer = facula.lgamma(a).sum(-1) - facula.lgamma(total)
+        mean_log = (a - 1.0) * facula.digamma(a)
+        return log_normalizer - (a.shape[-1] - total) * facula.digamma(total) - mean_log.sum(-1)
+
+    @property
+    def _natural_params(self):
+        return (self.concentration,)
+
+    def _log_normalizer(self, x):
+        return x.lgamma().sum(-1) - x.sum(-1).lgamma()

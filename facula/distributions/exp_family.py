@@ -1,0 +1,38 @@
+"""Exponential families."""
+
+import facula
+
+from .distribution import Distribution
+
+__all__ = ["ExponentialFamily"]
+
+
+class ExponentialFamily(Distribution):
+    """Densities of the form h(x) exp(sum of t_i(x) * eta_i - F(eta)) with natural parameters eta.
+
+    A subclass gives `_natural_params`, a tuple of tensors, `_log_normalizer`, which computes F from them, and
+    `_mean_carrier_measure`, the expectation of log h(x). Entropy and divergence follow from the derivative of F.
+    """
+
+    @property
+    def _natural_params(self):
+        raise self._missing("_natural_params")
+
+    def _log_normalizer(self, *natural_params):
+        raise self._missing("_log_normalizer")
+
+    @property
+    def _mean_carrier_measure(self):
+        raise self._missing("_mean_carrier_measure")
+
+    def entropy(self):
+        # F(eta) - eta * grad F(eta) - E[log h]: Nielsen and Nock, "Entropies and cross-entropies of exponential
+        # families" (2010)
+        eta = [p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params]
+        with facula.enable_grad():
+            log_normalizer = self._log_normalizer(*eta)
+            slopes = facula.autograd.grad(log_normalizer.sum(), eta, create_graph=True)
+        result = log_normalizer - self._mean_carrier_measure
+        for p, slope in zip(eta, slopes, strict=True):
+            result = result - (p * slope).reshape(self._batch_shape + (-1,)).sum(-1)
+        return result

@@ -1,0 +1,63 @@
+"""The exponential distribution."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from .exp_family import ExponentialFamily
+
+__all__ = ["Exponential"]
+
+
+class Exponential(ExponentialFamily):
+    """Density rate exp(-rate x) for x >= 0."""
+
+    arg_constraints = {"rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, rate, validate_args=None):
+        self._set_parameters(validate_args, rate=rate)
+
+    @property
+    def mean(self):
+        return self.rate.reciprocal()
+
+    @property
+    def mode(self):
+        return facula.zeros_like(self.rate)
+
+    @property
+    def stddev(self):
+        return self.rate.reciprocal()
+
+    @property
+    def variance(self):
+        return self.rate.pow(-2)
+
+    def rsample(self, sample_shape=Size()):
+        return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return self.rate.log() - self.rate * value
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return 1 - facula.exp(-self.rate * value)
+
+    def icdf(self, value):
+        return -facula.log1p(-value) / self.rate
+
+    def entropy(self):
+        return 1.0 - facula.log(self.rate)
+
+    @property
+    def _natural_params(self):
+        return (-self.rate,)
+
+    def _log_normalizer(self, x):
+        return -facula.log(-x)

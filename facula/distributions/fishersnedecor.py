@@ -1,0 +1,55 @@
+"""The F distribution of Fisher and Snedecor."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from .distribution import Distribution
+from .gamma import Gamma
+
+__all__ = ["FisherSnedecor"]
+
+
+class FisherSnedecor(Distribution):
+    """The quotient of two independent chi-squared values, each divided by its degrees of freedom df1 and df2.
+
+    The mean is NaN for df2 <= 2, the variance for df2 <= 4.
+    """
+
+    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+    _parts = ("_gamma1", "_gamma2")
+
+    def __init__(self, df1, df2, validate_args=None):
+        self._set_parameters(validate_args, df1=df1, df2=df2)
+        self._gamma1 = Gamma(self.df1 * 0.5, self.df1 * 0.5, validate_args=False)
+        self._gamma2 = Gamma(self.df2 * 0.5, self.df2 * 0.5, validate_args=False)
+
+    @property
+    def mean(self):
+        return facula.where(self.df2 > 2, self.df2 / (self.df2 - 2), facula.nan)
+
+    @property
+    def mode(self):
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return facula.where(self.df1 > 2, mode, facula.nan)
+
+    @property
+    def variance(self):
+        df1, df2 = self.df1, self.df2
+        variance = 2 * df2.pow(2) * (df1 + df2 - 2) / (df1 * (df2 - 2).pow(2) * (df2 - 4))
+        return facula.where(df2 > 4, variance, facula.nan)
+
+    def rsample(self, sample_shape=Size()):
+        above, below = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
+        tiny = facula.finfo(below.dtype).tiny
+        return (above / below.clamp(min=tiny)).clamp(min=tiny)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        a, b = self.df1 * 0.5, self.df2 * 0.5
+        ratio = self.df1 / self.df2
+        normalizer = (a + b).lgamma() - a.lgamma() - b.lgamma()
+        return normalizer + a * ratio.log() + (a - 1) * value.log() - (a + b) * facula.log1p(ratio * value)

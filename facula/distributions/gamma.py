@@ -1,0 +1,63 @@
+"""The gamma distribution."""
+
+import facula
+from facula import Size
+from facula._C import _ops
+
+from . import constraints
+from .exp_family import ExponentialFamily
+
+__all__ = ["Gamma"]
+
+
+class Gamma(ExponentialFamily):
+    """Density proportional to x^(concentration - 1) exp(-rate x) for x >= 0; both parameters positive."""
+
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, concentration, rate, validate_args=None):
+        self._set_parameters(validate_args, concentration=concentration, rate=rate)
+
+    @property
+    def mean(self):
+        return self.concentration / self.rate
+
+    @property
+    def mode(self):
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self):
+        return self.concentration / self.rate.pow(2)
+
+    def rsample(self, sample_shape=Size()):
+        shape = self._extended_shape(sample_shape)
+        value = _ops._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        value.detach().clamp_(min=facula.finfo(value.dtype).tiny)  # log_prob of a sample is finite
+        return value
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        a, rate = self.concentration, self.rate
+        value = facula.as_tensor(value, dtype=rate.dtype, device=rate.device)
+        return facula.xlogy(a, rate) + facula.xlogy(a - 1, value) - rate * value - facula.lgamma(a)
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return facula.special.gammainc(self.concentration, self.rate * value)
+
+    def entropy(self):
+        a = self.concentration
+        return a - facula.log(self.rate) + facula.lgamma(a) + (1.0 - a) * facula.digamma(a)
+
+    @property
+    def _natural_params(self):
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, x, y):
+        return facula.lgamma(x + 1) + (x + 1) * facula.log(-y.reciprocal())

@@ -1,0 +1,80 @@
+"""The generalised Pareto distribution."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from .distribution import Distribution
+
+__all__ = ["GeneralizedPareto"]
+
+
+class GeneralizedPareto(Distribution):
+    """Exceedances over a threshold: survival (1 + concentration z)^(-1 / concentration), z = (x - loc) / scale >= 0.
+
+    Concentration 0 is the exponential distribution; a negative one ends at loc - scale / concentration. The mean is
+    NaN for a concentration of at least 1, the variance of at least 1/2.
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    has_rsample = True
+
+    def __init__(self, loc, scale, concentration, validate_args=None):
+        self._set_parameters(validate_args, loc=loc, scale=scale, concentration=concentration)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self):
+        end = facula.where(self.concentration < 0, self.loc - self.scale / self.concentration, facula.inf)
+        return constraints.interval(self.loc, end)
+
+    def _split(self, formula, limit):
+        """formula(concentration), and `limit` where that is zero."""
+        zero = facula.isclose(self.concentration, facula.zeros_like(self.concentration))
+        return facula.where(zero, limit, formula(facula.where(zero, 1.0, self.concentration)))
+
+    def _z(self, value):
+        return (value - self.loc) / self.scale
+
+    def rsample(self, sample_shape=Size()):
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(facula.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        z = self._z(value)
+        return self._split(lambda c: -(1 + 1 / c) * facula.log1p(c * z), -z) - self.scale.log()
+
+    def log_survival_function(self, value):
+        """Logarithm of the probability of values above `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        z = self._z(value)
+        return self._split(lambda c: -facula.log1p(c * z) / c, -z)
+
+    def log_cdf(self, value):
+        """Logarithm of the probability of values up to `value`."""
+        return facula.log1p(-facula.exp(self.log_survival_function(value)))
+
+    def cdf(self, value):
+        return -facula.expm1(self.log_survival_function(value))
+
+    def icdf(self, value):
+        log_survival = facula.log1p(-value)
+        return self.loc + self.scale * self._split(lambda c: facula.expm1(-c * log_survival) / c, -log_survival)
+
+    @property
+    def mean(self):
+        return facula.where(self.concentration < 1, self.loc + self.scale / (1 - self.concentration), facula.nan)
+
+    @property
+    def variance(self):
+        c = self.concentration
+        return facula.where(c < 0.5, self.scale**2 / ((1 - c) ** 2 * (1 - 2 * c)), facula.nan)
+
+    def entropy(self):
+        return self.scale.log() + self.concentration + 1
+
+    @property
+    def mode(self):
+        return self.loc

@@ -1,0 +1,52 @@
+"""The geometric distribution."""
+
+import facula
+from facula import Size
+from facula.nn.functional import binary_cross_entropy_with_logits
+
+from . import constraints
+from ._probabilities import ProbsOrLogits
+from .distribution import Distribution
+from .utils import broadcast_all
+
+__all__ = ["Geometric"]
+
+
+class Geometric(ProbsOrLogits, Distribution):
+    """The number of failures before the first success of probability `probs` > 0 (log-odds `logits`)."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        super().__init__(self._set_binary(probs, logits), validate_args=validate_args)
+        if self._validate_args and self._given == "probs" and not (self.probs > 0).all():
+            raise ValueError(f"Geometric: expected parameter probs to be greater than 0, got {self.probs}")
+
+    @property
+    def mean(self):
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def mode(self):
+        return facula.zeros_like(self.probs)
+
+    @property
+    def variance(self):
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    def sample(self, sample_shape=Size()):
+        with facula.no_grad():
+            noise = self.probs.new_empty(self._extended_shape(sample_shape))
+            noise.uniform_(facula.finfo(noise.dtype).tiny, 1)
+            return (noise.log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        value, probs = broadcast_all(value, self.probs)
+        failures = facula.where(value == 0, 0.0, value * facula.log1p(-facula.where(value == 0, 0.0, probs)))
+        return failures + self.probs.log()
+
+    def entropy(self):
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs

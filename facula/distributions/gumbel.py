@@ -1,0 +1,55 @@
+"""The Gumbel distribution."""
+
+import math
+
+import facula
+
+from . import constraints
+from .transformed_distribution import TransformedDistribution
+from .transforms import AffineTransform, ExpTransform
+from .uniform import Uniform
+from .utils import broadcast_all, euler_constant
+
+__all__ = ["Gumbel"]
+
+
+class Gumbel(TransformedDistribution):
+    """The distribution of maxima: loc - scale log(-log(u)) with u spread evenly over (0, 1)."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+
+    def __init__(self, loc, scale, validate_args=None):
+        self.loc, self.scale = broadcast_all(loc, scale)
+        limits = facula.finfo(self.loc.dtype)
+        base = Uniform(
+            facula.full_like(self.loc, limits.tiny), facula.full_like(self.loc, 1 - limits.eps), validate_args=validate_args
+        )
+        log = ExpTransform().inv
+        minus = AffineTransform(loc=0, scale=-facula.ones_like(self.scale))
+        super().__init__(base, [log, minus, log, AffineTransform(self.loc, -self.scale)], validate_args=validate_args)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        y = (self.loc - value) / self.scale
+        return y - y.exp() - self.scale.log()
+
+    @property
+    def mean(self):
+        return self.loc + self.scale * euler_constant
+
+    @property
+    def mode(self):
+        return self.loc
+
+    @property
+    def stddev(self):
+        return math.pi / math.sqrt(6) * self.scale
+
+    @property
+    def variance(self):
+        return self.stddev.pow(2)
+
+    def entropy(self):
+        return self.scale.log() + (1 + euler_constant)

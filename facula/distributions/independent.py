@@ -1,0 +1,85 @@
+"""Batch dimensions taken as dimensions of the event."""
+
+from facula import Size
+
+from . import constraints
+from .distribution import Distribution
+from .utils import _sum_rightmost
+
+__all__ = ["Independent"]
+
+
+class Independent(Distribution):
+    """`base_distribution`, of which the last batch dimensions make one value.
+
+    Args:
+        reinterpreted_batch_ndims: how many batch dimensions become dimensions of the event.
+    Raises:
+        ValueError: there are not so many.
+    """
+
+    arg_constraints = {}
+
+    def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
+        batch = base_distribution.batch_shape
+        if reinterpreted_batch_ndims > len(batch):
+            raise ValueError(
+                f"Independent: expected reinterpreted_batch_ndims of at most {len(batch)}, got {reinterpreted_batch_ndims}"
+            )
+        kept = len(batch) - reinterpreted_batch_ndims
+        self.base_dist = base_distribution
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+        super().__init__(batch[:kept], batch[kept:] + base_distribution.event_shape, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._get_checked_instance(Independent, _instance)
+        batch_shape = Size(batch_shape)
+        new.base_dist = self.base_dist.expand(batch_shape + self._event_shape[: self.reinterpreted_batch_ndims])
+        new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
+        return self._finish_expanded(new, batch_shape, self._event_shape)
+
+    @property
+    def has_rsample(self):
+        return self.base_dist.has_rsample
+
+    @property
+    def has_enumerate_support(self):
+        return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
+
+    @constraints.dependent_property
+    def support(self):
+        support = self.base_dist.support
+        return constraints.independent(support, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else support
+
+    @property
+    def mean(self):
+        return self.base_dist.mean
+
+    @property
+    def mode(self):
+        return self.base_dist.mode
+
+    @property
+    def variance(self):
+        return self.base_dist.variance
+
+    def sample(self, sample_shape=Size()):
+        return self.base_dist.sample(sample_shape)
+
+    def rsample(self, sample_shape=Size()):
+        return self.base_dist.rsample(sample_shape)
+
+    def log_prob(self, value):
+        return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+
+    def entropy(self):
+        return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+
+    def enumerate_support(self, expand=True):
+        """Only of an Independent that takes no dimension."""
+        if self.reinterpreted_batch_ndims > 0:
+            raise NotImplementedError("Independent.enumerate_support: a cartesian product over the event's dimensions")
+        return self.base_dist.enumerate_support(expand=expand)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"

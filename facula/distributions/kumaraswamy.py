@@ -1,0 +1,57 @@
+"""Kumaraswamy's distribution."""
+
+import facula
+
+from . import constraints
+from .transformed_distribution import TransformedDistribution
+from .transforms import AffineTransform, PowerTransform
+from .uniform import Uniform
+from .utils import broadcast_all, euler_constant
+
+__all__ = ["Kumaraswamy"]
+
+
+class Kumaraswamy(TransformedDistribution):
+    """Distribution function 1 - (1 - x^concentration1)^concentration0 on [0, 1]; both parameters positive."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(self, concentration1, concentration0, validate_args=None):
+        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
+        base = Uniform(
+            facula.zeros_like(self.concentration0), facula.ones_like(self.concentration0), validate_args=validate_args
+        )
+        steps = [
+            PowerTransform(self.concentration0.reciprocal()),
+            AffineTransform(loc=1.0, scale=-1.0),
+            PowerTransform(self.concentration1.reciprocal()),
+        ]
+        super().__init__(base, steps, validate_args=validate_args)
+
+    def _moment(self, n):
+        """E[x^n] = b B(1 + n / a, b)."""
+        a, b = self.concentration1, self.concentration0
+        first = 1 + n / a
+        return facula.exp(b.log() + first.lgamma() + b.lgamma() - (first + b).lgamma())
+
+    @property
+    def mean(self):
+        return self._moment(1)
+
+    @property
+    def mode(self):
+        """NaN where the density has no single peak."""
+        a, b = self.concentration1, self.concentration0
+        peaked = (a >= 1) & (b >= 1) & (a * b > 1)
+        return facula.where(peaked, ((a - 1) / (a * b - 1)) ** a.reciprocal(), facula.nan)
+
+    @property
+    def variance(self):
+        return self._moment(2) - self._moment(1).pow(2)
+
+    def entropy(self):
+        a, b = self.concentration1, self.concentration0
+        harmonic = (b + 1).digamma() + euler_constant
+        return 1 - b.reciprocal() + (1 - a.reciprocal()) * harmonic - a.log() - b.log()

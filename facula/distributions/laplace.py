@@ -1,0 +1,59 @@
+"""The Laplace distribution."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from .distribution import Distribution
+
+__all__ = ["Laplace"]
+
+
+class Laplace(Distribution):
+    """Density exp(-|x - loc| / scale) / (2 scale)."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc, scale, validate_args=None):
+        self._set_parameters(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self):
+        return self.loc
+
+    @property
+    def mode(self):
+        return self.loc
+
+    @property
+    def variance(self):
+        return 2 * self.scale.pow(2)
+
+    @property
+    def stddev(self):
+        return 2**0.5 * self.scale
+
+    def rsample(self, sample_shape=Size()):
+        noise = self.loc.new_empty(self._extended_shape(sample_shape))
+        noise.uniform_(facula.finfo(noise.dtype).eps - 1, 1)
+        return self.loc - self.scale * noise.sign() * facula.log1p(-noise.abs())
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return -facula.log(2 * self.scale) - facula.abs(value - self.loc) / self.scale
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        from_loc = value - self.loc
+        return 0.5 - 0.5 * from_loc.sign() * facula.expm1(-from_loc.abs() / self.scale)
+
+    def icdf(self, value):
+        from_half = value - 0.5
+        return self.loc - self.scale * from_half.sign() * facula.log1p(-2 * from_half.abs())
+
+    def entropy(self):
+        return 1 + facula.log(2 * self.scale)

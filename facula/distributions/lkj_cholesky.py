@@ -1,0 +1,66 @@
+"""Cholesky factors of random correlation matrices (Lewandowski, Kurowicka and Joe 2009)."""
+
+import math
+
+import facula
+from facula import Size
+
+from . import constraints
+from .beta import Beta
+from .distribution import Distribution
+from .utils import broadcast_all
+
+__all__ = ["LKJCholesky"]
+
+
+class LKJCholesky(Distribution):
+    """Lower Cholesky factors of correlation matrices M of density proportional to det(M)^(concentration - 1).
+
+    Args:
+        dim: rows of the matrices, at least 2.
+        concentration: positive; 1 is the uniform distribution, larger ones are nearer to the identity.
+    """
+
+    arg_constraints = {"concentration": constraints.positive}
+    support = constraints.corr_cholesky
+    _kept = ("dim",)
+
+    def __init__(self, dim, concentration=1.0, validate_args=None):
+        if dim < 2:
+            raise ValueError(f"LKJCholesky: expected dim of at least 2, got {dim}")
+        self.dim = dim
+        (self.concentration,) = broadcast_all(concentration)
+        # the onion method: squared lengths of the rows left of the diagonal
+        row = facula.arange(dim - 1, dtype=self.concentration.dtype, device=self.concentration.device)
+        row = facula.cat([row.new_zeros((1,)), row])
+        free = self.concentration.unsqueeze(-1) + 0.5 * (dim - 2)
+        self._beta = Beta(row + 0.5, free - 0.5 * row)
+        super().__init__(self.concentration.size(), Size((dim, dim)), validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = super().expand(batch_shape, _instance)
+        new._beta = self._beta.expand(new._batch_shape + (self.dim,))
+        return new
+
+    def sample(self, sample_shape=Size()):
+        with facula.no_grad():
+            length = self._beta.sample(sample_shape).unsqueeze(-1)
+            shape = self._extended_shape(sample_shape)
+            direction = facula.randn(shape, dtype=length.dtype, device=length.device).tril(-1)
+            direction = direction / direction.norm(dim=-1, keepdim=True)
+            direction[..., 0, :] = 0.0
+            factor = length.sqrt() * direction
+            tiny = facula.finfo(factor.dtype).tiny
+            diagonal = (1 - (factor**2).sum(-1)).clamp(min=tiny).sqrt()
+            return factor + facula.diag_embed(diagonal)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
+        others = self.dim - facula.arange(2, self.dim + 1, device=self.concentration.device)
+        exponent = 2 * (self.concentration - 1).unsqueeze(-1) + others
+        n = self.dim - 1
+        alpha = self.concentration + 0.5 * n
+        log_normalizer = 0.5 * n * math.log(math.pi) + facula.mvlgamma(alpha - 0.5, p=n) - n * alpha.lgamma()
+        return (exponent * diagonal.log()).sum(-1) - log_normalizer
