@@ -40,7 +40,10 @@ _LAZY = {
         """,
     "_lowrank": "lu pca_lowrank svd_lowrank",
     "_spectrogram": "istft stft",
-    "random": "get_rng_state initial_seed manual_seed seed set_rng_state",
+    "random": """
+        get_rng_state initial_seed manual_seed seed set_rng_state
+        _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad
+        """,
     "_device": "get_default_device set_default_device",
     "func": "vmap",
     "serialization": "load save",

@@ -7,6 +7,8 @@ import contextlib
 from . import _C
 
 default_generator = _C.default_generator
+_standard_gamma, _sample_dirichlet = _C._ops._standard_gamma, _C._ops._sample_dirichlet
+_standard_gamma_grad, _dirichlet_grad = _C._ops._standard_gamma_grad, _C._ops._dirichlet_grad
 
 __all__ = [
     "default_generator",

@@ -35,7 +35,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     def variance(self):
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=facula.Size()):
+    def sample(self, sample_shape=()):
         with facula.no_grad():
             return facula.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 

@@ -1,7 +1,6 @@
 """The beta distribution."""
 
 import facula
-from facula import Size
 
 from . import constraints
 from .dirichlet import Dirichlet
@@ -46,7 +45,7 @@ class Beta(ExponentialFamily):
         total = a + b
         return a * b / (total.pow(2) * (total + 1))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self._dirichlet.rsample(sample_shape)[..., 0]
 
     def log_prob(self, value):

@@ -1,7 +1,6 @@
 """The binomial distribution."""
 
 import facula
-from facula import Size
 
 from . import constraints
 from ._probabilities import ProbsOrLogits
@@ -41,7 +40,7 @@ class Binomial(ProbsOrLogits, Distribution):
     def variance(self):
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         with facula.no_grad():
             return facula.binomial(self.total_count.expand(shape), self.probs.expand(shape))

@@ -44,7 +44,7 @@ class Categorical(ProbsOrLogits, Distribution):
     def variance(self):
         return self.mean
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         if not isinstance(sample_shape, Size):
             sample_shape = Size(sample_shape)
         rows = self.probs.reshape(-1, self._num_events)

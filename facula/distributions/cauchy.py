@@ -3,7 +3,6 @@
 import math
 
 import facula
-from facula import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -33,7 +32,7 @@ class Cauchy(Distribution):
     def variance(self):
         return facula.full_like(self.loc, facula.inf)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         noise = self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_()
         return self.loc + noise * self.scale
 

@@ -188,6 +188,8 @@ class _Multinomial(_Bounded):
     def check(self, value):
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
+    __repr__ = Constraint.__repr__
+
 
 class _LowerTriangular(Constraint):
     event_dim = 2
@@ -310,6 +312,11 @@ class _Joined(Constraint):
     def event_dim(self):
         return max(c.event_dim for c in self.cseq)
 
+    def _parts(self, value, size, split):
+        if not -value.dim() <= self.dim < value.dim() or value.size(self.dim) != size:
+            raise ValueError(f"{self!r}: expected size {size} in dimension {self.dim}, got shape {tuple(value.shape)}")
+        return [c.check(part) for c, part in zip(self.cseq, split(value), strict=True)]
+
 
 def _check_sequence(cseq, what):
     for constraint in cseq:
@@ -329,8 +336,7 @@ class _Cat(_Joined):
         self.dim = dim
 
     def check(self, value):
-        parts = value.split(self.lengths, self.dim)
-        return facula.cat([c.check(part) for c, part in zip(self.cseq, parts, strict=True)], self.dim)
+        return facula.cat(self._parts(value, sum(self.lengths), lambda v: v.split(self.lengths, self.dim)), self.dim)
 
 
 class _Stack(_Joined):
@@ -341,9 +347,13 @@ class _Stack(_Joined):
         self.cseq = list(cseq)
         self.dim = dim
 
+    @property
+    def event_dim(self):
+        inner = max(c.event_dim for c in self.cseq)
+        return inner + 1 if self.dim + inner < 0 else inner  # stacked inside the event, it gains a dimension
+
     def check(self, value):
-        parts = value.unbind(self.dim)
-        return facula.stack([c.check(part) for c, part in zip(self.cseq, parts, strict=True)], self.dim)
+        return facula.stack(self._parts(value, len(self.cseq), lambda v: v.unbind(self.dim)), self.dim)
 
 
 # ---- constraints that depend on other parameters

@@ -3,7 +3,6 @@
 import math
 
 import facula
-from facula import Size
 from facula.nn.functional import binary_cross_entropy_with_logits
 
 from . import constraints
@@ -34,13 +33,16 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
             self.probs = clamp_probs(self.probs)
 
     def _split(self, formula, series):
-        """formula(probs) away from 1/2, and series(x, x^2) with x = probs - 1/2 near it."""
+        """formula(probs) away from 1/2, and series(x, x^2) with x = probs - 1/2 near it.
+
+        In float64: the formulas are differences of large numbers around there.
+        """
         low, high = self._lims
-        probs = self.probs
+        probs = self.probs.double()
         near = (probs >= low) & (probs <= high)
         safe = facula.where(near, low, probs)  # so that the formula's gradient is finite there
         x = probs - 0.5
-        return facula.where(near, series(x, x * x), formula(safe))
+        return facula.where(near, series(x, x * x), formula(safe)).to(self.probs.dtype)
 
     def _log_norm(self):
         def formula(p):
@@ -63,7 +65,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
             lambda x, square: 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * square) * square,
         )
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         return self.icdf(facula.rand(shape, dtype=self.probs.dtype, device=self.probs.device))
 

@@ -1,8 +1,6 @@
 """The Dirichlet distribution."""
 
 import facula
-from facula import Size
-from facula._C import _ops
 
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -27,8 +25,8 @@ class Dirichlet(ExponentialFamily):
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
-    def rsample(self, sample_shape=Size()):
-        return _ops._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+    def rsample(self, sample_shape=()):
+        return facula._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
         if self._validate_args:
@@ -42,11 +40,11 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mode(self):
-        # the largest component alone where all concentrations are below 1 and the density has no interior peak
+        """Where all concentrations are below 1 and every corner is a peak, the first one."""
         over = (self.concentration - 1).clamp(min=0.0)
-        mode = over / over.sum(-1, keepdim=True)
-        corner = facula.nn.functional.one_hot(self.concentration.argmax(-1), self.concentration.shape[-1]).to(mode)
-        return facula.where((self.concentration < 1).all(-1, keepdim=True), corner, mode)
+        corner = facula.zeros_like(over)
+        corner[..., 0] = 1
+        return facula.where((self.concentration < 1).all(-1, keepdim=True), corner, over / over.sum(-1, keepdim=True))
 
     @property
     def variance(self):

@@ -39,9 +39,9 @@ class Distribution:
             raise ValueError(f"set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):
-        self._batch_shape = batch_shape
-        self._event_shape = event_shape
+    def __init__(self, batch_shape=(), event_shape=(), validate_args=None):
+        self._batch_shape = Size(batch_shape)
+        self._event_shape = Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
@@ -150,12 +150,12 @@ class Distribution:
         """Square root of the variance."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         """Values without a gradient, of shape sample_shape + batch_shape + event_shape."""
         with facula.no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         """Values that are differentiable functions of the parameters; see has_rsample."""
         raise self._missing("rsample")
 
@@ -191,7 +191,7 @@ class Distribution:
     def _missing(self, name):
         return NotImplementedError(f"{type(self).__name__}.{name}")
 
-    def _extended_shape(self, sample_shape=Size()):
+    def _extended_shape(self, sample_shape=()):
         if not isinstance(sample_shape, Size):
             sample_shape = Size(sample_shape)
         return Size(sample_shape + self._batch_shape + self._event_shape)

@@ -1,7 +1,6 @@
 """The exponential distribution."""
 
 import facula
-from facula import Size
 
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -36,7 +35,7 @@ class Exponential(ExponentialFamily):
     def variance(self):
         return self.rate.pow(-2)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
     def log_prob(self, value):

@@ -1,7 +1,6 @@
 """The F distribution of Fisher and Snedecor."""
 
 import facula
-from facula import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -41,7 +40,7 @@ class FisherSnedecor(Distribution):
         variance = 2 * df2.pow(2) * (df1 + df2 - 2) / (df1 * (df2 - 2).pow(2) * (df2 - 4))
         return facula.where(df2 > 4, variance, facula.nan)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         above, below = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
         tiny = facula.finfo(below.dtype).tiny
         return (above / below.clamp(min=tiny)).clamp(min=tiny)

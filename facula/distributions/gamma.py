@@ -1,8 +1,6 @@
 """The gamma distribution."""
 
 import facula
-from facula import Size
-from facula._C import _ops
 
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -33,11 +31,10 @@ class Gamma(ExponentialFamily):
     def variance(self):
         return self.concentration / self.rate.pow(2)
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
-        value = _ops._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        value.detach().clamp_(min=facula.finfo(value.dtype).tiny)  # log_prob of a sample is finite
-        return value
+        value = facula._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        return value.clamp(min=facula.finfo(value.dtype).tiny)  # log_prob of a sample is finite
 
     def log_prob(self, value):
         if self._validate_args:

@@ -1,7 +1,6 @@
 """The generalised Pareto distribution."""
 
 import facula
-from facula import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -35,7 +34,7 @@ class GeneralizedPareto(Distribution):
     def _z(self, value):
         return (value - self.loc) / self.scale
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         return self.icdf(facula.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 

@@ -1,7 +1,6 @@
 """The geometric distribution."""
 
 import facula
-from facula import Size
 from facula.nn.functional import binary_cross_entropy_with_logits
 
 from . import constraints
@@ -35,7 +34,7 @@ class Geometric(ProbsOrLogits, Distribution):
     def variance(self):
         return (1.0 / self.probs - 1.0) / self.probs
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with facula.no_grad():
             noise = self.probs.new_empty(self._extended_shape(sample_shape))
             noise.uniform_(facula.finfo(noise.dtype).tiny, 1)

@@ -1,7 +1,6 @@
 """The Laplace distribution."""
 
 import facula
-from facula import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -35,7 +34,7 @@ class Laplace(Distribution):
     def stddev(self):
         return 2**0.5 * self.scale
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         noise = self.loc.new_empty(self._extended_shape(sample_shape))
         noise.uniform_(facula.finfo(noise.dtype).eps - 1, 1)
         return self.loc - self.scale * noise.sign() * facula.log1p(-noise.abs())

@@ -42,7 +42,7 @@ class LKJCholesky(Distribution):
         new._beta = self._beta.expand(new._batch_shape + (self.dim,))
         return new
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         with facula.no_grad():
             length = self._beta.sample(sample_shape).unsqueeze(-1)
             shape = self._extended_shape(sample_shape)

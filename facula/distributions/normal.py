@@ -3,7 +3,6 @@
 import math
 
 import facula
-from facula import Size
 
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -39,12 +38,12 @@ class Normal(ExponentialFamily):
     def variance(self):
         return self.scale.pow(2)
 
-    def sample(self, sample_shape=Size()):
+    def sample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         with facula.no_grad():
             return facula.normal(self.loc.expand(shape), self.scale.expand(shape))
 
-    def rsample(self, sample_shape=Size()):
+    def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         return self.loc + _standard_normal(shape, self.loc.dtype, self.loc.device) * self.scale
 

@@ -1,0 +1,307 @@
+"""Transforms made of others, and of shapes."""
+
+import functools
+import operator
+import weakref
+
+import facula
+
+from . import constraints
+from ._transform import Transform, check_shape
+from .utils import _sum_rightmost, lazy_property
+
+
+class ComposeTransform(Transform):
+    """Several transforms, applied in order."""
+
+    def __init__(self, parts, cache_size=0):
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
+        super().__init__(cache_size=cache_size)
+
+    def __eq__(self, other):
+        return isinstance(other, ComposeTransform) and self.parts == other.parts
+
+    def __hash__(self):
+        return hash((ComposeTransform, *self.parts))
+
+    def _event_dims(self):
+        """Of domain and codomain: those of the ends, more where a part between needs more."""
+        first, last = self.parts[0].domain.event_dim, self.parts[-1].codomain.event_dim
+        for part in reversed(self.parts):  # backwards for the domain
+            last = max(last - part.codomain.event_dim, 0) + part.domain.event_dim
+        for part in self.parts:
+            first = max(first - part.domain.event_dim, 0) + part.codomain.event_dim
+        return last, first
+
+    @staticmethod
+    def _with_event_dim(constraint, event_dim):
+        missing = event_dim - constraint.event_dim
+        return constraints.independent(constraint, missing) if missing > 0 else constraint
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self):
+        return self._with_event_dim(self.parts[0].domain, self._event_dims()[0]) if self.parts else constraints.real
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self):
+        return self._with_event_dim(self.parts[-1].codomain, self._event_dims()[1]) if self.parts else constraints.real
+
+    @lazy_property
+    def bijective(self):
+        return all(part.bijective for part in self.parts)
+
+    @lazy_property
+    def sign(self):
+        return functools.reduce(operator.mul, (part.sign for part in self.parts), 1)
+
+    @property
+    def inv(self):
+        inverse = None if self._inv is None else self._inv()
+        if inverse is None:
+            inverse = ComposeTransform([part.inv for part in reversed(self.parts)])
+            self._inv = weakref.ref(inverse)
+            inverse._inv = weakref.ref(self)
+        return inverse
+
+    def with_cache(self, cache_size=1):
+        return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
+
+    def __call__(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def log_abs_det_jacobian(self, x, y):
+        if not self.parts:
+            return facula.full_like(x, 0)
+        values = [x]
+        for part in self.parts[:-1]:
+            values.append(part(values[-1]))
+        values.append(y)
+        terms = []
+        event_dim = self.domain.event_dim
+        for part, before, after in zip(self.parts, values[:-1], values[1:], strict=True):
+            terms.append(_sum_rightmost(part.log_abs_det_jacobian(before, after), event_dim - part.domain.event_dim))
+            event_dim += part.codomain.event_dim - part.domain.event_dim
+        return functools.reduce(operator.add, terms)
+
+    def forward_shape(self, shape):
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape):
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
+
+    def __repr__(self):
+        inside = ",\n    ".join(repr(part) for part in self.parts)
+        return f"ComposeTransform(\n    {inside}\n)"
+
+
+identity_transform = ComposeTransform([])
+
+
+class IndependentTransform(Transform):
+    """`base_transform`, of whose batch dimensions the last `reinterpreted_batch_ndims` belong to the event."""
+
+    def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
+        super().__init__(cache_size=cache_size)
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    def with_cache(self, cache_size=1):
+        if self._cache_size == cache_size:
+            return self
+        return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self):
+        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self):
+        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
+
+    @property
+    def bijective(self):
+        return self.base_transform.bijective
+
+    @property
+    def sign(self):
+        return self.base_transform.sign
+
+    def _call(self, x):
+        check_shape(self, x.shape, x.dim() >= self.domain.event_dim, f"at least {self.domain.event_dim} dimensions")
+        return self.base_transform(x)
+
+    def _inverse(self, y):
+        check_shape(self, y.shape, y.dim() >= self.codomain.event_dim, f"at least {self.codomain.event_dim} dimensions")
+        return self.base_transform.inv(y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+
+    def forward_shape(self, shape):
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape):
+        return self.base_transform.inverse_shape(shape)
+
+
+class ReshapeTransform(Transform):
+    """The last dimensions, of shape `in_shape`, get the shape `out_shape` of as many elements."""
+
+    bijective = True
+
+    def __init__(self, in_shape, out_shape, cache_size=0):
+        self.in_shape, self.out_shape = facula.Size(in_shape), facula.Size(out_shape)
+        if self.in_shape.numel() != self.out_shape.numel():
+            raise ValueError(f"ReshapeTransform: expected as many elements, got {tuple(in_shape)} and {tuple(out_shape)}")
+        super().__init__(cache_size=cache_size)
+
+    @constraints.dependent_property
+    def domain(self):
+        return constraints.independent(constraints.real, len(self.in_shape))
+
+    @constraints.dependent_property
+    def codomain(self):
+        return constraints.independent(constraints.real, len(self.out_shape))
+
+    def with_cache(self, cache_size=1):
+        return self if self._cache_size == cache_size else ReshapeTransform(self.in_shape, self.out_shape, cache_size)
+
+    def _call(self, x):
+        return x.reshape(x.shape[: x.dim() - len(self.in_shape)] + self.out_shape)
+
+    def _inverse(self, y):
+        return y.reshape(y.shape[: y.dim() - len(self.out_shape)] + self.in_shape)
+
+    def log_abs_det_jacobian(self, x, y):
+        return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
+
+    def _replace(self, shape, old, new):
+        cut = len(shape) - len(old)
+        check_shape(self, shape, cut >= 0 and tuple(shape[cut:]) == tuple(old), f"a shape that ends in {tuple(old)}")
+        return facula.Size(shape[:cut]) + new
+
+    def forward_shape(self, shape):
+        return self._replace(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape):
+        return self._replace(shape, self.out_shape, self.in_shape)
+
+
+class _PartsTransform(Transform):
+    """A sequence of transforms, each for its part of dimension `dim`."""
+
+    @property
+    def bijective(self):
+        return all(part.bijective for part in self.transforms)
+
+    def _each(self, apply, *values):
+        """apply(transform, part of each value) for all parts, with sizes checked."""
+        for value in values:
+            check_shape(
+                self, value.shape, -value.dim() <= self.dim < value.dim() and value.size(self.dim) == self._size(),
+                f"size {self._size()} in dimension {self.dim}",
+            )  # fmt: skip
+        parts = zip(*(self._split(value) for value in values), strict=True)
+        return [apply(transform, *part) for transform, part in zip(self.transforms, parts, strict=True)]
+
+    def _call(self, x):
+        return self._join(self._each(lambda t, x: t(x), x))
+
+    def _inverse(self, y):
+        return self._join(self._each(lambda t, y: t.inv(y), y))
+
+
+class CatTransform(_PartsTransform):
+    """Transforms of slices along `dim`, of the given lengths (1 unless said otherwise)."""
+
+    def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
+        self.transforms = _check_transforms(tseq, cache_size, "CatTransform")
+        super().__init__(cache_size=cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise ValueError(f"CatTransform: expected {len(self.transforms)} lengths, got {len(self.lengths)}")
+        self.dim = dim
+
+    @lazy_property
+    def event_dim(self):
+        return max(t.event_dim for t in self.transforms)
+
+    @lazy_property
+    def length(self):
+        return sum(self.lengths)
+
+    def with_cache(self, cache_size=1):
+        return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+
+    def _size(self):
+        return self.length
+
+    def _split(self, value):
+        return value.split(self.lengths, self.dim)
+
+    def _join(self, parts):
+        return facula.cat(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x, y):
+        def one(transform, x, y):
+            return _sum_rightmost(transform.log_abs_det_jacobian(x, y), self.event_dim - transform.event_dim)
+
+        terms = self._each(one, x, y)
+        dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
+        return facula.cat(terms, dim=dim) if dim < 0 else functools.reduce(operator.add, terms)
+
+    @constraints.dependent_property
+    def domain(self):
+        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
+
+    @constraints.dependent_property
+    def codomain(self):
+        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+
+
+class StackTransform(_PartsTransform):
+    """Transforms of the single indices along `dim`."""
+
+    def __init__(self, tseq, dim=0, cache_size=0):
+        self.transforms = _check_transforms(tseq, cache_size, "StackTransform")
+        super().__init__(cache_size=cache_size)
+        self.dim = dim
+
+    def with_cache(self, cache_size=1):
+        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
+
+    def _size(self):
+        return len(self.transforms)
+
+    def _split(self, value):
+        return value.unbind(self.dim)
+
+    def _join(self, parts):
+        return facula.stack(parts, self.dim)
+
+    def log_abs_det_jacobian(self, x, y):
+        return self._join(self._each(lambda t, x, y: t.log_abs_det_jacobian(x, y), x, y))
+
+    @constraints.dependent_property
+    def domain(self):
+        return constraints.stack([t.domain for t in self.transforms], self.dim)
+
+    @constraints.dependent_property
+    def codomain(self):
+        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+
+
+def _check_transforms(tseq, cache_size, what):
+    for transform in tseq:
+        if not isinstance(transform, Transform):
+            raise TypeError(f"{what}: expected transforms, got {type(transform).__name__}")
+    return [t.with_cache(cache_size) if cache_size else t for t in tseq]

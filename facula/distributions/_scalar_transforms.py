@@ -1,0 +1,245 @@
+"""Transforms of single numbers."""
+
+import math
+
+import facula
+from facula.nn.functional import softplus
+
+from . import constraints
+from ._transform import SameKind, Transform
+from .distribution import Distribution
+from .utils import _sum_rightmost, broadcast_all, lazy_property
+
+
+class ExpTransform(SameKind, Transform):
+    """exp(x)"""
+
+    domain = constraints.real
+    codomain = constraints.positive
+    bijective = True
+    sign = 1
+
+    def _call(self, x):
+        return x.exp()
+
+    def _inverse(self, y):
+        return y.log()
+
+    def log_abs_det_jacobian(self, x, y):
+        return x
+
+
+class PowerTransform(Transform):
+    """x^exponent for positive x."""
+
+    domain = constraints.positive
+    codomain = constraints.positive
+    bijective = True
+
+    def __init__(self, exponent, cache_size=0):
+        super().__init__(cache_size=cache_size)
+        (self.exponent,) = broadcast_all(exponent)
+
+    def with_cache(self, cache_size=1):
+        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
+
+    @lazy_property
+    def sign(self):
+        return self.exponent.sign()
+
+    def __eq__(self, other):
+        return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
+
+    def __hash__(self):
+        return hash(PowerTransform)
+
+    def _call(self, x):
+        return x.pow(self.exponent)
+
+    def _inverse(self, y):
+        return y.pow(1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x, y):
+        return (self.exponent * y / x).abs().log()
+
+    def forward_shape(self, shape):
+        return facula.broadcast_shapes(shape, self.exponent.shape)
+
+    def inverse_shape(self, shape):
+        return facula.broadcast_shapes(shape, self.exponent.shape)
+
+
+class SigmoidTransform(SameKind, Transform):
+    """1 / (1 + exp(-x)), kept off 0 and 1."""
+
+    domain = constraints.real
+    codomain = constraints.unit_interval
+    bijective = True
+    sign = 1
+
+    def _call(self, x):
+        limits = facula.finfo(x.dtype)
+        return facula.sigmoid(x).clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+    def _inverse(self, y):
+        limits = facula.finfo(y.dtype)
+        y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return y.log() - (-y).log1p()
+
+    def log_abs_det_jacobian(self, x, y):
+        return -softplus(-x) - softplus(x)
+
+
+class SoftplusTransform(SameKind, Transform):
+    """log(1 + exp(x)), which is x for x > 20."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+    bijective = True
+    sign = 1
+
+    def _call(self, x):
+        return softplus(x)
+
+    def _inverse(self, y):
+        return (-y).expm1().neg().log() + y
+
+    def log_abs_det_jacobian(self, x, y):
+        return -softplus(-x)
+
+
+class TanhTransform(SameKind, Transform):
+    """tanh(x); with cache_size=1, inverting an output near -1 or 1 loses nothing."""
+
+    domain = constraints.real
+    codomain = constraints.interval(-1.0, 1.0)
+    bijective = True
+    sign = 1
+
+    def _call(self, x):
+        return x.tanh()
+
+    def _inverse(self, y):
+        return facula.atanh(y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))  # log(1 - tanh(x)^2) for all x
+
+
+class AbsTransform(SameKind, Transform):
+    """|x|, which is not bijective; its inverse is y itself."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def _call(self, x):
+        return x.abs()
+
+    def _inverse(self, y):
+        return y
+
+
+class AffineTransform(Transform):
+    """loc + scale * x
+
+    Args:
+        event_dim: how many of the last dimensions make one value, over which the Jacobian's logarithm is summed.
+    """
+
+    bijective = True
+
+    def __init__(self, loc, scale, event_dim=0, cache_size=0):
+        super().__init__(cache_size=cache_size)
+        self.loc = loc
+        self.scale = scale
+        self._event_dim = event_dim
+
+    @property
+    def event_dim(self):
+        return self._event_dim
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self):
+        return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self):
+        return self.domain
+
+    def with_cache(self, cache_size=1):
+        if self._cache_size == cache_size:
+            return self
+        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
+
+    def __eq__(self, other):
+        if not isinstance(other, AffineTransform):
+            return False
+        return _equal(self.loc, other.loc) and _equal(self.scale, other.scale)
+
+    def __hash__(self):
+        return hash(AffineTransform)
+
+    @property
+    def sign(self):
+        if isinstance(self.scale, facula.Tensor):
+            return self.scale.sign()
+        return int(self.scale > 0) - int(self.scale < 0)
+
+    def _call(self, x):
+        return self.loc + self.scale * x
+
+    def _inverse(self, y):
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x, y):
+        if isinstance(self.scale, facula.Tensor):
+            each = facula.abs(self.scale).log()
+        else:
+            each = facula.full_like(x, math.log(abs(self.scale)))
+        cut = x.dim() - self.event_dim
+        each = each.expand(facula.broadcast_shapes(each.shape, x.shape[cut:]))
+        return _sum_rightmost(each, self.event_dim).expand(x.shape[:cut])
+
+    def forward_shape(self, shape):
+        return facula.broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
+
+    inverse_shape = forward_shape
+
+
+def _equal(a, b):
+    same = a == b
+    return bool(same.all()) if isinstance(same, facula.Tensor) else same
+
+
+class CumulativeDistributionTransform(Transform):
+    """The distribution function of `distribution`, which makes its values uniform."""
+
+    bijective = True
+    codomain = constraints.unit_interval
+    sign = 1
+
+    def __init__(self, distribution, cache_size=0):
+        super().__init__(cache_size=cache_size)
+        if not isinstance(distribution, Distribution):
+            raise TypeError(
+                f"CumulativeDistributionTransform: expected a distribution, got {type(distribution).__name__}"
+            )
+        self.distribution = distribution
+
+    @property
+    def domain(self):
+        return self.distribution.support
+
+    def _call(self, x):
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y):
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return self.distribution.log_prob(x)
+
+    def with_cache(self, cache_size=1):
+        if self._cache_size == cache_size:
+            return self
+        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

@@ -1,0 +1,101 @@
+"""Which transform leads from all real numbers to the values that a constraint allows.
+
+`biject_to(constraint)` is bijective, for densities; `transform_to(constraint)` need not be, and is the better one for
+parameters under an optimizer. `register` adds constraints of one's own.
+"""
+
+from . import constraints, transforms
+
+__all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+
+
+class ConstraintRegistry:
+    """Functions from a constraint to a transform, by the constraint's class."""
+
+    def __init__(self):
+        self._registry = {}
+        super().__init__()
+
+    def register(self, constraint, factory=None):
+        """Notes `factory` for the class of `constraint`, which is a class or an object; without it, a decorator."""
+        if factory is None:
+            return lambda factory: self.register(constraint, factory)
+        if isinstance(constraint, constraints.Constraint):
+            constraint = type(constraint)
+        if not isinstance(constraint, type) or not issubclass(constraint, constraints.Constraint):
+            raise TypeError(f"register: expected a constraint or its class, got {constraint!r}")
+        self._registry[constraint] = factory
+        return factory
+
+    def __call__(self, constraint):
+        """The transform for a constraint.
+
+        Raises:
+            NotImplementedError: none is known.
+        """
+        factory = self._registry.get(type(constraint))
+        if factory is None:
+            raise NotImplementedError(f"no transform is registered for {type(constraint).__name__}")
+        return factory(constraint)
+
+
+biject_to = ConstraintRegistry()
+transform_to = ConstraintRegistry()
+_BOTH = (biject_to, transform_to)
+
+
+def _to_interval(constraint):
+    low, high = constraint.lower_bound, constraint.upper_bound
+    sigmoid = transforms.SigmoidTransform()
+    if not hasattr(low, "shape") and not hasattr(high, "shape") and (low, high) == (0, 1):
+        return sigmoid
+    return transforms.ComposeTransform([sigmoid, transforms.AffineTransform(loc=low, scale=high - low)])
+
+
+def _after_exp(loc, scale):
+    return transforms.ComposeTransform([transforms.ExpTransform(), transforms.AffineTransform(loc, scale)])
+
+
+def _to_greater(constraint):
+    return _after_exp(constraint.lower_bound, 1)
+
+
+_FACTORIES = {
+    constraints._Real: lambda c: transforms.identity_transform,
+    constraints._GreaterThan: _to_greater,
+    constraints._GreaterThanEq: _to_greater,
+    constraints._LessThan: lambda c: _after_exp(c.upper_bound, -1),
+    constraints._Interval: _to_interval,
+    constraints._HalfOpenInterval: _to_interval,
+    constraints._CorrCholesky: lambda c: transforms.CorrCholeskyTransform(),
+}
+for _kind, _factory in _FACTORIES.items():
+    for _registry in _BOTH:
+        _registry.register(_kind, _factory)
+
+biject_to.register(constraints.simplex, lambda c: transforms.StickBreakingTransform())
+transform_to.register(constraints.simplex, lambda c: transforms.SoftmaxTransform())
+transform_to.register(constraints.lower_cholesky, lambda c: transforms.LowerCholeskyTransform())
+for _kind in (constraints.positive_semidefinite, constraints.positive_definite):
+    transform_to.register(_kind, lambda c: transforms.PositiveDefiniteTransform())
+
+
+def _register_compound(registry):
+    """Constraints made of others: transforms made of the others' transforms."""
+
+    @registry.register(constraints.independent)
+    def _independent(constraint):
+        base = registry(constraint.base_constraint)
+        return transforms.IndependentTransform(base, constraint.reinterpreted_batch_ndims)
+
+    @registry.register(constraints.cat)
+    def _cat(constraint):
+        return transforms.CatTransform([registry(c) for c in constraint.cseq], constraint.dim, constraint.lengths)
+
+    @registry.register(constraints.stack)
+    def _stack(constraint):
+        return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
+
+
+for _registry in _BOTH:
+    _register_compound(_registry)

@@ -1,0 +1,76 @@
+"""The multinomial distribution."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from .binomial import Binomial
+from .categorical import Categorical
+from .distribution import Distribution
+from .utils import broadcast_all
+
+__all__ = ["Multinomial"]
+
+
+class Multinomial(Distribution):
+    """How often each of K categories comes in `total_count` independent draws (an int, the same for the batch).
+
+    Args:
+        probs: weights in the last dimension, which need not sum to one; or
+        logits: their logarithms.
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    _parts = ("_categorical",)
+    _kept = ("total_count",)
+
+    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+        if not isinstance(total_count, int):
+            raise NotImplementedError(f"Multinomial: total_count that is no int, got {type(total_count).__name__}")
+        self.total_count = total_count
+        self._categorical = Categorical(probs=probs, logits=logits)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self):
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def logits(self):
+        return self._categorical.logits
+
+    @property
+    def probs(self):
+        return self._categorical.probs
+
+    @property
+    def param_shape(self):
+        return self._categorical.param_shape
+
+    @property
+    def mean(self):
+        return self.probs * self.total_count
+
+    @property
+    def variance(self):
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape=()):
+        draws = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape)).movedim(0, -1)
+        counts = self.probs.new_zeros(self._extended_shape(sample_shape))
+        return counts.scatter_add_(-1, draws, facula.ones_like(draws).to(counts.dtype))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        powers = facula.where((value == 0) & (logits == -facula.inf), 0.0, logits) * value
+        return facula.lgamma(value.sum(-1) + 1) - facula.lgamma(value + 1).sum(-1) + powers.sum(-1)
+
+    def entropy(self):
+        # n H(categories) - log n! + sum over categories of E[log count!]
+        n = self.total_count
+        counts = self.probs.new_tensor(range(1, n + 1)).reshape((-1,) + (1,) * self.probs.dim())
+        probabilities = facula.exp(Binomial(n, probs=self.probs, validate_args=False).log_prob(counts))
+        log_factorial = facula.lgamma(self.probs.new_tensor(n + 1))
+        return n * self._categorical.entropy() - log_factorial + (probabilities * facula.lgamma(counts + 1)).sum((0, -1))

@@ -1,0 +1,60 @@
+"""The negative binomial distribution."""
+
+import facula
+from facula.nn.functional import logsigmoid
+
+from . import constraints
+from ._probabilities import ProbsOrLogits
+from .distribution import Distribution
+from .gamma import Gamma
+from .utils import lazy_property
+
+__all__ = ["NegativeBinomial"]
+
+
+class NegativeBinomial(ProbsOrLogits, Distribution):
+    """The number of successes of probability `probs` < 1 (log-odds `logits`) before `total_count` failures.
+
+    total_count is not negative and need not be whole.
+    """
+
+    arg_constraints = {
+        "total_count": constraints.greater_than_eq(0),
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support = constraints.nonnegative_integer
+
+    def __init__(self, total_count, probs=None, logits=None, validate_args=None):
+        shape = self._set_binary(probs, logits, total_count=total_count)
+        self.total_count = self.total_count.type_as(self._param)
+        super().__init__(shape, validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return self.total_count * facula.exp(self.logits)
+
+    @property
+    def mode(self):
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
+
+    @property
+    def variance(self):
+        return self.mean / facula.sigmoid(-self.logits)
+
+    @lazy_property
+    def _gamma(self):
+        # total_count 0 gives 0 always, which only a check would refuse
+        return Gamma(self.total_count, facula.exp(-self.logits), validate_args=False)
+
+    def sample(self, sample_shape=()):
+        with facula.no_grad():
+            return facula.poisson(self._gamma.sample(sample_shape))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        n, logits = self.total_count, self.logits
+        powers = n * logsigmoid(-logits) + value * logsigmoid(logits)
+        choices = facula.lgamma(n + value) - facula.lgamma(1.0 + value) - facula.lgamma(n)
+        return powers + facula.where(n + value == 0.0, 0.0, choices)

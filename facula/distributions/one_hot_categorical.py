@@ -1,0 +1,80 @@
+"""The categorical distribution over one-hot vectors."""
+
+import facula
+from facula import Size
+
+from . import constraints
+from .categorical import Categorical
+from .distribution import Distribution
+
+__all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
+
+
+class OneHotCategorical(Distribution):
+    """Vectors with a single 1, whose place has the probabilities in the last dimension; arguments as Categorical's."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+    _parts = ("_categorical",)
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        self._categorical = Categorical(probs, logits)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+
+    @property
+    def _param(self):
+        return self._categorical._param
+
+    @property
+    def probs(self):
+        return self._categorical.probs
+
+    @property
+    def logits(self):
+        return self._categorical.logits
+
+    @property
+    def param_shape(self):
+        return self._categorical.param_shape
+
+    @property
+    def mean(self):
+        return self.probs
+
+    @property
+    def mode(self):
+        return self._one_hot(self._categorical.mode)
+
+    @property
+    def variance(self):
+        return self.probs * (1 - self.probs)
+
+    def _one_hot(self, index):
+        return facula.nn.functional.one_hot(index, self._event_shape[0]).to(self.probs)
+
+    def sample(self, sample_shape=()):
+        return self._one_hot(self._categorical.sample(Size(sample_shape)))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self):
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand=True):
+        n = self._event_shape[0]
+        values = facula.eye(n, dtype=self._param.dtype, device=self._param.device)
+        values = values.reshape((n,) + (1,) * len(self._batch_shape) + (n,))
+        return values.expand((n,) + self._batch_shape + (n,)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """OneHotCategorical whose rsample has the gradient of the probabilities (Bengio, Leonard and Courville 2013)."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape=()):
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())

@@ -1,0 +1,66 @@
+"""The relaxed Bernoulli distribution (Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017)."""
+
+import facula
+from facula.nn.functional import softplus
+
+from . import constraints
+from ._probabilities import ProbsOrLogits
+from .distribution import Distribution
+from .transformed_distribution import TransformedDistribution
+from .transforms import SigmoidTransform
+from .utils import broadcast_all, clamp_probs
+
+__all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
+
+
+class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
+    """The log-odds of RelaxedBernoulli: a logistic value around `logits`, divided by `temperature`."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.real
+    has_rsample = True
+    _kept = ("_given", "temperature")
+
+    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+        self.temperature = temperature
+        super().__init__(self._set_binary(probs, logits), validate_args=validate_args)
+
+    def rsample(self, sample_shape=()):
+        shape = self._extended_shape(sample_shape)
+        probs = clamp_probs(self.probs.expand(shape))
+        noise = clamp_probs(facula.rand(shape, dtype=probs.dtype, device=probs.device))
+        return (noise.log() - (-noise).log1p() + probs.log() - (-probs).log1p()) / self.temperature
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        apart = logits - value * self.temperature
+        return self.temperature.log() + apart - 2 * softplus(apart, threshold=100)
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """Values in (0, 1) that are near 0 and 1 for a small `temperature`; a differentiable stand-in for Bernoulli.
+
+    Args:
+        temperature: tensor, positive.
+    """
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args)
+
+    @property
+    def temperature(self):
+        return self.base_dist.temperature
+
+    @property
+    def logits(self):
+        return self.base_dist.logits
+
+    @property
+    def probs(self):
+        return self.base_dist.probs

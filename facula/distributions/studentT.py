@@ -1,0 +1,59 @@
+"""Student's t distribution."""
+
+import math
+
+import facula
+
+from . import constraints
+from .chi2 import Chi2
+from .distribution import Distribution
+from .utils import _standard_normal
+
+__all__ = ["StudentT"]
+
+
+class StudentT(Distribution):
+    """A normal value divided by the root of a chi-squared one over its degrees of freedom `df`; moved and scaled.
+
+    The mean is NaN for df <= 1; the variance is infinite for 1 < df <= 2 and NaN below.
+    """
+
+    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+    _parts = ("_chi2",)
+
+    def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
+        self._set_parameters(validate_args, df=df, loc=loc, scale=scale)
+        self._chi2 = Chi2(self.df, validate_args=False)
+
+    @property
+    def mean(self):
+        return facula.where(self.df <= 1, facula.nan, self.loc)
+
+    @property
+    def mode(self):
+        return self.loc
+
+    @property
+    def variance(self):
+        df = self.df
+        finite = self.scale.pow(2) * df / (df - 2)
+        return facula.where(df > 2, finite, facula.where(df > 1, facula.inf, facula.nan).to(finite.dtype))
+
+    def rsample(self, sample_shape=()):
+        noise = _standard_normal(self._extended_shape(sample_shape), self.df.dtype, self.df.device)
+        return self.loc + self.scale * (noise * facula.rsqrt(self._chi2.rsample(sample_shape) / self.df))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        df = self.df
+        y = (value - self.loc) / self.scale
+        normalizer = self.scale.log() + 0.5 * (df.log() + math.log(math.pi)) + facula.lgamma(0.5 * df)
+        return facula.lgamma(0.5 * (df + 1.0)) - 0.5 * (df + 1.0) * facula.log1p(y**2 / df) - normalizer
+
+    def entropy(self):
+        half, more = 0.5 * self.df, 0.5 * (self.df + 1)
+        log_beta = facula.lgamma(half) + math.lgamma(0.5) - facula.lgamma(more)
+        return self.scale.log() + more * (facula.digamma(more) - facula.digamma(half)) + 0.5 * self.df.log() + log_beta

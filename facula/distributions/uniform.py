@@ -1,0 +1,63 @@
+"""The uniform distribution."""
+
+import facula
+
+from . import constraints
+from .distribution import Distribution
+
+__all__ = ["Uniform"]
+
+
+class Uniform(Distribution):
+    """Values spread evenly over [low, high), low < high."""
+
+    has_rsample = True
+
+    def __init__(self, low, high, validate_args=None):
+        self._set_parameters(validate_args, low=low, high=high)
+
+    @property
+    def arg_constraints(self):
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self):
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def mean(self):
+        return (self.high + self.low) / 2
+
+    @property
+    def mode(self):
+        """NaN: all values are equally likely."""
+        return facula.nan * self.high
+
+    @property
+    def stddev(self):
+        return (self.high - self.low) / 12**0.5
+
+    @property
+    def variance(self):
+        return (self.high - self.low).pow(2) / 12
+
+    def rsample(self, sample_shape=()):
+        noise = facula.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device)
+        return self.low + noise * (self.high - self.low)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        inside = (self.low <= value) & (value < self.high)
+        return facula.where(inside, 0.0, -facula.inf).to(self.low.dtype) - facula.log(self.high - self.low)
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+
+    def icdf(self, value):
+        return value * (self.high - self.low) + self.low
+
+    def entropy(self):
+        return facula.log(self.high - self.low)

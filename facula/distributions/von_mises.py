@@ -1,0 +1,75 @@
+"""The von Mises distribution."""
+
+import math
+
+import facula
+
+from . import constraints
+from .distribution import Distribution
+from .utils import lazy_property
+
+__all__ = ["VonMises"]
+
+
+def _log_modified_bessel_fn(x, order=0):
+    """log I_order(x), order 0 or 1, x > 0."""
+    scaled = facula.special.i0e if order == 0 else facula.special.i1e
+    return scaled(x).log() + x
+
+
+class VonMises(Distribution):
+    """Angles in radians, in [-pi, pi), of density proportional to exp(concentration cos(x - loc)).
+
+    The variance is the circular one.
+    """
+
+    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
+    support = constraints.real
+    has_rsample = False
+
+    def __init__(self, loc, concentration, validate_args=None):
+        self._set_parameters(validate_args, loc=loc, concentration=concentration)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        density = self.concentration * facula.cos(value - self.loc)
+        return density - math.log(2 * math.pi) - _log_modified_bessel_fn(self.concentration)
+
+    @lazy_property
+    def _proposal_r(self):
+        kappa = self.concentration.double()
+        tau = 1 + (1 + 4 * kappa**2).sqrt()
+        rho = (tau - (2 * tau).sqrt()) / (2 * kappa)
+        # the quotients lose all digits for a small kappa, where they are 1 / kappa + kappa up to its third power
+        return facula.where(kappa < 1e-5, 1 / kappa + kappa, (1 + rho**2) / (2 * rho))
+
+    def sample(self, sample_shape=()):
+        """By rejection from a wrapped Cauchy distribution (Best and Fisher 1979), in float64."""
+        with facula.no_grad():
+            shape = self._extended_shape(sample_shape)
+            kappa, r = self.concentration.double(), self._proposal_r
+            angle = facula.empty(shape, dtype=facula.float64, device=self.loc.device)
+            done = facula.zeros(shape, dtype=facula.bool, device=self.loc.device)
+            while not done.all():
+                u1, u2, u3 = facula.rand((3,) + shape, dtype=facula.float64, device=self.loc.device).unbind()
+                z = facula.cos(math.pi * u1)
+                f = (1 + r * z) / (r + z)
+                c = kappa * (r - f)
+                accept = ((c * (2 - c) - u2) > 0) | ((c / u2).log() + 1 - c >= 0)
+                angle = facula.where(accept, (u3 - 0.5).sign() * f.acos(), angle)
+                done = done | accept
+            return ((angle + math.pi + self.loc.double()) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+
+    @property
+    def mean(self):
+        return self.loc
+
+    @property
+    def mode(self):
+        return self.loc
+
+    @lazy_property
+    def variance(self):
+        kappa = self.concentration
+        return 1 - facula.special.i1e(kappa) / facula.special.i0e(kappa)

@@ -1,0 +1,45 @@
+"""The Weibull distribution."""
+
+import facula
+
+from . import constraints
+from .exponential import Exponential
+from .transformed_distribution import TransformedDistribution
+from .transforms import AffineTransform, PowerTransform
+from .utils import broadcast_all, euler_constant
+
+__all__ = ["Weibull"]
+
+
+class Weibull(TransformedDistribution):
+    """Distribution function 1 - exp(-(x / scale)^concentration) for x > 0."""
+
+    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
+    support = constraints.positive
+
+    def __init__(self, scale, concentration, validate_args=None):
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        base = Exponential(facula.ones_like(self.scale), validate_args=validate_args)
+        steps = [PowerTransform(exponent=self.concentration.reciprocal()), AffineTransform(loc=0, scale=self.scale)]
+        super().__init__(base, steps, validate_args=validate_args)
+
+    def _moment(self, n):
+        """E[(x / scale)^n]."""
+        return facula.exp(facula.lgamma(1 + n / self.concentration))
+
+    @property
+    def mean(self):
+        return self.scale * self._moment(1)
+
+    @property
+    def mode(self):
+        k = self.concentration
+        return self.scale * ((k - 1) / k).clamp(min=0) ** k.reciprocal()
+
+    @property
+    def variance(self):
+        return self.scale.pow(2) * (self._moment(2) - self._moment(1).pow(2))
+
+    def entropy(self):
+        k = self.concentration
+        return euler_constant * (1 - k.reciprocal()) + facula.log(self.scale / k) + 1

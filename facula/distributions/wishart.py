@@ -1,0 +1,144 @@
+"""The Wishart distribution."""
+
+import math
+import warnings
+
+import facula
+from facula import Size
+
+from . import constraints
+from .chi2 import Chi2
+from .exp_family import ExponentialFamily
+from .multivariate_normal import GivenScale, _log_diagonal
+
+__all__ = ["Wishart"]
+
+
+def _mvdigamma(x, p):
+    """Derivative of mvlgamma."""
+    steps = facula.arange(p, dtype=x.dtype, device=x.device) / 2
+    return facula.digamma(x.unsqueeze(-1) - steps).sum(-1)
+
+
+class Wishart(GivenScale, ExponentialFamily):
+    """Sums of outer products of `df` normal vectors of the covariance; positive definite (..., n, n).
+
+    Args:
+        df: degrees of freedom, which need not be whole, greater than n - 1.
+        covariance_matrix, precision_matrix, scale_tril: of the normal vectors, exactly one, as in MultivariateNormal.
+    Raises:
+        ValueError: df is not greater than n - 1.
+    """
+
+    support = constraints.positive_definite
+    has_rsample = True
+    _mean_carrier_measure = 0
+    _kept = ("_unbroadcasted_scale_tril",)
+
+    def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
+        name, value = self._set_scale(covariance_matrix, precision_matrix, scale_tril)
+        if not isinstance(df, facula.Tensor):
+            df = value.new_tensor(df)
+        batch, event = facula.broadcast_shapes(value.shape[:-2], df.shape), value.shape[-2:]
+        if (df <= event[0] - 1).any():
+            raise ValueError(f"Wishart: expected df greater than {event[0] - 1}, got {df}")
+        self.df = df.expand(batch)
+        self.__dict__[name] = value.expand(batch + event)
+        super().__init__(batch, event, validate_args=validate_args)
+        if (self.df < event[0]).any():
+            warnings.warn(f"Wishart: samples of df below {event[0]} are likely to be singular", stacklevel=2)
+        self._factor_scale(name, value)
+        self._set_chi2()
+
+    def _set_chi2(self):
+        n = self._event_shape[0]
+        less = facula.arange(n, dtype=self.df.dtype, device=self.df.device)
+        self._dist_chi2 = Chi2(self.df.unsqueeze(-1) - less, validate_args=False)
+
+    @property
+    def arg_constraints(self):
+        return {
+            "covariance_matrix": constraints.positive_definite,
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+            "df": constraints.greater_than(self._event_shape[-1] - 1),
+        }
+
+    def expand(self, batch_shape, _instance=None):
+        new = super().expand(batch_shape, _instance)
+        new._set_chi2()
+        return new
+
+    @property
+    def mean(self):
+        return self.df.reshape(self._batch_shape + (1, 1)) * self.covariance_matrix
+
+    @property
+    def mode(self):
+        """NaN for df < n + 1."""
+        factor = self.df - self._event_shape[0] - 1
+        factor = facula.where(factor > 0, factor, facula.nan)
+        return factor.reshape(self._batch_shape + (1, 1)) * self.covariance_matrix
+
+    @property
+    def variance(self):
+        covariance = self.covariance_matrix
+        diagonal = covariance.diagonal(dim1=-2, dim2=-1)
+        outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
+        return self.df.reshape(self._batch_shape + (1, 1)) * (covariance.pow(2) + outer)
+
+    def _bartlett_sampling(self, sample_shape):
+        """L A A' L' with chi values on the diagonal of A and normal ones below (Bartlett's decomposition)."""
+        n = self._event_shape[0]
+        eps = facula.finfo(self.df.dtype).eps
+        noise = self._dist_chi2.rsample(sample_shape).sqrt().clamp(min=eps).diag_embed()
+        rows, columns = facula.tril_indices(n, n, offset=-1, device=noise.device)
+        shape = Size(sample_shape) + self._batch_shape + (n * (n - 1) // 2,)
+        noise[..., rows, columns] = facula.randn(shape, dtype=noise.dtype, device=noise.device)
+        factor = self._unbroadcasted_scale_tril @ noise
+        return factor @ factor.mT
+
+    def rsample(self, sample_shape=(), max_try_correction=None):
+        """Samples that rounding has made singular are drawn again, `max_try_correction` times at most (3; 10 for n > 1)."""
+        tries = max_try_correction if max_try_correction is not None else 3 if self._event_shape[0] > 1 else 10
+        sample_shape = Size(sample_shape)
+        self._bartlett_sampling(sample_shape)  # dropped: PyTorch's seeds give the second ones
+        sample = self._bartlett_sampling(sample_shape)
+        good = self.support.check(sample)
+        for _ in range(tries):
+            if good.all():
+                return sample
+            again = self._bartlett_sampling(sample_shape)
+            sample = facula.where(good[..., None, None], sample, again)
+            good = self.support.check(sample)
+        if not good.all():
+            warnings.warn("Wishart: a sample is singular", stacklevel=2)
+        return sample
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        nu, n = self.df, self._event_shape[0]
+        factor = self._unbroadcasted_scale_tril
+        trace = facula.cholesky_solve(value, factor).diagonal(dim1=-2, dim2=-1).sum(-1)
+        normalizer = nu * (n * math.log(2) / 2 + _log_diagonal(factor)) + facula.mvlgamma(nu / 2, p=n)
+        return (nu - n - 1) / 2 * facula.linalg.slogdet(value).logabsdet - trace / 2 - normalizer
+
+    def entropy(self):
+        nu, n = self.df, self._event_shape[0]
+        log_scale = _log_diagonal(self._unbroadcasted_scale_tril)
+        return (
+            (n + 1) * (n * math.log(2) / 2 + log_scale)
+            + facula.mvlgamma(nu / 2, p=n)
+            - (nu - n - 1) / 2 * _mvdigamma(nu / 2, p=n)
+            + nu * n / 2
+        )
+
+    @property
+    def _natural_params(self):
+        return -self.precision_matrix / 2, (self.df - self._event_shape[0] - 1) / 2
+
+    def _log_normalizer(self, x, y):
+        n = self._event_shape[0]
+        nu = 2 * y + n + 1
+        return nu / 2 * (-facula.linalg.slogdet(-2 * x).logabsdet + n * math.log(2)) + facula.mvlgamma(nu / 2, p=n)
