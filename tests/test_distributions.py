@@ -315,6 +315,13 @@ def test_rsample_has_the_gradient_of_the_mean(make):
     close(found, expected.numpy(), rtol=0.1, atol=0.03)
 
 
+def test_no_second_derivative_of_samples():
+    t = double(1.3).requires_grad_()
+    (first,) = torch.autograd.grad(D.Gamma(t, 1.0).rsample().sum(), t, create_graph=True)
+    with pytest.raises(NotImplementedError, match="_standard_gamma_grad"):
+        first.sum().backward()
+
+
 def test_score_gradients():
     t = double(0.4, 1.7).requires_grad_()
     for make in (D.Poisson, D.Exponential, D.Chi2, lambda t: D.VonMises(0.3, t), lambda t: D.Beta(t, 2 * t)):

@@ -19,6 +19,7 @@ NOT_SMOOTH = {
     "nextafter": "the value moves by single bits",
     "_zero_like": "constant by definition",
     "div_Mode": "rounds",
+    **dict.fromkeys(("_standard_gamma_grad", "_dirichlet_grad"), "its derivative is an error, see test_distributions.py"),
     **dict.fromkeys(
         ("scatter_src", "put", "index_put", "max_unpool2d", "max_unpool3d", "index_fill_int_Tensor"), COLLIDING
     ),
