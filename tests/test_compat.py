@@ -233,6 +233,9 @@ def test_pytrees():
     assert pytree.tree_unflatten([4, 5, 6, 7], spec) == {"a": [4, (5, 6)], "b": {"c": 7}}
     assert pytree.tree_map(lambda x, y: (x, y), [1, 2], [3, [4]]) == [(1, 3), (2, [4])]
     assert pytree.tree_map_only(int, lambda x: -x, [1, "x"]) == [-1, "x"]
+    largest = facula.tensor([[1, 5], [7, 2]]).max(1)
+    assert pytree.tree_map(lambda t: t.tolist(), largest) == ([5, 7], [1, 0])
+    assert isinstance(pytree.tree_map(lambda t: t + 1, largest), facula.return_types.max)
     assert [pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]] == [
         "['a'][0]",
         "['a'][1][0]",

@@ -168,3 +168,18 @@ def test_helpers(logged):
 
 def test_comparison_with_none(logged):
     assert (logged == None) is False  # noqa: E711
+
+
+def test_modes_see_the_parts_of_layers():
+    seen = []
+
+    class Names(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    layer = torch.nn.LSTM(3, 2)
+    x = torch.randn(4, 1, 3)
+    with Names():
+        output, _ = layer(x)
+    assert torch.equal(output, layer(x)[0]) and "_rnn_layer" in seen

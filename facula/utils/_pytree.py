@@ -337,16 +337,31 @@ _is_namedtuple_instance = is_namedtuple_instance = is_namedtuple
 
 
 def is_structseq(obj):
-    """Whether `obj` is a result of an op with named fields (facula.return_types)."""
+    """Whether `obj` is of a tuple class with named fields that the interpreter or the core made."""
     cls = obj if isinstance(obj, type) else type(obj)
     return cls.__bases__ == (tuple,) and isinstance(getattr(cls, "n_sequence_fields", None), int)
+
+
+def _is_result_class(cls):
+    """Whether an op with named results made the class, one of facula.return_types."""
+    return cls.__module__.endswith(".return_types") and is_structseq(cls)
+
+
+def _register_result_class(cls):
+    # These classes come into being with the first call of their op: so they register when they are first met.
+    _private_register_pytree_node(
+        cls, _tuple_flatten, lambda values, context: cls(values), flatten_with_keys_fn=_list_flatten_with_keys
+    )
 
 
 def _get_node_type(tree):
     """The class under which `tree` is registered, if it is."""
     cls = type(tree)
-    if cls not in SUPPORTED_NODES and is_namedtuple_class(cls):
-        return namedtuple
+    if cls not in SUPPORTED_NODES:
+        if is_namedtuple_class(cls):
+            return namedtuple
+        if _is_result_class(cls):
+            _register_result_class(cls)
     return cls
 
 
