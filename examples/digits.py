@@ -2,31 +2,28 @@
 
     python examples/digits.py [--epochs 15] [--out digits]
 
-Writes OUT.pt, a checkpoint of model and optimizer, and OUT.png, the loss curve and a grid of predictions.
+Prints the accuracy after each epoch. Writes OUT.pt, a checkpoint of model and optimizer, and OUT.png: the loss curve,
+the accuracy, and predictions on test images.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import sys
 import time
 from pathlib import Path
 
-import numpy as np
+from shared import load_digits, progress, pyplot, say
 
 import facula as torch
 from facula import nn
 from facula.nn import functional as F
 from facula.utils.data import DataLoader, TensorDataset, random_split
 
-DATA = Path(__file__).parent / "data" / "digits.csv.gz"
-
 
 class Net(nn.Module):
     """Two convolutions and two linear layers over 8x8 grey images."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(1, 32, 3, padding=1)
         self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
@@ -34,75 +31,93 @@ class Net(nn.Module):
         self.dropout = nn.Dropout(0.25)
         self.output = nn.Linear(128, 10)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = F.relu(self.conv1(x))
         x = F.max_pool2d(F.relu(self.conv2(x)), 2)
         x = F.relu(self.hidden(x.flatten(1)))
         return self.output(self.dropout(x))
 
 
-def load_digits() -> TensorDataset:
-    """All images, (1797, 1, 8, 8) with values from 0 to 1, and their digits."""
-    with gzip.open(DATA, "rt") as file:
-        table = np.loadtxt(file, delimiter=",", dtype=np.float32)
-    images = torch.from_numpy(table[:, :64]).reshape(-1, 1, 8, 8) / 16
-    return TensorDataset(images, torch.from_numpy(table[:, 64]).long())
-
-
-def progress(epoch: int, done: int, total: int, loss: float) -> None:
-    """One line that fills up, on terminals only."""
-    if sys.stderr.isatty():
-        filled = 30 * done // total
-        bar = "#" * filled + "." * (30 - filled)
-        print(f"\repoch {epoch:2d} [{bar}] loss {loss:.4f}", end="", file=sys.stderr)
-
-
-def train_epoch(model, loader, optimizer, epoch: int) -> list[float]:
+def train_epoch(model: Net, loader: DataLoader, optimizer: torch.optim.Optimizer, epoch: int) -> list[float]:
+    """One pass over the training images; the loss of every step."""
     model.train()
-    losses = []
+    losses: list[float] = []
     for step, (images, digits) in enumerate(loader, 1):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(images), digits)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-        progress(epoch, step, len(loader), losses[-1])
+        progress(f"epoch {epoch:2d}", step, len(loader), f"loss {losses[-1]:.4f}")
     return losses
 
 
 @torch.no_grad()
-def predict(model, loader):
-    """Predicted and true digits of a whole data set."""
+def probabilities(model: Net, images: torch.Tensor) -> torch.Tensor:
+    """How likely each digit is for each image, (N, 10)."""
     model.eval()
-    pairs = [(model(images).argmax(1), digits) for images, digits in loader]
-    return torch.cat([p for p, _ in pairs]), torch.cat([d for _, d in pairs])
+    return torch.cat([model(part).softmax(1) for part in images.split(256)])
 
 
-def draw(path: Path, losses: list[float], images, predicted, digits) -> None:
-    """The loss curve on the left, forty test images with their predictions on the right, mistakes first and in red."""
-    import matplotlib
+INK, MUTED, RIGHT, WRONG = "#22313f", "#8395a7", "#2e86c1", "#c0392b"
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
 
-    figure = plt.figure(figsize=(13, 5), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=[1, 1.3])
-    axes = left.subplots()
-    axes.semilogy(losses, color="tab:blue", linewidth=0.8)
-    axes.set(xlabel="step", ylabel="cross-entropy", title="training loss")
-    order = torch.argsort((predicted == digits).long(), stable=True)[:40]
-    for cell, i in zip(right.subplots(5, 8).flat, order.tolist()):
-        right_answer = predicted[i].item() == digits[i].item()
-        cell.imshow(images[i, 0].numpy(), cmap="gray_r")
-        cell.set_title(str(predicted[i].item()), fontsize=9, color="black" if right_answer else "red", pad=2)
-        cell.axis("off")
-    right.suptitle("predictions on test images (mistakes in red)")
-    figure.savefig(path, dpi=110)
+def draw(path: Path, losses: list[float], accuracies: list[float], images, digits, chances) -> bool:
+    """Loss and accuracy on the left; on the right forty test images, those least sure first."""
+    plt = pyplot()
+    if plt is None:
+        return False
+    plt.rcParams.update({"font.size": 10, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": MUTED,
+                         "xtick.color": MUTED, "ytick.color": MUTED, "axes.spines.top": False,
+                         "axes.spines.right": False})  # fmt: skip
+    figure = plt.figure(figsize=(13, 6), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=[1, 1.5], wspace=0.03)
+    curves = left.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    draw_curves(*curves, losses, accuracies)
+    draw_predictions(right, images, digits, chances)
+    figure.savefig(path, dpi=130, facecolor="white")
     plt.close(figure)
+    return True
 
 
-def main(arguments=None) -> float:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def draw_curves(upper, lower, losses: list[float], accuracies: list[float]) -> None:
+    steps_per_epoch = len(losses) // len(accuracies)
+    window = max(steps_per_epoch // 2, 1)
+    smooth = torch.tensor(losses).unfold(0, window, 1).mean(1).tolist()
+    epochs = [(i + 1) / steps_per_epoch for i in range(len(losses))]
+    upper.semilogy(epochs, losses, color=RIGHT, alpha=0.3, linewidth=0.7, label="each step")
+    upper.semilogy(epochs[window - 1 :], smooth, color=RIGHT, linewidth=2, label=f"mean of {window} steps")
+    upper.set_title("training loss (cross-entropy)", loc="left")
+    upper.legend(frameon=False)
+    errors = [100 * accuracy for accuracy in accuracies]
+    lower.plot(range(1, len(errors) + 1), errors, color=INK, marker="o", markersize=4)
+    lower.axhline(98, color=MUTED, linestyle=":", linewidth=1)
+    lower.annotate(f"{errors[-1]:.1f} %", (len(errors), errors[-1]), xytext=(6, -12), textcoords="offset points", ha="right")
+    lower.set_ylim(min(90, *errors) - 1, 100.5)
+    lower.set_title("test accuracy (%)", loc="left")
+    lower.set_xlabel("epoch")
+    for axes in (upper, lower):
+        axes.grid(axis="y", color=MUTED, alpha=0.25, linewidth=0.6)
+
+
+def draw_predictions(figure, images, digits, chances) -> None:
+    chance, predicted = chances.max(1)
+    wrong = predicted != digits
+    order = torch.argsort(chance - wrong.long(), stable=True)[:40].tolist()
+    for cell, i in zip(figure.subplots(5, 8).flat, order):
+        cell.imshow(images[i, 0].numpy(), cmap="Greys", interpolation="bicubic", vmin=0, vmax=1)
+        told = f"{predicted[i].item()}, is {digits[i].item()}" if wrong[i] else str(predicted[i].item())
+        cell.set_title(f"{told}  {chance[i].item():.0%}", fontsize=9, color=WRONG if wrong[i] else INK, pad=3)
+        cell.set(xticks=[], yticks=[])
+        for side in cell.spines.values():
+            side.set(visible=True, color=WRONG if wrong[i] else "#dfe6e9", linewidth=2 if wrong[i] else 1)
+    count = int(wrong.sum())
+    title = f"predictions on test images: {count} of {len(digits)} wrong (red), then the least sure"
+    figure.suptitle(title, fontsize=12, color=INK)
+
+
+def main(arguments: list[str] | None = None) -> float:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("digits"), help="name of the files written, without ending")
@@ -110,28 +125,30 @@ def main(arguments=None) -> float:
     options = parser.parse_args(arguments)
 
     torch.manual_seed(options.seed)
-    train_set, test_set = random_split(load_digits(), [1437, 360])
+    train_set, test_set = random_split(TensorDataset(*load_digits()), [1437, 360])
     train_loader = DataLoader(train_set, batch_size=32, shuffle=True)
-    test_loader = DataLoader(test_set, batch_size=360)
+    images, digits = (torch.stack(parts) for parts in zip(*test_set))
     model = Net()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     losses: list[float] = []
+    accuracies: list[float] = []
     started = time.perf_counter()
-    accuracy = 0.0
     for epoch in range(1, options.epochs + 1):
         losses += train_epoch(model, train_loader, optimizer, epoch)
-        predicted, digits = predict(model, test_loader)
-        accuracy = (predicted == digits).float().mean().item()
-        clear = "\r" if sys.stderr.isatty() else ""
-        print(f"{clear}epoch {epoch:2d}  loss {np.mean(losses[-len(train_loader):]):.4f}  test accuracy {accuracy:.2%}")
-    print(f"{time.perf_counter() - started:.1f} s")
+        chances = probabilities(model, images)
+        accuracies.append((chances.argmax(1) == digits).float().mean().item())
+        mean = sum(losses[-len(train_loader) :]) / len(train_loader)
+        say(f"epoch {epoch:2d}  loss {mean:.4f}  test accuracy {accuracies[-1]:.2%}")
+    say(f"{time.perf_counter() - started:.1f} s")
 
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, options.out.with_suffix(".pt"))
-    if not options.no_plot:
-        images = torch.stack([image for image, _ in test_set])
-        draw(options.out.with_suffix(".png"), losses, images, predicted, digits)
-    return accuracy
+    checkpoint = options.out.with_suffix(".pt")
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint)
+    say(f"wrote {checkpoint}")
+    picture = options.out.with_suffix(".png")
+    if not options.no_plot and draw(picture, losses, accuracies, images, digits, chances):
+        say(f"wrote {picture}")
+    return accuracies[-1]
 
 
 if __name__ == "__main__":

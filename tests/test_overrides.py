@@ -183,3 +183,28 @@ def test_modes_see_the_parts_of_layers():
     with Names():
         output, _ = layer(x)
     assert torch.equal(output, layer(x)[0]) and "_rnn_layer" in seen
+
+
+def test_methods_put_on_tensor(monkeypatch):
+    backward = torch.Tensor.backward
+    losses = []
+
+    def noted(self, *args, **kwargs):
+        losses.append(self.item())
+        return backward(self, *args, **kwargs)
+
+    x = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.Tensor, "backward", noted)
+        patch.setattr(torch.Tensor, "twice", property(lambda self: self * 2), raising=False)
+        patch.setattr(torch.Tensor, "__repr__", lambda self: "short")
+        x.twice.sum().backward()
+        assert losses == [6.0] and x.grad.tolist() == [2, 2] and repr(x.detach()) == str(x.twice) == "short"
+    assert repr(x.grad) == "tensor([2., 2.])" and not hasattr(x, "twice")
+    x.sum().backward()
+    assert losses == [6.0]
+    for name in ("__add__", "__call__", "__eq__"):
+        with pytest.raises(TypeError, match=f"^Tensor: {name} belongs to the core .*, got int$"):
+            setattr(torch.Tensor, name, 3)
+    with pytest.raises(AttributeError):
+        del torch.Tensor.twice

@@ -137,6 +137,33 @@ int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
   return 0;
 }
 
+// The interpreter calls these through slots, which a built-in type does not fill from its dict.
+bool lives_in_a_slot(PyObject* name, PyObject* present) {
+  if (present) return Py_TYPE(present) == &PyWrapperDescr_Type;
+  for (const char* slot : {"__call__", "__next__", "__getattr__", "__getattribute__", "__del__", "__await__"})
+    if (PyUnicode_CompareWithASCIIString(name, slot) == 0) return true;
+  return false;
+}
+
+// Programs put methods of their own on Tensor, and replace its methods: PyTorch's is a Python class.
+int meta_setattro(PyObject* cls, PyObject* name, PyObject* value) {
+  if (cls != reinterpret_cast<PyObject*>(&TensorType)) return PyType_Type.tp_setattro(cls, name, value);
+  PyObject* present = PyDict_GetItemWithError(TensorType.tp_dict, name);
+  if (!present && PyErr_Occurred()) return -1;
+  if (lives_in_a_slot(name, present)) {
+    PyErr_Format(PyExc_TypeError, "Tensor: %U belongs to the core and can only be replaced in a subclass, got %s", name,
+                 value ? Py_TYPE(value)->tp_name : "a deletion");
+    return -1;
+  }
+  if (!value && !present) {
+    PyErr_Format(PyExc_AttributeError, "type object 'Tensor' has no attribute '%U'", name);
+    return -1;
+  }
+  const int failed = value ? PyDict_SetItem(TensorType.tp_dict, name, value) : PyDict_DelItem(TensorType.tp_dict, name);
+  PyType_Modified(&TensorType);
+  return failed;
+}
+
 }  // namespace
 
 PyTypeObject TensorMetaType = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -694,6 +721,7 @@ void init_tensor_type(PyObject* module) {
   TensorMetaType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
   TensorMetaType.tp_new = meta_new;
   TensorMetaType.tp_init = meta_init;
+  TensorMetaType.tp_setattro = meta_setattro;
   check(PyType_Ready(&TensorMetaType));
   Py_INCREF(&TensorMetaType);
   PyModule_AddObject(module, "_TensorMeta", reinterpret_cast<PyObject*>(&TensorMetaType));
