@@ -70,11 +70,15 @@ def draw(path: Path, losses: list[float], accuracies: list[float], images, digit
     plt.rcParams.update({"font.size": 10, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": MUTED,
                          "xtick.color": MUTED, "ytick.color": MUTED, "axes.spines.top": False,
                          "axes.spines.right": False})  # fmt: skip
-    figure = plt.figure(figsize=(13, 6), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=[1, 1.5], wspace=0.03)
-    curves = left.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    draw_curves(*curves, losses, accuracies)
-    draw_predictions(right, images, digits, chances)
+    figure = plt.figure(figsize=(13, 6))
+    upper, lower = figure.add_gridspec(
+        2, 1, height_ratios=[3, 2], left=0.05, right=0.38, top=0.92, bottom=0.08, hspace=0.2
+    ).subplots(sharex=True)
+    cells = figure.add_gridspec(5, 8, left=0.42, right=0.99, top=0.88, bottom=0.02, wspace=0.08, hspace=0.3).subplots()
+    draw_curves(upper, lower, losses, accuracies)
+    count = draw_predictions(cells.flat, images, digits, chances)
+    title = f"predictions on test images: {count} of {len(digits)} wrong (red), then the least sure"
+    figure.text(0.42, 0.945, title, fontsize=12)
     figure.savefig(path, dpi=130, facecolor="white")
     plt.close(figure)
     return True
@@ -86,34 +90,33 @@ def draw_curves(upper, lower, losses: list[float], accuracies: list[float]) -> N
     smooth = torch.tensor(losses).unfold(0, window, 1).mean(1).tolist()
     epochs = [(i + 1) / steps_per_epoch for i in range(len(losses))]
     upper.semilogy(epochs, losses, color=RIGHT, alpha=0.3, linewidth=0.7, label="each step")
-    upper.semilogy(epochs[window - 1 :], smooth, color=RIGHT, linewidth=2, label=f"mean of {window} steps")
+    upper.semilogy(epochs[window // 2 :][: len(smooth)], smooth, color=RIGHT, linewidth=2, label=f"mean of {window} steps")
     upper.set_title("training loss (cross-entropy)", loc="left")
     upper.legend(frameon=False)
-    errors = [100 * accuracy for accuracy in accuracies]
-    lower.plot(range(1, len(errors) + 1), errors, color=INK, marker="o", markersize=4)
+    percent = [100 * accuracy for accuracy in accuracies]
+    lower.plot(range(1, len(percent) + 1), percent, color=INK, marker="o", markersize=4)
     lower.axhline(98, color=MUTED, linestyle=":", linewidth=1)
-    lower.annotate(f"{errors[-1]:.1f} %", (len(errors), errors[-1]), xytext=(6, -12), textcoords="offset points", ha="right")
-    lower.set_ylim(min(90, *errors) - 1, 100.5)
+    lower.annotate(f"{percent[-1]:.1f}", (len(percent), percent[-1]), xytext=(0, 8), textcoords="offset points", ha="center")
+    lower.set_ylim(min(90, *percent) - 1, 102)
     lower.set_title("test accuracy (%)", loc="left")
     lower.set_xlabel("epoch")
     for axes in (upper, lower):
         axes.grid(axis="y", color=MUTED, alpha=0.25, linewidth=0.6)
 
 
-def draw_predictions(figure, images, digits, chances) -> None:
+def draw_predictions(cells, images, digits, chances) -> int:
+    """One image to a cell, mistakes first, then the least sure; how many mistakes there are."""
     chance, predicted = chances.max(1)
     wrong = predicted != digits
     order = torch.argsort(chance - wrong.long(), stable=True)[:40].tolist()
-    for cell, i in zip(figure.subplots(5, 8).flat, order):
+    for cell, i in zip(cells, order):
         cell.imshow(images[i, 0].numpy(), cmap="Greys", interpolation="bicubic", vmin=0, vmax=1)
         told = f"{predicted[i].item()}, is {digits[i].item()}" if wrong[i] else str(predicted[i].item())
         cell.set_title(f"{told}  {chance[i].item():.0%}", fontsize=9, color=WRONG if wrong[i] else INK, pad=3)
         cell.set(xticks=[], yticks=[])
         for side in cell.spines.values():
             side.set(visible=True, color=WRONG if wrong[i] else "#dfe6e9", linewidth=2 if wrong[i] else 1)
-    count = int(wrong.sum())
-    title = f"predictions on test images: {count} of {len(digits)} wrong (red), then the least sure"
-    figure.suptitle(title, fontsize=12, color=INK)
+    return int(wrong.sum())
 
 
 def main(arguments: list[str] | None = None) -> float:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from . import _tensor  # noqa: F401  (installs the Python half of the methods of Tensor)
 from ._run import _tensor_backward as _tensor_backward
@@ -14,6 +15,11 @@ from ._run import backward, grad
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, NestedIOFunction
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+
+if TYPE_CHECKING:  # loaded on first use, below
+    from . import forward_ad, functional, graph, profiler, variable
+    from .gradcheck import gradcheck, gradgradcheck
+    from .variable import Variable
 
 __all__ = [
     "Function", "NestedIOFunction", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function",

@@ -71,7 +71,7 @@ class DataLoader(Generic[_T_co]):
 
     def __init__(
         self,
-        dataset,
+        dataset: Dataset[_T_co],
         batch_size=1,
         shuffle=None,
         sampler=None,
