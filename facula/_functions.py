@@ -12,7 +12,6 @@ Tensor = _C.Tensor
 __all__ = [
     "are_deterministic_algorithms_enabled",
     "broadcast_shapes",
-    "compile",
     "finfo",
     "get_deterministic_debug_mode",
     "get_device_module",
@@ -238,8 +237,3 @@ def get_device_module(device=None):
 
     kind = "cpu" if device is None else _C.device(device).type
     return importlib.import_module(f"facula.{kind}")
-
-
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
-    """Returns what it is given: Facula runs programs as they are. Usable as a decorator too."""
-    return (lambda function: function) if model is None else model

@@ -25,10 +25,23 @@ __all__ = [
 def compile(
     model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False
 ):
-    """The model or function itself; as a decorator with arguments too."""
+    """Hands back a function itself; as a decorator with arguments too.
+
+    A module comes in an `OptimizedModule`, whose parameters are named as in PyTorch's checkpoints of compiled models.
+    """
     if mode is not None and options is not None:
-        raise RuntimeError("compile: give mode or options, not both")
-    return model if model is not None else lambda model: model
+        raise RuntimeError(f"compile: give mode or options, not both, got mode={mode!r} and options={options!r}")
+    if model is None:
+        return lambda model: compile(model, disable=disable)
+    if not callable(model):
+        raise TypeError(f"compile: a module or a function is compiled, got {type(model).__name__}")
+    from facula import nn
+
+    if disable or not isinstance(model, nn.Module):
+        return model
+    from facula._dynamo import OptimizedModule
+
+    return OptimizedModule(model)
 
 
 def allow_in_graph(fn):

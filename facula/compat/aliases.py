@@ -81,6 +81,7 @@ class _AliasLoader(importlib.abc.Loader):
         # The import system has just put the `torch` spec on the module, which keeps its own.
         if hasattr(self, "_original_spec"):
             module.__spec__ = self._original_spec
+        placeholders.complete_loaded()
 
 
 class _Distribution(importlib.metadata.Distribution):

@@ -1,8 +1,15 @@
 """Which names of PyTorch programs ask for, beyond what Facula has. Facts gathered from public programs.
 
 `NAMES` maps a module to its names; a module in it can be imported. `DECORATORS` hand back what they decorate.
-`ANSWERS` are functions that can be called and give a fixed value, such as "no".
+`ANSWERS` are functions that can be called and give a fixed value, such as "no". `ELSEWHERE` says where Facula keeps what
+PyTorch has under another (private) name.
 """
+
+ELSEWHERE = {
+    "torch._C.DispatchKey": "facula.compat.dispatch.DispatchKey",
+    "torch._C.DispatchKeySet": "facula.compat.dispatch.DispatchKeySet",
+    "torch._C._LinAlgError": "facula.linalg.LinAlgError",
+}
 
 DECORATORS = frozenset(
     """
@@ -145,7 +152,6 @@ NAMES = {
     "torch.backends.mkldnn": "is_available",
     "torch.backends.mps": "is_available is_built",
     "torch.backends.opt_einsum": "enabled strategy",
-    "torch.classes": "load_library",
     "torch.compiler": "allow_in_graph disable is_compiling is_exporting",
     "torch.cuda": (
         "CUDAGraph FloatTensor LongTensor OutOfMemoryError Stream StreamContext device_count "

@@ -10,7 +10,7 @@ import importlib.machinery
 import sys
 import types
 
-from facula.compat.names import ANSWERS, DECORATORS, NAMES
+from facula.compat.names import ANSWERS, DECORATORS, ELSEWHERE, NAMES
 
 
 class Unsupported(type):
@@ -64,6 +64,9 @@ def _constant(full_name, answer):
 def attribute(module, name):
     """What stands for `module.name`; AttributeError where PyTorch's programs are not known to ask for it."""
     full_name = f"{module}.{name}"
+    if full_name in ELSEWHERE:
+        home, _, own_name = ELSEWHERE[full_name].rpartition(".")
+        return getattr(importlib.import_module(home), own_name)
     if full_name in DECORATORS:
         return _identity_decorator(full_name)
     if full_name in ANSWERS:
@@ -95,9 +98,12 @@ def complete_module(module, name):
     def __getattr__(wanted):
         if own is not None:
             try:
-                return own(wanted)
+                value = own(wanted)
             except AttributeError:
                 pass
+            else:
+                complete_loaded()  # modules may have been loaded just now
+                return value
         if wanted.startswith("__"):
             raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
         if is_known_module(f"{name}.{wanted}"):
@@ -109,3 +115,11 @@ def complete_module(module, name):
     __getattr__._facula_completes = True
     module.__getattr__ = __getattr__
     return module
+
+
+def complete_loaded():
+    """`complete_module` for every module of Facula that is loaded, whichever way a program reached it."""
+    for name, module in list(sys.modules.items()):
+        if (name == "facula" or name.startswith("facula.")) and not name.startswith("facula.compat"):
+            if isinstance(module, types.ModuleType):
+                complete_module(module, "torch" + name[len("facula") :])

@@ -17,6 +17,7 @@ __all__ = [
     "ScriptModule",
     "TopLevelTracedModule",
     "TracedModule",
+    "TracerWarning",
     "TracingCheckError",
     "annotate",
     "enable_onednn_fusion",
@@ -56,6 +57,10 @@ class Error(RuntimeError):
 
 class TracingCheckError(Error):
     """A trace differs from the function it was made of."""
+
+
+class TracerWarning(Warning):
+    """Warns that a trace fixes a value of the program; never given, as nothing is traced."""
 
 
 class ScriptModule(facula.nn.Module):

@@ -1,0 +1,129 @@
+"""`torch.ops`: operators by namespace. `aten` holds Facula's own ops, the others what programs register.
+
+An operator of `aten` is the public function (or Tensor method) of its name. Its overloads, such as `add.Tensor`, are
+names for the same function.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+
+import facula
+from facula import library
+
+
+class OpOverload:
+    """One overload of an operator, for example `ops.aten.add.Tensor`; calling it runs the operator."""
+
+    def __init__(self, packet, overload):
+        self.overloadpacket, self._overloadname = packet, overload
+        self.namespace = packet._namespace
+        self.__name__ = f"{packet.__name__}.{overload}"
+
+    def __call__(self, *args, **kwargs):
+        return self.overloadpacket(*args, **kwargs)
+
+    def name(self):
+        """"namespace::operator.overload", without the overload where that is the default."""
+        overload = "" if self._overloadname == "default" else f".{self._overloadname}"
+        return f"{self.overloadpacket._qualified_op_name}{overload}"
+
+    def __repr__(self):
+        return f"<OpOverload(op='{self.namespace}.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
+
+
+class OpOverloadPacket:
+    """An operator with its overloads as attributes.
+
+    Args:
+        namespace, name: its qualified name.
+        function: what runs when it is called.
+    """
+
+    def __init__(self, namespace, name, function):
+        self._namespace, self.__name__, self._function = namespace, name, function
+        self._qualified_op_name = f"{namespace}::{name}"
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, overload):
+        if overload.startswith("_"):
+            raise AttributeError(f"{self._qualified_op_name}: no attribute {overload!r}")
+        found = self.__dict__[overload] = OpOverload(self, overload)
+        return found
+
+    def overloads(self):
+        """Only the default: Facula's ops are not overloaded."""
+        return ["default"]
+
+    def __repr__(self):
+        return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
+
+
+def _own_function(name):
+    """Facula's function behind aten's `name`, or None."""
+    homes = (facula, facula.nn.functional, facula.Tensor, facula.special, facula.linalg)
+    return next((getattr(home, name) for home in homes if callable(getattr(home, name, None))), None)
+
+
+class OpNamespace(types.ModuleType):
+    """The operators of one library."""
+
+    def __init__(self, name):
+        super().__init__(f"torch.ops.{name}")
+        self.__dict__["name"] = name
+
+    def __getattr__(self, op):
+        if op.startswith("__"):
+            raise AttributeError(f"torch.ops.{self.name}: no attribute {op!r}")
+        function = _own_function(op) if self.name in ("aten", "prims") else library.find(self.name, op)
+        if function is None and self.name == "aten":
+            function = functools.partial(_missing, op)
+        if function is None:
+            raise AttributeError(f"torch.ops.{self.name}: no operator {op!r} is registered")
+        packet = OpOverloadPacket(self.name, op, function)
+        if self.name == "aten":  # a program may define its own operators anew
+            self.__dict__[op] = packet
+        return packet
+
+
+def _missing(op, *args, **kwargs):
+    raise NotImplementedError(f"torch.ops.aten.{op} is not supported by Facula")
+
+
+class Operators(types.ModuleType):
+    """The object `torch.ops`."""
+
+    def __init__(self):
+        super().__init__("torch.ops")
+        self.loaded_libraries = set()
+
+    def __getattr__(self, namespace):
+        if namespace.startswith("__"):
+            raise AttributeError(f"torch.ops: no attribute {namespace!r}")
+        found = self.__dict__[namespace] = OpNamespace(namespace)
+        return found
+
+    def load_library(self, path):
+        """Always OSError: a library of operators is linked against PyTorch's own libraries."""
+        raise OSError(f"load_library: Facula cannot load operators compiled for PyTorch, got {path}")
+
+    import_module = load_library
+
+
+class Classes(Operators):
+    """The object `torch.classes`: classes that compiled extensions register, so none."""
+
+    def __init__(self):
+        super().__init__()
+        self.__name__ = "torch.classes"
+
+    def __getattr__(self, namespace):
+        if namespace.startswith("__"):
+            raise AttributeError(f"torch.classes: no attribute {namespace!r}")
+        raise RuntimeError(f"torch.classes: no class is registered, asked for {namespace!r}")
+
+
+ops, classes = Operators(), Classes()

@@ -1,0 +1,73 @@
+"""PyTorch's dispatch keys as names. Facula has no dispatcher; programs form sets of keys while they are imported."""
+
+_KEYS = """
+    Undefined Dense CPU CUDA HIP XPU MPS Meta BackendSelect Python Functionalize ADInplaceOrView Autograd AutogradCPU
+    AutogradCUDA AutogradXPU AutogradMPS AutogradFunctionality Tracer AutocastCPU AutocastCUDA AutocastXPU AutocastMPS
+    CompositeExplicitAutograd CompositeImplicitAutograd FuncTorchBatched FuncTorchVmapMode PrivateUse1 PythonDispatcher
+    PythonTLSSnapshot Sparse SparseCPU SparseCUDA Quantized QuantizedCPU ZeroTensor Conjugate Negative
+"""
+
+
+class DispatchKey:
+    """A key, by its name.
+
+    Args:
+        name: for example "CPU".
+    """
+
+    def __init__(self, name):
+        self.name = name
+
+    def __eq__(self, other):
+        return isinstance(other, DispatchKey) and self.name == other.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __repr__(self):
+        return f"DispatchKey.{self.name}"
+
+
+for _name in _KEYS.split():
+    setattr(DispatchKey, _name, DispatchKey(_name))
+
+
+class DispatchKeySet:
+    """A set of keys.
+
+    Args:
+        keys: a key, or several.
+    """
+
+    def __init__(self, keys):
+        self._keys = frozenset([keys] if isinstance(keys, DispatchKey) else keys)
+
+    def __or__(self, other):
+        return DispatchKeySet(self._keys | other._keys)
+
+    def __and__(self, other):
+        return DispatchKeySet(self._keys & other._keys)
+
+    def __sub__(self, other):
+        return DispatchKeySet(self._keys - other._keys)
+
+    def add(self, key):
+        """The set with `key`."""
+        return DispatchKeySet(self._keys | {key})
+
+    def remove(self, key):
+        """The set without `key`."""
+        return DispatchKeySet(self._keys - {key})
+
+    def has(self, key):
+        """Whether `key` is in the set."""
+        return key in self._keys
+
+    def __eq__(self, other):
+        return isinstance(other, DispatchKeySet) and self._keys == other._keys
+
+    def __hash__(self):
+        return hash(self._keys)
+
+    def __repr__(self):
+        return f"DispatchKeySet({', '.join(sorted(key.name for key in self._keys))})"
