@@ -5,6 +5,7 @@ runs. Gradients registered with `register_autograd` are used through autograd.Fu
 """
 
 import functools
+import inspect
 
 import facula
 
@@ -56,9 +57,13 @@ class CustomOpDef:
         raise NotImplementedError(f"{self._qualname}: no kernel for the CPU is registered")
 
     def __call__(self, *args, **kwargs):
-        if self._function is not None and facula.is_grad_enabled():
-            return self._function.apply(*args, **kwargs)
-        return self._kernel()(*args, **kwargs)
+        kernel = self._kernel()
+        if self._function is None or not facula.is_grad_enabled():
+            return kernel(*args, **kwargs)
+        # the derivative sees every argument, given or not, by position
+        bound = inspect.signature(kernel).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return self._function.apply(bound.kwargs, *bound.args)
 
     def register_kernel(self, device_types, func=None, /):
         """Registers (or as a decorator) the kernel for these device types."""
@@ -78,16 +83,26 @@ class CustomOpDef:
         return fn
 
     def register_autograd(self, backward, /, *, setup_context=None):
-        """Registers the backward: (ctx, *gradients) -> gradients of the inputs."""
+        """Registers the backward: (ctx, *gradients) -> gradients of the inputs that can be given by position.
+
+        `setup_context(ctx, inputs, output)` also gets `keyword_only_inputs` where the kernel has such parameters.
+        """
         op = self
 
-        def forward(ctx, *args):
-            output = op._kernel()(*args)
+        def forward(ctx, keyword_only, *args):
+            output = op._kernel()(*args, **keyword_only)
             if setup_context is not None:
-                setup_context(ctx, args, output)
+                named = {"inputs": args, "output": output}
+                if keyword_only:
+                    named["keyword_only_inputs"] = keyword_only
+                setup_context(ctx, **named)
             return output
 
-        body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        def backward_of_all(ctx, *gradients):
+            results = backward(ctx, *gradients)
+            return (None, *(results if isinstance(results, (list, tuple)) else (results,)))
+
+        body = {"forward": staticmethod(forward), "backward": staticmethod(backward_of_all)}
         self._function = type(self._name, (facula.autograd.Function,), body)
 
     def register_vmap(self, func=None, /):

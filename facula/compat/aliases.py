@@ -81,6 +81,8 @@ class _AliasLoader(importlib.abc.Loader):
         # The import system has just put the `torch` spec on the module, which keeps its own.
         if hasattr(self, "_original_spec"):
             module.__spec__ = self._original_spec
+        if self._own == "facula":
+            module.__name__ = "torch"  # programs compare it
         placeholders.complete_loaded()
 
 

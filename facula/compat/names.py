@@ -6,6 +6,7 @@ PyTorch has under another (private) name.
 """
 
 ELSEWHERE = {
+    "torch.torch": "facula",
     "torch._C.DispatchKey": "facula.compat.dispatch.DispatchKey",
     "torch._C.DispatchKeySet": "facula.compat.dispatch.DispatchKeySet",
     "torch._C._LinAlgError": "facula.linalg.LinAlgError",
@@ -21,7 +22,7 @@ DECORATORS = frozenset(
     torch.distributed.elastic.multiprocessing.errors.record
     torch.testing._internal.common_utils.slowTest torch._custom_ops.impl torch._custom_ops.impl_abstract
     torch.overrides.wrap_torch_function torch._disable_dynamo torch._dynamo.eval_frame.disable
-    torch.distributed.rpc.functions.async_execution
+    torch.distributed.rpc.functions.async_execution torch.distributed.rpc.api._require_initialized
     torch.onnx.symbolic_helper.parse_args torch.utils.data.functional_datapipe
     """.split()
 )
@@ -114,7 +115,7 @@ NAMES = {
     "torch._dynamo.exc": "TensorifyScalarRestartAnalysis",
     "torch._dynamo.utils": "is_compile_supported",
     "torch._higher_order_ops": "associative_scan",
-    "torch._higher_order_ops.associative_scan": "",
+    "torch._higher_order_ops.associative_scan": "associative_scan",
     "torch._inductor": "cudagraph_mark_step_begin list_mode_options",
     "torch._inductor.cpu_vec_isa": "pick_vec_isa",
     "torch._inductor.runtime": "",

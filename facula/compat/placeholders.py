@@ -66,7 +66,7 @@ def attribute(module, name):
     full_name = f"{module}.{name}"
     if full_name in ELSEWHERE:
         home, _, own_name = ELSEWHERE[full_name].rpartition(".")
-        return getattr(importlib.import_module(home), own_name)
+        return getattr(importlib.import_module(home), own_name) if home else importlib.import_module(own_name)
     if full_name in DECORATORS:
         return _identity_decorator(full_name)
     if full_name in ANSWERS:
