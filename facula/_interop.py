@@ -137,3 +137,11 @@ def _exports_buffer(obj):
     except TypeError:
         return False
     return True
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """A 1-D tensor of `size` elements on a memory map of a file; see `UntypedStorage.from_file`."""
+    dtype = dtype or _C.get_default_dtype()
+    storage = _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
+    tensor = _C._tensor_from_storage(storage, dtype, 0, (size,), (1,))
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor

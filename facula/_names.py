@@ -22,14 +22,14 @@ CONSTANTS = {
 LAZY_MODULES = frozenset(
     """
     __config__ accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions fft functional func
-    futures fx hub jit library linalg masked mps mtia multiprocessing nested nn onnx optim overrides package profiler quantization
-    random return_types serialization signal sparse special storage array_api testing types utils version xpu
+    futures fx hub jit library linalg masked mps mtia multiprocessing nested nn onnx optim overrides package profiler
+    quantization random return_types serialization signal sparse special storage array_api testing types utils version xpu
     """.split()
 )
 
 # Public names that are looked up in a module of facula when they are first used.
 _LAZY = {
-    "_interop": "asarray from_dlpack frombuffer",
+    "_interop": "asarray from_dlpack from_file frombuffer",
     "_products": "chain_matmul einsum tensordot",
     "_gradient": "gradient",
     "_lobpcg": "lobpcg",

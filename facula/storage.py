@@ -5,6 +5,8 @@ A `TypedStorage` pairs an untyped storage with a dtype; its index counts element
 """
 
 import io
+import mmap
+import os
 
 import facula
 from facula import UntypedStorage  # noqa: F401  (public: torch.storage.UntypedStorage)
@@ -76,6 +78,12 @@ class TypedStorage:
     @property
     def _cdata(self):
         return self._untyped_storage._cdata
+
+    @classmethod
+    def from_file(cls, filename, shared=False, size=0):
+        """`size` elements of a file, as a memory map; see `UntypedStorage.from_file`."""
+        dtype = cls.dtype or facula.get_default_dtype()
+        return cls(wrap_storage=untyped_from_file(filename, shared, size * dtype.itemsize))
 
     def untyped(self):
         """The UntypedStorage underneath."""
@@ -191,6 +199,27 @@ def storage_class_name(dtype):
 def reduce_untyped(storage):
     """The pickled form of an UntypedStorage, for its `__reduce__`."""
     return _untyped_from_bytes, (bytes(_core.storage_view(storage)),)
+
+
+def untyped_from_file(filename, shared=False, nbytes=0):
+    """The first `nbytes` bytes of a file as a storage, without reading them: `UntypedStorage.from_file`.
+
+    With `shared` what is written reaches the file, which is made, or made longer, where needed; otherwise writes stay in
+    this process. Errors: RuntimeError where the file cannot be opened, or is shorter than `nbytes`.
+    """
+    try:
+        with open(filename, ("r+b" if os.path.exists(filename) else "w+b") if shared else "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < nbytes and shared:
+                file.truncate(nbytes)
+            elif size < nbytes:
+                raise RuntimeError(f"from_file: {filename} holds {size} bytes, got nbytes={nbytes}")
+            if nbytes == 0:  # cannot be mapped
+                return facula.UntypedStorage(0)
+            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+            return _core.storage_from_buffer(mmap.mmap(file.fileno(), nbytes, access=access))
+    except OSError as error:
+        raise RuntimeError(f"from_file: cannot open {filename}: {error.strerror}") from None
 
 
 def _untyped_from_bytes(data):

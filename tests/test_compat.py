@@ -65,13 +65,13 @@ def test_the_distribution_torch_is_found():
         print(importlib.util.find_spec("torch") is not None, importlib.metadata.version("torch"))
         print("torch" in importlib.metadata.packages_distributions())
         import torch
-        print(torch.__version__ >= "2.4", torch.__version__ >= (2, 13))
+        print(torch.__name__, torch.torch is torch, torch.__version__ >= "2.4", torch.__version__ >= (2, 13))
         print(torch.version.cuda, torch.cuda.is_available())
         print(importlib.util.find_spec("torch") is not None, importlib.util.find_spec("torch.no_such_module"))
         """,
             option="-c",
         )
-        == f"True {facula.__version__} True True True None False True None".split()
+        == f"True {facula.__version__} True torch True True True None False True None".split()
     )
 
 
@@ -93,7 +93,7 @@ def test_a_program_runs_as_main_with_its_arguments(tmp_path):
 def test_a_package_runs(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__main__.py").write_text(
-        "import sys, torch; print(torch.__name__, __package__, sys.argv[1])"
+        "import sys, torch; print(torch.nn.__name__[:6], __package__, sys.argv[1])"
     )
     done = subprocess.run(
         [sys.executable, "-m", "facula", "-m", "package", "x"],
@@ -116,7 +116,7 @@ def test_child_processes_find_torch(tmp_path, method):
             pass
         def child(queue, thing):
             import torch
-            queue.put((torch.__name__, type(thing).__name__))
+            queue.put((torch.nn.__name__[:6], type(thing).__name__))
         if __name__ == "__main__":
             context = multiprocessing.get_context("{method}")
             queue = context.Queue()
@@ -124,7 +124,7 @@ def test_child_processes_find_torch(tmp_path, method):
             process.start()
             print(*queue.get(timeout=60))
             process.join()
-            print(subprocess.run([sys.executable, "-c", "import torch; print(torch.__name__)"],
+            print(subprocess.run([sys.executable, "-c", "import torch; print(torch.nn.__name__[:6])"],
                                  capture_output=True, text=True).stdout)
         """,
         folder=tmp_path,
@@ -329,3 +329,24 @@ def test_backend_flags_are_kept():
     with cudnn.flags(enabled=True, benchmark=True):
         assert cudnn.benchmark
     assert not cudnn.benchmark and not cudnn.is_available()
+
+
+def test_names_of_modules_reached_as_attributes():
+    assert run(
+        """
+        import warnings
+        import torch
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)
+        print(torch.utils.swap_tensors.__name__, torch.jit.annotations.__name__, torch._C._nn.__name__)
+        device, dtype, *_ = torch._C._nn._parse_to("cpu", torch.float64)
+        autocast = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+        both = autocast | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
+        print(device, dtype, both.has(torch._C.DispatchKey.AutocastCPU), (both - autocast) == both)
+        try:
+            torch.zeros(1).cuda()
+        except AssertionError as error:
+            print("CUDA" in str(error))
+        print(isinstance(torch.compile(torch.nn.ReLU()), torch._dynamo.OptimizedModule))
+        """,
+        option="-c",
+    ) == "swap_tensors facula.jit.annotations torch._C._nn cpu torch.float64 True False True True".split()

@@ -9,6 +9,7 @@ ELSEWHERE = {
     "torch.torch": "facula",
     "torch._C.DispatchKey": "facula.compat.dispatch.DispatchKey",
     "torch._C.DispatchKeySet": "facula.compat.dispatch.DispatchKeySet",
+    "torch._C._nn._parse_to": "facula._C._parse_to",
     "torch._C._LinAlgError": "facula.linalg.LinAlgError",
 }
 

@@ -12,6 +12,8 @@ import types
 
 from facula.compat.names import ANSWERS, DECORATORS, ELSEWHERE, NAMES
 
+_PARENTS = frozenset(name.rpartition(".")[0] for name in NAMES)
+
 
 class Unsupported(type):
     """The class of placeholders."""
@@ -91,6 +93,8 @@ def make_module(name):
 
 def complete_module(module, name):
     """Lets `module` answer for the known names it lacks."""
+    if name in _PARENTS and not hasattr(module, "__path__"):
+        module.__path__ = []  # PyTorch has modules below it
     own = module.__dict__.get("__getattr__")
     if getattr(own, "_facula_completes", False):
         return module

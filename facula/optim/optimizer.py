@@ -70,6 +70,7 @@ def _with_hooks(step):
     def hooked(self, *args, **kwargs):
         if not (self._has_step_hooks() or _global_pre_hooks or _global_post_hooks):
             return step(self, *args, **kwargs)
+        self._make_hooks()
         pre = chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values())
         args, kwargs = _call_pre_hooks(pre, self, (self, *args), kwargs)
         result = step(*args, **kwargs)
@@ -150,7 +151,9 @@ class Optimizer:
             self.__dict__.setdefault(name, OrderedDict())
 
     def _has_step_hooks(self) -> bool:
-        return bool(self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks)
+        # a wrapper around another optimizer may derive from Optimizer without initializing it
+        tables = self.__dict__
+        return bool(tables.get("_optimizer_step_pre_hooks") or tables.get("_optimizer_step_post_hooks"))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}

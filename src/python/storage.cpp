@@ -324,6 +324,12 @@ PyObject* storage_reduce(PyObject* o, PyObject*) {
   return module ? PyObject_CallMethod(module.get(), "reduce_untyped", "O", o) : nullptr;
 }
 
+PyObject* storage_from_file(PyObject*, PyObject* args, PyObject* kwargs) {
+  Owned module(PyImport_ImportModule("facula.storage"));
+  Owned function(module ? PyObject_GetAttrString(module.get(), "untyped_from_file") : nullptr);
+  return function ? PyObject_Call(function.get(), args, kwargs) : nullptr;
+}
+
 PyObject* storage_sizeof(PyObject* o, PyObject*) { return PyLong_FromSize_t(sizeof(PyStorage) + self_of(o)->storage->nbytes); }
 
 // from_buffer(buffer, dtype=None, count=-1, offset=0): a copy of the bytes
@@ -445,6 +451,8 @@ PyMethodDef storage_methods[] = {
     {"tolist", storage_tolist, METH_NOARGS, "The bytes as a list of ints."},
     {"from_buffer", keywords(storage_from_buffer), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      "from_buffer(buffer, byte_order=None, count=-1, offset=0, dtype=None): a copy of a buffer's bytes."},
+    {"from_file", keywords(storage_from_file), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "from_file(filename, shared=False, nbytes=0): a storage over a memory map of the file."},
     {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {"__sizeof__", storage_sizeof, METH_NOARGS, nullptr},
     {}};
