@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from .schema import Op
 
 
+TYPES = {
+    "Operand": "Tensor | Number", "Scalar": "Number", "Tensor[]": "Sequence[Tensor]", "int[]": "Sequence[int]",
+    "float[]": "Sequence[float]",
+}  # fmt: skip
+
+
 def docstring(public: str, members: list[Op]) -> str:
     """Signatures, a blank line, what the op does, and where it is stated."""
-    from .emit_python import signature_text
+    lines = [f"{public}({python_signature(op)}) -> {_returns(op)}" for op in members]
+    texts = list(dict.fromkeys(public_text(op) for op in members))
+    return "\n".join(lines) + "\n\n" + "\n".join(texts) + f"\n\nStated in ops/{members[0].topic}.yaml."
 
-    lines = [f"{public}({signature_text(op, 'out' in op.variants)}) -> {_returns(op)}" for op in members]
-    texts = list(dict.fromkeys(op.doc for op in members))
-    return "\n".join(lines) + "\n\n" + "\n".join(texts)
+
+def python_signature(op: Op) -> str:
+    """The arguments as annotations would say them."""
+    from .emit_python import out_names, public_args, python_name
+
+    parts, star = [], False
+    for arg in public_args(op):
+        if arg.keyword_only and not star:
+            parts.append("*")
+            star = True
+        default = "" if arg.default is None else f" = {arg.default}"
+        parts.append(f"{python_name(arg)}: {_type(arg.type, arg.list_size)}{default}")
+    if "out" in op.variants:
+        several = len(out_names(op)) > 1
+        parts += ([] if star else ["*"]) + ["out: Sequence[Tensor] | None = None" if several else "out: Tensor | None = None"]
+    return ", ".join(parts)
+
+
+def _type(kind: str, list_size: int = 0) -> str:
+    base = kind.removesuffix("?")
+    text = TYPES.get(base, base)
+    if list_size and base == "int[]":
+        text = f"int | {text}"
+    return text + (" | None" if kind.endswith("?") else "")
+
+
+def public_text(op: Op) -> str:
+    """The schema calls the first argument self, Python calls it input."""
+    return re.sub(r"\bself\b", "input", op.doc) if any(a.name == "self" for a in op.args) else op.doc
 
 
 def _returns(op: Op) -> str:
-    if not op.return_names:
-        return op.returns[0] if op.returns else "None"
-    return "(" + ", ".join(f"{t} {n}" for t, n in zip(op.returns, op.return_names)) + ")"
+    kinds = [{"Tensor[]": "tuple[Tensor, ...]", "Scalar": "Number"}.get(kind, kind) for kind in op.returns]
+    if op.return_names:
+        return "(" + ", ".join(f"{name}: {kind}" for name, kind in zip(op.return_names, kinds)) + ")"
+    if len(kinds) > 1:
+        return f"tuple[{', '.join(kinds)}]"
+    return kinds[0] if kinds else "None"
 
 
 def emit(ops: list[Op], folder: Path, write) -> None:
@@ -31,7 +69,10 @@ def emit(ops: list[Op], folder: Path, write) -> None:
     for topic, members in sorted(topics.items()):
         lines = [f"# {topic}", "", f"Stated in `ops/{topic}.yaml`.", ""]
         for op in members:
-            lines += [f"## {', '.join(f'`{n}`' for n in op.names)}", "", f"`{op.signature}`", "", op.doc, ""]
+            signature = f"{op.names[0]}({python_signature(op)}) -> {_returns(op)}"
+            lines += [f"## {', '.join(f'`{n}`' for n in op.names)}", "", f"`{signature}`", "", public_text(op), ""]
             if op.grad:
                 lines += ["Derivative: " + "; ".join(f"`{k}`: `{v}`" for k, v in op.grad.items()), ""]
         write(folder / f"{topic}.md", "\n".join(lines))
+    index = [f"- [{topic}]({topic}.md): " + ", ".join(f"`{op.names[0]}`" for op in ops) for topic, ops in sorted(topics.items())]
+    write(folder / "README.md", "\n".join(["# API", "", "Generated from `ops/*.yaml`, a page for each topic.", "", *index, ""]))

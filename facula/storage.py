@@ -69,10 +69,12 @@ class TypedStorage:
 
     @property
     def device(self):
+        """Where the bytes are."""
         return self._untyped_storage.device
 
     @property
     def is_cuda(self):
+        """Whether the bytes are on a CUDA device."""
         return self.device.type == "cuda"
 
     @property
@@ -90,9 +92,11 @@ class TypedStorage:
         return self._untyped_storage
 
     def element_size(self):
+        """Bytes of one element."""
         return self.dtype.itemsize
 
     def nbytes(self):
+        """Bytes of all elements."""
         return self._untyped_storage.nbytes()
 
     def size(self):
@@ -102,9 +106,11 @@ class TypedStorage:
     __len__ = _size = size
 
     def data_ptr(self):
+        """Address of the first element."""
         return self._untyped_storage.data_ptr()
 
     def get_device(self):
+        """Number of the device, -1 for the CPU."""
         return self.device.index if self.device.index is not None else -1
 
     def pickle_storage_type(self):
@@ -129,27 +135,34 @@ class TypedStorage:
         return iter(self.tolist())
 
     def tolist(self):
+        """The elements as Python numbers."""
         return self._tensor().tolist()
 
     def fill_(self, value):
+        """Sets every element to `value`."""
         self._tensor().fill_(value)
         return self
 
     def copy_(self, source, non_blocking=False):
+        """Copies the elements of another storage, converting them."""
         self._tensor().copy_(source._tensor(), non_blocking=non_blocking)
         return self
 
     def clone(self):
+        """A copy with bytes of its own."""
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
     def cpu(self):
+        """The storage itself: it is on the CPU."""
         return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
 
     def resize_(self, size):
+        """Makes room for `size` elements; those that fit are kept."""
         self._untyped_storage.resize_(size * self.element_size())
         return self
 
     def type(self, dtype=None):
+        """The name of the class, or the elements converted to `dtype`."""
         if dtype is None:
             return "torch." + (self.pickle_storage_type() or "TypedStorage")
         return self._to(dtype)
@@ -160,9 +173,11 @@ class TypedStorage:
     # -- sharing, pickling ------------------------------------------------------------------------
 
     def is_shared(self):
+        """Whether other processes can map the bytes."""
         return self._untyped_storage.is_shared()
 
     def share_memory_(self):
+        """Moves the bytes to memory that other processes can map."""
         self._untyped_storage.share_memory_()
         return self
 

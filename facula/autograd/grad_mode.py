@@ -38,6 +38,7 @@ class _Switch:
         return wrapped
 
     def clone(self):
+        """Another context manager of the same kind and mode."""
         return type(self)()
 
 
@@ -87,6 +88,7 @@ class set_grad_enabled(_Switch):
         _C._set_grad_enabled(self.before)
 
     def clone(self):
+        """Another context manager of the same kind and mode."""
         return type(self)(self.mode)
 
 
@@ -113,6 +115,7 @@ class inference_mode(_Switch):
         _C._set_inference_mode(self.before[1])
 
     def clone(self):
+        """Another context manager of the same kind and mode."""
         return type(self)(self.mode)
 
 
@@ -129,6 +132,7 @@ class set_multithreading_enabled(_Switch):
         return None
 
     def clone(self):
+        """Another context manager of the same kind and mode."""
         return type(self)(self.mode)
 
 

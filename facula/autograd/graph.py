@@ -152,6 +152,7 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
 
 
 def allow_mutation_on_saved_tensors():
+    """Not supported: raises NotImplementedError. Writing to a clone keeps what was saved."""
     raise NotImplementedError("allow_mutation_on_saved_tensors: not supported; clone() before writing in place")
 
 

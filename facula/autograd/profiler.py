@@ -30,6 +30,7 @@ class record_function(_Switch):
         return None
 
     def clone(self):
+        """Another context manager of the same name."""
         return type(self)(self.name, self.args)
 
 
@@ -75,6 +76,7 @@ class EnforceUnique:
         self.seen = set()
 
     def see(self, *key):
+        """Remembers the key; a RuntimeError if it was seen before."""
         if key in self.seen:
             raise RuntimeError(f"EnforceUnique: duplicate key: {key}")
         self.seen.add(key)
@@ -88,26 +90,32 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester):
+        """Starts counting for `requester`, from the present step."""
         cls._steps[requester] = cls._current_step
 
     @classmethod
     def erase_step_count(cls, requester):
+        """Stops counting for `requester`; whether it was counted."""
         return cls._steps.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester):
+        """Counts one step of `requester`; the most that anyone has counted."""
         cls._steps[requester] = cls._steps.get(requester, cls._current_step) + 1
         cls._current_step = max(cls._steps.values())
         return cls._current_step
 
     @classmethod
     def current_step(cls):
+        """The most steps that anyone has counted."""
         return cls._current_step
 
 
 def load_nvprof(path):
+    """Not supported: raises NotImplementedError."""
     raise NotImplementedError("autograd.profiler.load_nvprof: not supported")
 
 
 def parse_nvprof_trace(path):
+    """Not supported: raises NotImplementedError."""
     raise NotImplementedError("autograd.profiler.parse_nvprof_trace: not supported")

@@ -135,9 +135,11 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self):
+        """Not known yet: reading it is a RuntimeError."""
         raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a read of shape"))
 
     def share_memory_(self):
+        """A RuntimeError: there is no memory yet."""
         raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a call of share_memory_()"))
 
     def __repr__(self):

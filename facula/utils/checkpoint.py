@@ -38,10 +38,12 @@ class DefaultDeviceType:
 
     @staticmethod
     def set_device_type(device: str = "cuda"):
+        """Chooses the device type."""
         DefaultDeviceType._type = device
 
     @staticmethod
     def get_device_type() -> str:
+        """The device type chosen."""
         return DefaultDeviceType._type
 
 
@@ -68,6 +70,7 @@ def set_checkpoint_debug_enabled(enabled):
 
 
 def noop_context_fn():
+    """Two contexts that change nothing, for forward and recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -90,6 +93,7 @@ def get_device_states(*args):
 
 
 def set_device_states(devices, states, *, device_type=None):
+    """Restores random states of accelerators, of which there are none here."""
     if devices:
         raise NotImplementedError("set_device_states: random states of accelerators are not kept")
 
@@ -119,6 +123,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx, run_function, preserve_rng_state, *args):
+        """Runs the function without recording; keeps its inputs and the random state."""
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random_state = _RandomState(preserve_rng_state)
@@ -130,6 +135,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx, *grads):
+        """Runs the function again, recorded, and differentiates it."""
         from ..autograd import backward
 
         inputs = list(ctx.inputs)
@@ -312,9 +318,11 @@ class CheckpointPolicy:
 
 
 class SelectiveCheckpointContext:
+    """What a policy of selective checkpointing is told; selective checkpointing is not supported."""
     def __init__(self, *, is_recompute):
         self.is_recompute = is_recompute
 
 
 def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """Not supported: raises NotImplementedError."""
     _not_supported("create_selective_checkpoint_contexts")

@@ -33,6 +33,7 @@ class RemovableHandle:
         self.extra_dict_ref = tuple(weakref.ref(d) for d in extra_dict)
 
     def remove(self) -> None:
+        """Takes the hook out; again, does nothing."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:
@@ -65,6 +66,7 @@ def unserializable_hook(f):
 
 
 def warn_if_has_hooks(tensor) -> None:
+    """Warns for every backward hook of the tensor that saving would lose."""
     import warnings
 
     for hook in (tensor._backward_hooks or {}).values():
@@ -105,6 +107,7 @@ class BackwardHook:
         self.n_outputs = -1
 
     def setup_input_hook(self, args: tuple) -> tuple:
+        """Watches the gradients of the arguments; gives the arguments to call the module with."""
         args, self.input_positions, node = self._through_identity(args)
         self.n_inputs = len(args)
         if node is not None:
@@ -112,6 +115,7 @@ class BackwardHook:
         return args
 
     def setup_output_hook(self, outputs):
+        """Watches the gradients of the results; gives the results to return."""
         is_tuple = isinstance(outputs, tuple)
         packed = outputs if is_tuple else (outputs,)
         packed, self.output_positions, node = self._through_identity(packed)

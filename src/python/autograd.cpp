@@ -53,10 +53,42 @@ void node_destroyed(Node* node) {
 
 }  // namespace
 
+// Nodes are named after their op's overload; PyTorch counts the overloads of a name. What a program prints is PyTorch's.
+std::string public_name(const Node& node) {
+  static const std::map<std::string_view, std::string_view> names = {
+      {"ClampBackward0", "ClampBackward1"},
+      {"CrossEntropyBackward0", "NllLossBackward0"},
+      {"GeluErfBackward0", "GeluBackward0"},
+      {"GeluTanhBackward0", "GeluBackward0"},
+      {"IndexTensorBackward0", "IndexBackward0"},
+      {"MaskedFillScalarBackward0", "MaskedFillBackward0"},
+      {"MaskedFillTensorBackward0", "MaskedFillBackward1"},
+      {"MaxBackward0", "MaxBackward1"},
+      {"MaxDimBackward0", "MaxBackward0"},
+      {"MeanDimBackward0", "MeanBackward1"},
+      {"MinBackward0", "MinBackward1"},
+      {"MinDimBackward0", "MinBackward0"},
+      {"NllBackward0", "NllLossBackward0"},
+      {"ProdDimIntBackward0", "ProdBackward1"},
+      {"ScatterSrcBackward0", "ScatterBackward0"},
+      {"ScatterValueBackward0", "ScatterBackward1"},
+      {"SelectIntBackward0", "SelectBackward0"},
+      {"SquareBackward0", "PowBackward0"},
+      {"SqueezeDimBackward0", "SqueezeBackward1"},
+      {"SqueezeDimsBackward0", "SqueezeBackward2"},
+      {"SumDimBackward0", "SumBackward1"},
+      {"ToDtypeBackward0", "ToCopyBackward0"},
+      {"TransposeIntBackward0", "TransposeBackward0"},
+  };
+  std::string own = node.name();
+  auto found = names.find(own);
+  return found == names.end() ? own : std::string(found->second);
+}
+
 PyObject* wrap_node(Ref<Node> node) {
   if (!node) Py_RETURN_NONE;
   if (node->pyobj) return Py_NewRef(static_cast<PyObject*>(node->pyobj));
-  PyTypeObject* type = class_of(node->name());
+  PyTypeObject* type = class_of(public_name(*node));
   auto* o = self_of(check(type->tp_alloc(type, 0)));
   node->pyobj = o;
   o->node = node.detach();
@@ -85,7 +117,7 @@ void add_to_type(PyTypeObject& type, PyMethodDef* methods, PyGetSetDef* properti
 namespace {
 
 PyObject* node_name(PyObject* o, PyObject*) {
-  return guarded([&] { return PyUnicode_FromString(node_of(o).name().c_str()); });
+  return guarded([&] { return PyUnicode_FromString(public_name(node_of(o)).c_str()); });
 }
 PyObject* node_repr(PyObject* o) { return PyUnicode_FromFormat("<%s object at %p>", _PyType_Name(Py_TYPE(o)), o); }
 PyObject* node_next(PyObject* o, void*) {

@@ -393,6 +393,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Set every slope to the initial one."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input):

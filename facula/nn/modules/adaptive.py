@@ -74,6 +74,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
+        """Draw new weights in all parts."""
         self.head.reset_parameters()
         for narrow, classify in self.tail:
             narrow.reset_parameters()

@@ -110,6 +110,7 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Set the weight to one and the bias to zero."""
         if self.elementwise_affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -166,6 +167,7 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Set the weight to one and the bias to zero."""
         if self.affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -216,6 +218,7 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Set the weight to one."""
         if self.elementwise_affine:
             init.ones_(self.weight)
 

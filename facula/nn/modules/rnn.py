@@ -163,6 +163,7 @@ class RNNBase(Module):
         """Nothing to do: weights need not lie in one block of memory."""
 
     def reset_parameters(self) -> None:
+        """Draw every parameter uniformly from +-1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -400,6 +401,7 @@ class RNNCellBase(Module):
         return text
 
     def reset_parameters(self) -> None:
+        """Draw every parameter uniformly from +-1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)

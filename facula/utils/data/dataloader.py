@@ -136,6 +136,7 @@ class DataLoader(Generic[_T_co]):
 
     @property
     def multiprocessing_context(self):
+        """The context that starts the workers; may be set to a context or the name of a start method."""
         return self._context
 
     @multiprocessing_context.setter

@@ -110,6 +110,7 @@ class ConcatDataset(Dataset[_T_co]):
 
     @staticmethod
     def cumsum(sequence):
+        """Lengths of the datasets, added up."""
         return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
     def __init__(self, datasets):
@@ -134,6 +135,7 @@ class ConcatDataset(Dataset[_T_co]):
 
     @property
     def cummulative_sizes(self):
+        """Older spelling of cumulative_sizes."""
         warnings.warn(
             "ConcatDataset: cummulative_sizes is spelt cumulative_sizes", DeprecationWarning, stacklevel=2
         )

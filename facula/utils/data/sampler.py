@@ -69,6 +69,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self):
+        """How many indices one pass gives."""
         # asked anew each time: a dataset may grow
         return len(self.data_source) if self._num_samples is None else self._num_samples
 

@@ -1,0 +1,110 @@
+"""Draws what benchmarks/results holds: how many times faster Facula is than PyTorch, a panel for each file.
+
+    python benchmarks/plot.py [--out docs/performance.svg]
+
+Needs Matplotlib, not PyTorch. A bar to the right of the line at 1 is a case where Facula takes less time; a mark on a bar
+is the ratio that the project aims at. Of more than forty cases, the panel shows the sorted ratios as one curve.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+HERE = Path(__file__).parent
+FASTER, SLOWER, INK, MUTED = "#2e86c1", "#c0392b", "#22313f", "#8395a7"
+MOST_BARS = 40
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    ratio: float  # PyTorch's time over Facula's
+    target: float | None = None
+
+
+def cases_of(data: dict) -> list[Case]:
+    """The cases of one result file, whichever benchmark wrote it."""
+    for key, name in (("rows", "name"), ("cases", "case")):
+        if isinstance(data.get(key), list):
+            return [Case(row[name] or row.get("statement", ""), row["ratio"], row.get("target")) for row in data[key]]
+    table = data.get("nanoseconds", data)
+    return [
+        Case(name, times["torch"] / times["facula"])
+        for name, times in table.items()
+        if isinstance(times, dict) and {"torch", "facula"} <= times.keys()
+    ]
+
+
+def draw_bars(axes, cases: list[Case]) -> None:
+    places = range(len(cases))
+    colours = [FASTER if case.ratio >= 1 else SLOWER for case in cases]
+    axes.barh(places, [case.ratio - 1 for case in cases], left=1, color=colours, height=0.62)
+    for place, case in zip(places, cases):
+        inside = {"ha": "left" if case.ratio >= 1 else "right", "xytext": (4 if case.ratio >= 1 else -4, 0)}
+        axes.annotate(f"{case.ratio:.3g}", (case.ratio, place), textcoords="offset points", va="center", fontsize=8, **inside)
+        if case.target:
+            axes.plot([case.target] * 2, [place - 0.4, place + 0.4], color=INK, linewidth=1.4)
+    axes.set_yticks(places, [case.name for case in cases], fontsize=8)
+    axes.set_ylim(-0.7, len(cases) - 0.3)
+
+
+def draw_curve(axes, cases: list[Case]) -> None:
+    ratios = [case.ratio for case in cases]
+    places = range(len(cases))
+    axes.fill_betweenx(places, 1, ratios, where=[r >= 1 for r in ratios], color=FASTER, linewidth=0, step="mid")
+    axes.fill_betweenx(places, 1, ratios, where=[r < 1 for r in ratios], color=SLOWER, linewidth=0, step="mid")
+    axes.set_yticks([])
+    slower = sum(ratio < 1 for ratio in ratios)
+    text = f"{len(cases)} cases, sorted\nmedian {statistics.median(ratios):.2f}\n{slower} slower than PyTorch"
+    axes.annotate(text, (0.97, 0.06), xycoords="axes fraction", ha="right", fontsize=9)
+
+
+def panel(axes, title: str, cases: list[Case]) -> None:
+    cases = sorted(cases, key=lambda case: case.ratio)
+    (draw_curve if len(cases) > MOST_BARS else draw_bars)(axes, cases)
+    axes.axvline(1, color=INK, linewidth=0.8)
+    axes.set_xscale("log")
+    low, high = min(0.8, cases[0].ratio / 1.3), max(2, cases[-1].ratio * 1.5)
+    axes.set_xlim(low, high)
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200) if low <= tick <= high]
+    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(axis="x", color=MUTED, alpha=0.3, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    axes.set_title(title, loc="left", fontsize=10)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the result files")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "performance.svg")
+    options = parser.parse_args(arguments)
+    files = {path.stem: cases_of(json.loads(path.read_text())) for path in sorted(options.results.glob("*.json"))}
+    files = {stem: cases for stem, cases in files.items() if cases}
+    if not files:
+        parser.error(f"no result files in {options.results}")
+    plt.rcParams.update({"svg.hashsalt": "facula", "font.family": "sans-serif", "text.color": INK, "xtick.color": INK,
+                         "ytick.color": INK, "axes.edgecolor": MUTED, "axes.spines.top": False,
+                         "axes.spines.right": False, "axes.spines.left": False})  # fmt: skip
+    heights = [0.24 * len(cases) + 0.7 if len(cases) <= MOST_BARS else 5 for cases in files.values()]
+    figure, axes = plt.subplots(len(files), 1, figsize=(9, sum(heights)), height_ratios=heights, layout="constrained",
+                                squeeze=False)  # fmt: skip
+    for cell, (stem, cases) in zip(axes.flat, files.items()):
+        panel(cell, f"{stem}: time of PyTorch over time of Facula", cases)
+    figure.savefig(options.out, metadata={"Date": None})
+    print(f"wrote {options.out}: {sum(map(len, files.values()))} cases of {len(files)} files")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
