@@ -1,0 +1,122 @@
+"""What is written for users is there, is true, and leads somewhere."""
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import facula
+from facula import nn
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")]
+OPTIONAL = {"facula.utils.tensorboard"}  # needs a package that may be missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+def test_the_program_of_the_readme_fits_a_sine(capsys):
+    (program,) = blocks("README.md", "python")
+    scope = {}
+    exec(program, scope)
+    assert scope["loss"].item() < 0.1 and "tensor(" in capsys.readouterr().out
+
+
+def shown_errors():
+    for block in blocks("docs/errors.md", "text"):
+        for expression, text in re.findall(r"^>>> (.*)\n((?:.+\n)+)", block, re.M):
+            yield pytest.param(expression, " ".join(text.split()), id=expression)
+
+
+@pytest.mark.parametrize(("expression", "text"), shown_errors())
+def test_the_errors_of_the_docs(expression, text):
+    with pytest.raises(Exception) as caught:
+        eval(expression, {"torch": facula, "nn": nn})
+    told = " ".join(f"{caught.type.__name__}: {caught.value}".split())
+    if caught.type is facula.OutOfMemoryError:  # its sizes are the machine's
+        told, text = (re.sub(r"[\d.]+ ([KMGTP]iB|bytes)", "#", words) for words in (told, text))
+    assert told == text
+
+
+def test_api_pages(tmp_path):
+    from codegen import schema
+
+    command = [sys.executable, "-m", "codegen", "--ops", "ops", "--source", "src", "--out", tmp_path / "gen", "--docs", tmp_path / "api"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    index = (tmp_path / "api" / "README.md").read_text()
+    pages = {path.stem: path.read_text() for path in (tmp_path / "api").glob("*.md")}
+    for op in schema.load(ROOT / "ops"):
+        if op.names:
+            assert f"[{op.topic}]({op.topic}.md)" in index
+            assert f"`{op.names[0]}`" in pages[op.topic] and f"`{op.names[0]}(" in pages[op.topic]
+
+
+def test_docstrings_of_ops_read_as_python():
+    lines = facula.add.__doc__.splitlines()
+    assert lines[0] == "add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor"
+    assert lines[2].startswith("input + alpha * other") and lines[-1] == "Stated in ops/elementwise.yaml."
+    assert "-> (values: Tensor, indices: Tensor)" in facula.max.__doc__
+    assert "stride: int | Sequence[int] = 1" in nn.functional.conv2d.__doc__
+
+
+def public_modules():
+    yield facula
+    for found in pkgutil.walk_packages(facula.__path__, "facula."):
+        private = any(part.startswith("_") for part in found.name.split("."))
+        if not private and not found.name.startswith(("facula.compat", *OPTIONAL)):
+            yield importlib.import_module(found.name)
+
+
+def public_things(module):
+    """Functions and classes of Facula that the module shows, with the methods and properties of the classes."""
+    for name in getattr(module, "__all__", None) or dir(module):
+        thing = None if name.startswith("_") or f"{module.__name__}.{name}" in OPTIONAL else getattr(module, name, None)
+        home = getattr(thing, "__module__", None) or ""
+        if isinstance(thing, types.BuiltinFunctionType) or (callable(thing) and home.startswith(("facula", "torch"))):
+            yield name, thing
+            for method in vars(thing) if inspect.isclass(thing) else ():
+                value = inspect.getattr_static(thing, method)
+                if not method.startswith("_") and isinstance(value, (types.FunctionType, classmethod, staticmethod, property)):
+                    yield f"{name}.{method}", getattr(thing, method)
+
+
+def test_everything_public_has_a_docstring():
+    missing = {}
+    for module in public_modules():
+        assert inspect.getdoc(module), module.__name__
+        for name, thing in public_things(module):
+            if not inspect.getdoc(thing):
+                missing.setdefault(id(thing), f"{module.__name__}.{name}")
+    assert not missing, sorted(missing.values())
+
+
+def test_plot_of_the_results(tmp_path):
+    pytest.importorskip("matplotlib")
+    spec = importlib.util.spec_from_file_location("plot", ROOT / "benchmarks" / "plot.py")
+    plot = importlib.util.module_from_spec(spec)
+    sys.modules["plot"] = plot
+    spec.loader.exec_module(plot)
+    del sys.modules["plot"]
+    assert plot.main(["--out", str(tmp_path / "speed.svg")]) == 0
+    assert "</svg>" in (tmp_path / "speed.svg").read_text()
+    (tmp_path / "results").mkdir()
+    with pytest.raises(SystemExit):
+        plot.main(["--results", str(tmp_path / "results")])
+    rows = {"rows": [{"name": "a", "ratio": 2.0, "target": 8}, {"name": "", "statement": "b", "ratio": 0.5}]}
+    assert [(c.name, c.ratio, c.target) for c in plot.cases_of(rows)] == [("a", 2.0, 8), ("b", 0.5, None)]
+    assert plot.cases_of({"x": {"torch": 6.0, "facula": 2.0}})[0].ratio == 3
