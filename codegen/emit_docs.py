@@ -7,7 +7,6 @@ from pathlib import Path
 
 from .schema import Op
 
-
 TYPES = {
     "Operand": "Tensor | Number", "Scalar": "Number", "Tensor[]": "Sequence[Tensor]", "int[]": "Sequence[int]",
     "float[]": "Sequence[float]",

@@ -16,6 +16,7 @@ import facula
 from facula import nn
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")]
 OPTIONAL = {"facula.utils.tensorboard"}  # needs a package that may be missing
 
@@ -43,7 +44,7 @@ def shown_errors():
             yield pytest.param(expression, " ".join(text.split()), id=expression)
 
 
-@pytest.mark.parametrize(("expression", "text"), shown_errors())
+@pytest.mark.parametrize(("expression", "text"), list(shown_errors()))
 def test_the_errors_of_the_docs(expression, text):
     with pytest.raises(Exception) as caught:
         eval(expression, {"torch": facula, "nn": nn})
@@ -54,7 +55,7 @@ def test_the_errors_of_the_docs(expression, text):
 
 
 def test_api_pages(tmp_path):
-    from codegen import schema
+    from codegen import schema  # beside the package, not in it
 
     command = [sys.executable, "-m", "codegen", "--ops", "ops", "--source", "src", "--out", tmp_path / "gen", "--docs", tmp_path / "api"]
     subprocess.run(command, cwd=ROOT, check=True)
