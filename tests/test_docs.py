@@ -35,7 +35,7 @@ def test_the_program_of_the_readme_fits_a_sine(capsys):
     (program,) = blocks("README.md", "python")
     scope = {}
     exec(program, scope)
-    assert scope["loss"].item() < 0.1 and "tensor(" in capsys.readouterr().out
+    assert scope["loss"].item() < 0.01 and f"# {capsys.readouterr().out}" in program
 
 
 def shown_errors():
