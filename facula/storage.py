@@ -248,9 +248,10 @@ def _load_from_bytes(data):
 def _legacy_classes():
     for name, dtype_name in STORAGE_DTYPES.items():
         dtype = getattr(facula, dtype_name, None)
-        if dtype is not None:
+        if isinstance(dtype, facula.dtype):
             _NAMES[dtype] = name
-            yield name, type(name, (TypedStorage,), {"dtype": dtype, "__module__": "facula"})
+            doc = f"A TypedStorage of {dtype_name} elements."
+            yield name, type(name, (TypedStorage,), {"dtype": dtype, "__module__": "facula", "__doc__": doc})
 
 
 _NAMES = {}

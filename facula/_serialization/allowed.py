@@ -167,7 +167,7 @@ def _torch_values():
     for name in ("Size", "Tensor", "device", "dtype", "layout", "Generator"):
         values["torch", name] = getattr(facula, name)
     for name, dtype in storage.STORAGE_DTYPES.items():
-        if hasattr(facula, dtype):
+        if isinstance(getattr(facula, dtype, None), facula.dtype):
             values["torch", name] = values["torch.storage", name] = StorageKind(name, getattr(facula, dtype))
     values["torch.storage", "UntypedStorage"] = values["torch", "UntypedStorage"] = StorageKind(
         "UntypedStorage", None

@@ -80,6 +80,7 @@ def _placeholder(name, text):
         raise NotImplementedError(text)
 
     missing.__name__ = name
+    missing.__doc__ = text
     missing._is_missing = True
     return staticmethod(missing)
 

@@ -40,10 +40,12 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
+        """What the first part takes."""
         return self._with_event_dim(self.parts[0].domain, self._event_dims()[0]) if self.parts else constraints.real
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
+        """What the last part gives."""
         return self._with_event_dim(self.parts[-1].codomain, self._event_dims()[1]) if self.parts else constraints.real
 
     @lazy_property
@@ -52,6 +54,7 @@ class ComposeTransform(Transform):
 
     @lazy_property
     def sign(self):
+        """The product of the parts' signs."""
         return functools.reduce(operator.mul, (part.sign for part in self.parts), 1)
 
     @property
@@ -118,10 +121,12 @@ class IndependentTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
+        """The base's, over more event dimensions."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
+        """The base's, over more event dimensions."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
@@ -130,6 +135,7 @@ class IndependentTransform(Transform):
 
     @property
     def sign(self):
+        """The base's."""
         return self.base_transform.sign
 
     def _call(self, x):
@@ -166,10 +172,12 @@ class ReshapeTransform(Transform):
 
     @constraints.dependent_property
     def domain(self):
+        """Real numbers of shape in_shape."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
     def codomain(self):
+        """Real numbers of shape out_shape."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size=1):
@@ -261,10 +269,12 @@ class CatTransform(_PartsTransform):
 
     @constraints.dependent_property
     def domain(self):
+        """The domains of the parts, side by side."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
     def codomain(self):
+        """The codomains of the parts, side by side."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
@@ -293,10 +303,12 @@ class StackTransform(_PartsTransform):
 
     @constraints.dependent_property
     def domain(self):
+        """The domains of the parts, along a dimension."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
     def codomain(self):
+        """The codomains of the parts, along a dimension."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
 

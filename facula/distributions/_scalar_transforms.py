@@ -160,10 +160,12 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
+        """Real numbers."""
         return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self):
+        """Real numbers."""
         return self.domain
 
     def with_cache(self, cache_size=1):
@@ -181,6 +183,7 @@ class AffineTransform(Transform):
 
     @property
     def sign(self):
+        """The sign of the scale."""
         if isinstance(self.scale, facula.Tensor):
             return self.scale.sign()
         return int(self.scale > 0) - int(self.scale < 0)
@@ -228,6 +231,7 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self):
+        """The support of the distribution."""
         return self.distribution.support
 
     def _call(self, x):

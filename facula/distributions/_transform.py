@@ -50,6 +50,7 @@ class Transform:
 
     @property
     def sign(self):
+        """1 for an increasing transform, -1 for a decreasing one."""
         raise NotImplementedError(f"{type(self).__name__}.sign")
 
     def with_cache(self, cache_size=1):

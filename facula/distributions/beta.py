@@ -25,10 +25,12 @@ class Beta(ExponentialFamily):
 
     @property
     def concentration1(self):
+        """First concentration (alpha)."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self):
+        """Second concentration (beta)."""
         return self._dirichlet.concentration[..., 1]
 
     @property

@@ -22,4 +22,5 @@ class Chi2(Gamma):
 
     @property
     def df(self):
+        """Degrees of freedom."""
         return self.concentration * 2

@@ -79,6 +79,8 @@ class _Bounded(Constraint):
 
 
 class _GreaterThan(_Bounded):
+    """Numbers above `lower_bound`."""
+
     bounds = ("lower_bound",)
 
     def check(self, value):
@@ -86,6 +88,8 @@ class _GreaterThan(_Bounded):
 
 
 class _GreaterThanEq(_Bounded):
+    """Numbers from `lower_bound` on."""
+
     bounds = ("lower_bound",)
 
     def check(self, value):
@@ -93,6 +97,8 @@ class _GreaterThanEq(_Bounded):
 
 
 class _LessThan(_Bounded):
+    """Numbers below `upper_bound`."""
+
     bounds = ("upper_bound",)
 
     def check(self, value):
@@ -122,6 +128,8 @@ def _whole(value):
 
 
 class _IntegerInterval(_Bounded):
+    """Integers from `lower_bound` to `upper_bound`, both included."""
+
     is_discrete = True
     bounds = ("lower_bound", "upper_bound")
 

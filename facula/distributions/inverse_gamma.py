@@ -23,10 +23,12 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def concentration(self):
+        """Concentration of the Gamma distribution."""
         return self.base_dist.concentration
 
     @property
     def rate(self):
+        """Rate of the Gamma distribution."""
         return self.base_dist.rate
 
     @property

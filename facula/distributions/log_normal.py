@@ -21,10 +21,12 @@ class LogNormal(TransformedDistribution):
 
     @property
     def loc(self):
+        """Mean of the logarithm."""
         return self.base_dist.loc
 
     @property
     def scale(self):
+        """Standard deviation of the logarithm."""
         return self.base_dist.scale
 
     @property

@@ -23,8 +23,10 @@ class LogisticNormal(TransformedDistribution):
 
     @property
     def loc(self):
+        """Mean of the Normal distribution."""
         return self.base_dist.base_dist.loc
 
     @property
     def scale(self):
+        """Standard deviation of the Normal distribution."""
         return self.base_dist.base_dist.scale

@@ -56,10 +56,12 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mixture_distribution(self):
+        """The Categorical that chooses the component."""
         return self._mixture_distribution
 
     @property
     def component_distribution(self):
+        """The components, along the last batch dimension."""
         return self._component_distribution
 
     def _average(self, values):

@@ -37,14 +37,17 @@ class Multinomial(Distribution):
 
     @property
     def logits(self):
+        """Log-probabilities of the categories."""
         return self._categorical.logits
 
     @property
     def probs(self):
+        """Probabilities of the categories."""
         return self._categorical.probs
 
     @property
     def param_shape(self):
+        """Shape of the parameters."""
         return self._categorical.param_shape
 
     @property

@@ -28,14 +28,17 @@ class OneHotCategorical(Distribution):
 
     @property
     def probs(self):
+        """Probabilities of the categories."""
         return self._categorical.probs
 
     @property
     def logits(self):
+        """Log-probabilities of the categories."""
         return self._categorical.logits
 
     @property
     def param_shape(self):
+        """Shape of the parameters."""
         return self._categorical.param_shape
 
     @property

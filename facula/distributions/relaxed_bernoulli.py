@@ -55,12 +55,15 @@ class RelaxedBernoulli(TransformedDistribution):
 
     @property
     def temperature(self):
+        """How far samples are from 0 and 1."""
         return self.base_dist.temperature
 
     @property
     def logits(self):
+        """Log-odds of one."""
         return self.base_dist.logits
 
     @property
     def probs(self):
+        """Probability of one."""
         return self.base_dist.probs

@@ -28,14 +28,17 @@ class ExpRelaxedCategorical(Distribution):
 
     @property
     def param_shape(self):
+        """Shape of the parameters."""
         return self._categorical.param_shape
 
     @property
     def logits(self):
+        """Log-probabilities of the categories."""
         return self._categorical.logits
 
     @property
     def probs(self):
+        """Probabilities of the categories."""
         return self._categorical.probs
 
     def rsample(self, sample_shape=()):
@@ -71,12 +74,15 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     @property
     def temperature(self):
+        """How far samples are from one-hot."""
         return self.base_dist.temperature
 
     @property
     def logits(self):
+        """Log-probabilities of the categories."""
         return self.base_dist.logits
 
     @property
     def probs(self):
+        """Probabilities of the categories."""
         return self.base_dist.probs
