@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from . import _C
 from ._C import *  # noqa: F403
@@ -25,6 +26,14 @@ from ._reduce_functions import histogramdd, unique, unique_consecutive  # noqa: 
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 globals().update(_legacy_types.CPU_TYPES)
+
+if TYPE_CHECKING:  # loaded on first use, below
+    from . import autograd, distributions, func, multiprocessing, nn, optim, testing, utils
+    from ._interop import asarray, from_dlpack, frombuffer
+    from ._products import chain_matmul, einsum, tensordot
+    from .func import vmap
+    from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+    from .serialization import load, save
 
 __all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "__version__"]
 __all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
