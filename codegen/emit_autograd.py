@@ -210,6 +210,17 @@ def _call_args(op: Op) -> str:
     return ", ".join(a.name for a in cpp_args(op))
 
 
+_ACROSS_DEVICES = {"copy"}  # what they are for
+
+
+def _device_check(op: Op) -> str:
+    """Views read one tensor, composites check in what they call, element-wise plans mix devices by rules of their own."""
+    tensors = _tensor_args(op)
+    if op.composite or op.elementwise or op.kind == "view" or op.name in _ACROSS_DEVICES or (len(tensors) < 2 and all(a.type != "Tensor[]" for a in tensors)):
+        return ""
+    return f'  check_one_device("{op.name}", {", ".join(a.name for a in tensors)});\n'
+
+
 def _function(op: Op) -> str:
     """The fast path, and the slow one beside it."""
     args = _call_args(op)
@@ -218,7 +229,7 @@ def _function(op: Op) -> str:
         return f"{head} {{ return ops::{op.name}({args}); }}\n"
     slow = _slow(op)
     return (
-        f"{slow}{head} {{\n  if (__builtin_expect((({_flags(op)}) & kSlowFlags) == 0, 1)) return ops::{op.name}({args});\n"
+        f"{slow}{head} {{\n{_device_check(op)}  if (__builtin_expect((({_flags(op)}) & kSlowFlags) == 0, 1)) return ops::{op.name}({args});\n"
         f"  return {op.id}_slow({args});\n}}\n"
     )
 
@@ -346,7 +357,7 @@ def _inplace(op: Op) -> str:
     marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
-        f"{head}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
+        f"{head}{_device_check(op)}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
         f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
 
@@ -406,7 +417,7 @@ def _out(op: Op) -> str:
     inside = ", ".join(filter(None, [args, extra]))
     conj = f"  if (({_flags(op)}) & kConjugate) {{ auto made = {op.name}({args}); {_finish(names, True)} return; }}\n" if inputs else ""
     body += f"  GradMode no_grad(false);\n{conj}  auto made = {call}({inside});\n  {_finish(names, False)}\n"
-    return f"{head}{check}{body}}}\n"
+    return f"{head}{check}{_device_check(op)}{body}}}\n"
 
 
 def _finish(names: list[str], _conj: bool) -> str:

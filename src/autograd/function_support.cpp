@@ -4,6 +4,10 @@
 
 namespace facula {
 
+void OneDevice::fail(const Tensor& t) const {
+  throw_error(ErrorKind::Runtime, op_, ": all tensors must be on one device, got ", first_->device, " and ", t.device());
+}
+
 void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs) {
   if (!GradMode::enabled()) return;
   for (const Tensor* out : outs) flags |= out->flags();

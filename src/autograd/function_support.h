@@ -16,6 +16,32 @@ inline uint32_t flags_of(TensorList list) {
   for (const Tensor& t : list) flags |= flags_of(t);
   return flags;
 }
+/// Walks the tensors of a call and throws at the first that lies elsewhere than the ones before it.
+class OneDevice {
+ public:
+  explicit OneDevice(const char* op) : op_(op) {}
+  void see(const Tensor& t) {
+    if (!t.defined()) return;
+    if (!first_) first_ = t.storage();
+    else if (__builtin_expect(first_->device != t.storage()->device, 0)) fail(t);
+  }
+  void see(TensorList list) {
+    for (const Tensor& t : list) see(t);
+  }
+  void see(const Operand&) {}  // element-wise rules mix numbers and devices themselves
+
+ private:
+  [[noreturn]] void fail(const Tensor& t) const;
+  const char* op_;
+  const Storage* first_ = nullptr;
+};
+/// Kernels read every tensor through raw pointers: what takes several is given tensors of one device.
+template <class... Args>
+void check_one_device(const char* op, const Args&... args) {
+  OneDevice check(op);
+  (check.see(args), ...);
+}
+
 /// What of an argument is recorded now (see recorded()); brings a view's history up to date.
 inline uint32_t marks_of(const Tensor& t) { return t.defined() ? recorded(live_flags(t.impl())) : 0; }
 inline uint32_t marks_of(const Operand& o) { return o.is_tensor() ? recorded(live_flags(o.impl())) : 0; }

@@ -23,7 +23,8 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
     check_writable(self, "copy_");
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
   } else {
-    if (!self.is_meta() && !src.is_meta()) copy_kernel(self.device(), self, src);
+    check_has_values(src, self.device(), "copy_");
+    if (!self.is_meta()) copy_kernel(self.device(), self, src);
     self.storage()->bump_version(id);
   }
   note_write(self);

@@ -182,6 +182,7 @@ Tensor to_dtype(const Tensor& self, DType dtype) {
 
 Tensor copy(const Tensor& self, const Tensor& src) {
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime, "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
+  check_has_values(src, self.device(), "copy_");
   Tensor t = facula::empty_like(self, self.dtype());
   if (!t.is_meta()) copy_kernel(self.device(), t, src);
   return t;

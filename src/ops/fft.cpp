@@ -1,6 +1,8 @@
 // Shapes of the transforms.
 #include "ops/fft.h"
 
+#include <algorithm>
+
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -11,6 +13,12 @@ Tensor transformed(const Tensor& self, const Dims& sizes, DType dtype, IntList d
   if (result.is_meta() || result.numel() == 0) return result;
   fft_kernel(self.device(), result, self, dims, kind);
   return scale == 1 ? result : mul(Operand(result), Operand(scale));
+}
+
+// The public transforms have wrapped their dimensions already.
+void check_dims(const Tensor& self, IntList dims, bool halved) {
+  bool inside = std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return 0 <= d && d < self.dim(); });
+  FACULA_CHECK(inside && !(halved && dims.empty()), ErrorKind::Index, "fft: dimensions are in [0, ", self.dim(), "), got ", dims);
 }
 
 Tensor numbers(const std::vector<double>& values, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
@@ -26,10 +34,12 @@ Tensor numbers(const std::vector<double>& values, std::optional<DType> dtype, st
 }  // namespace
 
 Tensor _fft_c2c(const Tensor& self, IntList dim, double scale, bool forward) {
+  check_dims(self, dim, false);
   return transformed(self, self.sizes(), self.dtype(), dim, forward ? FftKind::Forward : FftKind::Backward, scale);
 }
 
 Tensor _fft_r2c(const Tensor& self, IntList dim, double scale) {
+  check_dims(self, dim, true);
   Dims sizes(self.sizes());
   int64_t& last = sizes[static_cast<size_t>(dim.back())];
   last = last / 2 + 1;
@@ -37,6 +47,8 @@ Tensor _fft_r2c(const Tensor& self, IntList dim, double scale) {
 }
 
 Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size) {
+  check_dims(self, dim, true);
+  FACULA_CHECK(last_size > 0, ErrorKind::Runtime, "fft: the last size is positive, got ", last_size);
   Dims sizes(self.sizes());
   sizes[static_cast<size_t>(dim.back())] = last_size;
   return transformed(self, sizes, real_dtype(self.dtype()), dim, FftKind::HalfToReal, scale);

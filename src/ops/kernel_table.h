@@ -32,5 +32,10 @@ extern LoopFn (*loop_table)[kDTypes];
 inline Kernel<void(const Plan&)> run_plan{"elementwise"};
 /// Copies elements between tensors of one shape, with dtype conversion; strided, conjugating when only one is.
 inline Kernel<void(const Tensor& out, const Tensor& in)> copy_kernel{"copy_"};
+/// Throws where values are to leave the meta device, which has none.
+inline void check_has_values(const Tensor& src, Device to, const char* op) {
+  FACULA_CHECK(!src.is_meta() || to.is_meta(), ErrorKind::NotImplemented, op,
+               ": cannot copy out of a meta tensor, which has no data, got shape ", src.sizes(), " for ", to);
+}
 
 }  // namespace facula
