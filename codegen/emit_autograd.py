@@ -210,7 +210,7 @@ def _call_args(op: Op) -> str:
     return ", ".join(a.name for a in cpp_args(op))
 
 
-_ACROSS_DEVICES = {"copy"}  # what they are for
+_ACROSS_DEVICES = {"copy", "resize_as_"}  # one is there for it, one reads sizes only
 
 
 def _device_check(op: Op) -> str:
@@ -327,7 +327,7 @@ def _mutating(op: Op) -> str:
     me = op.args[0].name
     args = _call_args(op)
     return (
-        f"const Tensor& {op.name}({inplace_args(op)}) {{\n"
+        f"const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}"
         f'  check_writable({me}, "{op.name}");\n  ops::{op.name}({args});\n'
         f"  {me}.storage()->bump_version(op_id::{op.id});\n"
         f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'

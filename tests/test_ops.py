@@ -140,12 +140,31 @@ def test_inplace_gives_the_same(op):
         assert_close(target, expected, str(expected.dtype).split(".")[1])
 
 
+def to_meta(value):
+    if isinstance(value, (list, tuple)):
+        return [to_meta(v) for v in value]
+    return value.to("meta") if isinstance(value, facula.Tensor) else value
+
+
 @pytest.mark.parametrize("op", [op for op in callable_ops() if op.kind in ("unary", "binary", "ternary", "view", "reduce", "scan", "matmul")],
                          ids=lambda op: op.id)  # fmt: skip
 def test_meta_knows_shape_and_dtype(op):
     for args, kwargs in samples(op, dtype_of(op), rng_for(op)):
         expected = tensors(call(op, *args, **kwargs))
-        moved = [a.to("meta") if isinstance(a, facula.Tensor) else a for a in args]
+        moved = [to_meta(a) for a in args]
         actual = tensors(call(op, *moved, **kwargs))
         for e, a in zip(expected, actual):
             assert a.is_meta and a.shape == e.shape and a.dtype == e.dtype
+
+
+@pytest.mark.parametrize("op", [op for op in callable_ops() if sum(a.type == "Tensor" for a in op.args) > 1 and op.kind != "composite"],
+                         ids=lambda op: op.id)  # fmt: skip
+def test_devices_do_not_mix(op):
+    """Every tensor argument in turn lies elsewhere: an error that names the devices, or a rule of the op, but no crash."""
+    for args, kwargs in samples(op, dtype_of(op), rng_for(op))[:1]:
+        for i, a in enumerate(args):
+            if not isinstance(a, facula.Tensor) or a.dim() == 0 or op.name in ("copy", "resize_as_"):
+                continue
+            mixed = [*args[:i], a.to("meta"), *args[i + 1 :]]
+            with pytest.raises((RuntimeError, NotImplementedError), match="one device|meta tensor"):
+                call(op, *mixed, **kwargs)
