@@ -9,13 +9,12 @@ import numpy
 import torch
 
 
-def describe(threads: int) -> dict[str, str | int]:
+def describe() -> dict[str, str | int]:
     with open("/proc/cpuinfo") as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.processor())
     return {
         "cpu": model,
         "cores": os.cpu_count(),
-        "threads": threads,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": numpy.__version__,
