@@ -102,7 +102,8 @@ FACTORY_KEYWORDS = (
     ("dtype?", "dtype", "None"), ("layout?", "layout", "None"), ("device?", "device", "None"),
     ("bool?", "pin_memory", "False"), ("bool?", "requires_grad", "False"),
 )  # fmt: skip
-KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out"}
+KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out",
+        "quick"}
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ class Op:
     dtypes: tuple[str, ...]
     result: str
     scalar: str | None
+    quick: tuple[str, ...]  # a quick form of the scalar function, and the test that tells where it does not hold; or none
     names: tuple[str, ...]
     variants: tuple[str, ...]
     grad: dict[str, str] | None
@@ -264,8 +266,9 @@ class _Builder:
         for variant in variants:
             if variant not in VARIANTS:
                 self.fail("variants", f"expected some of {', '.join(VARIANTS)}, got {variant!r}")
-        if entry.get("inplace", "direct") != "direct" or ("inplace" in entry and (kind not in NATIVE or "inplace" not in variants)):
-            self.fail("inplace", "'direct' on a native op with the in-place variant is the only choice")
+        misplaced = "inplace" in entry and (kind not in (*NATIVE, "composite") or "inplace" not in variants)
+        if entry.get("inplace", "direct") != "direct" or misplaced:
+            self.fail("inplace", "'direct' on a native or composite op with the in-place variant is the only choice")
         extra["direct_inplace"] = "inplace" in entry
         extra["out_casts"] = self.out_casts(kind, variants)
         names = entry.get("names", [name])
@@ -274,7 +277,7 @@ class _Builder:
         return Op(
             name=name, overload=overload, args=args, returns=returns, return_names=return_names, kind=kind,
             topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
-            names=tuple(names), variants=variants, grad=self.grad(args), jvp=entry.get("jvp"),
+            quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args), jvp=entry.get("jvp"),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
             signature=entry["op"], extra=extra,
         )  # fmt: skip
@@ -282,6 +285,9 @@ class _Builder:
     def check_elementwise(self, name, kind, args, scalar):
         if not scalar:
             self.fail("scalar", f"'{name}' of kind {kind} needs a scalar function")
+        quick = self.entry.get("quick")
+        if quick and (kind != "binary" or len(quick) != 2):
+            self.fail("quick", f"expected [function, test] of a binary op, got {quick} of kind {kind}")
         count = sum(a.is_tensor for a in args)
         if count != INPUTS[kind]:
             self.fail("op", f"kind {kind} takes {INPUTS[kind]} tensor operands, got {count}")

@@ -122,6 +122,7 @@ Tensor pow(const Operand& self, const Operand& exponent) {
                 exponent.scalar());
   }
   if (self.dtype() != DType::Bool && is_simple_power(self, exponent, 2.0)) return _square(self.tensor());
+  if (self.dtype() != DType::Bool && is_simple_power(self, exponent, 3.0)) return _cube(self.tensor());
   if (is_simple_power(self, exponent, 0.5)) return sqrt(self.tensor());
   return _pow(self, exponent);
 }

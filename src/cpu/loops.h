@@ -22,31 +22,60 @@ struct KernelType<std::complex<T>> {
 template <DType D>
 using kernel_t = decltype(visit_dtype(D, []<class T>(TypeTag<T>) { return T{}; }));
 
+// Truth values are read and written as bytes: loops over bool do not vectorise.
+template <class T>
+using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+template <class T>
+inline T loaded(Stored<T> x) {
+  if constexpr (std::is_same_v<T, bool>) return x != 0;
+  else return x;
+}
+
 template <class T, class R, class F>
 void unary_loop(int64_t n, void* out, const void* const* in, F f) {
-  R* o = static_cast<R*>(out);
-  const T* a = static_cast<const T*>(in[0]);
+  auto* o = static_cast<Stored<R>*>(out);
+  auto* a = static_cast<const Stored<T>*>(in[0]);
   FACULA_SIMD
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i]);
+  for (int64_t i = 0; i < n; ++i) o[i] = f(loaded<T>(a[i]));
 }
 
 template <class T, class R, class F>
 void binary_loop(int64_t n, void* out, const void* const* in, F f) {
-  R* o = static_cast<R*>(out);
-  const T* a = static_cast<const T*>(in[0]);
-  const T* b = static_cast<const T*>(in[1]);
+  auto* o = static_cast<Stored<R>*>(out);
+  auto* a = static_cast<const Stored<T>*>(in[0]);
+  auto* b = static_cast<const Stored<T>*>(in[1]);
   FACULA_SIMD
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i]);
+  for (int64_t i = 0; i < n; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]));
+}
+
+/// As binary_loop, where `quick` is a form of `f` that vectorises but holds only where `hard` is false. `hard` is rare.
+template <class T, class R, class F, class Quick, class Hard>
+void quick_binary_loop(int64_t n, void* out, const void* const* in, F f, Quick quick, Hard hard) {
+  constexpr int64_t kBlock = 256;
+  auto* o = static_cast<Stored<R>*>(out);
+  auto* a = static_cast<const Stored<T>*>(in[0]);
+  auto* b = static_cast<const Stored<T>*>(in[1]);
+  for (; n > 0; n -= kBlock, o += kBlock, a += kBlock, b += kBlock) {
+    int64_t count = n < kBlock ? n : kBlock;
+    unsigned any = 0;
+    for (int64_t i = 0; i < count; ++i) any |= static_cast<unsigned>(hard(a[i], b[i]));
+    if (any) {
+      for (int64_t i = 0; i < count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]));
+      continue;
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < count; ++i) o[i] = quick(a[i], b[i]);
+  }
 }
 
 template <class T, class R, class F>
 void ternary_loop(int64_t n, void* out, const void* const* in, F f) {
-  R* o = static_cast<R*>(out);
-  const T* a = static_cast<const T*>(in[0]);
-  const T* b = static_cast<const T*>(in[1]);
-  const T* c = static_cast<const T*>(in[2]);
+  auto* o = static_cast<Stored<R>*>(out);
+  auto* a = static_cast<const Stored<T>*>(in[0]);
+  auto* b = static_cast<const Stored<T>*>(in[1]);
+  auto* c = static_cast<const Stored<T>*>(in[2]);
   FACULA_SIMD
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i], c[i]);
+  for (int64_t i = 0; i < n; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]), loaded<T>(c[i]));
 }
 
 }  // namespace facula::cpu::FACULA_ISA
