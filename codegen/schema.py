@@ -102,7 +102,10 @@ FACTORY_KEYWORDS = (
     ("dtype?", "dtype", "None"), ("layout?", "layout", "None"), ("device?", "device", "None"),
     ("bool?", "pin_memory", "False"), ("bool?", "requires_grad", "False"),
 )  # fmt: skip
-KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out"}
+KEYS = {
+    "op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out",
+    "batch", "no_gradient",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -268,6 +271,14 @@ class _Builder:
             self.fail("inplace", "'direct' on a native op with the in-place variant is the only choice")
         extra["direct_inplace"] = "inplace" in entry
         extra["out_casts"] = self.out_casts(kind, variants)
+        if "batch" in entry:
+            if kind == "composite":
+                self.fail("batch", "a composite is written with ops and needs no rule")
+            extra["batch"] = str(entry["batch"])
+        extra["no_gradient"] = tuple(entry.get("no_gradient", ()))
+        kept = return_names[: len(return_names) - len(extra["no_gradient"])]
+        if extra["no_gradient"] and return_names != kept + extra["no_gradient"]:
+            self.fail("no_gradient", f"the last results are expected, got {', '.join(extra['no_gradient'])}")
         names = entry.get("names", [name])
         if not isinstance(names, list):
             self.fail("names", f"a list is expected, got {names!r}")

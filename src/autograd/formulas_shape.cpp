@@ -20,44 +20,44 @@ Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList s
     return reshape(contiguous(as_strided(flat, sizes, strides, start), MemoryFormat::Contiguous), {-1});
   };
   Tensor where_out = positions(size, stride, offset.value_or(self.storage_offset()));
-  Tensor storage = index_put(zeros({places}, grad.dtype(), grad.device()), {where_out}, reshape(grad, {-1}), true);
+  Tensor storage = index_put(new_zeros(grad, {places}), {where_out}, reshape(grad, {-1}), true);
   Tensor where_in = positions(self.sizes(), self.strides(), self.storage_offset());
   Tensor result = index(storage, {where_in});
   if (may_self_overlap(self.sizes(), self.strides())) {
     Tensor ones_here = ones_like(alias(result));
-    Tensor shown = index_put(zeros({places}, grad.dtype(), grad.device()), {where_in}, ones_here, true);
+    Tensor shown = index_put(new_zeros(grad, {places}), {where_in}, ones_here, true);
     result = result / index(shown, {where_in});
   }
   return reshape(result, self.sizes());
 }
 
 Tensor select_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t index) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  Tensor result = new_zeros(grad, sizes);
   copy_(select(result, dim, index), grad, false);
   return result;
 }
 
 Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  Tensor result = new_zeros(grad, sizes);
   copy_(slice(result, dim, start, end, step), grad, false);
   return result;
 }
 
 Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count, int64_t step) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  Tensor result = new_zeros(grad, sizes);
   copy_(negative_slice(result, dim, start, count, step), grad, false);
   return result;
 }
 
 Tensor diagonal_backward(const Tensor& grad, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  Tensor result = new_zeros(grad, sizes);
   copy_(diagonal(result, offset, dim1, dim2), grad, false);
   return result;
 }
 
 // Windows may overlap: the k-th elements of all windows lie `step` apart and are added in one go.
 Tensor unfold_backward(const Tensor& grad, IntList sizes, int64_t dimension, int64_t size, int64_t step) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  Tensor result = new_zeros(grad, sizes);
   if (sizes.empty()) return reshape(grad, {});
   int64_t d = dimension < 0 ? dimension + static_cast<int64_t>(sizes.size()) : dimension;
   if (step >= size) {
@@ -97,7 +97,7 @@ Tensor repeat_backward(const Tensor& grad, IntList sizes, IntList repeats) {
   Dims split, copies;
   size_t shift = repeats.size() - sizes.size();
   for (size_t i = 0; i < repeats.size(); ++i) {
-    if (repeats[i] == 0) return zeros(sizes, grad.dtype(), grad.device());
+    if (repeats[i] == 0) return new_zeros(grad, sizes);
     if (repeats[i] != 1 || i < shift) {
       copies.push_back(static_cast<int64_t>(split.size()));
       split.push_back(repeats[i]);

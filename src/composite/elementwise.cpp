@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "autograd/batching.h"
 #include "core/error.h"
 #include "functions.h"
 
@@ -31,7 +32,7 @@ void require_tensor(std::string_view op, const Operand& first, const Operand& se
 void refuse_zero_divisor(std::string_view op, const Operand& self, const Operand& other) {
   if (!is_bits(self) || !is_bits(other)) return;
   const bool has_zero =
-      other.is_tensor() ? any(eq(other.tensor(), 0)).item().to_bool() : other.scalar().equals(0);
+      other.is_tensor() ? any(eq(all_examples(other.tensor()), 0)).item().to_bool() : other.scalar().equals(0);
   if (has_zero) throw_error(ErrorKind::Runtime, op, ": expected an integer divisor other than zero, got 0");
 }
 

@@ -1,4 +1,5 @@
 // The public losses: argument checks, the shape (N, C, S) that the class kernels take, and the reductions.
+#include "autograd/batching.h"
 #include "core/error.h"
 #include "core/mode.h"
 #include "functions.h"
@@ -51,7 +52,7 @@ Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tens
                self.dtype(), ", got ", target.dtype());
   if (!self.is_meta() && self.numel()) {
     GradMode no_grad(false);
-    Tensor outside = any(logical_or(lt(self, 0), gt(self, 1)));
+    Tensor outside = any(logical_or(lt(all_examples(self), 0), gt(all_examples(self), 1)));
     FACULA_CHECK(!outside.item().to_bool(), ErrorKind::Runtime, "binary_cross_entropy: expected an input between 0 and 1, got other values");
   }
   Tensor loss = _bce_each(self, target);
@@ -207,6 +208,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
                 int64_t reduction, bool zero_infinity) {
   auto values = [](const char* what, const Tensor& lengths) {
     FACULA_CHECK(is_integral(lengths.dtype()), ErrorKind::Runtime, "ctc_loss: expected ", what, " of an integer dtype, got ", lengths.dtype());
+    check_not_batched(lengths, "ctc_loss");
     Tensor dense = contiguous(to_dtype(reshape(lengths, {lengths.numel()}), DType::Int64), MemoryFormat::Contiguous);
     return std::vector<int64_t>(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
   };

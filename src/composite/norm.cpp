@@ -1,4 +1,5 @@
 // The public normalisations: argument checks, and the arrangement of the input as rows or channels.
+#include "autograd/function_support.h"
 #include "core/error.h"
 #include "core/mode.h"
 #include "functions.h"

@@ -154,7 +154,16 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
   return view;
 }
 
-Tensor alias(const Tensor& self) { return make_view(self, self.sizes(), self.strides(), 0, false); }
+Tensor alias(const Tensor& self) {
+  Tensor view = make_view(self, self.sizes(), self.strides(), 0, false);
+  if (__builtin_expect(self.flags() & kBatched, 0)) {  // an example of the alias of the batch
+    TensorImpl* t = view.impl();
+    t->base = alias(Tensor::share(self.impl()->base)).detach_impl();
+    t->reserved2 = self.impl()->reserved2;
+    t->flags |= kBatched;
+  }
+  return view;
+}
 
 Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op) {
   int64_t count = count_elements(sizes, op), low = offset, high = offset;
@@ -183,6 +192,8 @@ MemoryFormat Tensor::suggest_memory_format() const {
 }
 
 Scalar Tensor::item() const {
+  FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime, "vmap: It looks like you're calling .item() on a Tensor, or using it as a Python "
+               "value, where it stands for a whole batch; got an example of shape ", sizes());
   FACULA_CHECK(numel() == 1, ErrorKind::Runtime, "item: a Tensor with one element, got ", numel(), " elements");
   FACULA_CHECK(!is_meta(), ErrorKind::Runtime, "item: a meta tensor has no values, got shape ", sizes());
   return visit_dtype(dtype(), [&]<class T>(TypeTag<T>) -> Scalar {
