@@ -105,7 +105,7 @@ def _loop(op, args, rest, before="", warn=True):
 def _random(op, args, rest):
     """`rest` is the rule for numbers of each example's own; the same numbers are drawn again for each."""
     generator = next((a.name for a in args if a.type == "Generator?"), "nullptr")
-    own = _BY_WORD[rest or "elementwise"](op, args, "")
+    own = _loop(op, args, "", warn=False) if rest == "loop" else _BY_WORD[rest or "elementwise"](op, args, "")
     same = _loop(op, args, "", "same.again(); ", warn=False)
     return f"if (batch.randomness() == Randomness::Different) {{ {own} }} SameDraws same({generator}); {same}"
 

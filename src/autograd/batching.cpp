@@ -10,22 +10,6 @@ std::vector<VmapLevel>& vmap_levels() {
   return levels;
 }
 
-Tensor make_batched(const Tensor& value, uint32_t level) {
-  TensorImpl* from = value.impl();
-  TensorImpl* t = new_impl();
-  t->storage = from->storage;
-  retain(t->storage);
-  t->data = from->data;
-  t->dtype = from->dtype;
-  t->ndim = 0;
-  t->flags = kBatched | (from->flags & kInference);
-  t->base = from;
-  retain(from);
-  t->reserved2 = level;
-  set_sizes(t, value.sizes().slice(1, value.sizes().size() - 1), value.strides().slice(1, value.sizes().size() - 1));
-  return Tensor::adopt(t);
-}
-
 void check_not_batched(const Tensor& t, const char* op) {
   FACULA_CHECK(!is_batched(t), ErrorKind::Runtime, "vmap: ", op, " needs the values of a Tensor, which inside vmap stands for a whole batch; "
                "got an example of shape ", t.sizes());
@@ -131,7 +115,11 @@ Dims Batch::with_front(int64_t front, IntList list) const {
 
 // ---- results
 
-Tensor Batch::wrap(const Tensor& result) const { return result.defined() ? make_batched(result, level_) : result; }
+// A result without the batch in front is the empty tensor of something not asked for: the same for all examples.
+Tensor Batch::wrap(const Tensor& result) const {
+  bool batched = result.defined() && result.dim() > 0 && result.size(0) == size_;
+  return batched ? make_batched(result, level_) : result;
+}
 std::vector<Tensor> Batch::wrap(const std::vector<Tensor>& results) const {
   std::vector<Tensor> made;
   for (const Tensor& t : results) made.push_back(wrap(t));

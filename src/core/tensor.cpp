@@ -107,7 +107,28 @@ Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device)
   return t;
 }
 
+// An example of the batch `value`, for vmap `level`; see autograd/batching.h. Here, because copies of an example are
+// examples, too.
+Tensor make_batched(const Tensor& value, uint32_t level) {
+  TensorImpl* from = value.impl();
+  TensorImpl* t = new_impl();
+  t->storage = from->storage;
+  retain(t->storage);
+  t->data = from->data;
+  t->dtype = from->dtype;
+  t->ndim = 0;
+  t->flags = kBatched | (from->flags & kInference);
+  t->base = from;
+  retain(from);
+  t->reserved2 = level;
+  set_sizes(t, value.sizes().slice(1, value.sizes().size() - 1), value.strides().slice(1, value.sizes().size() - 1));
+  return Tensor::adopt(t);
+}
+
 Tensor empty_like(const Tensor& self, DType dtype) {
+  if (__builtin_expect(self.flags() & kBatched, 0)) {
+    return make_batched(empty_like(Tensor::share(self.impl()->base), dtype), self.impl()->reserved2);
+  }
   if (self.is_contiguous()) return empty_like_contiguous(self.impl(), dtype);
   return empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), dtype, self.device());
 }
@@ -155,14 +176,10 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
 }
 
 Tensor alias(const Tensor& self) {
-  Tensor view = make_view(self, self.sizes(), self.strides(), 0, false);
-  if (__builtin_expect(self.flags() & kBatched, 0)) {  // an example of the alias of the batch
-    TensorImpl* t = view.impl();
-    t->base = alias(Tensor::share(self.impl()->base)).detach_impl();
-    t->reserved2 = self.impl()->reserved2;
-    t->flags |= kBatched;
+  if (__builtin_expect(self.flags() & kBatched, 0)) {
+    return make_batched(alias(Tensor::share(self.impl()->base)), self.impl()->reserved2);
   }
-  return view;
+  return make_view(self, self.sizes(), self.strides(), 0, false);
 }
 
 Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op) {
