@@ -72,11 +72,12 @@ def declarations(op: Op) -> list[str]:
 
 def _source(topic: str, ops: list[Op], home: dict[str, str]) -> str:
     includes = "".join(f'#include "functions_{t}.h"\n' for t in _needed_topics(topic, ops, home))
-    lines = [HEADER, f'#include "autograd/formulas.h"\n#include "autograd/function_support.h"\n{includes}#include "raw_{topic}.h"\n',
+    autocast = '#include "autograd/autocast.h"\n' if any(op.autocast for op in ops) else ""
+    lines = [HEADER, f'#include "autograd/formulas.h"\n#include "autograd/function_support.h"\n{autocast}{includes}#include "raw_{topic}.h"\n',
              "namespace facula {\n"]
     for op in ops:
         if op.composite:
-            pass
+            lines.append(_cast_composite(op) if op.autocast else "")
         elif mutates(op):
             lines.append(_mutating(op))
         else:
@@ -217,16 +218,51 @@ def _function(op: Op) -> str:
     if not _tensor_args(op):
         return f"{head} {{ return ops::{op.name}({args}); }}\n"
     slow = _slow(op)
+    autocasting = " | autocasting()" if op.autocast else ""
     return (
-        f"{slow}{head} {{\n  if (__builtin_expect((({_flags(op)}) & kSlowFlags) == 0, 1)) return ops::{op.name}({args});\n"
+        f"{slow}{head} {{\n  if (__builtin_expect(((({_flags(op)}) & kSlowFlags){autocasting}) == 0, 1)) return ops::{op.name}({args});\n"
         f"  return {op.id}_slow({args});\n}}\n"
     )
+
+
+def _cast_composite(op: Op) -> str:
+    """A composite with a cast before it. Its own function is declared here only: headers do not change with the key."""
+    head, args = f"{op.cpp_return} {op.name}({cpp_params(op)})", _call_args(op)
+    return (
+        f"{op.cpp_return} {op.written_as}({cpp_params(op)});\n"
+        f"[[gnu::noinline]] static {op.cpp_return} {op.id}_cast({cpp_params(op)}) {{\n{_cast_and_call(op, op.written_as)}}}\n"
+        f"{head} {{\n  if (__builtin_expect(autocasting() == 0, 1)) return {op.written_as}({args});\n  return {op.id}_cast({args});\n}}\n"
+    )
+
+
+def _cast_and_call(op: Op, target: str) -> str:
+    """The arguments in the dtype of the op's autocast policy, and the op on them outside of the region."""
+    tensors = _tensor_args(op)
+    if op.autocast == "unchanged":
+        return f"    AutocastPause pause;\n    return {target}({_call_args(op)});\n"
+    if op.autocast == "promote":
+        lists = [a.name for a in tensors if a.type == "Tensor[]"] or ["{" + ", ".join(f"&{a.name}" for a in tensors) + "}"]
+        dtype = f'autocast_widest("{op.name}", {lists[0]})'
+    else:
+        dtype = "autocast_lower()" if op.autocast == "lower" else "DType::Float32"
+    lines = [f"    const DType cast = {dtype};"]
+    lines += [f"    const Autocast<{'std::vector<Tensor>' if a.type == 'Tensor[]' else 'Tensor'}> {a.name}_c({a.name}, cast);" for a in tensors]
+    given = ", ".join(f"{a.name}_c.get()" if a.is_tensor else a.name for a in cpp_args(op))
+    lines.append(f"    AutocastPause pause;\n    return {target}({given});")
+    return "\n".join(lines) + "\n"
+
+
+def _pause(op: Op) -> str:
+    """In-place and out= forms take their arguments as they are."""
+    return "  AutocastPause pause;\n" if op.autocast else ""
 
 
 def _slow(op: Op) -> str:
     formulas = formula.read(op)
     tensor_args = _tensor_args(op)
     lines = [f"[[gnu::noinline]] static {op.cpp_return} {op.id}_slow({cpp_params(op)}) {{"]
+    if op.autocast:
+        lines.append(f"  if (autocasting()) {{\n{_cast_and_call(op, op.name)}  }}")
     if op.kind != "view":
         lines.append(f"  if (({_flags(op)}) & kConjugate) {{")
         for a in tensor_args:
@@ -326,7 +362,7 @@ def _mutating(op: Op) -> str:
 def _inplace(op: Op) -> str:
     me = op.args[0].name
     args = _call_args(op)
-    head = f"const Tensor& {op.name}_({inplace_args(op)}) {{\n"
+    head = f"const Tensor& {op.name}_({inplace_args(op)}) {{\n{_pause(op)}"
     if op.kind == "view":
         return f"{head}  become_view({me}, {op.name}({args}));\n  return {me};\n}}\n"
     identity = f"op_id::{op.id}"
@@ -389,7 +425,7 @@ def _out(op: Op) -> str:
     args = _call_args(op)
     params = cpp_params(op)
     head = f"void {op.name}_out({outs}{', ' + params if params else ''}) {{\n"
-    check = f'  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
+    check = f'{_pause(op)}  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
     if op.elementwise:
         resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}, Out::Cast::{'Class' if op.extra['out_casts'] else 'None'}).finish({op.name}({args})); return; }}\n"
         return f"{head}{check}{resolve}  ops::{op.name}_into(out, false, {args});\n}}\n"

@@ -76,6 +76,7 @@ DEFAULT_VARIANTS = {
 }
 INPUTS = {"unary": 1, "binary": 2, "ternary": 3}
 RESULTS = ("same", "bool", "real", "int64", "complex")
+AUTOCAST = ("lower", "float32", "promote", "unchanged")  # what autocast does to the inputs, see src/autograd/autocast.h
 VARIANTS = ("function", "method", "inplace", "out")
 
 INTEGERS = ("UInt8", "Int8", "Int16", "Int32", "Int64", "UInt16", "UInt32", "UInt64")
@@ -102,7 +103,8 @@ FACTORY_KEYWORDS = (
     ("dtype?", "dtype", "None"), ("layout?", "layout", "None"), ("device?", "device", "None"),
     ("bool?", "pin_memory", "False"), ("bool?", "requires_grad", "False"),
 )  # fmt: skip
-KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out"}
+KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out",
+        "autocast"}
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class Op:
     doc: str
     samples: object
     signature: str
+    autocast: str | None = None  # one of AUTOCAST
     extra: dict = field(default_factory=dict)
 
     @property
@@ -152,6 +155,11 @@ class Op:
     @property
     def elementwise(self) -> bool:
         return self.kind in ELEMENTWISE
+
+    @property
+    def written_as(self) -> str:
+        """The name of a composite's hand-written function."""
+        return f"{self.name}_uncast" if self.autocast else self.name
 
     @property
     def composite(self) -> bool:
@@ -268,6 +276,9 @@ class _Builder:
             self.fail("inplace", "'direct' on a native op with the in-place variant is the only choice")
         extra["direct_inplace"] = "inplace" in entry
         extra["out_casts"] = self.out_casts(kind, variants)
+        autocast = entry.get("autocast")
+        if "autocast" in entry and autocast not in AUTOCAST:
+            self.fail("autocast", f"expected one of {', '.join(AUTOCAST)}, got {autocast!r}")
         names = entry.get("names", [name])
         if not isinstance(names, list):
             self.fail("names", f"a list is expected, got {names!r}")
@@ -276,7 +287,7 @@ class _Builder:
             topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
             names=tuple(names), variants=variants, grad=self.grad(args), jvp=entry.get("jvp"),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
-            signature=entry["op"], extra=extra,
+            signature=entry["op"], extra=extra, autocast=autocast,
         )  # fmt: skip
 
     def check_elementwise(self, name, kind, args, scalar):

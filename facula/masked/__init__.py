@@ -15,7 +15,7 @@ import facula as _f
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
-    "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+    "MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
 ]  # fmt: skip
 
 _INTEGER_LIMITS = {
@@ -229,3 +229,25 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     x = input.to(dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
     return _filled("normalize", x, mask, 0) / _f.clamp(size, min=eps)
+
+
+class MaskedTensor:
+    """For isinstance: there are no tensors that carry a mask. Raises NotImplementedError when called."""
+
+    def __init__(self, data, mask, requires_grad=False):
+        raise NotImplementedError("masked.MaskedTensor: not supported; use the functions with mask=")
+
+
+def is_masked_tensor(obj):
+    """False."""
+    return isinstance(obj, MaskedTensor)
+
+
+def masked_tensor(data, mask, requires_grad=False):
+    """Raises NotImplementedError."""
+    return MaskedTensor(data, mask, requires_grad)
+
+
+def as_masked_tensor(data, mask):
+    """Raises NotImplementedError."""
+    return MaskedTensor(data, mask)

@@ -6,6 +6,7 @@ import contextlib
 import warnings
 
 from .. import _C
+from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
@@ -98,24 +99,28 @@ def set_device_states(devices, states, *, device_type=None):
         raise NotImplementedError("set_device_states: random states of accelerators are not kept")
 
 
-class _RandomState:
-    """The CPU generator as it is now, to be put back for a second computation."""
+class _Surroundings:
+    """The autocast regions and the CPU generator as they are now, to be put back for a second computation."""
 
-    def __init__(self, preserve):
-        self.state = _C.default_generator.get_state() if preserve else None
+    def __init__(self, preserve_rng_state):
+        self.regions = current_regions()
+        self.state = _C.default_generator.get_state() if preserve_rng_state else None
 
     @contextlib.contextmanager
     def replayed(self):
-        if self.state is None:
-            yield
-            return
-        generator = _C.default_generator
-        before = generator.get_state()
-        generator.set_state(self.state)
-        try:
-            yield
-        finally:
-            generator.set_state(before)
+        with contextlib.ExitStack() as regions:
+            for region in self.regions:
+                regions.enter_context(region)
+            if self.state is None:
+                yield
+                return
+            generator = _C.default_generator
+            before = generator.get_state()
+            generator.set_state(self.state)
+            try:
+                yield
+            finally:
+                generator.set_state(before)
 
 
 class CheckpointFunction(Function):
@@ -126,7 +131,7 @@ class CheckpointFunction(Function):
         """Runs the function without recording; keeps its inputs and the random state."""
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.random_state = _RandomState(preserve_rng_state)
+        ctx.surroundings = _Surroundings(preserve_rng_state)
         ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
         ctx.tensor_indices = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*(a for a in args if isinstance(a, Tensor)))
@@ -142,7 +147,7 @@ class CheckpointFunction(Function):
         for i, tensor in zip(ctx.tensor_indices, ctx.saved_tensors):
             inputs[i] = tensor
         own = detach_variable(tuple(inputs))
-        with ctx.random_state.replayed(), enable_grad():
+        with ctx.surroundings.replayed(), enable_grad():
             outputs = ctx.run_function(*own)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad]
@@ -155,9 +160,9 @@ class CheckpointFunction(Function):
 class _Frame:
     """One checkpointed call: what it takes to compute its saved values again."""
 
-    def __init__(self, run, random_state, unpack_error):
+    def __init__(self, run, surroundings, unpack_error):
         self.run = run
-        self.random_state = random_state
+        self.surroundings = surroundings
         self.unpack_error = unpack_error
         self.described = []  # (shape, dtype, device) of each saved value, in order
         self.recomputed = {}  # pass -> {position: value}
@@ -181,7 +186,7 @@ class _Frame:
                 raise _StopRecomputation
             return tensor.detach()
 
-        with contextlib.suppress(_StopRecomputation), self.random_state.replayed(), enable_grad():
+        with contextlib.suppress(_StopRecomputation), self.surroundings.replayed(), enable_grad():
             with saved_tensors_hooks(pack, lambda x: x):
                 self.run()
         self.check(found, position)
@@ -220,7 +225,7 @@ def _without_reentry(function, preserve_rng_state, context_fn, determinism_check
         with recompute_context:
             function(*args, **kwargs)
 
-    frame = _Frame(run, _RandomState(preserve_rng_state), _CHECKS[determinism_check])
+    frame = _Frame(run, _Surroundings(preserve_rng_state), _CHECKS[determinism_check])
 
     def pack(tensor):
         frame.described.append(_metadata(tensor))

@@ -44,8 +44,8 @@ Tensor softmax_or_zeros(const Tensor& scores) {
 
 }  // namespace
 
-Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& attn_mask, double dropout_p,
-                                    bool is_causal, std::optional<double> scale, bool enable_gqa) {
+Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& attn_mask, double dropout_p,
+                                           bool is_causal, std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask, is_causal);
   if (is_half(query.dtype())) {  // products and softmax are too coarse in narrow dtypes
     auto wide = [](const Tensor& t) { return to_dtype(t, DType::Float32); };

@@ -75,7 +75,7 @@ Tensor complex(const Tensor& real, const Tensor& imag) {
   return _complex(real, imag);
 }
 
-Tensor polar(const Tensor& abs, const Tensor& angle) {
+Tensor polar_uncast(const Tensor& abs, const Tensor& angle) {
   require_same_floating("polar", abs, angle);
   return _complex(abs * cos(angle), abs * sin(angle));
 }

@@ -152,7 +152,7 @@ Tensor isin(const Scalar& element, const Tensor& test_elements, bool assume_uniq
   return isin(full({}, element, element.dtype(), test_elements.device()), test_elements, assume_unique, invert);
 }
 
-Tensor trace(const Tensor& self) {
+Tensor trace_uncast(const Tensor& self) {
   FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: a matrix, got shape ", self.sizes());
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ", self.dtype());
   int64_t n = std::min(self.size(0), self.size(1));

@@ -494,6 +494,7 @@ void init_autograd(PyObject* module) {
   on_node_destroyed = node_destroyed;
   init_hooks(module);
   init_function(module);
+  init_autocast(module);
 }
 
 }  // namespace facula::python

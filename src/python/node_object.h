@@ -27,6 +27,7 @@ PyObject* tensor_hook_dict(const Tensor& tensor);
 
 void init_hooks(PyObject* module);
 void init_function(PyObject* module);
+void init_autocast(PyObject* module);
 /// Adds methods and properties to an existing type.
 void add_to_type(PyTypeObject& type, PyMethodDef* methods, PyGetSetDef* properties);
 
