@@ -433,31 +433,6 @@ def test_missing_file_and_wrong_arguments(tmp_path):
 # mapped files
 
 
-def test_storages_on_files(tmp_path):
-    path = tmp_path / "bytes"
-    path.write_bytes(bytes(range(16)))
-    private = facula.UntypedStorage.from_file(str(path), False, 16)
-    private[0] = 9
-    assert private.nbytes() == 16 and path.read_bytes()[0] == 0
-    shared = facula.UntypedStorage.from_file(str(path), shared=True, nbytes=20)
-    shared[0] = 9
-    assert path.read_bytes()[0] == 9 and path.stat().st_size == 20
-    assert facula.from_file(str(path), size=2, dtype=facula.uint8).tolist() == [9, 1]
-    assert facula.FloatStorage.from_file(str(path), False, 2).size() == 2
-    assert facula.UntypedStorage.from_file(str(path)).nbytes() == 0
-
-
-def test_files_that_cannot_be_mapped(tmp_path):
-    path = tmp_path / "bytes"
-    path.write_bytes(b"abc")
-    with pytest.raises(RuntimeError, match="^from_file: .*4 bytes or more.*3 bytes"):
-        facula.from_file(str(path), size=1)
-    with pytest.raises(RuntimeError, match="^from_file: unable to open"):
-        facula.from_file(str(tmp_path / "none"), size=1)
-    with pytest.raises(RuntimeError, match="^from_file: .*negative"):
-        facula.UntypedStorage.from_file(str(path), False, -1)
-
-
 def test_a_mapped_load_reads_little_and_outlives_the_file(tmp_path):
     path = tmp_path / "big.pt"
     facula.save({"a": facula.arange(1 << 22), "b": facula.ones(3)}, path)
