@@ -14,8 +14,9 @@ import math
 import facula as _f
 
 __all__ = [
-    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
-    "MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+    "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
+    "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize", "prod", "softmax",
+    "softmin", "std", "sum", "var",
 ]  # fmt: skip
 
 _INTEGER_LIMITS = {
