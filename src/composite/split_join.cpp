@@ -298,7 +298,8 @@ Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional
   for (int64_t k = 0; k < padded; ++k) {
     if (pad[2 * k] || pad[2 * k + 1]) result = pad_dim(result, n - 1 - k, pad[2 * k], pad[2 * k + 1], kind, pad);
   }
-  return result.is_same(self) ? clone(self) : contiguous(result, MemoryFormat::Contiguous);
+  const bool keeps_order = n == 4 && kind != PadMode::Circular;
+  return result.is_same(self) ? clone(self) : contiguous(result, keeps_order ? self.suggest_memory_format() : MemoryFormat::Contiguous);
 }
 
 }  // namespace facula

@@ -175,8 +175,25 @@ Tensor scalar_tensor(const Scalar& value, DType dtype, Device device) {
   return t;
 }
 
+namespace {
+
+/// Where several orders describe a tensor (a dimension of size 1): whether its strides are written as channels last.
+bool strides_say_channels_last(const Tensor& t) {
+  int64_t extent = 1, inner = 1;
+  for (int64_t k = 0; k < t.dim(); ++k) {
+    const int64_t d = k == 0 ? 1 : k == t.dim() - 1 ? 0 : t.dim() - k;  // channels, then from the last dimension to the first
+    if (t.stride(d) < extent) return false;
+    extent = t.stride(d) * std::max<int64_t>(t.size(d), 1);
+    if (d != 0) inner *= t.size(d);
+  }
+  return inner > 1;
+}
+
+}  // namespace
+
 MemoryFormat Tensor::suggest_memory_format() const {
-  if (impl_->flags & kContiguous) return MemoryFormat::Contiguous;
+  const uint32_t last = impl_->flags & (kChannelsLast | kChannelsLast3d);
+  if (impl_->flags & kContiguous && !(last && strides_say_channels_last(*this))) return MemoryFormat::Contiguous;
   if (impl_->flags & kChannelsLast) return MemoryFormat::ChannelsLast;
   if (impl_->flags & kChannelsLast3d) return MemoryFormat::ChannelsLast3d;
   return MemoryFormat::Contiguous;
