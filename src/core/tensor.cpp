@@ -18,7 +18,7 @@ namespace {
 // Room for `n` sizes and strides in `t`; the old ones are lost when the block changes.
 int64_t* make_room(TensorImpl* t, int64_t n) {
   FACULA_CHECK(n <= 64, ErrorKind::Runtime, "tensor: at most 64 dimensions, got ", n);
-  if (t->dims != t->inline_) delete[] t->dims;
+  if (__builtin_expect(t->dims != t->inline_, 0)) delete[] t->dims;
   t->dims = n <= TensorImpl::kInlineDims ? t->inline_ : new int64_t[2 * static_cast<size_t>(n)];
   t->ndim = static_cast<uint8_t>(n);
   return t->dims;
@@ -86,9 +86,18 @@ Tensor with_storage(Storage* storage, DType dtype) {
 }  // namespace
 
 Tensor empty(IntList sizes, DType dtype, Device device) {
-  Tensor t = with_storage(make_storage(checked_bytes(sizes, dtype), device), dtype);
-  set_sizes(t.impl(), sizes, contiguous_strides(sizes));
-  return t;
+  Tensor tensor = with_storage(make_storage(checked_bytes(sizes, dtype), device), dtype);
+  TensorImpl* t = tensor.impl();
+  int64_t n = static_cast<int64_t>(sizes.size()), step = 1;
+  make_room(t, n);
+  int64_t* strides = t->mutable_strides();
+  for (int64_t i = n - 1; i >= 0; --i) {
+    t->dims[i] = sizes[i];
+    strides[i] = step;
+    step *= std::max<int64_t>(sizes[i], 1);
+  }
+  derive_layout(t);
+  return tensor;
 }
 
 Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device) {

@@ -157,8 +157,20 @@ void half_product(const MatrixProduct& p) {
   });
 }
 
+// Measured against OpenBLAS: below this many multiply-adds, and for outer products, the call costs more than the product.
+constexpr int64_t kSmallProduct = 1024;
+constexpr int64_t kSmallOuter = 1 << 14;
+
+bool is_small(const MatrixProduct& p) {
+  if ((p.dtype != DType::Float32 && p.dtype != DType::Float64) || (p.b.column != 1 && p.columns != 1)) return false;
+  int64_t work = p.rows * p.columns * p.inner;
+  return work <= (p.inner == 1 ? kSmallOuter : kSmallProduct) && p.batch <= 64 && p.alpha.equals(1) &&
+         (p.beta.equals(0) || p.beta.equals(1));
+}
+
 void matrix_product_cpu(const MatrixProduct& p) {
   if (p.batch == 0 || p.rows == 0 || p.columns == 0) return;
+  if (is_small(p)) return small_product(p, p.beta.equals(1));
   // a batch that shares b and whose rows of a follow each other is one taller product
   if (p.batch > 1 && p.b.batch == 0 && p.a.batch == p.rows * p.a.row && p.out_batch == p.rows * p.out_row &&
       lies_evenly(p.batch * p.rows, p.inner, p.a.row, p.a.column)) {
