@@ -67,8 +67,8 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
 
 namespace {
 
-size_t checked_bytes(IntList sizes, DType dtype) {
-  int64_t count = count_elements(sizes, "empty"), bytes = 0;
+size_t checked_bytes(IntList sizes, int64_t count, DType dtype) {
+  int64_t bytes = 0;
   FACULA_CHECK(!__builtin_mul_overflow(count, item_size(dtype), &bytes), ErrorKind::Runtime,
                "empty: too many bytes for 64 bits, got size ", sizes, " of ", dtype);
   return static_cast<size_t>(bytes);
@@ -86,7 +86,8 @@ Tensor with_storage(Storage* storage, DType dtype) {
 }  // namespace
 
 Tensor empty(IntList sizes, DType dtype, Device device) {
-  Tensor tensor = with_storage(make_storage(checked_bytes(sizes, dtype), device), dtype);
+  const int64_t count = count_elements(sizes, "empty");
+  Tensor tensor = with_storage(make_storage(checked_bytes(sizes, count, dtype), device), dtype);
   TensorImpl* t = tensor.impl();
   int64_t n = static_cast<int64_t>(sizes.size()), step = 1;
   make_room(t, n);
@@ -96,7 +97,12 @@ Tensor empty(IntList sizes, DType dtype, Device device) {
     strides[i] = step;
     step *= std::max<int64_t>(sizes[i], 1);
   }
-  derive_layout(t);
+  if (n < 4) {  // contiguous, and no other memory format has a name
+    t->numel = count;
+    t->flags |= kContiguous | kDense;
+  } else {
+    derive_layout(t);
+  }
   return tensor;
 }
 

@@ -86,7 +86,7 @@ struct SpreadArguments {
   PyObject* const* items;
   size_t count;
 };
-thread_local SpreadArguments spread_arguments;
+thread_local SpreadArguments spread_arguments __attribute__((tls_model("initial-exec")));
 
 PyObject* spread_marker() {
   static PyObject marker{};
