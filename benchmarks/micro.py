@@ -23,6 +23,9 @@ import facula
 SLICE = 0.004  # seconds: short enough that both sides see the same load
 
 
+POSITIVE = ("log", "log1p", "sqrt", "rsqrt")  # functions whose arguments are positive here
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     statement: str
@@ -87,14 +90,14 @@ def rows() -> list[Row]:
         Row("g + b", name="g + b recorded"), Row("(g * b).sum().backward()"),
         Row("a + b", 5, "large", "large", "a + b, 16 M float32, fresh output"),
     ]  # fmt: skip
-    for f in ("exp", "log", "tanh", "erf", "sin"):
-        table.append(Row(f"m.{f}({'p' if f == 'log' else 'x'})", 2.5, "million", "math", f"{f}, 1 M float32"))
-    for f in ("cos", "sigmoid", "log1p", "expm1", "sqrt", "rsqrt"):
-        table.append(Row(f"m.{f}({'p' if f in ('log1p', 'rsqrt', 'sqrt') else 'x'})", None, "million", "math", f"{f}, 1 M float32"))
+    for f in ("exp", "log", "tanh", "erf", "sin", "cos", "sigmoid", "log1p", "expm1", "sqrt", "rsqrt", "neg"):
+        operand, target = "p" if f in POSITIVE else "x", 2.5 if f in ("exp", "log", "tanh", "erf", "sin") else None
+        table.append(Row(f"m.{f}({operand})", target, "million", "math", f"{f}, 1 M float32"))
     for f in ("exp", "log", "sin", "tanh"):
         table.append(Row(f"m.{f}(s)", None, "million", "math", f"{f}, 1 M float64"))
     for name, statement in {
-        "sort": "m.sort(x)", "cumsum": "m.cumsum(x, 0)", "index_select": "m.index_select(X, 0, i)", "gather": "m.gather(x, 0, j)",
+        "sort": "m.sort(x)", "cumsum": "m.cumsum(x, 0)", "index_select": "m.index_select(X, 0, i)",
+        "gather": "m.gather(x, 0, j)",
         "scatter_add": "m.scatter_add(z, 0, j, x)", "cat": "m.cat([x, x])", "transpose copy": "X.t().contiguous()",
         "where": "m.where(c, x, p)", "argmax": "m.argmax(x)",
     }.items():  # fmt: skip
