@@ -354,7 +354,7 @@ def _mutating(op: Op) -> str:
     return (
         f"const Tensor& {op.name}({inplace_args(op)}) {{\n"
         f'  check_writable({me}, "{op.name}");\n  ops::{op.name}({args});\n'
-        f"  {me}.storage()->bump_version(op_id::{op.id});\n"
+        f"  count_write({me}, op_id::{op.id});\n"
         f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'
     )
 
@@ -369,7 +369,7 @@ def _inplace(op: Op) -> str:
     if op.elementwise:
         raw = f"ops::{op.name}_into({me}, true, {args});"
     elif op.extra.get("direct_inplace"):
-        raw = f"ops::{op.name}_({args}); {me}.storage()->bump_version({identity});"
+        raw = f"ops::{op.name}_({args}); count_write({me}, {identity});"
     else:
         value = f"{op.name}({args})" if op.composite else f"ops::{op.name}({args})"
         raw = f"write_result({me}, {value}, {identity});"

@@ -159,7 +159,7 @@ def out_params(op: Op) -> str:
 
 
 def _raw_elementwise(topic: str, ops: list[Op]) -> str:
-    lines = [HEADER, f'#include "raw_{topic}.h"\n', "namespace facula::ops {\n"]
+    lines = [HEADER, f'#include "core/write_count.h"\n#include "raw_{topic}.h"\n', "namespace facula::ops {\n"]
     for op in ops:
         if not op.elementwise:
             continue
@@ -183,7 +183,7 @@ def _raw_elementwise(topic: str, ops: list[Op]) -> str:
             f"  const Operand inputs[] = {{{inputs}}};\n  {param_array}"
             f"Tensor result = elementwise({op.id}_op, inputs, {len(op.inputs)}, {'params' if params else 'nullptr'}, "
             f"{len(op.params)}, &out, in_place);\n"
-            f"  out.storage()->bump_version({op.id}_op_.id);\n  return result;\n}}\n"
+            f"  count_write(out, {op.id}_op_.id);\n  return result;\n}}\n"
         )
     lines.append("}  // namespace facula::ops\n")
     return "\n".join(lines)

@@ -29,7 +29,7 @@ LAZY_MODULES = frozenset(
 
 # Public names that are looked up in a module of facula when they are first used.
 _LAZY = {
-    "_interop": "asarray from_dlpack from_file frombuffer",
+    "_interop": "asarray from_dlpack frombuffer",
     "_products": "chain_matmul einsum tensordot",
     "_gradient": "gradient",
     "_lobpcg": "lobpcg",
@@ -65,8 +65,7 @@ _LAZY = {
     "compiler": "compile",
     "_checks": """
         _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all
-        _check_tensor_all_with _check_type _check_value _check_with sym_float sym_int sym_ite sym_max sym_min sym_not
-        sym_sqrt sym_sum
+        _check_tensor_all_with _check_type _check_value _check_with
         """,
     "_foreach": """
         _foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ _foreach_addcdiv

@@ -397,3 +397,25 @@ def test_what_cannot_be_started_is_said(tmp_path, command, message):
 
 def test_the_exit_status_is_the_program_s(tmp_path):
     assert start(tmp_path, "-c", "import sys; sys.exit(3)").returncode == 3
+
+
+def test_writes_through_data_are_silent_in_programs():
+    program = """
+        x = torch.ones(3, requires_grad=True)
+        y = x * 2
+        z = y * y
+        {write}
+        try:
+            z.sum().backward()
+            print(*x.grad.tolist())
+        except RuntimeError as error:
+            print("modified" in str(error))
+        """
+    silent = textwrap.dedent(program.format(write="y.data[0] = 5.0; y.data.add_(1)"))
+    assert run("import torch\n" + silent, option="-c") == ["24.0", "12.0", "12.0"]
+    counted = textwrap.dedent(program.format(write="y.detach().add_(1)"))
+    assert run("import torch\n" + counted, option="-c") == ["True"]
+    done = subprocess.run(
+        [sys.executable, "-c", "import facula as torch\n" + silent], capture_output=True, text=True, env=environment()
+    )
+    assert done.stdout.split() == ["True"], done.stderr

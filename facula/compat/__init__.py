@@ -4,12 +4,14 @@
     python -m facula -m package arguments       a package
 
 `install()` does the same inside a running interpreter. What a program merely imports exists, supported or
-not; what is not supported raises NotImplementedError with its name when it is used. See aliases.py for how
+not; what is not supported raises NotImplementedError with its name when it is used. Writes through `.data` go unseen by
+backward, as PyTorch's programs expect. See aliases.py for how
 the names map, placeholders.py for what is not there, run.py for how a program and its children are started.
 """
 
 import sys
 
+from facula import _C
 from facula.compat.aliases import TorchFinder
 
 __all__ = ["install", "is_installed"]
@@ -28,6 +30,7 @@ def install():
         where = getattr(loaded, "__file__", "unknown place")
         raise RuntimeError(f"compat.install: the name torch already belongs to a module from {where}")
     sys.meta_path.insert(0, TorchFinder())
+    _C._count_data_writes(False)
 
 
 def is_installed():

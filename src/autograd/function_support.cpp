@@ -17,14 +17,14 @@ void check_no_gradient(const char* op, uint32_t flags) {
 }
 
 void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
-  if (value.is_same(self)) return self.storage()->bump_version(op);  // the op had nothing to change
+  if (value.is_same(self)) return count_write(self, op);  // the op had nothing to change
   FACULA_CHECK(value.sizes() == self.sizes(), ErrorKind::Runtime, op_name(op), "_: the result has shape ", value.sizes(),
                " and does not fit in place into shape ", self.sizes());
   FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
   check_no_internal_overlap(self, op_name(op));
   if (!self.is_meta()) copy_kernel(self.device(), self, value);
-  self.storage()->bump_version(op);
+  count_write(self, op);
 }
 
 void assign_values(const Tensor& self, const Tensor& value, uint16_t op) {

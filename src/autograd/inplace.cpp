@@ -156,7 +156,7 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
   if (!self.is_meta()) copy_kernel(self.device(), self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
-  self.storage()->bump_version(op);
+  count_write(self, op);
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
 }
 

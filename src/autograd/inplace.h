@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/saved.h"
+#include "core/write_count.h"
 
 namespace facula {
 

@@ -24,7 +24,7 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
   } else {
     if (!self.is_meta() && !src.is_meta()) copy_kernel(self.device(), self, src);
-    self.storage()->bump_version(id);
+    count_write(self, id);
   }
   note_write(self);
   return self;

@@ -1,6 +1,7 @@
 #include "core/tensor.h"
 
 #include "core/mode.h"
+#include "core/write_count.h"
 
 namespace facula {
 
@@ -120,7 +121,7 @@ TensorImpl* share_storage(TensorImpl* from) {
   retain(t->storage);
   t->data = from->data;
   t->dtype = from->dtype;
-  t->flags = from->flags & (kConjugate | kInference);
+  t->flags = from->flags & (kConjugate | kInference | kUncounted);
   t->ndim = 0;
   return t;
 }

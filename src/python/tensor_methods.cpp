@@ -302,7 +302,18 @@ PyMethodDef methods[] = {
      "set_(source=None, storage_offset=0, size=None, stride=None): exchanges the storage and the geometry; offset and stride in elements."},
     {}};
 
-PyMethodDef functions[] = {{"_parse_to", as_function(function_parse_to), kFast, "The arguments of `to`, as (device, dtype, non_blocking, memory_format)."}, {}};
+// _count_data_writes(bool): for the whole process
+PyObject* function_count_data_writes(PyObject*, PyObject* counted) {
+  return guarded([&] {
+    data_writes_counted = to_bool(counted);
+    Py_RETURN_NONE;
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_parse_to", as_function(function_parse_to), kFast, "The arguments of `to`, as (device, dtype, non_blocking, memory_format)."},
+    {"_count_data_writes", function_count_data_writes, METH_O, "Whether backward reports writes through `.data`."},
+    {}};
 
 }  // namespace
 

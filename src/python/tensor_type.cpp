@@ -273,7 +273,11 @@ int set_requires_grad_property(PyObject* o, PyObject* value, void*) {
   }
 }
 PyObject* get_data(PyObject* o, void*) {
-  return property(o, [](const Tensor& t) { return wrap(alias(t)); });
+  return property(o, [](const Tensor& t) {
+    Tensor data = alias(t);
+    if (!data_writes_counted) data.impl()->flags |= kUncounted;
+    return wrap(data);
+  });
 }
 int set_data(PyObject* o, PyObject* value, void*) {
   try {
