@@ -1,80 +1,185 @@
-"""Cost of an op from Python on tensors of 4 elements: Facula against PyTorch, by turns in one process, one thread.
+"""Facula against PyTorch, one row per stated speed target, by turns in one process.
 
-    python benchmarks/micro.py [--repeat 7] [--json FILE]
+    python benchmarks/micro.py [--threads 1] [--rounds 15] [--only TEXT] [--json FILE]
 
-Needs PyTorch beside Facula. Times are the minimum over alternating repeats; only the ratio means anything.
+Needs PyTorch beside Facula. Every row runs in short slices, Facula and PyTorch alternately; a time is the minimum over the
+slices. Times depend on the machine and its load, only ratios (PyTorch's time over Facula's) mean anything.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+import platform
 import statistics
+import time
 import timeit
 
 import torch
 
 import facula
 
-CASES = {
-    "a+b": "a + b",
-    "a*2.0": "a * 2.0",
-    "a[0]": "a[0]",
-    "a.view": "a.view(2, 2)",
-    "a.sum()": "a.sum()",
-    "empty(4)": "m.empty(4)",
-    "mm 4x4": "m.mm(M, M)",
-    "M+a (broadcast)": "M + a",
-    "a.t() 4x4": "M.t()",
-    "relu": "m.relu(a)",
-    "g*2.0 recorded": "g * 2.0",
-    "g+b recorded": "g + b",
-    "(g*b).sum().backward()": "(g * b).sum().backward()",
+SLICE = 0.004  # seconds: short enough that both sides see the same load
+
+
+POSITIVE = ("log", "log1p", "sqrt", "rsqrt")  # functions whose arguments are positive here
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    statement: str
+    target: float | None = None
+    setup: str = "four"
+    group: str = "small"
+    name: str = ""
+
+
+# Each makes the names of one group of statements from a module `m`, which is facula or torch.
+SETUPS = {
+    "four": "a, b, M = m.ones(4), m.ones(4), m.ones(4, 4); g = m.ones(4, requires_grad=True); empty = m.empty; mm = m.mm",
+    "large": "a, b = m.ones(1 << 24), m.ones(1 << 24)",
+    "million": (
+        "m.manual_seed(0); x = m.randn(1 << 20); p = m.rand(1 << 20) + 0.01; X = x.view(1024, 1024); c = x > 0;"
+        "i = m.randint(0, 1024, (1024,)); j = m.randint(0, 1 << 20, (1 << 20,)); z = m.zeros(1 << 20); s = p.double()"
+    ),
+    "matrices": (
+        "m.manual_seed(0); A, B = m.randn(1024, 1024), m.randn(1024, 1024); D, E = A.double(), B.double();"
+        "H, K = A.bfloat16(), B.bfloat16(); S = m.randn(256, 256)"
+    ),
+    "linear": "l = m.nn.Linear(4, 4); l8 = m.nn.Linear(64, 64); x = m.ones(1, 4); x8 = m.ones(32, 64); no = m.no_grad",
+    "sgd": "net = mlp(m); params = list(net.parameters()); opt = m.optim.SGD(params, 1e-6); mse = m.nn.functional.mse_loss;"
+    "x, y = m.ones(1, 4), m.ones(1, 2); x32, y32 = m.ones(32, 4), m.ones(32, 2); step = train(net, opt, mse)",
+    "adam": "net = mlp(m); params = list(net.parameters()); opt = m.optim.Adam(params, 1e-6); mse = m.nn.functional.mse_loss;"
+    "x, y = m.ones(1, 4), m.ones(1, 2); x32, y32 = m.ones(32, 4), m.ones(32, 2); step = train(net, opt, mse)",
+    "step sgd": "params = parameters(m); opt = m.optim.SGD(params, 1e-6, fused=True); l = [p.grad for p in params]",
+    "step adam": "params = parameters(m); opt = m.optim.Adam(params, 1e-6, fused=True); l = [p.grad for p in params]",
 }
 
 
-def environment(module):
-    g = module.ones(4)
-    g.requires_grad_()
-    return {"m": module, "a": module.ones(4), "b": module.ones(4), "g": g, "M": module.ones(4, 4)}
+def mlp(m):
+    nn = m.nn
+    return nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
 
 
-def measure(repeat: int) -> dict[str, dict[str, float]]:
-    facula.set_num_threads(1)
-    torch.set_num_threads(1)
-    sides = {"facula": environment(facula), "torch": environment(torch)}
-    best: dict[str, dict[str, float]] = {name: {} for name in CASES}
-    for _ in range(repeat):
-        for name, statement in CASES.items():
-            number = 4000 if "backward" in name else 20000
-            for side, scope in sides.items():
-                try:
-                    seconds = timeit.timeit(statement, globals=scope, number=number) / number
-                except (AttributeError, NotImplementedError):
-                    continue
-                best[name][side] = min(best[name].get(side, float("inf")), seconds * 1e9)
+def parameters(m):
+    """25.6 M values in 161 tensors, as in a ResNet-50, with gradients."""
+    sizes = [159_000] * 161
+    params = [m.nn.Parameter(m.ones(n)) for n in sizes]
+    for p in params:
+        p.grad = m.full_like(p, 0.01)
+    return params
+
+
+def train(net, opt, mse):
+    def step(x, y):
+        opt.zero_grad()
+        loss = mse(net(x), y)
+        loss.backward()
+        opt.step()
+
+    return step
+
+
+def rows() -> list[Row]:
+    """The figures of the two tables of targets, and what explains them."""
+    table = [
+        Row("a + b", 8), Row("a * 2.0", 8), Row("a[0]", 8), Row("a.view(2, 2)", 8), Row("a.sum()", 8), Row("empty(4)", 8),
+        Row("mm(M, M)", 8, name="mm 4x4"),
+        Row("M + a", name="(4,4) + (4,)"), Row("M.t()"), Row("m.relu(a)"), Row("g * 2.0", name="g * 2.0 recorded"),
+        Row("g + b", name="g + b recorded"), Row("(g * b).sum().backward()"),
+        Row("a + b", 5, "large", "large", "a + b, 16 M float32, fresh output"),
+    ]  # fmt: skip
+    for f in ("exp", "log", "tanh", "erf", "sin", "cos", "sigmoid", "log1p", "expm1", "sqrt", "rsqrt", "neg"):
+        operand, target = "p" if f in POSITIVE else "x", 2.5 if f in ("exp", "log", "tanh", "erf", "sin") else None
+        table.append(Row(f"m.{f}({operand})", target, "million", "math", f"{f}, 1 M float32"))
+    for f in ("exp", "log", "sin", "tanh"):
+        table.append(Row(f"m.{f}(s)", None, "million", "math", f"{f}, 1 M float64"))
+    for name, statement in {
+        "sort": "m.sort(x)", "cumsum": "m.cumsum(x, 0)", "index_select": "m.index_select(X, 0, i)",
+        "gather": "m.gather(x, 0, j)",
+        "scatter_add": "m.scatter_add(z, 0, j, x)", "cat": "m.cat([x, x])", "transpose copy": "X.t().contiguous()",
+        "where": "m.where(c, x, p)", "argmax": "m.argmax(x)",
+    }.items():  # fmt: skip
+        table.append(Row(statement, 1, "million", "million", f"{name}, 1 M"))
+    table += [
+        Row("m.mm(A, B)", 1, "matrices", "matmul", "matmul 1024 float32"),
+        Row("m.mm(D, E)", None, "matrices", "matmul", "matmul 1024 float64"),
+        Row("m.mm(H, K)", None, "matrices", "matmul", "matmul 1024 bfloat16"),
+        Row("m.mm(S, S)", None, "matrices", "matmul", "matmul 256 float32"),
+        Row("l(x)", 5, "linear", "modules", "Linear(4, 4), batch 1, recorded"),
+        Row("l8(x8)", None, "linear", "modules", "Linear(64, 64), batch 32, recorded"),
+        Row("step(x, y)", 10, "sgd", "modules", "MLP 4-64-64-2, batch 1, SGD"),
+        Row("step(x32, y32)", None, "sgd", "modules", "MLP 4-64-64-2, batch 32, SGD"),
+        Row("step(x, y)", 8, "adam", "modules", "MLP 4-64-64-2, batch 1, Adam"),
+        Row("opt.step()", 1, "step sgd", "optimizers", "SGD step, 25.6 M parameters (PyTorch: fused)"),
+        Row("opt.step()", 1, "step adam", "optimizers", "Adam step, 25.6 M parameters (PyTorch: fused)"),
+    ]
+    return [dataclasses.replace(row, name=row.name or row.statement) for row in table]
+
+
+def scope(module, setup: str) -> dict:
+    names = {"m": module, "mlp": mlp, "train": train, "parameters": parameters}
+    exec(SETUPS[setup], names)
+    return names
+
+
+def measure(row: Row, scopes: dict[str, dict], rounds: int) -> dict[str, float]:
+    """Seconds per statement of both sides."""
+    timers = {side: timeit.Timer(row.statement, globals=names) for side, names in scopes.items()}
+    counts, best = {}, {}
+    for side, timer in timers.items():
+        timer.timeit(2)
+        once = timer.timeit(1)
+        counts[side] = max(1, int(SLICE / max(once, 1e-7)))
+        best[side] = float("inf")
+    for _ in range(rounds):
+        for side, timer in timers.items():
+            best[side] = min(best[side], timer.timeit(counts[side]) / counts[side])
     return best
+
+
+def show(name: str, target: float | None, seconds: dict[str, float]) -> None:
+    ratio = seconds["torch"] / seconds["facula"]
+    verdict = "" if target is None else f"{target:7.1f} {'ok' if ratio >= target else 'MISSED'}"
+    print(f"{name:46} {seconds['facula'] * 1e6:11.3f} {seconds['torch'] * 1e6:11.3f} {ratio:7.2f} {verdict}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="", help="rows whose name or group contains this")
     parser.add_argument("--json", help="write the figures here")
     options = parser.parse_args()
-    best = measure(options.repeat)
-    ratios = []
-    print(f"{'op':28} {'facula ns':>10} {'torch ns':>10} {'ratio':>7}")
-    for name, times in best.items():
-        if len(times) < 2:
-            print(f"{name:28} missing")
-            continue
-        ratio = times["torch"] / times["facula"]
-        ratios.append(ratio)
-        print(f"{name:28} {times['facula']:10.1f} {times['torch']:10.1f} {ratio:7.1f}")
-    print(f"median ratio {statistics.median(ratios):.1f}, lowest {min(ratios):.1f}")
+    facula.set_num_threads(options.threads)
+    torch.set_num_threads(options.threads)
+    chosen = [r for r in rows() if options.only in r.name or options.only == r.group]
+    result, scopes, made = [], {}, None
+    print(f"{'':46} {'facula us':>11} {'torch us':>11} {'ratio':>7} {'target':>7}")
+    for row in chosen:
+        if made != row.setup:
+            scopes = {"facula": scope(facula, row.setup), "torch": scope(torch, row.setup)}
+            made = row.setup
+        seconds = measure(row, scopes, options.rounds)
+        show(row.name, row.target, seconds)
+        result.append({**dataclasses.asdict(row), "seconds": seconds, "ratio": seconds["torch"] / seconds["facula"]})
+    small = [r["ratio"] for r in result if r["group"] == "small" and r["target"]]
+    if small:
+        print(f"small tensors: median of the ratios {statistics.median(small):.1f} (target 10)")
     if options.json:
+        facts = {"torch": torch.__version__, "threads": options.threads, "machine": platform.processor() or platform.machine(),
+                 "cpu": cpu_name(), "date": time.strftime("%Y-%m-%d"), "rows": result}  # fmt: skip
         with open(options.json, "w") as file:
-            json.dump(best, file, indent=1)
+            json.dump(facts, file, indent=1)
+
+
+def cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
 
 
 if __name__ == "__main__":

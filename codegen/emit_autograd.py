@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from . import formula
+from . import batching, formula
 from .emit_ops import HEADER, cpp_args, cpp_default, cpp_params, has_raw_out, topics
 from .schema import Op
 
@@ -37,7 +37,8 @@ def _needed_topics(topic: str, ops: list[Op], home: dict[str, str]) -> list[str]
     for op in ops:
         for text in (op.grad or {}).values():
             words |= set(re.findall(r"[A-Za-z_]\w*", text))
-    return sorted({topic, "create"} | {home[w] for w in words if w in home} | {home[w[:-1]] for w in words if w.endswith("_") and w[:-1] in home})
+        words |= batching.words(op)
+    return sorted({topic, "create", "shape"} | {home[w] for w in words if w in home} | {home[w[:-1]] for w in words if w.endswith("_") and w[:-1] in home})
 
 
 def mutates(op: Op) -> bool:
@@ -72,11 +73,12 @@ def declarations(op: Op) -> list[str]:
 
 def _source(topic: str, ops: list[Op], home: dict[str, str]) -> str:
     includes = "".join(f'#include "functions_{t}.h"\n' for t in _needed_topics(topic, ops, home))
-    lines = [HEADER, f'#include "autograd/formulas.h"\n#include "autograd/function_support.h"\n{includes}#include "raw_{topic}.h"\n',
+    autocast = '#include "autograd/autocast.h"\n' if any(op.autocast for op in ops) else ""
+    lines = [HEADER, f'#include "autograd/formulas.h"\n#include "autograd/function_support.h"\n{autocast}{includes}#include "raw_{topic}.h"\n',
              "namespace facula {\n"]
     for op in ops:
         if op.composite:
-            pass
+            lines.append(_cast_composite(op) if op.autocast else "")
         elif mutates(op):
             lines.append(_mutating(op))
         else:
@@ -158,6 +160,9 @@ def _node(op: Op) -> str:
     ) + "".join(f" {v}_.clear();" for v in values if v in by_name and by_name[v].type == "Tensor[]")
     if resets:
         lines.append(f"  void release_saved() override {{{resets} }}")
+    shown = "".join(f' visit("{v}", {v}_);' for v in values) + "".join(f' visit("{i}", {i}_);' for i in infos)
+    if shown:
+        lines.append(f"  void visit_saved(SavedVisitor& visit) const override {{{shown} }}")
     for value in values:
         arg = by_name.get(value)
         kind = "SavedTensor" if arg is None else formula.stored_type(arg)
@@ -226,18 +231,68 @@ def _function(op: Op) -> str:
     args = _call_args(op)
     head = f"{op.cpp_return} {op.name}({cpp_params(op)})"
     if not _tensor_args(op):
-        return f"{head} {{ return ops::{op.name}({args}); }}\n"
+        return f"{head} {{\n{_random_in_vmap(op)}  return ops::{op.name}({args});\n}}\n"
     slow = _slow(op)
+    autocasting = " | autocasting()" if op.autocast else ""
     return (
-        f"{slow}{head} {{\n{_device_check(op)}  if (__builtin_expect((({_flags(op)}) & kSlowFlags) == 0, 1)) return ops::{op.name}({args});\n"
+        f"{slow}{head} {{\n{_device_check(op)}  if (__builtin_expect(((({_flags(op)}) & kSlowFlags){autocasting}) == 0, 1)) return ops::{op.name}({args});\n"
         f"  return {op.id}_slow({args});\n}}\n"
     )
+
+
+def _random_in_vmap(op: Op) -> str:
+    """Numbers drawn inside vmap may differ between examples."""
+    if op.kind != "random":
+        return ""
+    size = next((a.name for a in op.args if a.type == "int[]" and a.name == "size"), None)
+    if not size:
+        return ""
+    args = ", ".join("sizes" if a.name == size else a.name for a in cpp_args(op))
+    return (
+        f"  if (__builtin_expect(thread_state.modes & kModeVmap, 0)) {{\n"
+        f'    return random_in_vmap("{op.name}", {size}, [&](IntList sizes) {{ return ops::{op.name}({args}); }});\n  }}\n'
+    )
+
+
+def _cast_composite(op: Op) -> str:
+    """A composite with a cast before it. Its own function is declared here only: headers do not change with the key."""
+    head, args = f"{op.cpp_return} {op.name}({cpp_params(op)})", _call_args(op)
+    return (
+        f"{op.cpp_return} {op.written_as}({cpp_params(op)});\n"
+        f"[[gnu::noinline]] static {op.cpp_return} {op.id}_cast({cpp_params(op)}) {{\n{_cast_and_call(op, op.written_as)}}}\n"
+        f"{head} {{\n  if (__builtin_expect(autocasting() == 0, 1)) return {op.written_as}({args});\n  return {op.id}_cast({args});\n}}\n"
+    )
+
+
+def _cast_and_call(op: Op, target: str) -> str:
+    """The arguments in the dtype of the op's autocast policy, and the op on them outside of the region."""
+    tensors = _tensor_args(op)
+    if op.autocast == "unchanged":
+        return f"    AutocastPause pause;\n    return {target}({_call_args(op)});\n"
+    if op.autocast == "promote":
+        lists = [a.name for a in tensors if a.type == "Tensor[]"] or ["{" + ", ".join(f"&{a.name}" for a in tensors) + "}"]
+        dtype = f'autocast_widest("{op.name}", {lists[0]})'
+    else:
+        dtype = "autocast_lower()" if op.autocast == "lower" else "DType::Float32"
+    lines = [f"    const DType cast = {dtype};"]
+    lines += [f"    const Autocast<{'std::vector<Tensor>' if a.type == 'Tensor[]' else 'Tensor'}> {a.name}_c({a.name}, cast);" for a in tensors]
+    given = ", ".join(f"{a.name}_c.get()" if a.is_tensor else a.name for a in cpp_args(op))
+    lines.append(f"    AutocastPause pause;\n    return {target}({given});")
+    return "\n".join(lines) + "\n"
+
+
+def _pause(op: Op) -> str:
+    """In-place and out= forms take their arguments as they are."""
+    return "  AutocastPause pause;\n" if op.autocast else ""
 
 
 def _slow(op: Op) -> str:
     formulas = formula.read(op)
     tensor_args = _tensor_args(op)
     lines = [f"[[gnu::noinline]] static {op.cpp_return} {op.id}_slow({cpp_params(op)}) {{"]
+    if op.autocast:
+        lines.append(f"  if (autocasting()) {{\n{_cast_and_call(op, op.name)}  }}")
+    lines.append(f"  if (({_flags(op)}) & kBatched) {{\n    {batching.body(op, cpp_args(op))}\n  }}")
     if op.kind != "view":
         lines.append(f"  if (({_flags(op)}) & kConjugate) {{")
         for a in tensor_args:
@@ -247,7 +302,10 @@ def _slow(op: Op) -> str:
     call = f"ops::{op.name}({_call_args(op)})"
     if not formulas:
         if op.grad is None and op.kind != "view" and any(r.startswith("Tensor") for r in op.returns):
-            lines.append(f'  check_no_gradient("{op.name}", {_flags(op)});')
+            lines.append(f"  if (const uint32_t marks = {' | '.join(f'marks_of({a.name})' for a in tensor_args)}) {{")
+            names = ", ".join(a.name for a in tensor_args)
+            lines.append(f'    auto result_value = {call};\n    record_missing("{op.name}", marks, result_value, {names});')
+            lines.append("    return result_value;\n  }")
         lines.append(f"  return {call};\n}}")
         return "\n".join(lines) + "\n"
     lines.append(f"  const uint32_t marks = {_marks([f.arg for f in formulas])};")
@@ -309,7 +367,7 @@ def _history(op: Op, formulas) -> list[str]:
         accessor = {}
         for i, (kind, result) in enumerate(zip(op.returns, results)):
             accessor[result] = f"std::get<{i}>(result_value)"
-            if kind.startswith("Tensor"):
+            if kind.startswith("Tensor") and result not in op.extra["no_gradient"]:
                 lines.append(f"  set_history(std::get<{i}>(result_value), node.get());")
     for result in results:
         if result in values:
@@ -328,6 +386,7 @@ def _mutating(op: Op) -> str:
     args = _call_args(op)
     return (
         f"const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}"
+        f"  if (({_flags(op)}) & kBatched) {{\n    {batching.mutating(op, cpp_args(op))}\n    return {me};\n  }}\n"
         f'  check_writable({me}, "{op.name}");\n  ops::{op.name}({args});\n'
         f"  {me}.storage()->bump_version(op_id::{op.id});\n"
         f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'
@@ -337,9 +396,11 @@ def _mutating(op: Op) -> str:
 def _inplace(op: Op) -> str:
     me = op.args[0].name
     args = _call_args(op)
-    head = f"const Tensor& {op.name}_({inplace_args(op)}) {{\n"
+    head = f"const Tensor& {op.name}_({inplace_args(op)}) {{\n{_pause(op)}"
     if op.kind == "view":
-        return f"{head}  become_view({me}, {op.name}({args}));\n  return {me};\n}}\n"
+        batched = f"  if ({me}.flags() & kBatched) {{\n    become_batched_view({me}, {op.name}({args}));\n    return {me};\n  }}\n"
+        return f"{head}{batched}  become_view({me}, {op.name}({args}));\n  return {me};\n}}\n"
+    batched = f'  if (({_flags(op)}) & kBatched) {{\n    write_batched({me}, {op.name}({args}), "{op.name}_", false);\n    return {me};\n  }}\n'
     identity = f"op_id::{op.id}"
     if op.elementwise:
         raw = f"ops::{op.name}_into({me}, true, {args});"
@@ -357,7 +418,7 @@ def _inplace(op: Op) -> str:
     marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
-        f"{head}{_device_check(op)}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
+        f"{head}{_device_check(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
         f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
 
@@ -400,7 +461,7 @@ def _out(op: Op) -> str:
     args = _call_args(op)
     params = cpp_params(op)
     head = f"void {op.name}_out({outs}{', ' + params if params else ''}) {{\n"
-    check = f'  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
+    check = f'{_pause(op)}  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
     if op.elementwise:
         resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}, Out::Cast::{'Class' if op.extra['out_casts'] else 'None'}).finish({op.name}({args})); return; }}\n"
         return f"{head}{check}{resolve}  ops::{op.name}_into(out, false, {args});\n}}\n"

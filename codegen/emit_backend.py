@@ -10,7 +10,8 @@ from .emit_ops import HEADER
 
 def emit(source: Path, out: Path, write) -> None:
     cpu = source / "cpu"
-    per_isa = [p.stem for p in sorted((cpu / "isa").glob("*.cpp")) if f"void register_{p.stem}()" in p.read_text()] + ["loops"]
+    per_isa = [p.stem for p in sorted((cpu / "isa").glob("*.cpp")) if f"void register_{p.stem}()" in p.read_text()]
+    per_isa.insert(0, "loops")  # files may put better loops in place of the generated ones
     once = [p.stem for p in sorted(cpu.glob("*.cpp")) if re.search(rf"^void register_{p.stem}\(\)", p.read_text(), re.M)]
     write(out / "isa" / "register.cpp", _level(per_isa))
     write(out / "cpu_backend.cpp", _backend(once))

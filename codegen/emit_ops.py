@@ -126,6 +126,8 @@ def _raw_declarations(topic: str, ops: list[Op]) -> str:
              f'#include "core/generator.h"\n#include "op_ids_{topic}.h"\n#include "ops/elementwise.h"\n', "namespace facula::ops {\n"]
     for op in ops:
         if op.composite:
+            if op.extra.get("direct_inplace"):
+                lines.append(f"void {op.name}_({cpp_params(op)});")
             continue
         if op.elementwise:
             lines.append(f"extern const ElementwiseOp {op.id}_op;")
@@ -230,9 +232,11 @@ def _loop_lambda(op: Op, type_: str) -> str:
     loads = "".join(f"{type_} {p.name} = static_cast<const {type_}*>(params)[{i}]; " for i, p in enumerate(op.params))
     capture = "[=]" if op.params else "[]"
     unused = "" if op.params else "/*params*/"
+    functions = [(op.scalar, result), *zip(op.quick, (result, "bool"))]
+    lambdas = ", ".join(f"{capture}({inputs}) -> {gives} {{ return kernels::{name}({names}); }}" for name, gives in functions)
     return (
         f"[](int64_t n, void* out, const void* const* in, const void* {unused or 'params'}) {{ {loads}"
-        f"{op.kind}_loop<{type_}, {result}>(n, out, in, {capture}({inputs}) -> {result} {{ return kernels::{op.scalar}({names}); }}); }}"
+        f"{'quick_' * bool(op.quick)}{op.kind}_loop<{type_}, {result}>(n, out, in, {lambdas}); }}"
     )
 
 

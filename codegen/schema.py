@@ -76,6 +76,7 @@ DEFAULT_VARIANTS = {
 }
 INPUTS = {"unary": 1, "binary": 2, "ternary": 3}
 RESULTS = ("same", "bool", "real", "int64", "complex")
+AUTOCAST = ("lower", "float32", "promote", "unchanged")  # what autocast does to the inputs, see src/autograd/autocast.h
 VARIANTS = ("function", "method", "inplace", "out")
 
 INTEGERS = ("UInt8", "Int8", "Int16", "Int32", "Int64", "UInt16", "UInt32", "UInt64")
@@ -102,7 +103,10 @@ FACTORY_KEYWORDS = (
     ("dtype?", "dtype", "None"), ("layout?", "layout", "None"), ("device?", "device", "None"),
     ("bool?", "pin_memory", "False"), ("bool?", "requires_grad", "False"),
 )  # fmt: skip
-KEYS = {"op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out"}
+KEYS = {
+    "op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out",
+    "quick", "batch", "no_gradient", "autocast",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ class Op:
     dtypes: tuple[str, ...]
     result: str
     scalar: str | None
+    quick: tuple[str, ...]  # a quick form of the scalar function, and the test that tells where it does not hold; or none
     names: tuple[str, ...]
     variants: tuple[str, ...]
     grad: dict[str, str] | None
@@ -143,6 +148,7 @@ class Op:
     doc: str
     samples: object
     signature: str
+    autocast: str | None = None  # one of AUTOCAST
     extra: dict = field(default_factory=dict)
 
     @property
@@ -152,6 +158,11 @@ class Op:
     @property
     def elementwise(self) -> bool:
         return self.kind in ELEMENTWISE
+
+    @property
+    def written_as(self) -> str:
+        """The name of a composite's hand-written function."""
+        return f"{self.name}_uncast" if self.autocast else self.name
 
     @property
     def composite(self) -> bool:
@@ -264,24 +275,39 @@ class _Builder:
         for variant in variants:
             if variant not in VARIANTS:
                 self.fail("variants", f"expected some of {', '.join(VARIANTS)}, got {variant!r}")
-        if entry.get("inplace", "direct") != "direct" or ("inplace" in entry and (kind not in NATIVE or "inplace" not in variants)):
-            self.fail("inplace", "'direct' on a native op with the in-place variant is the only choice")
+        misplaced = "inplace" in entry and (kind not in (*NATIVE, "composite") or "inplace" not in variants)
+        if entry.get("inplace", "direct") != "direct" or misplaced:
+            self.fail("inplace", "'direct' on a native or composite op with the in-place variant is the only choice")
         extra["direct_inplace"] = "inplace" in entry
         extra["out_casts"] = self.out_casts(kind, variants)
+        if "batch" in entry:
+            if kind == "composite":
+                self.fail("batch", "a composite is written with ops and needs no rule")
+            extra["batch"] = str(entry["batch"])
+        extra["no_gradient"] = tuple(entry.get("no_gradient", ()))
+        kept = return_names[: len(return_names) - len(extra["no_gradient"])]
+        if extra["no_gradient"] and return_names != kept + extra["no_gradient"]:
+            self.fail("no_gradient", f"the last results are expected, got {', '.join(extra['no_gradient'])}")
+        autocast = entry.get("autocast")
+        if "autocast" in entry and autocast not in AUTOCAST:
+            self.fail("autocast", f"expected one of {', '.join(AUTOCAST)}, got {autocast!r}")
         names = entry.get("names", [name])
         if not isinstance(names, list):
             self.fail("names", f"a list is expected, got {names!r}")
         return Op(
             name=name, overload=overload, args=args, returns=returns, return_names=return_names, kind=kind,
             topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
-            names=tuple(names), variants=variants, grad=self.grad(args), jvp=entry.get("jvp"),
+            quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args), jvp=entry.get("jvp"),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
-            signature=entry["op"], extra=extra,
+            signature=entry["op"], extra=extra, autocast=autocast,
         )  # fmt: skip
 
     def check_elementwise(self, name, kind, args, scalar):
         if not scalar:
             self.fail("scalar", f"'{name}' of kind {kind} needs a scalar function")
+        quick = self.entry.get("quick")
+        if quick and (kind != "binary" or len(quick) != 2):
+            self.fail("quick", f"expected [function, test] of a binary op, got {quick} of kind {kind}")
         count = sum(a.is_tensor for a in args)
         if count != INPUTS[kind]:
             self.fail("op", f"kind {kind} takes {INPUTS[kind]} tensor operands, got {count}")

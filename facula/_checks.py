@@ -1,13 +1,8 @@
-"""Assertions about values (`_check`, `_assert` and their kin) and Python-number helpers (`sym_int` and so on).
-
-Facula has no symbolic numbers: the `sym_` functions work on plain ones.
-"""
+"""Assertions about values: `_check`, `_assert` and their kin."""
 
 from __future__ import annotations
 
-import builtins
 import functools
-import math
 
 from . import _C
 
@@ -57,42 +52,3 @@ def _assert_async(input, assert_msg=None):
         raise RuntimeError(f"_assert_async: expected one element, got shape {list(input.shape)}")
     if not input:
         raise RuntimeError(assert_msg or f"_assert_async: expected a value other than zero, got {input.item()}")
-
-
-def sym_int(a):
-    """`a` as an int, rounded towards zero."""
-    return math.trunc(a)
-
-
-def sym_float(a):
-    """`a` as a float."""
-    return float(a)
-
-
-def _extreme(choose, a, b):
-    chosen = choose(a, b)
-    return float(chosen) if builtins.any(isinstance(value, float) for value in (a, b)) else chosen
-
-
-sym_max = functools.partial(_extreme, builtins.max)
-sym_min = functools.partial(_extreme, builtins.min)
-
-
-def sym_not(a):
-    """`not a`"""
-    return not a
-
-
-def sym_ite(b, t, f):
-    """`t` if `b`, else `f`."""
-    return t if b else f
-
-
-def sym_sum(args):
-    """The sum of numbers."""
-    return builtins.sum(args)
-
-
-def sym_sqrt(a):
-    """The square root of a number."""
-    return math.sqrt(a)

@@ -122,6 +122,8 @@ def _as_tensor(obj, dtype):
         return from_dlpack(obj), True
     if type(obj).__name__ == "PyCapsule":
         return _C._from_dlpack(obj), True
+    if isinstance(obj, _C.UntypedStorage) and obj.nbytes() == 0:
+        return _C.empty(0, dtype=dtype or _C.get_default_dtype()), True
     if _exports_buffer(obj):
         return frombuffer(obj, dtype=dtype or _C.get_default_dtype()), True
     return _C.tensor(obj, dtype=dtype), False

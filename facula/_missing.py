@@ -29,7 +29,7 @@ _NAMES = """
     miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss
     miopen_depthwise_convolution miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights
     mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_rnn_layer
-    Event Stream AcceleratorError Tag SymInt SymFloat SymBool classes export ops sym_constrain_range
+    Event Stream AcceleratorError Tag SymInt SymFloat SymBool export sym_constrain_range
     sym_constrain_range_for_size sym_fresh_size thread_safe_generator
     """
 MISSING = frozenset(_NAMES.split())

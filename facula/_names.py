@@ -29,7 +29,7 @@ LAZY_MODULES = frozenset(
 
 # Public names that are looked up in a module of facula when they are first used.
 _LAZY = {
-    "_interop": "asarray from_dlpack from_file frombuffer",
+    "_interop": "asarray from_dlpack frombuffer",
     "_products": "chain_matmul einsum tensordot",
     "_gradient": "gradient",
     "_lobpcg": "lobpcg",
@@ -46,6 +46,15 @@ _LAZY = {
         """,
     "_device": "get_default_device set_default_device",
     "func": "vmap",
+    "amp.autocast_mode": "autocast",
+    "amp.grad_scaler": "GradScaler",
+    "amp._state": """
+        is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
+        is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype
+        is_autocast_ipu_enabled set_autocast_ipu_enabled get_autocast_ipu_dtype set_autocast_ipu_dtype
+        is_autocast_xla_enabled set_autocast_xla_enabled get_autocast_xla_dtype set_autocast_xla_dtype
+        get_autocast_gpu_dtype set_autocast_gpu_dtype
+        """,
     "serialization": "load save",
     "nn._recurrent": "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
     "storage": """
@@ -56,8 +65,7 @@ _LAZY = {
     "compiler": "compile",
     "_checks": """
         _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all
-        _check_tensor_all_with _check_type _check_value _check_with sym_float sym_int sym_ite sym_max sym_min sym_not
-        sym_sqrt sym_sum
+        _check_tensor_all_with _check_type _check_value _check_with
         """,
     "_foreach": """
         _foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ _foreach_addcdiv

@@ -206,21 +206,11 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
         shared: True to write changes back to the file, which is made or grown as needed; else it is left as it is.
         size: number of elements.
     """
-    import mmap
-    import os
-
     dtype = dtype or _C.get_default_dtype()
-    nbytes = size * dtype.itemsize
-    if nbytes <= 0:
+    if size <= 0:
         raise RuntimeError(f"from_file: a positive number of elements, got size={size}")
-    with open(filename, "r+b" if shared and os.path.exists(filename) else "w+b" if shared else "rb") as file:
-        present = os.fstat(file.fileno()).st_size
-        if shared and present < nbytes:
-            file.truncate(nbytes)
-        elif present < nbytes:
-            raise RuntimeError(f"from_file: {size} elements of {dtype} need {nbytes} bytes, got a file of {present}")
-        memory = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
-    tensor = _C._tensor_from_storage(_C._storage_from_buffer(memory), dtype, 0, (size,), (1,))
+    storage = _C.UntypedStorage.from_file(filename, builtins.bool(shared), size * dtype.itemsize)
+    tensor = _C._tensor_from_storage(storage, dtype, 0, (size,), (1,))
     return tensor.requires_grad_(requires_grad)
 
 
@@ -254,13 +244,17 @@ def sym_int(a):
 
 
 def sym_max(a, b):
-    """The larger number."""
-    return max(a, b)
+    """The larger number, as a float where one of them is a float."""
+    return _extreme(max, a, b)
 
 
 def sym_min(a, b):
-    """The smaller number."""
-    return min(a, b)
+    """The smaller number, as a float where one of them is a float."""
+    return _extreme(min, a, b)
+
+
+def _extreme(choose, a, b):
+    return builtins.float(choose(a, b)) if isinstance(a, builtins.float) or isinstance(b, builtins.float) else choose(a, b)
 
 
 def sym_not(a):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 
 import numpy as np
 
@@ -301,29 +300,6 @@ def storage_type(self):
     return storages.LEGACY_STORAGES[storages.storage_class_name(self.dtype)]
 
 
-def resize(self, *sizes):
-    """As `reshape`; the number of elements cannot change. Deprecated in PyTorch."""
-    sizes = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    if math.prod(sizes) != self.numel():
-        raise RuntimeError(f"resize: {self.numel()} elements cannot become the shape {list(sizes)} (resize_ changes them)")
-    return self.reshape(sizes)
-
-
-def resize_as(self, tensor):
-    """`resize` to the shape of `tensor`. Deprecated in PyTorch."""
-    return self.resize(tensor.size())
-
-
-def dequantize(self):
-    """The tensor in float32: nothing is quantized here."""
-    return self.float()
-
-
-def to_dense(self, dtype=None, *, masked_grad=None):
-    """The tensor itself, in `dtype` if that is given: every tensor is dense here."""
-    return self if dtype is None else self.to(dtype)
-
-
 _OVERRIDABLE = (
     numpy,
     apply_,
@@ -338,10 +314,6 @@ _OVERRIDABLE = (
     is_pinned,
     unique,
     unique_consecutive,
-    resize,
-    resize_as,
-    dequantize,
-    to_dense,
 )
 _PLAIN = (
     __array__,

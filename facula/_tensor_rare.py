@@ -68,6 +68,11 @@ def to_dense(self, dtype=None, *, masked_grad=True):
     return self if dtype is None else self.to(dtype)
 
 
+def dequantize(self):
+    """The tensor in float32: nothing is quantised here."""
+    return self.float()
+
+
 def sparse_dim(self):
     """0: no dimension is sparse."""
     return 0
@@ -114,7 +119,7 @@ _SPARSE = """
     to_sparse_coo to_sparse_csc to_sparse_csr
     """
 _QUANTISED = """
-    dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme
+    int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme
     """
 
 _C._install_methods(
@@ -122,7 +127,8 @@ _C._install_methods(
         **{
             f.__name__: f
             for f in (
-                is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_dense, sparse_dim, dense_dim, const_data_ptr,
+                is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_dense, dequantize, sparse_dim, dense_dim,
+                const_data_ptr,
             )
         },
         "grad_dtype": property(_grad_dtype),

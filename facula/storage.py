@@ -228,7 +228,7 @@ def untyped_from_file(filename, shared=False, nbytes=0):
             if size < nbytes and shared:
                 file.truncate(nbytes)
             elif size < nbytes:
-                raise RuntimeError(f"from_file: {filename} holds {size} bytes, got nbytes={nbytes}")
+                raise RuntimeError(f"from_file: {nbytes} bytes of {filename}, got a file of {size}")
             if nbytes == 0:  # cannot be mapped
                 return facula.UntypedStorage(0)
             access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY

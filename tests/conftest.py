@@ -1,8 +1,11 @@
 """Makes the tests use the installed package: an unbuilt checkout as current directory would hide it."""
 
+import gc
 import os
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -10,3 +13,19 @@ start = os.getcwd()
 if not list((ROOT / "facula").glob("_C.*")):
     os.chdir(ROOT / "tests")  # child processes look for modules in the current directory first
     sys.path[:] = [entry for entry in sys.path if Path(entry or start).resolve() != ROOT]
+
+
+@pytest.fixture
+def nothing_stays_alive():
+    """Fails a test after which more tensors (or nodes, or storages) live than before."""
+    import facula
+
+    def live():
+        gc.collect()
+        gc.collect()  # what only a collected cycle kept alive
+        return facula.cpu.memory_stats()["allocations.current"]
+
+    before = live()
+    yield
+    after = live()
+    assert after == before, f"{after - before} blocks of memory outlive the test"

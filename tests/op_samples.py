@@ -54,7 +54,7 @@ def samples(op, dtype, rng, layout="contiguous"):
     The list is empty where the layout has no meaning for the op. Errors: ValueError for a sample that does not fit the
     signature.
     """
-    if layout in ("broadcast", "empty") and not op.elementwise:
+    if layout in ("broadcast", "empty") and (not op.elementwise or isinstance(op.samples, list)):
         return []
     if layout == "broadcast" and op.kind == "unary":
         return []

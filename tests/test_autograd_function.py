@@ -9,6 +9,8 @@ import facula
 from facula.autograd import Function, grad, gradcheck, gradgradcheck
 from facula.autograd.function import once_differentiable
 
+pytestmark = pytest.mark.usefixtures("nothing_stays_alive")
+
 
 def leaf(values):
     return facula.tensor(values, dtype=facula.float64, requires_grad=True)

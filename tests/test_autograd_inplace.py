@@ -8,6 +8,8 @@ import pytest
 import facula
 from facula.autograd import grad
 
+pytestmark = pytest.mark.usefixtures("nothing_stays_alive")
+
 
 def leaf(values):
     return facula.tensor(values, dtype=facula.float64, requires_grad=True)

@@ -350,3 +350,68 @@ def test_names_of_modules_reached_as_attributes():
         """,
         option="-c",
     ) == "swap_tensors facula.jit.annotations torch._C._nn cpu torch.float64 True False True True".split()
+
+
+def start(folder, *command, input=None):
+    """A finished `python -m facula` with these arguments."""
+    return subprocess.run(
+        [sys.executable, "-m", "facula", *command],
+        input=input,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(),
+        timeout=60,
+    )
+
+
+def test_tracebacks_begin_in_the_program(tmp_path):
+    (tmp_path / "bad.py").write_text("def f():\n    raise ValueError('no')\nf()\n")
+    done = start(tmp_path, "bad.py")
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and lines[0].startswith("Traceback") and lines[-1] == "ValueError: no"
+    assert lines[1] == f'  File "{tmp_path / "bad.py"}", line 3, in <module>' and done.stderr.count("File") == 2
+    (tmp_path / "bad.py").write_text("x = (1,\n")
+    done = start(tmp_path, "bad.py")
+    assert done.returncode == 1 and "Traceback" not in done.stderr and "SyntaxError" in done.stderr
+
+
+def test_programs_from_standard_input(tmp_path):
+    done = start(tmp_path, "-", "x", input="import sys, torch; print(torch.ones(1).item(), sys.argv)")
+    assert done.stdout == "1.0 ['-', 'x']\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "command, message",
+    [
+        (["none.py"], "cannot open file 'none.py'"),
+        (["-u", "x.py"], "unknown option -u; Python's own options come before -m facula"),
+        (["-m"], "option -m needs an argument"),
+        (["-m", "torch.distributed.run", "x.py"], "torch.distributed.run is not supported by Facula"),
+    ],
+)
+def test_what_cannot_be_started_is_said(tmp_path, command, message):
+    done = start(tmp_path, *command)
+    assert done.returncode == 2 and f"python -m facula: {message}" in done.stderr
+
+
+def test_the_exit_status_is_the_program_s(tmp_path):
+    assert start(tmp_path, "-c", "import sys; sys.exit(3)").returncode == 3
+
+
+def test_writes_through_data_are_silent():
+    program = """
+        x = torch.ones(3, requires_grad=True)
+        y = x * 2
+        z = y * y
+        {write}
+        try:
+            z.sum().backward()
+            print(*x.grad.tolist())
+        except RuntimeError as error:
+            print("modified" in str(error))
+        """
+    silent = textwrap.dedent(program.format(write="y.data[0] = 5.0; y.data.add_(1)"))
+    assert run("import torch\n" + silent, option="-c") == ["24.0", "12.0", "12.0"]
+    counted = textwrap.dedent(program.format(write="y.detach().add_(1)"))
+    assert run("import torch\n" + counted, option="-c") == ["True"]

@@ -20,6 +20,8 @@ from facula.func import (
     vmap,
 )
 
+pytestmark = pytest.mark.usefixtures("nothing_stays_alive")
+
 
 def tensor(values):
     return facula.tensor(values, dtype=facula.float64)

@@ -13,49 +13,67 @@ from facula.autograd import gradcheck, gradgradcheck
 from facula.autograd.forward_ad import pushforward
 
 EPS, ATOL, RTOL = 1e-6, 2e-4, 2e-3
-# Ops for which finite differences at the sample do not show the derivative.
-COLLIDING = "the sample's indices meet, and which write counts is not defined"
-NOT_SMOOTH = {
-    "nextafter": "the value moves by single bits",
-    "_zero_like": "constant by definition",
-    "div_Mode": "rounds",
-    **dict.fromkeys(("_standard_gamma_grad", "_dirichlet_grad"), "its derivative is an error, see test_distributions.py"),
-    **dict.fromkeys(
-        ("scatter_src", "put", "index_put", "max_unpool2d", "max_unpool3d", "index_fill_int_Tensor"), COLLIDING
-    ),
-    **dict.fromkeys(
-        ("linalg_svd", "svd", "_linalg_svd", "linalg_eigh", "_linalg_eigh", "linalg_eig"), "vectors have a free phase"
-    ),
-    **dict.fromkeys(("linalg_eigvalsh", "linalg_cholesky_ex", "linalg_cholesky", "cholesky", "cholesky_inverse", "cholesky_solve"), "one triangle is read, the derivative is symmetric"),
+
+
+def hermitian(a):
+    return a + a.mH
+
+
+def definite(a):
+    return a @ a.mH + a.shape[-1] * facula.eye(a.shape[-1], dtype=a.dtype)
+
+
+def factor(a):
+    return a.tril() + 3 * facula.eye(a.shape[-1], dtype=a.dtype)
+
+
+def upper_factor(a):
+    return a.triu() + 3 * facula.eye(a.shape[-1], dtype=a.dtype)
+
+
+def weights(vectors):
+    return facula.arange(1, vectors.shape[-1] + 1, dtype=vectors.dtype)
+
+
+def projections(values, vectors):
+    """Eigenvectors up to their free phase."""
+    return values, (vectors * weights(vectors)) @ vectors.mH
+
+
+def singular(u, s, vh):
+    k = s.shape[-1]
+    return s, (u[..., :k] * weights(u[..., :k])) @ vh[..., :k, :]
+
+
+# Ops that read less than what they are given, or whose results have a free phase: the check is made on a function of the
+# inputs (per position) and on one of the outputs that has neither.
+INPUTS = {
+    **dict.fromkeys(("linalg_eigh", "_linalg_eigh", "linalg_eigvalsh"), {0: hermitian}),
+    **dict.fromkeys(("linalg_cholesky_ex", "linalg_cholesky", "cholesky"), {0: definite}),
+    "cholesky_inverse": {0: factor},
+    "cholesky_solve": {1: factor},
+    # the derivative holds where log_probs come from a log-softmax
+    **dict.fromkeys(("_ctc", "ctc_loss_IntList"), {0: lambda a: a.log_softmax(-1)}),
 }
-# Open defects of formulas: per op the tests that fail, and why. Remove an entry with its repair.
-DEFECTS = {
-    "logcumsumexp": ("forward", "complex numbers: the derivative takes log(0)"),
-    "digamma": ("second", "the derivative of polygamma calls add with numbers only"),
-    "polygamma": ("first", "the derivative of polygamma calls add with numbers only"),
-    "_polygamma": ("first second forward", "the derivative of polygamma calls add with numbers only"),
-    "_frexp_mantissa": ("first", "the derivative"),
-    "as_strided_scatter": ("first", "strided inputs"),
-    "negative_slice": ("second forward", "the second derivative"),
-    "xlogy": ("second forward", "the derivative where the sample gives a negative logarithm argument"),
-    **dict.fromkeys(("_bce_each", "_bce_backward"), ("first second forward", "samples outside of (0, 1), where the log is clamped")),
-    "binary_cross_entropy": ("second", "the second derivative is PyTorch's, which ignores the clamp of the log"),
-    "kl_div": ("forward", "the mixed second derivative of input and target"),
-    **dict.fromkeys(("_ctc", "ctc_loss_IntList"), ("first second forward", "infeasible samples; no second derivative")),
-    "_cross_entropy": ("first", "the derivative through the saved statistics"),
-    **dict.fromkeys(
-        ("_row_norm", "_channel_norm", "native_layer_norm", "native_group_norm", "native_batch_norm"),
-        ("first", "no derivative through the mean and rstd results"),
-    ),
-    **dict.fromkeys(("as_strided", "as_strided_copy"), ("first", "reads storage between the elements of a strided input")),
-    "linalg_ldl_factor": ("first second forward", "calls an op without derivative"),
-    **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), ("second forward", "no second derivative")),
+OUTPUTS = {
+    **dict.fromkeys(("linalg_eigh", "_linalg_eigh"), projections),
+    "_linalg_svd": singular,
+    "linalg_svd": lambda u, s, vh: s,  # with full matrices, which are the default, vectors have no derivative
+    "svd": lambda u, s, v: singular(u, s, v.mH),
+    "linalg_eig": lambda values, vectors: (values, vectors.abs()),
 }
+# Derivatives that are errors: of draws (test_distributions.py), and of a factorisation whose factors have none
+# (test_a_missing_derivative_is_an_error_of_backward).
+NEVER = {"_standard_gamma_grad", "_dirichlet_grad", "linalg_ldl_factor"}
+# Draws: the gradient of their parameters is zero, as PyTorch's.
+DRAWN = {"normal_Tensor_Tensor", "normal_Tensor_float", "normal_float_Tensor", "binomial", "bernoulli", "bernoulli_p", "poisson"}
+# Derivatives that stop at the first order, as PyTorch's do: the second pass raises NotImplementedError.
+ONCE = {"_ctc", "ctc_loss_IntList"}
+# What differs from finite differences, and why; strict: an entry that passes is a failure.
+KNOWN = {}
+# Samples that an op refuses, by dtype.
+REFUSED = {}
 NO_COMPLEX_BACKWARD = {"_mse_each", "mse_loss", "scatter_planes", "gather_planes", "avg_pool_transpose", "adaptive_avg_pool_transpose"}
-RANDOM = {"dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "native_dropout", "rrelu"}
-RANDOM |= {"fractional_max_pool", "fractional_max_pool2d", "fractional_max_pool3d"}
-# Formulas that stop at the first derivative, as PyTorch's do.
-ONCE = {"polygamma", "igamma", "igammac"}
 
 
 def differentiable():
@@ -64,10 +82,10 @@ def differentiable():
         if not takes_tensor or op.name.endswith("_") or op.kind in ("factory", "random") or op.grad == {}:
             continue
         if op.grad is None and not op.composite:
-            continue  # no derivative stated: using it with gradients is an error, which test_ops checks
+            continue  # no derivative stated, see test_a_missing_derivative_is_an_error_of_backward
         if op.returns and not any(r.startswith("Tensor") for r in op.returns) or op.id.endswith("_out"):
             continue
-        if op.id in NOT_SMOOTH or op.name in RANDOM or op.topic == "random":
+        if op.topic == "random" and not op.grad or op.id in NEVER:
             continue
         yield op
 
@@ -75,15 +93,16 @@ def differentiable():
 OPS = {op.id: op for op in differentiable()}
 
 
-def cases(test, layouts, skipped=()):
+def cases(test, layouts):
     found = []
     for name, op in OPS.items():
-        failing, reason = DEFECTS.get(name, ("", ""))
         for dtype, kind in (("float64", "Float64"), ("complex128", "Complex128")):
-            if kind not in op.dtypes or name in skipped or (dtype == "complex128" and name in NO_COMPLEX_BACKWARD):
+            if kind not in op.dtypes or (dtype == "complex128" and name in NO_COMPLEX_BACKWARD):
                 continue
-            marks = [pytest.mark.xfail(reason=reason, strict=False)] if test in failing.split() else []
-            found += [pytest.param(name, dtype, layout, marks=marks) for layout in layouts]
+            for layout in layouts:
+                reason = KNOWN.get((test, name, dtype, layout)) or KNOWN.get((test, name))
+                marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+                found.append(pytest.param(name, dtype, layout, marks=marks))
     return found
 
 
@@ -121,15 +140,18 @@ def as_function(op, args, kwargs, chosen):
 
     def function(*tensors):
         mapping = {id(old): new for old, new in zip(chosen, tensors)}
-        return op_samples.call(
-            op, *(replaced(a, mapping) for a in args), **{k: replaced(v, mapping) for k, v in kwargs.items()}
-        )
+        own = [replaced(a, mapping) for a in args]
+        for position, change in INPUTS.get(op.id, {}).items():
+            own[position] = change(own[position])
+        facula.manual_seed(7)  # what an op draws is part of the function
+        outputs = op_samples.call(op, *own, **{k: replaced(v, mapping) for k, v in kwargs.items()})
+        return OUTPUTS[op.id](*outputs) if op.id in OUTPUTS else outputs
 
     return function
 
 
 def runs(function, chosen):
-    """Whether the op takes values of this kind at all; what it must take is the matter of test_ops."""
+    """Whether the op takes values of this kind at all."""
     try:
         function(*chosen)
     except (RuntimeError, NotImplementedError, TypeError, ValueError):
@@ -137,8 +159,8 @@ def runs(function, chosen):
     return True
 
 
-def prepared(name, dtype, layout):
-    """(function, inputs) per sample whose result depends differentiably on its tensors."""
+def chosen_samples(name, dtype, layout):
+    """(function, the tensors it may be differentiated by) per sample."""
     op = OPS[name]
     for args, kwargs in make_samples(name, dtype, layout):
         chosen = floating_tensors(args, kwargs)
@@ -154,11 +176,15 @@ def prepared(name, dtype, layout):
                     t is v or isinstance(v, list) and any(t is x for x in v) for n, v in named.items() if n in wanted
                 )
             ]
-        if not chosen:
-            continue
-        function = as_function(op, args, kwargs, chosen)
+        if chosen:
+            yield as_function(op, args, kwargs, chosen), chosen
+
+
+def prepared(name, dtype, layout):
+    """(function, inputs) per sample whose result depends differentiably on its tensors."""
+    for function, chosen in chosen_samples(name, dtype, layout):
         if not runs(function, chosen):
-            continue
+            continue  # counted by test_refused_samples
         inputs = tuple(t.detach().requires_grad_() for t in chosen)
         outputs = function(*inputs)
         outputs = [outputs] if isinstance(outputs, facula.Tensor) else list(outputs)
@@ -166,33 +192,106 @@ def prepared(name, dtype, layout):
             yield function, inputs
 
 
+def without_derivative():
+    for op in op_samples.all_ops():
+        stated = op.grad is not None or op.composite or op.kind in ("factory", "random", "view") or op.name.endswith("_")
+        if not stated and op.samples and "Float64" in op.dtypes and any(r.startswith("Tensor") for r in op.returns):
+            yield op
+
+
+@pytest.mark.parametrize("op", list(without_derivative()), ids=lambda op: op.id)
+def test_a_missing_derivative_is_an_error_of_backward(op):
+    rng = np.random.default_rng(0)
+    for args, kwargs in op_samples.samples(op, "float64", rng):
+        tensors = floating_tensors(args, kwargs)
+        for t in tensors:
+            t.requires_grad_()
+        results = [r for r in flat_outputs(op_samples.call(op, *args, **kwargs)) if r.is_floating_point() or r.is_complex()]
+        if not tensors or not results:
+            continue
+        assert all(r.requires_grad for r in results)
+        with pytest.raises(NotImplementedError, match=f"^{op.name}: the derivative is not implemented"):
+            results[0].abs().sum().backward()
+
+
+def test_refused_samples():
+    """Which samples the checks below pass over."""
+    found = {}
+    for name, op in OPS.items():
+        for dtype, kind in (("float64", "Float64"), ("complex128", "Complex128")):
+            if kind in op.dtypes and not all(runs(f, chosen) for f, chosen in chosen_samples(name, dtype, "contiguous")):
+                found.setdefault(dtype, set()).add(name)
+    assert found == REFUSED
+
+
 @pytest.mark.parametrize("name,dtype,layout", cases("first", op_samples.LAYOUTS))
 def test_first_derivative(name, dtype, layout):
     for function, inputs in prepared(name, dtype, layout):
-        assert gradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
+        if name in DRAWN:
+            pulled = facula.autograd.grad(flat_outputs(function(*inputs))[0].abs().sum(), inputs)
+            assert all(bool((g == 0).all()) for g in pulled)
+        else:
+            assert gradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
 
 
-@pytest.mark.parametrize("name,dtype,layout", cases("second", ("contiguous", "strided", "broadcast"), ONCE))
+@pytest.mark.parametrize("name,dtype,layout", cases("second", ("contiguous", "strided", "broadcast")))
 def test_second_derivative(name, dtype, layout):
     for function, inputs in prepared(name, dtype, layout):
-        assert gradgradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
+        if name in ONCE:
+            with pytest.raises(NotImplementedError, match="the derivative is not implemented"):
+                gradgradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
+        else:
+            assert gradgradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
 
 
-@pytest.mark.parametrize("name,dtype,layout", cases("forward", ("contiguous",), ONCE))
+@pytest.mark.parametrize("name,dtype,layout", cases("forward", ("contiguous",)))
 def test_forward_mode_agrees_with_reverse_mode(name, dtype, layout):
     """<u, J v> computed from both sides."""
     rng = np.random.default_rng(1)
     for function, inputs in prepared(name, dtype, layout):
-        directions = [random_like(x, rng) for x in inputs]
-        outputs = function(*inputs)
-        outputs = [outputs] if isinstance(outputs, facula.Tensor) else list(outputs)
-        outputs = [o for o in outputs if isinstance(o, facula.Tensor) and o.requires_grad]
-        cotangents = [random_like(o, rng) for o in outputs]
-        pushed = pushforward(outputs, list(inputs), directions)
-        pulled = facula.autograd.grad(outputs, inputs, cotangents, allow_unused=True, retain_graph=True)
-        forward = sum(inner(u, t) for u, t in zip(cotangents, pushed) if t is not None)
-        reverse = sum(inner(g, v) for g, v in zip(pulled, directions) if g is not None)
-        assert np.isclose(forward, reverse, rtol=1e-8, atol=1e-10)
+        if name in ONCE:
+            with pytest.raises(NotImplementedError, match="the derivative is not implemented"):
+                both_sides(function, inputs, rng)
+        else:
+            forward, reverse = both_sides(function, inputs, rng)
+            assert np.isclose(forward, reverse, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("name,dtype,layout", cases("batched", ("contiguous",)))
+@pytest.mark.filterwarnings("ignore:vmap. There is a performance drop")
+def test_a_batch_of_gradients_is_a_loop(name, dtype, layout):
+    """grad(is_grads_batched=True): derivative formulas on batches."""
+    rng = np.random.default_rng(2)
+    for function, inputs in prepared(name, dtype, layout):
+        outputs = [o for o in flat_outputs(function(*inputs)) if o.requires_grad]
+        cotangents = [[random_like(o, rng) for o in outputs] for _ in range(2)]
+        stacked = [facula.stack(column) for column in zip(*cotangents)]
+        together = facula.autograd.grad(outputs, inputs, stacked, allow_unused=True, retain_graph=True, is_grads_batched=True)
+        for k, own in enumerate(cotangents):
+            alone = facula.autograd.grad(outputs, inputs, own, allow_unused=True, retain_graph=True)
+            for a, b in zip(together, alone):
+                assert (a is None) == (b is None)
+                if b is not None:
+                    np.testing.assert_allclose(as_array(a[k]), as_array(b), rtol=1e-9, atol=1e-11)
+
+
+def flat_outputs(outputs):
+    return [o for o in ([outputs] if isinstance(outputs, facula.Tensor) else outputs) if isinstance(o, facula.Tensor)]
+
+
+def as_array(tensor):
+    return tensor.detach().resolve_conj().numpy()
+
+
+def both_sides(function, inputs, rng):
+    directions = [random_like(x, rng) for x in inputs]
+    outputs = [o for o in flat_outputs(function(*inputs)) if o.requires_grad]
+    cotangents = [random_like(o, rng) for o in outputs]
+    pushed = pushforward(outputs, list(inputs), directions)
+    pulled = facula.autograd.grad(outputs, inputs, cotangents, allow_unused=True, retain_graph=True)
+    forward = sum(inner(u, t) for u, t in zip(cotangents, pushed) if t is not None)
+    reverse = sum(inner(g, v) for g, v in zip(pulled, directions) if g is not None)
+    return forward, reverse
 
 
 def random_like(tensor, rng):

@@ -329,3 +329,37 @@ def test_scaled_dot_product_attention():
     with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
         got = F.scaled_dot_product_attention(q, k, v)
     np.testing.assert_allclose(array(got), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_grouped_products():
+    a, b = facula.randn(10, 4), facula.randn(3, 4, 5)
+    offs = facula.tensor([2, 5, 9], dtype=facula.int32)
+    out = F.grouped_mm(a, b, offs=offs)
+    expected = facula.cat([a[:2] @ b[0], a[2:5] @ b[1], a[5:9] @ b[2], facula.zeros(1, 5)])
+    facula.testing.assert_close(out, expected)
+    facula.testing.assert_close(F.grouped_mm(b.mT, a.mT, offs=offs), expected.mT)
+    sums = F.grouped_mm(a.mT, a, offs=offs)
+    facula.testing.assert_close(sums[1], a[2:5].mT @ a[2:5])
+    facula.testing.assert_close(F.grouped_mm(b.mT, b, bias=facula.ones(5)), facula.bmm(b.mT, b) + 1)
+    assert F.grouped_mm(a, b, offs=offs, out_dtype=facula.float64).dtype == facula.float64
+    with pytest.raises(RuntimeError, match="^grouped_mm: .*3 groups, got 2"):
+        F.grouped_mm(a, b, offs=offs[:2])
+    with pytest.raises(RuntimeError, match="^grouped_mm: the inner dimensions"):
+        F.grouped_mm(a[:, :3], b, offs=offs)
+    with pytest.raises(NotImplementedError, match="^scaled_mm: "):
+        F.scaled_mm(a, b)
+
+
+def test_copies_between_devices():
+    from facula.nn.parallel import comm
+    from facula.nn.parallel.parallel_apply import get_a_var
+
+    x = facula.arange(6.0)
+    assert [t.tolist() for t in comm.scatter(x, ["cpu", "cpu"])] == [[0, 1, 2], [3, 4, 5]]
+    assert comm.gather(comm.scatter(x, ["cpu"] * 3)).tolist() == x.tolist()
+    assert comm.reduce_add([x, x, x]).tolist() == (3 * x).tolist() and x[1] == 1
+    assert comm.reduce_add_coalesced([[x, x], [x, x]])[1].tolist() == (2 * x).tolist()
+    assert len(comm.broadcast(x, ["cpu", "cpu"])) == 2 and len(comm.broadcast_coalesced([x], ["cpu"])) == 1
+    with pytest.raises(ValueError, match="^reduce_add: "):
+        comm.reduce_add([x, x[1:]])
+    assert get_a_var({"a": [None, (3, x)]}) is x and get_a_var([3]) is None

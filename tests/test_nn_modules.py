@@ -517,3 +517,11 @@ def test_data_parallel_on_the_cpu_calls_the_module():
     assert [array(part["x"]).tolist() for part in scattered] == [[0, 1], [2, 3]]
     joined = nn.parallel.gather([facula.ones(1), facula.zeros(2)], "cpu")
     assert array(joined).tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_modules_that_hold_a_function_are_pickled(activation):
+    layer = nn.TransformerEncoderLayer(4, 2, 8, activation=activation).eval()
+    again = pickle.loads(pickle.dumps(layer))
+    x = facula.ones(1, 1, 4)
+    assert facula.equal(again(x), layer(x)) and again.activation is layer.activation

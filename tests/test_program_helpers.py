@@ -171,7 +171,7 @@ def test_storages_over_files(tmp_path):
     shared.fill_(2)
     assert (tmp_path / "bytes").read_bytes() == bytes([2] * 20)
     assert facula.storage.FloatStorage.from_file(path, False, 4).nbytes() == 16
-    with pytest.raises(RuntimeError, match="from_file: .*holds 20 bytes, got nbytes=21"):
+    with pytest.raises(RuntimeError, match="from_file: 21 bytes of .*, got a file of 20"):
         facula.UntypedStorage.from_file(path, False, 21)
     with pytest.raises(RuntimeError, match="from_file: cannot open"):
         facula.UntypedStorage.from_file(str(tmp_path / "none"), False, 1)
@@ -217,7 +217,4 @@ def test_old_methods_of_dense_tensors():
     x = facula.tensor([3, 1, 3])
     assert x.unique().tolist() == [1, 3] and x.unique_consecutive().tolist() == [3, 1, 3]
     assert [r.tolist() for r in x.unique(return_counts=True)] == [[1, 3], [1, 2]]
-    assert x.to_dense() is x and x.to_dense(facula.float32).dtype == facula.float32
-    assert x.dequantize().dtype == facula.float32 and x.resize(3, 1).shape == (3, 1)
-    with pytest.raises(RuntimeError, match=r"resize: 3 elements .*\[2, 2\]"):
-        x.resize(2, 2)
+    assert x.to_dense() is x and x.dequantize().dtype == facula.float32

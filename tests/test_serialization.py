@@ -428,3 +428,37 @@ def test_missing_file_and_wrong_arguments(tmp_path):
         facula.load(io.BytesIO(), mmap=True)
     with pytest.raises(AttributeError):
         facula.load(3)
+
+
+# mapped files
+
+
+def test_a_mapped_load_reads_little_and_outlives_the_file(tmp_path):
+    path = tmp_path / "big.pt"
+    facula.save({"a": facula.arange(1 << 22), "b": facula.ones(3)}, path)
+    before = facula.cpu.memory_allocated()
+    loaded = facula.load(path, mmap=True)
+    assert facula.cpu.memory_allocated() - before < 1 << 20  # the pages belong to the file
+    path.unlink()
+    assert loaded["a"][-1].item() == (1 << 22) - 1 and loaded["b"].tolist() == [1] * 3
+
+
+def test_mmap_takes_paths_and_zip_files_only(tmp_path):
+    path = tmp_path / "old.pt"
+    facula.save(facula.ones(1), path, _use_new_zipfile_serialization=False)
+    with pytest.raises(RuntimeError, match="^load: mmap=True needs a checkpoint in the zip format"):
+        facula.load(path, mmap=True)
+    with pytest.raises(ValueError, match="^load: mmap=True needs a path"):
+        facula.load(io.BytesIO(), mmap=True)
+
+
+def test_mmap_with_views_parameters_and_a_truncated_file(tmp_path):
+    path = tmp_path / "a.pt"
+    base = facula.arange(6.0)
+    facula.save({"base": base, "row": base[2:4], "p": facula.nn.Parameter(facula.ones(2))}, path)
+    loaded = facula.load(path, mmap=True)
+    loaded["base"][2] = 7
+    assert loaded["row"].tolist() == [7, 3] and loaded["p"].requires_grad
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises((RuntimeError, ValueError), match="load"):
+        facula.load(path, mmap=True)

@@ -27,7 +27,7 @@ __all__ = [
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
 ]  # fmt: skip
 
-_LAZY = {"forward_ad", "functional", "graph", "profiler", "variable"}
+_LAZY = {"forward_ad", "functional", "graph", "profiler", "profiler_util", "variable"}
 
 
 def __getattr__(name: str):

@@ -117,7 +117,7 @@ def grad(
         grad_outputs: gradients of the outputs, of their shapes; None stands for one.
         retain_graph, create_graph: as for `backward`.
         allow_unused: gives None for inputs that the outputs do not depend on, which is an error otherwise.
-        is_grads_batched: grad_outputs have a first dimension over which gradients are computed one by one.
+        is_grads_batched: grad_outputs have a first dimension more; so have the results.
         materialize_grads: gives zeros for unused inputs.
 
     Errors: RuntimeError as `backward`, and for unused inputs; ValueError for contradicting arguments.
@@ -159,15 +159,16 @@ def _zeros_of(value):
 
 
 def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
-    """One pass per slice of the gradients' first dimension, stacked."""
+    """One pass over a batch of gradients."""
+    from ..func import _vmap
+
     sizes = {g.shape[0] for g in grads if g is not None}
     if len(sizes) != 1:
         raise RuntimeError(
             f"grad: is_grads_batched needs gradients with one common first dimension, got {sorted(sizes)}"
         )
     (count,) = sizes
-    rows = []
-    for i in range(count):
-        slices = tuple(None if g is None else g[i] for g in grads)
-        rows.append(_C._run_backward(outputs, slices, inputs, keep or i + 1 < count, create_graph, False))
-    return tuple(None if all(g is None for g in column) else _C.stack(list(column)) for column in zip(*rows))
+    with _vmap.new_level(count) as level:
+        seeds = tuple(None if g is None else _vmap.wrap(g, level) for g in grads)
+        results = _C._run_backward(outputs, seeds, inputs, keep, create_graph, False)
+        return tuple(None if g is None else _vmap.batch_of(g, level, count) for g in results)

@@ -147,6 +147,8 @@ def _fitting(values, directions):
 
 def _depends_on_more(tensor, probe):
     """Whether a derivative of the tangent with respect to anything but the probe may be asked for."""
+    while _C._batch_level(tensor):
+        tensor = _C._batch_value(tensor)
     return tensor.requires_grad and _C._reaches_other_leaves(tensor, [probe])
 
 

@@ -137,6 +137,21 @@ def _stacked(column, output, x):
     return _C.stack(column).reshape((*output.shape, *x.shape))
 
 
+def _jacobian_rows_at_once(output, inputs, create_graph):
+    """As _jacobian_rows, in one backward pass over a batch of unit cotangents."""
+    count = output.numel()
+    if not output.requires_grad or count == 0:
+        return tuple(_C.zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.device) for x in inputs)
+    units = _C.eye(count, dtype=output.dtype, device=output.device).reshape(count, *output.shape)
+    rows = _grad([output], inputs, [units], True, create_graph, allow_unused=True, is_grads_batched=True)
+    return tuple(
+        _C.zeros((*output.shape, *x.shape), dtype=x.dtype, device=x.device)
+        if row is None
+        else row.reshape((*output.shape, *x.shape))
+        for row, x in zip(rows, inputs)
+    )
+
+
 def _jacobian_columns(output, inputs):
     """As _jacobian_rows, one element of the inputs at a time."""
     blocks = []
@@ -157,7 +172,7 @@ def _jacobian_columns(output, inputs):
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """The Jacobian: a tensor of shape (*output.shape, *input.shape), or a tuple (of tuples) of them.
 
-    `vectorize` is accepted; `strategy` is "reverse-mode" or "forward-mode".
+    `vectorize` computes all rows in one pass; `strategy` is "reverse-mode" or "forward-mode".
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(f"jacobian: expected strategy to be 'reverse-mode' or 'forward-mode', got {strategy!r}")
@@ -172,11 +187,12 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         rows = []
         for output in outputs:
             _check_strict(output, strict, "jacobian", "an output does not depend on the inputs")
-            blocks = (
-                _jacobian_columns(output, own)
-                if strategy == "forward-mode"
-                else _jacobian_rows(output, own, create_graph, strict)
-            )
+            if strategy == "forward-mode":
+                blocks = _jacobian_columns(output, own)
+            elif vectorize:
+                blocks = _jacobian_rows_at_once(output, own, create_graph)
+            else:
+                blocks = _jacobian_rows(output, own, create_graph, strict)
             rows.append(blocks if create_graph else tuple(b.detach() for b in blocks))
     if single_output:
         return _shape_like(rows[0], single_input)

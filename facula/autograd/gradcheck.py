@@ -35,9 +35,7 @@ def _numerical(func, inputs, x, eps):
     """Rows over the real components of `x`, columns over those of each output: central differences."""
     components = 2 if x.is_complex() else 1
     rows = [[] for _ in _as_outputs(func(*inputs))]
-    moved = x.detach().clone().requires_grad_(x.requires_grad)  # the graph at hand needs x as it is
-    inputs = [moved if i is x else i for i in inputs]
-    data = moved.detach()
+    data = x.data  # writes to it are not counted: the graph at hand finds x as it was
     for position in range(data.numel()):
         index = _unravel(position, data.shape)
         for part in range(components):
@@ -138,6 +136,17 @@ def _check_undefined(func, inputs):
         _grad([o], xs, [_C.zeros_like(o.detach())], retain_graph=True, allow_unused=True)
 
 
+def _check_constant(numerical, atol):
+    """Outputs none of which requires a gradient must not depend on the inputs."""
+    for i, per_output in enumerate(numerical):
+        for k, matrix in enumerate(per_output):
+            if matrix is not None and matrix.numel() and matrix.abs().max().item() > atol:
+                raise GradcheckError(
+                    f"gradcheck: Numerical gradient for function expected to be zero, got {matrix.tolist()} for output "
+                    f"{k} with respect to input {i}, though no output requires a gradient"
+                )
+
+
 def _check(func, inputs, eps, atol, rtol, forward, backward, undefined):
     _check_precision(inputs)
     with enable_grad():
@@ -145,8 +154,13 @@ def _check(func, inputs, eps, atol, rtol, forward, backward, undefined):
         xs = _differentiable_inputs(inputs)
         numerical = [_numerical(func, inputs, x, eps) for x in xs]
         outputs = _as_outputs(func(*inputs))
+        if not any(o.requires_grad for o in outputs):
+            _check_constant(numerical, atol)
+            return
         for i, x in enumerate(xs):
             for k, output in enumerate(outputs):
+                if not output.requires_grad:
+                    continue  # declared to have no derivative, such as statistics and indices
                 if backward:
                     _compare(_analytical(output, x), numerical[i][k], rtol, atol, "backward mode", i, k)
                 if forward:
@@ -186,11 +200,28 @@ def gradcheck(
         _check(func, inputs, eps, atol, rtol, check_forward_ad, check_backward_ad, check_undefined_grad)
         if check_grad_dtypes:
             _check_dtypes(func, inputs)
+        if check_batched_grad and check_backward_ad:
+            _check_batched(func, inputs, rtol, atol)
     except RuntimeError:
         if raise_exception:
             raise
         return False
     return True
+
+
+def _check_batched(func, inputs, rtol, atol):
+    """Gradients of a batch of cotangents are those of each."""
+    xs = _differentiable_inputs(inputs)
+    for output in _as_outputs(func(*inputs)):
+        if not output.requires_grad or output.numel() == 0:
+            continue
+        seeds = _C.stack([_C.ones_like(output.detach()), 2 * _C.ones_like(output.detach())])
+        together = _grad([output], xs, [seeds], retain_graph=True, allow_unused=True, is_grads_batched=True)
+        for k, seed in enumerate(seeds.unbind(0)):
+            alone = _grad([output], xs, [seed], retain_graph=True, allow_unused=True)
+            for i, (a, b) in enumerate(zip(together, alone)):
+                if (a is None) != (b is None) or a is not None and not _close(a[k], b, rtol, atol):
+                    raise GradcheckError(f"gradcheck: batched gradients of input {i} differ from those of each cotangent")
 
 
 def _check_dtypes(func, inputs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import weakref
 from typing import NamedTuple
 
 from .. import _C
@@ -151,9 +152,105 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     return _MultiHandle([t.register_hook(functools.partial(collect, index=i)) for i, t in enumerate(tensors)])
 
 
+class _Kept:
+    """A saved value: the tensor itself, or a copy from before the first write to it."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self.version = tensor._version
+        self.copied = False
+
+    def before_write(self):
+        if not self.copied:
+            self.tensor, self.copied = self.tensor.detach().clone(), True
+
+
+class _MutationContext:
+    """What allow_mutation_on_saved_tensors gives: the saved values by the memory they lie in."""
+
+    def __init__(self):
+        self.by_memory = {}
+        self.open = True
+
+    def pack(self, tensor):
+        kept = _Kept(tensor)
+        entries = self.by_memory.setdefault(_memory_of(tensor), weakref.WeakSet())
+        entries.add(kept)
+        return kept
+
+    def unpack(self, kept):
+        if not self.open:
+            raise RuntimeError(
+                "allow_mutation_on_saved_tensors: Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
+                "context in which the graph was originally recorded."
+            )
+        if not kept.copied and kept.tensor._version != kept.version:
+            raise RuntimeError(
+                "allow_mutation_on_saved_tensors: a saved value was modified by a write that the context did not see, "
+                f"got shape {tuple(kept.tensor.shape)} at version {kept.tensor._version}, saved at {kept.version}"
+            )
+        return kept.tensor
+
+    def before_write(self, tensor):
+        for kept in list(self.by_memory.get(_memory_of(tensor), ())):
+            kept.before_write()
+
+    def clear(self):
+        self.by_memory.clear()
+
+
+def _memory_of(tensor):
+    return tensor.untyped_storage().data_ptr()
+
+
+_WRITING_DUNDERS = {"__setitem__", "__set__"} | {
+    f"__i{name}__" for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+}
+
+
+def _written(func, args, kwargs):
+    """The tensors that a call writes to, judged by the name of the function."""
+    name = getattr(func, "__name__", "")
+    in_place = name in _WRITING_DUNDERS if name.startswith("__") else name.endswith("_")
+    if args and isinstance(args[0], Tensor) and in_place:
+        yield args[0]
+    out = kwargs.get("out")
+    for tensor in out if isinstance(out, (tuple, list)) else (out,):
+        if isinstance(tensor, Tensor):
+            yield tensor
+
+
+_mutation_contexts = threading.local()
+
+
+@contextlib.contextmanager
 def allow_mutation_on_saved_tensors():
-    """Not supported: raises NotImplementedError. Writing to a clone keeps what was saved."""
-    raise NotImplementedError("allow_mutation_on_saved_tensors: not supported; clone() before writing in place")
+    """Within it, values saved for backward may be written to: each is copied just before the first write to its memory.
+
+    Backward has to run within it, too. Writes are seen when they are made by functions and methods of the library.
+    Errors: RuntimeError when entered twice, and for a backward after it ended.
+    """
+    from ..overrides import TorchFunctionMode
+
+    if getattr(_mutation_contexts, "current", None) is not None:
+        raise RuntimeError("allow_mutation_on_saved_tensors: allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = _MutationContext()
+
+    class CopyBeforeWrite(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            for tensor in _written(func, args, kwargs):
+                context.before_write(tensor)
+            return func(*args, **kwargs)
+
+    _mutation_contexts.current = context
+    try:
+        with saved_tensors_hooks(context.pack, context.unpack), CopyBeforeWrite():
+            yield context
+    finally:
+        _mutation_contexts.current = None
+        context.open = False
+        context.clear()
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled):

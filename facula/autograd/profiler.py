@@ -1,8 +1,17 @@
-"""Names of the profiler. Ranges are accepted and cost nothing; collecting results is not part of Facula yet."""
+"""The profiler: which ops and backward nodes ran, when, and how long.
+
+An op is recorded where Python calls it (`aten::matmul`), a backward node where the engine runs it (`MulBackward0`), and a
+range where `record_function` names it. Times are wall-clock times of the calling thread.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
+
+from .. import _C
 from .grad_mode import _Switch
+from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, nest  # noqa: F401
 
 __all__ = [
     "profile",
@@ -15,19 +24,81 @@ __all__ = [
     "parse_nvprof_trace",
 ]
 
+Tensor = _C.Tensor
+_active = []  # the profiles that record now, innermost last
+
+
+class _Recording:
+    """Raw events: (name, thread, begin, end, shapes, is a range) with times in nanoseconds."""
+
+    def __init__(self, record_shapes=False):
+        self.record_shapes = record_shapes
+        self.raw = []
+        self.began = time.perf_counter_ns()
+
+    def add(self, name, start, end, shapes=None, annotation=False):
+        self.raw.append((name, threading.get_ident(), start, end, shapes, annotation))
+
+    def events(self):
+        return nest([
+            FunctionEvent(i, name, thread, (start - self.began) / 1e3, (end - self.began) / 1e3, shapes, annotation)
+            for i, (name, thread, start, end, shapes, annotation) in enumerate(self.raw)
+        ])  # fmt: skip
+
+
+def _op_name(func):
+    name = getattr(func, "__name__", None) or repr(func)
+    if name == "__get__":
+        return None  # reading a property is no op
+    return "aten::" + (name.strip("_") if name.startswith("__") else name)
+
+
+def _shapes(args):
+    return [list(a.shape) if isinstance(a, Tensor) else [] for a in args]
+
+
+def _op_recorder(recording):
+    from ..overrides import TorchFunctionMode
+
+    class Recorder(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            name = _op_name(func)
+            if name is None:
+                return func(*args, **(kwargs or {}))
+            start = time.perf_counter_ns()
+            try:
+                return func(*args, **(kwargs or {}))
+            finally:
+                end = time.perf_counter_ns()
+                recording.add(name, start, end, _shapes(args) if recording.record_shapes else None)
+
+    return Recorder()
+
+
+def _record_nodes(recording):
+    """The engine reports every node it runs on this thread."""
+
+    def ran(name, start, end):
+        recording.add(f"autograd::engine::evaluate_function: {name}", start, end)
+
+    return _C._set_node_profiler(ran if recording is not None else None)
+
 
 class record_function(_Switch):
-    """Names a range of the program."""
+    """Names a range of the program; profiles that run show it as one event with what happened inside."""
 
     def __init__(self, name: str, args: str | None = None):
         self.name = name
         self.args = args
 
     def __enter__(self):
+        self.start = time.perf_counter_ns()
         return self
 
     def __exit__(self, *exception):
-        return None
+        end = time.perf_counter_ns()
+        for profiling in _active:
+            profiling.add(self.name, self.start, end, annotation=True)
 
     def clone(self):
         """Another context manager of the same name."""
@@ -35,18 +106,77 @@ class record_function(_Switch):
 
 
 class profile:
-    """Raises NotImplementedError when it is entered enabled: timings of ops are not collected."""
+    """Records the ops, backward nodes and ranges of this thread while it is entered.
 
-    def __init__(self, enabled=True, **options):
+    Args:
+        enabled: off, it does nothing.
+        record_shapes: keeps the shapes of tensor arguments.
+
+    `use_cpu`, `profile_memory`, `with_stack`, `with_flops` and `with_modules` are accepted; memory, stacks and numbers of
+    operations are not collected. Errors: RuntimeError for results that are asked for before it ended.
+    """
+
+    def __init__(
+        self, enabled=True, *, use_cpu=True, use_device=None, record_shapes=False, with_flops=False, profile_memory=False,
+        with_stack=False, with_modules=False, use_kineto=False, use_cuda=False, experimental_config=None, acc_events=False,
+        custom_trace_id_callback=None, post_processing_timeout_s=None,
+    ):  # fmt: skip
         self.enabled = enabled
+        self.record_shapes = record_shapes
+        self._recording = None
+        self.entered = False
+        self._events = None
 
     def __enter__(self):
-        if self.enabled:
-            raise NotImplementedError("autograd.profiler.profile: ops are not timed; use time.perf_counter around them")
+        if not self.enabled:
+            return self
+        if self.entered:
+            raise RuntimeError("profile: Profiler context manager is not reentrant")
+        self.entered = True
+        self._recording = _Recording(self.record_shapes)
+        self._mode = _op_recorder(self._recording)
+        self._mode.__enter__()
+        self._node_profiler_before = _record_nodes(self._recording)
+        _active.append(self._recording)
         return self
 
     def __exit__(self, *exception):
-        return None
+        if not self.enabled:
+            return
+        _active.remove(self._recording)
+        _C._set_node_profiler(self._node_profiler_before)
+        self._mode.__exit__(*exception)
+        self._events = self._recording.events()
+
+    def _finished(self):
+        if self._events is None:
+            raise RuntimeError("profile: Profiler didn't finish running: results are there after the with block")
+        return self._events
+
+    @property
+    def function_events(self):
+        return self._events
+
+    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+        return self._finished().key_averages(group_by_input_shape, group_by_stack_n)
+
+    def total_average(self):
+        return self._finished().total_average()
+
+    @property
+    def self_cpu_time_total(self):
+        return self._finished().self_cpu_time_total
+
+    def table(self, *args, **kwargs):
+        return self._finished().table(*args, **kwargs)
+
+    def export_chrome_trace(self, path):
+        self._finished().export_chrome_trace(path)
+
+    def __str__(self):
+        return "<unfinished profile>" if self._events is None else str(self._events)
+
+    __repr__ = __str__
 
 
 class _Unsupported:

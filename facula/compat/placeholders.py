@@ -103,8 +103,9 @@ def complete_module(module, name):
         if own is not None:
             try:
                 value = own(wanted)
-            except AttributeError:
-                pass
+            except AttributeError as error:
+                if error.name not in (None, wanted):  # not this name, but one in code that ran for it
+                    raise
             else:
                 complete_loaded()  # modules may have been loaded just now
                 return value

@@ -1,5 +1,6 @@
 """Starting a PyTorch program with Facula in torch's place, here and in the Python processes it starts."""
 
+import importlib.util
 import os
 import runpy
 import sys
@@ -7,10 +8,12 @@ import types
 
 import facula
 from facula import compat
+from facula.compat import placeholders
+from facula.compat.aliases import facula_name
 
 #: Set for child processes, whose sitecustomize (see site/) then installs the aliases.
 ENVIRONMENT_NAME = "FACULA_AS_TORCH"
-_USAGE = "usage: python -m facula [-m module | -c code | file] [arguments]"
+_USAGE = "usage: python -m facula [-m module | -c code | file | -] [arguments]"
 
 
 def prepare_children():
@@ -27,28 +30,49 @@ def main(arguments):
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_USAGE)
         return 0 if arguments else 2
-    if arguments[0] in ("-V", "--version"):
+    first = arguments[0]
+    if first in ("-V", "--version"):
         print(f"Facula {facula.__version__}, Python {sys.version.split()[0]}")
         return 0
+    if first in ("-m", "-c") and len(arguments) < 2:
+        return _refuse(f"option {first} needs an argument\n{_USAGE}")
+    if first.startswith("-") and first not in ("-m", "-c", "-"):
+        return _refuse(f"unknown option {first}; Python's own options come before -m facula\n{_USAGE}")
     compat.install()
     prepare_children()
-    if arguments[0] in ("-m", "-c") and len(arguments) < 2:
-        print(f"python -m facula: option {arguments[0]} needs an argument\n{_USAGE}", file=sys.stderr)
-        return 2
-    if arguments[0] == "-m":
+    sys.excepthook = _report
+    if first == "-m":
         sys.argv = arguments[1:]
-        _run_module(arguments[1])
-    elif arguments[0] == "-c":
-        sys.argv = ["-c", *arguments[2:]]
+        return _run_module(arguments[1])
+    if first in ("-c", "-"):
+        sys.argv = [first, *arguments[2 if first == "-c" else 1 :]]
         sys.path[0] = ""
-        _execute(compile(arguments[1], "<string>", "exec"), None)
-    else:
-        sys.argv = arguments
-        _run_file(arguments[0])
-    return 0
+        text, name = (arguments[1], "<string>") if first == "-c" else (sys.stdin.read(), "<stdin>")
+        return _execute(compile(text, name, "exec"), None)
+    sys.argv = arguments
+    return _run_file(first)
+
+
+def _refuse(message):
+    print(f"python -m facula: {message}", file=sys.stderr)
+    return 2
+
+
+def _report(kind, error, traceback):
+    """Shows an error of the program as if `python` had run it: without the frames that led there."""
+    while traceback is not None and _is_launcher(traceback.tb_frame.f_code.co_filename):
+        traceback = traceback.tb_next
+    sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
+
+
+def _is_launcher(filename):
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return filename == "<frozen runpy>" or filename in (__file__, os.path.join(home, "__main__.py"))
 
 
 def _run_module(name):
+    if placeholders.is_known_module(name) and importlib.util.find_spec(facula_name(name)) is None:
+        return _refuse(f"{name} is not supported by Facula")
     # `python -m` puts the current directory first, which is also where `python -m facula` has put it
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
@@ -56,14 +80,15 @@ def _run_module(name):
 def _run_file(path):
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
         runpy.run_path(path, run_name="__main__")
-        return
+        return None
     try:
         with open(path, "rb") as file:
-            code = compile(file.read(), path, "exec")
+            text = file.read()
     except OSError as error:
-        sys.exit(f"python -m facula: cannot open file {path!r}: [Errno {error.errno}] {error.strerror}")
+        return _refuse(f"cannot open file {path!r}: [Errno {error.errno}] {error.strerror}")
     sys.path[0] = os.path.dirname(os.path.realpath(path))
-    _execute(code, path)
+    path = os.path.abspath(path)
+    return _execute(compile(text, path, "exec"), path)
 
 
 def _execute(code, path):

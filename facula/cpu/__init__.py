@@ -10,7 +10,10 @@ import contextlib
 
 from facula import _C
 
+from . import amp
+
 __all__ = [
+    "amp",
     "current_device",
     "current_stream",
     "device_count",
@@ -29,6 +32,7 @@ __all__ = [
     "set_memory_limit",
     "stream",
     "synchronize",
+    "Event",
     "Stream",
     "StreamContext",
 ]
@@ -80,6 +84,23 @@ class StreamContext(contextlib.AbstractContextManager):
 
     def __exit__(self, *exception):
         return None
+
+
+class Event:
+    """A point in the order of a stream: passed as soon as it is recorded."""
+
+    def query(self):
+        """True."""
+        return True
+
+    def record(self, stream=None):
+        """Marks now."""
+
+    def synchronize(self):
+        """Waits for nothing."""
+
+    def wait(self, stream=None):
+        """Waits for nothing."""
 
 
 _default_stream = Stream()

@@ -24,9 +24,9 @@ Tensor = _C.Tensor
 
 def _levels_of(tensor):
     found = []
-    while isinstance(tensor, _vmap.BatchedTensor):
-        found.append(tensor._vmap_level)
-        tensor = tensor._value
+    while level := _C._batch_level(tensor):
+        found.append(level)
+        tensor = _C._batch_value(tensor)
     return found
 
 
@@ -82,8 +82,8 @@ def _rewrap(value, levels):
 
 
 def _cut(tensor, leaves):
-    if isinstance(tensor, _vmap.BatchedTensor):
-        return _vmap.wrap(_cut(tensor._value, leaves), tensor._vmap_level)
+    if level := _C._batch_level(tensor):
+        return _vmap.wrap(_cut(_C._batch_value(tensor), leaves), level)
     if not tensor.requires_grad:
         return tensor
     own = [leaf for leaf in leaves if leaf.is_leaf]  # others lead on to tensors that are tracked outside
@@ -314,10 +314,14 @@ def linearize(func, *primals):
 # Jacobians
 
 
-def _unit(like, position, count):
-    seed = _C.zeros(count, dtype=like.dtype, device=like.device)
-    seed[position] = 1
-    return seed.reshape(like.shape)
+def _units(shape, dtype, device, start, count, outer):
+    """Unit tensors number `start` on, `count` of them in front, the same for every example of `outer` vmaps."""
+    numel = 1
+    for size in shape:
+        numel *= size
+    rows = _C.zeros(count, numel, dtype=dtype, device=device)
+    rows.diagonal(start).fill_(1)
+    return rows.reshape(count, *(1,) * len(outer), *shape).expand(count, *outer, *shape)
 
 
 def _chosen(args, argnums, name):
@@ -348,7 +352,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
             )
             flat_output, output_spec = _flatten(output)
             blocks = [
-                _rows(out, inputs, flat) for out in _checked(flat_output, "jacrev", "the outputs of the function")
+                _rows(out, inputs, flat, chunk_size) for out in _checked(flat_output, "jacrev", "the outputs of the function")
             ]
         result = _unflatten([_unflatten([inputs.cut(b) for b in row], spec) for row in blocks], output_spec)
         return (result, _cut_tree(aux, inputs)) if has_aux else result
@@ -356,17 +360,46 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
     return wrapper
 
 
-def _rows(output, inputs, flat):
-    from .. import stack
-
+def _rows(output, inputs, flat, chunk_size):
+    """Per input the block of derivatives of one output: one backward pass over a batch of unit cotangents."""
+    value, levels = _physical(_expanded(output) if _levels_of(output) else output)
     count = output.numel()
-    pulled = [_pull([output], [_unit(output, i, count)], inputs) for i in range(count)]
+    shapes = [(*output.shape, *x.shape) for x in flat]
+    if not value.requires_grad or count == 0:
+        return [_wrapped_zeros(shape, x, original) for shape, x, original in zip(shapes, flat, inputs.originals)]
+    outer = value.shape[: len(levels)]
+    step = count if chunk_size is None else max(1, chunk_size)
+    parts = []
+    for start in range(0, count, step):
+        units = _units(output.shape, value.dtype, value.device, start, min(step, count - start), outer)
+        parts.append(_pull_units(value, inputs.leaves, units))
     return [
-        stack([row[k] for row in pulled]).reshape((*output.shape, *x.shape))
-        if pulled
-        else x.new_zeros((*output.shape, *x.shape))
-        for k, x in enumerate(flat)
+        _rewrap_rows(_joined([part[k] for part in parts]), sorted(_levels_of(original)), shape)
+        for k, (original, shape) in enumerate(zip(inputs.originals, shapes))
     ]
+
+
+def _pull_units(value, leaves, units):
+    with _vmap.new_level(units.shape[0]) as level:
+        seeds = (_vmap.wrap(units, level),)
+        pulled = _C._run_backward((value,), seeds, tuple(leaves), True, True, False)
+        filled = [_C.zeros_like(leaf.detach()) if g is None else g for g, leaf in zip(pulled, leaves)]
+        return [_vmap.batch_of(g, level, units.shape[0]) for g in filled]
+
+
+def _joined(parts):
+    return parts[0] if len(parts) == 1 else _C.cat(parts)
+
+
+def _rewrap_rows(rows, levels, shape):
+    """Rows in front of the batches of outer vmaps: as examples of those, of the given shape."""
+    return _rewrap(rows.movedim(0, len(levels)) if levels else rows, levels).reshape(shape)
+
+
+def _wrapped_zeros(shape, x, original):
+    value, levels = _physical(original)
+    batches = value.shape[: len(levels)]
+    return _rewrap(_C.zeros((*batches, *shape), dtype=x.dtype, device=x.device), levels)
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
@@ -395,22 +428,23 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
 
 def _columns(flat_output, inputs, flat, k):
-    """Per output the block of derivatives by input k."""
-    from .. import stack
-
-    x = flat[k]
+    """Per output the block of derivatives by input k: one forward-mode pass over a batch of unit tangents."""
+    x, leaf = flat[k], inputs.leaves[k]
     count = x.numel()
-    zeros = [_C.zeros(other.shape, dtype=other.dtype, device=other.device) for other in flat]
-    pushed = []
-    for i in range(count):
-        directions = [*zeros[:k], _unit(x, i, count), *zeros[k + 1 :]]
-        pushed.append(_push(flat_output, inputs, directions))
-    return [
-        stack([p[j] for p in pushed], -1).reshape((*out.shape, *x.shape))
-        if pushed
-        else out.new_zeros((*out.shape, *x.shape))
-        for j, out in enumerate(flat_output)
-    ]
+    outer = leaf.shape[: len(_levels_of(inputs.originals[k]))]
+    units = _units(x.shape, leaf.dtype, leaf.device, 0, count, outer)
+    return [_column_block(out, leaf, units, (*out.shape, *x.shape), inputs.originals[k]) for out in flat_output]
+
+
+def _column_block(output, leaf, units, shape, original):
+    value, levels = _physical(output)
+    if not value.requires_grad or units.shape[0] == 0:
+        return _wrapped_zeros(shape, output, original)
+    with _vmap.new_level(units.shape[0]) as level:
+        (tangent,) = pushforward([value], [leaf], [_vmap.wrap(units, level)])
+        tangent = _C.zeros_like(value.detach()) if tangent is None else tangent
+        tangent = _vmap.batch_of(tangent, level, units.shape[0])
+    return _rewrap(tangent.movedim(0, -1), levels).reshape(shape)
 
 
 def hessian(func, argnums=0):

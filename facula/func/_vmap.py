@@ -1,53 +1,46 @@
 """vmap: a function of single examples applied to batches.
 
-Inside, a batch is a `BatchedTensor`: a tensor whose `_value` has the batch as first dimension and that shows the
-rest. Ops
-arrive through `__torch_function__`. Element-wise ops, reductions, matrix products and most views run once on the
-values;
-for all others the op runs example by example and the results are stacked.
+Inside, a batch is a `BatchedTensor`: a tensor with the sizes of one example. Ops run on the batch behind it, by the rules
+that src/autograd/batching.h tells about.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
+import warnings
 
 from .. import _C
-from . import _rules
 
 Tensor = _C.Tensor
-
-
-class _State(threading.local):
-    def __init__(self):
-        self.levels = []  # (level, batch size, randomness), outermost first
-
-
-_state = _State()
+_RANDOMNESS = ("error", "same", "different")
 
 
 def live_levels():
     """(level, batch size) of the vmaps that run on this thread, outermost first."""
-    return [(level, size) for level, size, _ in _state.levels]
+    return [(level, size) for level, (size, _) in enumerate(_C._vmap_levels(), 1)]
+
+
+def _no_values(name):
+    def method(self, *args, **kwargs):
+        raise RuntimeError(
+            f"vmap: It looks like you're calling .{name}() on a Tensor within vmap, where it stands for a whole batch "
+            f"and has no single value; got an example of shape {tuple(self.shape)}"
+        )
+
+    method.__name__ = name
+    return method
 
 
 class BatchedTensor(Tensor):
     """One example of a batch, as the function inside vmap sees it."""
 
-    _value: Tensor
-    _vmap_level: int
+    __torch_function__ = _C._disabled_torch_function_impl
 
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return dispatch(func, args, kwargs or {})
-
-    @property
-    def shape(self):
-        return self._value.shape[1:]
-
-    @property
-    def ndim(self):
-        return self._value.ndim - 1
+    _value = property(_C._batch_value)
+    _vmap_level = property(_C._batch_level)
+    is_leaf = property(lambda self: self._value.is_leaf)
+    grad_fn = property(lambda self: self._value.grad_fn)
+    grad = property(lambda self: None)
 
     @property
     def requires_grad(self):
@@ -57,64 +50,17 @@ class BatchedTensor(Tensor):
     def requires_grad(self, value):
         self._value.requires_grad_(value)
 
-    dtype = property(lambda self: self._value.dtype)
-    device = property(lambda self: self._value.device)
-    is_leaf = property(lambda self: self._value.is_leaf)
-    grad_fn = property(lambda self: self._value.grad_fn)
-    T = property(lambda self: self.permute(*range(self.ndim - 1, -1, -1)))
-    mT = property(lambda self: self.transpose(-2, -1))
-    H = property(lambda self: self.mT.conj())
-    mH = property(lambda self: self.mT.conj())
-    real = property(lambda self: _wrapped_value(self, self._value.real))
-    imag = property(lambda self: _wrapped_value(self, self._value.imag))
-    data = property(lambda self: self.detach())
-    nbytes = property(lambda self: self.numel() * self.itemsize)
-
-    def size(self, dim=None):
-        return self.shape if dim is None else self.shape[dim]
-
-    def dim(self):
-        return self.ndim
-
-    def numel(self):
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
-
-    ndimension = dim
-    nelement = numel
-
-    def stride(self, dim=None):
-        strides = self._value.stride()[1:]
-        return strides if dim is None else strides[dim]
-
     def requires_grad_(self, requires_grad=True):
         self._value.requires_grad_(requires_grad)
         return self
 
-    def detach(self):
-        return _wrapped_value(self, self._value.detach())
-
-    def is_contiguous(self, memory_format=None):
-        return self._value.is_contiguous()
-
-    def item(self):
-        raise RuntimeError(
-            "vmap: It looks like you're calling .item() on a Tensor within vmap, where it stands for a whole "
-            "batch and has no "
-            "single value"
-        )
-
-    tolist = numpy = __bool__ = __int__ = __float__ = __index__ = item
-
-    def __len__(self):
-        if self.ndim == 0:
-            raise TypeError("len: a 0-d tensor has no length")
-        return self.shape[0]
-
-    def __iter__(self):
-        return iter(self.unbind(0))
+    item = _no_values("item")
+    tolist = _no_values("tolist")
+    numpy = _no_values("numpy")
+    data_ptr = _no_values("data_ptr")
+    untyped_storage = storage = _no_values("storage")
+    backward = _no_values("backward")
+    __bool__ = __int__ = __float__ = __index__ = __array__ = __dlpack__ = item
 
     def __repr__(self):
         return f"BatchedTensor(level={self._vmap_level}, value={self._value!r})"
@@ -122,42 +68,56 @@ class BatchedTensor(Tensor):
     __hash__ = Tensor.__hash__
 
 
-def wrap(value, level):
-    """A tensor with the batch in front, as one example."""
-    _C._change_override_disabled(1)
-    try:
-        made = Tensor._make_subclass(BatchedTensor, _innermost(value))
-    finally:
-        _C._change_override_disabled(-1)
-    made._value = value
-    made._vmap_level = level
-    return made
+_C._set_batched_class(BatchedTensor)
 
-
-def _innermost(value):
-    while isinstance(value, BatchedTensor):
-        value = value._value
-    return value
-
-
-def _wrapped_value(like, value):
-    return wrap(value, like._vmap_level)
+wrap = _C._make_batched
 
 
 def is_batched(value, level=None):
-    return isinstance(value, BatchedTensor) and (level is None or value._vmap_level == level)
+    found = _C._batch_level(value)
+    return found > 0 if level is None else found == level
 
 
 def debug_unwrap(tensor, *, recurse=True):
     """The batch behind a tensor inside vmap; with recurse through all levels."""
-    while isinstance(tensor, BatchedTensor):
-        tensor = tensor._value
+    while is_batched(tensor):
+        tensor = _C._batch_value(tensor)
         if not recurse:
             break
     return tensor
 
 
-# Ops
+class new_level:
+    """Within it, one more vmap runs; gives its level."""
+
+    def __init__(self, size, randomness="error"):
+        self.size, self.randomness = size, randomness
+
+    def __enter__(self):
+        return _C._push_vmap(self.size, _RANDOMNESS.index(self.randomness))
+
+    def __exit__(self, *exception):
+        _C._pop_vmap()
+
+
+def batch_of(tensor, level, size):
+    """What `tensor` stands for in vmap `level`, the batch in front; one that all examples share is expanded."""
+    if is_batched(tensor, level):
+        return _C._batch_value(tensor)
+    return tensor.expand(size, *tensor.shape)
+
+
+_warned = set()
+
+
+def _warn_example_by_example(op):
+    if op in _warned:
+        return
+    _warned.add(op)
+    warnings.warn(
+        f"vmap: There is a performance drop because {op} has no batching rule: it runs example by example",
+        stacklevel=2,
+    )
 
 
 def _tensors_in(value):
@@ -186,75 +146,6 @@ def map_tensors(function, value):
     return value
 
 
-def dispatch(func, args, kwargs):
-    """One op with at least one batched argument: the innermost level peels off its wrappers."""
-    level = max(t._vmap_level for t in _tensors_in((args, kwargs)) if isinstance(t, BatchedTensor))
-    size = next(t._value.shape[0] for t in _tensors_in((args, kwargs)) if is_batched(t, level))
-    name = _rules.name_of(func)
-    rule = _rules.find(name)
-    if rule is not None:
-        result = rule(func, level, size, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    if name in _rules.RANDOM:
-        return _random(func, name, level, size, args, kwargs)
-    return one_by_one(func, level, size, args, kwargs)
-
-
-def one_by_one(func, level, size, args, kwargs):
-    """Runs the op on each example and stacks what it gives; writes in place go into the batch's own memory."""
-
-    def example(i):
-        return lambda t: t._value[i] if is_batched(t, level) else t
-
-    results = [func(*map_tensors(example(i), args), **map_tensors(example(i), kwargs)) for i in range(size)]
-    if _rules.name_of(func).rstrip("_") + "_" == _rules.name_of(func) and args and is_batched(args[0], level):
-        return args[0]
-    if not results:
-        raise RuntimeError(f"vmap: {_rules.name_of(func)} needs at least one example, got a batch of size 0")
-    return _stack(results, level)
-
-
-def _stack(results, level):
-    first = results[0]
-    if isinstance(first, Tensor):
-        return wrap(_C.stack(results) if not any(map(is_batched, results)) else _stack_batched(results), level)
-    if isinstance(first, (tuple, list)) and not isinstance(first, _C.Size):
-        columns = [_stack(list(column), level) for column in zip(*results)]
-        if hasattr(first, "_fields"):
-            return type(first)(*columns)
-        return type(first)(columns)
-    if any(other != first for other in results[1:]):
-        raise RuntimeError(f"vmap: a Python value that differs between examples, got {results[:3]}")
-    return first
-
-
-def _stack_batched(results):
-    from .. import stack
-
-    return stack(results)
-
-
-def _random(func, name, level, size, args, kwargs):
-    randomness = next(r for number, _, r in _state.levels if number == level)
-    if randomness == "error":
-        raise RuntimeError(
-            f"vmap: called random operation {name} while in randomness error mode. Please either use the 'same' "
-            f"or 'different' "
-            "randomness flags on vmap or perform the randomness operation out of vmap"
-        )
-    if randomness == "different":
-        return one_by_one(func, level, size, args, kwargs)
-    state = _C.default_generator.get_state()
-
-    def same(*inner_args, **inner_kwargs):
-        _C.default_generator.set_state(state)
-        return func(*inner_args, **inner_kwargs)
-
-    same.__name__ = name
-    return one_by_one(same, level, size, args, kwargs)
-
-
 # vmap itself
 
 
@@ -268,7 +159,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         randomness: "error", "same" or "different" random numbers per example.
         chunk_size: examples that run together at most.
     """
-    if randomness not in ("error", "same", "different"):
+    if randomness not in _RANDOMNESS:
         raise RuntimeError(
             f"vmap: Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
         )
@@ -328,13 +219,9 @@ def _batch_size(flat, dims):
 def _run(func, flat, spec, dims, size, out_dims, randomness, kwargs):
     from ..utils._pytree import tree_unflatten
 
-    level = len(_state.levels) + 1
-    _state.levels.append((level, size, randomness))
-    try:
+    with new_level(size, randomness) as level:
         wrapped = [v if d is None else wrap(v.movedim(d, 0) if d else v, level) for v, d in zip(flat, dims)]
         return _unwrapped(func(*tree_unflatten(wrapped, spec), **kwargs), level, size, out_dims)
-    finally:
-        _state.levels.pop()
 
 
 def _unwrapped(outputs, level, size, out_dims):
@@ -351,7 +238,7 @@ def _unwrapped(outputs, level, size, out_dims):
         if not isinstance(value, Tensor):
             raise ValueError(f"vmap: the function must only return Tensors, got type {type(value).__name__}")
         if is_batched(value, level):
-            value = value._value
+            value = _C._batch_value(value)
         elif dim is not None:
             value = value.expand(size, *value.shape)
         results.append(value.movedim(0, dim) if dim else value)
@@ -374,8 +261,8 @@ def _in_chunks(func, flat, spec, dims, size, out_dims, randomness, chunk, kwargs
 
 
 def apply_function(cls, args):
-    """autograd.Function within vmap: its own vmap rule, a generated one, or example by example."""
-    level = max(t._vmap_level for t in _tensors_in(args) if isinstance(t, BatchedTensor))
+    """autograd.Function within vmap: its own vmap rule, or a generated one."""
+    level = max(map(_C._batch_level, _tensors_in(args)))
     size = next(t._value.shape[0] for t in _tensors_in(args) if is_batched(t, level))
     if not cls._has_vmap:
         if not cls.generate_vmap_rule:
@@ -383,15 +270,10 @@ def apply_function(cls, args):
                 f"vmap: {cls.__name__} has no vmap rule: implement the static method vmap, or set "
                 f"generate_vmap_rule = True"
             )
-
-        def run(*inner):
-            return cls.apply(*inner)
-
-        run.__name__ = cls.__name__
-        return one_by_one(run, level, size, args, {})
+        return _apply_generated(cls, level, size, args)
     in_dims = tuple(0 if is_batched(a, level) else None for a in args)
     values = tuple(a._value if is_batched(a, level) else a for a in args)
-    outputs, out_dims = cls.vmap(_VmapInfo(size, _state.levels[level - 1][2]), in_dims, *values)
+    outputs, out_dims = cls.vmap(_VmapInfo(size, _RANDOMNESS[_C._vmap_levels()[level - 1][1]]), in_dims, *values)
     single = isinstance(outputs, Tensor)
     outputs = (outputs,) if single else tuple(outputs)
     out_dims = (out_dims,) * len(outputs) if not isinstance(out_dims, (tuple, list)) else tuple(out_dims)
@@ -400,6 +282,14 @@ def apply_function(cls, args):
         for o, d in zip(outputs, out_dims)
     )
     return results[0] if single else results
+
+
+def _apply_generated(cls, level, size, args):
+    """Example by example, so that what forward saves and backward reads is of one example."""
+    rows = [cls.apply(*(a._value[i] if is_batched(a, level) else a for a in args)) for i in range(size)]
+    if isinstance(rows[0], Tensor):
+        return wrap(_C.stack(rows), level)
+    return tuple(wrap(_C.stack(list(column)), level) for column in zip(*rows))
 
 
 class _VmapInfo:

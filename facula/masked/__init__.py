@@ -14,8 +14,9 @@ import math
 import facula as _f
 
 __all__ = [
-    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
-    "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+    "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
+    "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize", "prod", "softmax",
+    "softmin", "std", "sum", "var",
 ]  # fmt: skip
 
 _INTEGER_LIMITS = {
@@ -229,3 +230,25 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     x = input.to(dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
     return _filled("normalize", x, mask, 0) / _f.clamp(size, min=eps)
+
+
+class MaskedTensor:
+    """For isinstance: there are no tensors that carry a mask. Raises NotImplementedError when called."""
+
+    def __init__(self, data, mask, requires_grad=False):
+        raise NotImplementedError("masked.MaskedTensor: not supported; use the functions with mask=")
+
+
+def is_masked_tensor(obj):
+    """False."""
+    return isinstance(obj, MaskedTensor)
+
+
+def masked_tensor(data, mask, requires_grad=False):
+    """Raises NotImplementedError."""
+    return MaskedTensor(data, mask, requires_grad)
+
+
+def as_masked_tensor(data, mask):
+    """Raises NotImplementedError."""
+    return MaskedTensor(data, mask)

@@ -252,9 +252,8 @@ def _attend_and_project(
     weights = None
     if need_weights:
         q = q * math.sqrt(1.0 / head_dim)
-        scores = q.bmm(k.transpose(-2, -1))
-        if attn_mask is not None:
-            scores = scores + attn_mask
+        keys = k.transpose(-2, -1)
+        scores = q.bmm(keys) if attn_mask is None else facula.baddbmm(attn_mask, q, keys)
         weights = scores.softmax(-1)
         if dropout_p > 0.0:
             weights = dropout(weights, p=dropout_p)

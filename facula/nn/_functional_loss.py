@@ -10,6 +10,7 @@ import warnings
 
 import facula
 from facula import _C
+from facula._autocast import in_float32
 
 from . import _reduction
 from ._functional_layers import linear
@@ -93,6 +94,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _reduce(loss, reduction)
 
 
+@in_float32
 def poisson_nll_loss(
     input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
 ):
@@ -319,6 +321,7 @@ def ctc_loss(
     )
 
 
+@in_float32
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """``log(1 + exp(-target * input))`` for targets of -1 and 1."""
     reduction = _reduction.resolve(size_average, reduce, reduction)
@@ -353,6 +356,7 @@ def _check_margin_shapes(name: str, input, target, per_class_target: bool) -> No
         )
 
 
+@in_float32
 def multi_margin_loss(
     input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
@@ -383,6 +387,7 @@ def multi_margin_loss(
     return _reduce(loss.reshape(()) if input.dim() < 2 and target.dim() == 0 else loss, reduction)
 
 
+@in_float32
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Sum over targets j and other classes i of ``max(0, 1 - (x[j] - x[i])) / C``.
 
@@ -410,6 +415,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 # -----------------------------------------------------------------------------------------
 
 
+@in_float32
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
 
@@ -435,6 +441,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     return _reduce(loss, reduction)
 
 
+@in_float32
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The input where the target is 1, ``max(0, margin - input)`` where it is -1."""
     reduction = _reduction.resolve(size_average, reduce, reduction)
@@ -444,6 +451,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return _reduce(far + near, reduction)
 
 
+@in_float32
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """``max(0, -target * (input1 - input2) + margin)``."""
     reduction = _reduction.resolve(size_average, reduce, reduction)
@@ -455,6 +463,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return _reduce((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
+@in_float32
 def triplet_margin_loss(
     anchor,
     positive,

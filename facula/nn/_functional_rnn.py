@@ -128,6 +128,10 @@ def run(
     Returns:
         (output of the last layer like input, tuple of final hidden tensors).
     """
+    if mode == "LSTM" and batch_sizes is None and _C._is_autocast_enabled():
+        lower = _C._get_autocast_dtype()
+        input = _C._autocast_tensor(input, lower)
+        hidden, weights = ([_C._autocast_tensor(t, lower) for t in tensors] for tensors in (hidden, weights))
     directions = 2 if bidirectional else 1
     per_row = len(weights) // (num_layers * directions)
     finals = []

@@ -23,6 +23,8 @@ def pad(input, pad, mode: str = "constant", value: float | None = None):
         mode: 'constant', 'reflect', 'replicate' or 'circular'.
         value: of the constant mode. Default: 0.
     """
+    if mode != "constant" and _C._is_autocast_enabled() and (mode == "replicate" or mode == "reflect" and len(pad) <= 4):
+        input = _C._autocast_tensor(input, facula.float32)
     return _nn.pad(input, pad, mode, value)
 
 

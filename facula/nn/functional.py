@@ -159,6 +159,7 @@ from ._functional_pooling import (
     max_unpool2d,
     max_unpool3d,
 )
+from ._functional_products import ScalingType, SwizzleType, grouped_mm, scaled_grouped_mm, scaled_mm
 from ._functional_vision import (
     GRID_SAMPLE_INTERPOLATION_MODES,
     GRID_SAMPLE_PADDING_MODES,

@@ -3,6 +3,7 @@
 from . import lr_scheduler, optimizer, swa_utils
 from ._adafactor import Adafactor
 from ._muon import Muon
+from ._swap import swap_in_optimizer_params_and_state
 from .adadelta import Adadelta
 from .adagrad import Adagrad
 from .adam import Adam
@@ -39,5 +40,6 @@ __all__ = [
     "SparseAdam",
     "lr_scheduler",
     "optimizer",
+    "swap_in_optimizer_params_and_state",
     "swa_utils",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(RuleOptimizer):
@@ -13,7 +14,9 @@ class Adadelta(RuleOptimizer):
     Args:
         rho: decay rate of both averages.
         weight_decay: factor of the parameter added to its gradient.
-        foreach, capturable: accepted; every step is one fused pass.
+        foreach: accepted; every step is one fused pass.
+        capturable: for accelerators only; a step on the CPU raises AssertionError.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     _state_names = ("square_avg", "acc_delta")
@@ -37,3 +40,15 @@ class Adadelta(RuleOptimizer):
     def _update(self, group, param, grad, state, step):
         states = (state["square_avg"], state["acc_delta"])
         self._run("adadelta", group, param, grad, states, (group["lr"], group["rho"], group["eps"]))
+
+
+def adadelta(
+    params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None, differentiable=False,
+    has_complex=False, *, lr, rho, eps, weight_decay, maximize,
+):  # fmt: skip
+    """One step of `Adadelta` on lists: updates parameters, averages and step counters in place."""
+    group = {
+        "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+    }  # fmt: skip
+    step_lists(Adadelta, group, params, grads, {"square_avg": square_avgs, "acc_delta": acc_deltas}, state_steps)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import facula
 
+from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative, step_counter
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(RuleOptimizer):
@@ -58,3 +59,15 @@ class Adagrad(RuleOptimizer):
     def _update(self, group, param, grad, state, step):
         lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
         self._run("adagrad", group, param, grad, (state["sum"],), (lr, group["eps"]))
+
+
+def adagrad(
+    params, grads, state_sums, state_steps, fused=None, grad_scale=None, found_inf=None, has_sparse_grad=False,
+    foreach=None, differentiable=False, has_complex=False, *, lr, weight_decay, lr_decay, eps, maximize,
+):  # fmt: skip
+    """One step of `Adagrad` on lists: updates parameters, sums and step counters in place."""
+    group = {
+        "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        "foreach": foreach, "differentiable": differentiable, "fused": fused,
+    }  # fmt: skip
+    step_lists(Adagrad, group, params, grads, {"sum": state_sums}, state_steps, grad_scale, found_inf)

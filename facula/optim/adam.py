@@ -5,12 +5,13 @@ from __future__ import annotations
 import facula
 from facula import _C
 
-from .optimizer import Optimizer, check_lr, check_non_negative, check_rates
+from ._functional import step_lists
+from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
-class Adam(Optimizer):
+class Adam(RuleOptimizer):
     """``p -= lr * m / (sqrt(v) + eps)`` with bias-corrected averages m of g and v of g ** 2.
 
     Args:
@@ -19,7 +20,9 @@ class Adam(Optimizer):
             (times lr) taken from the parameter itself.
         amsgrad: divide by the largest v so far.
         maximize: ascend.
-        foreach, fused, capturable: accepted; every step is one fused pass.
+        foreach, fused: accepted; every step is one fused pass.
+        capturable: for accelerators only; a step on the CPU raises AssertionError.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
@@ -32,6 +35,7 @@ class Adam(Optimizer):
         check_lr(name, lr, foreach, capturable)
         check_non_negative(name, eps=eps, weight_decay=weight_decay)
         check_rates(name, betas)
+        check_tensor_rates(name, betas, foreach, capturable)
         super().__init__(
             params,
             {
@@ -51,5 +55,45 @@ class Adam(Optimizer):
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = None if closure is None else self._evaluate(closure)
         for group in self.param_groups:
-            _C._optim_adam(group, self.state, self._start)
+            if group["differentiable"] or group["capturable"]:
+                self._step_group(group)
+            else:
+                _C._optim_adam(group, self.state, self._start)
         return loss
+
+    def _update(self, group, param, grad, state, step):
+        (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        decoupled = group["decoupled_weight_decay"]
+        numbers = (
+            1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, lr / (1 - beta1**step), (1 - beta2**step) ** 0.5,
+            group["eps"], 1 - beta2,
+        )  # fmt: skip
+        states = (state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None)
+        self._run("adam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
+
+
+def check_tensor_rates(name, betas, foreach, capturable):
+    """Raises ValueError for decay rates in tensors that do not go together or with foreach=True."""
+    in_tensors = [isinstance(beta, facula.Tensor) for beta in betas]
+    if any(in_tensors) and not all(in_tensors):
+        raise ValueError(f"{name}: betas must be both floats or both Tensors, got {betas}")
+    if any(in_tensors) and foreach and not capturable:
+        raise ValueError(f"{name}: betas as Tensors do not go with foreach=True and capturable=False, got {betas}")
+    for i, beta in enumerate(betas):
+        if in_tensors[i] and beta.numel() != 1:
+            raise ValueError(f"{name}: betas[{i}] in a tensor is one element, got {beta.numel()}")
+
+
+def adam(
+    params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False,
+    differentiable=False, fused=None, grad_scale=None, found_inf=None, has_complex=False, decoupled_weight_decay=False,
+    *, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize,
+):  # fmt: skip
+    """One step of `Adam` on lists: updates parameters, averages and step counters in place."""
+    group = {
+        "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+        "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
+        "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
+    }  # fmt: skip
+    lists = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "max_exp_avg_sq": max_exp_avg_sqs if amsgrad else None}
+    step_lists(Adam, group, params, grads, lists, state_steps, grad_scale, found_inf)

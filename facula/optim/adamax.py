@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(RuleOptimizer):
@@ -12,7 +13,9 @@ class Adamax(RuleOptimizer):
 
     Args:
         weight_decay: factor of the parameter added to its gradient.
-        foreach, capturable: accepted; every step is one fused pass.
+        foreach: accepted; every step is one fused pass.
+        capturable: for accelerators only; a step on the CPU raises AssertionError.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     _state_names = ("exp_avg", "exp_inf")
@@ -36,3 +39,15 @@ class Adamax(RuleOptimizer):
         beta1, beta2 = group["betas"]
         numbers = (1 - beta1, beta2, group["lr"] / (1 - beta1**step), group["eps"])
         self._run("adamax", group, param, grad, (state["exp_avg"], state["exp_inf"]), numbers)
+
+
+def adamax(
+    params, grads, exp_avgs, exp_infs, state_steps, foreach=None, maximize=False, differentiable=False,
+    capturable=False, has_complex=False, *, eps, beta1, beta2, lr, weight_decay,
+):  # fmt: skip
+    """One step of `Adamax` on lists: updates parameters, states and step counters in place."""
+    group = {
+        "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+    }  # fmt: skip
+    step_lists(Adamax, group, params, grads, {"exp_avg": exp_avgs, "exp_inf": exp_infs}, state_steps)

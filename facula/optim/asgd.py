@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import facula
 
+from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(RuleOptimizer):
@@ -16,7 +17,9 @@ class ASGD(RuleOptimizer):
         lambd: decay term of the rate and of the parameter.
         alpha: power of the rate's decay.
         weight_decay: factor of the parameter added to its gradient.
-        foreach, capturable: accepted; every step is one fused pass.
+        foreach: accepted; every step is one fused pass.
+        capturable: for accelerators only; a step on the CPU raises AssertionError.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     def __init__(
@@ -45,3 +48,15 @@ class ASGD(RuleOptimizer):
         self._run("asgd", group, param, grad, (state["ax"],), (1 - lambd * eta, eta, mu))
         state["eta"].fill_(float(lr / (1 + lambd * lr * step) ** group["alpha"]))
         state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+
+def asgd(
+    params, grads, axs, mus, etas, state_steps, foreach=None, maximize=False, differentiable=False, capturable=False,
+    has_complex=False, *, lambd, lr, t0, alpha, weight_decay,
+):  # fmt: skip
+    """One step of `ASGD` on lists: updates parameters, averages, rates and step counters in place."""
+    group = {
+        "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
+        "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+    }  # fmt: skip
+    step_lists(ASGD, group, params, grads, {"ax": axs, "mu": mus, "eta": etas}, state_steps)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import facula
 
+from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(RuleOptimizer):
@@ -16,7 +17,9 @@ class NAdam(RuleOptimizer):
         weight_decay: factor of the parameter added to its gradient, or, with ``decoupled_weight_decay``,
             (times lr) taken from the parameter itself.
         momentum_decay: how fast the momentum grows.
-        foreach, capturable: accepted; every step is one fused pass.
+        foreach: accepted; every step is one fused pass.
+        capturable: for accelerators only; a step on the CPU raises AssertionError.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
@@ -57,3 +60,18 @@ class NAdam(RuleOptimizer):
         )  # fmt: skip
         states = (state["exp_avg"], state["exp_avg_sq"])
         self._run("nadam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
+
+
+def nadam(
+    params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoupled_weight_decay=False, foreach=None,
+    capturable=False, differentiable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay,
+    momentum_decay, eps,
+):  # fmt: skip
+    """One step of `NAdam` on lists: updates parameters, averages, products and step counters in place."""
+    group = {
+        "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+        "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+        "capturable": capturable, "differentiable": differentiable,
+    }  # fmt: skip
+    lists = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "mu_product": mu_products}
+    step_lists(NAdam, group, params, grads, lists, state_steps)

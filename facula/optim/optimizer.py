@@ -13,6 +13,8 @@ import facula
 from facula import _C, Tensor
 from facula.utils.hooks import RemovableHandle
 
+from . import _rules
+
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
@@ -340,20 +342,26 @@ _HOOK_TABLES = (
 
 
 class RuleOptimizer(Optimizer):
-    """An optimizer whose step treats each parameter by itself, in one pass of the core."""
+    """An optimizer whose step treats each parameter by itself, in one pass of the core, or (with ``differentiable``) in
+    ops that are recorded."""
 
     def step(self, closure=None):
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = self._evaluate(closure)
         for group in self.param_groups:
-            for param in group["params"]:
-                grad = param.grad
-                if grad is None:
-                    continue
-                state = self.state[param] or self._start(group, param)
-                state["step"] += 1
-                self._update(group, param, grad, state, state["step"].item())
+            self._step_group(group)
         return loss
+
+    def _step_group(self, group) -> None:
+        """Parameter by parameter."""
+        check_step(type(self).__name__, group)
+        for param in group["params"]:
+            grad = param.grad
+            if grad is None:
+                continue
+            state = self.state[param] or self._start(group, param)
+            state["step"] += 1
+            self._update(group, param, grad, state, state["step"].item())
 
     def _update(self, group, param, grad, state, step: float) -> None:
         """One step of one parameter; ``step`` counts from 1."""
@@ -364,14 +372,22 @@ class RuleOptimizer(Optimizer):
         """Runs a rule of the core; ``decay`` is the L2 weight decay, by default the group's."""
         sign = -1.0 if group["maximize"] else 1.0
         decay = group["weight_decay"] if decay is None else decay
-        _C._optim_step(rule, param, grad, states, (sign, decay, *numbers))
+        run = _rules.apply if group["differentiable"] else _C._optim_step
+        run(rule, param, grad, states, (sign, decay, *numbers))
 
 
 def _check_flags(name: str, options: Mapping[str, Any]) -> None:
-    if options.get("differentiable"):
-        raise NotImplementedError(f"{name}: steps that autograd records are not implemented, got differentiable=True")
-    if options.get("fused") and options.get("foreach"):
-        raise RuntimeError(f"{name}: fused and foreach exclude each other, got both")
+    for other in ("differentiable", "foreach"):
+        if options.get("fused") and options.get(other):
+            raise RuntimeError(f"{name}: fused and {other} exclude each other, got both")
+
+
+def check_step(name: str, group: Mapping[str, Any]) -> None:
+    """Raises AssertionError for options that no step on the CPU can have."""
+    if group.get("capturable"):
+        raise AssertionError(f"{name}: capturable=True is for parameters on an accelerator, got a step on the CPU")
+    if group.get("foreach") and group.get("differentiable") and name != "SGD":
+        raise AssertionError(f"{name}: a foreach step has no derivative, got foreach=True and differentiable=True")
 
 
 def _check_groups(name: str, groups, saved_groups) -> None:

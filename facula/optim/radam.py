@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(RuleOptimizer):
@@ -15,7 +16,9 @@ class RAdam(RuleOptimizer):
     Args:
         weight_decay: factor of the parameter added to its gradient, or, with ``decoupled_weight_decay``,
             (times lr) taken from the parameter itself.
-        foreach, capturable: accepted; every step is one fused pass.
+        foreach: accepted; every step is one fused pass.
+        capturable: for accelerators only; a step on the CPU raises AssertionError.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
@@ -52,3 +55,16 @@ class RAdam(RuleOptimizer):
         )  # fmt: skip
         states = (state["exp_avg"], state["exp_avg_sq"])
         self._run("radam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
+
+
+def radam(
+    params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_decay=False, foreach=None,
+    differentiable=False, capturable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, eps,
+):  # fmt: skip
+    """One step of `RAdam` on lists: updates parameters, averages and step counters in place."""
+    group = {
+        "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+        "decoupled_weight_decay": decoupled_weight_decay, "foreach": foreach, "capturable": capturable,
+        "differentiable": differentiable,
+    }  # fmt: skip
+    step_lists(RAdam, group, params, grads, {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}, state_steps)

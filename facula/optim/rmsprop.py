@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import facula
 
+from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(RuleOptimizer):
@@ -16,7 +17,9 @@ class RMSprop(RuleOptimizer):
         alpha: decay rate of the average.
         centered: subtract the squared average of g under the root.
         weight_decay: factor of the parameter added to its gradient.
-        capturable, foreach: accepted; every step is one fused pass.
+        foreach: accepted; every step is one fused pass.
+        capturable: for accelerators only; a step on the CPU raises AssertionError.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     _state_names = ("square_avg",)
@@ -49,3 +52,19 @@ class RMSprop(RuleOptimizer):
         average = state["grad_avg"] if group["centered"] else None
         numbers = (group["lr"], group["alpha"], group["eps"], group["momentum"])
         self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), numbers)
+
+
+def rmsprop(
+    params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, foreach=None, maximize=False,
+    differentiable=False, capturable=False, has_complex=False, *, lr, alpha, eps, weight_decay, momentum, centered,
+):  # fmt: skip
+    """One step of `RMSprop` on lists: updates parameters, averages, buffers and step counters in place."""
+    group = {
+        "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
+        "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+    }  # fmt: skip
+    lists = {
+        "square_avg": square_avgs, "grad_avg": grad_avgs if centered else None,
+        "momentum_buffer": momentum_buffer_list if momentum > 0 else None,
+    }  # fmt: skip
+    step_lists(RMSprop, group, params, grads, lists, state_steps)

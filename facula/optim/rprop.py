@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import facula
 
+from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(RuleOptimizer):
@@ -16,7 +17,9 @@ class Rprop(RuleOptimizer):
         lr: the first step size.
         etas: factors of the step size when the sign turned, and when it stayed.
         step_sizes: smallest and largest step size.
-        capturable, foreach: accepted; every step is one fused pass.
+        foreach: accepted; every step is one fused pass.
+        capturable: for accelerators only; a step on the CPU raises AssertionError.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     _state_names = ("prev",)
@@ -45,3 +48,15 @@ class Rprop(RuleOptimizer):
     def _update(self, group, param, grad, state, step):
         states = (state["prev"], state["step_size"])
         self._run("rprop", group, param, grad, states, (*group["etas"], *group["step_sizes"]), 0.0)
+
+
+def rprop(
+    params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False,
+    differentiable=False, has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus,
+):  # fmt: skip
+    """One step of `Rprop` on lists: updates parameters, signs, step sizes and step counters in place."""
+    group = {
+        "etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize,
+        "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+    }  # fmt: skip
+    step_lists(Rprop, group, params, grads, {"prev": prevs, "step_size": step_sizes}, state_steps)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import facula
 from facula import _C
 
-from .optimizer import Optimizer, check_lr, check_non_negative
+from ._functional import step_lists
+from .optimizer import RuleOptimizer, check_lr, check_non_negative
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
-class SGD(Optimizer):
+class SGD(RuleOptimizer):
     """``p -= lr * g``, with momentum ``b = momentum * b + (1 - dampening) * g`` in the place of g.
 
     Args:
@@ -17,6 +19,7 @@ class SGD(Optimizer):
         nesterov: look ahead: use ``g + momentum * b``.
         maximize: ascend.
         foreach, fused: accepted; every step is one fused pass.
+        differentiable: record the step, for parameters that are results of ops.
     """
 
     def __init__(
@@ -42,5 +45,35 @@ class SGD(Optimizer):
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = None if closure is None else self._evaluate(closure)
         for group in self.param_groups:
-            _C._optim_sgd(group, self.state)
+            if group["differentiable"]:
+                self._step_group(group)
+            else:
+                _C._optim_sgd(group, self.state)
         return loss
+
+    def _step_group(self, group):
+        for param in group["params"]:
+            if param.grad is not None:
+                self._update(group, param, param.grad, self.state[param] if group["momentum"] else {}, None)
+
+    def _update(self, group, param, grad, state, step):
+        momentum, buffer, undamped = group["momentum"], None, 1 - group["dampening"]
+        if momentum:
+            buffer = state.get("momentum_buffer")
+            if buffer is None:  # the first time, the buffer is the gradient itself: no damping
+                state["momentum_buffer"] = buffer = facula.zeros_like(param, memory_format=facula.preserve_format)
+                undamped = 1.0
+        self._run("sgd", group, param, grad, (buffer,), (group["lr"], momentum, undamped, float(group["nesterov"])))
+
+
+def sgd(
+    params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None,
+    found_inf=None, *, weight_decay, momentum, lr, dampening, nesterov, maximize,
+):  # fmt: skip
+    """One step of `SGD` on lists: updates parameters and buffers in place; a buffer of None is put into its list."""
+    group = {
+        "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+        "maximize": maximize, "foreach": foreach, "fused": fused, "differentiable": False,
+    }  # fmt: skip
+    lists = {"momentum_buffer": momentum_buffer_list if momentum else None}
+    step_lists(SGD, group, params, d_p_list, lists, None, grad_scale, found_inf)

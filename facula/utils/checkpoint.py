@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import warnings
 
 from .. import _C
+from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
@@ -98,24 +100,28 @@ def set_device_states(devices, states, *, device_type=None):
         raise NotImplementedError("set_device_states: random states of accelerators are not kept")
 
 
-class _RandomState:
-    """The CPU generator as it is now, to be put back for a second computation."""
+class _Surroundings:
+    """The autocast regions and the CPU generator as they are now, to be put back for a second computation."""
 
-    def __init__(self, preserve):
-        self.state = _C.default_generator.get_state() if preserve else None
+    def __init__(self, preserve_rng_state):
+        self.regions = current_regions()
+        self.state = _C.default_generator.get_state() if preserve_rng_state else None
 
     @contextlib.contextmanager
     def replayed(self):
-        if self.state is None:
-            yield
-            return
-        generator = _C.default_generator
-        before = generator.get_state()
-        generator.set_state(self.state)
-        try:
-            yield
-        finally:
-            generator.set_state(before)
+        with contextlib.ExitStack() as regions:
+            for region in self.regions:
+                regions.enter_context(region)
+            if self.state is None:
+                yield
+                return
+            generator = _C.default_generator
+            before = generator.get_state()
+            generator.set_state(self.state)
+            try:
+                yield
+            finally:
+                generator.set_state(before)
 
 
 class CheckpointFunction(Function):
@@ -126,7 +132,7 @@ class CheckpointFunction(Function):
         """Runs the function without recording; keeps its inputs and the random state."""
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.random_state = _RandomState(preserve_rng_state)
+        ctx.surroundings = _Surroundings(preserve_rng_state)
         ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
         ctx.tensor_indices = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*(a for a in args if isinstance(a, Tensor)))
@@ -142,7 +148,7 @@ class CheckpointFunction(Function):
         for i, tensor in zip(ctx.tensor_indices, ctx.saved_tensors):
             inputs[i] = tensor
         own = detach_variable(tuple(inputs))
-        with ctx.random_state.replayed(), enable_grad():
+        with ctx.surroundings.replayed(), enable_grad():
             outputs = ctx.run_function(*own)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad]
@@ -155,9 +161,9 @@ class CheckpointFunction(Function):
 class _Frame:
     """One checkpointed call: what it takes to compute its saved values again."""
 
-    def __init__(self, run, random_state, unpack_error):
+    def __init__(self, run, surroundings, unpack_error):
         self.run = run
-        self.random_state = random_state
+        self.surroundings = surroundings
         self.unpack_error = unpack_error
         self.described = []  # (shape, dtype, device) of each saved value, in order
         self.recomputed = {}  # pass -> {position: value}
@@ -181,9 +187,9 @@ class _Frame:
                 raise _StopRecomputation
             return tensor.detach()
 
-        with contextlib.suppress(_StopRecomputation), self.random_state.replayed(), enable_grad():
-            with saved_tensors_hooks(pack, lambda x: x):
-                self.run()
+        with contextlib.suppress(_StopRecomputation), self.surroundings.replayed(), enable_grad():
+            with saved_tensors_hooks(pack, _same):
+                self.run(pack)
         self.check(found, position)
 
     def check(self, found, count):
@@ -204,6 +210,16 @@ class _Frame:
                 )
 
 
+def _same(value):
+    return value
+
+
+def _bind(context, pack, unpack):
+    """Selective contexts take part in what is saved."""
+    if hasattr(context, "bind"):
+        context.bind(pack, unpack)
+
+
 def _metadata(tensor):
     return tuple(tensor.shape), str(tensor.dtype), str(tensor.device)
 
@@ -216,11 +232,12 @@ def _without_reentry(function, preserve_rng_state, context_fn, determinism_check
         raise ValueError(f"checkpoint: determinism_check should be one of {sorted(_CHECKS)}, got {determinism_check!r}")
     forward_context, recompute_context = context_fn()
 
-    def run():
+    def run(pack):
         with recompute_context:
+            _bind(recompute_context, pack, _same)
             function(*args, **kwargs)
 
-    frame = _Frame(run, _RandomState(preserve_rng_state), _CHECKS[determinism_check])
+    frame = _Frame(run, _Surroundings(preserve_rng_state), _CHECKS[determinism_check])
 
     def pack(tensor):
         frame.described.append(_metadata(tensor))
@@ -232,6 +249,7 @@ def _without_reentry(function, preserve_rng_state, context_fn, determinism_check
             raise CheckpointError(f"checkpoint: the second computation did not save tensor {position}")
         return values[position]
 
+    _bind(forward_context, pack, unpack)
     with saved_tensors_hooks(pack, unpack), forward_context:
         return function(*args, **kwargs)
 
@@ -303,12 +321,11 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
     return part(end, len(functions))(input)
 
 
-def _not_supported(name):
-    raise NotImplementedError(f"{name}: selective checkpointing is not supported")
+class CheckpointPolicy(enum.Enum):
+    """Whether selective checkpointing keeps the result of an op or computes it again.
 
-
-class CheckpointPolicy:
-    """Names of the policies of selective checkpointing."""
+    The PREFER policies are taken as the MUST policies of the same name.
+    """
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -318,11 +335,166 @@ class CheckpointPolicy:
 
 
 class SelectiveCheckpointContext:
-    """What a policy of selective checkpointing is told; selective checkpointing is not supported."""
-    def __init__(self, *, is_recompute):
+    """What a policy function is told: `is_recompute`, and `op_output` when the op ran."""
+
+    def __init__(self, *, is_recompute, op_output=None):
         self.is_recompute = is_recompute
+        self.op_output = op_output
+
+
+class _KeptCall:
+    """A call whose result is kept: the results, and where each value that its derivative saves comes from."""
+
+    def __init__(self):
+        self.results = None  # None: not to be kept after all
+        self.saved = []  # ("argument", position) or ("value", tensor)
+
+    def describe(self, tensor, arguments, mutable):
+        for i, argument in enumerate(arguments):
+            if argument is tensor:
+                self.saved.append(("argument", i))
+                return
+        self.saved.append(("value", tensor.detach() if mutable else (tensor.detach(), tensor._version)))
+
+    def results_again(self, mutable):
+        """The kept results as new tensors that require gradients where the first ones did."""
+        for tensor, version, _ in self.results:
+            if not mutable and tensor._version != version:
+                raise RuntimeError(
+                    "create_selective_checkpoint_contexts: a kept result was changed in place (allow_cache_entry_mutation "
+                    f"permits that), got shape {tuple(tensor.shape)}"
+                )
+        return [tensor.detach().requires_grad_(needs) for tensor, _, needs in self.results]
+
+
+def _flat_tensors(value):
+    from ._pytree import tree_flatten
+
+    return [v for v in tree_flatten(value)[0] if isinstance(v, Tensor)]
+
+
+class _SelectiveState:
+    """The kept calls of one checkpoint, by function, in the order in which they ran."""
+
+    def __init__(self, policy, mutable):
+        self.policy = policy
+        self.mutable = mutable
+        self.calls = {}
+        self.pack = self.unpack = None  # those of the checkpoint
+
+    def keeps(self, func, is_recompute, args, kwargs):
+        policy = self.policy(SelectiveCheckpointContext(is_recompute=is_recompute), func, *args, **kwargs)
+        if isinstance(policy, bool):
+            return policy
+        if policy == CheckpointPolicy.MUST_CPU_OFFLOAD:
+            raise NotImplementedError("create_selective_checkpoint_contexts: the policy MUST_CPU_OFFLOAD is not supported")
+        return policy in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+
+def _key(func):
+    return getattr(func, "__qualname__", None) or repr(func)
+
+
+def _may_be_kept(func, result):
+    """Only results that are tensors, and not of calls that write to their arguments."""
+    items = result if isinstance(result, (tuple, list)) else (result,)
+    return all(isinstance(item, Tensor) for item in items) and not getattr(func, "__name__", "").endswith("_")
+
+
+def _selective_modes(state):
+    from ..overrides import TorchFunctionMode
+
+    class Keep(TorchFunctionMode):
+        """In forward: keeps what the policy says."""
+
+        is_recompute = False
+
+        def bind(self, pack, unpack):
+            state.pack, state.unpack = pack, unpack
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            if not state.keeps(func, False, args, kwargs):
+                return func(*args, **kwargs)
+            call = _KeptCall()
+            arguments = _flat_tensors((args, kwargs))
+
+            def pack(tensor):
+                call.describe(tensor, arguments, state.mutable)
+                return state.pack(tensor)
+
+            with saved_tensors_hooks(pack, state.unpack):
+                result = func(*args, **kwargs)
+            if _may_be_kept(func, result):
+                call.results = [(r.detach(), r._version, r.requires_grad) for r in _flat_tensors(result)]
+            state.calls.setdefault(_key(func), []).append(call)
+            return result
+
+    class Reuse(TorchFunctionMode):
+        """In the second computation: hands out what was kept."""
+
+        is_recompute = True
+
+        def __enter__(self):
+            self.position = {}
+            self.pack = None
+            return super().__enter__()
+
+        def bind(self, pack, unpack):
+            self.pack = pack
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            if not state.keeps(func, True, args, kwargs):
+                return func(*args, **kwargs)
+            calls, at = state.calls.get(_key(func), []), self.position.get(_key(func), 0)
+            if at >= len(calls):
+                raise CheckpointError(
+                    f"create_selective_checkpoint_contexts: {_key(func)} ran {at + 1} times in the second computation, "
+                    f"expected {len(calls)}"
+                )
+            self.position[_key(func)] = at + 1
+            if calls[at].results is None:
+                return func(*args, **kwargs)
+            return self.replay(calls[at], func, args, kwargs)
+
+        def replay(self, call, func, args, kwargs):
+            arguments = _flat_tensors((args, kwargs))
+            for source, value in call.saved:
+                self.pack(arguments[value] if source == "argument" else value if state.mutable else value[0])
+            results = call.results_again(state.mutable)
+            return results[0] if len(results) == 1 else tuple(results)
+
+    return Keep(), Reuse()
 
 
 def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
-    """Not supported: raises NotImplementedError."""
-    _not_supported("create_selective_checkpoint_contexts")
+    """For `context_fn` of checkpoint(use_reentrant=False): the results of some ops are kept instead of computed again.
+
+    Args:
+        policy_fn_or_list: `policy_fn(ctx, op, *args, **kwargs)` gives a CheckpointPolicy (or whether to keep); a list
+            names the functions (such as `facula.matmul` or `facula.Tensor.matmul`) whose results are kept.
+        allow_cache_entry_mutation: kept results may be changed in place.
+
+    An op is a public function or method, as modes of `__torch_function__` see it; one that returns anything but a
+    tensor or a tuple of tensors is always computed again.
+    """
+    if callable(policy_fn_or_list):
+        policy = policy_fn_or_list
+    elif isinstance(policy_fn_or_list, list):
+        for op in policy_fn_or_list:
+            if not callable(op):
+                raise ValueError(
+                    "create_selective_checkpoint_contexts: expected a list of functions, got an element of type "
+                    f"{type(op).__name__}"
+                )
+        names = {_key(op) for op in policy_fn_or_list}
+
+        def policy(ctx, op, *args, **kwargs):
+            return CheckpointPolicy.MUST_SAVE if _key(op) in names else CheckpointPolicy.PREFER_RECOMPUTE
+    else:
+        raise TypeError(
+            "create_selective_checkpoint_contexts: policy_fn_or_list must be either a function or a list of ops, got "
+            f"{type(policy_fn_or_list).__name__}"
+        )
+    return _selective_modes(_SelectiveState(policy, allow_cache_entry_mutation))

@@ -6,10 +6,14 @@
 //   - Nothing recurses over the graph: finding and running are loops.
 //   - Gradients and a node's saved values are let go as soon as the node has run (the values unless the graph is kept).
 //   - CPU nodes run on the calling thread.
+//   - Only one thread at a time runs a node, so that passes of several threads through one graph find its values either
+//     whole or let go, which is an error.
 #include "autograd/engine.h"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include "functions.h"
 #include "raw_ops.h"
@@ -136,8 +140,43 @@ thread_local std::unique_ptr<Buffers> spare_buffers;
 
 std::unique_ptr<Buffers> take_buffers() { return spare_buffers ? std::move(spare_buffers) : std::make_unique<Buffers>(); }
 
+int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 constexpr int kNodesPerInterruptCheck = 64;
 constexpr int64_t kLongNode = 1 << 20;  // elements: after such a node Ctrl-C is looked for at once
+
+// A node that this thread runs. A pass inside the node may come back to it.
+class NodeLock {
+ public:
+  explicit NodeLock(Node& node) : node_(node) {
+    const void* nobody = nullptr;
+    if (__builtin_expect(node.runner.compare_exchange_strong(nobody, me(), std::memory_order_acquire), 1)) return;
+    if (nobody == me()) {
+      owns_ = false;
+      return;
+    }
+    wait();
+  }
+  ~NodeLock() {
+    if (owns_) node_.runner.store(nullptr, std::memory_order_release);
+  }
+  NodeLock(const NodeLock&) = delete;
+
+ private:
+  static const void* me() { return &thread_state; }
+  [[gnu::noinline]] void wait() {
+    const void* nobody = nullptr;
+    while (!node_.runner.compare_exchange_weak(nobody, me(), std::memory_order_acquire)) {
+      nobody = nullptr;
+      std::this_thread::yield();
+    }
+  }
+
+  Node& node_;
+  bool owns_ = true;
+};
 
 class Pass {
  public:
@@ -267,7 +306,7 @@ class Pass {
   }
 
   static bool is_ours(const Tensor& t) {
-    return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() && !t.is_conj() && !t.requires_grad();
+    return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() && !(t.flags() & kSlowFlags);
   }
 
   void add_gradient(Task& task, uint32_t slot, Tensor incoming) {
@@ -335,12 +374,22 @@ class Pass {
 
   void call(Task& task, Gradients& grads, Tensor* results) {
     Node& node = *task.node;
+    if (node.is_accumulator) {
+      call_locked(node, grads, results);
+    } else {
+      NodeLock lock(node);
+      call_locked(node, grads, results);
+    }
+  }
+
+  void call_locked(Node& node, Gradients& grads, Tensor* results) {
     grads.prepare(node.output_count());
     NodeExtra* extra = node.extra_if_any();
     if (__builtin_expect(extra && !extra->before.empty(), 0)) run_before(*extra, grads);
     std::vector<Tensor> shown;
     if (__builtin_expect(extra && !extra->after.empty(), 0)) shown.assign(grads.data(), grads.data() + grads.size());
-    if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) call_watched(node, grads, results);
+    if (__builtin_expect(thread_state.modes & kModeProfile, 0)) call_timed(node, grads, results);
+    else if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) call_watched(node, grads, results);
     else node.apply(grads.data(), results);
     grads = Gradients();
     if (__builtin_expect(!shown.empty(), 0)) run_after(node, *extra, results, shown);
@@ -364,13 +413,21 @@ class Pass {
     std::copy(inputs.begin(), inputs.end(), results);
   }
 
+  // While a profile records.
+  static void call_timed(Node& node, Gradients& grads, Tensor* results) {
+    int64_t start = monotonic_ns();
+    if (thread_state.modes & kModeAnomaly) call_watched(node, grads, results);
+    else node.apply(grads.data(), results);
+    if (on_node_ran) on_node_ran(node, start, monotonic_ns());
+  }
+
   // Anomaly mode: says which forward call a failure belongs to, and looks for NaN.
   static void call_watched(Node& node, Gradients& grads, Tensor* results) {
     try {
       node.apply(grads.data(), results);
       if (!anomaly_checks_nan) return;
       for (size_t i = 0; i < node.edge_count(); ++i) {
-        if (!results[i].defined() || !is_inexact(results[i].dtype())) continue;
+        if (!results[i].defined() || !is_inexact(results[i].dtype()) || (results[i].flags() & kBatched)) continue;
         GradMode off(false);
         FACULA_CHECK(!any(ne(results[i], results[i])).item().to_bool(), ErrorKind::Runtime, "Function '", node.name(),
                      "' returned nan values in its ", i, "th output.");

@@ -23,6 +23,8 @@ Tensor dirichlet_backward(const Tensor& grad, const Tensor& sample, const Tensor
 // shape
 Tensor permute_backward(const Tensor& grad, IntList dims);
 Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList size, IntList stride, std::optional<int64_t> offset);
+/// The same values with the strides of `like`, whose elements fill their memory.
+Tensor laid_out(const Tensor& grad, const TensorInfo& like);
 Tensor select_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t index);
 Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t end, int64_t step);
 Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count, int64_t step);
@@ -37,6 +39,8 @@ Tensor constant_pad_backward(const Tensor& grad, IntList pad);
 Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index, IntList src_sizes);
 Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const std::string& reduce,
                                bool include_self, const Tensor& result, bool of_self);
+/// scatter's name of a reduction as scatter_reduce's.
+inline std::string reduction_of(std::string_view reduce) { return reduce == "add" ? "sum" : "prod"; }
 Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const std::string& reduce,
                              bool include_self, const Tensor& result, bool of_self);
 Tensor index_fill_value_backward(const Tensor& grad, int64_t dim, const Tensor& index);
@@ -61,6 +65,9 @@ Tensor std_backward(const Tensor& grad, const Tensor& self, const Tensor& result
 Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim, const Tensor& result);
 Tensor logsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, IntList dim, bool keepdim);
 
+// special functions
+Tensor polygamma_backward(const Tensor& grad, const Operand& n, const Tensor& self);
+
 // scan
 /// The sum over one dimension, which stays with size one.
 Tensor sum_along(const Tensor& self, int64_t dim);
@@ -79,6 +86,11 @@ Tensor convolution_weight_gradient(const Tensor& grad, const Tensor& input, IntL
 Tensor sum_but_channels(const Tensor& grad);
 /// The last `spatial` sizes.
 Dims spatial_sizes(IntList sizes, int64_t spatial);
+
+Tensor grid_sampler_input_backward(const Tensor& grad, const Tensor& grid, IntList input_size, int64_t interpolation, int64_t padding,
+                                   bool align_corners);
+Tensor grid_sampler_grid_backward(const Tensor& grad, const Tensor& input, const Tensor& grid, int64_t interpolation, int64_t padding,
+                                  bool align_corners);
 
 // norm
 Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,

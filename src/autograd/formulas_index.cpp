@@ -8,9 +8,12 @@ namespace {
 // Places of `grad_self`-shaped zeros that `part` (smaller, in the leading corner) fills.
 Tensor in_corner(const Tensor& part, IntList sizes) {
   if (part.sizes() == sizes) return part;
-  Dims strides = contiguous_strides(sizes);
-  Tensor whole = zeros(sizes, part.dtype(), part.device());
-  return as_strided_scatter(whole, part, part.sizes(), strides, 0);
+  Dims pad;
+  for (int64_t d = part.dim() - 1; d >= 0; --d) {
+    pad.push_back(0);
+    pad.push_back(sizes[static_cast<size_t>(d)] - part.size(d));
+  }
+  return constant_pad_nd(part, pad, Scalar(0));
 }
 
 // What each of two gradients of a reduction into places gets; how the op reads and reduces differs.
@@ -74,9 +77,10 @@ Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t d
                                const Tensor& result, bool of_self) {
   if (index.numel() == 0) return of_self ? grad : zeros_like(src);
   // only the part of src that the index reaches takes part
-  Tensor part = src.sizes() == index.sizes()
-                    ? src
-                    : as_strided(src, index.sizes(), src.strides(), src.storage_offset());
+  Tensor part = src;
+  for (int64_t d = 0; d < src.dim(); ++d) {
+    if (src.size(d) != index.size(d)) part = slice(part, d, 0, index.size(d), 1);
+  }
   Indexed at{self,
              part,
              [&](const Tensor& t) { return gather(t, dim, index); },

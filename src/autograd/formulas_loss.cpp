@@ -25,9 +25,10 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tens
 }
 
 Tensor bce_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self, const Tensor& target) {
-  // d/dx of (x - t) / (x (1 - x))
-  Tensor spread = clamp_min(self * (1.0 - self), 1e-12);
-  Tensor slope = (1.0 - (self - target) * (1.0 - 2.0 * self) / spread) / spread;
+  // d/dx of (x - t) / (x (1 - x)), whose divisor is constant where it is clamped
+  Tensor product = self * (1.0 - self), spread = clamp_min(product, 1e-12);
+  Tensor bend = where(gt(product, 1e-12), (self - target) * (1.0 - 2.0 * self) / spread, 0.0);
+  Tensor slope = (1.0 - bend) / spread;
   return grad * grad_output * slope;
 }
 

@@ -85,7 +85,7 @@ Tensor chosen_backward(const Tensor& grad, IntList sizes, int64_t dim, const Ten
   if (ndim == 0) return grad;
   IntList dims(&dim, 1);
   Tensor g = with_reduced_dims(grad, ndim, dims, keepdim), at = with_reduced_dims(indices, ndim, dims, keepdim);
-  return scatter_add(zeros(sizes, grad.dtype(), grad.device()), dim, at, g);
+  return scatter_add(new_zeros(grad, sizes), dim, at, g);
 }
 
 Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim) {

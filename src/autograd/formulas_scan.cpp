@@ -1,4 +1,5 @@
 // Derivatives of scans.
+#include "autograd/batching.h"
 #include "autograd/formulas.h"
 #include "functions.h"
 
@@ -21,7 +22,7 @@ Tensor cumsum_backward(const Tensor& grad, int64_t dim) { return reversed_cumsum
 Tensor cumprod_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim) {
   if (self.dim() == 0) return grad * ones_like(self);
   if (self.numel() == 0) return zeros_like(self);
-  if (!self.is_meta() && all(self).item().to_bool()) return reversed_cumsum(grad * conj(result), dim) / conj(self);
+  if (!self.is_meta() && !is_batched(self) && all(self).item().to_bool()) return reversed_cumsum(grad * conj(result), dim) / conj(self);
   int64_t d = wrap_dim(dim, self.dim(), "cumprod"), n = self.size(d);
   Tensor lines = transpose(self, d, -1);
   Dims shape(lines.sizes());
@@ -44,7 +45,7 @@ Tensor logcumsumexp_backward_pairs(const Tensor& grad, const Tensor& self, const
   Tensor x = unsqueeze(transpose(self, dim, -1), -1), r = unsqueeze(transpose(result, dim, -1), -2);
   Tensor g = unsqueeze(transpose(grad, dim, -1), -2);
   Tensor later = triu(ones({x.size(-2), x.size(-2)}, DType::Bool, self.device()), 0);
-  Tensor weights = exp(where(later, x - r, Scalar(-INFINITY)));
+  Tensor weights = conj(exp(where(later, x - r, Scalar(-INFINITY))));
   return transpose(sum(weights * g, std::optional<IntList>(IntList{-1}), false, std::nullopt), dim, -1);
 }
 
@@ -52,7 +53,7 @@ Tensor logcumsumexp_backward_pairs(const Tensor& grad, const Tensor& self, const
 
 Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim) {
   if (self.dim() == 0) return grad * ones_like(self);
-  if (GradMode::enabled() && !self.is_complex()) return logcumsumexp_backward_pairs(grad, self, result, dim);
+  if (GradMode::enabled() || is_batched(grad)) return logcumsumexp_backward_pairs(grad, self, result, dim);
   if (self.is_complex()) return conj(exp(reversed_logcumsumexp(log(conj(grad)) - result, dim) + self));
   Tensor size = log(abs(grad)), lowest = full({}, Scalar(-INFINITY), grad.dtype(), grad.device());
   Tensor positive = where(gt(grad, 0), size, lowest), negative = where(lt(grad, 0), size, lowest);

@@ -1,5 +1,8 @@
 // Derivatives of views.
+#include <algorithm>
+
 #include "autograd/formulas.h"
+#include "core/mode.h"
 #include "functions.h"
 
 namespace facula {
@@ -20,44 +23,87 @@ Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList s
     return reshape(contiguous(as_strided(flat, sizes, strides, start), MemoryFormat::Contiguous), {-1});
   };
   Tensor where_out = positions(size, stride, offset.value_or(self.storage_offset()));
-  Tensor storage = index_put(zeros({places}, grad.dtype(), grad.device()), {where_out}, reshape(grad, {-1}), true);
+  Tensor storage = index_put(new_zeros(grad, {places}), {where_out}, reshape(grad, {-1}), true);
   Tensor where_in = positions(self.sizes(), self.strides(), self.storage_offset());
   Tensor result = index(storage, {where_in});
   if (may_self_overlap(self.sizes(), self.strides())) {
     Tensor ones_here = ones_like(alias(result));
-    Tensor shown = index_put(zeros({places}, grad.dtype(), grad.device()), {where_in}, ones_here, true);
+    Tensor shown = index_put(new_zeros(grad, {places}), {where_in}, ones_here, true);
     result = result / index(shown, {where_in});
   }
   return reshape(result, self.sizes());
 }
 
+// The inverses of views: zeros with the gradient written into the view or, where the write itself would have to be
+// differentiated, the gradient padded with zeros.
+namespace {
+
+/// Zeros before and after one dimension; negative numbers cut.
+Tensor padded(const Tensor& t, int64_t dim, int64_t before, int64_t after) {
+  Dims pad(static_cast<size_t>(2 * (t.dim() - dim)), 0);
+  pad[pad.size() - 2] = before;
+  pad.back() = after;
+  return constant_pad_nd(t, pad, Scalar(0));
+}
+
+/// The elements of a dimension `step` apart, from `start` on in a dimension of `size`.
+Tensor spaced(const Tensor& grad, int64_t dim, int64_t start, int64_t step, int64_t size) {
+  Tensor t = grad;
+  if (step > 1) {
+    Dims shape(grad.sizes());
+    shape[static_cast<size_t>(dim)] *= step;
+    t = reshape(padded(unsqueeze(grad, dim + 1), dim + 1, 0, step - 1), shape);
+  }
+  return padded(t, dim, start, size - start - t.size(dim));
+}
+
+}  // namespace
+
 Tensor select_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t index) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "select"), size = sizes[static_cast<size_t>(d)];
+  if (GradMode::enabled()) return spaced(unsqueeze(grad, d), d, index < 0 ? index + size : index, 1, size);
+  Tensor result = new_zeros(grad, sizes);
   copy_(select(result, dim, index), grad, false);
   return result;
 }
 
 Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  if (GradMode::enabled()) {
+    int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "slice"), size = sizes[static_cast<size_t>(d)];
+    return spaced(grad, d, std::clamp<int64_t>(start < 0 ? start + size : start, 0, size), step, size);
+  }
+  Tensor result = new_zeros(grad, sizes);
   copy_(slice(result, dim, start, end, step), grad, false);
   return result;
 }
 
 Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count, int64_t step) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  if (GradMode::enabled()) {
+    int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "slice"), size = sizes[static_cast<size_t>(d)];
+    if (count == 0) return new_zeros(grad, sizes);
+    return spaced(flip(grad, IntList(&d, 1)), d, start + (count - 1) * step, -step, size);
+  }
+  Tensor result = new_zeros(grad, sizes);
   copy_(negative_slice(result, dim, start, count, step), grad, false);
   return result;
 }
 
 Tensor diagonal_backward(const Tensor& grad, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  auto rank = static_cast<int64_t>(sizes.size());
+  if (GradMode::enabled()) {
+    int64_t d1 = wrap_dim(dim1, rank, "diagonal"), d2 = wrap_dim(dim2, rank, "diagonal");
+    Tensor square = diag_embed(grad, offset, d1, d2);
+    int64_t side = square.size(d1);
+    return padded(padded(square, d1, 0, sizes[static_cast<size_t>(d1)] - side), d2, 0, sizes[static_cast<size_t>(d2)] - side);
+  }
+  Tensor result = new_zeros(grad, sizes);
   copy_(diagonal(result, offset, dim1, dim2), grad, false);
   return result;
 }
 
 // Windows may overlap: the k-th elements of all windows lie `step` apart and are added in one go.
 Tensor unfold_backward(const Tensor& grad, IntList sizes, int64_t dimension, int64_t size, int64_t step) {
-  Tensor result = zeros(sizes, grad.dtype(), grad.device());
+  Tensor result = new_zeros(grad, sizes);
   if (sizes.empty()) return reshape(grad, {});
   int64_t d = dimension < 0 ? dimension + static_cast<int64_t>(sizes.size()) : dimension;
   if (step >= size) {
@@ -97,7 +143,7 @@ Tensor repeat_backward(const Tensor& grad, IntList sizes, IntList repeats) {
   Dims split, copies;
   size_t shift = repeats.size() - sizes.size();
   for (size_t i = 0; i < repeats.size(); ++i) {
-    if (repeats[i] == 0) return zeros(sizes, grad.dtype(), grad.device());
+    if (repeats[i] == 0) return new_zeros(grad, sizes);
     if (repeats[i] != 1 || i < shift) {
       copies.push_back(static_cast<int64_t>(split.size()));
       split.push_back(repeats[i]);

@@ -9,15 +9,15 @@ void OneDevice::fail(const Tensor& t) const {
 }
 
 void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs) {
-  if (!GradMode::enabled()) return;
   for (const Tensor* out : outs) flags |= out->flags();
+  if (flags & kBatched) report_batched_out(op);
+  if (!GradMode::enabled()) return;
   FACULA_CHECK(!(flags & kRequiresGrad), ErrorKind::Runtime, op,
                ": out= does not support automatic differentiation, but one of the arguments requires grad");
 }
 
-void check_no_gradient(const char* op, uint32_t flags) {
-  if (!recorded(flags)) return;
-  throw_error(ErrorKind::NotImplemented, op, ": has no derivative, got an input that requires grad (detach() it first)");
+void MissingDerivative::apply(const Tensor*, Tensor*) {
+  throw_error(ErrorKind::NotImplemented, op_, ": the derivative is not implemented, got a backward pass through it (detach() its inputs)");
 }
 
 void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
@@ -32,6 +32,10 @@ void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
 }
 
 void assign_values(const Tensor& self, const Tensor& value, uint16_t op) {
+  if ((self.flags() | value.flags()) & kBatched) {
+    write_batched(self, value, op_name(op), false);
+    return;
+  }
   check_not_inference(self, op_name(op));
   if (marks_of(value) | written_marks(self)) {
     check_writable(self, op_name(op));

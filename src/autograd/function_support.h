@@ -1,6 +1,7 @@
 // What the generated functions share.
 #pragma once
 
+#include "autograd/batching.h"
 #include "autograd/inplace.h"
 #include "autograd/saved.h"
 #include "core/op_id.h"
@@ -106,8 +107,33 @@ class Resolved<std::vector<Tensor>> {
 
 /// out= and autograd exclude each other.
 void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs);
-/// An op without a derivative met an input that wants one.
-void check_no_gradient(const char* op, uint32_t flags);
+/// The node of an op without a derivative: going through it backwards is an error that names the op.
+class MissingDerivative final : public Node {
+ public:
+  explicit MissingDerivative(const char* op) : op_(op) {}
+  void apply(const Tensor*, Tensor*) override;
+  std::string name() const override { return "NotImplemented"; }
+
+ private:
+  const char* op_;
+};
+inline void set_history_of(const Tensor& result, Node* node) { set_history(result, node); }
+inline void set_history_of(const std::vector<Tensor>& results, Node* node) { set_history(results, node); }
+template <class T>
+void set_history_of(const T&, Node* node) {
+  node->add_output();
+}
+template <class... T>
+void set_history_of(const std::tuple<T...>& results, Node* node) {
+  std::apply([node](const auto&... each) { (set_history_of(each, node), ...); }, results);
+}
+template <class Result, class... Inputs>
+[[gnu::noinline]] void record_missing(const char* op, uint32_t marks, const Result& result, const Inputs&... inputs) {
+  auto node = Ref<MissingDerivative>::adopt(new MissingDerivative(op));
+  node->marks = marks;
+  (add_edges(*node, inputs), ...);
+  set_history_of(result, node.get());
+}
 /// Copies a fresh result into `self`, which an in-place form writes to; shapes must agree.
 void write_result(const Tensor& self, const Tensor& value, uint16_t op);
 /// As assign(), or write_result() when no history is wanted.

@@ -13,6 +13,7 @@
 namespace facula {
 
 class Node;
+class SavedVisitor;
 void retain(Node* node);
 void release(Node* node);
 
@@ -88,6 +89,8 @@ class Node {
   virtual void apply(const Tensor* grads, Tensor* results) = 0;
   /// Lets go of saved values; apply() afterwards reports a second backward.
   virtual void release_saved() {}
+  /// Shows what it saved; throws when that was let go.
+  virtual void visit_saved(SavedVisitor&) const {}
   virtual std::string name() const = 0;
 
   bool wants(size_t edge) const { return static_cast<bool>(edges_[edge].node); }
@@ -118,6 +121,7 @@ class Node {
   RefCount refs;
   bool is_accumulator = false;
   bool freed = false;       // saved values were let go
+  std::atomic<const void*> runner{nullptr};  // the thread that runs it, see NodeLock
   uint32_t marks = kRequiresGrad;  // what its results are marked with
   void* pyobj = nullptr;    // the Python object that shows this node, borrowed
 

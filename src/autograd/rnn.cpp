@@ -138,6 +138,7 @@ class RnnLayerBackward final : public Node {
 
   void apply(const Tensor* grads, Tensor* results) override {
     Tensor weight = weight_.unpack(*this);
+    if (is_batched(grads[0]) || is_batched(grads[1]) || is_batched(grads[2])) return apply_to_each(grads, results);
     if (GradMode::enabled()) return apply_differentiably(grads, results);
     RnnGradients g = run_backward_steps(layout_, dense(weight), trace_, grads, h0_.unpack(*this).sizes());
     Tensor* found[] = {&g.gates, &g.h0, &g.c0, &g.weight, &g.bias};
@@ -153,6 +154,18 @@ class RnnLayerBackward final : public Node {
   Trace trace_;
 
  private:
+  // Gradients that stand for batches (vmap): one after the other.
+  void apply_to_each(const Tensor* grads, Tensor* results) {
+    Batch batch("rnn", grads[0], grads[1], grads[2]);
+    std::vector<Tensor> found = batch.loop([&](const Batch::Example& e) {
+      Tensor own[] = {e(grads[0]), e(grads[1]), e(grads[2])};
+      std::vector<Tensor> made(edge_count());
+      apply(own, made.data());
+      return made;
+    });
+    std::copy(found.begin(), found.end(), results);
+  }
+
   void apply_differentiably(const Tensor* grads, Tensor* results) {
     FACULA_CHECK(layout_.equal_batches(), ErrorKind::NotImplemented,
                  "_rnn_layer: second derivatives with packed sequences are not implemented, got batch sizes ", IntList(layout_.batch_sizes));
@@ -214,12 +227,18 @@ void check_layer(const RnnLayout& layout, const Tensor& gates, const Tensor& h0,
 
 std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor& h0, const Tensor& c0, const Tensor& weight_hh,
                                               const Tensor& bias_hh, std::string_view mode, IntList batch_sizes, bool reverse) {
+  uint32_t flags = flags_of(gates) | flags_of(h0) | flags_of(c0) | flags_of(weight_hh) | flags_of(bias_hh);
+  if (flags & kBatched) {
+    Batch batch("rnn", gates, h0, c0, weight_hh, bias_hh);
+    return batch.loop([&](const Batch::Example& e) {
+      return _rnn_layer(e(gates), e(h0), e(c0), e(weight_hh), e(bias_hh), mode, batch_sizes, reverse);
+    });
+  }
   FACULA_CHECK(h0.dim() == 2, ErrorKind::Runtime, "rnn: expected a hidden state of shape (batch, hidden), got ", h0.sizes());
   RnnLayout layout(parse_mode(mode), reverse, batch_sizes, h0.size(1));
   check_layer(layout, gates, h0, c0, weight_hh, bias_hh);
   Trace trace(layout, gates);
   RnnResult r = run_forward(layout, dense(gates), h0, c0, dense(weight_hh), dense(bias_hh), trace);
-  uint32_t flags = flags_of(gates) | flags_of(h0) | flags_of(c0) | flags_of(weight_hh) | flags_of(bias_hh);
   if (GradMode::enabled() && (flags & kRequiresGrad)) {
     auto node = Ref<RnnLayerBackward>::adopt(new RnnLayerBackward(layout));
     for (const Tensor* t : {&gates, &h0, &c0, &weight_hh, &bias_hh}) add_edges(*node, *t);

@@ -52,12 +52,12 @@ std::string in_place_name(uint16_t op) {
 
 }  // namespace
 
-void record_write(const Storage* storage) {
+void record_write(const Tensor& written) {
   if (!current_traceback) return;
   std::string lines = current_traceback();
   std::lock_guard<std::mutex> guard(writes_lock);
   if (writes.size() >= kMaxWrites) writes.clear();
-  writes[storage] = {storage->current_version(), std::move(lines)};
+  writes[written.storage()] = {written.storage()->current_version(), std::move(lines)};
 }
 
 void SavedTensor::save_special(const Tensor& tensor, bool is_output) {

@@ -69,10 +69,10 @@ struct WriteRecord {
 };
 /// Installed by the Python layer: the lines that run now.
 inline std::string (*current_traceback)() = nullptr;
-/// In anomaly mode: remembers the lines that have just written to `storage`.
-void record_write(const Storage* storage);
+/// In anomaly mode: remembers the lines that have just written to the tensor.
+void record_write(const Tensor& written);
 inline void note_write(const Tensor& written) {
-  if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) record_write(written.storage());
+  if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) record_write(written);
 }
 
 class SavedTensor {
@@ -137,6 +137,58 @@ class SavedOperand {
   bool is_tensor_ = false;
   SavedTensor tensor_;
   Scalar scalar_;
+};
+
+/// Shows the values a node keeps, by the names of the op's arguments and results. What is not overridden is not shown.
+class SavedVisitor {
+ public:
+  explicit SavedVisitor(const Node& node) : node_(node) {}
+  virtual ~SavedVisitor() = default;
+  void operator()(const char* name, const SavedTensor& t) { if (wants(name)) tensor(t.unpack(node_)); }
+  void operator()(const char* name, const SavedOperand& o) {
+    if (!wants(name)) return;
+    SavedOperand::Unpacked value = o.unpack(node_);
+    if (value.tensor.defined()) tensor(value.tensor);
+    else number(value.scalar);
+  }
+  void operator()(const char* name, const std::vector<SavedTensor>& list) {
+    if (!wants(name)) return;
+    std::vector<Tensor> values;
+    for (const SavedTensor& t : list) values.push_back(t.unpack(node_));
+    tensors(values);
+  }
+  void operator()(const char* name, const TensorInfo& info) { if (wants(name)) ints(info.sizes()); }
+  void operator()(const char* name, const std::vector<TensorInfo>&) { if (wants(name)) none(); }
+  void operator()(const char* name, const Dims& d) { if (wants(name)) ints(d); }
+  void operator()(const char* name, const Scalar& s) { if (wants(name)) number(s); }
+  void operator()(const char* name, const std::string& s) { if (wants(name)) text(s); }
+  void operator()(const char* name, const std::vector<double>& list) { if (wants(name)) floats(list); }
+  void operator()(const char* name, DType d) { if (wants(name)) dtype(d); }
+  template <class T>
+  void operator()(const char* name, const std::optional<T>& value) {
+    if (value) (*this)(name, *value);
+    else if (wants(name)) none();
+  }
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    if (!wants(name)) return;
+    if constexpr (std::is_arithmetic_v<T>) number(Scalar(value));
+    else none();
+  }
+
+ protected:
+  virtual bool wants(const char* name) = 0;
+  virtual void tensor(const Tensor& t) = 0;
+  virtual void tensors(const std::vector<Tensor>& list) = 0;
+  virtual void number(const Scalar& s) = 0;
+  virtual void ints(IntList list) = 0;
+  virtual void floats(const std::vector<double>& list) = 0;
+  virtual void text(const std::string& s) = 0;
+  virtual void dtype(DType d) = 0;
+  virtual void none() = 0;
+
+ private:
+  const Node& node_;
 };
 
 inline std::vector<SavedTensor> save_list(TensorList tensors) {

@@ -141,7 +141,7 @@ const Tensor& functional_leaky_relu_(const Tensor& self, double negative_slope) 
   return leaky_relu_(self, negative_slope);
 }
 
-Tensor prelu(const Tensor& self, const Tensor& weight) {
+Tensor prelu_uncast(const Tensor& self, const Tensor& weight) {
   require_inexact("prelu", self);
   if (self.dtype() != weight.dtype()) {
     throw_error(ErrorKind::Runtime, "prelu: expected self and weight of one dtype, got ", self.dtype(),

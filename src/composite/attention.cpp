@@ -1,6 +1,5 @@
 // Scaled dot-product attention, written with matrix products and softmax.
 #include <cmath>
-#include <limits>
 
 #include "core/error.h"
 #include "functions.h"
@@ -8,7 +7,6 @@
 namespace facula {
 namespace {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr const char* kOp = "scaled_dot_product_attention";
 
 void check_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool is_causal) {
@@ -35,17 +33,10 @@ Tensor repeat_heads(const Tensor& t, const Tensor& query) {
   return reshape(expand(unsqueeze(t, at), wide), joined);
 }
 
-/// Softmax over the last dimension that gives zeros where nothing but minus infinity is left.
-Tensor softmax_or_zeros(const Tensor& scores) {
-  Tensor empty_rows = eq(amax(scores, IntList{-1}, true), kNever);
-  Tensor weights = softmax(where(empty_rows, 0.0, scores), -1, std::optional<DType>());
-  return where(empty_rows, 0.0, weights);
-}
-
 }  // namespace
 
-Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& attn_mask, double dropout_p,
-                                    bool is_causal, std::optional<double> scale, bool enable_gqa) {
+Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& attn_mask, double dropout_p,
+                                           bool is_causal, std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask, is_causal);
   if (is_half(query.dtype())) {  // products and softmax are too coarse in narrow dtypes
     auto wide = [](const Tensor& t) { return to_dtype(t, DType::Float32); };
@@ -56,15 +47,12 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   Tensor k = enable_gqa ? repeat_heads(key, query) : key, v = enable_gqa ? repeat_heads(value, query) : value;
   double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
   Tensor scores = matmul(mul(query, factor), transpose(k, -2, -1));
-  Tensor weights;
-  if (is_causal) {
-    Tensor all = ones(IntList{query.size(-2), key.size(-2)}, std::optional<DType>(DType::Bool), std::optional<Device>(query.device()));
-    weights = softmax(where(tril(all, 0), scores, kNever), -1, std::optional<DType>());
-  } else if (attn_mask.defined()) {
-    weights = softmax_or_zeros(attn_mask.dtype() == DType::Bool ? where(attn_mask, scores, kNever) : scores + to_dtype(attn_mask, scores.dtype()));
-  } else {
-    weights = softmax(scores, -1, std::optional<DType>());
+  Tensor mask = attn_mask;
+  if (mask.defined() && mask.dtype() != DType::Bool && mask.requires_grad()) {
+    scores = scores + to_dtype(mask, scores.dtype());
+    mask = Tensor();
   }
+  Tensor weights = _attention_weights(scores, mask, is_causal);
   if (dropout_p > 0) weights = dropout(weights, dropout_p, true);
   return matmul(weights, v);
 }

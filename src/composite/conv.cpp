@@ -70,46 +70,46 @@ Tensor conv_named(int64_t spatial, const Tensor& input, const Tensor& weight, co
 
 }  // namespace
 
-Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
-              IntList dilation, int64_t groups) {
+Tensor conv1d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                     IntList dilation, int64_t groups) {
   return conv(1, input, weight, bias, stride, padding, dilation, groups);
 }
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
-              IntList dilation, int64_t groups) {
+Tensor conv2d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                     IntList dilation, int64_t groups) {
   return conv(2, input, weight, bias, stride, padding, dilation, groups);
 }
-Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
-              IntList dilation, int64_t groups) {
+Tensor conv3d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                     IntList dilation, int64_t groups) {
   return conv(3, input, weight, bias, stride, padding, dilation, groups);
 }
 
-Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
-              std::string_view padding, IntList dilation, int64_t groups) {
+Tensor conv1d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                     std::string_view padding, IntList dilation, int64_t groups) {
   return conv_named(1, input, weight, bias, stride, padding, dilation, groups);
 }
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
-              std::string_view padding, IntList dilation, int64_t groups) {
+Tensor conv2d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                     std::string_view padding, IntList dilation, int64_t groups) {
   return conv_named(2, input, weight, bias, stride, padding, dilation, groups);
 }
-Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
-              std::string_view padding, IntList dilation, int64_t groups) {
+Tensor conv3d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                     std::string_view padding, IntList dilation, int64_t groups) {
   return conv_named(3, input, weight, bias, stride, padding, dilation, groups);
 }
 
-Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
-                        IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
+Tensor conv_transpose1d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                               IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
   return conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation);
 }
-Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
-                        IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
+Tensor conv_transpose2d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                               IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
   return conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation);
 }
-Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
-                        IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
+Tensor conv_transpose3d_uncast(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                               IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
   return conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation);
 }
 
-Tensor conv_tbc(const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t pad) {
+Tensor conv_tbc_uncast(const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t pad) {
   FACULA_CHECK(self.dim() == 3, ErrorKind::Runtime,
                "conv_tbc: input must be (time, batch, channels), got shape ", self.sizes());
   FACULA_CHECK(weight.dim() == 3, ErrorKind::Runtime,

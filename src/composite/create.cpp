@@ -14,6 +14,10 @@ Tensor contiguous(const Tensor& self, MemoryFormat format) {
 }
 
 const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
+  if ((self.flags() | src.flags()) & kBatched) {
+    write_batched(self, src, "copy_", true);
+    return self;
+  }
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime, "copy_: the source must broadcast to shape ",
                self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");

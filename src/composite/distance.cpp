@@ -17,7 +17,7 @@ Tensor euclidean_by_product(const Tensor& x1, const Tensor& x2) {
 
 }  // namespace
 
-Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::optional<std::string_view> compute_mode) {
+Tensor cdist_uncast(const Tensor& x1, const Tensor& x2, double p, std::optional<std::string_view> compute_mode) {
   FACULA_CHECK(x1.dim() >= 2 && x2.dim() >= 2 && x1.size(-1) == x2.size(-1), ErrorKind::Runtime,
                "cdist: two tensors of at least 2 dimensions with rows of one length, got shapes ", x1.sizes(), " and ", x2.sizes());
   FACULA_CHECK(x1.is_floating() && x2.is_floating(), ErrorKind::Runtime, "cdist: floating point tensors, got ", x1.dtype(), " and ", x2.dtype());

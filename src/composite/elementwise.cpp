@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "autograd/batching.h"
 #include "core/error.h"
 #include "functions.h"
 
@@ -31,7 +32,7 @@ void require_tensor(std::string_view op, const Operand& first, const Operand& se
 void refuse_zero_divisor(std::string_view op, const Operand& self, const Operand& other) {
   if (!is_bits(self) || !is_bits(other)) return;
   const bool has_zero =
-      other.is_tensor() ? any(eq(other.tensor(), 0)).item().to_bool() : other.scalar().equals(0);
+      other.is_tensor() ? any(eq(all_examples(other.tensor()), 0)).item().to_bool() : other.scalar().equals(0);
   if (has_zero) throw_error(ErrorKind::Runtime, op, ": expected an integer divisor other than zero, got 0");
 }
 
@@ -75,7 +76,7 @@ Tensor complex(const Tensor& real, const Tensor& imag) {
   return _complex(real, imag);
 }
 
-Tensor polar(const Tensor& abs, const Tensor& angle) {
+Tensor polar_uncast(const Tensor& abs, const Tensor& angle) {
   require_same_floating("polar", abs, angle);
   return _complex(abs * cos(angle), abs * sin(angle));
 }
@@ -122,6 +123,7 @@ Tensor pow(const Operand& self, const Operand& exponent) {
                 exponent.scalar());
   }
   if (self.dtype() != DType::Bool && is_simple_power(self, exponent, 2.0)) return _square(self.tensor());
+  if (self.dtype() != DType::Bool && is_simple_power(self, exponent, 3.0)) return _cube(self.tensor());
   if (is_simple_power(self, exponent, 0.5)) return sqrt(self.tensor());
   return _pow(self, exponent);
 }

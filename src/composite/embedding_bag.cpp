@@ -1,4 +1,5 @@
 // embedding_bag: rows of a table summed, averaged or maximised bag by bag.
+#include "autograd/batching.h"
 #include "functions.h"
 
 namespace facula {
@@ -39,6 +40,8 @@ void check_arguments(const Tensor& weight, const Tensor& indices, const Tensor& 
 
 Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool include_last_offset,
                std::optional<int64_t> padding_idx) {
+  check_not_batched(indices, "embedding_bag");
+  check_not_batched(offsets, "embedding_bag");
   Bags b{as_int64(indices), as_int64(offsets), offsets.numel() - include_last_offset, -1};
   FACULA_CHECK(b.count >= 0, ErrorKind::Runtime,
                "embedding_bag: include_last_offset needs at least one offset, got none");

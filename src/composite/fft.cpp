@@ -124,29 +124,29 @@ Sizes one(const std::optional<int64_t>& n) { return n ? Sizes(IntList(&*n, 1)) :
 
 }  // namespace
 
-// Each public name in its three forms: one dimension, two, several.
-#define FACULA_FFT(name, direction, run)                                                                                          \
-  Tensor fft_##name(const Tensor& self, std::optional<int64_t> n, int64_t dim, Norm norm) {                                       \
+// Each public name in its three forms: one dimension, two, several. `form` is _uncast where autocast casts.
+#define FACULA_FFT(name, form1, form, direction, run)                                                                             \
+  Tensor fft_##name##form1(const Tensor& self, std::optional<int64_t> n, int64_t dim, Norm norm) {                                \
     const Transform t{"fft." #name, Direction::direction};                                                                         \
     Sizes s = one(n), d = IntList(&dim, 1);                                                                                        \
     return run;                                                                                                                    \
   }                                                                                                                                \
-  Tensor fft_##name##2(const Tensor& self, Sizes s, IntList dims, Norm norm) {                                                     \
+  Tensor fft_##name##2##form(const Tensor& self, Sizes s, IntList dims, Norm norm) {                                               \
     const Transform t{"fft." #name "2", Direction::direction};                                                                     \
     Sizes d = dims;                                                                                                                \
     return run;                                                                                                                    \
   }                                                                                                                                \
-  Tensor fft_##name##n(const Tensor& self, Sizes s, Sizes d, Norm norm) {                                                          \
+  Tensor fft_##name##n##form(const Tensor& self, Sizes s, Sizes d, Norm norm) {                                                    \
     const Transform t{"fft." #name "n", Direction::direction};                                                                     \
     return run;                                                                                                                    \
   }
 
-FACULA_FFT(fft, Forward, complex_transform(t, self, s, d, norm))
-FACULA_FFT(ifft, Backward, complex_transform(t, self, s, d, norm))
-FACULA_FFT(rfft, Forward, real_transform(t, self, s, d, norm, false))
-FACULA_FFT(irfft, Backward, half_transform(t, self, s, d, norm, false))
-FACULA_FFT(hfft, Forward, half_transform(t, self, s, d, norm, true))
-FACULA_FFT(ihfft, Backward, real_transform(t, self, s, d, norm, true))
+FACULA_FFT(fft, _uncast, _uncast, Forward, complex_transform(t, self, s, d, norm))
+FACULA_FFT(ifft, _uncast, _uncast, Backward, complex_transform(t, self, s, d, norm))
+FACULA_FFT(rfft, _uncast, _uncast, Forward, real_transform(t, self, s, d, norm, false))
+FACULA_FFT(irfft, _uncast, _uncast, Backward, half_transform(t, self, s, d, norm, false))
+FACULA_FFT(hfft, _uncast, , Forward, half_transform(t, self, s, d, norm, true))
+FACULA_FFT(ihfft, _uncast, , Backward, real_transform(t, self, s, d, norm, true))
 #undef FACULA_FFT
 
 namespace {

@@ -1,4 +1,5 @@
 // Indexing written with ops.
+#include "autograd/batching.h"
 #include "functions.h"
 
 namespace facula {
@@ -35,8 +36,9 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
   FACULA_CHECK(self.numel() || num_classes > 0, ErrorKind::Runtime,
                "one_hot: an empty input needs num_classes, got ", num_classes);
   int64_t largest = -1;
+  FACULA_CHECK(!is_batched(self) || num_classes > 0, ErrorKind::Runtime, "one_hot: num_classes is needed inside vmap, got ", num_classes);
   if (!self.is_meta()) {
-    Tensor values = contiguous(self, MemoryFormat::Contiguous);
+    Tensor values = contiguous(all_examples(self), MemoryFormat::Contiguous);
     const int64_t* v = values.data<int64_t>();
     for (int64_t i = 0; i < values.numel(); ++i) {
       FACULA_CHECK(v[i] >= 0, ErrorKind::Runtime, "one_hot: class values must not be negative, got ", v[i]);

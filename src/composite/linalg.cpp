@@ -7,16 +7,16 @@ namespace facula {
 
 // Cholesky
 
-Tensor linalg_cholesky(const Tensor& self, bool upper) { return std::get<0>(linalg_cholesky_ex(self, upper, true)); }
+Tensor linalg_cholesky_uncast(const Tensor& self, bool upper) { return std::get<0>(linalg_cholesky_ex(self, upper, true)); }
 
-Tensor cholesky(const Tensor& self, bool upper) {
+Tensor cholesky_uncast(const Tensor& self, bool upper) {
   FACULA_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ErrorKind::Runtime, "cholesky: a batch of square matrices, got shape ", self.sizes());
   return linalg_cholesky(self, upper);
 }
 
 // LU
 
-Tensor linalg_inv(const Tensor& A) { return std::get<0>(linalg_inv_ex(A, true)); }
+Tensor linalg_inv_uncast(const Tensor& A) { return std::get<0>(linalg_inv_ex(A, true)); }
 
 std::tuple<Tensor, Tensor> linalg_lu_factor(const Tensor& A, bool pivot) {
   auto [lu, pivots, info] = linalg_lu_factor_ex(A, pivot, false);
@@ -57,7 +57,7 @@ std::tuple<Tensor, Tensor, Tensor> lu_unpack(const Tensor& LU_data, const Tensor
   return {p, lower, upper};
 }
 
-Tensor linalg_lu_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool adjoint) {
+Tensor linalg_lu_solve_uncast(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool adjoint) {
   ops::check_square("linalg.lu_solve", LU);
   ops::check_pair("linalg.lu_solve", LU, B);
   FACULA_CHECK(pivots.dtype() == DType::Int32, ErrorKind::Runtime, "linalg.lu_solve: pivots of dtype int32, as lu_factor gives them, got ", pivots.dtype());
@@ -73,11 +73,11 @@ Tensor linalg_lu_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, 
   return matmul(p, linalg_solve_triangular(h, y, true, true, true));
 }
 
-Tensor lu_solve(const Tensor& self, const Tensor& LU_data, const Tensor& LU_pivots) { return linalg_lu_solve(LU_data, LU_pivots, self, true, false); }
+Tensor lu_solve_uncast(const Tensor& self, const Tensor& LU_data, const Tensor& LU_pivots) { return linalg_lu_solve(LU_data, LU_pivots, self, true, false); }
 
-Tensor linalg_solve(const Tensor& A, const Tensor& B, bool left) { return std::get<0>(linalg_solve_ex(A, B, left, true)); }
+Tensor linalg_solve_uncast(const Tensor& A, const Tensor& B, bool left) { return std::get<0>(linalg_solve_ex(A, B, left, true)); }
 
-std::tuple<Tensor, Tensor> triangular_solve(const Tensor& self, const Tensor& A, bool upper, bool transposed, bool unitriangular) {
+std::tuple<Tensor, Tensor> triangular_solve_uncast(const Tensor& self, const Tensor& A, bool upper, bool transposed, bool unitriangular) {
   ops::check_square("triangular_solve", A);
   ops::check_pair("triangular_solve", A, self);
   FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "triangular_solve: a batch of matrices as right side, got shape ", self.sizes());
@@ -102,9 +102,9 @@ std::tuple<Tensor, Tensor> linalg_ldl_factor(const Tensor& self, bool hermitian)
 
 // QR
 
-std::tuple<Tensor, Tensor> linalg_qr(const Tensor& A, std::string_view mode) { return _linalg_qr(A, mode); }
+std::tuple<Tensor, Tensor> linalg_qr_uncast(const Tensor& A, std::string_view mode) { return _linalg_qr(A, mode); }
 
-std::tuple<Tensor, Tensor> qr(const Tensor& self, bool some) { return _linalg_qr(self, some ? "reduced" : "complete"); }
+std::tuple<Tensor, Tensor> qr_uncast(const Tensor& self, bool some) { return _linalg_qr(self, some ? "reduced" : "complete"); }
 
 namespace {
 
@@ -133,7 +133,7 @@ bool wants_gradient(std::initializer_list<const Tensor*> tensors) {
 
 }  // namespace
 
-Tensor linalg_householder_product(const Tensor& self, const Tensor& tau) {
+Tensor linalg_householder_product_uncast(const Tensor& self, const Tensor& tau) {
   if (!wants_gradient({&self, &tau})) return _householder(self, tau);
   ops::check_matrix("linalg.householder_product", self);
   ops::check_reflectors("linalg.householder_product", self, tau);
@@ -141,7 +141,7 @@ Tensor linalg_householder_product(const Tensor& self, const Tensor& tau) {
   return apply_reflectors(self, tau, add(start, _zero_like(self)), false);
 }
 
-Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
+Tensor ormqr_uncast(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
   if (!wants_gradient({&self, &tau, &other})) return _ormqr(self, tau, other, left, transpose);
   if (left) return apply_reflectors(self, tau, other, transpose);
   return adjoint_of(apply_reflectors(self, tau, adjoint_of(other), !transpose));
@@ -149,17 +149,17 @@ Tensor ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool le
 
 // Spectra
 
-std::tuple<Tensor, Tensor, Tensor> linalg_svd(const Tensor& A, bool full_matrices, std::optional<std::string_view> driver) {
+std::tuple<Tensor, Tensor, Tensor> linalg_svd_uncast(const Tensor& A, bool full_matrices, std::optional<std::string_view> driver) {
   FACULA_CHECK(!driver, ErrorKind::Runtime, "linalg.svd: a driver can be chosen only on CUDA devices, got '", driver.value_or(""), "'");
   return _linalg_svd(A, full_matrices, true);
 }
 
-Tensor linalg_svdvals(const Tensor& A, std::optional<std::string_view> driver) {
+Tensor linalg_svdvals_uncast(const Tensor& A, std::optional<std::string_view> driver) {
   FACULA_CHECK(!driver, ErrorKind::Runtime, "linalg.svdvals: a driver can be chosen only on CUDA devices, got '", driver.value_or(""), "'");
   return std::get<1>(_linalg_svd(A, false, false));
 }
 
-std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& self, bool some, bool compute_uv) {
+std::tuple<Tensor, Tensor, Tensor> svd_uncast(const Tensor& self, bool some, bool compute_uv) {
   ops::check_matrix("svd", self);
   int64_t m = self.size(-2), n = self.size(-1);
   if (compute_uv) {
@@ -176,11 +176,11 @@ std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& self, bool some, bool compu
   return {square(m), std::get<1>(_linalg_svd(self, false, false)), square(n)};
 }
 
-std::tuple<Tensor, Tensor> linalg_eigh(const Tensor& A, std::string_view UPLO) { return _linalg_eigh(A, UPLO, true); }
+std::tuple<Tensor, Tensor> linalg_eigh_uncast(const Tensor& A, std::string_view UPLO) { return _linalg_eigh(A, UPLO, true); }
 
-Tensor linalg_eigvalsh(const Tensor& A, std::string_view UPLO) { return std::get<0>(_linalg_eigh(A, UPLO, false)); }
+Tensor linalg_eigvalsh_uncast(const Tensor& A, std::string_view UPLO) { return std::get<0>(_linalg_eigh(A, UPLO, false)); }
 
-Tensor linalg_eigvals(const Tensor& self) {
+Tensor linalg_eigvals_uncast(const Tensor& self) {
   return wants_gradient({&self}) ? std::get<0>(linalg_eig(self)) : _linalg_eigvals(self);
 }
 
@@ -197,7 +197,7 @@ Tensor linalg_matrix_power(const Tensor& self, int64_t n) {
   return n == 1 ? clone(result) : result;
 }
 
-Tensor linalg_tensorinv(const Tensor& self, int64_t ind) {
+Tensor linalg_tensorinv_uncast(const Tensor& self, int64_t ind) {
   FACULA_CHECK(ind > 0, ErrorKind::Runtime, "linalg.tensorinv: ind is greater than zero, got ", ind);
   size_t split = std::min(static_cast<size_t>(ind), self.sizes().size());
   IntList before = self.sizes().slice(0, split), after = self.sizes().slice(split, self.sizes().size() - split);
@@ -208,7 +208,7 @@ Tensor linalg_tensorinv(const Tensor& self, int64_t ind) {
   return reshape(std::get<0>(linalg_inv_ex(reshape(self, {rows, columns}), true)), shape);
 }
 
-Tensor linalg_tensorsolve(const Tensor& self, const Tensor& other, std::optional<IntList> dims) {
+Tensor linalg_tensorsolve_uncast(const Tensor& self, const Tensor& other, std::optional<IntList> dims) {
   Tensor a = self;
   if (dims) {
     Dims order;

@@ -109,7 +109,7 @@ Tensor condition(const Tensor& self, const Order& p) {
 
 }  // namespace
 
-Tensor linalg_cond(const Tensor& self, const std::optional<Scalar>& p) {
+Tensor linalg_cond_uncast(const Tensor& self, const std::optional<Scalar>& p) {
   ops::check_matrix("linalg.cond", self);
   double order = p ? p->to_double() : 2;
   if (std::abs(order) != 2) return condition(self, *p);
@@ -118,7 +118,7 @@ Tensor linalg_cond(const Tensor& self, const std::optional<Scalar>& p) {
   return order > 0 ? div(largest, smallest) : div(smallest, largest);
 }
 
-Tensor linalg_cond(const Tensor& self, std::string_view p) {
+Tensor linalg_cond_uncast(const Tensor& self, std::string_view p) {
   FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p is a number, 'fro' or 'nuc', got '", p, "'");
   return condition(self, p);
 }

@@ -90,7 +90,7 @@ Tensor linalg_pinv(const Tensor& self, std::optional<double> atol, std::optional
 
 Tensor linalg_pinv(const Tensor& self, double rcond, bool hermitian) { return _linalg_pinv(self, scalar_tensor(0.0, DType::Float64), number(rcond), hermitian); }
 
-Tensor pinverse(const Tensor& self, double rcond) { return linalg_pinv(self, rcond, false); }
+Tensor pinverse_uncast(const Tensor& self, double rcond) { return linalg_pinv(self, rcond, false); }
 
 namespace {
 
@@ -107,13 +107,13 @@ Tensor rank_of(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool 
 
 }  // namespace
 
-Tensor linalg_matrix_rank(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian) { return rank_of(self, atol, rtol, hermitian); }
+Tensor linalg_matrix_rank_uncast(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian) { return rank_of(self, atol, rtol, hermitian); }
 
-Tensor linalg_matrix_rank(const Tensor& self, std::optional<double> atol, std::optional<double> rtol, bool hermitian) {
+Tensor linalg_matrix_rank_uncast(const Tensor& self, std::optional<double> atol, std::optional<double> rtol, bool hermitian) {
   return rank_of(self, number(atol), number(rtol), hermitian);
 }
 
-Tensor linalg_matrix_rank(const Tensor& self, double tol, bool hermitian) {
+Tensor linalg_matrix_rank_uncast(const Tensor& self, double tol, bool hermitian) {
   return rank_of(self, number(tol), scalar_tensor(0.0, DType::Float64), hermitian);
 }
 

@@ -1,4 +1,5 @@
 // The public losses: argument checks, the shape (N, C, S) that the class kernels take, and the reductions.
+#include "autograd/batching.h"
 #include "core/error.h"
 #include "core/mode.h"
 #include "functions.h"
@@ -25,41 +26,41 @@ Tensor reduced(const char* op, const Tensor& loss, int64_t reduction) {
 
 // ---- element-wise
 
-Tensor mse_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
+Tensor mse_loss_uncast(const Tensor& self, const Tensor& target, int64_t reduction) {
   return reduced("mse_loss", _mse_each(self, target), reduction);
 }
 
-Tensor l1_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
+Tensor l1_loss_uncast(const Tensor& self, const Tensor& target, int64_t reduction) {
   return reduced("l1_loss", abs(self - target), reduction);
 }
 
-Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, int64_t reduction, double beta) {
+Tensor smooth_l1_loss_uncast(const Tensor& self, const Tensor& target, int64_t reduction, double beta) {
   FACULA_CHECK(beta >= 0, ErrorKind::Runtime, "smooth_l1_loss: expected a beta of at least 0, got ", beta);
   if (beta == 0) return l1_loss(self, target, reduction);
   return reduced("smooth_l1_loss", _smooth_l1_each(self, target, beta), reduction);
 }
 
-Tensor huber_loss(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
+Tensor huber_loss_uncast(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
   FACULA_CHECK(delta > 0, ErrorKind::Runtime, "huber_loss: expected a positive delta, got ", delta);
   return reduced("huber_loss", _huber_each(self, target, delta), reduction);
 }
 
-Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
+Tensor binary_cross_entropy_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
   FACULA_CHECK(self.sizes() == target.sizes(), ErrorKind::Value, "binary_cross_entropy: expected a target of the input's shape ",
                self.sizes(), ", got ", target.sizes());
   FACULA_CHECK(self.dtype() == target.dtype(), ErrorKind::Runtime, "binary_cross_entropy: expected a target of the input's dtype ",
                self.dtype(), ", got ", target.dtype());
   if (!self.is_meta() && self.numel()) {
     GradMode no_grad(false);
-    Tensor outside = any(logical_or(lt(self, 0), gt(self, 1)));
+    Tensor outside = any(logical_or(lt(all_examples(self), 0), gt(all_examples(self), 1)));
     FACULA_CHECK(!outside.item().to_bool(), ErrorKind::Runtime, "binary_cross_entropy: expected an input between 0 and 1, got other values");
   }
   Tensor loss = _bce_each(self, target);
   return reduced("binary_cross_entropy", weight.defined() ? loss * weight : loss, reduction);
 }
 
-Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight,
-                                        int64_t reduction) {
+Tensor binary_cross_entropy_with_logits_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight,
+                                               int64_t reduction) {
   const char* op = "binary_cross_entropy_with_logits";
   FACULA_CHECK(self.sizes() == target.sizes(), ErrorKind::Value, op, ": expected a target of the input's shape ", self.sizes(), ", got ",
                target.sizes());
@@ -74,7 +75,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target
   return reduced(op, weight.defined() ? loss * weight : loss, reduction);
 }
 
-Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction, bool log_target) {
+Tensor kl_div_uncast(const Tensor& self, const Tensor& target, int64_t reduction, bool log_target) {
   FACULA_CHECK(!self.is_complex() && !target.is_complex(), ErrorKind::Runtime, "kl_div: expected real input and target, got ",
                self.dtype(), " and ", target.dtype());
   FACULA_CHECK(!is_bits(self.dtype()) && !is_bits(target.dtype()), ErrorKind::Runtime, "kl_div: expected floating-point input and target, got ",
@@ -83,7 +84,7 @@ Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction, bool 
   return reduced("kl_div", loss, reduction);
 }
 
-Tensor soft_margin_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
+Tensor soft_margin_loss_uncast(const Tensor& self, const Tensor& target, int64_t reduction) {
   FACULA_CHECK(!is_bits(self.dtype()), ErrorKind::Runtime, "soft_margin_loss: expected a floating-point input, got ", self.dtype());
   return reduced("soft_margin_loss", log1p(exp(-target * self)), reduction);
 }
@@ -155,7 +156,7 @@ Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor
 
 }  // namespace
 
-Tensor nll_loss_nd(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
+Tensor nll_loss_nd_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
   const char* op = "nll_loss";
   check_reduction(op, reduction);
   ClassView view(op, self);
@@ -164,8 +165,8 @@ Tensor nll_loss_nd(const Tensor& self, const Tensor& target, const Tensor& weigh
   return view.result(loss, reduction);
 }
 
-Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index,
-                          double label_smoothing) {
+Tensor cross_entropy_loss_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index,
+                                 double label_smoothing) {
   const char* op = "cross_entropy";
   check_reduction(op, reduction);
   FACULA_CHECK(label_smoothing >= 0 && label_smoothing <= 1, ErrorKind::Runtime, op,
@@ -182,8 +183,8 @@ Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const Tensor
 
 // ---- connectionist temporal classification
 
-Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths, int64_t blank,
-                int64_t reduction, bool zero_infinity) {
+Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths, int64_t blank,
+                       int64_t reduction, bool zero_infinity) {
   FACULA_CHECK(log_probs.dim() == 2 || log_probs.dim() == 3, ErrorKind::Runtime,
                "ctc_loss: expected log_probs of shape (T, N, C) or (T, C), got ", log_probs.sizes());
   FACULA_CHECK(is_integral(targets.dtype()), ErrorKind::Runtime, "ctc_loss: expected integer targets, got ", targets.dtype());
@@ -203,10 +204,11 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, IntList input_le
   return reduced("ctc_loss", loss, reduction);
 }
 
-Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank,
-                int64_t reduction, bool zero_infinity) {
+Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank,
+                       int64_t reduction, bool zero_infinity) {
   auto values = [](const char* what, const Tensor& lengths) {
     FACULA_CHECK(is_integral(lengths.dtype()), ErrorKind::Runtime, "ctc_loss: expected ", what, " of an integer dtype, got ", lengths.dtype());
+    check_not_batched(lengths, "ctc_loss");
     Tensor dense = contiguous(to_dtype(reshape(lengths, {lengths.numel()}), DType::Int64), MemoryFormat::Contiguous);
     return std::vector<int64_t>(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
   };

@@ -32,7 +32,7 @@ Tensor batched_product(const Tensor& self, const Tensor& other) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& self, const Tensor& other) {
+Tensor matmul_uncast(const Tensor& self, const Tensor& other) {
   int64_t a = self.dim(), b = other.dim();
   FACULA_CHECK(a > 0 && b > 0, ErrorKind::Runtime, "matmul: both arguments need at least one dimension, got shapes ", self.sizes(), " and ", other.sizes());
   if (a == 2 && b == 2) return mm(self, other);
@@ -48,7 +48,7 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
   return batched_product(self, other);
 }
 
-Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+Tensor addbmm_uncast(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
   FACULA_CHECK(batch1.dim() == 3 && batch2.dim() == 3 && batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1), ErrorKind::Runtime,
                "addbmm: batches of matrices that can be multiplied, got shapes ", batch1.sizes(), " and ", batch2.sizes());
   // the sum over the batch is the inner product over batch and inner dimension at once
@@ -104,7 +104,7 @@ Tensor inner(const Tensor& self, const Tensor& other) {
   return view(mm(reshape(self, {rows, k}), transpose(reshape(other, {columns, k}), 0, 1)), shape);
 }
 
-Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight, const Tensor& bias) {
+Tensor bilinear_uncast(const Tensor& input1, const Tensor& input2, const Tensor& weight, const Tensor& bias) {
   FACULA_CHECK(weight.dim() == 3 && input1.dim() > 0 && input1.dim() == input2.dim(), ErrorKind::Runtime,
                "bilinear: inputs of one rank and a 3-D weight, got shapes ", input1.sizes(), ", ", input2.sizes(), " and ", weight.sizes());
   IntList lead = input1.sizes().slice(0, input1.dim() - 1);
@@ -179,7 +179,7 @@ Tensor _tensordot(const Tensor& self, const Tensor& other, IntList dims_self, In
   return reshape(mm(reshape(permute(a, order_a), {rows, inner}), reshape(permute(b, order_b), {inner, columns})), shape);
 }
 
-Tensor linalg_vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
+Tensor linalg_vecdot_uncast(const Tensor& x, const Tensor& y, int64_t dim) {
   FACULA_CHECK(is_inexact(x.dtype()) && is_inexact(y.dtype()), ErrorKind::Runtime, "linalg.vecdot: floating point or complex tensors, got ", x.dtype(), " and ", y.dtype());
   Tensor product = mul(conj(x), y);
   return sum(product, std::optional<IntList>({dim}), false, std::nullopt);

@@ -1,4 +1,5 @@
 // The public normalisations: argument checks, and the arrangement of the input as rows or channels.
+#include "autograd/function_support.h"
 #include "core/error.h"
 #include "core/mode.h"
 #include "functions.h"
@@ -120,7 +121,8 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
                num_groups, ", got input shape ", input.sizes());
   check_channels("group_norm", "weight", weight, channels);
   check_channels("group_norm", "bias", bias, channels);
-  return std::get<0>(_row_norm(input, weight, bias, samples * num_groups, num_groups, channels / num_groups, eps, true));
+  Tensor result = std::get<0>(_row_norm(input, weight, bias, samples * num_groups, num_groups, channels / num_groups, eps, true));
+  return contiguous(result, input.suggest_memory_format());
 }
 
 std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,

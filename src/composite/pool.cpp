@@ -9,30 +9,30 @@ using Pair = std::tuple<Tensor, Tensor>;
 
 }  // namespace
 
-// A list of windows tells the private ops how many dimensions there are.
-#define FACULA_POOLS(n)                                                                                      \
+// A list of windows tells the private ops how many dimensions there are. `form` is _uncast where autocast casts.
+#define FACULA_POOLS(n, form)                                                                                   \
   Pair max_pool##n##d_with_indices(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, \
                                    IntList dilation, bool ceil_mode) {                                       \
     Dims kernel = per_dimension(kernel_size, n, "max_pool" #n "d", "kernel_size");                           \
     return max_pool(self, kernel, stride, padding, dilation, ceil_mode);                                     \
   }                                                                                                          \
-  Tensor max_pool##n##d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding,            \
+  Tensor max_pool##n##d##form(const Tensor& self, IntList kernel_size, IntList stride, IntList padding,      \
                         IntList dilation, bool ceil_mode) {                                                  \
     return std::get<0>(                                                                                      \
         max_pool##n##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));               \
   }                                                                                                          \
-  Tensor adaptive_avg_pool##n##d(const Tensor& self, IntList output_size) {                                  \
+  Tensor adaptive_avg_pool##n##d##form(const Tensor& self, IntList output_size) {                            \
     return adaptive_avg_pool(self,                                                                           \
                              per_dimension(output_size, n, "adaptive_avg_pool" #n "d", "output_size"));      \
   }                                                                                                          \
-  Pair adaptive_max_pool##n##d(const Tensor& self, IntList output_size) {                                    \
+  Pair adaptive_max_pool##n##d##form(const Tensor& self, IntList output_size) {                              \
     return adaptive_max_pool(self,                                                                           \
                              per_dimension(output_size, n, "adaptive_max_pool" #n "d", "output_size"));      \
   }
 
-FACULA_POOLS(1)
-FACULA_POOLS(2)
-FACULA_POOLS(3)
+FACULA_POOLS(1, )
+FACULA_POOLS(2, )
+FACULA_POOLS(3, _uncast)
 #undef FACULA_POOLS
 
 Tensor avg_pool1d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
@@ -47,21 +47,21 @@ Tensor avg_pool2d(const Tensor& self, IntList kernel_size, IntList stride, IntLi
   return avg_pool(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override);
 }
 
-Tensor avg_pool3d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
-                  bool count_include_pad, std::optional<int64_t> divisor_override) {
+Tensor avg_pool3d_uncast(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
+                         bool count_include_pad, std::optional<int64_t> divisor_override) {
   Dims kernel = per_dimension(kernel_size, 3, "avg_pool3d", "kernel_size");
   return avg_pool(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override);
 }
 
-Pair fractional_max_pool2d(const Tensor& self, IntList kernel_size, IntList output_size,
-                           const Tensor& random_samples) {
+Pair fractional_max_pool2d_uncast(const Tensor& self, IntList kernel_size, IntList output_size,
+                                  const Tensor& random_samples) {
   Dims kernel = per_dimension(kernel_size, 2, "fractional_max_pool2d", "kernel_size");
   return fractional_max_pool(
       self, kernel, per_dimension(output_size, 2, "fractional_max_pool2d", "output_size"), random_samples);
 }
 
-Pair fractional_max_pool3d(const Tensor& self, IntList kernel_size, IntList output_size,
-                           const Tensor& random_samples) {
+Pair fractional_max_pool3d_uncast(const Tensor& self, IntList kernel_size, IntList output_size,
+                                  const Tensor& random_samples) {
   Dims kernel = per_dimension(kernel_size, 3, "fractional_max_pool3d", "kernel_size");
   return fractional_max_pool(
       self, kernel, per_dimension(output_size, 3, "fractional_max_pool3d", "output_size"), random_samples);

@@ -16,7 +16,7 @@ Tensor feature_shaped(const Tensor& input, const char* op) {
   Dims shape(static_cast<size_t>(input.dim()), 1);
   shape[0] = input.size(0);
   shape[1] = input.size(1);
-  return empty(shape, input.dtype(), input.device());
+  return new_empty(input, shape);
 }
 
 // The factors and, for the alpha kind, the offsets that go with them: result = input * factor + offset.

@@ -137,7 +137,14 @@ Tensor renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& ma
 bool equal(const Tensor& self, const Tensor& other) {
   FACULA_CHECK(self.device() == other.device(), ErrorKind::Runtime, "equal: tensors on one device, got ", self.device(), " and ", other.device());
   if (self.sizes() != other.sizes()) return false;
-  return all(eq(self, other)).item().to_bool();
+  if (!self.is_contiguous() || !other.is_contiguous()) return all(eq(self, other)).item().to_bool();
+  // piece by piece, as tensors that differ mostly do so early
+  Tensor a = view(self, {self.numel()}), b = view(other, {self.numel()});
+  for (int64_t from = 0, count = 4096; from < self.numel(); from += count, count = 65536) {
+    int64_t to = std::min(from + count, self.numel());
+    if (!all(eq(slice(a, 0, from, to, 1), slice(b, 0, from, to, 1))).item().to_bool()) return false;
+  }
+  return true;
 }
 
 bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
@@ -152,7 +159,7 @@ Tensor isin(const Scalar& element, const Tensor& test_elements, bool assume_uniq
   return isin(full({}, element, element.dtype(), test_elements.device()), test_elements, assume_unique, invert);
 }
 
-Tensor trace(const Tensor& self) {
+Tensor trace_uncast(const Tensor& self) {
   FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: a matrix, got shape ", self.sizes());
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ", self.dtype());
   int64_t n = std::min(self.size(0), self.size(1));

@@ -55,15 +55,15 @@ FACULA_INTERPOLATING(_upsample_bicubic2d_aa, 2, "cubic", true)
 FACULA_INTERPOLATING(_upsample_lanczos2d_aa, 2, "lanczos", true)
 #undef FACULA_INTERPOLATING
 
-Tensor grid_sampler_2d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
-                       int64_t padding_mode, bool align_corners) {
+Tensor grid_sampler_2d_uncast(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                              int64_t padding_mode, bool align_corners) {
   FACULA_CHECK(input.dim() == 4, ErrorKind::Runtime,
                "grid_sampler_2d: input must be (N, C, H, W), got shape ", input.sizes());
   return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners);
 }
 
-Tensor grid_sampler_3d(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
-                       int64_t padding_mode, bool align_corners) {
+Tensor grid_sampler_3d_uncast(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                              int64_t padding_mode, bool align_corners) {
   FACULA_CHECK(input.dim() == 5, ErrorKind::Runtime,
                "grid_sampler_3d: input must be (N, C, D, H, W), got shape ", input.sizes());
   return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners);

@@ -204,7 +204,7 @@ Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
   for (int64_t s : {channels / (r * r), r, r, height, width}) split.push_back(s);
   for (int64_t k : {0, 3, 1, 4, 2}) order.push_back(n - 3 + k);
   for (int64_t s : {channels / (r * r), height * r, width * r}) result.push_back(s);
-  return reshape(permute(reshape(self, split), order), result);
+  return contiguous(reshape(permute(reshape(self, split), order), result), self.suggest_memory_format());
 }
 
 Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
@@ -218,7 +218,7 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
   for (int64_t s : {channels, height / r, r, width / r, r}) split.push_back(s);
   for (int64_t k : {0, 2, 4, 1, 3}) order.push_back(n - 3 + k);
   for (int64_t s : {channels * r * r, height / r, width / r}) result.push_back(s);
-  return reshape(permute(reshape(self, split), order), result);
+  return contiguous(reshape(permute(reshape(self, split), order), result), self.suggest_memory_format());
 }
 
 Tensor channel_shuffle(const Tensor& self, int64_t groups) {
@@ -228,7 +228,7 @@ Tensor channel_shuffle(const Tensor& self, int64_t groups) {
   Dims split(self.sizes());
   split[1] = self.size(1) / groups;
   split.insert(1, groups);
-  return reshape(transpose(reshape(self, split), 1, 2), self.sizes());
+  return contiguous(reshape(transpose(reshape(self, split), 1, 2), self.sizes()), self.suggest_memory_format());
 }
 
 }  // namespace facula

@@ -23,8 +23,9 @@ Tensor mvlgamma(const Tensor& self, int64_t p) {
 }
 
 Tensor _xlogy_backward(const Tensor& grad_output, const Operand& self, const Operand& other) {
-  // xlogy of the gradient, not log: other may be a number, which as a tensor of its own would be float32.
-  return where(eq(self.tensor(), 0.0), 0.0, xlogy(grad_output, other));
+  // a number stays one: as a tensor of its own it would be float32
+  Tensor product = other.is_tensor() ? mul(grad_output, log(other.tensor())) : mul(grad_output, Scalar(std::log(other.scalar().to_double())));
+  return where(eq(self.tensor(), 0.0), 0.0, product);
 }
 
 Tensor _xlog1py_backward(const Tensor& grad_output, const Operand& self, const Operand& other) {

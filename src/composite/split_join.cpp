@@ -1,6 +1,7 @@
 // Splitting, stacking, turning, repeating and padding written with views, cat and flip.
 #include <algorithm>
 
+#include "autograd/batching.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 
@@ -77,6 +78,7 @@ std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& where, int64_
   FACULA_CHECK(where.dtype() == DType::Int64 && where.dim() <= 1 && where.is_cpu(), ErrorKind::Runtime,
                "tensor_split: tensor_indices_or_sections must be a 0-d or 1-d int64 tensor on the CPU, got ", where.dtype(), " of shape ", where.sizes());
   if (where.dim() == 0) return tensor_split(self, where.item().to_int(), dim);
+  check_not_batched(where, "tensor_split");
   Tensor plain = contiguous(where, MemoryFormat::Contiguous);
   return tensor_split(self, IntList(plain.data<int64_t>(), static_cast<size_t>(plain.numel())), dim);
 }
@@ -197,6 +199,7 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
     FACULA_CHECK(output_size, ErrorKind::NotImplemented, "repeat_interleave: on meta tensors output_size must be given, got None");
     return empty({*output_size}, repeats.dtype(), repeats.device());
   }
+  check_not_batched(repeats, "repeat_interleave");
   Tensor counts = contiguous(to_dtype(repeats, DType::Int64), MemoryFormat::Contiguous);
   const int64_t* count = counts.data<int64_t>();
   int64_t total = 0;
@@ -298,7 +301,8 @@ Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional
   for (int64_t k = 0; k < padded; ++k) {
     if (pad[2 * k] || pad[2 * k + 1]) result = pad_dim(result, n - 1 - k, pad[2 * k], pad[2 * k + 1], kind, pad);
   }
-  return result.is_same(self) ? clone(self) : contiguous(result, MemoryFormat::Contiguous);
+  const bool keeps_order = n == 4 && kind != PadMode::Circular;
+  return result.is_same(self) ? clone(self) : contiguous(result, keeps_order ? self.suggest_memory_format() : MemoryFormat::Contiguous);
 }
 
 }  // namespace facula

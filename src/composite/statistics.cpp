@@ -1,6 +1,7 @@
 // Order statistics, histograms, covariance.
 #include <cmath>
 
+#include "autograd/batching.h"
 #include "functions.h"
 
 namespace facula {
@@ -33,7 +34,7 @@ void check_quantile(const Tensor& self, const Tensor& q, const char* op) {
   FACULA_CHECK(q.dim() <= 1, ErrorKind::Runtime, op, ": q must be a number or a vector, got shape ", q.sizes());
   FACULA_CHECK(self.numel() > 0, ErrorKind::Runtime, op, ": a tensor that is not empty, got shape ", self.sizes());
   if (q.is_meta() || q.numel() == 0) return;
-  bool inside = all(logical_and(ge(q, 0.0), le(q, 1.0))).item().to_bool();
+  bool inside = all(logical_and(ge(all_examples(q), 0.0), le(all_examples(q), 1.0))).item().to_bool();
   FACULA_CHECK(inside, ErrorKind::Runtime, op, ": q must be in the range [0, 1], got values outside");
 }
 
@@ -99,16 +100,16 @@ Tensor as_quantile(const Tensor& self, double q, const char* op) {
 Tensor median(const Tensor& self) { return middle(self, false, "median"); }
 Tensor nanmedian(const Tensor& self) { return middle(self, true, "nanmedian"); }
 
-Tensor quantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+Tensor quantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
   return quantiles(self, q, dim, keepdim, interpolation, false, "quantile()");
 }
-Tensor quantile(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+Tensor quantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
   return quantiles(self, as_quantile(self, q, "quantile()"), dim, keepdim, interpolation, false, "quantile()");
 }
-Tensor nanquantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+Tensor nanquantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
   return quantiles(self, q, dim, keepdim, interpolation, true, "nanquantile()");
 }
-Tensor nanquantile(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+Tensor nanquantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
   return quantiles(self, as_quantile(self, q, "nanquantile()"), dim, keepdim, interpolation, true, "nanquantile()");
 }
 

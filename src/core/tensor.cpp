@@ -18,7 +18,7 @@ namespace {
 // Room for `n` sizes and strides in `t`; the old ones are lost when the block changes.
 int64_t* make_room(TensorImpl* t, int64_t n) {
   FACULA_CHECK(n <= 64, ErrorKind::Runtime, "tensor: at most 64 dimensions, got ", n);
-  if (t->dims != t->inline_) delete[] t->dims;
+  if (__builtin_expect(t->dims != t->inline_, 0)) delete[] t->dims;
   t->dims = n <= TensorImpl::kInlineDims ? t->inline_ : new int64_t[2 * static_cast<size_t>(n)];
   t->ndim = static_cast<uint8_t>(n);
   return t->dims;
@@ -67,8 +67,8 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
 
 namespace {
 
-size_t checked_bytes(IntList sizes, DType dtype) {
-  int64_t count = count_elements(sizes, "empty"), bytes = 0;
+size_t checked_bytes(IntList sizes, int64_t count, DType dtype) {
+  int64_t bytes = 0;
   FACULA_CHECK(!__builtin_mul_overflow(count, item_size(dtype), &bytes), ErrorKind::Runtime,
                "empty: too many bytes for 64 bits, got size ", sizes, " of ", dtype);
   return static_cast<size_t>(bytes);
@@ -86,9 +86,24 @@ Tensor with_storage(Storage* storage, DType dtype) {
 }  // namespace
 
 Tensor empty(IntList sizes, DType dtype, Device device) {
-  Tensor t = with_storage(make_storage(checked_bytes(sizes, dtype), device), dtype);
-  set_sizes(t.impl(), sizes, contiguous_strides(sizes));
-  return t;
+  const int64_t count = count_elements(sizes, "empty");
+  Tensor tensor = with_storage(make_storage(checked_bytes(sizes, count, dtype), device), dtype);
+  TensorImpl* t = tensor.impl();
+  int64_t n = static_cast<int64_t>(sizes.size()), step = 1;
+  make_room(t, n);
+  int64_t* strides = t->mutable_strides();
+  for (int64_t i = n - 1; i >= 0; --i) {
+    t->dims[i] = sizes[i];
+    strides[i] = step;
+    step *= std::max<int64_t>(sizes[i], 1);
+  }
+  if (n < 4) {  // contiguous, and no other memory format has a name
+    t->numel = count;
+    t->flags |= kContiguous | kDense;
+  } else {
+    derive_layout(t);
+  }
+  return tensor;
 }
 
 Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device) {
@@ -107,7 +122,28 @@ Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device)
   return t;
 }
 
+// An example of the batch `value`, for vmap `level`; see autograd/batching.h. Here, because copies of an example are
+// examples, too.
+Tensor make_batched(const Tensor& value, uint32_t level) {
+  TensorImpl* from = value.impl();
+  TensorImpl* t = new_impl();
+  t->storage = from->storage;
+  retain(t->storage);
+  t->data = from->data;
+  t->dtype = from->dtype;
+  t->ndim = 0;
+  t->flags = kBatched | (from->flags & kInference);
+  t->base = from;
+  retain(from);
+  t->reserved2 = level;
+  set_sizes(t, value.sizes().slice(1, value.sizes().size() - 1), value.strides().slice(1, value.sizes().size() - 1));
+  return Tensor::adopt(t);
+}
+
 Tensor empty_like(const Tensor& self, DType dtype) {
+  if (__builtin_expect(self.flags() & kBatched, 0)) {
+    return make_batched(empty_like(Tensor::share(self.impl()->base), dtype), self.impl()->reserved2);
+  }
   if (self.is_contiguous()) return empty_like_contiguous(self.impl(), dtype);
   return empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), dtype, self.device());
 }
@@ -154,7 +190,12 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
   return view;
 }
 
-Tensor alias(const Tensor& self) { return make_view(self, self.sizes(), self.strides(), 0, false); }
+Tensor alias(const Tensor& self) {
+  if (__builtin_expect(self.flags() & kBatched, 0)) {
+    return make_batched(alias(Tensor::share(self.impl()->base)), self.impl()->reserved2);
+  }
+  return make_view(self, self.sizes(), self.strides(), 0, false);
+}
 
 Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op) {
   int64_t count = count_elements(sizes, op), low = offset, high = offset;
@@ -175,14 +216,33 @@ Tensor scalar_tensor(const Scalar& value, DType dtype, Device device) {
   return t;
 }
 
+namespace {
+
+/// Where several orders describe a tensor (a dimension of size 1): whether its strides are written as channels last.
+bool strides_say_channels_last(const Tensor& t) {
+  int64_t extent = 1, inner = 1;
+  for (int64_t k = 0; k < t.dim(); ++k) {
+    const int64_t d = k == 0 ? 1 : k == t.dim() - 1 ? 0 : t.dim() - k;  // channels, then from the last dimension to the first
+    if (t.stride(d) < extent) return false;
+    extent = t.stride(d) * std::max<int64_t>(t.size(d), 1);
+    if (d != 0) inner *= t.size(d);
+  }
+  return inner > 1;
+}
+
+}  // namespace
+
 MemoryFormat Tensor::suggest_memory_format() const {
-  if (impl_->flags & kContiguous) return MemoryFormat::Contiguous;
+  const uint32_t last = impl_->flags & (kChannelsLast | kChannelsLast3d);
+  if (impl_->flags & kContiguous && !(last && strides_say_channels_last(*this))) return MemoryFormat::Contiguous;
   if (impl_->flags & kChannelsLast) return MemoryFormat::ChannelsLast;
   if (impl_->flags & kChannelsLast3d) return MemoryFormat::ChannelsLast3d;
   return MemoryFormat::Contiguous;
 }
 
 Scalar Tensor::item() const {
+  FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime, "vmap: It looks like you're calling .item() on a Tensor, or using it as a Python "
+               "value, where it stands for a whole batch; got an example of shape ", sizes());
   FACULA_CHECK(numel() == 1, ErrorKind::Runtime, "item: a Tensor with one element, got ", numel(), " elements");
   FACULA_CHECK(!is_meta(), ErrorKind::Runtime, "item: a meta tensor has no values, got shape ", sizes());
   return visit_dtype(dtype(), [&]<class T>(TypeTag<T>) -> Scalar {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 
 #include "core/error.h"
 
@@ -20,11 +21,26 @@ bool wants_skylake_kernels() {
 #endif
 }
 
+/// The environment variable holds `value` meanwhile, unless the user has set it.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(std::getenv(name) ? nullptr : name) {
+    if (name_) setenv(name_, value, 1);
+  }
+  ~Environment() {
+    if (name_) unsetenv(name_);
+  }
+
+ private:
+  const char* name_;
+};
+
 void* open_library() {
-  bool override_core = wants_skylake_kernels();
-  if (override_core) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+  std::optional<Environment> core;
+  if (wants_skylake_kernels()) core.emplace("OPENBLAS_CORETYPE", "SkylakeX");
+  // factorisations use the library's threads, which then spin for 2^18 cycles, 0.1 ms, instead of 2^26
+  Environment timeout("OPENBLAS_THREAD_TIMEOUT", "18");
   void* handle = dlopen("libscipy_openblas.so", RTLD_NOW | RTLD_LOCAL);
-  if (override_core) unsetenv("OPENBLAS_CORETYPE");
   FACULA_CHECK(handle, ErrorKind::Runtime, "linear algebra: the bundled OpenBLAS could not be loaded, got ", dlerror());
   return handle;
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/sort.h"
+
 namespace facula::cpu {
 namespace {
 
@@ -98,10 +100,38 @@ struct Slices {
   }
 };
 
+// The elements of a vector in their order and, unless only runs count, sorted: `order` gives their positions.
+template <class T>
+void distinct_values(const T* sorted, const int64_t* order, int64_t n, int64_t* inverse, std::vector<int64_t>& first,
+                     std::vector<int64_t>& counts) {
+  first.resize(static_cast<size_t>(n));
+  int64_t groups = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    bool starts = i == 0 || !(Compared<T>(sorted[i - 1]) == Compared<T>(sorted[i]));
+    if (starts) first[static_cast<size_t>(groups++)] = i;
+    inverse[order ? order[i] : i] = groups - 1;
+  }
+  first.resize(static_cast<size_t>(groups));
+  counts.resize(static_cast<size_t>(groups));
+  for (int64_t g = 0; g < groups; ++g) {
+    counts[static_cast<size_t>(g)] = (g + 1 < groups ? first[static_cast<size_t>(g + 1)] : n) - first[static_cast<size_t>(g)];
+    if (order && g > 0) first[static_cast<size_t>(g - 1)] = order[first[static_cast<size_t>(g - 1)]];
+  }
+  if (order && groups > 0) first.back() = order[first.back()];
+}
+
 void distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, std::vector<int64_t>& first, std::vector<int64_t>& counts) {
+  int64_t n = self.size(0);
   visit_real(self.dtype(), "unique", [&]<class T>(TypeTag<T>) {
+    if (self.size(1) == 1) {
+      if (runs) return distinct_values(self.data<T>(), nullptr, n, inverse.data<int64_t>(), first, counts);
+      Tensor sorted = facula::empty({1, n}, self.dtype()), order = facula::empty({1, n}, DType::Int64);
+      std::copy_n(self.data<T>(), n, sorted.data<T>());
+      sort_kernel(kCPU, sorted, order, false);
+      return distinct_values(sorted.data<T>(), order.data<int64_t>(), n, inverse.data<int64_t>(), first, counts);
+    }
     Slices<T> slices{self.data<T>(), self.size(1)};
-    std::vector<int64_t> order(static_cast<size_t>(self.size(0)));
+    std::vector<int64_t> order(static_cast<size_t>(n));
     std::iota(order.begin(), order.end(), 0);
     if (!runs) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return slices.less(a, b); });
     for (size_t i = 0; i < order.size(); ++i) {

@@ -1,6 +1,7 @@
 // The loop that every element-wise op is made of: contiguous inputs, contiguous output, one plain scalar function.
 #pragma once
 
+#include <algorithm>
 #include <complex>
 
 #include "core/dtype.h"
@@ -22,31 +23,89 @@ struct KernelType<std::complex<T>> {
 template <DType D>
 using kernel_t = decltype(visit_dtype(D, []<class T>(TypeTag<T>) { return T{}; }));
 
+// Truth values are read and written as bytes: loops over bool do not vectorise.
+template <class T>
+using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+template <class T>
+inline T loaded(Stored<T> x) {
+  if constexpr (std::is_same_v<T, bool>) return x != 0;
+  else return x;
+}
+
+// Large arrays are gone through in short blocks, asking for the memory of later ones ahead: the processor starts to fetch
+// the line that a store goes to only when all computation before it is done, so that computing and waiting add up otherwise.
+constexpr int64_t kBytesPerBlock = 512;  // larger ones have more requests in flight than the processor keeps
+constexpr int64_t kBytesAhead = 4096;
+
+template <bool Write, class T>
+void ask_for(const T* p, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / sizeof(T)) __builtin_prefetch(p + i, Write);
+}
+
+/// Calls block(from, count) for all of 0 to n; `out` and `in` are what it writes and reads.
+template <class R, class F, class... T>
+void in_blocks(int64_t n, const R* out, F block, const T*... in) {
+  constexpr int64_t largest = std::max({sizeof(T)...}), length = kBytesPerBlock / largest, ahead = kBytesAhead / largest;
+  for (int64_t from = 0; from < n; from += length) {
+    if (from + ahead + length <= n) {
+      (ask_for<false>(in + from + ahead, length), ...);
+      ask_for<true>(out + from + ahead, length);
+    }
+    block(from, std::min(length, n - from));
+  }
+}
+
 template <class T, class R, class F>
 void unary_loop(int64_t n, void* out, const void* const* in, F f) {
-  R* o = static_cast<R*>(out);
-  const T* a = static_cast<const T*>(in[0]);
-  FACULA_SIMD
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i]);
+  auto* o = static_cast<Stored<R>*>(out);
+  auto* a = static_cast<const Stored<T>*>(in[0]);
+  in_blocks(n, o, [=](int64_t from, int64_t count) {
+    FACULA_SIMD
+    for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]));
+  }, a);
 }
 
 template <class T, class R, class F>
 void binary_loop(int64_t n, void* out, const void* const* in, F f) {
-  R* o = static_cast<R*>(out);
-  const T* a = static_cast<const T*>(in[0]);
-  const T* b = static_cast<const T*>(in[1]);
-  FACULA_SIMD
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i]);
+  auto* o = static_cast<Stored<R>*>(out);
+  auto* a = static_cast<const Stored<T>*>(in[0]);
+  auto* b = static_cast<const Stored<T>*>(in[1]);
+  in_blocks(n, o, [=](int64_t from, int64_t count) {
+    FACULA_SIMD
+    for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]));
+  }, a, b);
+}
+
+/// As binary_loop, where `quick` is a form of `f` that vectorises but holds only where `hard` is false. `hard` is rare.
+template <class T, class R, class F, class Quick, class Hard>
+void quick_binary_loop(int64_t n, void* out, const void* const* in, F f, Quick quick, Hard hard) {
+  constexpr int64_t kBlock = 256;
+  auto* o = static_cast<Stored<R>*>(out);
+  auto* a = static_cast<const Stored<T>*>(in[0]);
+  auto* b = static_cast<const Stored<T>*>(in[1]);
+  for (; n > 0; n -= kBlock, o += kBlock, a += kBlock, b += kBlock) {
+    int64_t count = n < kBlock ? n : kBlock;
+    unsigned any = 0;
+    for (int64_t i = 0; i < count; ++i) any |= static_cast<unsigned>(hard(a[i], b[i]));
+    if (any) {
+      for (int64_t i = 0; i < count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]));
+      continue;
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < count; ++i) o[i] = quick(a[i], b[i]);
+  }
 }
 
 template <class T, class R, class F>
 void ternary_loop(int64_t n, void* out, const void* const* in, F f) {
-  R* o = static_cast<R*>(out);
-  const T* a = static_cast<const T*>(in[0]);
-  const T* b = static_cast<const T*>(in[1]);
-  const T* c = static_cast<const T*>(in[2]);
-  FACULA_SIMD
-  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i], b[i], c[i]);
+  auto* o = static_cast<Stored<R>*>(out);
+  auto* a = static_cast<const Stored<T>*>(in[0]);
+  auto* b = static_cast<const Stored<T>*>(in[1]);
+  auto* c = static_cast<const Stored<T>*>(in[2]);
+  in_blocks(n, o, [=](int64_t from, int64_t count) {
+    FACULA_SIMD
+    for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]), loaded<T>(c[i]));
+  }, a, b, c);
 }
 
 }  // namespace facula::cpu::FACULA_ISA

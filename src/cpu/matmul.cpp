@@ -2,6 +2,9 @@
 #include "cpu/matmul.h"
 
 #include <climits>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "core/parallel.h"
 #include "cpu/blas.h"
@@ -83,6 +86,33 @@ void onednn_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b
                 b.leading, static_cast<float>(p.beta.to_double()), reinterpret_cast<float*>(p.out) + i * p.out_batch, p.out_row);
 }
 
+/// Rows [from, to) of the product, or columns where there are more of them.
+MatrixProduct piece_of(const MatrixProduct& p, int64_t from, int64_t to) {
+  MatrixProduct piece = p;
+  int64_t item = item_size(p.dtype);
+  if (p.rows >= p.columns) {
+    piece.rows = to - from;
+    piece.a.data += from * p.a.row * item;
+    piece.out += from * p.out_row * item;
+  } else {
+    piece.columns = to - from;
+    piece.b.data += from * p.b.column * item;
+    piece.out += from * item;
+  }
+  return piece;
+}
+
+/// OpenBLAS computes on the calling thread only: its own threads would compete with the pool of everything else, each of the
+/// two spinning while the other works.
+template <class T>
+void blas_on_threads(const MatrixProduct& p, int64_t i, T alpha, T beta) {
+  int64_t extent = std::max(p.rows, p.columns);
+  parallel_for(0, extent, (extent + num_threads() - 1) / num_threads(), [&](int64_t from, int64_t to) {
+    MatrixProduct piece = piece_of(p, from, to);
+    blas_product<T>(piece, layout_of(piece.a, piece.rows, piece.inner), layout_of(piece.b, piece.inner, piece.columns), i, alpha, beta);
+  });
+}
+
 template <class T>
 void library_product(const MatrixProduct& p) {
   T alpha = p.alpha.to<T>(), beta = p.beta.to<T>();
@@ -91,16 +121,17 @@ void library_product(const MatrixProduct& p) {
   int64_t work = work_of(p);
   bool vector = p.rows == 1 || p.columns == 1;
   bool onednn = std::is_same_v<T, float> && !vector && use_onednn(p, b);
-  // threads go to the batch where there is one, to the library where a single product is large
+  // threads go to the batch where there is one, to the product where a single one is large
   bool shared = work >= (p.batch > 1 ? kThreadedInBatch : vector ? kThreadedVector : kThreadedProduct) && !in_parallel_region();
   LockRelease release(work * p.batch >= kLongWork);
   auto run = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       if (onednn) onednn_product(p, a, b, i);
+      else if (shared) blas_on_threads<T>(p, i, alpha, beta);
       else blas_product<T>(p, a, b, i, alpha, beta);
     }
   };
-  if (!onednn) blas::set_threads(shared ? num_threads() : 1);
+  if (!onednn) blas::set_threads(1);
   if (shared || p.batch == 1) run(0, p.batch);
   else parallel_for(0, p.batch, std::max<int64_t>(1, kThreadedProduct / std::max<int64_t>(work, 1)), run);
 }
@@ -127,10 +158,28 @@ MatrixOperand widened(const MatrixOperand& m, int64_t batch, int64_t rows, int64
   return wide;
 }
 
+#if defined(__x86_64__)
+/// AVX512-FP16: bit 23 of EDX in leaf 7.
+bool has_float16_products() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1);
+}
+#endif
+
+/// Without such instructions oneDNN emulates them, at a quarter of the speed of float32.
+bool multiplies_narrow(DType dtype) {
+#if defined(__x86_64__)
+  static const bool bfloat16 = __builtin_cpu_supports("avx512bf16"), float16 = bfloat16 && has_float16_products();
+  return dtype == DType::BFloat16 ? bfloat16 : float16;
+#else
+  return true;
+#endif
+}
+
 /// Narrow floats: multiplied by oneDNN where the processor has instructions for them, else in float32; rounded once.
 void half_product(const MatrixProduct& p) {
   LockRelease release(work_of(p) * p.batch >= kLongWork);
-  if (work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) && p.beta.equals(0) && onednn::half_product(p)) return;
+  if (multiplies_narrow(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) && p.beta.equals(0) && onednn::half_product(p)) return;
   std::vector<float> a, b, out(static_cast<size_t>(std::max<int64_t>(p.batch * p.rows * p.columns, 1)));
   MatrixProduct wide = p;
   wide.dtype = DType::Float32;
@@ -157,8 +206,20 @@ void half_product(const MatrixProduct& p) {
   });
 }
 
+// Measured against OpenBLAS: below this many multiply-adds, and for outer products, the call costs more than the product.
+constexpr int64_t kSmallProduct = 1024;
+constexpr int64_t kSmallOuter = 1 << 14;
+
+bool is_small(const MatrixProduct& p) {
+  if ((p.dtype != DType::Float32 && p.dtype != DType::Float64) || (p.b.column != 1 && p.columns != 1)) return false;
+  int64_t work = p.rows * p.columns * p.inner;
+  return work <= (p.inner == 1 ? kSmallOuter : kSmallProduct) && p.batch <= 64 && p.alpha.equals(1) &&
+         (p.beta.equals(0) || p.beta.equals(1));
+}
+
 void matrix_product_cpu(const MatrixProduct& p) {
   if (p.batch == 0 || p.rows == 0 || p.columns == 0) return;
+  if (is_small(p)) return small_product(p, p.beta.equals(1));
   // a batch that shares b and whose rows of a follow each other is one taller product
   if (p.batch > 1 && p.b.batch == 0 && p.a.batch == p.rows * p.a.row && p.out_batch == p.rows * p.out_row &&
       lies_evenly(p.batch * p.rows, p.inner, p.a.row, p.a.column)) {

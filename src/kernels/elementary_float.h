@@ -81,9 +81,24 @@ FACULA_FN float expm1(float x) {
   return abs(x) < 0x1p-25f ? x : half_result + half_result;
 }
 
+/// 1 / (1 + e^-x), as e^x / (1 + e^x) below zero. The rounding errors of e and of 1 + e go into a correction of the quotient.
 FACULA_FN float sigmoid(float x) {
-  const float e = exp_nonpositive(-abs(x));
-  const float result = (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  constexpr float to_raised_integer = float_to_integer + 64.0f;  // as exp_nonpositive
+  const float a = 104.0f < abs(x) ? -104.0f : -abs(x);
+  const float shifted = mul_add(a, 1.44269504f, to_raised_integer);
+  const float n = shifted - to_raised_integer;
+  float r = mul_add(n, -0x1.62e4p-1f, a);
+  r = mul_add(n, -0x1.7f7d1cp-20f, r);
+  const float q = horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f);
+  const float p = mul_add(r * r, q, r);  // e^r - 1
+  const float power = from_bits((bits(shifted) << 23) + 0x3f800000u);
+  const float e_raised = (1.0f + p) * power, e_error = (p - ((1.0f + p) - 1.0f)) * power * 0x1p-64f;
+  const float e = e_raised * 0x1p-64f;
+  const float sum = 1.0f + e, inverse = 1.0f / sum;
+  const float above = x < 0.0f ? e : 1.0f, above_error = x < 0.0f ? e_error : 0.0f;
+  const float quotient = above * inverse;
+  const float rest = mul_add(-quotient, sum, above) + mul_add(-quotient, (e - (sum - 1.0f)) + e_error, above_error);
+  const float result = has_fma ? mul_add(rest, inverse, quotient) : quotient;
   return x == x ? result : x;
 }
 

@@ -126,6 +126,10 @@ FACULA_FN T round_scaled(T self, T up, T down) {
 // -------------------------------------------------------------------------------------
 
 template <class T>
+FACULA_FN T cube(T self) {
+  return static_cast<T>(self * self * self);
+}
+template <class T>
 FACULA_FN T square(T self) {
   return static_cast<T>(self * self);
 }
@@ -167,17 +171,26 @@ FACULA_FN Complex<R> logaddexp(Complex<R> self, Complex<R> other) {
   return high + log1p(exp(low - high));
 }
 
+/// 2^exponent for exponents of normal numbers.
+template <class T>
+FACULA_FN T power_of_two(T exponent) {
+  if constexpr (sizeof(T) == 4) return from_bits(bits(exponent + T(0x1.8p23) + T(127)) << 23);
+  else return from_bits(bits(exponent + T(0x1.8p52) + T(1023)) << 52);
+}
+
+/// In two steps: 2^-exponent overflows for subnormal numbers, the halves do not.
 template <class T>
 FACULA_FN T frexp_mantissa(T self, T exponent) {
-  // Two steps: 2 ** -exponent overflows for subnormal numbers, the halves do not.
-  const int half = static_cast<int>(exponent) / 2;
-  return ldexp(ldexp(self, -half), half - static_cast<int>(exponent));
+  const T half = trunc(T(0.5) * exponent);
+  return self * power_of_two(-half) * power_of_two(half - exponent);
 }
 template <class T>
 FACULA_FN Int64 frexp_exponent(T self) {
-  int exponent = 0;
-  frexp(self, &exponent);
-  return isfinite(self) ? exponent : 0;
+  constexpr int digits = sizeof(T) == 4 ? 23 : 52, bias = sizeof(T) == 4 ? 126 : 1022;
+  const bool subnormal = abs(self) < Float<T>::smallest_normal;
+  const T scaled = subnormal ? self * T(0x1p52) : self;
+  const Int64 exponent = static_cast<Int64>(bits(abs(scaled)) >> digits) - (subnormal ? bias + 52 : bias);
+  return self == T(0) || !isfinite(self) ? 0 : exponent;
 }
 
 template <class T>
@@ -235,6 +248,10 @@ template <class T>
 FACULA_FN T div_trunc(T self, T other) {
   return trunc(self / other);
 }
+template <class T>
+FACULA_FN T div_trunc_quick(T self, T other) {
+  return trunc(self / other);
+}
 /// Dividing by 0 or, for the lowest number, by -1 stops the processor: 0 gives 0 and -1 negates.
 template <Integer T>
 FACULA_FN T div_trunc(T self, T other) {
@@ -257,6 +274,36 @@ template <Integer T>
 FACULA_FN T floor_divide(T self, T other) {
   const T r = fmod(self, other), quotient = div_trunc(self, other);
   return r != T(0) && (r < T(0)) != (other < T(0)) ? static_cast<T>(quotient - T(1)) : quotient;
+}
+
+// The quick forms divide doubles: below 2^51 the quotient of two whole numbers lies further below the next whole number than
+// rounding reaches. 1.5 * 2^52 converts them, also where there is no instruction for vectors.
+FACULA_FN double whole_to_double(Int64 x) { return from_bits(static_cast<UInt64>(x) + bits(0x1.8p52)) - 0x1.8p52; }
+FACULA_FN Int64 double_to_whole(double x) { return static_cast<Int64>(bits(x + 0x1.8p52) - bits(0x1.8p52)); }
+
+template <Integer T>
+FACULA_FN bool quotient_is_hard(T self, T other) {
+  constexpr UInt64 half = 1ull << 50;
+  const UInt64 a = static_cast<UInt64>(self), b = static_cast<UInt64>(other);
+  return (other == T(0)) | ((sizeof(T) == 8) & ((a + half >= 2 * half) | (b + half >= 2 * half)));
+}
+template <Integer T>
+FACULA_FN T div_trunc_quick(T self, T other) {
+  return static_cast<T>(double_to_whole(trunc(whole_to_double(self) / whole_to_double(other))));
+}
+template <Integer T>
+FACULA_FN T floor_divide_quick(T self, T other) {
+  return static_cast<T>(double_to_whole(floor(whole_to_double(self) / whole_to_double(other))));
+}
+template <Integer T>
+FACULA_FN T fmod_quick(T self, T other) {
+  const double a = whole_to_double(self), b = whole_to_double(other), q = trunc(a / b);
+  return static_cast<T>(double_to_whole(a - q * b));
+}
+template <Integer T>
+FACULA_FN T remainder_quick(T self, T other) {
+  const double a = whole_to_double(self), b = whole_to_double(other), q = floor(a / b);
+  return static_cast<T>(double_to_whole(a - q * b));
 }
 
 template <Integer T>
@@ -283,10 +330,13 @@ FACULA_FN T heaviside(T self, T values) {
 // ---- extrema and limits
 // ----------------------------------------------------------------------------------------
 
-/// The upper bound wins where the bounds cross; NaN in any place gives NaN.
+/// The upper bound wins where the bounds cross; NaN in any place gives NaN. Bounds are mostly numbers: the test of them leaves
+/// the loop, and one instruction for each is left.
 template <class T>
 FACULA_FN T clamp_between(T self, T min, T max) {
-  return minimum(maximum(self, min), max);
+  const T limited = min > self ? min : self;
+  const T result = max < limited ? max : limited;
+  return min != min ? min : (max != max ? max : result);
 }
 
 template <Real T>

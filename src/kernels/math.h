@@ -189,29 +189,67 @@ FACULA_FN T clamp(T x, T low, T high) {
   return low > x ? low : x;
 }
 
-/// Remainder with the sign of the dividend (C).
-FACULA_FN float fmod(float a, float b) { return FACULA_LIBM(fmodf)(a, b); }
-FACULA_FN double fmod(double a, double b) { return FACULA_LIBM(fmod)(a, b); }
-/// Remainder with the sign of the divisor (Python's %).
+/// Whether the quotient may be wrong by more than one when it is rounded down from a / b, or an operand is 0, infinite or NaN.
 template <class T>
-FACULA_FN T remainder(T a, T b) {
-  const T r = fmod(a, b);
+FACULA_FN bool quotient_is_hard(T a, T b) {
+  constexpr T most = sizeof(T) == 8 ? T(0x1p51) : T(0x1p22);
+  constexpr T largest = has_fma ? Float<T>::largest : Float<T>::largest * T(0x1p-28);  // room for product_error
+  return !((abs(a) < most * abs(b)) & (abs(b) <= largest));
+}
+/// C's remainder where the quotient is not hard. a - q b is representable, so the fused product is exact, also where rounding
+/// made q one too large.
+template <class T>
+FACULA_FN T fmod_quick(T a, T b) {
+  const T x = abs(a), y = abs(b), q = trunc(x / y), product = q * y;
+  const T r = has_fma ? fma(-q, y, x) : (x - product) - product_error(q, y, product);
+  return copysign(r < T(0) ? r + y : r, a);
+}
+/// Remainder with the sign of the dividend (C).
+FACULA_FN float fmod(float a, float b) { return quotient_is_hard(a, b) ? FACULA_LIBM(fmodf)(a, b) : fmod_quick(a, b); }
+FACULA_FN double fmod(double a, double b) { return quotient_is_hard(a, b) ? FACULA_LIBM(fmod)(a, b) : fmod_quick(a, b); }
+
+/// Remainder with the sign of the divisor (Python's %), from C's.
+template <class T>
+FACULA_FN T remainder_from(T r, T b) {
   return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
 }
-/// Quotient rounded down, consistent with remainder (Python's //); a / b where b is zero.
+template <class T>
+FACULA_FN T remainder(T a, T b) {
+  return remainder_from(fmod(a, b), b);
+}
+template <class T>
+FACULA_FN T remainder_quick(T a, T b) {
+  return remainder_from(fmod_quick(a, b), b);
+}
+
+/// Quotient rounded down, consistent with remainder (Python's //), from C's remainder.
+template <class T>
+FACULA_FN T floor_quotient(T a, T b, T r) {
+  T quotient = (a - r) / b;
+  quotient = r != T(0) && (b < T(0)) != (r < T(0)) ? quotient - T(1) : quotient;
+  const T whole = floor(quotient);
+  return quotient == T(0) ? copysign(T(0), a / b) : (quotient - whole > T(0.5) ? whole + T(1) : whole);
+}
+/// a / b where b is zero.
 template <class T>
 FACULA_FN T floor_divide(T a, T b) {
   if (b == T(0)) return a / b;
-  const T r = fmod(a, b);
-  T quotient = (a - r) / b;
-  if (r != T(0) && (b < T(0)) != (r < T(0))) quotient -= T(1);
-  if (quotient == T(0)) return copysign(T(0), a / b);
-  const T whole = floor(quotient);
-  return quotient - whole > T(0.5) ? whole + T(1) : whole;
+  return floor_quotient(a, b, fmod(a, b));
+}
+template <class T>
+FACULA_FN T floor_divide_quick(T a, T b) {
+  return floor_quotient(a, b, fmod_quick(a, b));
 }
 
-FACULA_FN float nextafter(float from, float to) { return FACULA_LIBM(nextafterf)(from, to); }
-FACULA_FN double nextafter(double from, double to) { return FACULA_LIBM(nextafter)(from, to); }
+/// The neighbour of `from` towards `to`. Without the sign, bit patterns are ordered as the numbers are.
+template <class T>
+FACULA_FN T nextafter(T from, T to) {
+  const bool outwards = (to > from) == (from > T(0));
+  const T neighbour = from_bits(bits(from) + (outwards ? 1 : -1));
+  const T first = copysign(from_bits(bits(T(0)) + 1), to);  // out of zero
+  const T moved = from == T(0) ? first : neighbour;
+  return from != from || to != to ? from + to : (from == to ? to : moved);
+}
 FACULA_FN float ldexp(float x, int exponent) { return FACULA_LIBM(ldexpf)(x, exponent); }
 FACULA_FN double ldexp(double x, int exponent) { return FACULA_LIBM(ldexp)(x, exponent); }
 FACULA_FN float frexp(float x, int* exponent) { return FACULA_LIBM(frexpf)(x, exponent); }

@@ -119,8 +119,39 @@ void Params::convert(DType compute, const Scalar* values, int count) {
   for (int i = 0; i < count; ++i) store_number(compute, values[i], bytes + i * item_size(compute));
 }
 
+namespace {
+
+/// Whether the sizes of `b` are the last ones of `a`.
+bool is_tail(const TensorImpl* b, const TensorImpl* a) {
+  if (b->ndim > a->ndim) return false;
+  return std::equal(b->dims, b->dims + b->ndim, a->dims + (a->ndim - b->ndim));
+}
+
+/// A small matrix and a row, the usual bias: the loop once per row, without a plan. Undefined where that does not suit.
+Tensor by_rows(const ElementwiseOp& op, const Operand* inputs, const Scalar* params, int param_count) {
+  const TensorImpl *a = inputs[0].impl(), *b = inputs[1].impl();
+  bool suits = a && b && a->dtype == b->dtype && contains(op.dtypes, a->dtype) && !op.condition_first && b->numel > 0 &&
+               (b->flags & kContiguous) && b->storage->device.is_cpu() && is_tail(b, a) && (b->numel >= 8 || a->numel <= 64) &&
+               factors_fit(op, a->dtype, params, param_count);
+  LoopFn loop = suits ? direct_loop(op, a) : nullptr;
+  if (!loop) return {};
+  Tensor out = empty_like_contiguous(a, loop_result(op, a->dtype));
+  Params converted(a->dtype, params, param_count);
+  const int64_t row = b->numel, in_bytes = row * item_size(a->dtype), out_bytes = row * out.item_size();
+  for (int64_t r = 0; r * row < a->numel; ++r) {
+    const void* in[] = {a->data + r * in_bytes, b->data};
+    loop(row, out.impl()->data + r * out_bytes, in, converted.bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
                    const Tensor* out, bool in_place) {
+  if (count == 2 && !out) {
+    if (Tensor result = by_rows(op, inputs, params, param_count); result.defined()) return result;
+  }
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
   FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,

@@ -23,10 +23,18 @@ RowLayout row_layout(const Tensor& self, int64_t rows, int64_t groups, int64_t c
   return {rows, groups, channels, channels ? length / channels : 0};
 }
 
+/// A copy in the order that the kernels walk: that of `like`, channels last or contiguous.
+Tensor in_order_of(const Tensor& like, const Tensor& t) {
+  const MemoryFormat order = like.suggest_memory_format();
+  return t.is_contiguous(order) ? t : clone(t, order);
+}
+
+/// In channels-last memory every element of a channel is a run by itself.
 ChannelLayout channel_layout(const Tensor& self) {
   int64_t outer = self.size(0), channels = self.size(1);
   int64_t inner = 1;
   for (int64_t d = 2; d < self.dim(); ++d) inner *= self.size(d);
+  if (self.suggest_memory_format() != MemoryFormat::Contiguous) return {outer * inner, channels, 1};
   return {outer, channels, inner};
 }
 
@@ -81,12 +89,12 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
                                                  double momentum, double eps) {
   check_floating(self, "batch_norm");
   DType compute = compute_dtype(self.dtype());
-  Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
+  Tensor input = in_order_of(self, self);
+  Tensor out = facula::empty_like(input, self.dtype());
   int64_t channels = self.size(1);
   Tensor mean = facula::empty({channels}, compute, self.device()), rstd = facula::empty({channels}, compute, self.device());
   if (self.is_meta()) return {out, mean, rstd};
   ChannelLayout layout = channel_layout(self);
-  Tensor input = dense(self);
   Tensor variance = facula::empty({channels}, compute, self.device());
   if (training) {
     channel_moments_kernel(self.device(), mean, variance, input, layout);
@@ -109,11 +117,12 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
 
 Tensor _channel_norm_backward(const Tensor& grad_output, const Tensor& self, const Tensor& weight, const Tensor& mean,
                               const Tensor& rstd, bool training) {
-  Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
+  Tensor input = in_order_of(self, self);
+  Tensor out = facula::empty_like(input, self.dtype());
   if (self.is_meta()) return out;
   DType compute = compute_dtype(self.dtype());
   ChannelLayout layout = channel_layout(self);
-  Tensor grad = dense(to_dtype(grad_output, self.dtype())), input = dense(self);
+  Tensor grad = in_order_of(self, to_dtype(grad_output, self.dtype()));
   Tensor a = weight.defined() ? mul(rstd, parameter(weight, compute)) : rstd, b, c;
   if (training) {
     // gi = a * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean)))
@@ -134,8 +143,8 @@ Tensor _channel_norm_backward_weight(const Tensor& grad_output, const Tensor& se
   if (self.is_meta()) return facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
   Tensor total = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
   Tensor centered = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
-  channel_sums_kernel(self.device(), total, centered, dense(to_dtype(grad_output, self.dtype())), dense(self), mean,
-                      channel_layout(self));
+  channel_sums_kernel(self.device(), total, centered, in_order_of(self, to_dtype(grad_output, self.dtype())), in_order_of(self, self),
+                      mean, channel_layout(self));
   return mul(centered, rstd);
 }
 

@@ -30,12 +30,21 @@ ViewBuilder without_dim(const Tensor& self, int64_t d) {
 }  // namespace
 
 Tensor view(const Tensor& self, IntList size) {
-  int64_t n = static_cast<int64_t>(size.size());
-  bool flat = self.is_contiguous() && (self.dim() == 0 || self.stride(-1) == 1);
-  Dims shape = infer_shape(size, self.numel(), "view");
-  if (flat) {  // one even run of elements: the strides are those of a fresh tensor
+  uint64_t count = 1;
+  bool complete = true;
+  for (int64_t s : size) {
+    complete &= s >= 0;
+    count *= static_cast<uint64_t>(s);
+  }
+  Dims inferred;
+  IntList shape = size;
+  if (!complete || count != static_cast<uint64_t>(self.numel())) {
+    inferred = infer_shape(size, self.numel(), "view");
+    shape = inferred;
+  }
+  if (self.is_contiguous() && (self.dim() == 0 || self.stride(-1) == 1)) {  // even elements: the strides of a fresh tensor
+    int64_t n = static_cast<int64_t>(shape.size()), step = 1;
     ViewBuilder view(self, n);
-    int64_t step = 1;
     for (int64_t i = n - 1; i >= 0; --i) {
       view.sizes[i] = shape[i];
       view.strides[i] = step;

@@ -19,9 +19,12 @@ void copy_into(const Tensor& target, const Tensor& source) {
   if (target.numel() > 0 && !target.is_meta()) copy_kernel(target.device(), target, source);
 }
 
-// Whether every part and the result are plain memory of one dtype; then joining is copying bytes.
-bool joins_as_bytes(const Tensor& result, const std::vector<Tensor>& parts) {
+// Whether every part and the result are plain memory of one dtype, and pieces are long enough; then joining is copying bytes.
+bool joins_as_bytes(const Tensor& result, const std::vector<Tensor>& parts, int64_t outer) {
+  constexpr int64_t kPiece = 64;  // bytes
   if (!result.is_cpu() || !result.is_contiguous()) return false;
+  bool short_pieces = result.numel() * result.item_size() < kPiece * outer * static_cast<int64_t>(parts.size());
+  if (short_pieces && outer > 1) return false;
   for (const Tensor& t : parts) {
     if (!t.is_contiguous() || t.dtype() != result.dtype() || t.is_conj() != result.is_conj()) return false;
   }
@@ -123,8 +126,9 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
   Tensor result = format == MemoryFormat::Contiguous ? out.make(sizes, dtype, tensors[0].device())
                                                      : facula::empty_strided(sizes, strides_of(sizes, format, "cat"), dtype, tensors[0].device());
   if (result.is_meta() || result.numel() == 0) return result;
-  if (joins_as_bytes(result, parts)) {
-    join_bytes(result, parts, product(IntList(sizes).slice(0, static_cast<size_t>(d))));
+  int64_t outer = product(IntList(sizes).slice(0, static_cast<size_t>(d)));
+  if (joins_as_bytes(result, parts, outer)) {
+    join_bytes(result, parts, outer);
     return result;
   }
   int64_t at = 0;
@@ -148,8 +152,9 @@ Tensor stack(TensorList tensors, int64_t dim, const Out& out) {
   Tensor result = out.make(sizes, common_dtype(tensors), first.device());
   if (result.is_meta() || result.numel() == 0) return result;
   std::vector<Tensor> parts = tensors.vec();
-  if (joins_as_bytes(result, parts)) {
-    join_bytes(result, parts, product(first.sizes().slice(0, static_cast<size_t>(d))));
+  int64_t outer = product(first.sizes().slice(0, static_cast<size_t>(d)));
+  if (joins_as_bytes(result, parts, outer)) {
+    join_bytes(result, parts, outer);
     return result;
   }
   Dims strides(result.strides());

@@ -19,7 +19,7 @@ bool all_items(PyObject* sequence, F&& fits) {
 }
 
 bool is_zero_dim_tensor(PyObject* o) { return is_tensor(o) && tensor_of(o).defined() && tensor_of(o).dim() == 0; }
-bool is_index(PyObject* o) { return is_int(o) || (is_zero_dim_tensor(o) && is_bits(tensor_of(o).dtype())); }
+inline bool is_index(PyObject* o) { return PyLong_CheckExact(o) || is_int(o) || (is_zero_dim_tensor(o) && is_bits(tensor_of(o).dtype())); }
 bool is_real_number(PyObject* o) { return is_number(o) && !PyComplex_Check(o); }
 bool is_bool_object(PyObject* o) { return PyBool_Check(o) || std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"); }
 
@@ -86,7 +86,7 @@ struct SpreadArguments {
   PyObject* const* items;
   size_t count;
 };
-thread_local SpreadArguments spread_arguments;
+thread_local SpreadArguments spread_arguments __attribute__((tls_model("initial-exec")));
 
 PyObject* spread_marker() {
   static PyObject marker{};

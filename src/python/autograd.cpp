@@ -1,6 +1,8 @@
 // backward(), grad(), grad modes, and nodes as Python objects.
 #include "autograd/engine.h"
+#include "autograd/saved.h"
 
+#include <cstring>
 #include <map>
 #include <unordered_set>
 
@@ -29,29 +31,80 @@ void node_dealloc(PyObject* o) {
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
 }
 
-// One Python class per derivative, so that type(fn).__name__ tells which.
-PyTypeObject* class_of(const std::string& name) {
-  static std::map<std::string, PyTypeObject*> classes;
-  auto found = classes.find(name);
-  if (found != classes.end()) return found->second;
-  auto* qualified = new std::string("facula.autograd." + name);  // kept by the class
-  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)}, {0, nullptr}};
-  PyType_Spec spec = {qualified->c_str(), sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-  Owned bases(check(PyTuple_Pack(1, &NodeType)));
-  auto* made = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpecWithBases(&spec, bases.get())));
-  return classes[name] = made;
+// ---- saved values as attributes: _saved_self, _saved_dim, ... and _saved_self_sym_sizes where only the shape is kept
+
+// A node's member "self_info" describes the argument self.
+std::string attribute_of(const std::string& member) {
+  return "_saved_" + (member.ends_with("_info") ? member.substr(0, member.size() - 5) + "_sym_sizes" : member);
 }
 
-// A node dies: its metadata go with it.
-void node_destroyed(Node* node) {
-  NodeExtra* extra = node->extra_if_any();
-  if (!extra || !extra->metadata) return;
-  WithLock lock;
-  Py_DECREF(static_cast<PyObject*>(extra->metadata));
-  extra->metadata = nullptr;
+class SavedNames final : public SavedVisitor {
+ public:
+  using SavedVisitor::SavedVisitor;
+  std::vector<std::string> names;
+
+ protected:
+  bool wants(const char* name) override {
+    names.push_back(name);
+    return false;
+  }
+  void tensor(const Tensor&) override {}
+  void tensors(const std::vector<Tensor>&) override {}
+  void number(const Scalar&) override {}
+  void ints(IntList) override {}
+  void floats(const std::vector<double>&) override {}
+  void text(const std::string&) override {}
+  void dtype(DType) override {}
+  void none() override {}
+};
+
+class SavedValue final : public SavedVisitor {
+ public:
+  SavedValue(const Node& node, const char* name) : SavedVisitor(node), name_(name) {}
+  PyObject* take() { return value_ ? value_.release() : Py_NewRef(Py_None); }
+
+ protected:
+  bool wants(const char* name) override { return std::strcmp(name, name_) == 0; }
+  void tensor(const Tensor& t) override { value_ = Owned(check(wrap(t))); }
+  void tensors(const std::vector<Tensor>& list) override { value_ = Owned(check(wrap(list))); }
+  void number(const Scalar& s) override { value_ = Owned(check(wrap(s))); }
+  void ints(IntList list) override { value_ = Owned(check(wrap_ints(list))); }
+  void floats(const std::vector<double>& list) override {
+    value_ = Owned(check(PyTuple_New(static_cast<Py_ssize_t>(list.size()))));
+    for (size_t i = 0; i < list.size(); ++i) PyTuple_SET_ITEM(value_.get(), static_cast<Py_ssize_t>(i), check(PyFloat_FromDouble(list[i])));
+  }
+  void text(const std::string& s) override { value_ = Owned(check(PyUnicode_FromString(s.c_str()))); }
+  void dtype(DType d) override { value_ = Owned(check(wrap_dtype(d))); }
+  void none() override { value_ = Owned(Py_NewRef(Py_None)); }
+
+ private:
+  const char* name_;
+  Owned value_;
+};
+
+PyObject* node_saved(PyObject* o, void* member) {
+  return guarded([&] {
+    const Node& node = node_of(o);
+    FACULA_CHECK(!node.freed, ErrorKind::Runtime, node.name(), ": Trying to access saved values after they have already been freed (give "
+                 "retain_graph=True to the first backward), got ", attribute_of(static_cast<const char*>(member)));
+    SavedValue value(node, static_cast<const char*>(member));
+    node.visit_saved(value);
+    return value.take();
+  });
 }
 
-}  // namespace
+// Kept by the class.
+PyGetSetDef* saved_properties(const Node& node) {
+  SavedNames found(node);
+  node.visit_saved(found);
+  auto* properties = new PyGetSetDef[found.names.size() + 1]();
+  for (size_t i = 0; i < found.names.size(); ++i) {
+    auto* member = new std::string(found.names[i]);
+    auto* attribute = new std::string(attribute_of(*member));
+    properties[i] = {attribute->c_str(), node_saved, nullptr, "A value that the derivative needs.", const_cast<char*>(member->c_str())};
+  }
+  return properties;
+}
 
 // Nodes are named after their op's overload; PyTorch counts the overloads of a name. What a program prints is PyTorch's.
 std::string public_name(const Node& node) {
@@ -85,10 +138,35 @@ std::string public_name(const Node& node) {
   return found == names.end() ? own : std::string(found->second);
 }
 
+// One Python class per derivative, so that type(fn).__name__ tells which.
+PyTypeObject* class_of(const Node& node) {
+  static std::map<std::string, PyTypeObject*> classes;
+  const std::string own = node.name(), name = public_name(node);
+  auto found = classes.find(own);
+  if (found != classes.end()) return found->second;
+  auto* qualified = new std::string("facula.autograd." + name);  // kept by the class
+  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)}, {Py_tp_getset, saved_properties(node)}, {0, nullptr}};
+  PyType_Spec spec = {qualified->c_str(), sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  Owned bases(check(PyTuple_Pack(1, &NodeType)));
+  auto* made = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpecWithBases(&spec, bases.get())));
+  return classes[own] = made;
+}
+
+// A node dies: its metadata go with it.
+void node_destroyed(Node* node) {
+  NodeExtra* extra = node->extra_if_any();
+  if (!extra || !extra->metadata) return;
+  WithLock lock;
+  Py_DECREF(static_cast<PyObject*>(extra->metadata));
+  extra->metadata = nullptr;
+}
+
+}  // namespace
+
 PyObject* wrap_node(Ref<Node> node) {
   if (!node) Py_RETURN_NONE;
   if (node->pyobj) return Py_NewRef(static_cast<PyObject*>(node->pyobj));
-  PyTypeObject* type = class_of(public_name(*node));
+  PyTypeObject* type = class_of(*node);
   auto* o = self_of(check(type->tp_alloc(type, 0)));
   node->pyobj = o;
   o->node = node.detach();
@@ -492,8 +570,10 @@ void init_autograd(PyObject* module) {
   add_to_type(TensorType, methods, properties);
   check_interrupt = check_signals;
   on_node_destroyed = node_destroyed;
+  init_batching(module);
   init_hooks(module);
   init_function(module);
+  init_autocast(module);
 }
 
 }  // namespace facula::python

@@ -23,7 +23,9 @@ PyObject* submodule(PyObject* module, std::string path) {
     return found;
   }
   PyErr_Clear();
-  PyObject* made = check(PyModule_New(("facula._C." + path).c_str()));
+  const std::string name = "facula._C." + path;
+  PyObject* made = check(PyModule_New(name.c_str()));
+  check(PyDict_SetItemString(PyImport_GetModuleDict(), name.c_str(), made));  // where pickle looks for its functions
   check(PyModule_AddObject(module, path.c_str(), made));
   return made;
 }

@@ -49,6 +49,7 @@ class FunctionNode final : public Node {
     return unpack_list(saved_, *this);
   }
   bool materialize = true;
+  PyObject* context() const { return context_; }
 
  private:
   Owned arguments(const Tensor* grads) const;
@@ -103,6 +104,15 @@ void FunctionNode::take(PyObject* result, Tensor* results) const {
     results[edge] = grad;
   }
 }
+
+}  // namespace
+
+PyObject* context_attributes(Node* node) {
+  auto* function = dynamic_cast<FunctionNode*>(node);
+  return function && Py_REFCNT(function->context()) == 1 ? self_of(function->context())->dict : nullptr;
+}
+
+namespace {
 
 // ---- the context
 
@@ -175,11 +185,14 @@ struct Outputs {
     bool own = !input && !t.impl()->base && !t.requires_grad();
     if (own) {
       set_history(t, node.get());
+      collect_cycles_through(o);
       return Py_NewRef(o);
     }
     Tensor fresh = alias(t);
     set_history(fresh, node.get());
-    return wrap(fresh);
+    Owned made(wrap(fresh));
+    collect_cycles_through(made.get());
+    return made.release();
   }
 
   void save(PyObject* finished) {

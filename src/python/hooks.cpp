@@ -1,4 +1,5 @@
 // Hooks of tensors and nodes, saved_tensors_hooks, and the traces of anomaly mode.
+#include "autograd/batching.h"
 #include "autograd/engine.h"
 #include "autograd/saved.h"
 #include "python/bindings.h"
@@ -130,8 +131,72 @@ PyObject* tensor_hook_dict(const Tensor& tensor) {
 
 namespace {
 
+// The node that only `tensor` keeps alive, with whatever hooks it has: a resting accumulator, or grad_fn.
+Node* own_node(const Tensor& tensor) {
+  TensorImpl* impl = tensor.impl();
+  AutogradMeta* meta = impl->refs.load() == 1 && !is_batched(tensor) ? autograd_meta(impl) : nullptr;
+  if (!meta) return nullptr;
+  if (meta->grad_fn) return meta->grad_fn->refs.load() == 1 ? meta->grad_fn.get() : nullptr;
+  Node* accumulator = meta->accumulator.load();
+  return accumulator && accumulator->refs.load() == 0 ? accumulator : nullptr;
+}
+
+template <class Hook, class Visit>
+int visit_hook(const std::shared_ptr<Hook>& hook, Visit&& visit) {
+  if (hook.use_count() != 1) return 0;
+  if (auto* t = dynamic_cast<TensorHooks*>(hook.get())) return visit(t->dict.get());
+  if (auto* l = dynamic_cast<LeafHooks*>(hook.get())) return visit(l->dict.get());
+  if (auto* n = dynamic_cast<NodeHooks*>(hook.get())) return visit(n->dict.get());
+  return 0;
+}
+
+template <class Visit>
+int visit_node(Node* node, Visit&& visit) {
+  int status = 0;
+  if (PyObject* attributes = context_attributes(node)) status = visit(attributes);
+  if (node->is_accumulator) {
+    for (auto& hook : static_cast<AccumulateGrad*>(node)->after_accumulate) status = status ? status : visit_hook(hook, visit);
+  }
+  NodeExtra* extra = node->extra_if_any();
+  if (!extra) return status;
+  for (auto& [slot, hook] : extra->tensor_hooks) status = status ? status : visit_hook(hook, visit);
+  for (auto* list : {&extra->before, &extra->after}) {
+    for (auto& hook : *list) status = status ? status : visit_hook(hook, visit);
+  }
+  if (!status && extra->metadata) status = visit(static_cast<PyObject*>(extra->metadata));
+  return status;
+}
+
+}  // namespace
+
+int visit_history(const Tensor& tensor, visitproc visit, void* arg) {
+  Node* node = own_node(tensor);
+  return node ? visit_node(node, [&](PyObject* o) { return visit(o, arg); }) : 0;
+}
+
+void clear_python_history(const Tensor& tensor) {
+  Node* node = own_node(tensor);
+  if (!node) return;
+  if (!node->is_accumulator) {
+    clear_history(tensor);
+    return;
+  }
+  auto leaf_hooks = std::move(static_cast<AccumulateGrad*>(node)->after_accumulate);
+  if (NodeExtra* extra = node->extra_if_any()) auto tensor_hooks = std::move(extra->tensor_hooks);
+}
+
+void collect_cycles_through(PyObject* tensor) {
+  if (is_tensor(tensor) && !PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
+}
+
+namespace {
+
 PyObject* function_tensor_hooks(PyObject*, PyObject* o) {
-  return guarded([&] { return tensor_hook_dict(tensor_of(o)); });
+  return guarded([&] {
+    PyObject* dict = tensor_hook_dict(tensor_of(o));
+    collect_cycles_through(o);
+    return dict;
+  });
 }
 
 PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
@@ -144,6 +209,7 @@ PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
                  "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors, got a result of ",
                  node->name());
     auto& list = static_cast<AccumulateGrad&>(*node).after_accumulate;
+    collect_cycles_through(o);
     return dict_in<LeafHooks>(list, [](auto& e) { return e.get(); }, [&](PyObject* d) { list.push_back(std::make_shared<LeafHooks>(d)); });
   });
 }
@@ -249,6 +315,23 @@ PyObject* function_disable_saved_hooks(PyObject*, PyObject* reason) {
   return before;
 }
 
+// ---- profiling
+
+thread_local PyObject* node_profiler = nullptr;  // called with (name, begin, end) of every node; owned
+
+void node_ran(const Node& node, int64_t start, int64_t end) {
+  WithLock lock;
+  if (!node_profiler) return;
+  Owned done(check(PyObject_CallFunction(node_profiler, "sLL", node.name().c_str(), static_cast<long long>(start), static_cast<long long>(end))));
+}
+// _set_node_profiler(callable or None) -> the one before
+PyObject* function_set_node_profiler(PyObject*, PyObject* callable) {
+  PyObject* before = std::exchange(node_profiler, callable == Py_None ? nullptr : Py_NewRef(callable));
+  if (node_profiler) thread_state.modes |= kModeProfile;
+  else thread_state.modes &= ~static_cast<uint32_t>(kModeProfile);
+  return before ? before : Py_NewRef(Py_None);
+}
+
 // ---- anomaly mode
 
 std::string traceback_here() {
@@ -317,6 +400,7 @@ PyMethodDef functions[] = {
     {"_push_saved_hooks", function_push_saved_hooks, METH_VARARGS, "Enters a saved_tensors_hooks pair."},
     {"_pop_saved_hooks", function_pop_saved_hooks, METH_NOARGS, "Leaves it."},
     {"_disable_saved_hooks", function_disable_saved_hooks, METH_O, "Forbids saved_tensors_hooks with a reason; returns the one before."},
+    {"_set_node_profiler", function_set_node_profiler, METH_O, "Calls a function with (name, begin, end) of every node on this thread."},
     {"_set_anomaly", function_set_anomaly, METH_VARARGS, "_set_anomaly(on, check_nan)."},
     {"is_anomaly_enabled", function_is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
     {"is_anomaly_check_nan_enabled", function_is_nan_check, METH_NOARGS, "Whether anomaly mode looks for NaN."},
@@ -332,6 +416,7 @@ void init_hooks(PyObject* module) {
   current_traceback = traceback_here;
   on_node_created = node_created;
   on_backward_error = backward_failed;
+  on_node_ran = node_ran;
 }
 
 }  // namespace facula::python

@@ -146,7 +146,7 @@ class Reader {
   }
 
   void take_tensor(const Tensor& t) {
-    if (t.dim() == 0 && is_integral(t.dtype()) && t.dtype() != DType::UInt8 && !t.is_meta()) {
+    if (t.dim() == 0 && is_integral(t.dtype()) && t.dtype() != DType::UInt8 && !t.is_meta() && !(t.flags() & kBatched)) {
       take_integer(t.item().to_int());
       return;
     }

@@ -25,8 +25,25 @@ Node& node_of(PyObject* o);
 /// One dict of hooks per place, made when first asked for: what RemovableHandle removes from.
 PyObject* tensor_hook_dict(const Tensor& tensor);
 
+// Garbage collection of cycles that lead from a tensor through its history (hooks, contexts of Functions) back to it.
+/// Visits the Python objects that only this tensor keeps alive through its history.
+int visit_history(const Tensor& tensor, visitproc visit, void* arg);
+/// Lets go of them.
+void clear_python_history(const Tensor& tensor);
+/// From now on the object of the tensor takes part in garbage collection.
+void collect_cycles_through(PyObject* tensor);
+/// The attributes of the context behind a node, when only the node keeps it alive; null for other nodes.
+PyObject* context_attributes(Node* node);
+
+/// The storage whose bytes `.data` shows, for the storage of a `.data`; any other storage itself.
+Storage* shared_storage(Storage* storage);
+/// The class of examples inside vmap.
+PyTypeObject* batched_type();
+
+void init_batching(PyObject* module);
 void init_hooks(PyObject* module);
 void init_function(PyObject* module);
+void init_autocast(PyObject* module);
 /// Adds methods and properties to an existing type.
 void add_to_type(PyTypeObject& type, PyMethodDef* methods, PyGetSetDef* properties);
 

@@ -2,6 +2,7 @@
 #include "core/allocator.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
+#include "python/node_object.h"
 #include "python/bindings.h"
 
 namespace facula::python {
@@ -224,7 +225,7 @@ PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_set_to(): tensor is a Tensor, got ", Py_TYPE(other)->tp_name);
     const Tensor &a = tensor_of(self), &b = tensor_of(other);
-    return PyBool_FromLong(a.storage() == b.storage() && a.impl()->data == b.impl()->data && a.sizes() == b.sizes() && a.strides() == b.strides());
+    return PyBool_FromLong(shared_storage(a.storage()) == shared_storage(b.storage()) && a.impl()->data == b.impl()->data && a.sizes() == b.sizes() && a.strides() == b.strides());
   });
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "functions.h"
+#include "python/node_object.h"
 #include "python/args.h"
 #include "python/bindings.h"
 
@@ -104,14 +105,17 @@ void subclass_dealloc(PyObject* o) {
   Py_DECREF(type);
 }
 
+void release_shared(Storage* own) { release(static_cast<Storage*>(own->context)); }
+
 int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(self_of(o)->dict);
   if (Py_TYPE(o) != &TensorType) Py_VISIT(Py_TYPE(o));
-  return 0;
+  return self_of(o)->tensor.defined() ? visit_history(self_of(o)->tensor, visit, arg) : 0;
 }
 
 int tensor_clear(PyObject* o) {
   Py_CLEAR(self_of(o)->dict);
+  if (self_of(o)->tensor.defined()) clear_python_history(self_of(o)->tensor);
   return 0;
 }
 
@@ -169,6 +173,10 @@ int meta_setattro(PyObject* cls, PyObject* name, PyObject* value) {
 PyTypeObject TensorMetaType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 PyTypeObject TensorType = {PyVarObject_HEAD_INIT(&TensorMetaType, 0)};
 
+Storage* shared_storage(Storage* storage) {
+  return storage->release_data == release_shared ? static_cast<Storage*>(storage->context) : storage;
+}
+
 PyObject* wrap(Tensor tensor) {
   TensorImpl* impl = tensor.impl();
   if (!impl) Py_RETURN_NONE;
@@ -178,6 +186,7 @@ PyObject* wrap(Tensor tensor) {
     self_of(existing)->tensor = std::move(tensor);
     return existing;  // the reference that the tensor held
   }
+  if (__builtin_expect(impl->flags & kBatched, 0)) return wrap_as(std::move(tensor), batched_type());
   PyObject* o = new_object();
   impl->pyobj = o;
   self_of(o)->tensor = std::move(tensor);
@@ -272,17 +281,31 @@ int set_requires_grad_property(PyObject* o, PyObject* value, void*) {
     return -1;
   }
 }
+// `.data` counts its writes apart: autograd does not see them. So it gets a storage of its own over the same bytes.
+void count_apart(TensorImpl* impl) {
+  Storage* shared = shared_storage(impl->storage);
+  retain(shared);
+  Storage* own = borrow_storage(shared->data, shared->nbytes, shared->device, release_shared, shared);
+  own->read_only = shared->read_only;
+  release(impl->storage);
+  impl->storage = own;
+}
 PyObject* get_data(PyObject* o, void*) {
-  return property(o, [](const Tensor& t) { return wrap(alias(t)); });
+  return property(o, [](const Tensor& t) {
+    Tensor data = alias(t);
+    if (!(t.flags() & kBatched)) count_apart(data.impl());
+    return wrap(std::move(data));
+  });
 }
 int set_data(PyObject* o, PyObject* value, void*) {
   try {
     FACULA_CHECK(value && is_tensor(value), ErrorKind::Type, "data: expected a Tensor, got ", value ? Py_TYPE(value)->tp_name : "nothing");
     TensorImpl* impl = tensor_of(o).impl();
     const Tensor& source = tensor_of(value);
-    retain(source.storage());
+    Storage* storage = shared_storage(source.storage());
+    retain(storage);
     release(impl->storage);
-    impl->storage = source.storage();
+    impl->storage = storage;
     impl->data = source.impl()->data;
     impl->dtype = source.dtype();
     if (AutogradMeta* meta = autograd_meta(impl)) {

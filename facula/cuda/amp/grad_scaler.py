@@ -1,3 +1,5 @@
-"""As `facula.cuda.amp`."""
+"""`facula.amp.grad_scaler` for CUDA, deprecated."""
 
-from facula.cuda.amp import GradScaler  # noqa: F401
+from facula.amp import _shims
+
+GradScaler = _shims.grad_scaler_of("cuda", __name__)

@@ -6,7 +6,11 @@ import contextlib
 import enum
 from collections.abc import Iterable
 
-__all__ = ["SDPBackend", "sdpa_kernel", "WARN_FOR_UNFUSED_KERNELS"]
+__all__ = [
+    "SDPBackend", "sdpa_kernel", "WARN_FOR_UNFUSED_KERNELS", "register_flash_attention_impl",
+    "activate_flash_attention_impl", "list_flash_attention_impls", "current_flash_attention_impl",
+    "restore_flash_attention_impl",
+]  # fmt: skip
 
 WARN_FOR_UNFUSED_KERNELS = False
 
@@ -62,3 +66,34 @@ def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool 
         yield {}
     finally:
         _allowed = before
+
+
+# Other implementations on the GPU, which other packages bring: they can be registered, not used on the CPU.
+
+_registered = {}
+
+
+def register_flash_attention_impl(impl: str, *, register_fn) -> None:
+    """Names a function that brings an implementation."""
+    _registered[impl] = register_fn
+
+
+def list_flash_attention_impls() -> list[str]:
+    """The registered names."""
+    return sorted(_registered)
+
+
+def activate_flash_attention_impl(impl: str) -> None:
+    """Raises: ValueError for a name that is not registered, else NotImplementedError."""
+    if impl not in _registered:
+        raise ValueError(f"activate_flash_attention_impl: expected one of {list_flash_attention_impls()}, got {impl!r}")
+    raise NotImplementedError(f"activate_flash_attention_impl: only Facula's own implementation is supported, got {impl!r}")
+
+
+def current_flash_attention_impl() -> str | None:
+    """None: Facula's own."""
+    return None
+
+
+def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
+    """Goes back to Facula's own implementation, which is always in use."""

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["parallel_apply"]
+from facula import Tensor
+
+__all__ = ["get_a_var", "parallel_apply"]
+
+
+def get_a_var(obj):
+    """The first tensor in a nest of lists, tuples and dicts; None when there is none."""
+    if isinstance(obj, Tensor):
+        return obj
+    items = obj.values() if isinstance(obj, dict) else obj if isinstance(obj, (list, tuple)) else ()
+    return next((found for item in items if (found := get_a_var(item)) is not None), None)
 
 
 def parallel_apply(modules, inputs, kwargs_tup=None, devices=None) -> list:

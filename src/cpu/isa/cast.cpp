@@ -2,6 +2,10 @@
 #include <complex>
 #include <cstring>
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
 #include "cpu/isa.h"
 #include "cpu/isa/cast.h"
 
@@ -40,6 +44,39 @@ void cast_loop(int64_t n, void* out, const void* in) {
   FACULA_SIMD
   for (int64_t i = 0; i < n; ++i) o[i] = convert<To>(a[i]);
 }
+
+// Float to bfloat16 on bit patterns and without branches, so that it becomes vector code.
+template <>
+void cast_loop<BFloat16, float>(int64_t n, void* out, const void* in) {
+  auto* o = static_cast<uint16_t*>(out);
+  auto* a = static_cast<const uint32_t*>(in);
+  FACULA_SIMD
+  for (int64_t i = 0; i < n; ++i) {
+    uint32_t rounded = (a[i] + 0x7fff + ((a[i] >> 16) & 1)) >> 16, nan = 0x7fc0 | ((a[i] >> 16) & 0x8000);
+    o[i] = static_cast<uint16_t>((a[i] & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+  }
+}
+
+#if defined(__F16C__)
+template <>
+void cast_loop<float, Half>(int64_t n, void* out, const void* in) {
+  auto* o = static_cast<float*>(out);
+  auto* a = static_cast<const Half*>(in);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + i))));
+  for (; i < n; ++i) o[i] = a[i];
+}
+
+template <>
+void cast_loop<Half, float>(int64_t n, void* out, const void* in) {
+  auto* o = static_cast<Half*>(out);
+  auto* a = static_cast<const float*>(in);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(o + i), _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
+  for (; i < n; ++i) o[i] = a[i];
+}
+#endif
 
 void complex_half_to_complex(int64_t n, void* out, const void* in) { cast_loop<float, Half>(2 * n, out, in); }
 void complex_to_complex_half(int64_t n, void* out, const void* in) { cast_loop<Half, float>(2 * n, out, in); }

@@ -1,15 +1,14 @@
 // copy_: the same elements into another layout or dtype.
-#include <cstring>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/cast.h"
+#include "cpu/isa/transpose.h"
 #include "ops/kernel_table.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kTile = 16;
 constexpr int64_t kChunk = 1024;
 
 // Both operands' strides in bytes over the output's shape, dimensions collapsed, innermost first.
@@ -27,27 +26,14 @@ Plan copy_plan(const Tensor& out, const Tensor& in) {
   for (int64_t& s : strides[1]) s *= in.item_size();
   collapse(plan, out.sizes(), strides, order);
   // rows of a few elements cost more to find than to copy: walk along the longer neighbour instead
-  if (plan.shape.size() > 1 && plan.shape[0] < kTile / 2 && plan.shape[1] > plan.shape[0]) {
+  bool dense = plan.out.strides[0] == out.item_size() && plan.in[0].strides[0] == out.item_size();
+  int64_t few = dense && plan.out.dtype == plan.in[0].dtype ? 16 / out.item_size() : kTile / 2;
+  if (plan.shape.size() > 1 && plan.shape[0] < few && plan.shape[1] > plan.shape[0]) {
     std::swap(plan.shape[0], plan.shape[1]);
     std::swap(plan.out.strides[0], plan.out.strides[1]);
     std::swap(plan.in[0].strides[0], plan.in[0].strides[1]);
   }
   return plan;
-}
-
-// A matrix read along one dimension and written along the other: square tiles keep both sides in cache lines.
-template <class T>
-void transpose_tiles(const char* in, int64_t in_row, char* out, int64_t out_row, int64_t rows, int64_t columns) {
-  for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
-    int64_t r1 = std::min(rows, r0 + kTile);
-    for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
-      int64_t c1 = std::min(columns, c0 + kTile);
-      for (int64_t r = r0; r < r1; ++r) {
-        T* o = reinterpret_cast<T*>(out + r * out_row);
-        for (int64_t c = c0; c < c1; ++c) o[c] = *reinterpret_cast<const T*>(in + c * in_row + r * static_cast<int64_t>(sizeof(T)));
-      }
-    }
-  }
 }
 
 using TransposeFn = void (*)(const char*, int64_t, char*, int64_t, int64_t, int64_t);
@@ -58,7 +44,7 @@ TransposeFn transpose_for(int64_t item) {
     case 2: return transpose_tiles<uint16_t>;
     case 4: return transpose_tiles<uint32_t>;
     case 8: return transpose_tiles<uint64_t>;
-    default: return transpose_tiles<std::pair<uint64_t, uint64_t>>;
+    default: return transpose_scalar<Bytes16>;
   }
 }
 
@@ -92,22 +78,10 @@ void copy_transposed(const Plan& plan, int64_t d, int64_t item) {
   });
 }
 
+// Converts one row.
 void copy_run(const Plan& plan, char* out, const char* in, int64_t count) {
   int64_t out_step = plan.out.strides[0], in_step = plan.in[0].strides[0];
   int64_t out_item = item_size(plan.out.dtype), in_item = item_size(plan.in[0].dtype);
-  if (plan.out.dtype == plan.in[0].dtype) {
-    if (out_step == out_item) gather(out_item, count, out, in, in_step);
-    else if (in_step == in_item) scatter(out_item, count, out, out_step, in);
-    else {
-      alignas(64) char buffer[kChunk * 16];
-      for (int64_t done = 0; done < count; done += kChunk) {
-        int64_t n = std::min(kChunk, count - done);
-        gather(in_item, n, buffer, in + done * in_step, in_step);
-        scatter(out_item, n, out + done * out_step, out_step, buffer);
-      }
-    }
-    return;
-  }
   alignas(64) char packed[kChunk * 16], converted[kChunk * 16];
   for (int64_t done = 0; done < count; done += kChunk) {
     int64_t n = std::min(kChunk, count - done);
@@ -122,20 +96,119 @@ void copy_run(const Plan& plan, char* out, const char* in, int64_t count) {
   }
 }
 
-void copy_rows(const Plan& plan, int64_t from, int64_t to) {
-  while (from < to) {
-    int64_t flat = from, out = 0, in = 0;
-    int64_t first = flat % plan.shape[0];
-    for (size_t d = 0; d < plan.shape.size(); ++d) {
-      int64_t at = flat % plan.shape[d];
-      flat /= plan.shape[d];
-      out += at * plan.out.strides[d];
-      in += at * plan.in[0].strides[d];
+// ---- Rows: the two innermost dimensions at a time
+
+struct Rows {
+  char* out;
+  const char* in;
+  int64_t out_row, in_row, out_step, in_step;  // bytes
+  int64_t n, count;                            // elements of a row, rows
+};
+
+template <class F>
+void for_rows(const Rows& m, F&& f) {
+  for (int64_t r = 0; r < m.count; ++r) f(m.out + r * m.out_row, m.in + r * m.in_row);
+}
+
+// Rows of `size` to 2 * `size` bytes, as two pieces that overlap.
+template <int size>
+void copy_in_two(const Rows& m, int64_t bytes) {
+  for_rows(m, [=](char* out, const char* in) {
+    char first[size], second[size];
+    std::memcpy(first, in, size);
+    std::memcpy(second, in + bytes - size, size);
+    std::memcpy(out, first, size);
+    std::memcpy(out + bytes - size, second, size);
+  });
+}
+
+void copy_bytes(const Rows& m, int64_t bytes) {
+  if (bytes >= 16 && bytes <= 32) copy_in_two<16>(m, bytes);
+  else if (bytes > 32 && bytes <= 64) copy_in_two<32>(m, bytes);
+  else for_rows(m, [=](char* out, const char* in) { std::memcpy(out, in, static_cast<size_t>(bytes)); });
+}
+
+// Steps that the compiler knows become vector code.
+template <class T, int64_t out_step, int64_t in_step>
+void copy_stepping(const Rows& m) {
+  using E = typename Element<T>::type;
+  for_rows(m, [&](char* out, const char* in) {
+    E* o = reinterpret_cast<E*>(out);
+    const E* a = reinterpret_cast<const E*>(in);
+    if constexpr (in_step == 0) {
+      std::fill_n(o, m.n, *a);
+      return;
     }
-    int64_t run = std::min(to - from, plan.shape[0] - first);
-    copy_run(plan, plan.out.data + out, plan.in[0].data + in, run);
-    from += run;
+    FACULA_SIMD
+    for (int64_t i = 0; i < m.n; ++i) o[i * out_step] = a[i * in_step];
+  });
+}
+
+template <class T>
+void copy_elements(const Rows& m) {
+  using E = typename Element<T>::type;
+  constexpr int64_t item = sizeof(T);
+  bool dense = m.out_step == item;
+  if (dense && m.in_step == item) return copy_bytes(m, m.n * item);
+  if (dense && m.in_step == 0) return copy_stepping<T, 1, 0>(m);
+  if (dense && m.in_step == -item) return copy_stepping<T, 1, -1>(m);
+  if (dense && m.in_step == 2 * item) return copy_stepping<T, 1, 2>(m);
+  if (m.in_step == item && m.out_step == 2 * item) return copy_stepping<T, 2, 1>(m);
+  for_rows(m, [&](char* out, const char* in) {
+    for (int64_t i = 0; i < m.n; ++i, out += m.out_step, in += m.in_step) *reinterpret_cast<E*>(out) = *reinterpret_cast<const E*>(in);
+  });
+}
+
+void copy_block(const Plan& plan, const Rows& m) {
+  if (plan.out.dtype != plan.in[0].dtype) return for_rows(m, [&](char* out, const char* in) { copy_run(plan, out, in, m.n); });
+  switch (item_size(plan.out.dtype)) {
+    case 1: return copy_elements<uint8_t>(m);
+    case 2: return copy_elements<uint16_t>(m);
+    case 4: return copy_elements<uint32_t>(m);
+    case 8: return copy_elements<uint64_t>(m);
+    default: return copy_elements<Bytes16>(m);
   }
+}
+
+// Rows [from, to) of all rows of the plan.
+void copy_rows(const Plan& plan, int64_t from, int64_t to) {
+  size_t dims = plan.shape.size();
+  Dims index(dims);
+  int64_t out = 0, in = 0, flat = from;
+  for (size_t d = 1; d < dims; ++d) {
+    index[d] = flat % plan.shape[d];
+    flat /= plan.shape[d];
+    out += index[d] * plan.out.strides[d];
+    in += index[d] * plan.in[0].strides[d];
+  }
+  Rows m{nullptr, nullptr, 0, 0, plan.out.strides[0], plan.in[0].strides[0], plan.shape[0], 1};
+  if (dims > 1) m.out_row = plan.out.strides[1], m.in_row = plan.in[0].strides[1];
+  while (from < to) {
+    m.count = dims > 1 ? std::min(to - from, plan.shape[1] - index[1]) : 1;
+    m.out = plan.out.data + out, m.in = plan.in[0].data + in;
+    copy_block(plan, m);
+    from += m.count;
+    if (dims == 1) return;
+    out += m.count * m.out_row, in += m.count * m.in_row, index[1] += m.count;
+    for (size_t d = 1; d + 1 < dims && index[d] == plan.shape[d]; ++d) {
+      out += plan.out.strides[d + 1] - plan.shape[d] * plan.out.strides[d];
+      in += plan.in[0].strides[d + 1] - plan.shape[d] * plan.in[0].strides[d];
+      index[d] = 0;
+      ++index[d + 1];
+    }
+  }
+}
+
+void copy_all(const Plan& plan) {
+  int64_t n = plan.shape[0], rows = plan.numel / n;
+  if (rows > 1) {
+    parallel_for(0, rows, std::max<int64_t>(1, kGrain / n), [&](int64_t from, int64_t to) { copy_rows(plan, from, to); });
+    return;
+  }
+  parallel_for(0, n, kGrain, [&](int64_t from, int64_t to) {
+    int64_t out_step = plan.out.strides[0], in_step = plan.in[0].strides[0];
+    copy_block(plan, {plan.out.data + from * out_step, plan.in[0].data + from * in_step, 0, 0, out_step, in_step, to - from, 1});
+  });
 }
 
 template <class T>
@@ -159,7 +232,7 @@ void copy_cpu(const Tensor& out, const Tensor& in) {
   int64_t item = out.item_size();
   int64_t d = out.dtype() == in.dtype() ? transposed_dim(plan, item) : -1;
   if (d > 0) copy_transposed(plan, d, item);
-  else parallel_for(0, plan.numel, kGrain, [&](int64_t from, int64_t to) { copy_rows(plan, from, to); });
+  else copy_all(plan);
   if (out.is_conj() != in.is_conj() && out.is_complex()) {
     if (out.dtype() == DType::Complex64) conjugate_in_place<float>(out);
     else if (out.dtype() == DType::Complex128) conjugate_in_place<double>(out);

@@ -48,6 +48,7 @@ struct Position {
 /// Packs `count` elements from flat element `from` on into `buffer` in dtype `compute`.
 void pack(const PlanOperand& operand, Position at, int64_t count, DType compute, char* buffer) {
   int64_t item = item_size(operand.dtype);
+  if (operand.strides[0] == item && count <= at.left_in_row()) return cast(compute, operand.dtype, count, buffer, operand.data + at.offset(operand));
   alignas(64) char raw[kChunk * 16];
   char* packed = operand.dtype == compute ? buffer : raw;
   for (int64_t done = 0; done < count;) {
@@ -63,6 +64,7 @@ void unpack(const Plan& plan, Position at, int64_t count, const char* buffer) {
   const PlanOperand& out = plan.out;
   int64_t item = item_size(out.dtype);
   alignas(64) char raw[kChunk * 16];
+  if (out.strides[0] == item && count <= at.left_in_row()) return cast(out.dtype, plan.loop_result, count, out.data + at.offset(out), buffer);
   if (plan.loop_result != out.dtype) {
     cast(out.dtype, plan.loop_result, count, raw, buffer);
     buffer = raw;

@@ -55,6 +55,40 @@ struct VectorOf {
   typedef T type __attribute__((vector_size(64)));
 };
 
+/// Merges the lanes of a vector half with half, until `left` lanes remain.
+template <int left, class Op, class V>
+auto merge_lanes(const Op& op, V v) {
+  using T = std::remove_cvref_t<decltype(v[0])>;
+  if constexpr (sizeof(V) == left * sizeof(T)) {
+    return v;
+  } else {
+    typedef T Half __attribute__((vector_size(sizeof(V) / 2)));
+    Half halves[2];
+    std::memcpy(halves, &v, sizeof v);
+    return merge_lanes<left>(op, static_cast<Half>(op.merge(halves[0], halves[1])));
+  }
+}
+
+/// Folds as many contiguous values as four vectors take at a time, into one vector; `done` receives their number.
+template <class Op, class T>
+auto fold_vectors(const Op& op, const T* p, int64_t n, T center, int64_t& done) {
+  using V = typename VectorOf<T>::type;
+  constexpr int lanes = VectorOf<T>::lanes;
+  V start = V{} + op.identity(), middle = V{} + center;
+  V a = start, b = start, c = start, d = start;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    V x[4];
+    std::memcpy(x, p + i, sizeof x);
+    a = op.step(a, x[0], middle);
+    b = op.step(b, x[1], middle);
+    c = op.step(c, x[2], middle);
+    d = op.step(d, x[3], middle);
+  }
+  done = i;
+  return static_cast<V>(op.merge(static_cast<V>(op.merge(a, b)), static_cast<V>(op.merge(c, d))));
+}
+
 /// Folds up to kFoldBlock contiguous values.
 template <class Op>
 typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n, typename Op::Value center) {
@@ -62,22 +96,15 @@ typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n
   Acc total = op.identity();
   int64_t i = 0;
   if constexpr (Op::vectorised) {
-    using V = typename VectorOf<Acc>::type;
-    constexpr int lanes = VectorOf<Acc>::lanes;
-    if (n >= 4 * lanes) {
-      V start = V{} + op.identity(), middle = V{} + center;
-      V a = start, b = start, c = start, d = start;
-      for (; i + 4 * lanes <= n; i += 4 * lanes) {
-        V x[4];
-        std::memcpy(x, p + i, sizeof x);
-        a = op.step(a, x[0], middle);
-        b = op.step(b, x[1], middle);
-        c = op.step(c, x[2], middle);
-        d = op.step(d, x[3], middle);
-      }
-      V all = op.merge(op.merge(a, b), op.merge(c, d));
-      for (int k = 0; k < lanes; ++k) total = op.merge(total, Acc(all[k]));
+    if (n >= 4 * VectorOf<Acc>::lanes) {
+      auto pair = merge_lanes<2>(op, fold_vectors(op, p, n, center, i));
+      total = op.merge(Acc(pair[0]), Acc(pair[1]));
     }
+  } else if constexpr (requires { typename Op::Parts; }) {  // complex numbers, folded as their parts side by side
+    using Real = typename Acc::value_type;
+    auto pair = merge_lanes<2>(typename Op::Parts{}, fold_vectors(typename Op::Parts{}, reinterpret_cast<const Real*>(p), 2 * n, Real(0), i));
+    total = Acc(pair[0], pair[1]);
+    i /= 2;
   }
   for (; i < n; ++i) total = op.step(total, p[i], center);
   return total;

@@ -48,6 +48,30 @@ int64_t index_at(const Row& r, int64_t i) {
   return *reinterpret_cast<const int64_t*>(r.index + i * r.index_step);
 }
 
+// Blocks of indices that are checked together, so that reading them becomes vector code.
+template <class T>
+void gather_checked(const Row& r, const Bounds& bounds) {
+  constexpr int64_t kBlock = 64;
+  const auto* index = reinterpret_cast<const int64_t*>(r.index);
+  T* out = reinterpret_cast<T*>(r.dense);
+  int64_t offset[kBlock];
+  for (int64_t from = 0; from < r.count; from += kBlock) {
+    const int64_t n = std::min(kBlock, r.count - from);
+    uint64_t bad = 0;
+#pragma omp simd reduction(| : bad)
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t k = index[from + i], at = k + ((k >> 63) & bounds.wrap);
+      bad |= static_cast<uint64_t>(at) >= static_cast<uint64_t>(bounds.size);
+      offset[i] = at * r.unit + (from + i) * r.target_step;
+    }
+    if (bad) {
+      for (int64_t i = 0; i < n; ++i) bounds(index[from + i]);
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[from + i] = *reinterpret_cast<const T*>(r.target + offset[i]);
+  }
+}
+
 template <class T>
 void gather_row(const Row& r, const Bounds& bounds) {
   constexpr int64_t item = sizeof(T);
@@ -62,13 +86,7 @@ void gather_row(const Row& r, const Bounds& bounds) {
           *reinterpret_cast<const T*>(from + i * r.target_step);
     return;
   }
-  if (r.dense_step == item && r.target_step == 0 && r.index_step == 8) {
-    T* out = reinterpret_cast<T*>(r.dense);
-    const auto* index = reinterpret_cast<const int64_t*>(r.index);
-    for (int64_t i = 0; i < r.count; ++i)
-      out[i] = *reinterpret_cast<const T*>(r.target + bounds(index[i]) * r.unit);
-    return;
-  }
+  if (r.dense_step == item && r.index_step == 8) return gather_checked<T>(r, bounds);
   for (int64_t i = 0; i < r.count; ++i) {
     const char* from = r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step;
     *reinterpret_cast<T*>(r.dense + i * r.dense_step) = *reinterpret_cast<const T*>(from);

@@ -162,6 +162,14 @@ double weight_total(const Tensor& weight, int64_t classes) {
   return total;
 }
 
+/// What the gradient of one position is made of: all * softmax - g * (keep or share of the classes' weights).
+template <class A>
+struct ClassSlope {
+  A g, factor, all, total;
+};
+
+constexpr int64_t kPositions = 64;  // neighbouring positions handled together, class by class
+
 /// scale * (softmax * (all factors) - factors), where the factors are those of class_weights.
 void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& self, const Tensor& target,
                                 const Tensor& weight, const Tensor& log_sum, const ClassLoss& p) {
@@ -172,27 +180,50 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
     const double spread = p.label_smoothing > 0 ? share * weight_total<A>(weight, p.classes) : 0.0;
     const T* scores = self.data<T>();
     T* out = grad_input.data<T>();
-    each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
-      const A factor = c < 0 ? A(0) : A(keep * class_weight<A>(weight, c));
-      const A g = c < 0 ? A(0) : scale.data<A>()[at * step];
-      const A all = c < 0 ? A(0) : g * A(factor + spread);
-      const A total = log_sum.data<A>()[at];
-      const T* x = scores + offset;
-      T* to = out + offset;
-      if (p.inner == 1) {
+    auto slope = [&](int64_t at, int64_t c) -> ClassSlope<A> {
+      if (c < 0) return {0, 0, 0, std::numeric_limits<A>::infinity()};  // exp(x - infinity) is 0
+      const A factor = A(keep * class_weight<A>(weight, c)), g = scale.data<A>()[at * step];
+      return {g, factor, g * A(factor + spread), log_sum.data<A>()[at]};
+    };
+    if (p.inner == 1) {
+      each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+        const ClassSlope<A> s = slope(at, c);
+        const T* x = scores + offset;
+        T* to = out + offset;
         FACULA_SIMD
-        for (int64_t k = 0; k < p.classes; ++k) to[k] = T(all * kernels::exp(load(x[k]) - total));
-      } else {
-        for (int64_t k = 0; k < p.classes; ++k) to[k * p.inner] = T(all * kernels::exp(load(x[k * p.inner]) - total));
+        for (int64_t k = 0; k < p.classes; ++k) to[k] = T(s.all * kernels::exp(load(x[k]) - s.total));
+        if (c < 0) return;
+        to[c] = T(load(to[c]) - s.g * s.factor);
+        for (int64_t k = 0; p.label_smoothing > 0 && k < p.classes; ++k) to[k] = T(load(to[k]) - s.g * A(share * class_weight<A>(weight, k)));
+      });
+      return;
+    }
+    const int64_t tiles = (p.inner + kPositions - 1) / kPositions;
+    parallel_for(0, p.samples * tiles, std::max<int64_t>(1, kGrain / (p.classes * kPositions)), [&](int64_t from, int64_t to) {
+      for (int64_t tile = from; tile < to; ++tile) {
+        const int64_t n = tile / tiles, first = tile % tiles * kPositions, count = std::min(kPositions, p.inner - first);
+        A g[kPositions], factor[kPositions], all[kPositions], total[kPositions];
+        int64_t chosen[kPositions];
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t at = n * p.inner + first + i, c = target.data<int64_t>()[at];
+          chosen[i] = c == p.ignore_index ? -1 : c;
+          const ClassSlope<A> s = slope(at, chosen[i]);
+          g[i] = s.g, factor[i] = s.factor, all[i] = s.all, total[i] = s.total;
+        }
+        const int64_t base = n * p.classes * p.inner + first;
+        for (int64_t k = 0; k < p.classes; ++k) {
+          const A extra = p.label_smoothing > 0 ? A(share * class_weight<A>(weight, k)) : A(0);
+          const T* x = scores + base + k * p.inner;
+          T* y = out + base + k * p.inner;
+          FACULA_SIMD
+          for (int64_t i = 0; i < count; ++i) y[i] = T(all[i] * kernels::exp(load(x[i]) - total[i]) - g[i] * extra);
+        }
+        for (int64_t i = 0; i < count; ++i) {
+          if (chosen[i] < 0) continue;
+          T& y = out[base + chosen[i] * p.inner + i];
+          y = T(load(y) - g[i] * factor[i]);
+        }
       }
-      if (c < 0) {
-        for (int64_t k = 0; k < p.classes; ++k) to[k * p.inner] = T(0);
-        return;
-      }
-      to[c * p.inner] = T(load(to[c * p.inner]) - g * factor);
-      if (p.label_smoothing > 0)
-        for (int64_t k = 0; k < p.classes; ++k)
-          to[k * p.inner] = T(load(to[k * p.inner]) - g * A(share * class_weight<A>(weight, k)));
     });
   });
 }

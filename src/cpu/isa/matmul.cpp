@@ -1,4 +1,4 @@
-// Matrix products of integers.
+// Matrix products of integers, and of floats too small for a library call.
 #include "cpu/matmul.h"
 
 #include <vector>
@@ -70,8 +70,59 @@ void integer_product_isa(const MatrixProduct& p, int64_t from, int64_t to) {
   }
 }
 
+// Small products of floats: R rows by W columns of the result stay in registers.
+
+template <int R, int W, class T>
+void tile(const MatrixProduct& p, const T* a, const T* b, T* out, bool add) {
+  T sum[R][W];
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < W; ++j) sum[r][j] = add ? out[r * p.out_row + j] : T(0);
+  }
+  for (int64_t k = 0; k < p.inner; ++k) {
+    const T* y = b + k * p.b.row;
+    for (int r = 0; r < R; ++r) {
+      const T x = a[r * p.a.row + k * p.a.column];
+      for (int j = 0; j < W; ++j) sum[r][j] += x * y[j];
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < W; ++j) out[r * p.out_row + j] = sum[r][j];
+  }
+}
+
+/// Columns [from, ...) in tiles of W; returns the first column left over.
+template <int W, class T>
+int64_t tiles(const MatrixProduct& p, const T* a, const T* b, T* out, bool add, int64_t from) {
+  for (; from + W <= p.columns; from += W) {
+    int64_t r = 0;
+    for (; r + 4 <= p.rows; r += 4) tile<4, W>(p, a + r * p.a.row, b + from, out + r * p.out_row + from, add);
+    for (; r < p.rows; ++r) tile<1, W>(p, a + r * p.a.row, b + from, out + r * p.out_row + from, add);
+  }
+  return from;
+}
+
+template <class T>
+void small_typed(const MatrixProduct& p, bool add) {
+  for (int64_t i = 0; i < p.batch; ++i) {
+    const T* a = reinterpret_cast<const T*>(p.a.data) + i * p.a.batch;
+    const T* b = reinterpret_cast<const T*>(p.b.data) + i * p.b.batch;
+    T* out = reinterpret_cast<T*>(p.out) + i * p.out_batch;
+    int64_t done = tiles<64 / sizeof(T)>(p, a, b, out, add, 0);
+    done = tiles<4>(p, a, b, out, add, done);
+    tiles<1>(p, a, b, out, add, done);
+  }
+}
+
+void small_product_isa(const MatrixProduct& p, bool add) {
+  if (p.dtype == DType::Float32) small_typed<float>(p, add);
+  else small_typed<double>(p, add);
+}
+
 }  // namespace
 
-void register_matmul() { integer_product = integer_product_isa; }
+void register_matmul() {
+  integer_product = integer_product_isa;
+  small_product = small_product_isa;
+}
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -86,28 +86,116 @@ int64_t window_size(const PoolGeometry& g) {
 
 // maxima
 
+// The values and flat positions of the best elements so far, for a row of outputs or of columns.
 template <class T>
-void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g) {
+struct Best {
+  std::vector<Compute<T>> value;
+  std::vector<int32_t> where;
+
+  void reset(int64_t n) {
+    value.resize(static_cast<size_t>(n));
+    where.resize(static_cast<size_t>(n));
+  }
+  // Element i sees in[i * stride], at the position first + i * stride. The first of equals stays; NaN wins.
+  template <int64_t known_stride>
+  void see(int64_t from, int64_t to, const T* in, int32_t first, int64_t any_stride, bool start) {
+    const int64_t stride = known_stride ? known_stride : any_stride;
+    Compute<T>* best = value.data() + from;
+    int32_t* place = where.data() + from;
+    const int64_t n = to - from;
+    if (start) {
+      FACULA_SIMD
+      for (int64_t i = 0; i < n; ++i) best[i] = in[i * stride], place[i] = first + static_cast<int32_t>(i * stride);
+      return;
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) {
+      Compute<T> x = in[i * stride];
+      bool better = (x > best[i]) | is_nan(x);
+      best[i] = better ? x : best[i];
+      place[i] = better ? first + static_cast<int32_t>(i * stride) : place[i];
+    }
+  }
+  void see(int64_t from, int64_t to, const T* in, int64_t first, int64_t stride, bool start) {
+    int32_t at = static_cast<int32_t>(first);
+    if (stride == 1) see<1>(from, to, in, at, 1, start);
+    else if (stride == 2) see<2>(from, to, in, at, 2, start);
+    else see<0>(from, to, in, at, stride, start);
+  }
+};
+
+// The outputs [from, to) of an axis whose windows are alike and equally far apart.
+struct UniformRange {
+  int64_t from = 0, to = 0, size = 0, stride = 1;
+
+  explicit UniformRange(const PoolAxis& axis) {
+    size_t n = axis.begin.size(), middle = n / 2, low = middle, high = middle;
+    if (n == 0) return;
+    size = axis.end[middle] - axis.begin[middle];
+    stride = middle + 1 < n ? axis.begin[middle + 1] - axis.begin[middle] : 1;
+    auto alike = [&](size_t o) { return axis.end[o] - axis.begin[o] == size; };
+    while (low > 0 && alike(low - 1) && axis.begin[low] - axis.begin[low - 1] == stride) --low;
+    while (high < n && alike(high) && axis.begin[high] == axis.begin[low] + static_cast<int64_t>(high - low) * stride) ++high;
+    from = static_cast<int64_t>(low), to = static_cast<int64_t>(high);
+  }
+};
+
+// Calls f(position of the row) for the rows of a window.
+template <class F>
+void for_window_rows(const PoolGeometry& g, int64_t o0, int64_t o1, F&& f) {
+  const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1];
+  for (int64_t i0 = a0.begin[o0]; i0 < a0.end[o0]; i0 += a0.step)
+    for (int64_t i1 = a1.begin[o1]; i1 < a1.end[o1]; i1 += a1.step) f((i0 * a1.in + i1) * g.axes[2].in);
+}
+
+template <class T>
+void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g, const UniformRange& inner, Best<T>& best, Best<T>& columns) {
   const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
+  const int64_t width = a2.out();
+  bool side_by_side = inner.to - inner.from >= 8;
+  best.reset(width);
+  columns.reset(a2.in);
   for (int64_t o0 = 0; o0 < a0.out(); ++o0) {
     for (int64_t o1 = 0; o1 < a1.out(); ++o1) {
-      for (int64_t o2 = 0; o2 < a2.out(); ++o2) {
-        int64_t where = (a0.begin[o0] * a1.in + a1.begin[o1]) * a2.in + a2.begin[o2];
-        Compute<T> best = in[where];
-        for (int64_t i0 = a0.begin[o0]; i0 < a0.end[o0]; i0 += a0.step) {
-          for (int64_t i1 = a1.begin[o1]; i1 < a1.end[o1]; i1 += a1.step) {
-            int64_t row = (i0 * a1.in + i1) * a2.in;
-            for (int64_t i2 = a2.begin[o2]; i2 < a2.end[o2]; i2 += a2.step) {
-              Compute<T> value = in[row + i2];
-              bool better = value > best || is_nan(value);
-              best = better ? value : best;
-              where = better ? row + i2 : where;
-            }
+      if (side_by_side) {  // all alike outputs of the row at once, element by element of their windows
+        bool start = true;
+        for_window_rows(g, o0, o1, [&](int64_t row) {
+          for (int64_t k = 0; k < inner.size; k += a2.step, start = false) {
+            int64_t at = row + a2.begin[inner.from] + k;
+            best.see(inner.from, inner.to, in + at, at, inner.stride, start);
           }
-        }
-        *out++ = T(best);
-        *indices++ = where;
+        });
+      } else {  // the best of every column first
+        bool start = true;
+        for_window_rows(g, o0, o1, [&](int64_t row) {
+          columns.see(0, a2.in, in + row, row, 1, start);
+          start = false;
+        });
       }
+      for (int64_t o2 = 0; o2 < width; ++o2) {
+        if (side_by_side && o2 == inner.from) o2 = inner.to;
+        if (o2 == width) break;
+        int32_t where = static_cast<int32_t>((a0.begin[o0] * a1.in + a1.begin[o1]) * a2.in + a2.begin[o2]);
+        Compute<T> value = in[where];
+        auto see = [&](Compute<T> x, int32_t at) {  // of equals the first, of NaNs the last
+          bool better = x > value || (x == value && at < where) || (is_nan(x) && (!is_nan(value) || at > where));
+          value = better ? x : value;
+          where = better ? at : where;
+        };
+        if (!side_by_side) {
+          for (int64_t i = a2.begin[o2]; i < a2.end[o2]; i += a2.step) see(columns.value[i], columns.where[i]);
+        } else {
+          for_window_rows(g, o0, o1, [&](int64_t row) {
+            for (int64_t i = a2.begin[o2]; i < a2.end[o2]; i += a2.step) see(in[row + i], static_cast<int32_t>(row + i));
+          });
+        }
+        best.value[o2] = value;
+        best.where[o2] = where;
+      }
+      for (int64_t o2 = 0; o2 < width; ++o2) out[o2] = T(best.value[o2]);
+      for (int64_t o2 = 0; o2 < width; ++o2) indices[o2] = best.where[o2];
+      out += width;
+      indices += width;
     }
   }
 }
@@ -121,25 +209,21 @@ void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const
     const T* values = in + at * channels;
     int32_t here = static_cast<int32_t>(at);
     if (first) {
-      for (int64_t c = 0; c < channels; ++c) {
-        best[c] = values[c];
-        where[c] = here;
-      }
+      FACULA_SIMD
+      for (int64_t c = 0; c < channels; ++c) best[c] = values[c], where[c] = here;
       first = false;
       return;
     }
     FACULA_SIMD
     for (int64_t c = 0; c < channels; ++c) {
       Compute<T> value = values[c];
-      bool better = value > best[c] || is_nan(value);
+      bool better = (value > best[c]) | is_nan(value);
       best[c] = better ? value : best[c];
       where[c] = better ? here : where[c];
     }
   });
-  for (int64_t c = 0; c < channels; ++c) {
-    out[c] = T(best[c]);
-    indices[c] = where[c];
-  }
+  for (int64_t c = 0; c < channels; ++c) out[c] = T(best[c]);
+  for (int64_t c = 0; c < channels; ++c) indices[c] = where[c];
 }
 
 void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& g) {
@@ -147,12 +231,13 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
   LockRelease release(out.numel() > kGrain);
   visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
     int64_t* where = indices.data<int64_t>();
-    if (!channels_last(in) || inputs > INT32_MAX) {
-      FACULA_CHECK(!channels_last(in), ErrorKind::Runtime,
-                   "max_pool: a channels-last plane of more than 2^31 elements, got shape ", in.sizes());
+    FACULA_CHECK(inputs <= INT32_MAX, ErrorKind::Runtime, "max_pool: planes of at most 2^31 elements, got shape ", in.sizes());
+    if (!channels_last(in)) {
+      UniformRange inner(g.axes[2]);
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
+        Best<T> best, columns;
         for (int64_t p = from; p < to; ++p)
-          max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g);
+          max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g, inner, best, columns);
       });
       return;
     }
@@ -219,11 +304,19 @@ void for_each_row(const PoolGeometry& g, const Window& w, F&& f) {
       f((i0 * g.axes[1].in + i1) * g.axes[2].in + w.begin[2]);
 }
 
+// Calls f(flat position, length) for every run of neighbouring elements of a window.
+template <class F>
+void for_each_run(const PoolGeometry& g, const Window& w, F&& f) {
+  const int64_t width = g.axes[2].in, rows = w.end[1] - w.begin[1];
+  if (w.end[2] - w.begin[2] != width || rows <= 0) return for_each_row(g, w, [&](int64_t at) { f(at, w.end[2] - w.begin[2]); });
+  for (int64_t i0 = w.begin[0]; i0 < w.end[0]; ++i0) f((i0 * g.axes[1].in + w.begin[1]) * width, rows * width);
+}
+
 template <class T>
 void mean_plane(T* out, const T* in, const PoolGeometry& g) {
   for_each_window(g, [&](int64_t o, const Window& w) {
     Compute<T> sum = 0;
-    for_each_row(g, w, [&](int64_t at) { sum += sum_of(in + at, w.end[2] - w.begin[2]); });
+    for_each_run(g, w, [&](int64_t at, int64_t count) { sum += sum_of(in + at, count); });
     out[o] = w.empty() ? T(0) : mean<T>(sum, w.divisor);
   });
 }

@@ -20,11 +20,31 @@ struct SumFold {
 };
 
 template <class T>
+struct SumFold<std::complex<T>> {
+  using Value = std::complex<T>;
+  using Acc = Value;
+  using Parts = SumFold<T>;
+  static constexpr bool vectorised = false;
+  Value identity() const { return {}; }
+  Value step(Value a, Value x, Value) const { return a + x; }
+  Value merge(Value a, Value b) const { return a + b; }
+};
+
+template <class T>
 struct NanSumFold : SumFold<T> {
   auto step(auto a, auto x, auto) const {
-    if constexpr (SumFold<T>::vectorised) return x == x ? a + x : a;
-    else return a + (x == x ? x : T(0));
+    return x == x ? a + x : a;
   }
+};
+
+template <class T>
+struct NanSumFold<std::complex<T>> {
+  using Value = std::complex<T>;
+  using Acc = Value;
+  static constexpr bool vectorised = false;
+  Value identity() const { return {}; }
+  Value step(Value a, Value x, Value) const { return x == x ? a + x : a; }
+  Value merge(Value a, Value b) const { return a + b; }
 };
 
 template <class T>

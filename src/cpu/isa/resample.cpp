@@ -3,9 +3,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/transpose.h"
+#include "kernels/math.h"
 #include "ops/pool.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -53,23 +56,34 @@ void weigh_row(T* row, const T* source, int64_t inner, const Taps& taps, const T
   }
 }
 
+// Lines that lie along memory: several are turned side by side, so that a row of the turned lines is a vector.
+template <class T>
+void weigh_lines(T* out, const T* in, int64_t outer, const Taps& taps, const T* weights) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr int64_t item = sizeof(T), side = kTile;
+  int64_t outputs = taps.out(), blocks = (outer + side - 1) / side;
+  parallel_for(0, blocks, grain_of(side * (outputs + taps.in)), [&](int64_t from, int64_t to) {
+    std::vector<T> turned_in(static_cast<size_t>(taps.in * side)), turned_out(static_cast<size_t>(outputs * side));
+    for (int64_t b = from; b < to; ++b) {
+      int64_t first = b * side, lines = std::min(side, outer - first);
+      transpose_tiles<Bits>(reinterpret_cast<const char*>(in + first * taps.in), taps.in * item, reinterpret_cast<char*>(turned_in.data()),
+                            lines * item, taps.in, lines);
+      for (int64_t o = 0; o < outputs; ++o) weigh_row(turned_out.data() + o * lines, turned_in.data(), lines, taps, weights, o);
+      transpose_tiles<Bits>(reinterpret_cast<const char*>(turned_out.data()), lines * item, reinterpret_cast<char*>(out + first * outputs),
+                            outputs * item, lines, outputs);
+    }
+  });
+}
+
 template <class T>
 void weigh_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& taps) {
   int64_t outputs = taps.out();
   std::vector<T> weights(taps.weight.begin(), taps.weight.end());
+  if (inner == 1) return weigh_lines(out, in, outer, taps, weights.data());
   int64_t reads = static_cast<int64_t>(weights.size()) / std::max<int64_t>(outputs, 1) + 1;
   parallel_for(0, outer * outputs, grain_of(reads * inner), [&](int64_t from, int64_t to) {
-    for (int64_t row = from; row < to; ++row) {
-      int64_t a = row / outputs, o = row % outputs;
-      const T* source = in + a * taps.in * inner;
-      if (inner > 1) {
-        weigh_row(out + row * inner, source, inner, taps, weights.data(), o);
-        continue;
-      }
-      T sum = 0;
-      for (int64_t k = taps.first[o]; k < taps.first[o + 1]; ++k) sum += source[taps.index[k]] * weights[k];
-      out[row] = sum;
-    }
+    for (int64_t row = from; row < to; ++row)
+      weigh_row(out + row * inner, in + row / outputs * taps.in * inner, inner, taps, weights.data(), row % outputs);
   });
 }
 
@@ -85,112 +99,119 @@ void resample_cpu(const Tensor& out, const Tensor& in, int64_t outer, int64_t in
 
 // grid sampling
 
-// What one coordinate reads along its axis.
+constexpr int64_t kPoints = 64;  // positions handled together
+
+// What a run of coordinates reads along its axis.
 template <class T>
 struct AxisTaps {
-  int count = 0;
-  int64_t index[4];  // -1: outside
-  T weight[4];
-  T slope[4];  // derivative of weight by the coordinate
+  int count = 1;
+  int32_t index[4][kPoints];  // -1: outside
+  T weight[4][kPoints];
+  T slope[4][kPoints];  // derivative of weight by the coordinate
 };
 
+// Loops over the positions are free of branches, so that they become vector code.
 template <class T>
 struct AxisRule {
   int64_t size;
   GridSampling how;
 
   T unnormalized(T x) const {
-    return how.align_corners ? (x + 1) / 2 * static_cast<T>(size - 1)
-                             : ((x + 1) * static_cast<T>(size) - 1) / 2;
+    return how.align_corners ? (x + 1) / 2 * static_cast<T>(size - 1) : ((x + 1) * static_cast<T>(size) - 1) / 2;
   }
   T rate() const { return static_cast<T>(how.align_corners ? size - 1 : size) / 2; }
 
-  // The coordinate brought into the input as the padding mode says; `slope` is multiplied by the derivative.
-  T padded(T x, T& slope) const {
-    if (how.padding == 2) x = reflected(x, slope);
-    if (how.padding != 0) {
-      T last = static_cast<T>(size - 1);
-      if (x <= 0) {
-        x = 0;
-        slope = 0;
-      } else if (x >= last) {
-        x = last;
-        slope = 0;
-      }
+  // Coordinates brought into the input as the padding mode says; `slope` is multiplied by the derivative.
+  void pad(int64_t n, T* x, T* slope) const {
+    if (how.padding == 2) reflect(n, x, slope);
+    if (how.padding == 0) return;
+    const T last = static_cast<T>(size - 1);
+    FACULA_SIMD
+    for (int64_t p = 0; p < n; ++p) {
+      slope[p] = (x[p] <= 0) | (x[p] >= last) ? T(0) : slope[p];
+      T raised = x[p] <= 0 ? T(0) : x[p];
+      x[p] = raised >= last ? last : raised;
     }
-    return x;
   }
   // Mirrored at the outer pixels' centres or edges, as often as needed.
-  T reflected(T x, T& slope) const {
-    T low = how.align_corners ? T(0) : T(-0.5), span = static_cast<T>(how.align_corners ? size - 1 : size);
-    if (span == 0) {
-      slope = 0;
-      return 0;
+  void reflect(int64_t n, T* x, T* slope) const {
+    const T low = how.align_corners ? T(0) : T(-0.5), span = static_cast<T>(how.align_corners ? size - 1 : size);
+    FACULA_SIMD
+    for (int64_t p = 0; p < n; ++p) {
+      const T from_low = x[p] - low, distance = kernels::abs(from_low), turns = kernels::floor(distance / span);
+      const T extra = kernels::fmod_quick(distance, span);
+      const bool odd = turns - T(2) * kernels::floor(turns / T(2)) != T(0);
+      const T turned = (from_low < 0) != odd ? -slope[p] : slope[p];
+      slope[p] = span == 0 ? T(0) : turned;
+      x[p] = span == 0 ? T(0) : (odd ? span - extra : extra) + low;
     }
-    x -= low;
-    if (x < 0) {
-      x = -x;
-      slope = -slope;
-    }
-    T extra = std::fmod(x, span);
-    bool odd = std::fmod(std::floor(x / span), T(2)) != 0;
-    if (odd) slope = -slope;
-    return (odd ? span - extra : extra) + low;
   }
   // An index, or -1; anything that no integer holds is outside.
-  int64_t index(T x) const { return x >= 0 && x < static_cast<T>(size) ? static_cast<int64_t>(x) : -1; }
-
-  AxisTaps<T> taps(T coordinate) const {
-    AxisTaps<T> t;
-    T slope = rate(), x = unnormalized(coordinate);
-    if (how.interpolation == 2) {
-      cubic(t, x, slope);
-      return t;
-    }
-    x = padded(x, slope);
-    if (how.interpolation == 1) {
-      t.count = 1;
-      t.index[0] = index(std::nearbyint(x));
-      t.weight[0] = 1;
-      t.slope[0] = 0;
-      return t;
-    }
-    T low = std::floor(x);
-    t.count = 2;
-    t.index[0] = index(low);
-    t.index[1] = index(low + 1);
-    t.weight[0] = low + 1 - x;
-    t.weight[1] = x - low;
-    t.slope[0] = -slope;
-    t.slope[1] = slope;
-    return t;
+  int32_t index(T x) const {
+    const bool inside = (x >= 0) & (x < static_cast<T>(size));
+    return inside ? static_cast<int32_t>(inside ? x : T(0)) : -1;
   }
 
-  void cubic(AxisTaps<T>& t, T x, T slope) const {
+  void taps(int64_t n, const T* coordinates, int64_t step, AxisTaps<T>& t) const {
+    T x[kPoints], slope[kPoints];
+    for (int64_t p = 0; p < n; ++p) x[p] = unnormalized(coordinates[p * step]), slope[p] = rate();
+    if (how.interpolation == 2) return cubic(n, x, slope, t);
+    pad(n, x, slope);
+    if (how.interpolation == 1) {
+      t.count = 1;
+      FACULA_SIMD
+      for (int64_t p = 0; p < n; ++p) {
+        t.index[0][p] = index(kernels::round_half_even(x[p]));
+        t.weight[0][p] = 1;
+        t.slope[0][p] = 0;
+      }
+      return;
+    }
+    t.count = 2;
+    FACULA_SIMD
+    for (int64_t p = 0; p < n; ++p) {
+      const T low = kernels::floor(x[p]);
+      t.index[0][p] = index(low);
+      t.index[1][p] = index(low + 1);
+      t.weight[0][p] = low + 1 - x[p];
+      t.weight[1][p] = x[p] - low;
+      t.slope[0][p] = -slope[p];
+      t.slope[1][p] = slope[p];
+    }
+  }
+
+  void cubic(int64_t n, const T* x, const T* slope, AxisTaps<T>& t) const {
     const T a = T(-0.75);
-    T low = std::floor(x), u = x - low;
     t.count = 4;
     for (int k = 0; k < 4; ++k) {
-      T ignored = 0, d = std::abs(u - static_cast<T>(k - 1)),
-        sign = u - static_cast<T>(k - 1) < 0 ? T(-1) : T(1);
-      t.index[k] = index(std::nearbyint(padded(low + static_cast<T>(k - 1), ignored)));
-      bool inner = k == 1 || k == 2;
-      t.weight[k] = inner ? ((a + 2) * d - (a + 3)) * d * d + 1 : (((d - 5) * d + 8) * d - 4) * a;
-      T derivative = inner ? (3 * (a + 2) * d - 2 * (a + 3)) * d : (3 * d * d - 10 * d + 8) * a;
-      t.slope[k] = derivative * sign * slope;
+      T place[kPoints], ignored[kPoints] = {};
+      const bool inner = k == 1 || k == 2;
+      FACULA_SIMD
+      for (int64_t p = 0; p < n; ++p) {
+        const T low = kernels::floor(x[p]), u = x[p] - low - static_cast<T>(k - 1), d = kernels::abs(u);
+        place[p] = low + static_cast<T>(k - 1);
+        t.weight[k][p] = inner ? ((a + 2) * d - (a + 3)) * d * d + 1 : (((d - 5) * d + 8) * d - 4) * a;
+        const T derivative = inner ? (3 * (a + 2) * d - 2 * (a + 3)) * d : (3 * d * d - 10 * d + 8) * a;
+        t.slope[k][p] = derivative * (u < 0 ? -slope[p] : slope[p]);
+      }
+      pad(n, place, ignored);
+      FACULA_SIMD
+      for (int64_t p = 0; p < n; ++p) t.index[k][p] = index(kernels::round_half_even(place[p]));
     }
   }
 };
 
-constexpr int kMaxPoints = 16;
+constexpr int kMaxReads = 64;    // of one position: four along each of three axes
 
-// The input elements that one grid position reads, all axes together.
+// The input elements that a run of grid positions reads, all axes together: arrays over the positions, one after the other
+// for each element of their neighbourhoods.
 template <class T>
-struct Sample {
-  int count = 0;
-  int64_t offset[kMaxPoints];
-  T weight[kMaxPoints];
-  T slope[kMaxPoints][3];  // by x, y, z
+struct Samples {
+  int reads = 0;
+  std::vector<int32_t> offset = std::vector<int32_t>(kMaxReads * kPoints);  // -1: outside
+  std::vector<T> weight = std::vector<T>(kMaxReads * kPoints);
+  std::vector<T> slope[3];  // of the weight by x, y, z; empty unless asked for
+  std::unique_ptr<AxisTaps<T>[]> axis{new AxisTaps<T>[3]};
 };
 
 template <class T>
@@ -198,36 +219,48 @@ class Sampler {
  public:
   // `input` gives sizes and strides.
   Sampler(const Tensor& input, const GridSampling& how) : dims_(static_cast<int>(input.dim()) - 2) {
+    int64_t extent = 0;
     for (int d = 0; d < dims_; ++d) {  // x is of the last dimension
       rules_[d] = {input.size(-1 - d), how};
       strides_[d] = input.stride(-1 - d);
+      extent += (input.size(-1 - d) - 1) * strides_[d];
     }
+    FACULA_CHECK(extent <= INT32_MAX, ErrorKind::NotImplemented, "grid_sample: planes of at most 2^31 elements, got shape ", input.sizes());
   }
 
-  Sample<T> at(const T* position) const {
-    AxisTaps<T> axis[3];
-    for (int d = 0; d < dims_; ++d) axis[d] = rules_[d].taps(position[d]);
+  /// What `n` positions read, their coordinates side by side in `grid`.
+  void read(const T* grid, int64_t n, Samples<T>& s) const {
+    AxisTaps<T>* axis = s.axis.get();
+    for (int d = 0; d < dims_; ++d) rules_[d].taps(n, grid + d, dims_, axis[d]);
     if (dims_ == 2) {
       axis[2].count = 1;
-      axis[2].index[0] = 0;
-      axis[2].weight[0] = 1;
-      axis[2].slope[0] = 0;
+      for (int64_t p = 0; p < n; ++p) axis[2].index[0][p] = 0, axis[2].weight[0][p] = 1, axis[2].slope[0][p] = 0;
     }
-    Sample<T> s;
+    const int32_t stride0 = static_cast<int32_t>(strides_[0]), stride1 = static_cast<int32_t>(strides_[1]),
+                  stride2 = static_cast<int32_t>(strides_[2]);
+    s.reads = 0;
     for (int k = 0; k < axis[2].count; ++k)
       for (int j = 0; j < axis[1].count; ++j)
         for (int i = 0; i < axis[0].count; ++i) {
-          if (axis[0].index[i] < 0 || axis[1].index[j] < 0 || axis[2].index[k] < 0) continue;
-          T wx = axis[0].weight[i], wy = axis[1].weight[j], wz = axis[2].weight[k];
-          s.offset[s.count] = axis[0].index[i] * strides_[0] + axis[1].index[j] * strides_[1] +
-                              axis[2].index[k] * strides_[2];
-          s.weight[s.count] = wx * wy * wz;
-          s.slope[s.count][0] = axis[0].slope[i] * wy * wz;
-          s.slope[s.count][1] = wx * axis[1].slope[j] * wz;
-          s.slope[s.count][2] = wx * wy * axis[2].slope[k];
-          ++s.count;
+          const int32_t *x = axis[0].index[i], *y = axis[1].index[j], *z = axis[2].index[k];
+          const T *wx = axis[0].weight[i], *wy = axis[1].weight[j], *wz = axis[2].weight[k];
+          const int64_t at = s.reads++ * kPoints;
+          int32_t* offset = s.offset.data() + at;
+          T* weight = s.weight.data() + at;
+          FACULA_SIMD
+          for (int64_t p = 0; p < n; ++p) {
+            offset[p] = (x[p] | y[p] | z[p]) < 0 ? -1 : x[p] * stride0 + y[p] * stride1 + z[p] * stride2;
+            weight[p] = wx[p] * wy[p] * wz[p];
+          }
+          if (s.slope[0].empty()) continue;
+          T *by_x = s.slope[0].data() + at, *by_y = s.slope[1].data() + at, *by_z = s.slope[2].data() + at;
+          FACULA_SIMD
+          for (int64_t p = 0; p < n; ++p) {
+            by_x[p] = axis[0].slope[i][p] * wy[p] * wz[p];
+            by_y[p] = wx[p] * axis[1].slope[j][p] * wz[p];
+            by_z[p] = wx[p] * wy[p] * axis[2].slope[k][p];
+          }
         }
-    return s;
   }
 
  private:
@@ -246,71 +279,96 @@ void visit_float(DType dtype, F&& f) {
     f(TypeTag<double>{});
 }
 
+// Calls f(image, first position, count, samples) for runs of positions of one image.
+template <class T, class F>
+void for_samples(const Tensor& input, const Tensor& grid, const GridSampling& how, bool slopes, int64_t work, F&& f) {
+  int64_t batch = input.size(0), points = points_of(grid), dims = grid.size(-1), runs = (points + kPoints - 1) / kPoints;
+  Sampler<T> sampler(input, how);
+  parallel_for(0, batch * runs, grain_of(work * kPoints), [&](int64_t from, int64_t to) {
+    Samples<T> s;
+    for (int d = 0; slopes && d < 3; ++d) s.slope[d].resize(kMaxReads * kPoints);
+    for (int64_t run = from; run < to; ++run) {
+      int64_t n = run / runs, first = run % runs * kPoints, count = std::min(kPoints, points - first);
+      sampler.read(grid.data<T>() + (n * points + first) * dims, count, s);
+      f(n, first, count, s);
+    }
+  });
+}
+
 void grid_sampler_cpu(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how) {
   LockRelease release(out.numel() > kGrain);
-  int64_t batch = input.size(0), channels = input.size(1), points = points_of(grid), dims = grid.size(-1);
+  int64_t channels = input.size(1), points = points_of(grid);
   visit_float(out.dtype(), [&]<class T>(TypeTag<T>) {
-    Sampler<T> sampler(input, how);
-    parallel_for(0, batch * points, grain_of(channels * 8), [&](int64_t from, int64_t to) {
-      for (int64_t p = from; p < to; ++p) {
-        int64_t n = p / points;
-        Sample<T> s = sampler.at(grid.data<T>() + p * dims);
-        const T* source = input.data<T>() + n * input.stride(0);
-        T* target = out.data<T>() + n * channels * points + p % points;
-        for (int64_t c = 0; c < channels; ++c, source += input.stride(1), target += points) {
-          T sum = 0;
-          for (int k = 0; k < s.count; ++k) sum += source[s.offset[k]] * s.weight[k];
-          *target = sum;
+    for_samples<T>(input, grid, how, false, channels * 8, [&](int64_t n, int64_t first, int64_t count, const Samples<T>& s) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const T* source = input.data<T>() + n * input.stride(0) + c * input.stride(1);
+        T sums[kPoints] = {};
+        for (int k = 0; k < s.reads; ++k) {
+          const int32_t* offset = s.offset.data() + k * kPoints;
+          const T* weight = s.weight.data() + k * kPoints;
+          FACULA_SIMD
+          for (int64_t p = 0; p < count; ++p) sums[p] += offset[p] >= 0 ? source[offset[p]] * weight[p] : T(0);
         }
+        std::copy_n(sums, count, out.data<T>() + (n * channels + c) * points + first);
       }
     });
   });
 }
 
 // Threads share the channels of an image, so that no two add to one element.
-void grid_sampler_input_cpu(const Tensor& result, const Tensor& gradient, const Tensor& grid,
-                            const GridSampling& how) {
+void grid_sampler_input_cpu(const Tensor& result, const Tensor& gradient, const Tensor& grid, const GridSampling& how) {
   LockRelease release(gradient.numel() > kGrain);
   int64_t batch = result.size(0), channels = result.size(1), points = points_of(grid), dims = grid.size(-1);
   visit_float(result.dtype(), [&]<class T>(TypeTag<T>) {
     Sampler<T> sampler(result, how);
-    for (int64_t n = 0; n < batch; ++n) {
-      parallel_for(0, channels, grain_of(points * 8), [&](int64_t from, int64_t to) {
-        for (int64_t p = 0; p < points; ++p) {
-          Sample<T> s = sampler.at(grid.data<T>() + (n * points + p) * dims);
+    parallel_for(0, channels, grain_of(batch * points * 8), [&](int64_t from, int64_t to) {
+      Samples<T> s;
+      for (int64_t n = 0; n < batch; ++n) {
+        for (int64_t first = 0; first < points; first += kPoints) {
+          int64_t count = std::min(kPoints, points - first);
+          sampler.read(grid.data<T>() + (n * points + first) * dims, count, s);
           for (int64_t c = from; c < to; ++c) {
-            T g = gradient.data<T>()[(n * channels + c) * points + p];
+            const T* g = gradient.data<T>() + (n * channels + c) * points + first;
             T* target = result.data<T>() + n * result.stride(0) + c * result.stride(1);
-            for (int k = 0; k < s.count; ++k) target[s.offset[k]] += g * s.weight[k];
+            for (int k = 0; k < s.reads; ++k) {
+              for (int64_t p = 0; p < count; ++p) {
+                int32_t offset = s.offset[k * kPoints + p];
+                if (offset >= 0) target[offset] += g[p] * s.weight[k * kPoints + p];
+              }
+            }
           }
         }
-      });
-    }
+      }
+    });
   });
 }
 
-void grid_sampler_grid_cpu(const Tensor& result, const Tensor& gradient, const Tensor& input,
-                           const Tensor& grid, const GridSampling& how) {
+void grid_sampler_grid_cpu(const Tensor& result, const Tensor& gradient, const Tensor& input, const Tensor& grid,
+                           const GridSampling& how) {
   if (how.interpolation == 1) return;  // nearest: zero everywhere
   LockRelease release(gradient.numel() > kGrain);
-  int64_t batch = input.size(0), channels = input.size(1), points = points_of(grid), dims = grid.size(-1);
+  int64_t channels = input.size(1), points = points_of(grid), dims = grid.size(-1);
   visit_float(result.dtype(), [&]<class T>(TypeTag<T>) {
-    Sampler<T> sampler(input, how);
-    parallel_for(0, batch * points, grain_of(channels * 16), [&](int64_t from, int64_t to) {
-      for (int64_t p = from; p < to; ++p) {
-        int64_t n = p / points;
-        Sample<T> s = sampler.at(grid.data<T>() + p * dims);
-        const T* source = input.data<T>() + n * input.stride(0);
-        const T* g = gradient.data<T>() + n * channels * points + p % points;
-        T sums[3] = {0, 0, 0};
-        for (int64_t c = 0; c < channels; ++c, source += input.stride(1), g += points) {
-          for (int k = 0; k < s.count; ++k) {
-            T value = source[s.offset[k]] * *g;
-            for (int d = 0; d < 3; ++d) sums[d] += value * s.slope[k][d];
+    for_samples<T>(input, grid, how, true, channels * 16, [&](int64_t n, int64_t first, int64_t count, const Samples<T>& s) {
+      T sums[3][kPoints] = {};
+      for (int64_t c = 0; c < channels; ++c) {
+        const T* source = input.data<T>() + n * input.stride(0) + c * input.stride(1);
+        const T* g = gradient.data<T>() + (n * channels + c) * points + first;
+        for (int k = 0; k < s.reads; ++k) {
+          const int32_t* offset = s.offset.data() + k * kPoints;
+          T value[kPoints];
+          FACULA_SIMD
+          for (int64_t p = 0; p < count; ++p) value[p] = offset[p] >= 0 ? source[offset[p]] * g[p] : T(0);
+          for (int64_t d = 0; d < dims; ++d) {
+            const T* slope = s.slope[d].data() + k * kPoints;
+            FACULA_SIMD
+            for (int64_t p = 0; p < count; ++p) sums[d][p] += value[p] * slope[p];
           }
         }
-        for (int64_t d = 0; d < dims; ++d) result.data<T>()[p * dims + d] = sums[d];
       }
+      T* to = result.data<T>() + (n * points + first) * dims;
+      for (int64_t p = 0; p < count; ++p)
+        for (int64_t d = 0; d < dims; ++d) to[p * dims + d] = sums[d][p];
     });
   });
 }

@@ -4,9 +4,10 @@
 #include <complex>
 #include <cstring>
 #include <limits>
-#include <numeric>
+#include <vector>
 
 #include "cpu/isa/lines.h"
+#include "cpu/isa/softmax.h"
 #include "kernels/math.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -88,36 +89,6 @@ void cum_extremum_line(int64_t n, const T* x, T* out, int64_t* position) {
   }
 }
 
-// The largest of a line, vectorised; NaN wins.
-template <class T, bool largest>
-T extremum(int64_t n, const T* x) {
-  constexpr int lanes = 64 / sizeof(T);
-  typedef T V __attribute__((vector_size(64)));
-  auto better = [](auto a, auto b) {
-    if constexpr (largest) return (b > a) | (b != b) ? b : a;
-    else return (b < a) | (b != b) ? b : a;
-  };
-  T best = x[0];
-  int64_t i = 0;
-  if (n >= 4 * lanes) {
-    V a[4];
-    std::memcpy(a, x, sizeof a);
-    V p = a[0], q = a[1], r = a[2], s = a[3];
-    for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
-      std::memcpy(a, x + i, sizeof a);
-      p = better(p, a[0]);
-      q = better(q, a[1]);
-      r = better(r, a[2]);
-      s = better(s, a[3]);
-    }
-    p = better(better(p, q), better(r, s));
-    best = p[0];
-    for (int k = 1; k < lanes; ++k) best = better(best, T(p[k]));
-  }
-  for (; i < n; ++i) best = better(best, x[i]);
-  return best;
-}
-
 template <class T>
 bool same_value(T a, T b) {
   return a == b || (a != a && b != b);
@@ -142,29 +113,6 @@ void arg_extremum_line(int64_t n, const T* x, T* value, int64_t* position) {
 }
 
 template <class T>
-T sum_of_exp(int64_t n, const T* x, T shift, T* out) {
-  constexpr int lanes = 64 / sizeof(T);
-  T partial[lanes] = {};
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    FACULA_SIMD
-    for (int k = 0; k < lanes; ++k) {
-      T e = kernels::exp(x[i + k] - shift);
-      if (out) out[i + k] = e;
-      partial[k] += e;
-    }
-  }
-  T total = 0;
-  for (int k = 0; k < lanes; ++k) total += partial[k];
-  for (; i < n; ++i) {
-    T e = kernels::exp(x[i] - shift);
-    if (out) out[i] = e;
-    total += e;
-  }
-  return total;
-}
-
-template <class T>
 void softmax_line(int64_t n, const T* x, T* out) {
   if (n == 0) return;
   T scale = T(1) / sum_of_exp(n, x, extremum<T, true>(n, x), out);
@@ -182,30 +130,28 @@ void log_softmax_line(int64_t n, const T* x, T* out) {
 
 template <class T>
 T dot(int64_t n, const T* a, const T* b) {
-  constexpr int lanes = 64 / sizeof(T);
+  constexpr int lanes = kLanes<T>;
   T partial[lanes] = {};
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     FACULA_SIMD
     for (int k = 0; k < lanes; ++k) partial[k] += a[i + k] * b[i + k];
   }
-  T total = 0;
-  for (int k = 0; k < lanes; ++k) total += partial[k];
+  T total = sum_lanes(partial);
   for (; i < n; ++i) total += a[i] * b[i];
   return total;
 }
 
 template <class T>
 T sum_line(int64_t n, const T* x) {
-  constexpr int lanes = 64 / sizeof(T);
+  constexpr int lanes = kLanes<T>;
   T partial[lanes] = {};
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     FACULA_SIMD
     for (int k = 0; k < lanes; ++k) partial[k] += x[i + k];
   }
-  T total = 0;
-  for (int k = 0; k < lanes; ++k) total += partial[k];
+  T total = sum_lanes(partial);
   for (; i < n; ++i) total += x[i];
   return total;
 }
@@ -229,19 +175,6 @@ bool less_nan_last(T a, T b) {
   return a < b || (b != b && a == a);
 }
 
-std::vector<int64_t> iota(int64_t n) {
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
-
-template <class T>
-void sort_line(int64_t n, const T* x, T* out, int64_t* position) {
-  std::iota(position, position + n, 0);
-  std::stable_sort(position, position + n, [x](int64_t a, int64_t b) { return less_nan_last(x[a], x[b]); });
-  for (int64_t i = 0; i < n; ++i) out[i] = x[position[i]];
-}
-
 template <class T, bool ignore_nan>
 void median_line(int64_t n, const T* x, T* value, int64_t* position) {
   int64_t nans = 0, first_nan = -1;
@@ -253,30 +186,37 @@ void median_line(int64_t n, const T* x, T* value, int64_t* position) {
   if (nans == n || (nans && !ignore_nan)) {
     *position = first_nan;
   } else {
-    std::vector<int64_t> order = iota(n);
-    auto middle = order.begin() + (n - nans - 1) / 2;
-    std::nth_element(order.begin(), middle, order.end(), [x](int64_t a, int64_t b) {
-      return less_nan_last(x[a], x[b]) || (!less_nan_last(x[b], x[a]) && a < b);
-    });
-    *position = *middle;
+    // the element in the middle of the sorted line, equal ones in their order
+    std::vector<T> sorted(x, x + n);
+    int64_t middle = (n - nans - 1) / 2;
+    std::nth_element(sorted.begin(), sorted.begin() + middle, sorted.end(), [](T a, T b) { return less_nan_last(a, b); });
+    T wanted = sorted[static_cast<size_t>(middle)];
+    int64_t skip = std::count(sorted.begin(), sorted.begin() + middle, wanted);
+    int64_t at = std::find(x, x + n, wanted) - x;
+    for (; skip > 0; --skip) at = std::find(x + at + 1, x + n, wanted) - x;
+    *position = at;
   }
   *value = x[*position];
 }
 
 template <class T>
 void mode_line(int64_t n, const T* x, T* value, int64_t* position) {
-  std::vector<T> sorted(static_cast<size_t>(n));
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  sort_line(n, x, sorted.data(), order.data());
+  std::vector<T> sorted(x, x + n);
+  std::sort(sorted.begin(), sorted.end(), [](T a, T b) { return less_nan_last(a, b); });
   int64_t best = 0, at = 0;
   for (int64_t from = 0, to; from < n; from = to) {
     for (to = from + 1; to < n && sorted[to] == sorted[from]; ++to) {}
     if (to - from <= best) continue;
     best = to - from;
-    at = to - 1;
+    at = from;
   }
-  *value = sorted[at];
-  *position = order[at];
+  *position = 0;
+  for (int64_t i = n; i-- > 0 && sorted[at] == sorted[at];) {
+    if (x[i] != sorted[at]) continue;
+    *position = i;
+    break;
+  }
+  *value = x[*position];
 }
 
 template <class T>
@@ -336,8 +276,99 @@ Line2<T> two_inputs(LineOp op) {
   return op == LineOp::SoftmaxBackward ? softmax_backward_line<T> : log_softmax_backward_line<T>;
 }
 
+// ---- soft-max down columns: neighbouring lines side by side, nothing packed
+
+constexpr int64_t kColumns = 64;
+
+// The columns of one tile: `n` rows, `stride` elements apart.
+template <class T>
+struct Tile {
+  int64_t n, stride, width;
+  template <class F>
+  void rows(F&& f) const {
+    for (int64_t r = 0; r < n; ++r) f(r * stride);
+  }
+};
+
+template <class T, bool log>
+void softmax_tile(const Tile<T>& t, const T* x, T* out) {
+  T largest[kColumns], total[kColumns] = {}, factor[kColumns];
+  std::copy_n(x, t.width, largest);
+  t.rows([&](int64_t at) {
+    FACULA_SIMD
+    for (int64_t c = 0; c < t.width; ++c) {
+      T value = x[at + c];
+      largest[c] = (value > largest[c]) | (value != value) ? value : largest[c];
+    }
+  });
+  t.rows([&](int64_t at) {
+    FACULA_SIMD
+    for (int64_t c = 0; c < t.width; ++c) {
+      T e = kernels::exp(x[at + c] - largest[c]);
+      if constexpr (!log) out[at + c] = e;
+      total[c] += e;
+    }
+  });
+  FACULA_SIMD
+  for (int64_t c = 0; c < t.width; ++c) factor[c] = log ? kernels::log(total[c]) : T(1) / total[c];
+  t.rows([&](int64_t at) {
+    FACULA_SIMD
+    for (int64_t c = 0; c < t.width; ++c) {
+      if constexpr (log) out[at + c] = x[at + c] - largest[c] - factor[c];
+      else out[at + c] *= factor[c];
+    }
+  });
+}
+
+template <class T, bool log>
+void softmax_backward_tile(const Tile<T>& t, const T* grad, const T* result, T* out) {
+  T total[kColumns] = {};
+  t.rows([&](int64_t at) {
+    FACULA_SIMD
+    for (int64_t c = 0; c < t.width; ++c) total[c] += log ? grad[at + c] : grad[at + c] * result[at + c];
+  });
+  t.rows([&](int64_t at) {
+    FACULA_SIMD
+    for (int64_t c = 0; c < t.width; ++c) {
+      if constexpr (log) out[at + c] = grad[at + c] - kernels::exp(result[at + c]) * total[c];
+      else out[at + c] = result[at + c] * (grad[at + c] - total[c]);
+    }
+  });
+}
+
+template <class T>
+bool run_columns(LineOp op, DType compute, int64_t dim, TensorList in, TensorList out) {
+  if (op < LineOp::Softmax || op > LineOp::LogSoftmaxBackward) return false;
+  for (const Tensor& t : in) {
+    if (!t.is_contiguous() || t.dtype() != compute) return false;
+  }
+  const Tensor& first = in[0];
+  int64_t n = first.dim() ? first.size(dim) : 1, inner = first.dim() ? first.stride(dim) : 1;
+  if (inner < kColumns / 4 || n == 1) return false;
+  int64_t tiles = (inner + kColumns - 1) / kColumns, outer = first.numel() / (n * inner);
+  LockRelease unlocked(first.numel() > 4 * kGrain);
+  parallel_for(0, outer * tiles, std::max<int64_t>(1, kGrain / (n * kColumns)), [&](int64_t from, int64_t to) {
+    for (int64_t task = from; task < to; ++task) {
+      int64_t column = task % tiles * kColumns, at = task / tiles * n * inner + column;
+      Tile<T> tile{n, inner, std::min(kColumns, inner - column)};
+      const T *x = first.data<T>() + at, *result = in[in.size() - 1].template data<T>() + at;
+      T* y = out[0].template data<T>() + at;
+      switch (op) {
+        case LineOp::Softmax: softmax_tile<T, false>(tile, x, y); break;
+        case LineOp::LogSoftmax: softmax_tile<T, true>(tile, x, y); break;
+        case LineOp::SoftmaxBackward: softmax_backward_tile<T, false>(tile, x, result, y); break;
+        default: softmax_backward_tile<T, true>(tile, x, result, y);
+      }
+    }
+  });
+  return true;
+}
+
 template <class T>
 void run_lines(LineOp op, DType compute, int64_t dim, TensorList in, TensorList out) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (run_columns<T>(op, compute, dim, in, out)) return;
+  }
   std::vector<LineOperand> inputs, outputs;
   for (const Tensor& t : in) inputs.emplace_back(t, dim, compute);
   for (const Tensor& t : out) outputs.emplace_back(t, dim, t.dtype());

@@ -1,0 +1,290 @@
+"""Training steps, optimizers, data loading and checkpoints: ratio of times (or bytes) PyTorch / Facula.
+
+    python benchmarks/training.py [--only TEXT] [--repeat 7] [--json FILE]
+
+Needs PyTorch beside Facula. Steps run by turns in one process, with one thread and with two; a time is the minimum over the
+repeats. Memory, data loading and checkpoints run by turns in processes of their own. Only the ratio means anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+LIBRARIES = ("torch", "facula")  # imported where they are used: some rows run in a process with one of them
+
+# ---- steps: f(m) gives a function that does one step in library m
+
+
+def trainer(m, model, inputs, loss_of, optimizer=None):
+    optimizer = optimizer or m.optim.SGD(model.parameters(), lr=1e-3)
+
+    def step():
+        optimizer.zero_grad()
+        loss_of(model(*inputs)).backward()
+        optimizer.step()
+
+    return step
+
+
+def square(output):
+    return (output[0] if isinstance(output, tuple) else output).square().mean()
+
+
+def classes(m, batch, count):
+    target = m.arange(batch) % count
+    return lambda output: m.nn.functional.cross_entropy(output, target)
+
+
+def mlp(m):
+    nn = m.nn
+    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    return trainer(m, model, [m.randn(128, 784)], classes(m, 128, 10))
+
+
+def tiny_mlp(m):
+    nn = m.nn
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))
+    return trainer(m, model, [m.randn(1, 8)], square)
+
+
+def digits_net(m):
+    nn = m.nn
+    model = nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Dropout(0.25), nn.Linear(128, 10),
+    )  # fmt: skip
+    return trainer(m, model, [m.rand(64, 1, 8, 8)], classes(m, 64, 10), m.optim.Adam(model.parameters()))
+
+
+def resnet_block(m):
+    nn = m.nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.Conv2d(64, 64, 3, padding=1, bias=False)
+            self.n, self.o = nn.BatchNorm2d(64), nn.BatchNorm2d(64)
+
+        def forward(self, x):
+            return m.relu(x + self.o(self.b(m.relu(self.n(self.a(x))))))
+
+    return trainer(m, Block(), [m.randn(8, 64, 28, 28)], square)
+
+
+def mobilenet_block(m):
+    nn = m.nn
+    deep = nn.Conv2d(128, 128, 3, padding=1, groups=128)
+    model = nn.Sequential(nn.Conv2d(32, 128, 1), nn.BatchNorm2d(128), nn.ReLU6(), deep, nn.BatchNorm2d(128), nn.ReLU6(),
+                          nn.Conv2d(128, 32, 1))  # fmt: skip
+    return trainer(m, model, [m.randn(8, 32, 28, 28)], square)
+
+
+def patch_embedding(m):
+    return trainer(m, m.nn.Conv2d(3, 192, 16, 16), [m.randn(8, 3, 128, 128)], square)
+
+
+def lstm(m):
+    return trainer(m, m.nn.LSTM(64, 128), [m.randn(32, 16, 64)], square)
+
+
+def gru(m):
+    return trainer(m, m.nn.GRU(64, 128, num_layers=2), [m.randn(32, 16, 64)], square)
+
+
+def encoder_layer(m):
+    return trainer(m, m.nn.TransformerEncoderLayer(256, 8, 1024, 0.0, batch_first=True), [m.randn(8, 128, 256)], square)
+
+
+def optimizer_step(name, **options):
+    def made(m):
+        sizes = [(1024, 1024)] * 23 + [(1024,)] * 46 + [(512, 512)] * 2
+        params = [m.zeros(*size).requires_grad_() for size in sizes]
+        for p in params:
+            p.grad = m.full_like(p, 1e-3)
+        return getattr(m.optim, name)(params, lr=1e-3, fused=True, **options).step
+
+    return made
+
+
+STEPS = {
+    "MLP 784-512-512-10, batch 128": mlp,
+    "MLP of 3 layers, batch 1": tiny_mlp,
+    "digits network, batch 64, Adam": digits_net,
+    "ResNet block 64 channels 28x28, batch 8": resnet_block,
+    "MobileNet block 28x28, batch 8": mobilenet_block,
+    "patch embedding 16x16, batch 8": patch_embedding,
+    "LSTM 64-128, 32 steps, batch 16": lstm,
+    "GRU 64-128, 2 layers, 32 steps, batch 16": gru,
+    "Transformer encoder layer 256, 8 x 128 tokens": encoder_layer,
+    "SGD step, 25 M parameters": optimizer_step("SGD", momentum=0.9),
+    "Adam step, 25 M parameters": optimizer_step("Adam"),
+    "AdamW step, 25 M parameters": optimizer_step("AdamW"),
+}
+
+
+def seconds(step, number: int, clock) -> float:
+    start = clock()
+    for _ in range(number):
+        step()
+    return (clock() - start) / number
+
+
+def time_step(make, threads: int, repeat: int) -> dict[str, float]:
+    clock = time.process_time if threads == 1 else time.perf_counter  # alone on its thread: what others take is not counted
+    steps = {}
+    for m in map(importlib.import_module, LIBRARIES):
+        m.set_num_threads(threads)
+        m.manual_seed(0)
+        steps[m.__name__] = make(m)
+        steps[m.__name__]()
+    number = max(1, int(0.02 / max(seconds(steps["torch"], 1, time.perf_counter), 1e-6)))
+    best = dict.fromkeys(steps, float("inf"))
+    for _ in range(repeat):
+        for name, step in steps.items():
+            best[name] = min(best[name], seconds(step, number, clock))
+    return best
+
+
+# ---- in processes of their own: f(m) prints one number, the less the better
+
+
+def peak_memory(m):
+    """MiB that steps of a deep MLP add to the process."""
+    nn = m.nn
+    layers = [layer for _ in range(12) for layer in (nn.Linear(512, 512), nn.ReLU())]
+    step = trainer(m, nn.Sequential(*layers), [m.randn(1024, 512)], square)
+    m.mm(m.ones(64, 64), m.ones(64, 64))  # what a library sets up once
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        step()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def own_memory() -> int:
+    """KiB that only this process holds."""
+    with open("/proc/self/smaps_rollup") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith(("Private_Clean", "Private_Dirty")))
+
+
+class Items:
+    """Small items; every 5000th also tells the memory of the worker that made it."""
+
+    def __init__(self, m, watched):
+        self.m, self.watched = m, watched
+
+    def __len__(self):
+        return 100_000
+
+    def __getitem__(self, i):
+        return self.m.tensor([float(i), 1.0]), own_memory() if self.watched and i % 5000 < 64 else 0
+
+
+def epochs_of_items(m, count, watched):
+    data = importlib.import_module(m.__name__ + ".utils.data")
+    loader = data.DataLoader(Items(m, watched), batch_size=64, num_workers=4, persistent_workers=True)
+    for _ in range(count):
+        start, most = time.perf_counter(), 0
+        for _, memory in loader:
+            most = max(most, int(memory.max()))
+        yield time.perf_counter() - start, most
+
+
+def loading(m):
+    """Microseconds per item with 4 workers, the second epoch."""
+    return list(epochs_of_items(m, 2, False))[1][0] / 100_000 * 1e6
+
+
+def worker_growth(m):
+    """MiB that the largest worker gains from the first to the third epoch."""
+    memories = [memory for _, memory in epochs_of_items(m, 3, True)]
+    return (memories[2] - memories[0]) / 1024
+
+
+def mapped_load(m):
+    """Milliseconds to load a checkpoint of 1 GiB with mmap=True."""
+    return checkpoint(m, 1 << 28)
+
+
+def mapped_load_small(m):
+    """Milliseconds to load a checkpoint of 1 MiB with mmap=True."""
+    return checkpoint(m, 1 << 18)
+
+
+def checkpoint(m, numel):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "checkpoint.pt")
+        m.save({"weight": m.zeros(numel)}, path)
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            state = m.load(path, mmap=True)
+            times.append(time.perf_counter() - start)
+            del state
+    return min(times) * 1e3
+
+
+APART = {
+    "peak memory, MLP of 12 layers, batch 1024 (MiB)": peak_memory,
+    "DataLoader, 4 workers, 100,000 items (us per item)": loading,
+    "growth of DataLoader workers over 3 epochs (MiB)": worker_growth,
+    "load(mmap=True) of 1 MiB (ms)": mapped_load_small,
+    "load(mmap=True) of 1 GiB (ms)": mapped_load,
+}
+
+
+def run_apart(name: str, repeat: int) -> dict[str, float]:
+    best = dict.fromkeys(LIBRARIES, float("inf"))
+    for _ in range(repeat):
+        for module in best:
+            command = [sys.executable, __file__, "--apart", name, "--module", module]
+            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            best[module] = min(best[module], float(out.split()[-1]))
+    return best
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="regular expression that a row must match")
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--json", help="write the figures here")
+    parser.add_argument("--apart", help=argparse.SUPPRESS)
+    parser.add_argument("--module", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.apart:
+        m = importlib.import_module(options.module)
+        m.set_num_threads(1)
+        print(APART[options.apart](m))
+        return
+    rows = []
+
+    def report(name, threads, best):
+        ratio = best["torch"] / best["facula"] if best["facula"] > 0 else float("nan")
+        rows.append({"row": name, "threads": threads, **best, "ratio": ratio})
+        times = f"torch {best['torch']:12.6g}   facula {best['facula']:12.6g}"
+        print(f"{name:52} {threads} threads   {times}   ratio {ratio:6.2f}", flush=True)
+
+    for name, make in STEPS.items():
+        for threads in (1, 2):
+            if re.search(options.only, name):
+                report(name, threads, time_step(make, threads, options.repeat))
+    for name in APART:
+        if re.search(options.only, name):
+            report(name, 1, run_apart(name, min(options.repeat, 2)))
+    if options.json:
+        from machine import describe
+
+        with open(options.json, "w") as file:
+            json.dump({"machine": describe(), "rows": rows}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

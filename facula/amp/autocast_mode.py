@@ -1,0 +1,174 @@
+"""Autocast regions. What ops do inside one is stated with each op in `ops/*.yaml`, key `autocast`."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Iterable, Mapping
+
+import facula
+from facula import _C, Tensor
+
+from . import _state
+from ._state import is_autocast_available
+
+__all__ = ["autocast_decorator", "autocast", "is_autocast_available", "custom_fwd", "custom_bwd"]
+
+_CPU_DTYPES = (facula.bfloat16, facula.float16)
+
+
+def autocast_decorator(autocast_instance, func):
+    """`func` called inside a region."""
+
+    @functools.wraps(func)
+    def decorate_autocast(*args, **kwargs):
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    return decorate_autocast
+
+
+class autocast:
+    """A region, as a context manager or a decorator, in which each op runs in the dtype that suits it.
+
+    Products and convolutions cast their floating-point inputs to the lower precision, losses and decompositions to
+    float32, cat and stack to the widest dtype among them; other ops take what they are given. float64 inputs, in-place
+    forms and `out=` are left alone. Gradients have the dtype of the tensors that were cast. Regions nest.
+
+    Args:
+        device_type: "cpu"; regions of other device types change nothing on the CPU.
+        dtype: the lower precision, bfloat16 or float16; by default that of `get_autocast_dtype`.
+        enabled: False makes a region without autocast.
+        cache_enabled: whether a weight is cast once per outermost region; by default as it is set.
+
+    A device type without a device and a dtype that is no lower precision give a UserWarning, and a region without
+    autocast. Errors: ValueError for a device type that is no str, RuntimeError for one without autocast.
+    """
+
+    def __init__(self, device_type: str, dtype=None, enabled: bool = True, cache_enabled: bool | None = None):
+        if not isinstance(device_type, str):
+            raise ValueError(f"autocast: expected a device_type of type str, got {type(device_type)}")
+        kind = _state.known_device_type("autocast", device_type)
+        if not is_autocast_available(kind):
+            raise RuntimeError(f"autocast: expected a device type that has autocast, got {device_type!r}")
+        self.device = kind
+        self.custom_backend_name = "privateuseone"
+        self.fast_dtype = _state.get_autocast_dtype(kind) if dtype is None else dtype
+        self._cache_enabled = _C.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        self._enabled = bool(enabled) and self._possible()
+
+    def _possible(self) -> bool:
+        if self.device == "cuda" and not facula.cuda.is_available():
+            warnings.warn("autocast: there is no CUDA device; autocast is disabled", stacklevel=3)
+            return False
+        if self.device == "cpu" and self.fast_dtype not in _CPU_DTYPES:
+            warnings.warn(
+                f"autocast: the lower precision on the CPU is bfloat16 or float16, got {self.fast_dtype}; autocast is disabled",
+                stacklevel=3,
+            )
+            return False
+        return True
+
+    def __enter__(self):
+        kind = self.device
+        self.prev = _state.is_autocast_enabled(kind)
+        self.prev_fastdtype = _state.get_autocast_dtype(kind)
+        self.prev_cache_enabled = _C.is_autocast_cache_enabled()
+        _state.set_autocast_enabled(kind, self._enabled)
+        _state.set_autocast_dtype(kind, self.fast_dtype)
+        _C.set_autocast_cache_enabled(self._cache_enabled)
+        _C.autocast_increment_nesting()
+        return self
+
+    def __exit__(self, exc_type, exc_val, exc_tb):
+        if _C.autocast_decrement_nesting() == 0:
+            _C.clear_autocast_cache()
+        _state.set_autocast_enabled(self.device, self.prev)
+        _state.set_autocast_dtype(self.device, self.prev_fastdtype)
+        _C.set_autocast_cache_enabled(self.prev_cache_enabled)
+        return False
+
+    def __call__(self, func):
+        return autocast_decorator(self, func)
+
+
+def _enter_autocast(*args):
+    """Enters a region for which there is no block; _exit_autocast leaves it."""
+    region = autocast(*args)
+    region.__enter__()
+    return region
+
+
+def _exit_autocast(region):
+    region.__exit__(None, None, None)
+
+
+def current_regions():
+    """Regions of every device type as they are now: to enter again later, or elsewhere."""
+    kinds = ["cpu"] + ([] if not facula.cuda.is_available() else ["cuda"])
+    return [
+        autocast(k, _state.get_autocast_dtype(k), _state.is_autocast_enabled(k), _C.is_autocast_cache_enabled())
+        for k in kinds
+    ]
+
+
+# autograd.Function
+
+
+def _cast(value, device_type, dtype):
+    """Floating-point tensors in a nest of containers, except float64, in `dtype`."""
+    if isinstance(value, Tensor):
+        touched = value.is_floating_point() and value.device.type == device_type and value.dtype != facula.float64
+        return value.to(dtype) if touched else value
+    if isinstance(value, str) or type(value).__module__ == "numpy":
+        return value
+    if isinstance(value, Mapping):
+        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
+    if isinstance(value, Iterable):
+        items = [_cast(v, device_type, dtype) for v in value]
+        return type(value)(items) if isinstance(value, (list, tuple)) else items
+    return value
+
+
+def _check_device_type(name, device_type):
+    if not isinstance(device_type, str):
+        raise ValueError(f"{name}: expected a device_type of type str, got {type(device_type)}")
+
+
+def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
+    """Decorates `forward` of an autograd.Function that may run in a region.
+
+    Without `cast_inputs`, forward runs as the region says and custom_bwd runs backward alike. With a dtype, floating-point
+    inputs are cast to it and forward runs without autocast, when called in a region; out of a region it changes nothing.
+    """
+    _check_device_type("custom_fwd", device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def decorate_fwd(*args, **kwargs):
+        ctx = args[0]
+        inside = _state.is_autocast_enabled(device_type)
+        ctx._dtype = _state.get_autocast_dtype(device_type)
+        ctx._fwd_used_autocast = inside and cast_inputs is None
+        if cast_inputs is None or not inside:
+            return fwd(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *_cast(args[1:], device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+
+    return decorate_fwd
+
+
+def custom_bwd(bwd=None, *, device_type: str):
+    """Decorates `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state."""
+    _check_device_type("custom_bwd", device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorate_bwd(*args, **kwargs):
+        ctx = args[0]
+        with autocast(device_type, dtype=ctx._dtype, enabled=ctx._fwd_used_autocast):
+            return bwd(*args, **kwargs)
+
+    return decorate_bwd

@@ -1,0 +1,307 @@
+"""Scaling of losses, so that gradients in float16 do not vanish.
+
+The scale grows by `growth_factor` after `growth_interval` steps in a row without infinite or NaN gradients, and shrinks by
+`backoff_factor` after a step with some; that step is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum
+
+import facula
+from facula import Tensor
+
+__all__ = ["OptState", "GradScaler"]
+
+
+class OptState(Enum):
+    """What has been done with an optimizer since the last update."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _refresh_per_optimizer_state():
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+def _unscale(grads, found_inf: Tensor, inv_scale: Tensor) -> None:
+    """Multiplies gradients by inv_scale in place; found_inf becomes 1 where one is infinite or NaN."""
+    factor = inv_scale.item()
+    for grad in grads:
+        if grad.numel() and not math.isfinite(facula.linalg.vector_norm(grad, math.inf).item()):
+            found_inf.fill_(1.0)
+        if factor != 1.0:
+            grad.mul_(factor)
+
+
+def _next_scale(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval) -> None:
+    """One update of the scale and of the count of good steps, in place."""
+    if found_inf.item():
+        scale.mul_(backoff_factor)
+        growth_tracker.zero_()
+        return
+    steps = int(growth_tracker.item()) + 1
+    if steps != growth_interval:
+        growth_tracker.fill_(steps)
+        return
+    grown = scale * growth_factor
+    if math.isfinite(grown.item()):
+        scale.copy_(grown)
+    growth_tracker.zero_()
+
+
+class GradScaler:
+    """Multiplies losses by a scale, divides gradients by it before the step, and adapts it.
+
+        scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
+
+    Args:
+        device: "cpu"; for "cuda" without such a device the scaler is disabled, with a UserWarning.
+        init_scale: the first scale.
+        growth_factor: above 1.
+        backoff_factor: below 1.
+        growth_interval: good steps in a row after which the scale grows.
+        enabled: False makes every method a plain call of what it stands for.
+    """
+
+    def __init__(
+        self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True
+    ):
+        self._device = device
+        self._enabled = enabled
+        if enabled and device == "cuda" and not facula.cuda.is_available():
+            warnings.warn("GradScaler: there is no CUDA device; the scaler is disabled", stacklevel=2)
+            self._enabled = False
+        if not self._enabled:
+            return
+        if not growth_factor > 1.0:
+            raise AssertionError(f"GradScaler: growth_factor must be above 1.0, got {growth_factor}")
+        if not backoff_factor < 1.0:
+            raise AssertionError(f"GradScaler: backoff_factor must be below 1.0, got {backoff_factor}")
+        self._init_scale = init_scale
+        self._scale = None  # made by the first scale()
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
+        self._growth_tracker = None
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+
+    def _check_scale_growth_tracker(self, funcname):
+        if self._scale is None or self._growth_tracker is None:
+            missing = "_scale" if self._scale is None else "_growth_tracker"
+            raise AssertionError(f"{funcname}: called before scale() of this iteration, {missing} is None")
+        return self._scale, self._growth_tracker
+
+    def _lazy_init_scale_growth_tracker(self, dev):
+        if self._growth_tracker is not None:
+            raise AssertionError("scale: _growth_tracker is set before _scale")
+        self._scale = facula.full((), self._init_scale, dtype=facula.float32, device=dev)
+        self._growth_tracker = facula.full((), self._init_growth_tracker, dtype=facula.int32, device=dev)
+
+    def scale(self, outputs):
+        """A tensor, or an iterable of tensors, times the scale. ValueError for anything else."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._lazy_init_scale_growth_tracker(outputs.device)
+            return outputs * self._scale.to(outputs.device)
+        if not isinstance(outputs, Iterable):
+            raise ValueError(f"scale: outputs must be a Tensor or an iterable of Tensors, got {type(outputs).__name__}")
+        scaled = map(self.scale, outputs)
+        return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        grads = defaultdict(list)
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if not allow_fp16 and p.grad.dtype == facula.float16:
+                    raise ValueError("unscale_: gradients in float16 cannot be unscaled, got a parameter in float16")
+                grads[p.grad.device].append(p.grad)
+        found = {}
+        with facula.no_grad():
+            for device, members in grads.items():
+                found[device] = found_inf.to(device, copy=True)
+                _unscale(members, found[device], inv_scale)
+        return found
+
+    def _measure(self, optimizer, inv_scale, allow_fp16):
+        """Unscales and remembers on which devices gradients were infinite or NaN."""
+        zero = facula.full((), 0.0, dtype=facula.float32, device=self._scale.device)
+        state = self._per_optimizer_states[id(optimizer)]
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inv_scale, zero, allow_fp16)
+        return state["found_inf_per_device"]
+
+    def unscale_(self, optimizer):
+        """Divides the gradients of an optimizer by the scale, for clipping and the like before step()."""
+        if not self._enabled:
+            return
+        self._check_scale_growth_tracker("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
+            raise RuntimeError("unscale_: has already been called on this optimizer since the last update()")
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_: is being called after step()")
+        self._measure(optimizer, self._scale.double().reciprocal().float(), False)
+        state["stage"] = OptState.UNSCALED
+
+    def _maybe_opt_step(self, optimizer, optimizer_state, *args, **kwargs):
+        if any(found.item() for found in optimizer_state["found_inf_per_device"].values()):
+            return None
+        return optimizer.step(*args, **kwargs)
+
+    def step(self, optimizer, *args, **kwargs):
+        """Unscales unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
+
+        Returns what that returns, None when left out. RuntimeError for a closure, and when called twice before update().
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("step: a closure is not supported while the scaler is enabled")
+        self._check_scale_growth_tracker("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("step: has already been called since the last update()")
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            result = self._step_of_scaling_optimizer(optimizer, state, args, kwargs)
+        else:
+            if state["stage"] is OptState.READY:
+                self.unscale_(optimizer)
+            if not state["found_inf_per_device"]:
+                raise AssertionError("step: the optimizer has no gradient, no inf checks were recorded")
+            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        state["stage"] = OptState.STEPPED
+        return result
+
+    def _step_of_scaling_optimizer(self, optimizer, state, args, kwargs):
+        """For optimizers that unscale and check themselves: they find `grad_scale` and `found_inf` as attributes."""
+        if state["stage"] is OptState.READY:
+            self._check_inf_per_device(optimizer)
+        found = list(state["found_inf_per_device"].values())
+        optimizer.grad_scale = None if state["stage"] is OptState.UNSCALED else self._scale.clone()
+        optimizer.found_inf = sum(found[1:], found[0]) if found else facula.zeros(())
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            del optimizer.grad_scale, optimizer.found_inf
+
+    def update(self, new_scale=None):
+        """Adapts the scale to the steps since the last update, or sets it to a number or a float32 tensor of one element."""
+        if not self._enabled:
+            return
+        scale, growth_tracker = self._check_scale_growth_tracker("update")
+        if new_scale is not None:
+            self._set_scale(scale, new_scale)
+        else:
+            found = [f for state in self._per_optimizer_states.values() for f in state["found_inf_per_device"].values()]
+            if not found:
+                raise AssertionError("update: called before step(), no inf checks were recorded")
+            total = sum((f.to(scale.device) for f in found[1:]), found[0].to(scale.device))
+            _next_scale(scale, growth_tracker, total, self._growth_factor, self._backoff_factor, self._growth_interval)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+
+    @staticmethod
+    def _set_scale(scale, new_scale):
+        if isinstance(new_scale, (int, float)):
+            scale.fill_(new_scale)
+            return
+        usable = isinstance(new_scale, Tensor) and new_scale.numel() == 1 and new_scale.is_floating_point()
+        if not usable or new_scale.requires_grad:
+            raise AssertionError(
+                "update: new_scale should be a float or a 1-element float tensor that requires no gradient, "
+                f"got {new_scale!r}"
+            )
+        scale.copy_(new_scale.reshape(()))
+
+    def _get_scale_async(self):
+        return self._scale
+
+    def get_scale(self):
+        """The scale as a Python float; 1.0 when disabled."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self):
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor):
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self):
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor):
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self):
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval):
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self):
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
+
+    def is_enabled(self):
+        return self._enabled
+
+    def state_dict(self):
+        """The scale, its options and the count of good steps; empty when disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict):
+        """What state_dict gave. RuntimeError for that of a disabled scaler."""
+        if not self._enabled:
+            return
+        if len(state_dict) == 0:
+            raise RuntimeError("load_state_dict: expected the state of an enabled GradScaler, got an empty dict")
+        self._init_scale = state_dict["scale"]
+        if self._scale is not None:
+            self._scale.fill_(state_dict["scale"])
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._growth_tracker is not None:
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError("GradScaler: can be pickled only at the beginning of an iteration or after update()")
+            state.update(_init_scale=self.get_scale(), _init_growth_tracker=self._get_growth_tracker())
+            state.update(_scale=None, _growth_tracker=None)
+        return state
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+    def _check_inf_per_device(self, optimizer):
+        self._check_scale_growth_tracker("_check_inf_per_device")
+        one = facula.full((), 1.0, dtype=facula.float32, device=self._scale.device)
+        return self._measure(optimizer, one, True)
+
+    def _found_inf_per_device(self, optimizer):
+        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]

@@ -1,0 +1,10 @@
+"""Whether mixed precision on CUDA is out of the question."""
+
+import facula
+
+__all__ = ["amp_definitely_not_available"]
+
+
+def amp_definitely_not_available():
+    """True when there is no CUDA device."""
+    return not facula.cuda.is_available()

@@ -1,0 +1,78 @@
+"""Causal masks as objects: `scaled_dot_product_attention` takes them as attn_mask without making the mask."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+
+import facula
+from facula import Tensor
+from facula.nn import functional as F
+
+__all__ = ["causal_upper_left", "causal_lower_right", "CausalVariant", "CausalBias"]
+
+
+class CausalVariant(enum.IntEnum):
+    """Where the diagonal of a mask that is not square begins, or ends."""
+
+    UPPER_LEFT = 1
+    LOWER_RIGHT = 2
+
+
+class CausalBias(Tensor):
+    """A causal mask of a variant for (seq_len_q, seq_len_kv); prints as the bool tensor that it stands for."""
+
+    def __new__(cls, variant, seq_len_q, seq_len_kv):
+        if not isinstance(variant, CausalVariant):
+            raise AssertionError(f"CausalBias: variant must be a CausalVariant, got {type(variant).__name__}")
+        return facula.empty(0).as_subclass(cls)
+
+    def __init__(self, variant, seq_len_q, seq_len_kv):
+        self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
+        if seq_len_q > seq_len_kv and variant == CausalVariant.LOWER_RIGHT:
+            warnings.warn(
+                f"CausalBias: with more queries than keys, {seq_len_q} and {seq_len_kv}, the first queries see nothing",
+                stacklevel=2,
+            )
+
+    def _materialize(self, device=None):
+        """The mask as a bool tensor (seq_len_q, seq_len_kv)."""
+        shift = self.seq_len_kv - self.seq_len_q if self.variant == CausalVariant.LOWER_RIGHT else 0
+        return facula.ones(self.seq_len_q, self.seq_len_kv, dtype=facula.bool, device=device).tril(shift)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") != "scaled_dot_product_attention":
+            raise NotImplementedError("CausalBias: only scaled_dot_product_attention takes one")
+        return _attention(func, *args, **kwargs)
+
+    def __repr__(self):
+        return repr(self._materialize())
+
+
+def _attention(
+    func, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):  # fmt: skip
+    if is_causal:
+        raise ValueError("scaled_dot_product_attention: a CausalBias and is_causal=True exclude each other, got both")
+    options = {"dropout_p": dropout_p, "scale": scale, "enable_gqa": enable_gqa}
+    if attn_mask.variant == CausalVariant.UPPER_LEFT or attn_mask.seq_len_q == attn_mask.seq_len_kv:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True, **options)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask._materialize(query.device), **options)
+
+
+def _sizes(name, size):
+    if len(size) != 2:
+        raise AssertionError(f"{name}: two sizes, of queries and keys, are expected, got {len(size)}")
+    return size
+
+
+def causal_upper_left(*size):
+    """A mask whose diagonal starts at the first query and key."""
+    return CausalBias(CausalVariant.UPPER_LEFT, *_sizes("causal_upper_left", size))
+
+
+def causal_lower_right(*size):
+    """A mask whose diagonal ends at the last query and key."""
+    return CausalBias(CausalVariant.LOWER_RIGHT, *_sizes("causal_lower_right", size))

@@ -1,0 +1,75 @@
+"""Attention of sequences of different lengths, packed one after the other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import facula
+
+from .flex_attention import AuxRequest as _FlexAux
+from .flex_attention import create_block_mask, flex_attention
+
+__all__ = ["varlen_attn", "varlen_attn_out", "AuxRequest"]
+
+
+class AuxRequest(NamedTuple):
+    """What `varlen_attn` gives besides the result."""
+
+    lse: bool = False
+
+
+def varlen_attn(
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1),
+    enable_gqa=False, seqused_k=None, block_table=None, num_splits=None,
+):  # fmt: skip
+    """`scaled_dot_product_attention` of each sequence by itself.
+
+    Args:
+        query: (sum of lengths, H, E); key and value: (sum of lengths, H_k, E).
+        cu_seq_q, cu_seq_k: (N + 1): where each sequence starts, and the end.
+        window_size: how many keys before and after its own position, counted from the end, a query sees; -1: all. (-1, 0)
+            is causal.
+        return_aux: with lse=True, also (H, sum of lengths): the logarithms of the sums of exponentials.
+
+    NotImplementedError for a paged cache (seqused_k, block_table).
+    """
+    for name, given in (("seqused_k", seqused_k), ("block_table", block_table)):
+        if given is not None:
+            raise NotImplementedError(f"varlen_attn: {name}, a paged cache, is not supported")
+    ends_q = cu_seq_q.tolist()
+    ends_k = ends_q if cu_seq_k is None else cu_seq_k.tolist()
+    if len(ends_q) != len(ends_k):
+        raise ValueError(f"varlen_attn: as many key as query sequences, got {len(ends_q) - 1} and {len(ends_k) - 1}")
+    outputs, sums = [], []
+    for q_from, q_to, k_from, k_to in zip(ends_q, ends_q[1:], ends_k, ends_k[1:]):
+        q, k, v = (t.transpose(0, 1).unsqueeze(0) for t in (query[q_from:q_to], key[k_from:k_to], value[k_from:k_to]))
+        mask = _window(q_to - q_from, k_to - k_from, window_size, query.device)
+        out, aux = flex_attention(
+            q, k, v, block_mask=mask, scale=scale, enable_gqa=enable_gqa, return_aux=_FlexAux(lse=True)
+        )
+        outputs.append(out.squeeze(0).transpose(0, 1))
+        sums.append(aux.lse.squeeze(0))
+    result = facula.cat(outputs) if outputs else query.new_empty(0, query.shape[1], value.shape[-1])
+    return (result, facula.cat(sums, 1)) if return_aux is not None and return_aux.lse else result
+
+
+def _window(q_len, kv_len, window_size, device):
+    left, right = window_size
+    if left < 0 and right < 0:
+        return None
+    shift = kv_len - q_len
+
+    def seen(b, h, q, k):
+        result = k == k
+        result = result & (k >= q + shift - left) if left >= 0 else result
+        return result & (k <= q + shift + right) if right >= 0 else result
+
+    return create_block_mask(seen, 1, 1, q_len, kv_len, device)
+
+
+def varlen_attn_out(out, *args, **kwargs):
+    """As `varlen_attn`, into `out`."""
+    result = varlen_attn(*args, **kwargs)
+    if isinstance(result, tuple):
+        return out.copy_(result[0]), result[1]
+    return out.copy_(result)

@@ -1,0 +1,50 @@
+"""An optimizer on other parameters for a while."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+
+__all__ = ["swap_in_optimizer_params_and_state"]
+
+
+@contextlib.contextmanager
+def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_optim_state):
+    """A block in which an optimizer acts on other parameters with another state.
+
+    Args:
+        optimizer: has a state already.
+        swapin_parameters: dict of tensors, in the order of the optimizer's parameters.
+        swapin_optim_state: as `state_dict` gives it; its tensors are used themselves, so writes to them stay.
+
+    RuntimeError when the optimizer has no state or the numbers of parameters or groups differ.
+    """
+    name = "swap_in_optimizer_params_and_state"
+    groups, state = optimizer.param_groups, optimizer.state
+    new = list(swapin_parameters.values())
+    count = sum(len(group["params"]) for group in groups)
+    if not state:
+        raise RuntimeError(f"{name}: the optimizer has no state yet, got a {type(optimizer).__name__} before its first step")
+    if len(new) != count:
+        raise RuntimeError(f"{name}: expected {count} parameters, got {len(new)}")
+    saved_groups = swapin_optim_state["param_groups"]
+    sizes = [len(group["params"]) for group in groups]
+    if [len(group["params"]) for group in saved_groups] != sizes:
+        raise RuntimeError(
+            f"{name}: expected parameter groups of sizes {sizes}, got {[len(g['params']) for g in saved_groups]}"
+        )
+    remaining = iter(new)
+    by_number, new_groups = {}, []
+    for saved in saved_groups:
+        params = [next(remaining) for _ in saved["params"]]
+        by_number.update(zip(saved["params"], params))
+        new_groups.append({**saved, "params": params})
+    new_state = {
+        by_number.get(key, key): dict(value) if isinstance(value, dict) else value
+        for key, value in swapin_optim_state["state"].items()
+    }
+    optimizer.param_groups, optimizer.state = new_groups, defaultdict(dict, new_state)
+    try:
+        yield
+    finally:
+        optimizer.param_groups, optimizer.state = groups, state

@@ -1,0 +1,208 @@
+"""Profiles of programs: `profile` as a context manager, with a schedule for long runs.
+
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as p:
+        step()
+    print(p.key_averages().table(sort_by="self_cpu_time_total"))
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import socket
+import time
+
+from ..autograd import profiler as _autograd
+from ..autograd.profiler import KinetoStepTracker, record_function
+
+__all__ = [
+    "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
+    "supported_activities", "tensorboard_trace_handler",
+]  # fmt: skip
+
+
+class ProfilerActivity(enum.Enum):
+    """What is recorded; here, the CPU."""
+
+    CPU = 0
+    XPU = 1
+    MTIA = 2
+    CUDA = 3
+    HPU = 4
+    PrivateUse1 = 5
+
+
+class ProfilerAction(enum.Enum):
+    """What happens in a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+def kineto_available():
+    """Whether PyTorch's tracing library does the recording; Facula records by itself."""
+    return False
+
+
+def supported_activities():
+    """The activities that can be recorded."""
+    return {ProfilerActivity.CPU}
+
+
+def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0):
+    """A function from steps to actions: after `skip_first` steps, cycles of `wait`, `warmup` and `active` steps,
+    `repeat` of them (0: without end). With `skip_first_wait`, the first cycle has no waiting steps.
+    """
+    if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
+        raise AssertionError(
+            f"schedule: Invalid profiler schedule arguments, got wait={wait}, warmup={warmup}, active={active}, "
+            f"repeat={repeat}, skip_first={skip_first}"
+        )
+    cycle = wait + warmup + active
+
+    def action(step):
+        if step < 0:
+            raise AssertionError(f"schedule: steps count from 0, got {step}")
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait:
+            step += wait
+        if repeat and step // cycle >= repeat:
+            return ProfilerAction.NONE
+        place = step % cycle
+        if place < wait:
+            return ProfilerAction.NONE
+        if place < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if place < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
+
+
+def _always(step):
+    return ProfilerAction.RECORD
+
+
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False):
+    """An `on_trace_ready` that writes traces into a folder, one file each."""
+    if use_gzip:
+        raise NotImplementedError("tensorboard_trace_handler: use_gzip is not supported")
+
+    def handler(prof):
+        os.makedirs(dir_name, exist_ok=True)
+        name = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        prof.export_chrome_trace(os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json"))
+
+    return handler
+
+
+class profile:
+    """Records the ops, backward nodes and ranges of this thread.
+
+    Args:
+        activities: ProfilerActivity members; only the CPU's are recorded.
+        schedule: a function from steps to ProfilerAction, such as `schedule()` makes; `step()` ends a step.
+        on_trace_ready: called with the profile whenever a recording is complete.
+        record_shapes: keeps the shapes of tensor arguments.
+
+    `profile_memory`, `with_stack`, `with_flops` and `with_modules` are accepted without effect.
+    """
+
+    def __init__(
+        self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, profile_memory=False,
+        with_stack=False, with_flops=False, with_modules=False, experimental_config=None, execution_trace_observer=None,
+        acc_events=False, use_cuda=None, custom_trace_id_callback=None, post_processing_timeout_s=None,
+    ):  # fmt: skip
+        chosen = supported_activities() if activities is None else set(activities)
+        if not chosen:
+            raise AssertionError("profile: No valid profiler activities found, got an empty set")
+        self.activities = chosen
+        self.schedule = schedule or _always
+        self.records_steps = schedule is not None
+        self.on_trace_ready = on_trace_ready
+        self.record_shapes = record_shapes
+        self.profiler = None
+        self.step_num = 0
+        self.current_action = self.schedule(0)
+        self._running = False
+        self._step = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.stop()
+
+    def start(self):
+        self._begin_if_recording()
+        self._begin_step()
+
+    def stop(self):
+        self._end_step()
+        if self._running:
+            self._end()
+            if self.on_trace_ready:
+                self.on_trace_ready(self)
+
+    def step(self):
+        """Ends a step; what the next one does is up to the schedule."""
+        self._end_step()
+        before = self.current_action
+        self.step_num += 1
+        self.current_action = self.schedule(self.step_num)
+        if before == ProfilerAction.RECORD_AND_SAVE and self._running:
+            self._end()
+            if self.on_trace_ready:
+                self.on_trace_ready(self)
+        if self._running and self.current_action in (ProfilerAction.NONE, ProfilerAction.WARMUP):
+            self._end()
+        self._begin_if_recording()
+        self._begin_step()
+        KinetoStepTracker.increment_step("ProfilerStep")
+
+    def _begin_if_recording(self):
+        if not self._running and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+            self.profiler = _autograd.profile(ProfilerActivity.CPU in self.activities, record_shapes=self.record_shapes)
+            self.profiler.__enter__()
+            self._running = True
+
+    def _end(self):
+        self.profiler.__exit__(None, None, None)
+        self._running = False
+
+    def _begin_step(self):
+        if self.records_steps:
+            self._step = record_function(f"ProfilerStep#{self.step_num}")
+            self._step.__enter__()
+
+    def _end_step(self):
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+            self._step = None
+
+    def _recorded(self):
+        if self.profiler is None:
+            raise AssertionError("profile: nothing was recorded yet (see schedule)")
+        return self.profiler
+
+    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+        """The events by name, as an EventList with `table()`."""
+        return self._recorded().key_averages(group_by_input_shape, group_by_stack_n)
+
+    def events(self):
+        """All events, in the order in which they began."""
+        return self._recorded().function_events
+
+    def export_chrome_trace(self, path):
+        """Writes the events as JSON for chrome://tracing or Perfetto."""
+        self._recorded().export_chrome_trace(path)
+
+    def add_metadata(self, key, value):
+        raise NotImplementedError("profile.add_metadata: traces carry events only")
+
+    def export_stacks(self, path, metric="self_cpu_time_total"):
+        raise NotImplementedError("profile.export_stacks: stacks are not collected")

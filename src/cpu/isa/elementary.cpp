@@ -1,0 +1,245 @@
+// Loops of elementary functions that do better than the compiler can with the scalar function. sin and cos take the cheap
+// argument reduction in blocks without large arguments. With AVX-512, functions read short tables in registers (a
+// permutation is one instruction) and scale by powers of two with instructions that know overflow, subnormal numbers,
+// infinity and NaN.
+//
+// Errors in units in the last place over all floats, bounded by tests/test_elementary.py: below 2.
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/loops.h"
+#include "kernels/moderate_angles.h"
+#include "op_ids_elementwise.h"
+#include "op_ids_special.h"
+#include "ops/kernel_table.h"
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#include <immintrin.h>
+#define FACULA_AVX512 1
+#endif
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+template <class T, class F>
+void apply(int64_t n, T* o, const T* a, F f) {
+  FACULA_SIMD
+  for (int64_t i = 0; i < n; ++i) o[i] = f(a[i]);
+}
+
+/// `moderate` for blocks whose elements are all below `bound` in magnitude, `any` for the others.
+template <class T, class Moderate, class Any>
+void where_moderate(int64_t n, void* out, const void* const* in, T bound, Moderate moderate, Any any) {
+  T* o = static_cast<T*>(out);
+  const T* a = static_cast<const T*>(in[0]);
+  in_blocks(n, o, [=](int64_t from, int64_t count) {
+    int large = !kernels::has_fma;
+    _Pragma("omp simd reduction(|:large)") for (int64_t i = from; i < from + count; ++i) large |= !(kernels::abs(a[i]) < bound);
+    if (large) apply(count, o + from, a + from, any);
+    else apply(count, o + from, a + from, moderate);
+  }, a);
+}
+
+void sin_float(int64_t n, void* out, const void* const* in, const void*) {
+  where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::sin_moderate(x); },
+                        [](float x) { return kernels::sin(x); });
+}
+void cos_float(int64_t n, void* out, const void* const* in, const void*) {
+  where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::cos_moderate(x); },
+                        [](float x) { return kernels::cos(x); });
+}
+void sin_double(int64_t n, void* out, const void* const* in, const void*) {
+  where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::sin_moderate(x); },
+                         [](double x) { return kernels::sin(x); });
+}
+void cos_double(int64_t n, void* out, const void* const* in, const void*) {
+  where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::cos_moderate(x); },
+                         [](double x) { return kernels::cos(x); });
+}
+
+#ifdef FACULA_AVX512
+
+using Vector = __m512;
+
+Vector all(float x) { return _mm512_set1_ps(x); }
+
+/// 32 floats in two registers; an index is the low five bits of an element.
+struct Table {
+  Table() = default;
+  explicit Table(const float* values) : low(_mm512_loadu_ps(values)), high(_mm512_loadu_ps(values + 16)) {}
+  Vector operator[](__m512i index) const { return _mm512_permutex2var_ps(low, index, high); }
+  Vector low, high;
+};
+
+/// A loop of a function object from vectors to vectors.
+template <class F>
+void vector_loop(int64_t n, void* out, const void* const* in, const F& f) {
+  float* o = static_cast<float*>(out);
+  const float* a = static_cast<const float*>(in[0]);
+  in_blocks(n, o, [=, &f](int64_t from, int64_t count) {
+    int64_t i = from, end = from + count;
+    for (; i + 16 <= end; i += 16) _mm512_storeu_ps(o + i, f(_mm512_loadu_ps(a + i)));
+    if (i == end) return;
+    const __mmask16 rest = static_cast<__mmask16>((1u << (end - i)) - 1);
+    _mm512_mask_storeu_ps(o + i, rest, f(_mm512_maskz_loadu_ps(rest, a + i)));
+  }, a);
+}
+
+/// x = (n + k / 32) ln 2 + r: e^x = 2^n * 2^(k/32) * e^r.
+struct Exp {
+  struct Values {
+    float power[32];
+    Values() {
+      for (int k = 0; k < 32; ++k) power[k] = static_cast<float>(std::exp2(k / 32.0));
+    }
+  };
+  explicit Exp(const Values& values) : power(values.power) {}
+  Vector operator()(Vector x) const {
+    const Vector to_32nds = all(kernels::float_to_integer / 32);
+    const Vector shifted = _mm512_fmadd_ps(x, all(1.44269504f), to_32nds), n = _mm512_sub_ps(shifted, to_32nds);
+    Vector r = _mm512_fnmadd_ps(n, all(0x1.62e4p-1f), x);
+    r = _mm512_fnmadd_ps(n, all(0x1.7f7d1cp-20f), r);
+    r = _mm512_range_ps(r, all(1.0f), 2);  // at most 1 in magnitude, also where x is infinite or NaN: scaling does the rest
+    const Vector p = _mm512_mul_ps(_mm512_fmadd_ps(r, all(0.50000489f), all(1.00001467f)), r);  // e^r - 1 to ln(2) / 64
+    const Vector t = power[_mm512_castps_si512(shifted)];
+    return _mm512_scalef_ps(_mm512_fmadd_ps(t, p, t), n);
+  }
+  Table power;
+};
+
+/// x = 2^e m, with c near 1 / m from a table by the leading bits of m: log x = e ln 2 - log c + log(m c). Around 1, where
+/// the result is small, c is exactly 1 or 1/2.
+struct Log {
+  static constexpr double kLn2 = 0x1.62e43p-1;  // the float
+  struct Values {
+    float c[32], log_c[32];
+    Values() {
+      for (int k = 0; k < 32; ++k) pick(k);
+    }
+    // Of many numbers near the middle, the one whose logarithm is nearly a float; above m = sqrt(2), its distance from
+    // ln 2, which the product with e = -1 takes away.
+    void pick(int k) {
+      const bool upper = 1 + k / 32.0 > 1.4;
+      const double offset = upper ? kLn2 : 0.0;
+      float candidate = k == 0 ? 1.0f : k == 31 ? 0.5f : static_cast<float>(1 / (1 + k / 32.0 + 1 / 64.0));
+      double best = 1;
+      for (int tries = k == 0 || k == 31 ? 1 : 100; tries > 0; --tries, candidate = std::nextafter(candidate, 2.0f)) {
+        const double exact = -std::log(static_cast<double>(candidate)) - (upper ? kernels::ln_2 : 0.0);
+        const float rounded = static_cast<float>(exact + offset);
+        const double error = exact == 0 ? 0 : std::fabs(rounded - offset - exact) / std::fabs(exact);
+        if (error >= best) continue;
+        best = error;
+        c[k] = candidate;
+        log_c[k] = rounded;
+      }
+    }
+  };
+  explicit Log(const Values& values) : c(values.c), log_c(values.log_c) {}
+  Vector operator()(Vector x) const {
+    const Vector e = _mm512_getexp_ps(x), m = _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan);
+    const __m512i k = _mm512_srli_epi32(_mm512_castps_si512(m), 18);
+    const Vector r = _mm512_fmadd_ps(m, c[k], all(-1.0f));
+    Vector p = _mm512_fmadd_ps(r, all(-0.24410301f), all(0.33336982f));  // to [-1/64, 1/32]
+    p = _mm512_fmadd_ps(p, r, all(-0.50000122f));
+    const Vector tail = _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r);
+    return _mm512_add_ps(_mm512_fmadd_ps(e, all(static_cast<float>(kLn2)), log_c[k]), tail);
+  }
+  Table c, log_c;
+};
+
+/// An odd function that is flat beyond `bound`, as a polynomial of degree 5 in each of 29 pieces: from 0 to 1/8, there of
+/// f(x) - x, then four to an octave. A piece is named by the exponent and the two leading bits of the argument.
+struct OddPieces {
+  static constexpr int kFirst = (126 - 3) * 4 + 3;  // bits of 1/8, but for the last 21, less one
+  struct Values {
+    float middle[32] = {}, coefficient[6][32] = {}, bound;
+    Values(double (*f)(double), double bound) : bound(static_cast<float>(bound)) {
+      near_zero(f);
+      for (int piece = 0; piece < 28; ++piece) fit(f, piece);
+    }
+    void near_zero(double (*f)(double)) {  // f(x) / x through three points in x^2
+      double s[3], y[3];
+      for (int j = 0; j < 3; ++j) {
+        s[j] = (1 - std::cos(kernels::pi * (2 * j + 1) / 6)) / 128;
+        y[j] = f(std::sqrt(s[j])) / std::sqrt(s[j]);
+      }
+      const double d01 = (y[1] - y[0]) / (s[1] - s[0]), d12 = (y[2] - y[1]) / (s[2] - s[1]), d = (d12 - d01) / (s[2] - s[0]);
+      coefficient[1][kFirst % 32] = static_cast<float>(y[0] - 1 - d01 * s[0] + d * s[0] * s[1]);
+      coefficient[3][kFirst % 32] = static_cast<float>(d01 - d * (s[0] + s[1]));
+      coefficient[5][kFirst % 32] = static_cast<float>(d);
+    }
+    void fit(double (*f)(double), int piece) {  // interpolation at the Chebyshev points
+      const double width = std::ldexp(0.25, piece / 4 - 3), half = width / 2;
+      const double mid = std::ldexp(1.0, piece / 4 - 3) + piece % 4 * width + half;
+      double x[6], t[6], c[6] = {};
+      for (int j = 0; j < 6; ++j) {
+        x[j] = half * std::cos(kernels::pi * (2 * j + 1) / 12);
+        t[j] = f(mid + x[j]);
+      }
+      for (int level = 1; level < 6; ++level) {
+        for (int j = 5; j >= level; --j) t[j] = (t[j] - t[j - 1]) / (x[j] - x[j - level]);
+      }
+      for (int j = 5; j >= 0; --j) {  // Newton's form into powers
+        for (int k = 5; k > 0; --k) c[k] = c[k - 1] - c[k] * x[j];
+        c[0] = t[j] - c[0] * x[j];
+      }
+      const int at = (kFirst + 1 + piece) % 32;
+      middle[at] = static_cast<float>(mid);
+      for (int k = 0; k < 6; ++k) coefficient[k][at] = static_cast<float>(c[k]);
+    }
+  };
+  explicit OddPieces(const Values& values) : middle(values.middle), bound(all(values.bound)) {
+    for (int k = 0; k < 6; ++k) coefficient[k] = Table(values.coefficient[k]);
+  }
+  Vector operator()(Vector x) const {
+    const Vector a = _mm512_min_ps(bound, _mm512_abs_ps(x));  // NaN stays
+    const __m512i piece = _mm512_max_epi32(_mm512_srli_epi32(_mm512_castps_si512(a), 21), _mm512_set1_epi32(kFirst));
+    const Vector r = _mm512_sub_ps(a, middle[piece]);
+    Vector y = coefficient[5][piece];
+    for (int k = 4; k >= 1; --k) y = _mm512_fmadd_ps(y, r, coefficient[k][piece]);
+    const __mmask16 near_zero = _mm512_cmp_ps_mask(a, all(0.125f), _CMP_LT_OQ);
+    y = _mm512_fmadd_ps(y, r, _mm512_mask_mov_ps(coefficient[0][piece], near_zero, a));
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);  // the sign of x, the rest of y
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(magnitude, _mm512_castps_si512(y), _mm512_castps_si512(x), 0xca));
+  }
+  Table middle, coefficient[6];
+  Vector bound;
+};
+
+void exp_float(int64_t n, void* out, const void* const* in, const void*) {
+  static const Exp::Values values;
+  vector_loop(n, out, in, Exp(values));
+}
+void log_float(int64_t n, void* out, const void* const* in, const void*) {
+  static const Log::Values values;
+  vector_loop(n, out, in, Log(values));
+}
+void tanh_float(int64_t n, void* out, const void* const* in, const void*) {
+  static const OddPieces::Values values(std::tanh, 10.0);
+  vector_loop(n, out, in, OddPieces(values));
+}
+void erf_float(int64_t n, void* out, const void* const* in, const void*) {
+  static const OddPieces::Values values(std::erf, 4.0);
+  vector_loop(n, out, in, OddPieces(values));
+}
+
+#endif
+
+void set(uint16_t loop, DType dtype, LoopFn f) { loop_table[loop][index(dtype)] = f; }
+
+}  // namespace
+
+void register_elementary() {
+  set(loop_id::sin_unary, DType::Float32, sin_float);
+  set(loop_id::cos_unary, DType::Float32, cos_float);
+  set(loop_id::sin_unary, DType::Float64, sin_double);
+  set(loop_id::cos_unary, DType::Float64, cos_double);
+#ifdef FACULA_AVX512
+  set(loop_id::exp_unary, DType::Float32, exp_float);
+  set(loop_id::log_unary, DType::Float32, log_float);
+  set(loop_id::tanh_unary, DType::Float32, tanh_float);
+  set(loop_id::erf_unary, DType::Float32, erf_float);
+#endif
+}
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,270 @@
+"""Around autograd: nodes as Python sees them, garbage collection, the profiler, selective checkpointing, mutation."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+
+import numpy as np
+import pytest
+
+import facula
+from facula import autograd
+from facula.autograd import profiler
+from facula.autograd.graph import allow_mutation_on_saved_tensors
+from facula.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+pytestmark = pytest.mark.usefixtures("nothing_stays_alive")
+
+
+def leaf(values):
+    return facula.tensor(values, dtype=facula.float64, requires_grad=True)
+
+
+# Nodes
+
+
+def test_saved_values_are_attributes():
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    product = (x * y).grad_fn
+    assert product.name() == "MulBackward0" and type(product).__name__ == "MulBackward0"
+    assert product._saved_self is x and product._saved_other is y
+    assert "_saved_self" in dir(product)
+    result = x.exp()
+    assert result.grad_fn._saved_result.tolist() == result.tolist()
+    total = x.reshape(1, 2).sum(1, keepdim=True)
+    assert total.grad_fn._saved_dim == (1,) and total.grad_fn._saved_keepdim is True
+    assert total.grad_fn._saved_self_sym_sizes == (1, 2)
+    assert (x**3).grad_fn._saved_exponent == 3
+    assert facula.cat([x, y]).grad_fn._saved_dim == 0
+    assert [fn.name() for fn, slot in product.next_functions] == ["AccumulateGrad", "AccumulateGrad"]
+    assert product.next_functions[0][0].variable is x
+    product.metadata["note"] = 1
+    assert product.metadata == {"note": 1}
+    loss = (x * y).sum()
+    node = loss.grad_fn.next_functions[0][0]
+    loss.backward()
+    with pytest.raises(RuntimeError, match="already been freed"):
+        getattr(node, "_saved_self")  # noqa: B009
+    assert not hasattr(node, "_saved_nothing")
+
+
+# Garbage collection
+
+
+def collected(make):
+    reference = make()
+    gc.collect()
+    return reference() is None
+
+
+def test_cycles_through_hooks_are_collected():
+    class Marker:
+        pass
+
+    def of_a_leaf():
+        x, marker = leaf([1.0]), Marker()
+        x.register_hook(lambda g: (x, marker) and None)
+        return weakref.ref(marker)
+
+    def of_a_result():
+        x, marker = leaf([1.0]), Marker()
+        y = x * 2
+        y.register_hook(lambda g: (y, marker) and None)
+        return weakref.ref(marker)
+
+    def after_accumulation():
+        x, marker = leaf([1.0]), Marker()
+        x.register_post_accumulate_grad_hook(lambda t: (x, marker) and None)
+        (x * 2).sum().backward()
+        return weakref.ref(marker)
+
+    def of_an_attribute():
+        x, marker = leaf([1.0]), Marker()
+        x.partner = (x, marker)
+        return weakref.ref(marker)
+
+    for make in (of_a_leaf, of_a_result, after_accumulation, of_an_attribute):
+        assert collected(make), make.__name__
+
+
+def test_cycles_through_a_context_are_collected():
+    class Marker:
+        pass
+
+    class Keeps(autograd.Function):
+        @staticmethod
+        def forward(ctx, x, marker):
+            ctx.marker = marker
+            ctx.result = x * 2
+            return ctx.result
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2, None
+
+    def make():
+        marker = Marker()
+        y = Keeps.apply(leaf([1.0]), marker)
+        assert y.grad_fn.marker is marker
+        return weakref.ref(marker)
+
+    assert collected(make)
+
+
+def test_hooks_of_live_tensors_stay():
+    x, seen = leaf([1.0]), []
+    x.register_hook(lambda g: seen.append(g.item()) and x)
+    y = x * 3
+    y.register_hook(lambda g: seen.append(g.item()) and y)
+    gc.collect()
+    y.sum().backward()
+    assert seen == [1.0, 3.0]
+
+
+# The profiler
+
+
+def test_profile():
+    x = leaf(np.ones((8, 8)).tolist())
+    with profiler.profile(record_shapes=True) as p:
+        with profiler.record_function("forward"):
+            y = (x @ x).relu().sum()
+        y.backward()
+    averages = {e.key: e for e in p.key_averages()}
+    assert averages["aten::matmul"].count == 1 and averages["aten::relu"].count == 1
+    assert averages["forward"].cpu_time_total >= averages["aten::matmul"].cpu_time_total > 0
+    assert averages["autograd::engine::evaluate_function: ReluBackward0"].count == 1
+    forward = next(e for e in p.function_events if e.name == "forward")
+    assert [e.name for e in forward.cpu_children] == ["aten::matmul", "aten::relu", "aten::sum"]
+    assert forward.self_cpu_time_total <= forward.cpu_time_total
+    product = next(e for e in p.function_events if e.name == "aten::matmul")
+    assert product.cpu_parent is forward and product.input_shapes == [[8, 8], [8, 8]]
+    table = p.key_averages().table(sort_by="count", row_limit=3)
+    assert "# of Calls" in table and "Self CPU time total" in table
+    grouped = p.key_averages(group_by_input_shape=True)
+    assert any(e.input_shapes == [[8, 8], [8, 8]] for e in grouped)
+    with pytest.raises(ValueError, match="^table: sort_by"):
+        p.key_averages().table(sort_by="colour")
+    x.relu()
+    assert sum(e.count for e in p.key_averages() if e.key == "aten::relu") == 1  # nothing is recorded afterwards
+
+
+def test_profile_off_and_unfinished():
+    with profiler.profile(enabled=False) as p:
+        facula.ones(2) + 1
+    with pytest.raises(RuntimeError, match="^profile: Profiler didn't finish"):
+        p.key_averages()
+
+
+def test_chrome_trace(tmp_path):
+    from facula.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+
+    path = tmp_path / "trace.json"
+    with profile(activities=[ProfilerActivity.CPU]) as p:
+        with record_function("block"):
+            facula.ones(3).exp()
+    p.export_chrome_trace(str(path))
+    events = {e["name"]: e for e in json.loads(path.read_text())["traceEvents"]}
+    block, op = events["block"], events["aten::exp"]
+    assert block["ts"] <= op["ts"] and op["ts"] + op["dur"] <= block["ts"] + block["dur"]
+
+    ready = []
+    plan = schedule(wait=1, warmup=1, active=2, repeat=2)
+    assert [plan(i).name for i in range(9)] == [
+        "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE",
+    ]  # fmt: skip
+    with profile(schedule=plan, on_trace_ready=lambda p: ready.append(p.key_averages())) as p:
+        for _ in range(9):
+            facula.ones(3).exp()
+            p.step()
+    assert [next(e.count for e in r if e.key == "aten::exp") for r in ready] == [2, 2]
+    with profile(on_trace_ready=tensorboard_trace_handler(str(tmp_path / "log"))):
+        facula.ones(3).exp()
+    assert len(list((tmp_path / "log").glob("*.pt.trace.json"))) == 1
+
+
+# Selective checkpointing
+
+
+@pytest.mark.parametrize("how", ["list", "policy"])
+def test_selective_checkpointing(how):
+    runs = []
+    matmul = facula.matmul
+
+    class Counted(facula.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            runs.append(getattr(func, "__name__", ""))
+            return func(*args, **(kwargs or {}))
+
+    def block(x, w):
+        return (matmul(x, w).sin() * 2).exp()
+
+    def policy(ctx, op, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if op is matmul else CheckpointPolicy.PREFER_RECOMPUTE
+
+    def contexts():
+        return create_selective_checkpoint_contexts([matmul] if how == "list" else policy)
+
+    def gradients(run):
+        x = facula.linspace(0.1, 0.9, 6, dtype=facula.float64).reshape(2, 3).requires_grad_()
+        w = facula.linspace(-0.5, 0.5, 9, dtype=facula.float64).reshape(3, 3).requires_grad_()
+        with Counted():
+            out = run(x, w)
+            count = len(runs)
+            found = autograd.grad(out.sum(), [x, w])
+        return out, *found, runs[count:]
+
+    *plain, _ = gradients(block)
+    *kept, again = gradients(lambda x, w: checkpoint(block, x, w, use_reentrant=False, context_fn=contexts))
+    for a, b in zip(plain, kept):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+    assert again.count("matmul") == 0 and again.count("sin") == 1
+    *_, again = gradients(lambda x, w: checkpoint(block, x, w, use_reentrant=False))
+    assert again.count("matmul") == 1
+
+
+def test_selective_checkpointing_errors():
+    with pytest.raises(TypeError, match="^create_selective_checkpoint_contexts: .*got int"):
+        create_selective_checkpoint_contexts(3)
+    with pytest.raises(ValueError, match="^create_selective_checkpoint_contexts: .*type str"):
+        create_selective_checkpoint_contexts(["mm"])
+
+    def block(x):
+        y = facula.exp(x)
+        y.detach().mul_(2)
+        return y.sin()
+
+    x = leaf([0.5])
+    with pytest.raises(RuntimeError, match="changed in place"):
+        checkpoint(
+            block, x, use_reentrant=False, context_fn=lambda: create_selective_checkpoint_contexts([facula.exp])
+        ).sum().backward()
+
+
+# Mutation of saved values
+
+
+def test_saved_values_may_be_mutated():
+    x = leaf([1.0, 2.0])
+    with allow_mutation_on_saved_tensors():
+        y = x.clone()
+        z = y.exp()
+        w = y * z
+        z.mul_(5)
+        y[0] = 7.0
+        w.sum().backward()
+    expected = np.exp([1.0, 2.0]) * (1 + np.array([1.0, 2.0]))
+    np.testing.assert_allclose(x.grad.numpy(), expected)
+
+
+def test_mutation_context_errors():
+    x = leaf([1.0])
+    with allow_mutation_on_saved_tensors():
+        with pytest.raises(RuntimeError, match="cannot be nested"):
+            with allow_mutation_on_saved_tensors():
+                pass
+        y = x.exp()
+    with pytest.raises(RuntimeError, match="outside of the 'allow_mutation_on_saved_tensors'"):
+        y.sum().backward()

@@ -1,0 +1,138 @@
+"""Process groups of one process."""
+
+import pytest
+
+import facula
+import facula.distributed as dist
+from facula import nn
+from facula.utils.data import DistributedSampler
+
+
+@pytest.fixture
+def world():
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:1?rank=0&world_size=1")
+    yield dist.group.WORLD
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def test_before_a_group_is_made():
+    assert dist.is_available() and not dist.is_initialized() and dist.group.WORLD is None
+    for call in (dist.get_rank, dist.get_world_size, dist.barrier, lambda: dist.all_reduce(facula.ones(1))):
+        with pytest.raises(ValueError, match="has not been initialized"):
+            call()
+
+
+def test_ways_to_make_one(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(ValueError, match="RANK"):
+        dist.init_process_group("gloo")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    for options in ({}, {"init_method": "file:///none", "rank": 0, "world_size": 1}, {"store": dist.HashStore(), "rank": 0, "world_size": 1}):
+        dist.init_process_group("gloo", **options)
+        with pytest.raises(ValueError, match="^init_process_group: .*second"):
+            dist.init_process_group("gloo")
+        dist.destroy_process_group()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(NotImplementedError, match="^init_process_group: .*world_size 2"):
+        dist.init_process_group("gloo")
+    with pytest.raises(ValueError, match="^Backend: .*'abc'"):
+        dist.init_process_group("abc")
+    with pytest.raises(RuntimeError, match="^init_process_group: .*'nccl'"):
+        dist.init_process_group("nccl", rank=0, world_size=1)
+
+
+def test_facts(world):
+    assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (0, 1, "gloo")
+    assert dist.get_process_group_ranks(world) == [0] and dist.get_global_rank(world, 0) == 0
+    other = dist.new_group([0])
+    assert dist.get_rank(other) == 0 and dist.get_pg_count() == 2
+    nobody = dist.new_group([])
+    assert dist.get_rank(nobody) == -1 and dist.all_reduce(facula.ones(1), group=nobody) is None
+    with pytest.raises(ValueError, match=r"^new_group: .*\[0, 1\]"):
+        dist.new_group([0, 1])
+
+
+def test_collectives_give_each_process_its_own(world):
+    x = facula.arange(3.0)
+    for call in (
+        lambda o: dist.all_gather([o], x),
+        lambda o: dist.all_gather_into_tensor(o, x),
+        lambda o: dist.gather(x, [o]),
+        lambda o: dist.scatter(o, [x], 0),
+        lambda o: dist.reduce_scatter(o, [x]),
+        lambda o: dist.reduce_scatter_tensor(o, x),
+        lambda o: dist.all_to_all([o], [x]),
+        lambda o: dist.all_to_all_single(o, x),
+    ):
+        out = facula.zeros(3)
+        assert call(out) is None and facula.equal(out, x)
+    for op in dist.ReduceOp:
+        work = dist.all_reduce(x, op, async_op=True)
+        assert work.wait() and work.is_completed()
+    dist.broadcast(x, 0)
+    dist.reduce(x, 0)
+    dist.barrier()
+    assert x.tolist() == [0, 1, 2]
+
+
+def test_objects(world):
+    value = {"a": [1]}
+    found = [None]
+    dist.all_gather_object(found, value)
+    assert found == [value] and found[0] is not value
+    dist.scatter_object_list(found, [7], 0)
+    assert found == [7]
+    dist.gather_object(5, found)
+    dist.broadcast_object_list(found, 0)
+    assert found == [5]
+
+
+def test_wrong_arguments(world):
+    x = facula.ones(3)
+    with pytest.raises(TypeError, match="^all_reduce: .*int"):
+        dist.all_reduce(3)
+    with pytest.raises(TypeError, match="^all_reduce: op .*int"):
+        dist.all_reduce(x, 3)
+    with pytest.raises(ValueError, match="^all_reduce: MAX .*complex64"):
+        dist.all_reduce(x.to(facula.complex64), dist.ReduceOp.MAX)
+    with pytest.raises(ValueError, match="^broadcast: .*got 1"):
+        dist.broadcast(x, 1)
+    with pytest.raises(ValueError, match="^broadcast: .*neither"):
+        dist.broadcast(x)
+    with pytest.raises(ValueError, match="^all_gather: tensor_list .*got 2"):
+        dist.all_gather([x, x], x)
+    with pytest.raises(ValueError, match="^all_gather: .*dtype"):
+        dist.all_gather([x.double()], x)
+    with pytest.raises(ValueError, match="^all_gather_into_tensor: .*size"):
+        dist.all_gather_into_tensor(facula.zeros(4), x)
+    with pytest.raises(ValueError, match="^send: "):
+        dist.send(x, 0)
+    with pytest.raises(NotImplementedError, match="^distributed.init_device_mesh"):
+        dist.init_device_mesh("cpu", (1,))
+
+
+def test_stores():
+    store = dist.HashStore()
+    store.set("a", "1")
+    assert store.get("a") == b"1" and store.add("n", 2) == 2 and store.add("n", 3) == 5
+    part = dist.PrefixStore("p", store)
+    part.set("a", "x")
+    assert part.get("a") == b"x" and store.get("p/a") == b"x" and store.num_keys() == 3
+    import datetime
+
+    with pytest.raises(dist.DistStoreError, match="^wait: "):
+        store.wait(["none"], datetime.timedelta(milliseconds=1))
+
+
+def test_training_as_in_several_processes(world):
+    facula.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4))))
+    sampler = DistributedSampler(range(8), shuffle=True)
+    assert sorted(sampler) == list(range(8))
+    with model.no_sync():
+        model(facula.randn(4, 2)).sum().backward()
+    total = model.module[0].weight.grad.sum()
+    dist.all_reduce(total, dist.ReduceOp.AVG)
+    assert list(model.state_dict())[0] == "module.0.weight"

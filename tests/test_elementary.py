@@ -1,0 +1,100 @@
+"""Errors of the elementary functions as they run, in units in the last place (ULP), over all floats and at their edges."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+import facula
+
+INF, NAN = float("inf"), float("nan")
+
+# name: float64 reference, bound in ULP
+FLOAT32 = {
+    "exp": (np.exp, 2), "log": (np.log, 2), "tanh": (np.tanh, 2), "erf": (scipy.special.erf, 2), "sin": (np.sin, 2), "cos": (np.cos, 2),
+    "sigmoid": (lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1.0) / (1.0 + np.exp(-np.abs(x))), 2),
+}  # fmt: skip
+FLOAT64 = {"sin": (np.sin, 2), "cos": (np.cos, 2)}
+EDGES = {
+    "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN), (89.0, INF), (-104.0, 0.0), (1e30, INF), (-1e30, 0.0),
+            (3.4e38, INF), (-3.4e38, 0.0)],
+    "log": [(0.0, -INF), (-0.0, -INF), (1.0, 0.0), (INF, INF), (-INF, NAN), (-1.0, NAN), (-1e-45, NAN), (NAN, NAN)],
+    "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (1e-45, 1e-45), (-30.0, -1.0)],
+    "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN), (-30.0, -1.0)],
+    "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN), (1e-45, 1e-45), (-1e-45, -1e-45)],
+    "cos": [(0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)],
+    "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)],
+}  # fmt: skip
+
+
+def every_kind_of_float32() -> np.ndarray:
+    """Bit patterns spread over all of them, and dense samples where functions bend."""
+    spread = np.arange(0, 1 << 32, 8191, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    spread = spread[np.isfinite(spread)]  # the rest is in EDGES
+    rng = np.random.default_rng(0)
+    near = [rng.uniform(-top, top, 200_000) for top in (0.05, 1.5, 20, 110, 35_000)]
+    whole = np.arange(-12_000, 12_000) * (np.pi / 2)
+    return np.concatenate([spread, 1 + rng.uniform(-0.1, 0.1, 100_000), *near, whole]).astype(np.float32)
+
+
+def ulps(result: np.ndarray, exact: np.ndarray, dtype) -> np.ndarray:
+    """Distance in units of the binade that the exact value lies in; infinite where only one of both is special."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(dtype)
+        lowest, digits = np.finfo(dtype).minexp, np.finfo(dtype).nmant
+        exponent = np.maximum(np.frexp(np.abs(exact).astype(np.longdouble))[1] - 1, lowest)
+        error = np.abs(result - exact) / np.ldexp(np.longdouble(1), exponent - digits)
+    finite = np.isfinite(result) & np.isfinite(rounded)
+    special = (result == rounded) | (np.isnan(result) & np.isnan(rounded))
+    return np.where(finite, error, np.where(special, 0, np.inf))
+
+
+@pytest.mark.parametrize("name", FLOAT32)
+def test_float32_within_its_bound_over_all_floats(name):
+    reference, bound = FLOAT32[name]
+    x = every_kind_of_float32()
+    with np.errstate(all="ignore"):
+        exact = reference(x.astype(np.float64))
+    error = ulps(getattr(facula, name)(facula.from_numpy(x)).numpy(), exact, np.float32)
+    worst = int(np.argmax(error))
+    assert error[worst] <= bound, f"{name}({x[worst]!r}) is {error[worst]:.3f} ULP off"
+
+
+@pytest.mark.parametrize("name", FLOAT64)
+def test_float64_within_its_bound(name):
+    reference, bound = FLOAT64[name]
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.uniform(-top, top, 50_000) for top in (1e-3, 4, 1e4, 1.1e6)])
+    exact = reference(x.astype(np.longdouble))
+    error = ulps(getattr(facula, name)(facula.from_numpy(x)).numpy(), exact, np.float64)
+    assert error.max() <= bound
+
+
+@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_values(name, dtype):
+    narrow = np.dtype(dtype).type
+    x = [pair[0] for pair in EDGES[name] if dtype == "float32" or abs(pair[0]) in (0, 1, INF) or pair[0] != pair[0]]
+    expected = np.array([pair[1] for pair in EDGES[name] if pair[0] in x or pair[0] != pair[0]], dtype=narrow)
+    given = np.array(x, dtype=narrow)
+    result = getattr(facula, name)(facula.from_numpy(given)).numpy()
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result[~np.isnan(result)]), np.signbit(expected[~np.isnan(expected)]))
+
+
+@pytest.mark.parametrize("name", FLOAT32)
+def test_an_element_is_the_same_wherever_it_stands(name):
+    x = facula.linspace(0.01, 40.0, 1003)
+    whole = getattr(facula, name)(x)
+    for i in (0, 15, 16, 999, 1002):
+        assert getattr(facula, name)(x[i:i + 1]).item() == whole[i].item()
+    strided = facula.stack([x, x], 1)[:, 0]
+    assert facula.equal(getattr(facula, name)(strided), whole)
+
+
+def test_large_and_small_angles_together():
+    x = np.full(2048, 0.5, np.float32)
+    x[700], x[1300], x[2047] = 1e30, 12345.0, INF
+    result = facula.sin(facula.from_numpy(x)).numpy()
+    exact = np.sin(x.astype(np.float64)[:2047])
+    assert np.abs(result[:2047] - exact).max() < 1e-7
+    assert np.isnan(result[2047])
