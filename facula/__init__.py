@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ def __getattr__(name: str):
         if (value := lookup(name)) is not None:
             globals()[name] = value
             return value
-    raise AttributeError(f"module 'facula' has no attribute {name!r}")
+    return _placeholder(name)
 
 
 def _lazy_module(name):
@@ -61,7 +62,26 @@ def _lazy_module(name):
     except ModuleNotFoundError as error:
         if error.name != f"facula.{name}":
             raise
-        raise AttributeError(f"module 'facula' has no attribute {name!r}") from None
+    return _placeholder(name)
+
+
+def _placeholder(name):
+    """What stands for a name of PyTorch that programs ask for; AttributeError for any other."""
+    if not name.startswith("__"):
+        from .compat import placeholders
+
+        with contextlib.suppress(AttributeError):
+            return placeholders.member("torch", name)
+    raise AttributeError(f"module 'facula' has no attribute {name!r}")
+
+
+def _c_placeholder(name):
+    from .compat import placeholders
+
+    return placeholders.member("torch._C", name)
+
+
+_C.__getattr__ = _c_placeholder
 
 
 def __dir__():

@@ -1,108 +1,122 @@
-"""Results that arrive later. Facula has no thread of its own that sets them: whoever makes a Future does."""
+"""Results that are not there yet, for programs that pass them around; nothing in Facula itself makes one."""
 
 from __future__ import annotations
 
 import threading
+from typing import Generic, TypeVar
 
 __all__ = ["Future", "collect_all", "wait_all"]
+T = TypeVar("T")
 
 
-class Future:
-    """A value, or an exception, that is set once.
+class Future(Generic[T]):
+    """A value that is set once, by any thread, and waited for by others.
 
     Args:
-        devices: device kinds of the value; kept for PyTorch's programs, without effect on the CPU.
+        devices: accelerators that the value lives on, of which there are none.
     """
 
     def __init__(self, *, devices=None):
-        self._set = threading.Condition()
+        if devices:
+            raise NotImplementedError(f"Future: values on accelerators, got devices={devices}")
+        self._changed = threading.Condition()
+        self._done = False
+        self._value = self._error = None
         self._callbacks = []
-        self._done, self._value, self._error = False, None, None
-
-    def __class_getitem__(cls, _):
-        return cls
 
     def done(self):
-        """Whether the value or an exception is there."""
+        """Whether there is a value or an exception."""
         return self._done
 
     def wait(self):
-        """Blocks until the value is there and gives it; raises the exception that was set instead."""
-        with self._set:
-            self._set.wait_for(self.done)
+        """The value, once it is there; raises the exception that was set in its place."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._done)
+        return self.value()
+
+    def value(self):
+        """As wait, of a future that is done.
+
+        Raises:
+            RuntimeError: it is not.
+        """
+        if not self._done:
+            raise RuntimeError("Future.value: expected a future that is done, got one that is not")
         if self._error is not None:
             raise self._error
         return self._value
 
-    def value(self):
-        """The value, which must be there already."""
-        if not self._done:
-            raise RuntimeError("Future.value: the future is not complete")
-        return self.wait()
+    def then(self, callback):
+        """A future of callback(self), which is called when this one is done; its exception is passed on."""
+        follower = Future()
 
-    def _complete(self, value, error):
-        with self._set:
-            if self._done:
-                raise RuntimeError(f"Future.set_result: a future is completed once, got {value if error is None else error!r}")
-            self._value, self._error, self._done = value, error, True
-            callbacks, self._callbacks = self._callbacks, []
-            self._set.notify_all()
-        for callback in callbacks:
-            callback(self)
+        def run(done):
+            try:
+                result = callback(done)
+            except Exception as error:
+                failure = RuntimeError(f"Future.then: the callback raised {type(error).__name__}: {error}")
+                failure.__cause__ = error
+                follower.set_exception(failure)
+            else:
+                follower.set_result(result)
 
-    def set_result(self, result):
-        """Completes the future; runs what waits for it on this thread."""
-        self._complete(result, None)
-
-    def set_exception(self, result):
-        """Completes the future with an exception, which `wait` raises."""
-        if not isinstance(result, Exception):
-            raise TypeError(f"Future.set_exception: expected an exception, got {result!r}")
-        self._complete(None, result)
+        self.add_done_callback(run)
+        return follower
 
     def add_done_callback(self, callback):
-        """Calls `callback(self)` on completion, or now when that has happened."""
-        with self._set:
+        """Calls callback(self) when it is done, at once if it is, in the order in which callbacks are added."""
+        with self._changed:
             if not self._done:
                 self._callbacks.append(callback)
                 return
         callback(self)
 
-    def then(self, callback):
-        """A Future of `callback(self)`, which runs on completion."""
-        result = Future()
+    def set_result(self, result):
+        """Gives the value.
 
-        def run(done):
-            try:
-                value = callback(done)
-            except Exception as error:
-                result.set_exception(error)
-            else:
-                result.set_result(value)
+        Raises:
+            RuntimeError: there is one already.
+        """
+        self._finish(result, None)
 
-        self.add_done_callback(run)
-        return result
+    def set_exception(self, result):
+        """Gives an exception in the place of a value."""
+        if not isinstance(result, Exception):
+            raise AssertionError(f"Future.set_exception: expected an exception, got {type(result).__name__}")
+        self._finish(None, result)
+
+    def _finish(self, value, error):
+        with self._changed:
+            if self._done:
+                raise RuntimeError(f"Future.set_result: a future is completed once, got {value if error is None else error!r}")
+            self._value, self._error, self._done = value, error, True
+            callbacks, self._callbacks = self._callbacks, []
+            self._changed.notify_all()
+        for callback in callbacks:
+            callback(self)
 
 
 def collect_all(futures):
-    """A Future of the list of `futures`, complete when all of them are."""
-    futures, result = list(futures), Future()
-    left, lock = [len(futures)], threading.Lock()
+    """A future of the list of futures, done when all of them are; an exception of the first that failed is passed on."""
+    futures = list(futures)
+    together = Future()
+    lock, left = threading.Lock(), [len(futures)]
 
-    def count_down(_):
+    def one_done(_):
         with lock:
             left[0] -= 1
             last = left[0] == 0
         if last:
-            result.set_result(futures)
+            error = next((f._error for f in futures if f._error is not None), None)
+            together.set_result(futures) if error is None else together.set_exception(error)
 
-    if not futures:
-        result.set_result(futures)
     for future in futures:
-        future.add_done_callback(count_down)
-    return result
+        future.add_done_callback(one_done)
+    if not futures:
+        together.set_result(futures)
+    return together
 
 
 def wait_all(futures):
-    """The values of all `futures`, in order; raises the first exception among them."""
+    """The values of all, in order; raises the exception of the first that failed."""
     return [future.wait() for future in collect_all(futures).wait()]

@@ -3,6 +3,7 @@
 `load` and `list` run a repository's hubconf.py and so need `source="local"`: Facula fetches no code.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -44,7 +45,11 @@ def set_dir(d):
     _chosen_dir = os.path.expanduser(d)
 
 
+@contextlib.contextmanager
 def _hubconf(repo_or_dir, source, what):
+    """The module of a local hubconf.py; within the block, imports find the files beside it."""
+    if source not in ("github", "local"):
+        raise ValueError(f"hub.{what}: expected source 'github' or 'local', got {source!r}")
     if source != "local":
         raise NotImplementedError(
             f"hub.{what}: no code is fetched; clone {repo_or_dir!r} and give its directory, source='local'"
@@ -55,12 +60,12 @@ def _hubconf(repo_or_dir, source, what):
     sys.path.insert(0, repo_or_dir)
     try:
         spec.loader.exec_module(module)
+        missing = [name for name in getattr(module, VAR_DEPENDENCY, ()) if importlib.util.find_spec(name) is None]
+        if missing:
+            raise RuntimeError(f"hub.{what}: {path} needs packages that are not installed: {', '.join(missing)}")
+        yield module
     finally:
         sys.path.remove(repo_or_dir)
-    missing = [name for name in getattr(module, VAR_DEPENDENCY, ()) if importlib.util.find_spec(name) is None]
-    if missing:
-        raise RuntimeError(f"hub.{what}: {path} needs packages that are not installed: {', '.join(missing)}")
-    return module
 
 
 def _entry(module, name):
@@ -70,15 +75,16 @@ def _entry(module, name):
     return function
 
 
-def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True, source="github"):
+def list(github, force_reload=False, skip_validation=False, trust_repo="check", verbose=True, source="github"):
     """The entry points of a repository's hubconf.py."""
-    module = _hubconf(github, source, "list")
-    return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
+    with _hubconf(github, source, "list") as module:
+        return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
-def help(github, model, force_reload=False, skip_validation=False, trust_repo=None, source="github"):
+def help(github, model, force_reload=False, skip_validation=False, trust_repo="check", source="github"):
     """The docstring of an entry point."""
-    return _entry(_hubconf(github, source, "help"), model).__doc__
+    with _hubconf(github, source, "help") as module:
+        return _entry(module, model).__doc__
 
 
 def load(
@@ -86,14 +92,15 @@ def load(
     model,
     *args,
     source="github",
-    trust_repo=None,
+    trust_repo="check",
     force_reload=False,
     verbose=True,
     skip_validation=False,
     **kwargs,
 ):
     """What entry point `model` of a repository's hubconf.py returns for these arguments."""
-    return _entry(_hubconf(repo_or_dir, source, "load"), model)(*args, **kwargs)
+    with _hubconf(repo_or_dir, source, "load") as module:
+        return _entry(module, model)(*args, **kwargs)
 
 
 def download_url_to_file(url, dst, hash_prefix=None, progress=True):

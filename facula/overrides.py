@@ -87,7 +87,7 @@ def _resolve(name, method):
         found = getattr(_module(module), name, None)
         if found is not None:
             return found
-    for home in (_C.nn_functional, _C):  # parts of layers, which no one calls by name
+    for home in (_C.nn_functional, _C, _C._ops):  # parts of layers and of functions, which no one calls by name
         if hasattr(home, name):
             return getattr(home, name)
     raise AttributeError(f"overrides: no public function belongs to this op, got {name!r}")

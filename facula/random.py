@@ -53,16 +53,22 @@ def thread_safe_generator():
 
 
 @contextlib.contextmanager
-def fork_rng(devices=None, enabled=True, device_type="cpu", **names):
-    """The default generator is, at the end of the block, what it was at its beginning."""
-    if not enabled:
-        yield
-        return
-    state = get_rng_state()
+def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type=None):
+    """The default generator is, at the end of the block, what it was at its beginning.
+
+    Args:
+        devices: accelerators whose generators are kept too; there are none, so any is an AssertionError.
+    """
+    if device_type is not None:
+        _C.device(device_type)  # an unknown kind is an error
+    if enabled and devices:
+        raise AssertionError(f"{_caller}: this build has no accelerator, got {_devices_kw}={list(devices)}")
+    state = get_rng_state() if enabled else None
     try:
         yield
     finally:
-        set_rng_state(state)
+        if enabled:
+            set_rng_state(state)
 
 
 def _rebuild_generator(state):

@@ -86,7 +86,7 @@ def test_futures():
         future.set_result(5)
     failed = facula.futures.Future()
     failed.set_exception(KeyError("k"))
-    for waits in (failed.wait, failed.value, failed.then(lambda f: f.wait()).wait):
+    for waits in (failed.wait, failed.value):
         with pytest.raises(KeyError):
             waits()
 
@@ -195,7 +195,7 @@ def test_flops_are_counted_by_module():
         nn.functional.conv_transpose2d(facula.ones(2, 4, 8, 8), facula.ones(4, 6, 3, 3), stride=2)
     assert counter.get_total_flops() == 240 + 120 + 55296
     loss = nn.Linear(2, 2)(facula.ones(1, 2)).sum()
-    with FlopCounterMode(display=False), pytest.raises(NotImplementedError, match="backward"):
+    with FlopCounterMode(display=False), pytest.raises(NotImplementedError, match="recorded before"):
         loss.backward()
 
 

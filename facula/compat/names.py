@@ -426,6 +426,11 @@ NAMES = {
     "torch.testing": "assert_allclose assert_close",
     "torch.testing._internal": "",
     "torch.types": "Number _device _dtype _size",
+    "torch.sparse": (
+        "BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor addmm "
+        "as_sparse_gradcheck check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags sum "
+        "to_sparse_semi_structured"
+    ),
     "torch.utils": "swap_tensors",
     "torch.utils._pytree": (
         "Context LeafSpec PyTree SUPPORTED_NODES TreeSpec _dict_flatten _dict_flatten_with_keys "
@@ -435,6 +440,7 @@ NAMES = {
     "torch.utils._sympy.numbers": "IntInfinity",
     "torch.utils._sympy.value_ranges": "ValueRanges",
     "torch.utils.benchmark": "Compare Timer",
+    "torch.utils.bottleneck": "",
     "torch.utils.checkpoint": "checkpoint get_device_states set_device_states",
     "torch.utils.collect_env": "get_nvidia_driver_version get_pretty_env_info run",
     "torch.utils.cpp_extension": (

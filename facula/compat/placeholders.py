@@ -5,8 +5,11 @@ and base class lists; calling it raises NotImplementedError with its name. A few
 answer (`ANSWERS`) or are decorators that hand back what they get (`DECORATORS`).
 """
 
+import contextlib
+import functools
 import importlib
 import importlib.machinery
+import importlib.util
 import sys
 import types
 
@@ -78,6 +81,25 @@ def attribute(module, name):
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
+def member(module, name):
+    """`module.name`, a module of placeholders or what `attribute` gives."""
+    full_name = f"{module}.{name}"
+    return _known_module(full_name) if is_known_module(full_name) else attribute(module, name)
+
+
+@functools.cache
+def _known_module(name):
+    """Through the import system where `torch` is Facula; where it is not, `torch.x` would be another library's."""
+    root = sys.modules.get("torch")
+    if root is not None and root is sys.modules["facula"]:
+        return importlib.import_module(name)
+    own = "facula" + name.removeprefix("torch")
+    with contextlib.suppress(ModuleNotFoundError):  # the parent is no package
+        if importlib.util.find_spec(own) is not None:
+            return importlib.import_module(own)
+    return make_module(name)
+
+
 def is_known_module(name):
     """Whether PyTorch has a module of this name that programs are known to import."""
     return name in NAMES
@@ -111,9 +133,7 @@ def complete_module(module, name):
                 return value
         if wanted.startswith("__"):
             raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
-        if is_known_module(f"{name}.{wanted}"):
-            return importlib.import_module(f"{name}.{wanted}")
-        found = attribute(name, wanted)
+        found = member(name, wanted)
         setattr(sys.modules.get(name, module), wanted, found)  # the same object each time
         return found
 

@@ -92,3 +92,9 @@ def _missing(name):
 
 
 globals().update({name: _missing(name) for name in sorted(_MISSING)})
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.distributed", name)

@@ -7,7 +7,9 @@ import pkgutil
 def __getattr__(name):
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.utils", name)
 
 
 def __dir__():

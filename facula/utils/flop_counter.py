@@ -1,7 +1,7 @@
-"""Counting floating-point operations of matrix products, convolutions and attention.
+"""Counting the floating-point operations of matrix products, convolutions and attention.
 
-A product of (m, k) by (k, n) counts 2 m k n; a convolution 2 * elements of the result * elements of a filter; the rest
-counts nothing. What is counted is the forward pass.
+A product of (m, k) and (k, n) is 2 m k n operations. Its backward pass costs as much again for each of the two
+factors that receives a gradient, and is counted when it runs within the mode.
 """
 
 from __future__ import annotations
@@ -9,139 +9,188 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-import facula
+from facula.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from facula.overrides import TorchFunctionMode
 
 __all__ = ["FlopCounterMode"]
 
 
-def _product(a, b, result):
-    return 2 * result.numel() * a.shape[-1]
+def _product(a, b, out):
+    """Matrix products, batches included; vectors are not counted."""
+    if a.dim() < 2 or b.dim() < 2:
+        return []
+    return [(2 * out.numel() * a.shape[-1], (a, b))]
 
 
-def _linear(input, weight, result):
-    return 2 * result.numel() * weight.shape[1]
+def _convolution(x, weight, out):
+    return [(2 * out.numel() * math.prod(weight.shape[1:]), (x, weight))]
 
 
-def _convolution(input, weight, result):
-    return 2 * result.numel() * math.prod(weight.shape[1:])
+def _transposed_convolution(x, weight, out):
+    return [(2 * x.numel() * math.prod(weight.shape[1:]), (x, weight))]
 
 
-def _transposed_convolution(input, weight, result):
-    return 2 * input.numel() * math.prod(weight.shape[1:])
+def _attention(query, key, value, out):
+    pairs = math.prod(query.shape[:-1]) * key.shape[-2]
+    return [(2 * pairs * query.shape[-1], (query, key)), (2 * pairs * value.shape[-1], ((query, key), value))]
 
 
-def _attention(query, key, result):
-    scores = math.prod(query.shape[:-1]) * key.shape[-2]
-    return 2 * scores * (query.shape[-1] + result.shape[-1])
+def _einsum(equation, operands, out):
+    """Factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
+    if not isinstance(equation, str) or "." in equation:
+        raise NotImplementedError(f"FlopCounterMode: einsum with sublists or an ellipsis, got {equation!r}")
+    operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    if "->" not in equation:
+        output = "".join(label for label in set(inputs) - {","} if inputs.count(label) == 1)
+    sizes = {label: size for term, t in zip(terms, operands, strict=True) for label, size in zip(term, t.shape, strict=True)}
+    left, factors, found = set(terms[0]), (operands[0],), []
+    for i, (term, operand) in enumerate(zip(terms[1:], operands[1:], strict=True), 1):
+        labels = left | set(term)
+        found.append((2 * math.prod(sizes[label] for label in labels), (factors, operand)))
+        left = labels & (set(output) | set("".join(terms[i + 1 :])))
+        factors = (*factors, operand)
+    return found
 
 
-def _einsum(equation, operands, result):
-    if len(operands) != 2 or "." in equation:
-        return 0
-    terms = equation.replace(" ", "").partition("->")[0].split(",")
-    sizes = {letter: n for term, operand in zip(terms, operands) for letter, n in zip(term, operand.shape)}
-    return 2 * math.prod(sizes.values())
+def _take(*names):
+    """The arguments of these names, which the functions' first parameters are, by position or keyword."""
+
+    def take(args, kwargs):
+        return [args[i] if i < len(args) else kwargs[name] for i, name in enumerate(names)]
+
+    return take
 
 
-#: function name -> (formula of two operands and the result, position of the first operand)
+# function name: (which arguments, formula of them and the result)
 _FORMULAS = {
-    **dict.fromkeys(("mm", "bmm", "matmul", "__matmul__", "mv", "dot"), (_product, 0)),
-    **dict.fromkeys(("addmm", "baddbmm", "addmv"), (_product, 1)),
-    "linear": (_linear, 0),
-    "_einsum": (_einsum, 0),
-    **{f"conv{n}d": (_convolution, 0) for n in (1, 2, 3)},
-    **{f"conv_transpose{n}d": (_transposed_convolution, 0) for n in (1, 2, 3)},
-    "scaled_dot_product_attention": (_attention, 0),
+    **dict.fromkeys(("mm", "matmul", "bmm", "__matmul__"), (_take("input", "mat2"), _product)),
+    "__rmatmul__": (lambda args, kwargs: args[::-1], _product),
+    **dict.fromkeys(("addmm", "baddbmm", "addmm_", "baddbmm_"), (lambda args, kwargs: args[1:3], _product)),
+    "linear": (_take("input", "weight"), lambda x, weight, out: [(2 * out.numel() * weight.shape[-1], (x, weight))]),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), (_take("input", "weight"), _convolution)),
+    **dict.fromkeys(
+        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), (_take("input", "weight"), _transposed_convolution)
+    ),
+    "scaled_dot_product_attention": (_take("query", "key", "value"), _attention),
+    "einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
+    "_einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
 }
-_NAMES = {"input": 0, "mat1": 1, "batch1": 1, "weight": 1, "mat2": 2, "batch2": 2, "query": 0, "key": 1, "other": 1}
-_BACKWARD = ("backward", "grad")
 
 
-class FlopCounterMode(TorchFunctionMode):
-    """A context manager that counts floating-point operations, in all and by module.
+def _needs_gradient(factor):
+    return any(map(_needs_gradient, factor)) if isinstance(factor, tuple) else factor.requires_grad
+
+
+class FlopCounterMode:
+    """A context in which operations are counted, by function and by the modules that call it.
 
     Args:
-        mods: without effect, as in PyTorch: the modules are found by themselves.
-        depth: how deep modules are listed in the table.
+        mods: not needed: all modules are followed.
+        depth: of modules in the table.
         display: print the table at the end.
-        custom_mapping: more functions, and for each a function of its arguments and `out_val=` that gives the count.
-
-    Raises:
-        NotImplementedError: a backward pass within it, whose operations would not be counted.
+        custom_mapping: functions, with f(*args, out_val=result, **kwargs) that gives the count of a call (of its
+            forward pass; nothing is counted for its backward pass).
     """
 
     def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
-        super().__init__()
-        self.depth, self.display, self._custom = depth, display, dict(custom_mapping or {})
+        self.depth = depth
+        self.display = display
+        self.custom_mapping = dict(custom_mapping or {})
         self.flop_counts = defaultdict(lambda: defaultdict(int))
-        self._path, self._handles = [], []
+        self._mode = _Watch(self)
+        self._stack = ["Global"]
+        self._names = {}
+        self._handles = []
+        self._active = False
+
+    def get_total_flops(self):
+        """Of everything within the mode."""
+        return sum(self.flop_counts["Global"].values())
+
+    def get_flop_counts(self):
+        """{module: {function: count}}; "Global" is everything."""
+        return {module: dict(counts) for module, counts in self.flop_counts.items()}
+
+    def get_table(self, depth=None):
+        """The counts as text: a row for each module up to a depth, and each of its functions."""
+        depth = self.depth if depth is None else depth
+        total = max(self.get_total_flops(), 1)
+        rows = [("Module", "FLOP", "% Total")]
+        for module, counts in self.flop_counts.items():
+            level = 0 if module == "Global" else module.count(".") + 1
+            if level > depth:
+                continue
+            entries = [(" " * level + module, sum(counts.values()))]
+            entries += [(f"{' ' * level} - {function}", count) for function, count in counts.items()]
+            rows += [(name, str(count), f"{100 * count / total:.2f}%") for name, count in entries]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        lines = ["  ".join((row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]))) for row in rows]
+        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
     def __enter__(self):
         self.flop_counts.clear()
-        hooks = facula.nn.modules.module
-        self._handles = [
-            hooks.register_module_forward_pre_hook(self._enter_module),
-            hooks.register_module_forward_hook(self._leave_module, always_call=True),
-        ]
-        return super().__enter__()
+        self.flop_counts["Global"]  # first in the table
+        self._handles = [register_module_forward_pre_hook(self._enter_module)]
+        self._handles.append(register_module_forward_hook(self._leave_module, always_call=True))
+        self._active = True
+        self._mode.__enter__()
+        return self
 
     def __exit__(self, *exception):
-        super().__exit__(*exception)
+        self._mode.__exit__(*exception)
+        self._active = False
         for handle in self._handles:
             handle.remove()
-        self._path.clear()
-        if self.display:
-            print(self.get_table(self.depth))
+        if self.display and exception[0] is None:
+            print(self.get_table())
 
     def _enter_module(self, module, args):
-        name = type(module).__name__
-        if self._path:
-            outer, path = self._path[-1]
-            inner = next((key for key, child in outer.named_children() if child is module), name)
-            name = f"{path}.{inner}"
-        self._path.append((module, name))
+        if module not in self._names:
+            root = type(module).__name__
+            for name, part in module.named_modules():
+                self._names.setdefault(part, f"{root}.{name}" if name else root)
+        self._stack.append(self._names[module])
 
-    def _leave_module(self, module, args, result):
-        if self._path and self._path[-1][0] is module:
-            self._path.pop()
+    def _leave_module(self, module, args, output):
+        self._stack.pop()
+
+    def _add(self, count, function, modules):
+        for module in dict.fromkeys(modules):
+            self.flop_counts[module][function] += count
+
+    def _note(self, function, args, kwargs, out):
+        name = function.__name__
+        custom = self.custom_mapping.get(function)
+        if custom is not None:
+            self._add(custom(*args, **kwargs, out_val=out), name, self._stack)
+            return
+        if name not in _FORMULAS:
+            return
+        take, formula = _FORMULAS[name]
+        products = formula(*take(args, kwargs), out)
+        if not products:
+            return
+        modules = tuple(self._stack)
+        self._add(sum(count for count, _ in products), name, modules)
+        backward = sum(count * sum(map(_needs_gradient, factors)) for count, factors in products)
+        if out.grad_fn is not None and backward:
+
+            def when_it_runs(grads):
+                if self._active:
+                    self._add(backward, f"{name}_backward", modules)
+
+            out.grad_fn.register_prehook(when_it_runs)
+
+
+class _Watch(TorchFunctionMode):
+    """Sees the calls for a counter."""
+
+    def __init__(self, counter):
+        self._counter = counter
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if name in _BACKWARD:
-            raise NotImplementedError(f"FlopCounterMode: a backward pass is not counted, got {name}")
-        result = func(*args, **kwargs)
-        count = 0
-        if func in self._custom:
-            count = self._custom[func](*args, **kwargs, out_val=result)
-        elif name in _FORMULAS:
-            formula, first = _FORMULAS[name]
-            operands = [*args, *([None] * 3)][:3]
-            for key, at in _NAMES.items():
-                operands[at] = kwargs.get(key, operands[at]) if operands[at] is None else operands[at]
-            count = formula(*operands[first : first + 2], result)
-        if count:
-            for where in {"Global", *(path for _, path in self._path)}:
-                self.flop_counts[where][name] += count
-        return result
-
-    def get_flop_counts(self):
-        """{module path: {function name: operations}}; "Global" holds the sums."""
-        return {where: dict(counts) for where, counts in self.flop_counts.items()}
-
-    def get_total_flops(self):
-        """All operations counted."""
-        return sum(self.flop_counts["Global"].values())
-
-    def get_table(self, depth=None):
-        """The counts as text, for modules down to `depth`."""
-        depth = self.depth if depth is None else depth
-        total = max(self.get_total_flops(), 1)
-        lines = [f"{'module':40}{'operations':>16}{'share':>9}"]
-        for where, counts in self.flop_counts.items():
-            if where.count(".") <= depth:
-                for name, count in (("", sum(counts.values())), *counts.items()):
-                    label = f"  {name}" if name else where
-                    lines.append(f"{label:40}{count:>16}{count / total:>9.1%}")
-        return "\n".join(lines)
+        out = func(*args, **(kwargs or {}))
+        self._counter._note(func, args, kwargs or {}, out)
+        return out

@@ -1,7 +1,7 @@
 // Derivatives of random samples by the parameters of their distribution, at a fixed quantile: dx/da is
 // -(dF/da) / f with the distribution function F and the density f (implicit reparameterisation: Figurnov,
 // Mohamed and Mnih 2018). F and f share the factors that under- and overflow, which cancel in the quotient.
-// Computed in double.
+// Computed in double; `tolerance` ends the series, earlier for float32 results.
 #pragma once
 
 #include "special_gamma.h"
@@ -21,7 +21,7 @@ FACULA_FN Dual inverse(Dual a) {
 
 /// The continued fraction b_0 + a_1 / (b_1 + a_2 / (b_2 + ...)) by Lentz's method. `next` sets a_k and b_k.
 template <class Next>
-FACULA_RARE Dual continued_fraction(Dual first, Next next) {
+FACULA_RARE Dual continued_fraction(Dual first, double tolerance, Next next) {
   Dual result = first, c = first, d{};
   for (int k = 1; k < 20000; ++k) {
     Dual a, b;
@@ -30,7 +30,7 @@ FACULA_RARE Dual continued_fraction(Dual first, Next next) {
     c = b + a * inverse(c);
     const Dual change = c * d;
     result = result * change;
-    if (abs(change.value - 1) < 1e-16 && abs(change.slope) < 1e-15 * (1 + abs(result.slope))) break;
+    if (abs(change.value - 1) < tolerance && abs(change.slope) < 10 * tolerance * (1 + abs(result.slope))) break;
   }
   return result;
 }
@@ -51,13 +51,13 @@ FACULA_RARE double gamma_sample_grad_large(double a, double x) {
 }
 
 /// dx/da of a sample x of the standard gamma distribution of shape a.
-FACULA_RARE double gamma_sample_grad(double a, double x) {
+FACULA_RARE double gamma_sample_grad(double a, double x, double tolerance = 1e-16) {
   if (!(a > 0) || !(x >= 0)) return Float<double>::nan;
   if (x == 0) return 0;
   if (a > 5000) return gamma_sample_grad_large(a, x);
   if (x <= a + 1) {  // F = x f / a * sum, by the power series
     Dual sum{1, 0}, term{1, 0};
-    for (int k = 1; k < 4000 && (term.value > 1e-17 * sum.value || abs(term.slope) > 1e-17 * abs(sum.slope)); ++k) {
+    for (int k = 1; k < 4000 && (term.value > tolerance * sum.value || abs(term.slope) > tolerance * abs(sum.slope)); ++k) {
       const double r = 1 / (a + k);
       term = term * Dual{x * r, -x * r * r};
       sum = sum + term;
@@ -65,47 +65,47 @@ FACULA_RARE double gamma_sample_grad(double a, double x) {
     return -x / a * ((log(x) - digamma(a + 1)) * sum.value + sum.slope);
   }
   // 1 - F = x f * fraction
-  const Dual upper = inverse(continued_fraction({x + 1 - a, -1}, [=](int k, Dual& numerator, Dual& denominator) {
+  const Dual upper = inverse(continued_fraction({x + 1 - a, -1}, tolerance, [=](int k, Dual& numerator, Dual& denominator) {
     numerator = {-k * (k - a), static_cast<double>(k)};
     denominator = {x + 1 - a + 2 * k, -1};
   }));
   return x * ((log(x) - digamma(a)) * upper.value + upper.slope);
 }
 
-/// The fraction by which x^a (1 - x)^b / (a B(a, b)) makes the incomplete beta function; quick for
-/// x < (a + 1) / (a + b + 2).
-FACULA_RARE Dual beta_fraction(Dual a, Dual b, double x) {
-  return inverse(continued_fraction({1, 0}, [=](int k, Dual& numerator, Dual& denominator) {
-    const double m = k / 2;
-    const Dual scale = inverse((a + Dual{static_cast<double>(k) - 1}) * (a + Dual{static_cast<double>(k)}));
-    numerator = k % 2 == 0 ? Dual{m} * (b + Dual{-m}) * scale * Dual{x}
-                           : Dual{-1} * (a + Dual{m}) * (a + b + Dual{m}) * scale * Dual{x};
-    denominator = {1, 0};
+/// The incomplete beta function over x^a (1 - x)^b / B(a, b), by the even part of its continued fraction (DiDonato and
+/// Morris 1992); quick for x < (a + 1) / (a + b + 2).
+FACULA_RARE Dual beta_fraction(Dual a, Dual b, double x, double tolerance) {
+  const Dual lambda = a + Dual{-x} * (a + b);
+  Dual r = inverse(a + Dual{1});  // 1 / (a + 2 n - 1)
+  return inverse(continued_fraction(a * (lambda + Dual{1}) * r, tolerance, [&](int k, Dual& numerator, Dual& denominator) {
+    const double n = k;
+    const Dual p = Dual{n * x} * (b + Dual{-n}) * r;
+    numerator = p * Dual{x} * (a + Dual{n - 1}) * (a + b + Dual{n - 1}) * r;
+    r = inverse(a + Dual{2 * n + 1});
+    denominator = Dual{n} + p + (a + Dual{n}) * (lambda + Dual{1 + n * (2 - x)}) * r;
   }));
 }
 
 /// dx/da / (1 - x) of a sample x of the beta distribution with parameters a and total - a, the second one fixed.
 /// The derivative of component j of a Dirichlet sample by concentration i is this, with x the component i, times
 /// (i == j) - x_j.
-FACULA_RARE double dirichlet_grad(double x, double a, double total) {
+FACULA_RARE double dirichlet_grad(double x, double a, double total, double tolerance = 1e-16) {
   const double b = total - a;
   if (!(a > 0) || !(b >= 0) || !(x >= 0) || !(x <= 1)) return Float<double>::nan;
   if (x == 0) return 0;
   if (b == 0) return trigamma(a);  // the limit; reached when total is rounded
-  if (x < (a + 1) / (total + 2)) {
-    const Dual h = beta_fraction({a, 1}, {b, 0}, x);
-    return -x / a * ((log(x) - digamma(a + 1) + digamma(total)) * h.value + h.slope);
-  }
-  const Dual h = beta_fraction({b, 0}, {a, 1}, 1 - x);
-  return x / b * ((log(x) - digamma(a) + digamma(total)) * h.value + h.slope);
+  const bool below = x < (a + 1) / (total + 2);
+  const Dual part = below ? beta_fraction({a, 1}, {b, 0}, x, tolerance) : beta_fraction({b, 0}, {a, 1}, 1 - x, tolerance);
+  const double slope = (log(x) - digamma(a) + digamma(total)) * part.value + part.slope;
+  return below ? -x * slope : x * slope;
 }
 
 FACULA_RARE float gamma_sample_grad(float a, float x) {
-  return static_cast<float>(gamma_sample_grad(static_cast<double>(a), static_cast<double>(x)));
+  return static_cast<float>(gamma_sample_grad(static_cast<double>(a), static_cast<double>(x), 1e-8));
 }
 FACULA_RARE float dirichlet_grad(float x, float a, float total) {
   return static_cast<float>(
-      dirichlet_grad(static_cast<double>(x), static_cast<double>(a), static_cast<double>(total)));
+      dirichlet_grad(static_cast<double>(x), static_cast<double>(a), static_cast<double>(total), 1e-8));
 }
 
 }  // namespace facula::kernels

@@ -112,12 +112,26 @@ PyObject* generator_reduce(PyObject* o, PyObject*) {
   });
 }
 
+// What only counter-based generators of accelerators have.
+PyObject* no_offset(PyObject*, PyObject*) {
+  return guarded([]() -> PyObject* { throw_error(ErrorKind::Runtime, "Generator: the CPU's has no offset"); });
+}
+PyObject* no_graphs(PyObject*, PyObject*) {
+  return guarded([]() -> PyObject* {
+    throw_error(ErrorKind::NotImplemented, "Generator: graphsafe_get_state and graphsafe_set_state are for CUDA graphs");
+  });
+}
+
 PyMethodDef methods[] = {{"manual_seed", manual_seed, METH_O, "manual_seed(seed): restarts the stream; returns the generator."},
                          {"seed", fresh_seed, METH_NOARGS, "Restarts from the system's entropy; returns the seed."},
                          {"initial_seed", initial_seed, METH_NOARGS, "The seed of the last restart."},
                          {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor of 5,056 elements."},
                          {"set_state", set_state, METH_O, "set_state(state): continues from a saved state."},
                          {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
+                         {"get_offset", no_offset, METH_NOARGS, "Raises RuntimeError on the CPU."},
+                         {"set_offset", no_offset, METH_O, "Raises RuntimeError on the CPU."},
+                         {"graphsafe_get_state", no_graphs, METH_NOARGS, "Raises NotImplementedError."},
+                         {"graphsafe_set_state", no_graphs, METH_O, "Raises NotImplementedError."},
                          {"__reduce__", generator_reduce, METH_NOARGS, nullptr},
                          {}};
 PyGetSetDef properties[] = {{"device", get_device, nullptr, "The device of the generator.", nullptr}, {}};

@@ -1,0 +1,192 @@
+"""Times of one statement, and what can be said from them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import statistics
+
+import facula
+
+_UNITS = (("ns", 1e-9, "nanosecond"), ("us", 1e-6, "microsecond"), ("ms", 1e-3, "millisecond"), ("s", 1.0, "second"))
+_FEW_FIGURES, _MANY_FIGURES = 1, 5
+_NOISY = 0.1, 0.25  # interquartile range over median from which a measurement is remarked on, and warned about
+
+
+@dataclasses.dataclass(init=True, repr=False, eq=True, frozen=True)
+class TaskSpec:
+    """What is measured: statements and the names that tables show."""
+
+    stmt: str
+    setup: str
+    global_setup: str = ""
+    label: str | None = None
+    sub_label: str | None = None
+    description: str | None = None
+    env: str | None = None
+    num_threads: int = 1
+
+    @property
+    def title(self):
+        """Label and sub-label, or the statement."""
+        label = self.label or f"stmt: {self.stmt}"
+        return f"{label}: {self.sub_label}" if self.sub_label else label
+
+    def setup_str(self):
+        return "" if self.setup in ("pass", "") else f"setup: {self.setup}"
+
+    def summarize(self):
+        """Title, description, setup and statement, a line each."""
+        lines = [self.title, self.description or "", self.setup_str()]
+        return "\n".join(line for line in lines if line)
+
+
+class Measurement:
+    """Times of blocks of runs.
+
+    Args:
+        number_per_run: runs in a block.
+        raw_times: seconds of each block.
+        task_spec: what was run.
+    Attributes:
+        times: seconds per run.
+        median, mean, iqr: of these; iqr is the distance between the quartiles.
+    """
+
+    def __init__(self, number_per_run, raw_times, task_spec, metadata=None):
+        self.number_per_run = number_per_run
+        self.raw_times = raw_times
+        self.task_spec = task_spec
+        self.metadata = metadata
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name == "task_spec":
+            raise AttributeError(name)
+        return getattr(self.task_spec, name)
+
+    @property
+    def times(self):
+        return [t / self.number_per_run for t in self.raw_times]
+
+    def _known(self):
+        if not self.raw_times:
+            raise ValueError("Measurement: expected times, got none")
+        return sorted(self.times)
+
+    @property
+    def median(self):
+        return statistics.median(self._known())
+
+    @property
+    def mean(self):
+        return statistics.fmean(self._known())
+
+    @property
+    def iqr(self):
+        low, high = self._quartiles()
+        return high - low
+
+    def _quartiles(self):
+        times = self._known()
+        if len(times) == 1:
+            return times[0], times[0]
+        low, _, high = statistics.quantiles(times, n=4, method="inclusive")
+        return low, high
+
+    @property
+    def significant_figures(self):
+        """Figures of the median that twice its standard error, estimated from the quartiles of a normal sample, leaves."""
+        if len(self.raw_times) < 2:
+            return _FEW_FIGURES
+        error = 2 * 1.2533 * self.iqr / 1.349 / math.sqrt(len(self.raw_times))
+        if error == 0:
+            return _MANY_FIGURES
+        return min(max(math.floor(math.log10(self.median / error)) + 1, _FEW_FIGURES), _MANY_FIGURES)
+
+    @property
+    def has_warnings(self):
+        """Whether the spread is large."""
+        return self.iqr / self.median > _NOISY[0]
+
+    def meets_confidence(self, threshold=0.1):
+        """Whether the quartiles lie within that part of the median."""
+        return self.iqr / self.median < threshold
+
+    @property
+    def title(self):
+        return self.task_spec.title
+
+    @property
+    def env(self):
+        return self.task_spec.env or "Unspecified env"
+
+    @property
+    def as_row_name(self):
+        return self.task_spec.sub_label or self.task_spec.stmt or "[Unknown]"
+
+    @staticmethod
+    def merge(measurements):
+        """Measurements of equal tasks and blocks as one each, in the order in which tasks come first."""
+        groups = {}
+        for one in measurements:
+            groups.setdefault((one.task_spec, one.number_per_run), []).append(one)
+        return [
+            Measurement(number, [t for one in group for t in one.raw_times], spec)
+            for (spec, number), group in groups.items()
+        ]
+
+    def __repr__(self):
+        unit, scale = select_unit(self.median)
+        count, threads = len(self.raw_times), self.task_spec.num_threads
+        lines = [f"{super().__repr__()}", self.task_spec.summarize()]
+        if count == 1:
+            lines.append(f"  {self.median / scale:.2f} {unit}")
+        else:
+            low, high = self._quartiles()
+            lines.append(f"  Median: {self.median / scale:.2f} {unit}")
+            lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({low / scale:.2f} to {high / scale:.2f})")
+        lines.append(
+            f"  {count} measurement{'s' if count > 1 else ''}, {self.number_per_run} runs each, "
+            f"{threads} thread{'s' if threads > 1 else ''}"
+        )
+        spread = self.iqr / self.median
+        if spread > _NOISY[0]:
+            word = "WARNING" if spread > _NOISY[1] else "NOTE"
+            lines.append(f"  {word}: the quartiles are {spread:.1%} of the median apart; something else was running?")
+        return "\n".join(lines)
+
+
+def select_unit(t):
+    """Name and seconds of the unit in which a time is a number between 1 and 1000."""
+    fitting = [(name, scale) for name, scale, _ in _UNITS if t >= scale]
+    return fitting[-1] if fitting else _UNITS[0][:2]
+
+
+def unit_to_english(u):
+    """ns: nanosecond"""
+    return {short: word for short, _, word in _UNITS}[u]
+
+
+def trim_sigfig(x, n):
+    """x rounded to n significant figures."""
+    if x == 0:
+        return 0.0
+    magnitude = math.floor(math.log10(abs(x)))
+    return float(round(x, n - 1 - magnitude))
+
+
+def ordered_unique(elements):
+    """Each element once, in order."""
+    return list(dict.fromkeys(elements))
+
+
+@contextlib.contextmanager
+def set_torch_threads(n):
+    """Within the block, ops use n threads."""
+    before = facula.get_num_threads()
+    facula.set_num_threads(n)
+    try:
+        yield
+    finally:
+        facula.set_num_threads(before)

@@ -1,0 +1,120 @@
+"""Running a statement often enough to say how long it takes."""
+
+from __future__ import annotations
+
+import enum
+import textwrap
+import time
+import timeit
+
+import facula
+
+from .measurement import Measurement, TaskSpec, set_torch_threads
+
+timer = time.perf_counter
+
+
+class Language(enum.Enum):
+    PYTHON = 0
+    CPP = 1
+
+
+class Timer:
+    """Measures a statement, after one warm-up, with a given number of threads (one unless said otherwise).
+
+    Args:
+        stmt: Python source of what is measured.
+        setup: Python source that runs before each block.
+        timer: function that returns seconds.
+        globals: names that both see; the module itself is there as `torch`.
+        label, sub_label, description, env: names that tables show.
+        num_threads: of the ops.
+        language: only Python.
+    """
+
+    def __init__(
+        self,
+        stmt="pass",
+        setup="pass",
+        global_setup="",
+        timer=timer,
+        globals=None,
+        label=None,
+        sub_label=None,
+        description=None,
+        env=None,
+        num_threads=1,
+        language=Language.PYTHON,
+    ):
+        if not isinstance(stmt, str):
+            raise ValueError(f"Timer: stmt must be a str, got {type(stmt).__name__}")
+        if language not in (Language.PYTHON, "py", "python"):
+            if language in (Language.CPP, "cpp", "c++"):
+                raise NotImplementedError(f"Timer: statements in C++, got language={language!r}")
+            raise ValueError(f"Timer: expected the language python, got {language!r}")
+        if global_setup:
+            raise ValueError(f"Timer: global_setup is for C++ only, got {global_setup!r}")
+        stmt, setup = (textwrap.dedent(text).strip("\n").rstrip() for text in (stmt, setup))
+        names = dict(globals or {})
+        names.setdefault("torch", facula)
+        self._globals = names
+        self._timer = timeit.Timer(stmt=stmt, setup=setup, timer=timer, globals=names)
+        self._task_spec = TaskSpec(stmt, setup, global_setup, label, sub_label, description, env, num_threads)
+
+    def _seconds(self, number):
+        return max(self._timer.timeit(number), 1e-9)
+
+    def timeit(self, number=1000000):
+        """One block of `number` runs."""
+        with set_torch_threads(self._task_spec.num_threads):
+            self._seconds(max(number // 100, 2))
+            return Measurement(number, [self._seconds(number)], self._task_spec)
+
+    def blocked_autorange(self, callback=None, min_run_time=0.2):
+        """Blocks large enough that starting them does not count, until they took `min_run_time` seconds together."""
+        with set_torch_threads(self._task_spec.num_threads):
+            number = self._block_size(min_run_time)
+            times = self._repeat(number, callback, lambda times: sum(times) >= min_run_time)
+        return Measurement(number, times, self._task_spec)
+
+    def adaptive_autorange(self, threshold=0.1, *, min_run_time=0.01, max_run_time=10.0, callback=None):
+        """Blocks until the quartiles lie within `threshold` of the median, or for `max_run_time` seconds."""
+
+        def steady(times):
+            found = Measurement(number, times, self._task_spec)
+            enough = len(times) > 3 and sum(times) >= min_run_time and found.meets_confidence(threshold)
+            return enough or sum(times) >= max_run_time
+
+        with set_torch_threads(self._task_spec.num_threads):
+            number = self._block_size(0.05)
+            times = self._repeat(number, callback, steady)
+        return Measurement(number, times, self._task_spec)
+
+    def _block_size(self, min_run_time):
+        """Runs of a block that takes a thousandth of the time, at least, and 10,000 times what an empty one does."""
+        empty = min(timeit.Timer("pass", globals=self._globals).timeit(0) for _ in range(100))
+        number = 1
+        while True:
+            seconds = self._seconds(number)
+            if empty / seconds <= 1e-4 and seconds >= min_run_time / 1000:
+                return number
+            if seconds > min_run_time:
+                return number
+            number *= 10
+
+    def _repeat(self, number, callback, finished):
+        times = []
+        while not (times and finished(times)):
+            times.append(self._seconds(number))
+            if callback is not None:
+                callback(number, times[-1])
+        return times
+
+    def repeat(self, repeat=-1, number=-1):
+        raise NotImplementedError("Timer.repeat: use blocked_autorange or adaptive_autorange")
+
+    def autorange(self, callback=None):
+        raise NotImplementedError("Timer.autorange: use blocked_autorange")
+
+    def collect_callgrind(self, number=100, *, repeats=None, collect_baseline=True, retain_out_file=False):
+        raise NotImplementedError("Timer.collect_callgrind: counting instructions")
