@@ -519,8 +519,20 @@ def test_constraints():
 # ---- shapes, checks, the class protocol
 
 
+def more_examples():
+    """Families that neither table has."""
+    two, temperature = double(1.4, 0.6), double(0.7)[0]
+    return [
+        D.LKJCholesky(3, two), D.Kumaraswamy(two, two), D.LogisticNormal(two, two), D.Multinomial(3, two),
+        D.RelaxedBernoulli(temperature, two / 2), D.RelaxedOneHotCategorical(temperature, two),
+        D.OneHotCategoricalStraightThrough(two), D.MixtureSameFamily(D.Categorical(two), D.Normal(two.repeat(3, 1), 1.0)),
+        D.TransformedDistribution(D.Normal(two, 1.0), [T.AffineTransform(two, 2.0), T.TanhTransform()]),
+    ]  # fmt: skip
+
+
 def test_shapes_and_expand():
-    for distribution in (*(pair[0] for pair in examples().values()), *(pair(name)[0] for name in TABLE)):
+    singles = (pair(name)[0] for name in TABLE)
+    for distribution in (*(both[0] for both in examples().values()), *singles, *more_examples()):
         batch, event = distribution.batch_shape, distribution.event_shape
         assert distribution.sample().shape == batch + event
         assert distribution.sample((2, 3)).shape == (2, 3) + batch + event

@@ -162,6 +162,7 @@ NAMES = {
         "reset_peak_memory_stats set_device synchronize"
     ),
     "torch.cuda.amp": "GradScaler autocast",
+    "torch.cuda.profiler": "init profile start stop",
     "torch.distributed": (
         "Backend DeviceMesh FileStore P2POp ProcessGroup ReduceOp Reducer TCPStore _rank_not_in_group "
         "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single "
@@ -187,6 +188,7 @@ NAMES = {
         "CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper"
     ),
     "torch.distributed.algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
+    "torch.distributed.algorithms.ddp_comm_hooks.default": "allreduce_hook bf16_compress_hook fp16_compress_hook",
     "torch.distributed.algorithms.ddp_comm_hooks.default_hooks": (
         "bf16_compress_hook bf16_compress_wrapper fp16_compress_hook fp16_compress_wrapper"
     ),
@@ -227,7 +229,10 @@ NAMES = {
         "register_fsdp_forward_method"
     ),
     "torch.distributed.fsdp.api": "",
-    "torch.distributed.fsdp.fully_sharded_data_parallel": "",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": (
+        "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel "
+        "LocalStateDictConfig MixedPrecision ShardedStateDictConfig ShardingStrategy StateDictType"
+    ),
     "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
     "torch.distributed.fsdp.wrap": (
         "ModuleWrapPolicy _or_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
@@ -386,7 +391,7 @@ NAMES = {
     "torch.numa": "",
     "torch.numa.binding": "AffinityMode NumaOptions",
     "torch.onnx": (
-        "ONNXProgram OperatorExportTypes TensorProtoDataType export is_in_onnx_export "
+        "ONNXProgram OperatorExportTypes TensorProtoDataType TrainingMode export is_in_onnx_export "
         "register_custom_op_symbolic unregister_custom_op_symbolic"
     ),
     "torch.onnx._internal": "",

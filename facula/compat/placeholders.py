@@ -92,7 +92,12 @@ def _known_module(name):
     """Through the import system where `torch` is Facula; where it is not, `torch.x` would be another library's."""
     root = sys.modules.get("torch")
     if root is not None and root is sys.modules["facula"]:
-        return importlib.import_module(name)
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            return make_module(name)  # below a module that is no package
     own = "facula" + name.removeprefix("torch")
     with contextlib.suppress(ModuleNotFoundError):  # the parent is no package
         if importlib.util.find_spec(own) is not None:
