@@ -55,10 +55,6 @@ class Error(RuntimeError):
     """An error of TorchScript code."""
 
 
-class TracerWarning(Warning):
-    """For filters: nothing is traced, so nobody is warned."""
-
-
 class TracingCheckError(Error):
     """A trace differs from the function it was made of."""
 

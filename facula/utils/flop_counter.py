@@ -7,8 +7,10 @@ factors that receives a gradient, and is counted when it runs within the mode.
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 
+import facula
 from facula.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from facula.overrides import TorchFunctionMode
 
@@ -79,12 +81,37 @@ _FORMULAS = {
 }
 
 
+_PRODUCTS = re.compile("mm|linear|convolution|attention|einsum|rnn", re.IGNORECASE)  # in names of nodes
+
+
+def _now():
+    """The number that the next node of the graph gets, or one before."""
+    return (facula.ones((), requires_grad=True) * 1).grad_fn._sequence_nr()
+
+
+def _refuse_older(outputs, start):
+    """The operations of nodes that were recorded before the mode began are not known to it."""
+    outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+    todo, seen = [t.grad_fn for t in outputs if t.grad_fn is not None], set()
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if _PRODUCTS.search(node.name()) and node._sequence_nr() < start:
+            raise NotImplementedError(f"FlopCounterMode: a backward pass of what was recorded before it, got {node.name()}")
+        todo += [following for following, _ in node.next_functions if following is not None]
+
+
 def _needs_gradient(factor):
     return any(map(_needs_gradient, factor)) if isinstance(factor, tuple) else factor.requires_grad
 
 
 class FlopCounterMode:
     """A context in which operations are counted, by function and by the modules that call it.
+
+    A backward pass counts what was recorded within the context; of products recorded before it raises
+    NotImplementedError.
 
     Args:
         mods: not needed: all modules are followed.
@@ -104,6 +131,7 @@ class FlopCounterMode:
         self._names = {}
         self._handles = []
         self._active = False
+        self._start = 0
 
     def get_total_flops(self):
         """Of everything within the mode."""
@@ -134,6 +162,7 @@ class FlopCounterMode:
         self.flop_counts["Global"]  # first in the table
         self._handles = [register_module_forward_pre_hook(self._enter_module)]
         self._handles.append(register_module_forward_hook(self._leave_module, always_call=True))
+        self._start = _now()
         self._active = True
         self._mode.__enter__()
         return self
@@ -161,7 +190,7 @@ class FlopCounterMode:
             self.flop_counts[module][function] += count
 
     def _note(self, function, args, kwargs, out):
-        name = function.__name__
+        name = getattr(function, "__name__", "")
         custom = self.custom_mapping.get(function)
         if custom is not None:
             self._add(custom(*args, **kwargs, out_val=out), name, self._stack)
@@ -191,6 +220,8 @@ class _Watch(TorchFunctionMode):
         self._counter = counter
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", "") in ("backward", "grad") and args:
+            _refuse_older(args[0], self._counter._start)
         out = func(*args, **(kwargs or {}))
         self._counter._note(func, args, kwargs or {}, out)
         return out
