@@ -82,8 +82,6 @@ def _c_placeholder(name):
 
 
 _C.__getattr__ = _c_placeholder
-_C._nn = _C.nn_functional
-_C._nn._parse_to = _C._parse_to
 
 
 def __dir__():

@@ -56,30 +56,31 @@ def _einsum(equation, operands, out):
     return found
 
 
-def _take(*names):
-    """The arguments of these names, which the functions' first parameters are, by position or keyword."""
+def _take(first, *names):
+    """The arguments from position `first` on, by position or keyword; "mat1/batch1" is either keyword."""
 
     def take(args, kwargs):
-        return [args[i] if i < len(args) else kwargs[name] for i, name in enumerate(names)]
+        found = list(args[first : first + len(names)])
+        for name in names[len(found) :]:
+            found.append(next(kwargs[word] for word in name.split("/") if word in kwargs))
+        return found
 
     return take
 
 
+_TWO = _take(0, "input", "weight")
 # function name: (which arguments, formula of them and the result)
 _FORMULAS = {
-    **dict.fromkeys(("mm", "matmul", "bmm", "__matmul__"), (_take("input", "mat2"), _product)),
+    **dict.fromkeys(("mm", "matmul", "bmm", "__matmul__"), (_take(0, "input/self", "mat2/other"), _product)),
     "__rmatmul__": (lambda args, kwargs: args[::-1], _product),
-    **dict.fromkeys(("addmm", "baddbmm", "addmm_", "baddbmm_"), (lambda args, kwargs: args[1:3], _product)),
-    "linear": (_take("input", "weight"), lambda x, weight, out: [(2 * out.numel() * weight.shape[-1], (x, weight))]),
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), (_take("input", "weight"), _convolution)),
-    **dict.fromkeys(
-        ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), (_take("input", "weight"), _transposed_convolution)
-    ),
-    "scaled_dot_product_attention": (_take("query", "key", "value"), _attention),
+    **dict.fromkeys(("addmm", "baddbmm", "addmm_", "baddbmm_"), (_take(1, "mat1/batch1", "mat2/batch2"), _product)),
+    "linear": (_TWO, lambda x, weight, out: [(2 * out.numel() * weight.shape[-1], (x, weight))]),
+    **{f"conv{n}d": (_TWO, _convolution) for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d": (_TWO, _transposed_convolution) for n in (1, 2, 3)},
+    "scaled_dot_product_attention": (_take(0, "query", "key", "value"), _attention),
     "einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
     "_einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
 }
-
 
 _PRODUCTS = re.compile("mm|linear|convolution|attention|einsum|rnn", re.IGNORECASE)  # in names of nodes
 
