@@ -481,6 +481,10 @@ def test_functional():
     v = facula.tensor([1.0, -1.0], dtype=facula.float64)
     assert F.jacobian(lambda a: a * a, x).tolist() == [[2.0, 0.0], [0.0, 4.0]]
     assert F.jacobian(lambda a: a * a, x, strategy="forward-mode").tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    for strategy in ("reverse-mode", "forward-mode"):
+        assert F.jacobian(lambda a: a * a, x, vectorize=True, strategy=strategy).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+        options = {"vectorize": True, "outer_jacobian_strategy": strategy}
+        assert F.hessian(lambda a: (a * a * a).sum(), x, **options).tolist() == [[6.0, 0.0], [0.0, 12.0]]
     assert F.hessian(lambda a: (a * a * a).sum(), x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
     assert F.vjp(lambda a: a * a, x, v)[1].tolist() == F.jvp(lambda a: a * a, x, v)[1].tolist() == [2.0, -4.0]
     assert (

@@ -169,10 +169,28 @@ def _jacobian_columns(output, inputs):
     return tuple(blocks)
 
 
+def _jacobian_columns_at_once(output, inputs):
+    """As _jacobian_columns, in one forward-mode pass per input over a batch of unit tangents."""
+    from ..func import _vmap
+
+    blocks = []
+    for x in inputs:
+        shape, count = (*output.shape, *x.shape), x.numel()
+        if not output.requires_grad or count == 0:
+            blocks.append(_C.zeros(shape, dtype=x.dtype, device=x.device))
+            continue
+        units = _C.eye(count, dtype=x.dtype, device=x.device).reshape(count, *x.shape)
+        with _vmap.new_level(count) as level:
+            (tangent,) = pushforward([output], [x], [_vmap.wrap(units, level)])
+            tangent = _C.zeros_like(output.detach()) if tangent is None else tangent
+            blocks.append(_vmap.batch_of(tangent, level, count).movedim(0, -1).reshape(shape))
+    return tuple(blocks)
+
+
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """The Jacobian: a tensor of shape (*output.shape, *input.shape), or a tuple (of tuples) of them.
 
-    `vectorize` computes all rows in one pass; `strategy` is "reverse-mode" or "forward-mode".
+    `vectorize` computes all rows (or columns) in one pass; `strategy` is "reverse-mode" or "forward-mode".
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(f"jacobian: expected strategy to be 'reverse-mode' or 'forward-mode', got {strategy!r}")
@@ -188,7 +206,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         for output in outputs:
             _check_strict(output, strict, "jacobian", "an output does not depend on the inputs")
             if strategy == "forward-mode":
-                blocks = _jacobian_columns(output, own)
+                blocks = _jacobian_columns_at_once(output, own) if vectorize else _jacobian_columns(output, own)
             elif vectorize:
                 blocks = _jacobian_rows_at_once(output, own, create_graph)
             else:

@@ -34,6 +34,16 @@ Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList s
   return reshape(result, self.sizes());
 }
 
+Tensor laid_out(const Tensor& grad, const TensorInfo& like) {
+  Dims order, back(like.sizes().size());
+  for (int64_t d = 0; d < like.dim(); ++d) order.push_back(d);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return like.strides()[static_cast<size_t>(a)] > like.strides()[static_cast<size_t>(b)];
+  });
+  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return permute(contiguous(permute(grad, order), MemoryFormat::Contiguous), back);
+}
+
 // The inverses of views: zeros with the gradient written into the view or, where the write itself would have to be
 // differentiated, the gradient padded with zeros.
 namespace {
