@@ -32,7 +32,7 @@ def upper_factor(a):
 
 
 def weights(vectors):
-    return facula.arange(1, vectors.shape[-1] + 1, dtype=vectors.dtype)
+    return facula.arange(1, vectors.shape[-1] + 1, dtype=facula.float64).to(vectors.dtype)
 
 
 def projections(values, vectors):
