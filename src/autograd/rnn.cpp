@@ -138,7 +138,7 @@ class RnnLayerBackward final : public Node {
 
   void apply(const Tensor* grads, Tensor* results) override {
     Tensor weight = weight_.unpack(*this);
-    if (is_batched(grads[0]) || is_batched(grads[1]) || is_batched(grads[2])) return apply_to_each(grads, results);
+    if (is_batched(grads[0]) || is_batched(grads[1]) || is_batched(cell(grads))) return apply_to_each(grads, results);
     if (GradMode::enabled()) return apply_differentiably(grads, results);
     RnnGradients g = run_backward_steps(layout_, dense(weight), trace_, grads, h0_.unpack(*this).sizes());
     Tensor* found[] = {&g.gates, &g.h0, &g.c0, &g.weight, &g.bias};
@@ -154,11 +154,14 @@ class RnnLayerBackward final : public Node {
   Trace trace_;
 
  private:
+  /// The gradient of the cell state; only an LSTM has that result.
+  Tensor cell(const Tensor* grads) const { return layout_.mode == RnnMode::Lstm ? grads[2] : Tensor(); }
+
   // Gradients that stand for batches (vmap): one after the other.
   void apply_to_each(const Tensor* grads, Tensor* results) {
-    Batch batch("rnn", grads[0], grads[1], grads[2]);
+    Batch batch("rnn", grads[0], grads[1], cell(grads));
     std::vector<Tensor> found = batch.loop([&](const Batch::Example& e) {
-      Tensor own[] = {e(grads[0]), e(grads[1]), e(grads[2])};
+      Tensor own[] = {e(grads[0]), e(grads[1]), e(cell(grads))};
       std::vector<Tensor> made(edge_count());
       apply(own, made.data());
       return made;
