@@ -24,7 +24,8 @@ Casts& casts(bool recorded) {
 bool eligible(const Tensor& t) { return t.defined() && t.is_cpu() && t.is_floating() && t.dtype() != DType::Float64; }
 
 bool is_weight(const Tensor& t) {
-  if (t.dtype() != DType::Float32 || (t.flags() & (kRequiresGrad | kDual)) != kRequiresGrad || t.impl()->base) return false;
+  constexpr uint32_t kinds = kRequiresGrad | kDual | kBatched;
+  if (t.dtype() != DType::Float32 || (t.flags() & kinds) != kRequiresGrad || t.impl()->base) return false;
   const AutogradMeta* meta = autograd_meta(t.impl());
   return !meta || !meta->grad_fn;
 }
