@@ -33,7 +33,6 @@ KEPT = {
     "gelu": F.gelu,
     "prelu": nn.PReLU(8),
     "dropout": F.dropout,
-    "softmax": lambda x: x.softmax(1),
     "constant pad": lambda x: F.pad(x, (1, 1, 1, 1)),
     "reflect pad": lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
     "replicate pad": lambda x: F.pad(x, (1, 1, 1, 1), mode="replicate"),

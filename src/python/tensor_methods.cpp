@@ -37,8 +37,9 @@ Tensor convert_to(const Tensor& t, const Target& target) {
     return target.format == MemoryFormat::Preserve ? moved : contiguous(moved, target.format);
   }
   // without a conversion, only a tensor that would suggest another format is rearranged
-  bool reorder = target.format != MemoryFormat::Preserve && !t.is_contiguous(target.format) &&
-                 (dtype != t.dtype() || target.copy || t.suggest_memory_format() != target.format);
+  const bool makes_new = dtype != t.dtype() || target.copy;
+  bool reorder = target.format != MemoryFormat::Preserve &&
+                 (t.suggest_memory_format() != target.format || (makes_new && !t.is_contiguous(target.format)));
   if (dtype != t.dtype()) {
     Tensor converted = to_dtype(t, dtype);
     return reorder ? clone(converted, target.format) : converted;
