@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,16 +33,20 @@ class Case:
 
 
 def cases_of(data: dict) -> list[Case]:
-    """The cases of one result file, whichever benchmark wrote it."""
-    for key, name in (("rows", "name"), ("cases", "case")):
-        if isinstance(data.get(key), list):
-            return [Case(row[name] or row.get("statement", ""), row["ratio"], row.get("target")) for row in data[key]]
-    table = data.get("nanoseconds", data)
-    return [
-        Case(name, times["torch"] / times["facula"])
-        for name, times in table.items()
-        if isinstance(times, dict) and {"torch", "facula"} <= times.keys()
-    ]
+    """The cases of one result file, whichever benchmark wrote it; without those that have no ratio."""
+    rows = data.get("rows") or data.get("cases")
+    if isinstance(rows, list):
+        cases = [Case(name_of(row), row["ratio"], row.get("target")) for row in rows]
+    else:
+        table = data.get("nanoseconds", data)
+        timed = [(name, t) for name, t in table.items() if isinstance(t, dict) and {"torch", "facula"} <= t.keys()]
+        cases = [Case(name, times["torch"] / times["facula"]) for name, times in timed]
+    return [case for case in cases if math.isfinite(case.ratio) and case.ratio > 0]
+
+
+def name_of(row: dict) -> str:
+    name = next(row[key] for key in ("name", "row", "case", "statement") if row.get(key))
+    return f"{name}, {row['threads']} threads" if row.get("threads", 1) != 1 else name
 
 
 def draw_bars(axes, cases: list[Case]) -> None:

@@ -121,3 +121,5 @@ def test_plot_of_the_results(tmp_path):
     rows = {"rows": [{"name": "a", "ratio": 2.0, "target": 8}, {"name": "", "statement": "b", "ratio": 0.5}]}
     assert [(c.name, c.ratio, c.target) for c in plot.cases_of(rows)] == [("a", 2.0, 8), ("b", 0.5, None)]
     assert plot.cases_of({"x": {"torch": 6.0, "facula": 2.0}})[0].ratio == 3
+    rows = {"rows": [{"row": "step", "threads": 2, "ratio": 3.0}, {"row": "growth", "threads": 1, "ratio": float("nan")}]}
+    assert [case.name for case in plot.cases_of(rows)] == ["step, 2 threads"]
