@@ -3,8 +3,8 @@
     python benchmarks/examples.py [--repeat 3] [--only TEXT] [--json FILE]
 
 Needs PyTorch beside Facula. Every run is a process of its own with one thread, by turns; for PyTorch's, the name facula means
-torch. A time is the minimum of user and system time, importing included; only the ratio means anything, and it is PyTorch's over
-Facula's. Losses are what `backward` was called on; "digits" is how many of the first twenty agree to 4 digits.
+torch. A time is the minimum of user and system time, importing included; only the ratio means anything, and it is PyTorch's
+over Facula's. Losses are what `backward` was called on; the count is how many of the first twenty agree to 4 digits.
 """
 
 from __future__ import annotations

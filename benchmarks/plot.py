@@ -107,6 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     for cell, (stem, cases) in zip(axes.flat, files.items()):
         panel(cell, f"{stem}: time of PyTorch over time of Facula", cases)
     figure.savefig(options.out, metadata={"Date": None})
+    plt.close(figure)
     print(f"wrote {options.out}: {sum(map(len, files.values()))} cases of {len(files)} files")
     return 0
 

@@ -130,7 +130,7 @@ def test_figure(read):
 
     figure = plt.figure(figsize=(2, 1), dpi=50)
     read.writer.add_figure("one", figure, 3)
-    assert not plt.get_fignums()
+    assert not plt.fignum_exists(figure.number)
     read.writer.add_figure("many", [plt.figure(figsize=(2, 1), dpi=50) for _ in range(3)])
     found = read()
     assert [(e.step, e.height, e.width) for e in found.Images("one")] == [(3, 50, 100)]

@@ -233,21 +233,27 @@ class GradScaler:
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self):
+        """Factor of the scale after enough steps without overflow."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor):
+        """Sets the factor of the scale after enough steps without overflow."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self):
+        """Factor of the scale after an overflow."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor):
+        """Sets the factor of the scale after an overflow."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self):
+        """Steps without overflow after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval):
+        """Sets the steps without overflow after which the scale grows."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self):
@@ -256,6 +262,7 @@ class GradScaler:
         return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
 
     def is_enabled(self):
+        """Whether losses are scaled at all."""
         return self._enabled
 
     def state_dict(self):

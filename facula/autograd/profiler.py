@@ -155,22 +155,28 @@ class profile:
 
     @property
     def function_events(self):
+        """The events that were recorded."""
         return self._events
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+        """The events of one name added up; see EventList.key_averages."""
         return self._finished().key_averages(group_by_input_shape, group_by_stack_n)
 
     def total_average(self):
+        """All events added up."""
         return self._finished().total_average()
 
     @property
     def self_cpu_time_total(self):
+        """Time of all events without that of the events inside them, in microseconds."""
         return self._finished().self_cpu_time_total
 
     def table(self, *args, **kwargs):
+        """The events as a table; see EventList.table."""
         return self._finished().table(*args, **kwargs)
 
     def export_chrome_trace(self, path):
+        """Writes the events as a trace file, which trace viewers of browsers read."""
         self._finished().export_chrome_trace(path)
 
     def __str__(self):

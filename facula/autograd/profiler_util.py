@@ -26,6 +26,7 @@ class Interval:
         self.end = end
 
     def elapsed_us(self):
+        """Length in microseconds."""
         return self.end - self.start
 
 
@@ -45,10 +46,12 @@ class FunctionEvent:
 
     @property
     def cpu_time_total(self):
+        """Time from start to end, in microseconds."""
         return self.time_range.elapsed_us()
 
     @property
     def self_cpu_time_total(self):
+        """Time without that of the events inside, in microseconds."""
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     cpu_time = cpu_time_total
@@ -69,6 +72,7 @@ class FunctionEventAvg:
         self.is_user_annotation = False
 
     def add(self, event):
+        """Adds an event, or a sum of events."""
         self.count += event.count
         self.cpu_time_total += event.cpu_time_total
         self.self_cpu_time_total += event.self_cpu_time_total
@@ -77,6 +81,7 @@ class FunctionEventAvg:
 
     @property
     def cpu_time(self):
+        """Mean time of an event, in microseconds."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
     def __repr__(self):
@@ -96,6 +101,7 @@ class EventList(list):
 
     @property
     def self_cpu_time_total(self):
+        """Time of all events without that of the events inside them, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
 
     def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0):
@@ -109,6 +115,7 @@ class EventList(list):
         return EventList(groups.values())
 
     def total_average(self):
+        """All events added up."""
         total = FunctionEventAvg("Total")
         for event in self:
             total.add(event)
@@ -158,6 +165,7 @@ class EventList(list):
             json.dump({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": events}, file)
 
     def supported_export_stacks_metrics(self):
+        """Names of the times that stacks can be written with."""
         return ["self_cpu_time_total"]
 
     def __str__(self):

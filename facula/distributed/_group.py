@@ -93,6 +93,7 @@ class Store:
         self.timeout = default_pg_timeout
 
     def set(self, key, value):
+        """Keeps a value, bytes or str, under the key."""
         with self._changed:
             self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
             self._changed.notify_all()
@@ -103,6 +104,7 @@ class Store:
         return self._values[key]
 
     def add(self, key, amount):
+        """Adds to the number under the key, 0 at first; the sum."""
         with self._changed:
             total = int(self._values.get(key, b"0")) + amount
             self._values[key] = str(total).encode()
@@ -110,6 +112,7 @@ class Store:
         return total
 
     def compare_set(self, key, expected, desired):
+        """Keeps `desired` if the value is `expected`; the value that is there then."""
         with self._changed:
             current = self._values.get(key)
             if current is None and expected == "" or current == expected.encode():
@@ -117,22 +120,27 @@ class Store:
             return self._values.get(key, expected.encode())
 
     def check(self, keys):
+        """Whether all keys are there."""
         return all(key in self._values for key in keys)
 
     def wait(self, keys, timeout=None):
+        """Waits until all keys are there; DistStoreError when they do not come in time."""
         seconds = (timeout or self.timeout).total_seconds()
         with self._changed:
             if not self._changed.wait_for(lambda: self.check(keys), seconds):
                 raise DistStoreError(f"wait: no process set the keys in {seconds} s, got {list(keys)}")
 
     def delete_key(self, key):
+        """Forgets a key; whether it was there."""
         with self._changed:
             return self._values.pop(key, None) is not None
 
     def num_keys(self):
+        """How many keys there are."""
         return len(self._values)
 
     def set_timeout(self, timeout):
+        """Sets how long `get` and `wait` wait, as a timedelta."""
         self.timeout = timeout
 
 
@@ -154,12 +162,15 @@ class PrefixStore(Store):
 
     @property
     def underlying_store(self):
+        """The store whose keys are prefixed."""
         return self._store
 
     def check(self, keys):
+        """Whether all keys are there."""
         return self._store.check([f"{self._prefix}/{key}" for key in keys])
 
     def wait(self, keys, timeout=None):
+        """Waits until all keys are there."""
         self._store.wait([f"{self._prefix}/{key}" for key in keys], timeout)
 
 
@@ -171,12 +182,15 @@ class ProcessGroup:
         self.group_desc = self.group_name = description
 
     def rank(self):
+        """Number of this process in the group: 0."""
         return 0
 
     def size(self):
+        """Number of processes: 1."""
         return 1
 
     def name(self):
+        """Name of the backend that was asked for."""
         return self._backend
 
 

@@ -138,10 +138,12 @@ class profile:
         self.stop()
 
     def start(self):
+        """Begins, as entering the with block does."""
         self._begin_if_recording()
         self._begin_step()
 
     def stop(self):
+        """Ends, as leaving the with block does."""
         self._end_step()
         if self._running:
             self._end()
@@ -202,7 +204,9 @@ class profile:
         self._recorded().export_chrome_trace(path)
 
     def add_metadata(self, key, value):
+        """Not supported: raises NotImplementedError."""
         raise NotImplementedError("profile.add_metadata: traces carry events only")
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
+        """Not supported: raises NotImplementedError."""
         raise NotImplementedError("profile.export_stacks: stacks are not collected")

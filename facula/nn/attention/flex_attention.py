@@ -175,6 +175,7 @@ class BlockMask:
 
     @property
     def shape(self):
+        """(B, H, Q, K) of the scores that are masked."""
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def as_tuple(self, flatten=True):

@@ -35,6 +35,7 @@ class Compare:
         self._highlight = True
 
     def print(self):
+        """Prints the table."""
         print(str(self))
 
     def __str__(self):

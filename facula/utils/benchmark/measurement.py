@@ -34,6 +34,7 @@ class TaskSpec:
         return f"{label}: {self.sub_label}" if self.sub_label else label
 
     def setup_str(self):
+        """The setup as a line to print, empty where there is none."""
         return "" if self.setup in ("pass", "") else f"setup: {self.setup}"
 
     def summarize(self):
@@ -67,6 +68,7 @@ class Measurement:
 
     @property
     def times(self):
+        """Seconds of one run of the statement, for each measurement."""
         return [t / self.number_per_run for t in self.raw_times]
 
     def _known(self):
@@ -76,14 +78,17 @@ class Measurement:
 
     @property
     def median(self):
+        """Median of the times, in seconds."""
         return statistics.median(self._known())
 
     @property
     def mean(self):
+        """Mean of the times, in seconds."""
         return statistics.fmean(self._known())
 
     @property
     def iqr(self):
+        """Distance of the quartiles of the times, in seconds."""
         low, high = self._quartiles()
         return high - low
 
@@ -115,14 +120,17 @@ class Measurement:
 
     @property
     def title(self):
+        """What was measured, for a heading."""
         return self.task_spec.title
 
     @property
     def env(self):
+        """Name of the environment that was measured."""
         return self.task_spec.env or "Unspecified env"
 
     @property
     def as_row_name(self):
+        """What was measured, for a row of a table."""
         return self.task_spec.sub_label or self.task_spec.stmt or "[Unknown]"
 
     @staticmethod

@@ -111,10 +111,13 @@ class Timer:
         return times
 
     def repeat(self, repeat=-1, number=-1):
+        """Not supported: raises NotImplementedError."""
         raise NotImplementedError("Timer.repeat: use blocked_autorange or adaptive_autorange")
 
     def autorange(self, callback=None):
+        """Not supported: raises NotImplementedError."""
         raise NotImplementedError("Timer.autorange: use blocked_autorange")
 
     def collect_callgrind(self, number=100, *, repeats=None, collect_baseline=True, retain_out_file=False):
+        """Not supported: raises NotImplementedError."""
         raise NotImplementedError("Timer.collect_callgrind: counting instructions")
