@@ -43,7 +43,8 @@ Tensor with_kept(Tensor result, MatrixDims d, bool keepdim) {
 /// Norms by singular values: the largest, the smallest, or the sum.
 Tensor spectral(const Tensor& self, MatrixDims d, bool keepdim, char which) {
   Tensor values = linalg_svdvals(matrices_last(self, d), std::nullopt);
-  Tensor result = which == 's' ? sum(values, std::optional<IntList>({-1}), false, std::nullopt) : which == 'l' ? amax(values, {-1}, false) : amin(values, {-1}, false);
+  bool added = which == 's' || (which == 'l' && values.size(-1) == 0);  // the largest of none is zero
+  Tensor result = added ? sum(values, std::optional<IntList>({-1}), false, std::nullopt) : which == 'l' ? amax(values, {-1}, false) : amin(values, {-1}, false);
   return with_kept(result, d, keepdim);
 }
 

@@ -120,6 +120,8 @@ namespace {
 std::tuple<Tensor, Tensor> histogram_of(const Tensor& self, const Tensor& edges, const Tensor& weight, bool density) {
   FACULA_CHECK(!weight.defined() || weight.sizes() == self.sizes(), ErrorKind::Runtime, "histogram: weight must have the shape ", self.sizes(),
                ", got ", weight.defined() ? weight.sizes() : IntList());
+  FACULA_CHECK(!weight.defined() || weight.dtype() == self.dtype(), ErrorKind::Runtime, "histogram: weight of the input's dtype ", self.dtype(), ", got ",
+               weight.defined() ? weight.dtype() : self.dtype());
   Tensor points = reshape(self, {-1, 1});
   Tensor weights = weight.defined() ? reshape(weight, {-1}) : ones({self.numel()}, self.dtype(), self.device());
   return {_histogramdd(points, std::vector<Tensor>{edges}, weights, density), edges};

@@ -21,7 +21,7 @@ Storage* make_large_storage(size_t nbytes, Device device) {
   char* data = nullptr;
   if (!device.is_meta() && nbytes) {
     const Allocator& allocator = allocators[static_cast<int>(device.type)];
-    FACULA_CHECK(allocator.allocate, ErrorKind::Runtime, "empty: no backend for this device, got ", device);
+    FACULA_CHECK(allocator.allocate, ErrorKind::Assertion, "empty: this facula was built without a backend for the device, got ", device);
     data = static_cast<char*>(allocator.allocate(nbytes));
   }
   auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));

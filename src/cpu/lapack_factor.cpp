@@ -28,6 +28,15 @@ void lu(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   });
 }
 
+/// Solves with factors that divide by zero: infinities and NaN where the real routines make them; the complex ones may not.
+template <class T>
+void solve_singular(Int n, T* lu, const Int* pivots, T* b, Int columns) {
+  if (is_complex_v<T>) return static_cast<void>(std::fill_n(b, int64_t{n} * columns, T(std::numeric_limits<real_t<T>>::quiet_NaN())));
+  char op = 'N';
+  Int ld = std::max<Int>(n, 1), status = 0;
+  lapack_call<"getrs", T>(&op, &n, &columns, lu, &ld, pivots, b, &ld, &status);
+}
+
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
   Int n = static_cast<Int>(lu.size(-1)), columns = static_cast<Int>(b.size(-1)), ld = std::max<Int>(n, 1);
   visit_lapack(lu.dtype(), "linalg.lu_solve", [&]<class T>(TypeTag<T>) {
@@ -43,8 +52,12 @@ void inverse(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
   Int n = static_cast<Int>(lu.size(-1)), ld = std::max<Int>(n, 1);
   visit_lapack(lu.dtype(), "linalg.inv", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(lu), int64_t{n} * n * n, [&](int64_t i) {
-      if (info.data<Int>()[i] != 0) return;
       T* a = matrix_at<T>(lu, i, int64_t{n} * n);
+      if (info.data<Int>()[i] != 0) {
+        std::vector<T> factors(a, a + int64_t{n} * n);
+        for (int64_t k = 0; k < int64_t{n} * n; ++k) a[k] = T(k % (n + 1) == 0 ? 1 : 0);
+        return solve_singular<T>(n, factors.data(), pivots.data<Int>() + i * n, a, n);
+      }
       Int query = -1;
       T answer{};
       lapack_call<"getri", T>(&n, a, &ld, pivots.data<Int>() + i * n, &answer, &query, info.data<Int>() + i);

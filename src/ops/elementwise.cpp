@@ -28,6 +28,16 @@ bool refuses_by_check(const char* op) {
   return std::find(std::begin(names), std::end(names), op) != std::end(names);
 }
 
+// Ops that refuse operands of different dtypes instead of promoting them.
+void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
+  std::string_view name(op.name);
+  if (name != "lerp" && name != "heaviside") return;
+  for (int i = 1; i < count; ++i) {
+    FACULA_CHECK(!inputs[i].is_tensor() || inputs[i].dtype() == inputs[0].dtype(), ErrorKind::Runtime, op.name, ": tensors of one dtype, got ",
+                 inputs[0].dtype(), " and ", inputs[i].dtype());
+  }
+}
+
 // The dtype the op computes in, before narrow floats are widened.
 DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
   ResultType result;
@@ -154,6 +164,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   }
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
+  if (count > 1) check_one_dtype(op, inputs, count);
   FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,
                ": for integral input tensors, alpha and value must not be floating point numbers, got ", params[0]);
   Device device = common_device(op, inputs, count);

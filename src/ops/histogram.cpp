@@ -143,7 +143,7 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   common.add(test_elements);
   Tensor result = out.make(elements.sizes(), DType::Bool, elements.device());
   if (elements.is_meta()) return result;
-  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::NotImplemented, "isin: not implemented for dtype ", common.get());
+  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::Runtime, "isin: not implemented for dtype ", common.get());
   isin_kernel(elements.device(), result, packed(elements, common.get()), packed(test_elements, common.get()), invert);
   return result;
 }

@@ -39,6 +39,21 @@ Tensor cholesky_inverse(const Tensor& self, bool upper, const Out&) {
   return cholesky_solve(identity, self, upper);
 }
 
+namespace {
+
+/// NaN for the solutions of singular systems: the complex routines do not divide by their zero pivots.
+void fill_singular(const Tensor& x, const Tensor& info) {
+  int64_t each = x.size(-2) * x.size(-1);
+  visit_dtype(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (is_lapack_type<T>) {
+      for (int64_t i = 0; i < info.numel(); ++i)
+        if (info.data<int32_t>()[i] > 0) std::fill_n(x.data<T>() + i * each, each, T(std::numeric_limits<float>::quiet_NaN()));
+    }
+  });
+}
+
+}  // namespace
+
 std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors, const Out&, const Out&) {
   check_square("linalg.inv", A);
   Tensor result = column_major(A), info = info_like(A);
@@ -103,6 +118,7 @@ std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, boo
     lu_kernel(A.device(), lu, pivots, all);
     if (check_errors) check_info("linalg.solve", all, "the matrix is singular: there is a zero pivot at this position");
     lu_solve_kernel(A.device(), lu, pivots, x, 'N');
+    if (x.is_complex()) fill_singular(x, all);
     info = all;
   }
   return {vector ? squeeze(x, -1) : x, info};

@@ -2,6 +2,7 @@
 
 #include "core/mode.h"
 #include "ops/kernel_table.h"
+#include "ops/resize.h"
 
 namespace facula {
 
@@ -43,14 +44,33 @@ void resize_output(const Tensor& out, IntList sizes, const char* op) {
   resize_tensor(out, sizes, contiguous_strides(sizes));
 }
 
+namespace {
+
+/// Grows the storage of `self`. A tensor remembers an address, so the bytes move only while nobody but `self` and its base
+/// holds them.
+void grow_storage(const Tensor& self, size_t needed) {
+  Storage* storage = self.storage();
+  TensorImpl* base = self.impl()->base;
+  if (base && base->storage != storage) base = nullptr;
+  size_t known = 1 + (base != nullptr) + (storage_objects ? storage_objects(storage) : 0);
+  FACULA_CHECK(storage->refs.load() <= known, ErrorKind::Runtime,
+               "resize_: other tensors on the same memory cannot follow it when it grows (resize before making views, or clone), got ",
+               storage->nbytes, " bytes that are to become ", needed);
+  char* before = storage->data;
+  resize_storage(storage, needed);
+  for (TensorImpl* impl : {self.impl(), base}) {
+    if (impl) impl->data = storage->data + (impl->data - before);
+  }
+}
+
+}  // namespace
+
 void resize_tensor(const Tensor& self, IntList sizes, IntList strides) {
   int64_t last = self.storage_offset();
   if (count_elements(sizes, "resize_") > 0) {
     for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
     size_t needed = static_cast<size_t>((last + 1) * self.item_size());
-    int64_t offset = self.storage_offset();
-    if (needed > self.storage()->nbytes) resize_storage(self.storage(), needed);
-    self.impl()->data = self.storage()->data + offset * self.item_size();
+    if (needed > self.storage()->nbytes) grow_storage(self, needed);
   }
   set_sizes(self.impl(), sizes, strides);
 }

@@ -223,6 +223,7 @@ Tensor logsumexp(const Tensor& self, IntList dim, bool keepdim, const Out&) {
 Tensor hash_tensor(const Tensor& self, IntList dim, bool keepdim, int64_t mode, const Out& out) {
   FACULA_CHECK(mode == 0, ErrorKind::Runtime, "hash_tensor: mode 0 (xor) is the only one, got ", mode);
   FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "hash_tensor: not implemented for dtype ", self.dtype());
+  if (!dim.empty()) Reduction(self, dim, keepdim, "hash_tensor").require_elements(self, true, "hash_tensor");
   Tensor bits = self;
   if (self.is_floating()) {  // floats are hashed by the bits of their float64 value
     Tensor doubles = to_dtype(self, DType::Float64);

@@ -3,6 +3,7 @@
 
 #include "core/parallel.h"
 #include "ops/index_support.h"
+#include "raw_create.h"
 #include "raw_sort.h"
 
 namespace facula::ops {
@@ -235,8 +236,8 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Scalar& self, bool out_
 Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right, const Out& out) {
   FACULA_CHECK(boundaries.dim() == 1, ErrorKind::Runtime,
                "bucketize: the boundaries must be one-dimensional, got shape ", boundaries.sizes());
-  check_same(boundaries, self, "bucketize");
-  return search(boundaries, self, self.dtype(), out_int32, right, Tensor(), "bucketize", out);
+  DType common = promote(boundaries.dtype(), self.dtype());
+  return search(to_dtype(boundaries, common), to_dtype(self, common), common, out_int32, right, Tensor(), "bucketize", out);
 }
 Tensor bucketize(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right, const Out& out) {
   return search_number(boundaries, self, out_int32, right, Tensor(), "bucketize", out);

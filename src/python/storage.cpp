@@ -9,8 +9,9 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "python/node_object.h"
+#include "ops/resize.h"
 #include "python/bindings.h"
+#include "python/node_object.h"
 
 namespace facula::python {
 
@@ -520,6 +521,7 @@ Storage* storage_of(PyObject* o, const char* op) {
 }
 
 void init_storage(PyObject* module) {
+  storage_objects = [](Storage* s) { return objects().count(s); };
   StorageType.tp_name = "torch.UntypedStorage";
   StorageType.tp_basicsize = sizeof(PyStorage);
   StorageType.tp_flags = Py_TPFLAGS_DEFAULT;
