@@ -142,6 +142,20 @@ def concat(arrays, /, *, axis=0):
     return facula.cat(list(arrays), axis)
 
 
+def equal(x1, x2, /):
+    """Whether the elements are equal, one by one (the function of this name at the top level gives one bool)."""
+    return facula.eq(x1, x2)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    """A matrix with ones on diagonal `k` and zeros elsewhere; square unless `n_cols` is given."""
+    n_cols = n_rows if n_cols is None else n_cols
+    result = facula.zeros(n_rows, n_cols, dtype=dtype, device=device)
+    if -n_rows < k < n_cols:
+        result.diagonal(k).fill_(1)
+    return result
+
+
 def stack(arrays, /, *, axis=0):
     """The arrays along a new dimension at `axis`."""
     return facula.stack(list(arrays), axis)
