@@ -94,7 +94,7 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     return _cumulative("cumprod", 1, x, axis, dtype, include_initial)
 
 
-def expand_dims(x, /, *, axis=0):
+def expand_dims(x, /, axis=0):
     """`x` with a dimension of size 1 at `axis`."""
     return x.unsqueeze(axis)
 
@@ -111,6 +111,8 @@ def permute_dims(x, /, axes):
 
 def repeat(x, repeats, /, *, axis=None):
     """Each element `repeats` times (an int, or a tensor with one count per element) along `axis`; None: flattened."""
+    if isinstance(repeats, facula.Tensor):
+        repeats = repeats.to(facula.int64)
     return facula.repeat_interleave(x, repeats, dim=axis)
 
 

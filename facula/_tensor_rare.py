@@ -63,6 +63,13 @@ def dim_order(self, ambiguity_check=False):
     return order
 
 
+def to_device(self, device, /, *, stream=None):
+    """As to(device), under the name that the Array API gives it; there are no streams."""
+    if stream is not None:
+        raise ValueError(f"to_device: only devices with streams take one, got {stream!r}")
+    return self.to(device)
+
+
 def to_dense(self, dtype=None, *, masked_grad=True):
     """The tensor itself (in another dtype if one is given): all tensors are dense here."""
     return self if dtype is None else self.to(dtype)
@@ -127,8 +134,8 @@ _C._install_methods(
         **{
             f.__name__: f
             for f in (
-                is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_dense, dequantize, sparse_dim, dense_dim,
-                const_data_ptr,
+                is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_device, to_dense, dequantize, sparse_dim,
+                dense_dim, const_data_ptr,
             )
         },
         "grad_dtype": property(_grad_dtype),

@@ -43,3 +43,93 @@ def test_elements():
     assert xp.vecdot(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]])).tolist() == [11.0]
     assert xp.vecdot(torch.tensor([1j]), torch.tensor([1j])).item() == 1 + 0j
     assert xp.sum(x, axis=(0, 1)).item() == 8.0 and xp.sum(x, axis=0, keepdims=True).shape == (1, 2)
+
+
+# the standard's functions, by section of the 2024.12 edition
+
+FUNCTIONS = """
+arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu zeros zeros_like
+astype can_cast finfo iinfo isdtype result_type
+abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_invert bitwise_or bitwise_right_shift
+bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite
+isinf isnan less less_equal log log1p log2 log10 logaddexp logical_and logical_not logical_or logical_xor maximum minimum
+multiply negative nextafter not_equal positive pow real reciprocal remainder round sign signbit sin sinh square sqrt subtract
+tan tanh trunc
+take take_along_axis __array_namespace_info__
+matmul matrix_transpose tensordot vecdot
+broadcast_arrays broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape roll squeeze stack tile unstack
+argmax argmin count_nonzero nonzero searchsorted where
+unique_all unique_counts unique_inverse unique_values argsort sort
+cumulative_prod cumulative_sum max mean min prod std sum var all any diff
+""".split()
+LINALG = """
+cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank matrix_transpose outer pinv qr slogdet
+solve svd svdvals tensordot trace vecdot vector_norm
+""".split()
+FFT = "fft ifft fftn ifftn rfft irfft rfftn irfftn hfft ihfft fftfreq rfftfreq fftshift ifftshift".split()
+METHODS = """
+__abs__ __add__ __and__ __array_namespace__ __bool__ __complex__ __dlpack__ __dlpack_device__ __eq__ __float__ __floordiv__
+__ge__ __getitem__ __gt__ __index__ __int__ __invert__ __le__ __lshift__ __lt__ __matmul__ __mod__ __mul__ __ne__ __neg__ __or__
+__pos__ __pow__ __rshift__ __setitem__ __sub__ __truediv__ __xor__ __iadd__ __radd__ to_device dtype device mT ndim shape size T
+""".split()
+
+
+@pytest.mark.parametrize(
+    ("place", "names"), [(xp, FUNCTIONS), (xp.linalg, LINALG), (xp.fft, FFT), (torch.Tensor, METHODS)], ids=str
+)
+def test_every_name_of_the_standard_is_there(place, names):
+    missing = [name for name in names if not hasattr(place, name)]
+    assert not missing
+
+
+def test_constants_and_dtypes():
+    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split():
+        assert isinstance(getattr(xp, name), torch.dtype)
+    assert xp.e == np.e and xp.inf == np.inf and xp.nan != xp.nan
+
+
+def test_creation():
+    assert xp.eye(2, 3, k=1).tolist() == [[0, 1, 0], [0, 0, 1]] and xp.eye(2, None).shape == (2, 2)
+    assert xp.full(2, 3, dtype=xp.int8).tolist() == [3, 3] and xp.full((), 1.5).shape == ()
+    assert xp.arange(3).tolist() == [0, 1, 2] and xp.arange(0, -1).shape == (0,) and xp.arange(0, 3.0, -1).dtype is xp.float32
+    assert xp.linspace(0, 1, 2, endpoint=False).tolist() == [0, 0.5]
+    assert xp.tril(torch.ones(2, 2), k=-1).tolist() == [[0, 0], [1, 0]] and xp.triu(torch.ones(2, 2), k=1)[0, 1] == 1
+
+
+def test_dtype_functions_take_tensors_dtypes_and_numbers():
+    assert xp.finfo(xp.complex64).dtype is xp.float32 and xp.finfo(x).bits == 32
+    assert xp.iinfo(xp.int8).max == 127 and xp.iinfo(torch.ones(1, dtype=xp.uint8)).dtype is xp.uint8
+    assert xp.result_type(xp.int8, torch.ones(1, dtype=xp.int16)) is xp.int16 and xp.result_type(x, 1j) is xp.complex64
+    assert xp.result_type(xp.int8, xp.float64, 1) is xp.float64
+    with pytest.raises(ValueError, match="^result_type: .*got"):
+        xp.result_type(1, 2)
+    assert xp.can_cast(xp.int8, xp.int16) and not xp.can_cast(x, xp.int8)
+
+
+def test_equal_is_element_by_element():
+    assert xp.equal(x, 2.0).tolist() == [[False, False], [True, True]]
+
+
+def test_reductions_of_unsigned_integers_stay_unsigned():
+    small = torch.tensor([200, 100], dtype=xp.uint8)
+    for function in (xp.sum, xp.prod, xp.cumulative_sum, xp.cumulative_prod):
+        assert function(small).dtype is xp.uint64
+    assert xp.sum(small).item() == 300 and xp.count_nonzero(small, axis=0, keepdims=True).tolist() == [2]
+
+
+def test_manipulation_takes_the_standards_arguments():
+    assert [a.shape for a in xp.broadcast_arrays(x, torch.ones(1))] == [(2, 2), (2, 2)]
+    assert xp.broadcast_to(torch.ones(1), (2, 3)).shape == (2, 3) and xp.expand_dims(x, 0).shape == (1, 2, 2)
+    assert xp.repeat(torch.tensor([1, 2]), torch.tensor([2, 1], dtype=xp.int8)).tolist() == [1, 1, 2]
+    assert x.to_device(x.device) is x
+    with pytest.raises(ValueError, match="^to_device: "):
+        x.to_device("cpu", stream=1)
+
+
+def test_linalg_and_fft():
+    stack = torch.arange(8.0).reshape(2, 2, 2)
+    assert xp.linalg.trace(stack, offset=1).tolist() == [1, 5] and xp.linalg.diagonal(stack).tolist() == [[0, 3], [4, 7]]
+    assert xp.linalg.matrix_norm(stack, keepdims=True).shape == (2, 1, 1) and xp.linalg.outer(x[0], x[1]).shape == (2, 2)
+    assert xp.linalg.matrix_rank(torch.eye(3), rtol=0.5) == 3 and xp.linalg.svd(x, full_matrices=False).S.shape == (2,)
+    assert np.allclose(xp.fft.fftn(x, axes=(0,)).numpy(), np.fft.fftn(x.numpy(), axes=(0,)))
+    assert xp.fft.fftshift(torch.arange(4), axes=0).tolist() == [2, 3, 0, 1]

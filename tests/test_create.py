@@ -153,6 +153,26 @@ def test_grids():
     np.testing.assert_array_equal(facula.vander(b, 4).numpy(), np.vander(b.numpy(), 4))
 
 
+def test_growing_memory_that_others_hold():
+    base = facula.arange(4.0)
+    view = base[1:3]
+    view.resize_(100)  # a view and its base move together
+    view[0] = 7
+    assert base.tolist() == [0, 7, 2, 3] and view[:2].tolist() == [7, 2]
+    assert base.untyped_storage().data_ptr() == view.untyped_storage().data_ptr()
+    sibling = base.detach()
+    for tensor in (base, view, sibling):
+        with pytest.raises(RuntimeError, match=r"^resize_: other tensors .*got 404 bytes that are to become 4004$"):
+            tensor.resize_(1001 - tensor.storage_offset())
+    assert sibling.tolist() == [0, 7, 2, 3]
+    with pytest.raises(RuntimeError, match="^share_memory_: |^resize_: |other tensors"):
+        base.share_memory_()
+    moved = facula.ones(2)
+    moved.set_(sibling)  # only the tensor that is set looks elsewhere
+    sibling[0] = 5
+    assert moved[0] == 5 and base[0] == 5
+
+
 def test_resize_and_set():
     x = facula.arange(6)
     assert x.resize_(2, 2) is x and x.tolist() == [[0, 1], [2, 3]]

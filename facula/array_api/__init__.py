@@ -6,11 +6,17 @@ meaning or other arguments.
 
 from __future__ import annotations
 
+import functools
+import math
 import sys
+from types import SimpleNamespace
 
 import facula
 from facula import _array_api
 
+from . import fft, linalg
+
+__all__ = ["fft", "linalg", "namespace"]
 __array_api_version__ = "2024.12"
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
@@ -32,6 +38,60 @@ def __dir__():
     return sorted({*globals(), *_array_api.__all__, *dir(facula)})
 
 
+# dtypes
+
+
+def _dtype_of(type):
+    return type.dtype if isinstance(type, facula.Tensor) else type
+
+
+def finfo(type, /):
+    """Bits, eps, max, min, smallest_normal and (real) dtype of a floating-point dtype, or of a tensor's."""
+    info = facula.finfo(_dtype_of(type))
+    real = _dtype_of(type).to_real()
+    return SimpleNamespace(
+        bits=info.bits, eps=info.eps, max=info.max, min=info.min, smallest_normal=info.smallest_normal, dtype=real
+    )
+
+
+def iinfo(type, /):
+    """Bits, max, min and dtype of an integer dtype, or of a tensor's."""
+    info = facula.iinfo(_dtype_of(type))
+    return SimpleNamespace(bits=info.bits, max=info.max, min=info.min, dtype=_dtype_of(type))
+
+
+def result_type(*arrays_and_dtypes):
+    """The dtype that tensors, dtypes and Python numbers promote to together."""
+    numbers = [a for a in arrays_and_dtypes if isinstance(a, (bool, int, float, complex))]
+    dtypes = [_dtype_of(a) for a in arrays_and_dtypes if not isinstance(a, (bool, int, float, complex))]
+    if not dtypes:
+        raise ValueError(f"result_type: at least one tensor or dtype, got {arrays_and_dtypes}")
+    common = functools.reduce(facula.promote_types, dtypes)
+    for number in numbers:
+        common = facula.result_type(facula.empty(1, dtype=common), number)
+    return common
+
+
+def can_cast(from_, to, /):
+    """Whether a dtype, or a tensor's, promotes to another."""
+    return facula.promote_types(_dtype_of(from_), to) == to
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    """The numbers from `start` (0 when it stands alone) up to, but not including, `stop`; none when `step` leads away."""
+    if stop is None:
+        start, stop = 0, start
+    if math.copysign(1, step) * (stop - start) <= 0:
+        kinds = facula.result_type(facula.tensor(start), facula.tensor(stop + step))
+        return facula.empty(0, dtype=dtype or (facula.int64 if not kinds.is_floating_point else None), device=device)
+    return facula.arange(start, stop, step, dtype=dtype, device=device)
+
+
+def broadcast_arrays(*arrays):
+    """The arrays expanded to their common shape, as a list."""
+    return list(facula.broadcast_tensors(*arrays))
+
+
 def _axes(x, axis):
     """Every axis for None; a tuple for one."""
     return tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
@@ -47,19 +107,37 @@ def min(x, /, *, axis=None, keepdims=False):
     return facula.amin(x, _axes(x, axis), keepdim=keepdims)
 
 
+def _sum_dtype(x, dtype):
+    """Sums of unsigned integers stay unsigned, where PyTorch's are int64."""
+    unsigned = (facula.uint8, facula.uint16, facula.uint32, facula.uint64)
+    return facula.uint64 if dtype is None and x.dtype in unsigned else dtype
+
+
+def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+    """Running sums along `axis`; include_initial puts the empty sum, 0, in front."""
+    return _array_api.cumulative_sum(x, axis=axis, dtype=_sum_dtype(x, dtype), include_initial=include_initial)
+
+
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+    """Running products along `axis`; include_initial puts the empty product, 1, in front."""
+    return _array_api.cumulative_prod(x, axis=axis, dtype=_sum_dtype(x, dtype), include_initial=include_initial)
+
+
 def prod(x, /, *, axis=None, dtype=None, keepdims=False):
     """The product over `axis` (an int, a tuple, or None for all)."""
+    dtype = _sum_dtype(x, dtype)
     axes = sorted((a % x.ndim for a in _axes(x, axis)), reverse=True)
     if dtype is None and not axes:
         dtype = facula.prod(x[(0,) * x.ndim]).dtype if x.numel() else None
     result = x if dtype is None else x.to(dtype)
     for a in axes:
-        result = facula.prod(result, a, keepdim=keepdims)
+        result = facula.prod(result, a, keepdim=keepdims, dtype=dtype)
     return result
 
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     """The sum over `axis` (an int, a tuple, or None for all)."""
+    dtype = _sum_dtype(x, dtype)
     if axis == ():
         return x.to(dtype) if dtype is not None else x + 0 * x.new_zeros(()).sum()
     return facula.sum(x, _axes(x, axis), keepdim=keepdims, dtype=dtype)
@@ -147,6 +225,11 @@ def equal(x1, x2, /):
     return facula.eq(x1, x2)
 
 
+def full(shape, fill_value, *, dtype=None, device=None):
+    """A tensor of a shape (an int for one dimension) with `fill_value` everywhere."""
+    return facula.full((shape,) if isinstance(shape, int) else tuple(shape), fill_value, dtype=dtype, device=device)
+
+
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """A matrix with ones on diagonal `k` and zeros elsewhere; square unless `n_cols` is given."""
     n_cols = n_rows if n_cols is None else n_cols
@@ -154,6 +237,26 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     if -n_rows < k < n_cols:
         result.diagonal(k).fill_(1)
     return result
+
+
+def tril(x, /, *, k=0):
+    """The matrices' elements on and below diagonal `k`, zeros above."""
+    return facula.tril(x, k)
+
+
+def triu(x, /, *, k=0):
+    """The matrices' elements on and above diagonal `k`, zeros below."""
+    return facula.triu(x, k)
+
+
+def count_nonzero(x, /, *, axis=None, keepdims=False):
+    """How many elements over `axis` are not zero."""
+    return sum(facula.ne(x, 0), axis=axis, keepdims=keepdims)
+
+
+def broadcast_to(x, /, shape):
+    """`x` shown in a shape that it broadcasts to."""
+    return facula.broadcast_to(x, tuple(shape))
 
 
 def stack(arrays, /, *, axis=0):

@@ -1,0 +1,68 @@
+"""Linear algebra with the Array API's arguments (version 2024.12)."""
+
+from __future__ import annotations
+
+import facula
+from facula import linalg as _linalg
+from facula._array_api import matrix_transpose, vecdot
+from facula.linalg import (
+    cholesky,
+    cross,
+    det,
+    eigh,
+    eigvalsh,
+    inv,
+    matmul,
+    matrix_power,
+    qr,
+    slogdet,
+    solve,
+    svdvals,
+    vector_norm,
+)  # fmt: skip
+
+__all__ = [
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
+    "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot",
+    "vector_norm",
+]  # fmt: skip
+
+
+def diagonal(x, /, *, offset=0):
+    """The diagonals of matrices, above the main one for a positive offset."""
+    return facula.diagonal(x, offset, -2, -1)
+
+
+def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+    """The norm of each matrix."""
+    return _linalg.matrix_norm(x, ord, (-2, -1), keepdims)
+
+
+def matrix_rank(x, /, *, rtol=None):
+    """How many singular values of each matrix exceed rtol times the largest."""
+    return _linalg.matrix_rank(x, rtol=rtol)
+
+
+def outer(x1, x2, /):
+    """The products of all pairs of elements of two vectors."""
+    return facula.outer(x1, x2)
+
+
+def pinv(x, /, *, rtol=None):
+    """The pseudo-inverse of each matrix; singular values up to rtol times the largest count as zero."""
+    return _linalg.pinv(x, rtol=rtol)
+
+
+def svd(x, /, *, full_matrices=True):
+    """The singular value decomposition of each matrix: U, S and Vh."""
+    return _linalg.svd(x, full_matrices)
+
+
+def tensordot(x1, x2, /, *, axes=2):
+    """The sums of products over `axes`: a count, or a pair of sequences."""
+    return facula.tensordot(x1, x2, dims=axes)
+
+
+def trace(x, /, *, offset=0, dtype=None):
+    """The sum of each matrix's diagonal."""
+    return facula.sum(diagonal(x, offset=offset), -1, dtype=dtype)
