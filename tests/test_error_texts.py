@@ -2,6 +2,7 @@
 
 import copy
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -28,12 +29,14 @@ def saved_then_changed():
 def frozen():
     array = np.arange(4.0)
     array.setflags(write=False)
-    return torch.from_numpy(array)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.from_numpy(array)
 
 
 # (what the program does, class, how the text begins, how it ends)
 MISTAKES = [
-    (lambda: torch.randn(3, 4) @ torch.randn(5, 6), RuntimeError, "mm: ", r"got shapes \[3, 4\] and \[5, 6\]"),
+    (lambda: torch.randn(3, 4) @ torch.randn(5, 6), RuntimeError, "mm: ", r"got \[3, 4\] and \[5, 6\]"),
     (lambda: nn.Linear(10, 5)(torch.randn(3, 4)), RuntimeError, "linear: ", r"got .*\[3, 4\].*\[5, 10\]"),
     (lambda: nn.Conv2d(3, 8, 3)(torch.randn(1, 4, 8, 8)), RuntimeError, "conv2d: ", r"\[8, 3, 3, 3\].*"),
     (lambda: torch.randn(3, 4) + torch.randn(3, 5), RuntimeError, "add: ", r"got \[3, 4\] and \[3, 5\]"),
@@ -46,7 +49,7 @@ MISTAKES = [
     (lambda: F.cross_entropy(torch.randn(3, 4), torch.tensor([0, 1])), ValueError, "cross_entropy: ", "got 2"),
     (lambda: F.cross_entropy(torch.randn(3, 4), torch.tensor([0, 1, 7])), IndexError, "cross_entropy: class index 7", ".*"),
     (lambda: F.cross_entropy(torch.randn(3, 4), torch.tensor([0.0, 1, 2])), RuntimeError, "cross_entropy: ", "got float32"),
-    (lambda: F.binary_cross_entropy(torch.rand(8, 1), torch.rand(8)), ValueError, "binary_cross_entropy: ", r"got \[8\]"),
+    (lambda: F.binary_cross_entropy(torch.rand(8, 1), torch.rand(8)), ValueError, "binary_cross_entropy: ", r"got \(8,\)"),
     (lambda: nn.Embedding(10, 3)(torch.tensor([11])), IndexError, "embedding: .*11", ".*"),
     (lambda: torch.randn(3)[5], IndexError, "index 5 is out of bounds|.*: .*5", ".*"),
     (lambda: torch.gather(torch.randn(3, 3), 1, torch.tensor([[4]])), RuntimeError, "gather: ", "got 4"),
