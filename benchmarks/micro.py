@@ -124,9 +124,9 @@ def scope(module, setup: str) -> dict:
     return names
 
 
-def measure(row: Row, scopes: dict[str, dict], rounds: int) -> dict[str, float]:
+def measure(row: Row, scopes: dict[str, dict], rounds: int, clock) -> dict[str, float]:
     """Seconds per statement of both sides."""
-    timers = {side: timeit.Timer(row.statement, globals=names) for side, names in scopes.items()}
+    timers = {side: timeit.Timer(row.statement, globals=names, timer=clock) for side, names in scopes.items()}
     counts, best = {}, {}
     for side, timer in timers.items():
         timer.timeit(2)
@@ -154,6 +154,8 @@ def main():
     options = parser.parse_args()
     facula.set_num_threads(options.threads)
     torch.set_num_threads(options.threads)
+    # of one thread, its processor time: what other programs take of the machine does not count
+    clock = time.thread_time if options.threads == 1 else time.perf_counter
     chosen = [r for r in rows() if options.only in r.name or options.only == r.group]
     result, scopes, made = [], {}, None
     print(f"{'':46} {'facula us':>11} {'torch us':>11} {'ratio':>7} {'target':>7}")
@@ -161,7 +163,7 @@ def main():
         if made != row.setup:
             scopes = {"facula": scope(facula, row.setup), "torch": scope(torch, row.setup)}
             made = row.setup
-        seconds = measure(row, scopes, options.rounds)
+        seconds = measure(row, scopes, options.rounds, clock)
         show(row.name, row.target, seconds)
         result.append({**dataclasses.asdict(row), "seconds": seconds, "ratio": seconds["torch"] / seconds["facula"]})
     small = [r["ratio"] for r in result if r["group"] == "small" and r["target"]]
