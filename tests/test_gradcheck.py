@@ -62,17 +62,40 @@ OUTPUTS = {
     "svd": lambda u, s, v: singular(u, s, v.mH),
     "linalg_eig": lambda values, vectors: (values, vectors.abs()),
 }
-# Derivatives that are errors: of draws (test_distributions.py), and of a factorisation whose factors have none
-# (test_a_missing_derivative_is_an_error_of_backward).
-NEVER = {"_standard_gamma_grad", "_dirichlet_grad", "linalg_ldl_factor"}
+# Derivatives of draws by rejection, which are those of the distribution and not of the algorithm (test_distributions.py);
+# their own, which are errors; and a factorisation whose factors have none (see
+# test_a_missing_derivative_is_an_error_of_backward).
+NEVER = {"_standard_gamma", "_sample_dirichlet", "_standard_gamma_grad", "_dirichlet_grad", "linalg_ldl_factor"}
 # Draws: the gradient of their parameters is zero, as PyTorch's.
 DRAWN = {"normal_Tensor_Tensor", "normal_Tensor_float", "normal_float_Tensor", "binomial", "bernoulli", "bernoulli_p", "poisson"}
 # Derivatives that stop at the first order, as PyTorch's do: the second pass raises NotImplementedError.
 ONCE = {"_ctc", "ctc_loss_IntList"}
 # What differs from finite differences, and why; strict: an entry that passes is a failure.
 KNOWN = {}
-# Samples that an op refuses, by dtype.
-REFUSED = {}
+# Samples that an op refuses, by dtype: ops that take complex numbers for some arguments only, or whose entry names more
+# dtypes than the op has.
+REFUSED = {
+    "complex128": set(
+        """
+        scaled_dot_product_attention _attention_weights div_Mode nextafter _fft_r2c fft_rfft fft_ihfft fft_rfft2 fft_rfftn
+        fft_ihfft2 fft_ihfftn scatter_reduce_two smooth_l1_loss huber_loss binary_cross_entropy
+        binary_cross_entropy_with_logits kl_div nll_loss_nd cross_entropy_loss ctc_loss_IntList cdist pdist
+        cosine_similarity native_layer_norm layer_norm native_group_norm group_norm native_batch_norm batch_norm
+        instance_norm max_pool avg_pool adaptive_avg_pool adaptive_max_pool fractional_max_pool max_pool1d_with_indices
+        max_pool2d_with_indices max_pool3d_with_indices max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+        adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d normal_Tensor_Tensor normal_float_Tensor bernoulli
+        bernoulli_p poisson _standard_gamma _sample_dirichlet binomial nansum nanmean amax amin aminmax max max_other
+        max_dim min min_other min_dim _var _std median median_dim nanmedian nanmedian_dim mode quantile_scalar quantile
+        nanquantile_scalar nanquantile resample resample_transpose upsample_nearest1d upsample_nearest2d upsample_nearest3d
+        _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d
+        upsample_trilinear3d upsample_bicubic2d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
+        grid_sampler grid_sampler_2d grid_sampler_3d _rnn_layer cummax cummin softmax log_softmax functional_softmax
+        functional_log_softmax functional_softmin _softmax _log_softmax _softmax_backward _log_softmax_backward
+        view_as_complex sort sort_stable msort topk kthvalue view_as_complex_copy
+        """.split()
+    ),
+}
 NO_COMPLEX_BACKWARD = {"_mse_each", "mse_loss", "scatter_planes", "gather_planes", "avg_pool_transpose", "adaptive_avg_pool_transpose"}
 
 

@@ -2,6 +2,7 @@
 // phase or sign, the parts of the gradient that depend on the choice cancel.
 #include "autograd/formulas_linalg.h"
 
+#include "core/mode.h"
 #include "functions.h"
 
 namespace facula {
@@ -193,7 +194,9 @@ Tensor differences(const Tensor& v) {
 
 Tensor svd_backward(const Tensor& grad_u_given, const Tensor& grad_s, const Tensor& grad_vh_given, const Tensor& u_full, const Tensor& s,
                     const Tensor& vh_full, bool full, bool vectors, const Tensor& a) {
-  if (!vectors) {
+  bool values_only = !grad_u_given.defined() && !grad_vh_given.defined();
+  // Derivatives of this one would go through vectors that have none: it is made with others.
+  if (!vectors || (full && values_only && a.size(-2) != a.size(-1) && GradMode::enabled())) {
     auto [u, values, vh] = _linalg_svd(a, false, true);
     return svd_backward(Tensor(), grad_s, Tensor(), u, values, vh, false, true, a);
   }

@@ -1,4 +1,5 @@
 // Solving, inverting and factorising, written with the factorisations.
+#include "autograd/batching.h"
 #include "autograd/formulas_linalg.h"
 #include "functions.h"
 #include "ops/linalg_support.h"
@@ -21,7 +22,7 @@ Tensor linalg_inv_uncast(const Tensor& A) { return std::get<0>(linalg_inv_ex(A, 
 std::tuple<Tensor, Tensor> linalg_lu_factor(const Tensor& A, bool pivot) {
   auto [lu, pivots, info] = linalg_lu_factor_ex(A, pivot, false);
   if (!A.is_meta() && info.numel()) {
-    int64_t zero = max(info).item().to_int();
+    int64_t zero = max(all_examples(info)).item().to_int();
     FACULA_CHECK(zero == 0, ErrorKind::Runtime, "linalg.lu_factor: the factor U is singular (lu_factor_ex and linalg.lu do not mind), got a zero at ", zero,
                  " of its diagonal");
   }
