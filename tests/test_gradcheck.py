@@ -85,7 +85,7 @@ REFUSED = {
         max_pool2d_with_indices max_pool3d_with_indices max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d
         adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
         adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d normal_Tensor_Tensor normal_float_Tensor bernoulli
-        bernoulli_p poisson _standard_gamma _sample_dirichlet binomial nansum nanmean amax amin aminmax max max_other
+        bernoulli_p poisson binomial nansum nanmean amax amin aminmax max max_other
         max_dim min min_other min_dim _var _std median median_dim nanmedian nanmedian_dim mode quantile_scalar quantile
         nanquantile_scalar nanquantile resample resample_transpose upsample_nearest1d upsample_nearest2d upsample_nearest3d
         _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d
