@@ -354,3 +354,19 @@ LONG = torch.tensor([0, 1])
 def test_errors(call, error):
     with pytest.raises(error):
         call()
+
+
+def test_any_sequence_is_an_index():
+    import array
+    from collections import deque
+
+    x = torch.arange(12).reshape(3, 4)
+    assert x[range(3), [0, 1, 2]].tolist() == [0, 5, 10] and x[:, range(1, 3)].tolist() == [[1, 2], [5, 6], [9, 10]]
+    for index in (range(2), deque([0, 1]), array.array("l", [0, 1])):
+        assert x[index].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert x[range(0)].shape == (0, 4)
+    x[range(2), 1] = 7
+    assert x[:, 1].tolist() == [7, 7, 9]
+    for index in ("ab", b"ab", {1}):
+        with pytest.raises(IndexError, match="got (str|bytes|set)"):
+            x[index]

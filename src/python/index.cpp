@@ -131,6 +131,9 @@ class Reader {
       take_tensor(index_tensor(item));
     } else if (PyIndex_Check(item)) {
       take_integer(to_int(item));
+    } else if (PySequence_Check(item) && !PyUnicode_Check(item) && !PyBytes_Check(item)) {  // range, deque
+      Owned list(check(PySequence_List(item)));
+      take_tensor(index_tensor(list.get()));
     } else {
       throw_error(ErrorKind::Index, "index: expected integers, slices, ellipsis, None, tensors, sequences or bools, got ",
                   Py_TYPE(item)->tp_name);
