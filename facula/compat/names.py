@@ -174,7 +174,7 @@ NAMES = {
         "reduce_scatter scatter scatter_object_list send"
     ),
     "torch.distributed._composable": "",
-    "torch.distributed._composable.fsdp": "",
+    "torch.distributed._composable.fsdp": "fully_shard",
     "torch.distributed._functional_collectives": (
         "AsyncCollectiveTensor all_gather_tensor all_to_all_single all_to_all_single_autograd "
         "permute_tensor wait_tensor"
@@ -293,7 +293,7 @@ NAMES = {
     "torch.fft": "fft fft2 fftn fftshift ifft ifftn ifftshift irfft rfft",
     "torch.func": "grad",
     "torch.futures": "Future collect_all wait_all",
-    "torch.fx": "Graph GraphModule Node Proxy Tracer map_arg replace_pattern symbolic_trace wrap",
+    "torch.fx": "Graph GraphModule Interpreter Node Proxy Tracer map_arg replace_pattern symbolic_trace wrap",
     "torch.fx._pytree": "register_pytree_flatten_spec tree_flatten_spec",
     "torch.fx._symbolic_trace": "_orig_module_call is_fx_tracing",
     "torch.fx.experimental": "",

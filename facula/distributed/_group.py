@@ -45,6 +45,7 @@ class ReduceOp(enum.Enum):
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
 
+ReduceOp.RedOpType = ReduceOp  # the type of its members has a name of its own in PyTorch
 reduce_op = ReduceOp
 
 
