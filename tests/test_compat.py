@@ -415,3 +415,17 @@ def test_writes_through_data_are_silent():
     assert run("import torch\n" + silent, option="-c") == ["24.0", "12.0", "12.0"]
     counted = textwrap.dedent(program.format(write="y.detach().add_(1)"))
     assert run("import torch\n" + counted, option="-c") == ["True"]
+
+
+def test_placements_can_be_formed():
+    assert run(
+        """
+        from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+        print(Shard(1) == Shard(1), Shard(1).is_shard(0), Replicate().is_replicate(), Partial().is_partial("sum"))
+        try:
+            DTensor.from_local(None)
+        except NotImplementedError as error:
+            print(str(error).split()[0])
+        """,
+        option="-c",
+    ) == "True False True True torch.distributed.tensor.DTensor.from_local".split()

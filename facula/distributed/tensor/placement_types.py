@@ -1,0 +1,38 @@
+"""How a tensor lies on a dimension of a mesh of processes: descriptions, which programs form while they are imported."""
+
+from dataclasses import dataclass
+
+
+class Placement:
+    """What all placements are."""
+
+    def is_shard(self, dim=None):
+        """Whether processes hold parts (along `dim`, if that is given)."""
+        return isinstance(self, Shard) and dim in (None, self.dim)
+
+    def is_replicate(self):
+        """Whether every process holds the whole."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op=None):
+        """Whether the value is the reduction (by `reduce_op`, if that is given) of what processes hold."""
+        return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
+
+
+@dataclass(frozen=True)
+class Shard(Placement):
+    """Each process holds a part along dimension `dim`."""
+
+    dim: int
+
+
+@dataclass(frozen=True)
+class Replicate(Placement):
+    """Each process holds the whole."""
+
+
+@dataclass(frozen=True)
+class Partial(Placement):
+    """The value is the reduction of what the processes hold."""
+
+    reduce_op: str = "sum"
