@@ -37,3 +37,9 @@ class OptimizedModule(nn.Module):
 
     def __dir__(self):
         return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    return placeholders.member("torch._dynamo", name)
