@@ -87,6 +87,18 @@ def set_autocast_dtype(device_type: str, dtype: facula.dtype) -> None:
         _others.dtype[kind] = dtype
 
 
+def exchange(kind: str, enabled: bool, dtype: facula.dtype) -> tuple[bool, facula.dtype]:
+    """Sets switch and lower precision of a known device type; returns what they were."""
+    if kind == "cpu":
+        before = _C._is_autocast_enabled(), _C._get_autocast_dtype()
+        _C._set_autocast_enabled(enabled)
+        _C._set_autocast_dtype(dtype)
+        return before
+    before = _others.enabled.get(kind, False), _others.dtype.get(kind, LOWER_PRECISION[kind])
+    _others.enabled[kind], _others.dtype[kind] = enabled, dtype
+    return before
+
+
 # Names of older programs: one function for each of four device types.
 
 

@@ -49,7 +49,7 @@ class autocast:
         if not isinstance(device_type, str):
             raise ValueError(f"autocast: expected a device_type of type str, got {type(device_type)}")
         kind = _state.known_device_type("autocast", device_type)
-        if not is_autocast_available(kind):
+        if kind not in _state.LOWER_PRECISION:
             raise RuntimeError(f"autocast: expected a device type that has autocast, got {device_type!r}")
         self.device = kind
         self.custom_backend_name = "privateuseone"
@@ -70,12 +70,8 @@ class autocast:
         return True
 
     def __enter__(self):
-        kind = self.device
-        self.prev = _state.is_autocast_enabled(kind)
-        self.prev_fastdtype = _state.get_autocast_dtype(kind)
         self.prev_cache_enabled = _C.is_autocast_cache_enabled()
-        _state.set_autocast_enabled(kind, self._enabled)
-        _state.set_autocast_dtype(kind, self.fast_dtype)
+        self.prev, self.prev_fastdtype = _state.exchange(self.device, self._enabled, self.fast_dtype)
         _C.set_autocast_cache_enabled(self._cache_enabled)
         _C.autocast_increment_nesting()
         return self
@@ -83,8 +79,7 @@ class autocast:
     def __exit__(self, exc_type, exc_val, exc_tb):
         if _C.autocast_decrement_nesting() == 0:
             _C.clear_autocast_cache()
-        _state.set_autocast_enabled(self.device, self.prev)
-        _state.set_autocast_dtype(self.device, self.prev_fastdtype)
+        _state.exchange(self.device, self.prev, self.prev_fastdtype)
         _C.set_autocast_cache_enabled(self.prev_cache_enabled)
         return False
 
