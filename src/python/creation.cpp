@@ -21,7 +21,8 @@ bool is_sequence_like(PyObject* o) {
   return (PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_number(o))) && !is_tensor(o);
 }
 
-bool is_array(PyObject* o) { return !is_tensor(o) && !is_number(o) && PyObject_HasAttrString(o, "__array_interface__"); }
+bool is_ndarray(PyObject* o) { return std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray"; }
+bool is_array(PyObject* o) { return is_ndarray(o) || (!is_tensor(o) && !is_number(o) && PyObject_HasAttrString(o, "__array_interface__")); }
 
 DType number_dtype(PyObject* o) {
   if (is_tensor(o)) return tensor_of(o).dtype();
@@ -144,7 +145,45 @@ void release_object(Storage* storage) {
   Py_DECREF(static_cast<PyObject*>(storage->context));
 }
 
-Tensor from_array(PyObject* array) {
+/// What NumPy says of an array's memory.
+struct ArrayMemory {
+  DType dtype;
+  Dims sizes, steps;  // steps in elements
+  char* start;
+  bool read_only;
+};
+
+void to_elements(Dims& steps, int64_t item) {
+  for (int64_t& s : steps) {
+    FACULA_CHECK(s % item == 0, ErrorKind::Value, "from_numpy: strides must be multiples of the element size ", item, ", got ", s);
+    s /= item;
+  }
+}
+
+/// The C side of NumPy's array interface, which its own arrays show without building a dictionary.
+struct ArrayStruct {
+  int version, dimensions;
+  char kind;
+  int item, flags;
+  Py_intptr_t *sizes, *strides;
+  void* data;
+};
+
+ArrayMemory read_struct(PyObject* capsule) {
+  constexpr int kNativeOrder = 0x200, kWritable = 0x400;
+  auto* found = static_cast<ArrayStruct*>(PyCapsule_GetPointer(capsule, nullptr));
+  if (!found) throw PythonError{};
+  std::string code{found->flags & kNativeOrder ? '<' : '>', found->kind};
+  ArrayMemory memory{dtype_of_typestring(code + std::to_string(found->item)), Dims(), Dims(), static_cast<char*>(found->data), !(found->flags & kWritable)};
+  for (int i = 0; i < found->dimensions; ++i) {
+    memory.sizes.push_back(found->sizes[i]);
+    memory.steps.push_back(found->strides[i]);
+  }
+  to_elements(memory.steps, found->item);
+  return memory;
+}
+
+ArrayMemory read_interface(PyObject* array) {
   Owned interface(check(PyObject_GetAttrString(array, "__array_interface__")));
   FACULA_CHECK(PyDict_Check(interface.get()), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
   PyObject* typestring = PyDict_GetItemString(interface.get(), "typestr");
@@ -152,24 +191,21 @@ Tensor from_array(PyObject* array) {
   PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
   PyObject* data = PyDict_GetItemString(interface.get(), "data");
   FACULA_CHECK(typestring && shape && data && PyTuple_Check(data), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
-  DType dtype = dtype_of_typestring(arg_string(typestring));
+  ArrayMemory memory{dtype_of_typestring(arg_string(typestring)), arg_ints(shape, 0).values, Dims(),
+                     static_cast<char*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0))), PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1};
+  if (strides && strides != Py_None) {
+    memory.steps = arg_ints(strides, 0).values;
+    to_elements(memory.steps, item_size(memory.dtype));
+  } else {
+    memory.steps = contiguous_strides(memory.sizes);
+  }
+  return memory;
+}
+
+Tensor from_array(PyObject* array) {
+  Owned capsule(is_ndarray(array) ? check(PyObject_GetAttrString(array, "__array_struct__")) : nullptr);
+  auto [dtype, sizes, steps, start, read_only] = capsule ? read_struct(capsule.get()) : read_interface(array);
   int64_t item = item_size(dtype);
-  Dims sizes = arg_ints(shape, 0).values;
-  Dims steps = strides && strides != Py_None ? arg_ints(strides, 0).values : Dims();
-  if (steps.empty() && std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
-    // the interface leaves out the strides of an array without elements, which need not be the usual ones
-    Owned own(check(PyObject_GetAttrString(array, "strides")));
-    steps = arg_ints(own.get(), 0).values;
-  }
-  if (steps.empty()) steps = contiguous_strides(sizes);
-  else {
-    for (int64_t& s : steps) {
-      FACULA_CHECK(s % item == 0, ErrorKind::Value, "from_numpy: strides must be multiples of the element size ", item, ", got ", s);
-      s /= item;
-    }
-  }
-  char* start = static_cast<char*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0)));
-  bool read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1;
   int64_t low = 0, high = item;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0) {
