@@ -9,6 +9,7 @@
 
 #include "cpu/loops.h"
 #include "kernels/moderate_angles.h"
+#include "op_ids_activation.h"
 #include "op_ids_elementwise.h"
 #include "op_ids_special.h"
 #include "ops/kernel_table.h"
@@ -103,6 +104,34 @@ struct Exp {
     const Vector p = _mm512_mul_ps(_mm512_fmadd_ps(r, all(0.50000489f), all(1.00001467f)), r);  // e^r - 1 to ln(2) / 64
     const Vector t = power[_mm512_castps_si512(shifted)];
     return _mm512_scalef_ps(_mm512_fmadd_ps(t, p, t), n);
+  }
+  Table power;
+};
+
+/// e^x / (1 + e^x) for x below zero, 1 / (1 + e^-x) above. The rounding errors of e and of 1 + e go into a correction of
+/// the quotient.
+struct Sigmoid {
+  explicit Sigmoid(const Exp::Values& values) : power(values.power) {}
+  Vector operator()(Vector x) const {
+    const Vector a = _mm512_or_ps(x, all(-0.0f)), to_32nds = all(kernels::float_to_integer / 32);
+    const Vector shifted = _mm512_fmadd_ps(a, all(1.44269504f), to_32nds), n = _mm512_sub_ps(shifted, to_32nds);
+    Vector r = _mm512_fnmadd_ps(n, all(0x1.62e4p-1f), a);
+    r = _mm512_fnmadd_ps(n, all(0x1.7f7d1cp-20f), r);
+    r = _mm512_range_ps(r, all(1.0f), 2);  // as in Exp
+    const Vector cubic = _mm512_fmadd_ps(r, all(0.166666667f), all(0.5f));
+    const Vector p = _mm512_fmadd_ps(_mm512_mul_ps(r, r), cubic, r);
+    const Vector t = power[_mm512_castps_si512(shifted)], unscaled = _mm512_fmadd_ps(t, p, t);
+    const Vector e = _mm512_scalef_ps(unscaled, n);
+    const Vector e_error = _mm512_scalef_ps(_mm512_fmadd_ps(t, p, _mm512_sub_ps(t, unscaled)), n);
+    const Vector sum = _mm512_add_ps(all(1.0f), e);
+    const Vector sum_error = _mm512_add_ps(_mm512_sub_ps(e, _mm512_sub_ps(sum, all(1.0f))), e_error);
+    Vector inverse = _mm512_rcp14_ps(sum);
+    inverse = _mm512_fmadd_ps(_mm512_fnmadd_ps(sum, inverse, all(1.0f)), inverse, inverse);
+    const __mmask16 below = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    const Vector above = _mm512_mask_mov_ps(all(1.0f), below, e), above_error = _mm512_maskz_mov_ps(below, e_error);
+    const Vector quotient = _mm512_mul_ps(above, inverse);
+    const Vector rest = _mm512_add_ps(_mm512_fnmadd_ps(quotient, sum, above), _mm512_fnmadd_ps(quotient, sum_error, above_error));
+    return _mm512_fmadd_ps(rest, inverse, quotient);
   }
   Table power;
 };
@@ -206,10 +235,12 @@ struct OddPieces {
   Vector bound;
 };
 
-void exp_float(int64_t n, void* out, const void* const* in, const void*) {
+const Exp::Values& powers() {
   static const Exp::Values values;
-  vector_loop(n, out, in, Exp(values));
+  return values;
 }
+void exp_float(int64_t n, void* out, const void* const* in, const void*) { vector_loop(n, out, in, Exp(powers())); }
+void sigmoid_float(int64_t n, void* out, const void* const* in, const void*) { vector_loop(n, out, in, Sigmoid(powers())); }
 void log_float(int64_t n, void* out, const void* const* in, const void*) {
   static const Log::Values values;
   vector_loop(n, out, in, Log(values));
@@ -237,6 +268,7 @@ void register_elementary() {
 #ifdef FACULA_AVX512
   set(loop_id::exp_unary, DType::Float32, exp_float);
   set(loop_id::log_unary, DType::Float32, log_float);
+  set(loop_id::sigmoid_unary, DType::Float32, sigmoid_float);
   set(loop_id::tanh_unary, DType::Float32, tanh_float);
   set(loop_id::erf_unary, DType::Float32, erf_float);
 #endif
