@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import warnings
 
+import numpy as np
+
 from . import _C
 
 Tensor = _C.Tensor
@@ -94,6 +96,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         copy: True for memory of its own; False to raise where sharing is impossible; None for a copy where needed.
     """
     tensor, shared = _as_tensor(obj, dtype)
+    if shared and dtype is device is copy is None and not (requires_grad or tensor.requires_grad):
+        return tensor
     result = tensor
     if requires_grad is False and tensor.requires_grad:
         result = tensor.detach()
@@ -116,6 +120,8 @@ def _as_tensor(obj, dtype):
     """(tensor, whether it is on the memory of `obj`)"""
     if isinstance(obj, Tensor):
         return obj, True
+    if isinstance(obj, np.ndarray) and obj.ndim:  # asking for the interface would build a dictionary
+        return _C.from_numpy(obj), True
     if hasattr(obj, "__array_interface__") and getattr(obj, "shape", None) != ():
         return _C.from_numpy(obj), True
     if hasattr(obj, "__dlpack__"):
