@@ -2,8 +2,8 @@
 
     python benchmarks/autograd.py [--repeat 300] [--threads 1] [--json FILE]
 
-Needs PyTorch beside Facula. Times are the minimum over many short alternating repeats in one process, so that a
-busy machine does not show; only the ratio means anything.
+Needs PyTorch beside Facula. Times are the minimum of processor time over many short alternating repeats in
+one process, so that a busy machine does not show (use one thread); only the ratio means anything.
 Peak memory is that of a process of its own per library, above what it held before: bytes of tensors as the library's own
 allocator counts them where it can (Facula), and resident memory for both.
 """
@@ -87,10 +87,10 @@ def measure(repeat, threads):
             for side in ("facula", "torch"):
                 run, number = sides[side][case]
                 run()
-                start = time.perf_counter()
+                start = time.process_time()
                 for _ in range(number):
                     run()
-                seconds = (time.perf_counter() - start) / number
+                seconds = (time.process_time() - start) / number
                 best[side] = min(best.get(side, float("inf")), seconds * 1e9)
         best["ratio"] = best["torch"] / best["facula"]
     return cases
