@@ -101,7 +101,7 @@ def _known_module(name):
     own = "facula" + name.removeprefix("torch")
     with contextlib.suppress(ModuleNotFoundError):  # the parent is no package
         if importlib.util.find_spec(own) is not None:
-            return importlib.import_module(own)
+            return complete_module(importlib.import_module(own), name)
     return make_module(name)
 
 
