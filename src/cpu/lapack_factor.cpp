@@ -1,5 +1,6 @@
 // Factorisations that solve systems: Cholesky, LU, LDL, QR, triangular systems, least squares.
 #include "cpu/lapack.h"
+#include "cpu/small_matrix.h"
 #include "ops/linalg.h"
 
 namespace facula::cpu {
@@ -9,11 +10,19 @@ using blas::Int;
 using blas::is_complex_v;
 using blas::real_t;
 
+template <class T>
+bool is_small(Int n) {
+  return !is_complex_v<T> && n <= kSmallMatrix;
+}
+
 void cholesky(const Tensor& a, const Tensor& info, bool upper) {
   Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1);
   visit_lapack(a.dtype(), "linalg.cholesky", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), int64_t{n} * n * n / 3, [&](int64_t i) {
       char triangle = upper ? 'U' : 'L';
+      if constexpr (!is_complex_v<T>) {
+        if (is_small<T>(n)) return small_cholesky(n, matrix_at<T>(a, i, int64_t{n} * n), upper, info.data<Int>() + i);
+      }
       lapack_call<"potrf", T>(&triangle, &n, matrix_at<T>(a, i, int64_t{n} * n), &ld, info.data<Int>() + i);
     });
   });
@@ -23,6 +32,9 @@ void lu(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n), ld = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.lu_factor", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), int64_t{m} * n * k, [&](int64_t i) {
+      if constexpr (!is_complex_v<T>) {
+        if (m == n && is_small<T>(n)) return small_lu(n, matrix_at<T>(a, i, int64_t{n} * n), pivots.data<Int>() + i * k, info.data<Int>() + i);
+      }
       lapack_call<"getrf", T>(&m, &n, matrix_at<T>(a, i, int64_t{m} * n), &ld, pivots.data<Int>() + i * k, info.data<Int>() + i);
     });
   });
@@ -41,6 +53,10 @@ void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) 
   Int n = static_cast<Int>(lu.size(-1)), columns = static_cast<Int>(b.size(-1)), ld = std::max<Int>(n, 1);
   visit_lapack(lu.dtype(), "linalg.lu_solve", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(b), int64_t{n} * n * columns, [&](int64_t i) {
+      if constexpr (!is_complex_v<T>) {
+        if (op == 'N' && is_small<T>(n))
+          return small_lu_solve(n, matrix_at<T>(lu, i, int64_t{n} * n), pivots.data<Int>() + i * n, columns, matrix_at<T>(b, i, int64_t{n} * columns));
+      }
       Int status = 0;
       lapack_call<"getrs", T>(&op, &n, &columns, matrix_at<T>(lu, i, int64_t{n} * n), &ld, pivots.data<Int>() + i * n,
                               matrix_at<T>(b, i, int64_t{n} * columns), &ld, &status);
@@ -57,6 +73,9 @@ void inverse(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
         std::vector<T> factors(a, a + int64_t{n} * n);
         for (int64_t k = 0; k < int64_t{n} * n; ++k) a[k] = T(k % (n + 1) == 0 ? 1 : 0);
         return solve_singular<T>(n, factors.data(), pivots.data<Int>() + i * n, a, n);
+      }
+      if constexpr (!is_complex_v<T>) {
+        if (is_small<T>(n)) return small_inverse(n, a, pivots.data<Int>() + i * n);
       }
       Int query = -1;
       T answer{};

@@ -149,6 +149,10 @@ FACULA_FN T hardswish(T self) {
   return self * hardtanh(self + T(3), T(0), T(6)) / T(6);
 }
 template <class T>
+FACULA_FN T hardsigmoid_backward(T grad_output, T self) {
+  return (self > T(-3)) & (self < T(3)) ? grad_output / T(6) : T(0);
+}
+template <class T>
 FACULA_FN T hardswish_backward(T grad_output, T self) {
   const T inside = grad_output * (self / T(3) + T(0.5));
   const T below_three = self <= T(-3) ? T(0) : inside;

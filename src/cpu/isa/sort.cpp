@@ -153,6 +153,15 @@ void sort_cpu(const Tensor& values, const Tensor& indices, bool descending) {
   });
 }
 
+// Whether one of 16 elements has a key up to `bound`, in the wanted order.
+template <class T>
+bool any_within(const T* in, Key<T> bound, Key<T> inverted) {
+  unsigned any = 0;
+#pragma omp simd reduction(| : any)
+  for (int k = 0; k < 16; ++k) any |= (key_of(in[k]) ^ inverted) <= bound;
+  return any;
+}
+
 // The k first packed elements of a row, unordered: a buffer of candidates below the k-th best so far, thinned
 // out when full.
 template <class T>
@@ -160,16 +169,22 @@ Packed<T>* select_first(const T* in, int64_t n, int64_t k, bool descending, std:
   int64_t room = std::min(n, std::max<int64_t>(4 * k, 64)), held = 0;
   buffer.resize(static_cast<size_t>(room));
   Packed<T> bound = ~Packed<T>{0};
-  for (int64_t i = 0; i < n; ++i) {
-    Packed<T> p = packed(in[i], i, descending);
-    if (p > bound) continue;
-    if (held == room) {
-      std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.end());
-      bound = buffer[static_cast<size_t>(k - 1)];
-      held = k;
+  const Key<T> inverted = descending ? ~Key<T>{0} : Key<T>{0};
+  for (int64_t block = 0; block < n; block += 16) {
+    const int64_t end = std::min(n, block + 16);
+    bool whole = end - block == 16, thinned = bound != ~Packed<T>{0};
+    if (thinned && whole && !any_within(in + block, static_cast<Key<T>>(bound >> kPositionBits<Packed<T>>), inverted)) continue;
+    for (int64_t i = block; i < end; ++i) {
+      Packed<T> p = packed(in[i], i, descending);
       if (p > bound) continue;
+      if (held == room) {
+        std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.end());
+        bound = buffer[static_cast<size_t>(k - 1)];
+        held = k;
+        if (p > bound) continue;
+      }
+      buffer[static_cast<size_t>(held++)] = p;
     }
-    buffer[static_cast<size_t>(held++)] = p;
   }
   if (held > k) std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.begin() + held);
   return buffer.data();
