@@ -60,7 +60,8 @@ void blas_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b, 
   } else if (m == 1) {
     int step = k == 1 ? 1 : static_cast<int>(p.a.column);
     if (beta == T(0)) for (int c = 0; c < n; ++c) out[c] = T(0);
-    blas::gemv<T>(!b.transposed, b.transposed ? n : k, b.transposed ? k : n, alpha, y, b.leading, x, step, beta, out, 1);
+    const Layout2d by = n == 1 && p.b.row == 1 ? Layout2d{true, k} : b;  // one column is read as one row
+    blas::gemv<T>(!by.transposed, by.transposed ? n : k, by.transposed ? k : n, alpha, y, by.leading, x, step, beta, out, 1);
   } else {
     int leading = m == 1 ? n : static_cast<int>(p.out_row);
     blas::gemm<T>(a.transposed, b.transposed, m, n, k, alpha, x, a.leading, y, b.leading, beta, out, leading);

@@ -57,12 +57,18 @@ void cast_loop<BFloat16, float>(int64_t n, void* out, const void* in) {
   }
 }
 
+#if defined(__AVX512F__)
+constexpr __mmask16 kAll = 0xffff;
+#endif
 #if defined(__F16C__)
 template <>
 void cast_loop<float, Half>(int64_t n, void* out, const void* in) {
   auto* o = static_cast<float*>(out);
   auto* a = static_cast<const Half*>(in);
   int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16) _mm512_storeu_ps(o + i, _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i))));
+#endif
   for (; i + 8 <= n; i += 8) _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + i))));
   for (; i < n; ++i) o[i] = a[i];
 }
@@ -72,6 +78,10 @@ void cast_loop<Half, float>(int64_t n, void* out, const void* in) {
   auto* o = static_cast<Half*>(out);
   auto* a = static_cast<const float*>(in);
   int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(o + i), _mm512_maskz_cvtps_ph(kAll, _mm512_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
   for (; i + 8 <= n; i += 8)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(o + i), _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
   for (; i < n; ++i) o[i] = a[i];

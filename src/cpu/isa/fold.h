@@ -11,6 +11,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa/cast.h"
+#include "cpu/isa/lanes.h"
 #include "ops/reduce.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -55,20 +56,6 @@ struct VectorOf {
   typedef T type __attribute__((vector_size(64)));
 };
 
-/// Merges the lanes of a vector half with half, until `left` lanes remain.
-template <int left, class Op, class V>
-auto merge_lanes(const Op& op, V v) {
-  using T = std::remove_cvref_t<decltype(v[0])>;
-  if constexpr (sizeof(V) == left * sizeof(T)) {
-    return v;
-  } else {
-    typedef T Half __attribute__((vector_size(sizeof(V) / 2)));
-    Half halves[2];
-    std::memcpy(halves, &v, sizeof v);
-    return merge_lanes<left>(op, static_cast<Half>(op.merge(halves[0], halves[1])));
-  }
-}
-
 /// Folds as many contiguous values as four vectors take at a time, into one vector; `done` receives their number.
 template <class Op, class T>
 auto fold_vectors(const Op& op, const T* p, int64_t n, T center, int64_t& done) {
@@ -97,12 +84,14 @@ typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n
   int64_t i = 0;
   if constexpr (Op::vectorised) {
     if (n >= 4 * VectorOf<Acc>::lanes) {
-      auto pair = merge_lanes<2>(op, fold_vectors(op, p, n, center, i));
+      auto pair = merge_lanes<2>(fold_vectors(op, p, n, center, i), [&](auto a, auto b) { return op.merge(a, b); });
       total = op.merge(Acc(pair[0]), Acc(pair[1]));
     }
   } else if constexpr (requires { typename Op::Parts; }) {  // complex numbers, folded as their parts side by side
     using Real = typename Acc::value_type;
-    auto pair = merge_lanes<2>(typename Op::Parts{}, fold_vectors(typename Op::Parts{}, reinterpret_cast<const Real*>(p), 2 * n, Real(0), i));
+    typename Op::Parts parts;
+    auto pair = merge_lanes<2>(fold_vectors(parts, reinterpret_cast<const Real*>(p), 2 * n, Real(0), i),
+                               [&](auto a, auto b) { return parts.merge(a, b); });
     total = Acc(pair[0], pair[1]);
     i /= 2;
   }

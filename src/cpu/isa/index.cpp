@@ -5,6 +5,7 @@
 // one index per element.
 #include "ops/index.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "core/parallel.h"
@@ -49,26 +50,30 @@ int64_t index_at(const Row& r, int64_t i) {
 }
 
 // Blocks of indices that are checked together, so that reading them becomes vector code.
-template <class T>
+template <class T, class Offset>
 void gather_checked(const Row& r, const Bounds& bounds) {
   constexpr int64_t kBlock = 64;
   const auto* index = reinterpret_cast<const int64_t*>(r.index);
   T* out = reinterpret_cast<T*>(r.dense);
-  int64_t offset[kBlock];
+  const T* base = reinterpret_cast<const T*>(r.target);
+  constexpr int64_t item = sizeof(T);
+  const int64_t unit = r.unit / item, step = r.target_step / item, wrap = bounds.wrap;
+  const uint64_t size = static_cast<uint64_t>(bounds.size);
+  Offset offset[kBlock];
   for (int64_t from = 0; from < r.count; from += kBlock) {
     const int64_t n = std::min(kBlock, r.count - from);
     uint64_t bad = 0;
 #pragma omp simd reduction(| : bad)
     for (int64_t i = 0; i < n; ++i) {
-      int64_t k = index[from + i], at = k + ((k >> 63) & bounds.wrap);
-      bad |= static_cast<uint64_t>(at) >= static_cast<uint64_t>(bounds.size);
-      offset[i] = at * r.unit + (from + i) * r.target_step;
+      int64_t k = index[from + i], at = k + ((k >> 63) & wrap);
+      bad |= static_cast<uint64_t>(at) >= size;
+      offset[i] = static_cast<Offset>(at * unit + (from + i) * step);
     }
     if (bad) {
       for (int64_t i = 0; i < n; ++i) bounds(index[from + i]);
     }
     FACULA_SIMD
-    for (int64_t i = 0; i < n; ++i) out[from + i] = *reinterpret_cast<const T*>(r.target + offset[i]);
+    for (int64_t i = 0; i < n; ++i) out[from + i] = base[offset[i]];
   }
 }
 
@@ -86,7 +91,12 @@ void gather_row(const Row& r, const Bounds& bounds) {
           *reinterpret_cast<const T*>(from + i * r.target_step);
     return;
   }
-  if (r.dense_step == item && r.index_step == 8) return gather_checked<T>(r, bounds);
+  if (r.dense_step == item && r.index_step == 8) {
+    // vectors of elements and of their offsets have one width
+    const int64_t extent = (bounds.size * std::abs(r.unit) + r.count * std::abs(r.target_step)) / item;
+    if (item == 4 && extent <= INT32_MAX) return gather_checked<T, int32_t>(r, bounds);
+    return gather_checked<T, int64_t>(r, bounds);
+  }
   for (int64_t i = 0; i < r.count; ++i) {
     const char* from = r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step;
     *reinterpret_cast<T*>(r.dense + i * r.dense_step) = *reinterpret_cast<const T*>(from);

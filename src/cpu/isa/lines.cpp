@@ -92,9 +92,15 @@ void load(const LineOperand& t, int64_t lines, const char* const* at, LineBuffer
 LineOperand::LineOperand(const Tensor& t, int64_t dim, DType compute)
     : data(t.data<char>()), dtype(t.dtype()), compute(compute), length(t.dim() ? t.size(dim) : 1),
       stride(t.dim() ? t.stride(dim) * t.item_size() : t.item_size()) {
+  int64_t next = -1;
+  bool even = true;
   for (int64_t d = t.dim(); d-- > 0;) {
-    if (d != dim) strides.push_back(t.stride(d) * t.item_size());
+    if (d == dim) continue;
+    strides.push_back(t.stride(d) * t.item_size());
+    even &= next < 0 || strides.back() == next;
+    next = strides.back() * t.size(d);
   }
+  if (even && !strides.empty()) pitch = strides[0];
 }
 
 void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, const std::vector<LineOperand>& out, const LineFunction& f) {
@@ -118,6 +124,7 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
     for (int64_t first = from; first < to; first += kBatch) {
       int64_t lines = std::min(kBatch, to - first);
       auto place = [&](const LineOperand& t, int64_t line) {
+        if (t.pitch >= 0) return t.data + line * t.pitch;
         char* at = t.data;
         for (size_t d = 0; d < others.size(); ++d) {
           at += line % others[d] * t.strides[d];

@@ -16,6 +16,7 @@ struct LineOperand {
   DType compute = DType::Float32;  // of the values handed on
   int64_t length = 0, stride = 0;  // stride in bytes
   Dims strides;                    // of the other dimensions, in bytes, innermost first
+  int64_t pitch = -1;              // bytes from each line to the next, where that is always the same
 
   LineOperand(const Tensor& t, int64_t dim, DType compute);
   bool direct() const { return dtype == compute && (stride == item_size(dtype) || length == 1); }

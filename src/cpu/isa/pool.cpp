@@ -312,9 +312,45 @@ void for_each_run(const PoolGeometry& g, const Window& w, F&& f) {
   for (int64_t i0 = w.begin[0]; i0 < w.end[0]; ++i0) f((i0 * g.axes[1].in + w.begin[1]) * width, rows * width);
 }
 
+// All alike outputs of a row at once, element by element of their windows.
 template <class T>
-void mean_plane(T* out, const T* in, const PoolGeometry& g) {
+void mean_row(T* out, const T* in, const PoolGeometry& g, const UniformRange& inner, int64_t o0, int64_t o1, std::vector<Compute<T>>& sums) {
+  const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
+  const int64_t n = inner.to - inner.from;
+  Compute<T>* sum = sums.data();
+  std::fill_n(sum, n, Compute<T>(0));
+  for_window_rows(g, o0, o1, [&](int64_t row) {
+    for (int64_t k = 0; k < inner.size; ++k) {
+      const T* x = in + row + a2.begin[inner.from] + k;
+      if (inner.stride == 1) {
+        FACULA_SIMD
+        for (int64_t i = 0; i < n; ++i) sum[i] += Compute<T>(x[i]);
+      } else if (inner.stride == 2) {
+        FACULA_SIMD
+        for (int64_t i = 0; i < n; ++i) sum[i] += Compute<T>(x[2 * i]);
+      } else {
+        for (int64_t i = 0; i < n; ++i) sum[i] += Compute<T>(x[inner.stride * i]);
+      }
+    }
+  });
+  const double rows = a0.divisor[o0] * a1.divisor[o1];
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t o2 = inner.from + i;
+    out[o2] = mean<T>(sum[i], g.divisor != 0 ? g.divisor : rows * a2.divisor[o2]);
+  }
+}
+
+template <class T>
+void mean_plane(T* out, const T* in, const PoolGeometry& g, const UniformRange& inner, std::vector<Compute<T>>& sums) {
+  const bool side_by_side = inner.size > 0 && inner.size < 8 && inner.to - inner.from >= 8 && !std::is_integral_v<T>;
+  const int64_t width = g.axes[2].out();
+  sums.resize(static_cast<size_t>(width));
   for_each_window(g, [&](int64_t o, const Window& w) {
+    const int64_t o2 = o % width;
+    if (side_by_side && o2 >= inner.from && o2 < inner.to) {
+      if (o2 == inner.from) mean_row(out + o - o2, in, g, inner, o / width / g.axes[1].out(), o / width % g.axes[1].out(), sums);
+      return;
+    }
     Compute<T> sum = 0;
     for_each_run(g, w, [&](int64_t at, int64_t count) { sum += sum_of(in + at, count); });
     out[o] = w.empty() ? T(0) : mean<T>(sum, w.divisor);
@@ -338,9 +374,10 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
   LockRelease release(in.numel() > kGrain);
   visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
     if (!channels_last(in)) {
+      UniformRange inner(g.axes[2]);
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
-        for (int64_t p = from; p < to; ++p)
-          mean_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g);
+        std::vector<Compute<T>> sums;
+        for (int64_t p = from; p < to; ++p) mean_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g, inner, sums);
       });
       return;
     }

@@ -307,7 +307,10 @@ void grid_sampler_cpu(const Tensor& out, const Tensor& input, const Tensor& grid
           const int32_t* offset = s.offset.data() + k * kPoints;
           const T* weight = s.weight.data() + k * kPoints;
           FACULA_SIMD
-          for (int64_t p = 0; p < count; ++p) sums[p] += offset[p] >= 0 ? source[offset[p]] * weight[p] : T(0);
+          for (int64_t p = 0; p < count; ++p) {
+            const T value = source[std::max(offset[p], 0)];  // read in any case: a gather needs no branch
+            sums[p] += offset[p] >= 0 ? value * weight[p] : T(0);
+          }
         }
         std::copy_n(sums, count, out.data<T>() + (n * channels + c) * points + first);
       }
@@ -358,7 +361,10 @@ void grid_sampler_grid_cpu(const Tensor& result, const Tensor& gradient, const T
           const int32_t* offset = s.offset.data() + k * kPoints;
           T value[kPoints];
           FACULA_SIMD
-          for (int64_t p = 0; p < count; ++p) value[p] = offset[p] >= 0 ? source[offset[p]] * g[p] : T(0);
+          for (int64_t p = 0; p < count; ++p) {
+            const T x = source[std::max(offset[p], 0)];
+            value[p] = offset[p] >= 0 ? x * g[p] : T(0);
+          }
           for (int64_t d = 0; d < dims; ++d) {
             const T* slope = s.slope[d].data() + k * kPoints;
             FACULA_SIMD

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cpu/isa.h"
+#include "cpu/isa/lanes.h"
 #include "kernels/math.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -14,17 +15,13 @@ namespace facula::cpu::FACULA_ISA {
 template <class T>
 constexpr int kLanes = 64 / sizeof(T);
 
-// Merges the lanes of a vector, half with half.
-template <class T, class F>
-T merge_lanes(T* lane, F merge) {
-  for (int width = kLanes<T> / 2; width > 0; width /= 2) {
-    for (int k = 0; k < width; ++k) lane[k] = merge(lane[k], lane[k + width]);
-  }
-  return lane[0];
-}
 template <class T>
-T sum_lanes(T* lane) {
-  return merge_lanes(lane, [](T a, T b) { return a + b; });
+T sum_lanes(const T* lane) {
+  typedef T V __attribute__((vector_size(64)));
+  V v;
+  std::memcpy(&v, lane, sizeof v);
+  auto pair = merge_lanes<2>(v, [](auto a, auto b) { return a + b; });
+  return pair[0] + pair[1];
 }
 
 // The largest of a line, vectorised; NaN wins.
@@ -59,9 +56,8 @@ T extremum(int64_t n, const T* x) {
     }
     std::memcpy(a, x + n - lanes, sizeof p);  // the rest, some of it again
     p = better(p, a[0]);
-    T lane[lanes];
-    std::memcpy(lane, &p, sizeof p);
-    return merge_lanes(lane, better);
+    auto pair = merge_lanes<2>(p, better);
+    return better(T(pair[0]), T(pair[1]));
   }
   for (; i < n; ++i) best = better(best, x[i]);
   return best;

@@ -1,0 +1,25 @@
+// Merging the lanes of a vector.
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "cpu/isa.h"
+
+namespace facula::cpu::FACULA_ISA {
+
+/// Half with half, until `left` lanes remain. `merge` takes vectors of any width.
+template <int left, class V, class F>
+auto merge_lanes(V v, F merge) {
+  using T = std::remove_cvref_t<decltype(v[0])>;
+  if constexpr (sizeof(V) == left * sizeof(T)) {
+    return v;
+  } else {
+    typedef T Half __attribute__((vector_size(sizeof(V) / 2)));
+    Half halves[2];
+    std::memcpy(halves, &v, sizeof v);
+    return merge_lanes<left>(static_cast<Half>(merge(halves[0], halves[1])), merge);
+  }
+}
+
+}  // namespace facula::cpu::FACULA_ISA
