@@ -128,9 +128,13 @@ def unstack(x, /, *, axis=0):
 
 def vecdot(x1, x2, /, *, axis=-1):
     """The dot products of vectors along `axis`; the first is conjugated."""
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(f"vecdot: vectors of one length along axis {axis}, got shapes {list(x1.shape)} and {list(x2.shape)}")
+    dtype = facula.promote_types(x1.dtype, x2.dtype)
+    x1, x2 = x1.to(dtype), x2.to(dtype)
     a, b = facula.broadcast_tensors(x1.movedim(axis, -1), x2.movedim(axis, -1)) if x1.shape != x2.shape else (x1, x2)
     dim = -1 if x1.shape != x2.shape else axis
-    return ((a.conj() if a.is_complex() else a) * b).sum(dim)
+    return ((a.conj() if a.is_complex() else a) * b).sum(dim, dtype=dtype)
 
 
 UniqueAll = collections.namedtuple("UniqueAll", "values indices inverse_indices counts")

@@ -130,6 +130,7 @@ def test_linalg_and_fft():
     stack = torch.arange(8.0).reshape(2, 2, 2)
     assert xp.linalg.trace(stack, offset=1).tolist() == [1, 5] and xp.linalg.diagonal(stack).tolist() == [[0, 3], [4, 7]]
     assert xp.linalg.matrix_norm(stack, keepdims=True).shape == (2, 1, 1) and xp.linalg.outer(x[0], x[1]).shape == (2, 2)
+    assert xp.linalg.cross(torch.tensor([1.0, 0, 0]), torch.eye(3)).tolist() == [[0, 0, 0], [0, 0, 1], [0, -1, 0]]
     assert xp.linalg.matrix_rank(torch.eye(3), rtol=0.5) == 3 and xp.linalg.svd(x, full_matrices=False).S.shape == (2,)
     assert np.allclose(xp.fft.fftn(x, axes=(0,)).numpy(), np.fft.fftn(x.numpy(), axes=(0,)))
     assert xp.fft.fftshift(torch.arange(4), axes=0).tolist() == [2, 3, 0, 1]

@@ -210,7 +210,8 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
 
 def tensordot(x1, x2, /, *, axes=2):
     """The sums of products over `axes`: a count, or a pair of sequences."""
-    return facula.tensordot(x1, x2, dims=axes)
+    dtype = facula.promote_types(x1.dtype, x2.dtype)
+    return facula.tensordot(x1.to(dtype), x2.to(dtype), dims=axes)
 
 
 def concat(arrays, /, *, axis=0):

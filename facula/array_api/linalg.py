@@ -7,7 +7,6 @@ from facula import linalg as _linalg
 from facula._array_api import matrix_transpose, vecdot
 from facula.linalg import (
     cholesky,
-    cross,
     det,
     eigh,
     eigvalsh,
@@ -26,6 +25,12 @@ __all__ = [
     "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot",
     "vector_norm",
 ]  # fmt: skip
+
+
+def cross(x1, x2, /, *, axis=-1):
+    """The vector products along `axis`, of size 3; the other dimensions broadcast, and dtypes promote."""
+    dtype = facula.promote_types(x1.dtype, x2.dtype)
+    return _linalg.cross(*facula.broadcast_tensors(x1.to(dtype), x2.to(dtype)), dim=axis)
 
 
 def diagonal(x, /, *, offset=0):
@@ -60,9 +65,12 @@ def svd(x, /, *, full_matrices=True):
 
 def tensordot(x1, x2, /, *, axes=2):
     """The sums of products over `axes`: a count, or a pair of sequences."""
-    return facula.tensordot(x1, x2, dims=axes)
+    dtype = facula.promote_types(x1.dtype, x2.dtype)
+    return facula.tensordot(x1.to(dtype), x2.to(dtype), dims=axes)
 
 
 def trace(x, /, *, offset=0, dtype=None):
     """The sum of each matrix's diagonal."""
+    if dtype is None and x.dtype in (facula.uint8, facula.uint16, facula.uint32, facula.uint64):
+        dtype = facula.uint64
     return facula.sum(diagonal(x, offset=offset), -1, dtype=dtype)
