@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -157,18 +156,6 @@ def time_step(make, threads: int, repeat: int) -> dict[str, float]:
 # ---- in processes of their own: f(m) prints one number, the less the better
 
 
-def peak_memory(m):
-    """MiB that steps of a deep MLP add to the process."""
-    nn = m.nn
-    layers = [layer for _ in range(12) for layer in (nn.Linear(512, 512), nn.ReLU())]
-    step = trainer(m, nn.Sequential(*layers), [m.randn(1024, 512)], square)
-    m.mm(m.ones(64, 64), m.ones(64, 64))  # what a library sets up once
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(3):
-        step()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-
-
 def own_memory() -> int:
     """KiB that only this process holds."""
     with open("/proc/self/smaps_rollup") as file:
@@ -233,7 +220,6 @@ def checkpoint(m, numel):
 
 
 APART = {
-    "peak memory, MLP of 12 layers, batch 1024 (MiB)": peak_memory,
     "DataLoader, 4 workers, 100,000 items (us per item)": loading,
     "growth of DataLoader workers over 3 epochs (MiB)": worker_growth,
     "load(mmap=True) of 1 MiB (ms)": mapped_load_small,
