@@ -70,8 +70,6 @@ NEVER = {"_standard_gamma", "_sample_dirichlet", "_standard_gamma_grad", "_diric
 DRAWN = {"normal_Tensor_Tensor", "normal_Tensor_float", "normal_float_Tensor", "binomial", "bernoulli", "bernoulli_p", "poisson"}
 # Derivatives that stop at the first order, as PyTorch's do: the second pass raises NotImplementedError.
 ONCE = {"_ctc", "ctc_loss_IntList"}
-# What differs from finite differences, and why; strict: an entry that passes is a failure.
-KNOWN = {}
 # Samples that an op refuses, by dtype: ops that take complex numbers for some arguments only, or whose entry names more
 # dtypes than the op has.
 REFUSED = {
@@ -116,16 +114,13 @@ def differentiable():
 OPS = {op.id: op for op in differentiable()}
 
 
-def cases(test, layouts):
+def cases(layouts):
     found = []
     for name, op in OPS.items():
         for dtype, kind in (("float64", "Float64"), ("complex128", "Complex128")):
             if kind not in op.dtypes or (dtype == "complex128" and name in NO_COMPLEX_BACKWARD):
                 continue
-            for layout in layouts:
-                reason = KNOWN.get((test, name, dtype, layout)) or KNOWN.get((test, name))
-                marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-                found.append(pytest.param(name, dtype, layout, marks=marks))
+            found += [(name, dtype, layout) for layout in layouts]
     return found
 
 
@@ -247,7 +242,7 @@ def test_refused_samples():
     assert found == REFUSED
 
 
-@pytest.mark.parametrize("name,dtype,layout", cases("first", op_samples.LAYOUTS))
+@pytest.mark.parametrize("name,dtype,layout", cases(op_samples.LAYOUTS))
 def test_first_derivative(name, dtype, layout):
     for function, inputs in prepared(name, dtype, layout):
         if name in DRAWN:
@@ -257,7 +252,7 @@ def test_first_derivative(name, dtype, layout):
             assert gradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
 
 
-@pytest.mark.parametrize("name,dtype,layout", cases("second", ("contiguous", "strided", "broadcast")))
+@pytest.mark.parametrize("name,dtype,layout", cases(("contiguous", "strided", "broadcast")))
 def test_second_derivative(name, dtype, layout):
     for function, inputs in prepared(name, dtype, layout):
         if name in ONCE:
@@ -267,7 +262,7 @@ def test_second_derivative(name, dtype, layout):
             assert gradgradcheck(function, inputs, eps=EPS, atol=ATOL, rtol=RTOL)
 
 
-@pytest.mark.parametrize("name,dtype,layout", cases("forward", ("contiguous",)))
+@pytest.mark.parametrize("name,dtype,layout", cases(("contiguous",)))
 def test_forward_mode_agrees_with_reverse_mode(name, dtype, layout):
     """<u, J v> computed from both sides."""
     rng = np.random.default_rng(1)
@@ -280,7 +275,7 @@ def test_forward_mode_agrees_with_reverse_mode(name, dtype, layout):
             assert np.isclose(forward, reverse, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("name,dtype,layout", cases("batched", ("contiguous",)))
+@pytest.mark.parametrize("name,dtype,layout", cases(("contiguous",)))
 @pytest.mark.filterwarnings("ignore:vmap. There is a performance drop")
 def test_a_batch_of_gradients_is_a_loop(name, dtype, layout):
     """grad(is_grads_batched=True): derivative formulas on batches."""

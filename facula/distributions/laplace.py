@@ -3,12 +3,13 @@
 import facula
 
 from . import constraints
+from ._shared import SymmetricAroundLoc
 from .distribution import Distribution
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(SymmetricAroundLoc, Distribution):
     """Density exp(-|x - loc| / scale) / (2 scale)."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -17,14 +18,6 @@ class Laplace(Distribution):
 
     def __init__(self, loc, scale, validate_args=None):
         self._set_parameters(validate_args, loc=loc, scale=scale)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def variance(self):

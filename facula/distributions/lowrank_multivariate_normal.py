@@ -5,6 +5,7 @@ import math
 import facula
 
 from . import constraints
+from ._shared import SymmetricAroundLoc
 from .distribution import Distribution
 from .multivariate_normal import _batch_mahalanobis, _batch_mv, _log_diagonal
 from .utils import _standard_normal, lazy_property
@@ -29,7 +30,7 @@ def _batch_lowrank_mahalanobis(W, D, x, capacitance_tril):
     return (x.square() / D).sum(-1) - _batch_mahalanobis(capacitance_tril, _batch_mv(scaled, x))
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
     """Normal vectors of covariance cov_factor cov_factor' + diag(cov_diag), whose cost grows with n m^2.
 
     Args:
@@ -75,14 +76,6 @@ class LowRankMultivariateNormal(Distribution):
 
     def _over_batch(self, matrix):
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @lazy_property
     def variance(self):

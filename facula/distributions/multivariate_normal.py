@@ -5,6 +5,7 @@ import math
 import facula
 
 from . import constraints
+from ._shared import SymmetricAroundLoc
 from .distribution import Distribution
 from .utils import _standard_normal, lazy_property
 
@@ -94,7 +95,7 @@ class GivenScale:
         return self._over_batch(facula.cholesky_inverse(self._unbroadcasted_scale_tril))
 
 
-class MultivariateNormal(GivenScale, Distribution):
+class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
     """Normal vectors of mean `loc` and of a covariance given in one of three ways.
 
     Args:
@@ -123,14 +124,6 @@ class MultivariateNormal(GivenScale, Distribution):
         self.loc = loc.expand(batch + (-1,))
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._factor_scale(name, value)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def variance(self):

@@ -5,13 +5,14 @@ import math
 import facula
 
 from . import constraints
+from ._shared import SymmetricAroundLoc
 from .exp_family import ExponentialFamily
 from .utils import _standard_normal
 
 __all__ = ["Normal"]
 
 
-class Normal(ExponentialFamily):
+class Normal(SymmetricAroundLoc, ExponentialFamily):
     """The normal (Gaussian) distribution of mean `loc` and standard deviation `scale`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
@@ -21,14 +22,6 @@ class Normal(ExponentialFamily):
 
     def __init__(self, loc, scale, validate_args=None):
         self._set_parameters(validate_args, loc=loc, scale=scale)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def stddev(self):

@@ -5,8 +5,8 @@ from facula.nn.functional import softplus
 
 from . import constraints
 from ._probabilities import ProbsOrLogits
+from ._shared import Relaxed
 from .distribution import Distribution
-from .transformed_distribution import TransformedDistribution
 from .transforms import SigmoidTransform
 from .utils import broadcast_all, clamp_probs
 
@@ -39,7 +39,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
         return self.temperature.log() + apart - 2 * softplus(apart, threshold=100)
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Values in (0, 1) that are near 0 and 1 for a small `temperature`; a differentiable stand-in for Bernoulli.
 
     Args:
@@ -48,22 +48,6 @@ class RelaxedBernoulli(TransformedDistribution):
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
-    has_rsample = True
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self):
-        """How far samples are from 0 and 1."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self):
-        """Log-odds of one."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self):
-        """Probability of one."""
-        return self.base_dist.probs

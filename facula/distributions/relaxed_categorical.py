@@ -3,9 +3,9 @@
 import facula
 
 from . import constraints
+from ._shared import Relaxed
 from .categorical import Categorical
 from .distribution import Distribution
-from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform
 from .utils import broadcast_all, clamp_probs
 
@@ -57,7 +57,7 @@ class ExpRelaxedCategorical(Distribution):
         return score + facula.full_like(self.temperature, k).lgamma() + (k - 1) * self.temperature.log()
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Points of the simplex that are near its corners for a small `temperature`; differentiable, unlike OneHotCategorical.
 
     Args:
@@ -66,23 +66,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
-    has_rsample = True
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self):
-        """How far samples are from one-hot."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self):
-        """Log-probabilities of the categories."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self):
-        """Probabilities of the categories."""
-        return self.base_dist.probs

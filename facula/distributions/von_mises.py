@@ -5,6 +5,7 @@ import math
 import facula
 
 from . import constraints
+from ._shared import SymmetricAroundLoc
 from .distribution import Distribution
 from .utils import lazy_property
 
@@ -17,7 +18,7 @@ def _log_modified_bessel_fn(x, order=0):
     return scaled(x).log() + x
 
 
-class VonMises(Distribution):
+class VonMises(SymmetricAroundLoc, Distribution):
     """Angles in radians, in [-pi, pi), of density proportional to exp(concentration cos(x - loc)).
 
     The variance is the circular one.
@@ -60,14 +61,6 @@ class VonMises(Distribution):
                 angle = facula.where(accept, (u3 - 0.5).sign() * f.acos(), angle)
                 done = done | accept
             return ((angle + math.pi + self.loc.double()) % (2 * math.pi) - math.pi).to(self.loc.dtype)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @lazy_property
     def variance(self):

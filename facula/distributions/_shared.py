@@ -1,0 +1,38 @@
+"""What several families have in common beside their machinery in distribution.py."""
+
+from .transformed_distribution import TransformedDistribution
+
+
+class SymmetricAroundLoc:
+    """Families whose density is highest at `loc` and symmetric around it."""
+
+    @property
+    def mean(self):
+        """The parameter `loc`."""
+        return self.loc
+
+    @property
+    def mode(self):
+        """The parameter `loc`."""
+        return self.loc
+
+
+class Relaxed(TransformedDistribution):
+    """A relaxed family of discrete values: its parameters are those of the base that is transformed."""
+
+    has_rsample = True
+
+    @property
+    def temperature(self):
+        """Positive; the smaller, the nearer are samples to discrete values."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self):
+        """Log-odds of one, or log-probabilities of the categories."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self):
+        """Probability of one, or probabilities of the categories."""
+        return self.base_dist.probs
