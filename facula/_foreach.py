@@ -1,6 +1,6 @@
 """`_foreach_` operators: an op over each tensor of a list. PyTorch's private names, which some programs use.
 
-A loop costs here what one of PyTorch's fused passes does; the optimizers of `facula.optim` have passes of their own.
+They are loops; the optimizers of `facula.optim` have fused passes of their own.
 """
 
 from __future__ import annotations
