@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from typing import TYPE_CHECKING
 
-from . import _C
+try:
+    from . import _C
+except ImportError as error:
+    if any(name.startswith("_C.") and name.endswith(".so") for name in os.listdir(__path__[0])):
+        raise
+    raise ImportError(
+        "facula: this folder is the source, without its compiled library; start Python in another folder to use the "
+        f"installed package, or build here (CONTRIBUTING.md), got {__path__[0]}"
+    ) from error
 from ._C import *  # noqa: F403
 from ._C import Size, Tensor, device, dtype, layout, memory_format
 from ._names import CONSTANTS, DTYPE_ALIASES, LAZY_MODULES, LAZY_NAMES

@@ -150,3 +150,10 @@ def test_schema_errors_say_file_line_and_key(tmp_path, entry, key):
     (tmp_path / "bad.yaml").write_text("# a comment, so that lines count\n\n" + entry)
     with pytest.raises(schema.SchemaError, match=rf"bad\.yaml:\d+: {key}:"):
         schema.load(tmp_path)
+
+
+def test_an_unbuilt_checkout_says_so(tmp_path):
+    (tmp_path / "facula").mkdir()
+    shutil.copy(ROOT / "facula" / "__init__.py", tmp_path / "facula")
+    done = subprocess.run([sys.executable, "-c", "import facula"], cwd=tmp_path, capture_output=True, text=True, env={"PATH": ""})
+    assert done.returncode == 1 and "without its compiled library; start Python in another folder" in done.stderr
