@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .schema import Op
+from .emit_autograd import out_names
+from .schema import Argument, Op
 
 TYPES = {
     "Operand": "Tensor | Number", "Scalar": "Number", "Tensor[]": "Sequence[Tensor]", "int[]": "Sequence[int]",
@@ -20,12 +21,15 @@ def docstring(public: str, members: list[Op]) -> str:
     return "\n".join(lines) + "\n\n" + "\n".join(texts) + f"\n\nStated in ops/{members[0].topic}.yaml."
 
 
+def python_name(arg: Argument) -> str:
+    """The schema's first argument is called self, Python's input."""
+    return "input" if arg.name == "self" else arg.name
+
+
 def python_signature(op: Op) -> str:
     """The arguments as annotations would say them."""
-    from .emit_python import out_names, public_args, python_name
-
     parts, star = [], False
-    for arg in public_args(op):
+    for arg in op.args:
         if arg.keyword_only and not star:
             parts.append("*")
             star = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .emit_autograd import mutates, out_names
-from .emit_docs import docstring
+from .emit_docs import docstring, python_name
 from .emit_ops import HEADER, cpp_args
 from .schema import Argument, Op, group_by_name
 
@@ -31,14 +31,6 @@ def emit(ops: list[Op], out: Path, write) -> None:
             parts.append(part)
             write(out / f"py_{part}.cpp", _file(topic, part, entries[start:start + FUNCTIONS_PER_FILE]))
     write(out / "py_register.cpp", _register(parts))
-
-
-def public_args(op: Op) -> list[Argument]:
-    return list(op.args)
-
-
-def python_name(arg: Argument) -> str:
-    return "input" if arg.name == "self" else arg.name
 
 
 def _forms(members: list[Op]) -> list[str]:
@@ -104,7 +96,7 @@ def _binding(public: str, members: list[Op], form: str, is_function: bool) -> st
     lines = []
     signatures = []
     for i, op in enumerate(members):
-        rows = [_row(a) for a in public_args(op)]
+        rows = [_row(a) for a in op.args]
         has_out = form == "plain" and "out" in op.variants
         if has_out:
             kind = "OutTensor" if len(out_names(op)) == 1 else "OutTuple"
@@ -135,7 +127,7 @@ def _binding(public: str, members: list[Op], form: str, is_function: bool) -> st
 
 
 def _self_index(op: Op) -> int:
-    for i, arg in enumerate(public_args(op)):
+    for i, arg in enumerate(op.args):
         if arg.name == "self":
             return i
     return 0 if op.args and op.args[0].is_tensor else -1
@@ -149,7 +141,7 @@ def _row(arg: Argument) -> str:
 
 def signature_text(op: Op, has_out: bool) -> str:
     parts, star = [], False
-    for arg in public_args(op):
+    for arg in op.args:
         if arg.keyword_only and not star:
             parts.append("*")
             star = True
@@ -227,7 +219,7 @@ def _default(arg: Argument) -> str:
 
 
 def _call(op: Op, form: str) -> str:
-    slots = {a.name: f"s[{i}]" for i, a in enumerate(public_args(op))}
+    slots = {a.name: f"s[{i}]" for i, a in enumerate(op.args)}
     values = [_value(a, slots[a.name]) for a in cpp_args(op)]
     if form == "inplace" or mutates(op):
         me = slots[op.args[0].name]
@@ -235,7 +227,7 @@ def _call(op: Op, form: str) -> str:
         return f"facula::{op.name if mutates(op) else op.name + '_'}({', '.join(values)}); Py_INCREF({me}); return {me};"
     text = ""
     if "out" in op.variants:
-        slot = f"s[{len(public_args(op))}]"
+        slot = f"s[{len(op.args)}]"
         names = out_names(op)
         outs = [f"arg_out({slot}, {i})" for i in range(len(names))]
         call = f"facula::{op.name}_out({', '.join(outs + values)});"

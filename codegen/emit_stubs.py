@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from .emit_autograd import mutates, out_names
-from .emit_python import python_name
+from .emit_docs import python_name
 from .schema import Argument, Op, group_by_name
 
 TYPES = {

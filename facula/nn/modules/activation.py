@@ -403,8 +403,8 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class Softmin(Module):
-    """``softmax(-x)`` along ``dim``."""
+class _AlongDim(Module):
+    """What the softmax family shares: the dimension, which files from before it existed lack."""
 
     __constants__ = ["dim"]
     dim: int | None
@@ -416,54 +416,30 @@ class Softmin(Module):
     def __setstate__(self, state) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("dim", None)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmin(_AlongDim):
+    """``softmax(-x)`` along ``dim``."""
 
     def forward(self, input):
         return F.softmin(input, self.dim, _stacklevel=5)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
-class Softmax(Module):
+class Softmax(_AlongDim):
     """``exp(x)`` divided by its sum along ``dim``."""
-
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
 
     def forward(self, input):
         return F.softmax(input, self.dim, _stacklevel=5)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
-class LogSoftmax(Module):
+class LogSoftmax(_AlongDim):
     """Logarithm of softmax along ``dim``."""
-
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
 
     def forward(self, input):
         return F.log_softmax(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class Softmax2d(Module):

@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/floating.h"
 #include "kernels/math.h"
 #include "ops/loss.h"
 
@@ -12,25 +13,6 @@ namespace facula::cpu::FACULA_ISA {
 namespace {
 
 constexpr int64_t kLongWork = 1 << 15;
-
-/// Calls f with the storage type T and the compute type A of `dtype`.
-template <class F>
-void visit_floating(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::Float32: return f(float{}, float{});
-    case DType::Float64: return f(double{}, double{});
-    case DType::Float16: return f(Half{}, float{});
-    case DType::BFloat16: return f(BFloat16{}, float{});
-    default: throw_error(ErrorKind::NotImplemented, "nll_loss: not implemented for dtype ", dtype);
-  }
-}
-
-template <class A>
-A load(A value) {
-  return value;
-}
-inline float load(Half value) { return static_cast<float>(value); }
-inline float load(BFloat16 value) { return static_cast<float>(value); }
 
 int64_t find_bad_class(const Tensor& target, int64_t classes, int64_t ignore_index) {
   const int64_t* t = target.data<int64_t>();
@@ -63,7 +45,7 @@ A class_weight(const Tensor& weight, int64_t c) {
 
 void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
              const ClassLoss& p) {
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("nll_loss", self.dtype(), [&]<class T, class A>(T, A) {
     each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
       const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
       weights.data<A>()[at] = w;
@@ -74,7 +56,7 @@ void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, co
 
 void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight, const ClassLoss& p) {
   const int64_t step = scale.numel() == 1 ? 0 : 1;
-  visit_floating(grad_input.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("nll_loss", grad_input.dtype(), [&]<class T, class A>(T, A) {
     T* out = grad_input.data<T>();
     std::fill(out, out + grad_input.numel(), T(0));
     each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
@@ -121,7 +103,7 @@ void log_sum_columns(A* out, const T* x, const ClassLoss& p, std::vector<A>& top
 void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassLoss& p) {
   LockRelease unlocked(self.numel() > kLongWork);
   const int64_t length = p.classes * p.inner;
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
     parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / 8 / std::max<int64_t>(length, 1)), [&](int64_t from, int64_t to) {
       std::vector<A> top(static_cast<size_t>(p.inner == 1 ? 0 : p.inner));
       for (int64_t n = from; n < to; ++n) {
@@ -137,7 +119,7 @@ void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassL
 void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
                        const Tensor& log_sum, const ClassLoss& p) {
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
     each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
       const T* x = self.data<T>() + offset;
       const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
@@ -176,7 +158,7 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
   LockRelease unlocked(self.numel() > kLongWork);
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   const int64_t step = scale.numel() == 1 ? 0 : 1;
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
     const double spread = p.label_smoothing > 0 ? share * weight_total<A>(weight, p.classes) : 0.0;
     const T* scores = self.data<T>();
     T* out = grad_input.data<T>();
@@ -230,7 +212,7 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
 
 void class_weights_cpu(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p) {
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
-  visit_floating(out.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("cross_entropy", out.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
       each_position(target, p, [&](int64_t, int64_t offset, int64_t c) {
         A* to = out.data<A>() + offset;
@@ -293,7 +275,7 @@ A ctc_forward(const CtcSequence<A>& q, A* alpha, int64_t width, int64_t steps) {
 }
 
 void ctc_cpu(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets, const CtcProblem& p) {
-  visit_floating(log_probs.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("ctc_loss", log_probs.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
       const int64_t width = 2 * p.longest + 1;
       std::fill(log_alpha.data<A>(), log_alpha.data<A>() + log_alpha.numel(), CtcSequence<A>::kNever);
@@ -341,7 +323,7 @@ void ctc_sequence_backward(const CtcSequence<A>& q, A* grad, const A* alpha, int
 
 void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets, const Tensor& loss,
                       const Tensor& log_alpha, const CtcProblem& p) {
-  visit_floating(log_probs.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("ctc_loss", log_probs.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
       const int64_t width = 2 * p.longest + 1;
       std::fill(grad_input.data<A>(), grad_input.data<A>() + grad_input.numel(), A(0));

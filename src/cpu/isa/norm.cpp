@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/floating.h"
 #include "ops/norm.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -12,25 +13,6 @@ namespace {
 
 constexpr int64_t kBlock = 512;
 constexpr int64_t kLongWork = 1 << 15;
-
-/// Calls f with the storage type T and the compute type A of `dtype`.
-template <class F>
-void visit_floating(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::Float32: return f(float{}, float{});
-    case DType::Float64: return f(double{}, double{});
-    case DType::Float16: return f(Half{}, float{});
-    case DType::BFloat16: return f(BFloat16{}, float{});
-    default: throw_error(ErrorKind::NotImplemented, "norm: not implemented for dtype ", dtype);
-  }
-}
-
-template <class A>
-A load(A value) {
-  return value;
-}
-inline float load(Half value) { return static_cast<float>(value); }
-inline float load(BFloat16 value) { return static_cast<float>(value); }
 
 /// The sum of f(i) for i below n.
 template <class A, class F>
@@ -100,7 +82,7 @@ void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, con
                   const Tensor& bias, const RowLayout& layout, double eps, bool center) {
   const int64_t n = layout.length();
   LockRelease unlocked(self.numel() > kLongWork);
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("layer_norm", self.dtype(), [&]<class T, class A>(T, A) {
     parallel_for(0, layout.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
       for (int64_t r = from; r < to; ++r) {
         const T* x = self.data<T>() + r * n;
@@ -158,7 +140,7 @@ void row_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad, const T
                            const Tensor& mean, const Tensor& rstd, const RowLayout& layout, bool center) {
   const int64_t n = layout.length();
   LockRelease unlocked(self.numel() > kLongWork);
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("layer_norm", self.dtype(), [&]<class T, class A>(T, A) {
     parallel_for(0, layout.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
       for (int64_t r = from; r < to; ++r) {
         row_backward(grad_input.data<T>() + r * n, grad.data<T>() + r * n, self.data<T>() + r * n,
@@ -193,7 +175,7 @@ void row_norm_backward_weight_cpu(const Tensor& grad_weight, const Tensor& grad,
                                   const Tensor& rstd, const RowLayout& layout) {
   constexpr int64_t kParts = 32;  // fixed, so that the order of additions is too
   LockRelease unlocked(self.numel() > kLongWork);
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("layer_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const int64_t width = grad_weight.numel();
     const int64_t parts = std::max<int64_t>(1, std::min(kParts, self.numel() / kGrain));
     const int64_t rows_per_part = (layout.rows + parts - 1) / parts;
@@ -255,7 +237,7 @@ int64_t channel_grain(const ChannelLayout& layout) { return std::max<int64_t>(1,
 
 void channel_moments_cpu(const Tensor& mean, const Tensor& variance, const Tensor& self, const ChannelLayout& layout) {
   LockRelease unlocked(self.numel() > kLongWork);
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     A *m = mean.data<A>(), *v = variance.data<A>();
     if (layout.inner == 1) return column_moments(m, v, self.data<T>(), layout);
     const double count = static_cast<double>(layout.count());
@@ -281,7 +263,7 @@ void channel_moments_cpu(const Tensor& mean, const Tensor& variance, const Tenso
 void channel_sums_cpu(const Tensor& total, const Tensor& centered, const Tensor& grad, const Tensor& self, const Tensor& mean,
                       const ChannelLayout& layout) {
   LockRelease unlocked(self.numel() > kLongWork);
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const T *g = grad.data<T>(), *x = self.data<T>();
     const A* m = mean.data<A>();
     A *plain = total.data<A>(), *with_x = centered.data<A>();
@@ -335,7 +317,7 @@ void each_channel_run(const ChannelLayout& layout, F&& body) {
 
 void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift, const ChannelLayout& layout) {
   LockRelease unlocked(self.numel() > kLongWork);
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *a = scale.data<A>(), *b = shift.data<A>();
     each_channel_run(layout, [&](int64_t at, int64_t count, int64_t channel) {
       T* to = out.data<T>() + at;
@@ -355,7 +337,7 @@ void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& sca
 void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& self, const Tensor& a, const Tensor& b, const Tensor& c,
                          const ChannelLayout& layout) {
   LockRelease unlocked(self.numel() > kLongWork);
-  visit_floating(self.dtype(), [&]<class T, class A>(T, A) {
+  visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *p = a.data<A>(), *q = b.data<A>(), *r = c.data<A>();
     each_channel_run(layout, [&](int64_t at, int64_t count, int64_t channel) {
       T* to = out.data<T>() + at;

@@ -4,19 +4,13 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/floating.h"
 #include "ops/optim.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
 constexpr int64_t kLongWork = 1 << 16;
-
-template <class A>
-A load(A value) {
-  return value;
-}
-inline float load(Half value) { return static_cast<float>(value); }
-inline float load(BFloat16 value) { return static_cast<float>(value); }
 
 /// What all rules share: the gradient's sign and the weight decay added to it.
 template <class A>
@@ -251,14 +245,8 @@ void run_rule(const OptimPass& pass) {
 
 template <template <class> class R, int States>
 void run_typed(const OptimPass& pass) {
-  switch (pass.dtype) {
-    case DType::Float32: return run_rule<float, float, R<float>, States>(pass);
-    case DType::Float64: return run_rule<double, double, R<double>, States>(pass);
-    case DType::Float16: return run_rule<Half, float, R<float>, States>(pass);
-    case DType::BFloat16: return run_rule<BFloat16, float, R<float>, States>(pass);
-    default:
-      throw_error(ErrorKind::NotImplemented, kOptimRuleInfo[static_cast<size_t>(pass.rule)].name, ": not implemented for dtype ", pass.dtype);
-  }
+  visit_floating(kOptimRuleInfo[static_cast<size_t>(pass.rule)].name, pass.dtype,
+                 [&]<class T, class A>(T, A) { run_rule<T, A, R<A>, States>(pass); });
 }
 
 constexpr void (*kRules[kOptimRules])(const OptimPass&) = {
