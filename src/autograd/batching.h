@@ -14,9 +14,6 @@
 
 namespace facula {
 
-/// In thread_state.modes (core/mode.h): a vmap runs, so that random numbers may be each example's own.
-constexpr uint32_t kModeVmap = 1u << 8;
-
 enum class Randomness { Error, Same, Different };
 /// The vmaps that run on this thread, outermost first. A level is a position in it, counted from 1.
 struct VmapLevel {
@@ -25,11 +22,9 @@ struct VmapLevel {
 };
 std::vector<VmapLevel>& vmap_levels();
 
-/// The tensor as an example of vmap `level`; `value` has the batch in front.
-Tensor make_batched(const Tensor& value, uint32_t level);
 inline bool is_batched(const Tensor& t) { return t.defined() && (t.flags() & kBatched); }
 /// Which vmap made a wrapper.
-inline uint32_t batch_level(const Tensor& t) { return t.impl()->reserved2; }
+inline uint32_t batch_level(const Tensor& t) { return t.impl()->batch_level; }
 /// The batch behind a wrapper.
 inline Tensor batch_behind(const Tensor& t) { return Tensor::share(t.impl()->base); }
 /// The values of all examples, for checks that hold for each of them.

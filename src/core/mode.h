@@ -7,13 +7,12 @@ namespace facula {
 
 enum Mode : uint32_t {
   kModeProfile = 1u << 0,
-  kModeTrace = 1u << 1,
   kModeAutocast = 1u << 2,
-  kModeDeterministic = 1u << 3,
   kModeAnomaly = 1u << 4,
   kModePython = 1u << 5,     // __torch_function__ modes
   kModeInference = 1u << 6,
   kModeSavedHooks = 1u << 7,  // saved_tensors_hooks of this thread
+  kModeVmap = 1u << 8,        // a vmap runs, so that random numbers may be each example's own
 };
 
 struct ThreadState {

@@ -13,13 +13,19 @@
 
 namespace facula {
 
-/// A view of consecutive values; as std::span, with brace initialisation.
+/// A view of consecutive values; as std::span, with brace initialisation. A braced list lives as long as the expression it is
+/// written in: right for an argument, wrong for a variable.
 template <class T>
 class List {
  public:
   List() = default;
   List(const T* data, size_t size) : data_(data), size_(size) {}
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // warns of every view of a braced list, arguments included
+#endif
   List(std::initializer_list<T> values) : data_(values.begin()), size_(values.size()) {}
+#pragma GCC diagnostic pop
   List(const std::vector<T>& values) : data_(values.data()), size_(values.size()) {}
 
   const T* data() const { return data_; }

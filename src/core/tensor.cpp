@@ -122,8 +122,6 @@ Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device)
   return t;
 }
 
-// An example of the batch `value`, for vmap `level`; see autograd/batching.h. Here, because copies of an example are
-// examples, too.
 Tensor make_batched(const Tensor& value, uint32_t level) {
   TensorImpl* from = value.impl();
   TensorImpl* t = new_impl();
@@ -135,14 +133,14 @@ Tensor make_batched(const Tensor& value, uint32_t level) {
   t->flags = kBatched | (from->flags & kInference);
   t->base = from;
   retain(from);
-  t->reserved2 = level;
+  t->batch_level = level;
   set_sizes(t, value.sizes().slice(1, value.sizes().size() - 1), value.strides().slice(1, value.sizes().size() - 1));
   return Tensor::adopt(t);
 }
 
 Tensor empty_like(const Tensor& self, DType dtype) {
   if (__builtin_expect(self.flags() & kBatched, 0)) {
-    return make_batched(empty_like(Tensor::share(self.impl()->base), dtype), self.impl()->reserved2);
+    return make_batched(empty_like(Tensor::share(self.impl()->base), dtype), self.impl()->batch_level);
   }
   if (self.is_contiguous()) return empty_like_contiguous(self.impl(), dtype);
   return empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), dtype, self.device());
@@ -192,7 +190,7 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
 
 Tensor alias(const Tensor& self) {
   if (__builtin_expect(self.flags() & kBatched, 0)) {
-    return make_batched(alias(Tensor::share(self.impl()->base)), self.impl()->reserved2);
+    return make_batched(alias(Tensor::share(self.impl()->base)), self.impl()->batch_level);
   }
   return make_view(self, self.sizes(), self.strides(), 0, false);
 }

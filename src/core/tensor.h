@@ -10,7 +10,7 @@
 //      40    8  Python object, or null
 //      48    8  base: the tensor this one is a differentiable view of, or null
 //      56    4  dtype, number of dimensions, who owns the Python object
-//      60    4  (free)
+//      60    4  number of the vmap that made a wrapper
 //      64    8  sizes and strides: `inline_` below, or a heap block for more than five dimensions
 //      72   80  five sizes, five strides
 #pragma once
@@ -61,7 +61,7 @@ struct TensorImpl {
   uint8_t ndim;
   bool owns_pyobj;
   uint8_t reserved;
-  uint32_t reserved2;
+  uint32_t batch_level;
   int64_t* dims;
   int64_t inline_[2 * kInlineDims];
 
@@ -195,6 +195,9 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
 Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op);
 /// The same tensor without history: shares storage and version, has no base.
 Tensor alias(const Tensor& self);
+/// The tensor as an example of vmap `level`; `value` has the batch in front. Here, because copies of an example are examples,
+/// too; all else about them is in autograd/batching.h.
+Tensor make_batched(const Tensor& value, uint32_t level);
 /// A contiguous CPU tensor holding one number.
 Tensor scalar_tensor(const Scalar& value, DType dtype, Device device = kCPU);
 
