@@ -1,5 +1,6 @@
 // The engine without Python: chains, shared graphs in several threads, hooks, leaves that come and go. Meant for the
 // thread and address sanitizers.
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -93,6 +94,117 @@ void test_hooks() {
   EXPECT(value(grad_of(x)) == 6 && value(grad_of(y)) == 2);
 }
 
+struct Refusing final : TensorHook {
+  Tensor call(const Tensor&) override { throw Error(ErrorKind::Runtime, "no gradient past here"); }
+};
+
+bool fails(const Tensor& root, const char* with, bool keep = false) {
+  try {
+    backward(root, keep);
+  } catch (const Error& error) {
+    return std::string(error.what()).find(with) != std::string::npos;
+  }
+  return false;
+}
+
+void test_a_failing_hook_leaves_a_graph_that_runs() {
+  Tensor x = leaf(3);
+  Tensor y = x * 2.0, z = y * y;
+  NodeExtra& extra = grad_fn(y.impl())->extra();
+  extra.tensor_hooks.emplace_back(0, std::make_shared<Refusing>());
+  EXPECT(fails(z, "no gradient past here", true));
+  EXPECT(!grad_of(x).defined());
+  extra.tensor_hooks.clear();
+  backward(z);
+  EXPECT(value(grad_of(x)) == 24);
+}
+
+struct Scaling final : NodeHook {
+  Scaling(bool inputs, double factor) : inputs_(inputs), factor_(factor) {}
+  void call(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) override {
+    for (Tensor& t : inputs_ ? inputs : outputs) t = t * factor_;
+  }
+  bool inputs_;
+  double factor_;
+};
+
+struct Counting final : TensorHook {
+  Tensor call(const Tensor&) override {
+    ++calls;
+    return {};
+  }
+  int calls = 0;
+};
+
+void test_hooks_of_nodes_and_leaves() {
+  Tensor x = leaf(1);
+  auto counting = std::make_shared<Counting>();
+  Ref<Node> accumulator = accumulator_of(x.impl());
+  static_cast<AccumulateGrad&>(*accumulator).after_accumulate.push_back(counting);
+  Tensor y = x * 3.0;
+  NodeExtra& extra = grad_fn(y.impl())->extra();
+  extra.before.push_back(std::make_shared<Scaling>(false, 10.0));
+  extra.after.push_back(std::make_shared<Scaling>(true, 7.0));
+  backward(y);
+  EXPECT(value(grad_of(x)) == 210 && counting->calls == 1);
+}
+
+// The derivative of x**2 by a pass inside a pass, `depth` deep; each level multiplies the gradient by 2 * value.
+struct Reentering final : TensorHook {
+  Reentering(int depth) : depth_(depth) {}
+  Tensor call(const Tensor& grad) override {
+    GradMode on(true);
+    Tensor x = leaf(1);
+    Tensor y = x * x;
+    if (depth_ > 0) grad_fn(y.impl())->extra().tensor_hooks.emplace_back(0, std::make_shared<Reentering>(depth_ - 1));
+    backward(y);
+    return grad * grad_of(x);
+  }
+  int depth_;
+};
+
+void test_passes_inside_passes() {
+  Tensor x = leaf(1);
+  Tensor y = x * 1.0;
+  grad_fn(y.impl())->extra().tensor_hooks.emplace_back(0, std::make_shared<Reentering>(8));
+  backward(y);
+  EXPECT(value(grad_of(x)) == 512);
+}
+
+// A hook that runs the graph which it hangs on once more.
+struct RunningAgain final : TensorHook {
+  Tensor call(const Tensor&) override {
+    if (++calls == 1) backward(*root, true);
+    return {};
+  }
+  const Tensor* root = nullptr;
+  int calls = 0;
+};
+
+void test_a_pass_inside_a_pass_of_the_same_graph() {
+  Tensor x = leaf(3);
+  Tensor y = x * x;
+  Tensor z = y * 2.0;
+  auto again = std::make_shared<RunningAgain>();
+  again->root = &z;
+  grad_fn(y.impl())->extra().tensor_hooks.emplace_back(0, again);
+  backward(z, true);
+  EXPECT(again->calls == 2 && value(grad_of(x)) == 24);
+}
+
+void test_saved_inputs_are_checked() {
+  Tensor x = leaf(2);
+  Tensor y = x * 1.0;
+  Tensor z = y * y;
+  mul_(y, Scalar(3.0));
+  EXPECT(fails(z, "backward of mul", true));
+  Tensor kept = x * 1.0;
+  Tensor sum_of = kept + 1.0;  // addition saves nothing
+  mul_(kept, Scalar(3.0));
+  backward(sum_of);
+  EXPECT(value(grad_of(x)) == 1);
+}
+
 void test_in_place_through_views() {
   Tensor x = zeros({2, 3}, DType::Float64, kCPU);
   set_requires_grad(x, true);
@@ -102,52 +214,110 @@ void test_in_place_through_views() {
   EXPECT(value(sum(grad_of(x))) == 18);
 }
 
+template <class Body>
+void in_threads(int count, Body body) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < count; ++t) threads.emplace_back([body, t] { body(t); });
+  for (auto& t : threads) t.join();
+}
+
 void test_threads_share_a_graph() {
   Tensor x = leaf(3);
   Tensor y = x * x + x;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 200; ++i) backward(y, true);
-    });
-  }
-  for (auto& t : threads) t.join();
+  in_threads(4, [&](int) {
+    for (int i = 0; i < 200; ++i) backward(y, true);
+  });
   EXPECT(value(grad_of(x)) == 4 * 200 * 7);
 }
 
 void test_threads_record_on_one_leaf() {
   Tensor x = leaf(3);
   make_autograd_meta(x.impl());
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 500; ++i) backward(x * 2.0);
-    });
-  }
-  for (auto& t : threads) t.join();
+  in_threads(4, [&](int) {
+    for (int i = 0; i < 500; ++i) backward(x * 2.0);
+  });
   EXPECT(value(grad_of(x)) == 4 * 500 * 2);
+}
+
+void test_threads_have_graphs_of_their_own() {
+  std::vector<double> found(4);
+  in_threads(4, [&](int t) {
+    Tensor x = leaf(t + 1);
+    for (int i = 0; i < 100; ++i) {
+      Tensor y = x;
+      for (int k = 0; k < 20; ++k) y = exp(y * 0.0) * x;
+      backward(y);
+    }
+    found[static_cast<size_t>(t)] = value(grad_of(x));
+  });
+  for (double g : found) EXPECT(g == 100);
+}
+
+void test_graphs_move_between_threads() {
+  Tensor x = leaf(2);
+  std::vector<Tensor> roots;
+  for (int i = 0; i < 64; ++i) roots.push_back((x * x) * (x + 1.0));
+  in_threads(4, [&](int t) {
+    for (size_t i = static_cast<size_t>(t); i < roots.size(); i += 4) {
+      backward(roots[i]);
+      roots[i] = Tensor();
+    }
+  });
+  EXPECT(value(grad_of(x)) == 64 * 16);
+}
+
+void test_of_threads_that_free_one_graph_one_succeeds() {
+  for (int round = 0; round < 50; ++round) {
+    Tensor x = leaf(3);
+    Tensor y = exp(x * 0.0) * x;
+    std::atomic<int> refused = 0;
+    in_threads(3, [&](int) { refused += fails(y, "second time"); });
+    EXPECT(refused == 2);
+    EXPECT(value(grad_of(x)) == 1);
+  }
+}
+
+void test_threads_enter_passes_inside_passes() {
+  Tensor x = leaf(1);
+  in_threads(4, [&](int) {
+    for (int i = 0; i < 20; ++i) {
+      Tensor y = x * 1.0;
+      grad_fn(y.impl())->extra().tensor_hooks.emplace_back(0, std::make_shared<Reentering>(3));
+      backward(y);
+    }
+  });
+  EXPECT(value(grad_of(x)) == 4 * 20 * 16);
+}
+
+void test_threads_with_a_long_chain_each() {
+  Tensor x = leaf(1);
+  in_threads(2, [&](int) {
+    Tensor y = x * 1.0;
+    for (int i = 0; i < 20000; ++i) y = y + 1.0;
+    backward(y);
+  });
+  EXPECT(value(grad_of(x)) == 2);
+}
+
+void test_second_derivatives() {
+  Tensor x = leaf(2);
+  std::vector<Edge> roots, inputs;
+  roots.push_back(gradient_edge((x * x * x).impl()));
+  inputs.push_back(gradient_edge(x.impl()));
+  std::vector<Tensor> first = run_backward(roots, {scalar_tensor(Scalar(1.0), DType::Float64)}, inputs, {true, true, false});
+  EXPECT(value(first[0]) == 12);
+  backward(first[0]);
+  EXPECT(value(grad_of(x)) == 12);
 }
 
 void test_errors() {
   Tensor x = leaf(1);
   Tensor y = x * x;
   backward(y);
-  bool refused = false;
-  try {
-    backward(y);
-  } catch (const Error& error) {
-    refused = std::string(error.what()).find("second time") != std::string::npos;
-  }
-  EXPECT(refused);
+  EXPECT(fails(y, "second time"));
   Tensor z = exp(x);
   add_(z, Scalar(1.0));
-  refused = false;
-  try {
-    backward(z);
-  } catch (const Error& error) {
-    refused = std::string(error.what()).starts_with("backward of exp");
-  }
-  EXPECT(refused);
+  EXPECT(fails(z, "backward of exp"));
 }
 
 }  // namespace
@@ -159,9 +329,20 @@ int main() {
   test_restricted_pass();
   test_leaves_outlive_their_graphs_and_graphs_their_leaves();
   test_hooks();
+  test_a_failing_hook_leaves_a_graph_that_runs();
+  test_hooks_of_nodes_and_leaves();
+  test_passes_inside_passes();
+  test_a_pass_inside_a_pass_of_the_same_graph();
+  test_saved_inputs_are_checked();
   test_in_place_through_views();
+  test_second_derivatives();
   test_threads_share_a_graph();
   test_threads_record_on_one_leaf();
+  test_threads_have_graphs_of_their_own();
+  test_graphs_move_between_threads();
+  test_of_threads_that_free_one_graph_one_succeeds();
+  test_threads_enter_passes_inside_passes();
+  test_threads_with_a_long_chain_each();
   test_errors();
   std::printf(failures ? "%d failures\n" : "ok\n", failures);
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
