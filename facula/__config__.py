@@ -11,6 +11,7 @@ def show():
     return (
         f"Facula {facula.__version__}\n"
         f"  - Python {platform.python_version()}, {platform.system()} {platform.machine()}\n"
+        f"  - CPU kernels: {facula.backends.cpu.get_cpu_capability()}\n"
         f"  - CPU threads: {facula.get_num_threads()} of {os.cpu_count()}\n"
     )
 

@@ -1,5 +1,9 @@
 """Modules of device kinds that Facula does not support."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import facula
@@ -30,3 +34,12 @@ def test_events_of_the_cpu():
     event.wait()
     event.synchronize()
     assert event.query()
+
+
+def test_level_of_the_kernels():
+    assert facula.backends.cpu.get_cpu_capability() in {"AVX512", "AVX2", "DEFAULT"}
+    env = {**os.environ, "FACULA_ISA": "v9", "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, "-c", "import facula"], env=env, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.rstrip().endswith("RuntimeError: facula: expected an instruction-set level that was compiled in and that this "
+                                        "processor has, got v9 from FACULA_ISA")  # fmt: skip

@@ -1,13 +1,13 @@
 """The CPU's instruction sets."""
 
+from facula._C import _isa_level
+
+_NAMES = {"v4": "AVX512", "v3": "AVX2"}
+
 
 def get_cpu_capability():
-    """ "AVX512", "AVX2" or "DEFAULT"."""
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            flags = next((line.split() for line in file if line.startswith(("flags", "Features"))), [])
-    except OSError:
-        flags = []
-    if "avx512f" in flags:
-        return "AVX512"
-    return "AVX2" if "avx2" in flags else "DEFAULT"
+    """The instruction set of the kernels in use: "AVX512", "AVX2" or "DEFAULT".
+
+    The best that the processor has, unless the environment variable ``FACULA_ISA`` (``v4``, ``v3`` or ``v2``) chose another.
+    """
+    return _NAMES.get(_isa_level(), "DEFAULT")

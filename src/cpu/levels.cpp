@@ -1,9 +1,11 @@
-// The levels that were compiled in are named by FACULA_HAS_*; the environment variable FACULA_ISA forces a lower one.
+// The levels that were compiled in are named by FACULA_HAS_*; the environment variable FACULA_ISA chooses one
+// of them, for tests and comparisons.
 #include "cpu/levels.h"
 
 #include <cstdlib>
 #include <string_view>
 
+#include "core/error.h"
 #include "cpu/backend.h"
 
 namespace facula::cpu {
@@ -67,9 +69,8 @@ void register_best_level() {
     level.install();
     return;
   }
-  const Level& lowest = levels[sizeof(levels) / sizeof(levels[0]) - 1];
-  chosen = lowest.name;
-  lowest.install();
+  throw_error(ErrorKind::Runtime, "facula: expected an instruction-set level that was compiled in and that this processor has, got ",
+              forced ? forced : "none", forced ? " from FACULA_ISA" : "");
 }
 
 const char* isa_level() { return chosen; }

@@ -1,6 +1,7 @@
 // Process-wide settings: default dtype, threads, warnings, the Parameter class, methods written in Python.
 #include "core/parallel.h"
 #include "cpu/allocator.h"
+#include "cpu/backend.h"
 #include "ops/out.h"
 #include "python/bindings.h"
 
@@ -27,6 +28,7 @@ PyObject* set_threads(PyObject*, PyObject* value) {
     return Py_NewRef(Py_None);
   });
 }
+PyObject* isa_level(PyObject*, PyObject*) { return PyUnicode_FromString(cpu::isa_level()); }
 PyObject* set_parameter_class(PyObject*, PyObject* cls) {
   parameter_class = Py_NewRef(cls);
   Py_RETURN_NONE;
@@ -55,6 +57,7 @@ PyMethodDef functions[] = {
     {"set_default_dtype", set_default, METH_O, "set_default_dtype(d): sets the dtype of tensors made from Python floats."},
     {"get_num_threads", get_threads, METH_NOARGS, "get_num_threads(): threads that one op may use."},
     {"set_num_threads", set_threads, METH_O, "set_num_threads(count): threads that one op may use."},
+    {"_isa_level", isa_level, METH_NOARGS, "The instruction-set level of the CPU kernels in use: v4, v3, v2 or base."},
     {"_set_parameter_class", set_parameter_class, METH_O, "Makes ops on nn.Parameter as quick as on plain tensors."},
     {"_install_methods", install_methods, METH_O, "Adds methods written in Python to Tensor."},
     {}};
