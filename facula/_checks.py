@@ -9,8 +9,8 @@ from . import _C
 
 def _check_with(error_type, cond, message=None):
     """Raises `error_type` unless `cond`; `message` is a function that gives the text."""
-    if isinstance(cond, _C.Tensor):
-        raise TypeError(f"_check: cond is a bool (use _check_tensor_all for tensors), got {cond!r}")
+    if not isinstance(cond, bool):
+        raise TypeError(f"_check: cond is a bool (_check_tensor_all is for tensors), got {cond!r}")
     if cond:
         return
     if message is not None and not callable(message):
@@ -32,8 +32,8 @@ def _check_is_size(i, message=None, *, max=None):
 
 def _check_tensor_all_with(error_type, cond, message=None):
     """Raises `error_type` unless every element of the tensor `cond` is true."""
-    if not isinstance(cond, _C.Tensor):
-        raise TypeError(f"_check_tensor_all: cond is a tensor, got {cond!r}")
+    if not isinstance(cond, _C.Tensor) or cond.dtype is not _C.bool:
+        raise TypeError(f"_check_tensor_all: cond is a tensor of bool, got {cond!r}")
     _check_with(error_type, bool(cond.all()), message)
 
 

@@ -116,10 +116,11 @@ def _call_overrides(func, candidates, args, kwargs):
             result = mode.__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    for value in overloaded:
-        result = value.__torch_function__(func, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
+    with _first_run(_call_overrides, func, args) as first:
+        for value in overloaded if first else ():
+            result = value.__torch_function__(func, types, args, kwargs)
+            if result is not NotImplemented:
+                return result
     if not overloaded and not _stack():
         return func(*args, **kwargs)
     name = getattr(func, "__qualname__", getattr(func, "__name__", repr(func)))
@@ -179,13 +180,14 @@ def get_default_nowrap_functions():
 
 def default_torch_function(cls, func, types, args=(), kwargs=None):
     """`Tensor.__torch_function__`: runs the function and gives its results the subclass."""
-    if not all(issubclass(cls, kind) for kind in types):
-        return NotImplemented
-    _C._change_override_disabled(1)
-    try:
-        result = func(*args, **(kwargs or {}))
-    finally:
-        _C._change_override_disabled(-1)
+    with _first_run(cls, func, args) as first:
+        if not first or not all(issubclass(cls, kind) for kind in types):
+            return NotImplemented
+        _C._change_override_disabled(1)
+        try:
+            result = func(*args, **(kwargs or {}))
+        finally:
+            _C._change_override_disabled(-1)
     return result if func in get_default_nowrap_functions() else _convert(result, cls)
 
 
@@ -195,9 +197,23 @@ def default_torch_function(cls, func, types, args=(), kwargs=None):
 class _Modes(threading.local):
     def __init__(self):
         self.stack = []
+        self.running = set()
 
 
 _modes = _Modes()
+
+
+@contextlib.contextmanager
+def _first_run(asked, func, args):
+    """Whether this very call is not being answered already: another library's handler may just repeat it."""
+    call = (asked, func, *map(id, args))
+    first = call not in _modes.running
+    _modes.running.add(call)
+    try:
+        yield first
+    finally:
+        if first:
+            _modes.running.discard(call)
 
 
 def _stack():

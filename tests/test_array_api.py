@@ -134,3 +134,34 @@ def test_linalg_and_fft():
     assert xp.linalg.matrix_rank(torch.eye(3), rtol=0.5) == 3 and xp.linalg.svd(x, full_matrices=False).S.shape == (2,)
     assert np.allclose(xp.fft.fftn(x, axes=(0,)).numpy(), np.fft.fftn(x.numpy(), axes=(0,)))
     assert xp.fft.fftshift(torch.arange(4), axes=0).tolist() == [2, 3, 0, 1]
+
+
+def test_promotion_is_the_standards_also_without_dimensions():
+    table = {("uint8", "int8"): "int16", ("uint16", "int8"): "int32", ("uint16", "int64"): "int64", ("uint32", "int32"): "int64"}
+    for (a, b), common in table.items():
+        assert xp.result_type(getattr(xp, a), getattr(xp, b)) is getattr(xp, common)
+        pair = torch.ones((), dtype=getattr(xp, b)), torch.ones(2, dtype=getattr(xp, a))
+        assert xp.add(*pair).dtype is xp.where(pair[1] > 0, *pair).dtype is getattr(xp, common)
+    with pytest.raises(RuntimeError, match="^promote_types: .*uint64 and int8"):
+        xp.result_type(xp.uint64, xp.int8)
+    vectors = torch.ones(2, dtype=xp.int8), torch.ones(2, dtype=xp.float64)
+    assert xp.matmul(*vectors).dtype is xp.linalg.solve(torch.eye(2), vectors[1]).dtype is xp.float64
+
+
+def test_special_values_are_the_standards():
+    inf = float("inf")
+    assert xp.floor_divide(torch.tensor([inf, 1.0, -7.0]), torch.tensor([-2.0, -inf, 2.0])).tolist() == [-inf, 0, -4]
+    assert xp.signbit(xp.remainder(torch.tensor([-0.0, 0.0]), torch.tensor([1.0, -1.0]))).tolist() == [False, True]
+    assert xp.isnan(xp.sign(torch.tensor([xp.nan, -2.0]))).tolist() == [True, False] and xp.sign(2j * x)[0, 0] == 1j
+    assert xp.remainder(x, 2).tolist() == [[1, 1], [0, 0]] and xp.floor_divide(7, torch.tensor(2)).item() == 3
+
+
+def test_reductions_over_no_dimension_keep_every_element():
+    for function in (xp.max, xp.min, xp.mean, xp.sum, xp.prod):
+        assert function(x, axis=()).tolist() == x.tolist()
+    assert xp.var(x, axis=()).tolist() == [[0, 0], [0, 0]] and xp.isnan(xp.std(x, axis=(), correction=1)).all()
+    assert xp.mean(x, keepdims=True).shape == (1, 1)
+
+
+def test_take_counts_from_the_end():
+    assert xp.take(torch.tensor([3, 4, 5]), torch.tensor([0, -1])).tolist() == [3, 5]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import facula
+import facula.nn.functional as F
 from facula.autograd.gradcheck import gradcheck, gradgradcheck
 
 rng = np.random.default_rng(0)
@@ -141,3 +142,24 @@ def test_results_do_not_depend_on_threads():
         results.append((leaf.grad.tolist(), w.grad.tolist()))
     facula.set_num_threads(before)
     assert results[0] == results[1]
+
+
+LOW, WEIGHTS = facula.ones(2, 4, 3, dtype=facula.bfloat16), {d: facula.ones(4, dtype=d) for d in (facula.bfloat16, facula.float32)}
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        lambda x, w, b: F.layer_norm(x.transpose(1, 2), [4], w, b),
+        lambda x, w, b: F.group_norm(x, 2, w, b),
+        lambda x, w, b: F.instance_norm(x, None, None, w, b),
+        lambda x, w, b: F.batch_norm(x, w, w, w, b),
+    ],
+    ids=["layer", "group", "instance", "batch"],
+)
+def test_parameters_have_the_inputs_dtype_or_float32(norm):
+    low, full = WEIGHTS.values()
+    assert norm(LOW, low, low).dtype is norm(LOW, full, full).dtype is facula.bfloat16
+    for x, w, b in ((LOW, low, full), (LOW, full.double(), full.double()), (LOW.double(), full, full)):
+        with pytest.raises(RuntimeError, match="_norm: expected weights and statistics of one dtype.*got"):
+            norm(x, w, b)

@@ -208,3 +208,22 @@ def test_methods_put_on_tensor(monkeypatch):
             setattr(torch.Tensor, name, 3)
     with pytest.raises(AttributeError):
         del torch.Tensor.twice
+
+
+def test_another_library_that_repeats_the_call():
+    class Foreign:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    ours, theirs = torch.ones(2), Foreign()
+    assert (ours == theirs) is False and (theirs != ours) is True
+    with pytest.raises(TypeError, match="unsupported operand"):
+        ours + theirs
+    with pytest.raises(TypeError, match="^add: no implementation found.*Foreign"):
+        torch.add(ours, theirs)
+
+    def foreign_add(a, b):  # dispatches as theirs would, without heed of our switch
+        return type(b).__torch_function__(foreign_add, (type(b),), (a, b))
+
+    assert foreign_add(theirs, ours) is NotImplemented

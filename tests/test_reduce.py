@@ -272,3 +272,17 @@ def test_errors_begin_with_the_op():
         facula.ones(3, dtype=facula.int64).mean()
     with pytest.raises(RuntimeError, match="equal"):
         facula.equal(t, facula.ones(2, 3, device="meta"))
+
+
+def test_out_chooses_the_dtype_of_the_sum():
+    t = facula.tensor([1.5, 2.5])
+    for op, expected in ((facula.sum, 3), (facula.prod, 2)):
+        assert op(t, 0, out=facula.empty(0, dtype=facula.int64)).item() == expected  # of the whole parts
+        with pytest.raises(RuntimeError, match=f"^{op.__name__}: .*float64.*float32"):
+            op(t, 0, dtype=facula.float64, out=facula.empty(0))
+        assert op(facula.tensor([0.5, 0.0]), dtype=facula.bool).item() is (op is facula.sum)
+    assert facula.cumsum(t, 0, out=facula.empty(0, dtype=facula.int64)).tolist() == [1, 3]
+    for op in (facula.any, facula.all):
+        assert op(facula.ones(2, dtype=facula.uint8), 0, out=facula.empty(0, dtype=facula.bool)).dtype is facula.bool
+        with pytest.raises(RuntimeError, match=f"^{op.__name__}: out= is bool or uint8, got float32"):
+            op(t, 0, out=facula.empty(0))

@@ -15,6 +15,7 @@ import facula
 from facula import _array_api
 
 from . import fft, linalg
+from .linalg import matmul, tensordot
 
 __all__ = ["fft", "linalg", "namespace"]
 __array_api_version__ = "2024.12"
@@ -99,12 +100,12 @@ def _axes(x, axis):
 
 def max(x, /, *, axis=None, keepdims=False):
     """The largest values over `axis` (an int, a tuple, or None for all)."""
-    return facula.amax(x, _axes(x, axis), keepdim=keepdims)
+    return x.clone() if axis == () else facula.amax(x, _axes(x, axis), keepdim=keepdims)
 
 
 def min(x, /, *, axis=None, keepdims=False):
     """The smallest values over `axis` (an int, a tuple, or None for all)."""
-    return facula.amin(x, _axes(x, axis), keepdim=keepdims)
+    return x.clone() if axis == () else facula.amin(x, _axes(x, axis), keepdim=keepdims)
 
 
 def _sum_dtype(x, dtype):
@@ -160,14 +161,25 @@ def _logical(op, x, axis, keepdims):
     return result
 
 
+def mean(x, /, *, axis=None, keepdims=False):
+    """The mean over `axis` (an int, a tuple, or None for all)."""
+    return x.clone() if axis == () else facula.mean(x, _axes(x, axis), keepdim=keepdims)
+
+
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The standard deviation over `axis`, with n - correction degrees of freedom."""
-    return facula.std(x, _axes(x, axis), correction=correction, keepdim=keepdims)
+    return _spread(facula.std, x, axis, correction, keepdims)
 
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The variance over `axis`, with n - correction degrees of freedom."""
-    return facula.var(x, _axes(x, axis), correction=correction, keepdim=keepdims)
+    return _spread(facula.var, x, axis, correction, keepdims)
+
+
+def _spread(op, x, axis, correction, keepdims):
+    if axis == ():  # every element for itself: a deviation of zero, with 1 - correction degrees of freedom
+        return (x - x) / facula.clamp(facula.tensor(1.0 - correction, dtype=x.dtype), min=0)
+    return op(x, _axes(x, axis), correction=correction, keepdim=keepdims)
 
 
 def sort(x, /, *, axis=-1, descending=False, stable=True):
@@ -181,12 +193,12 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
 
 
 def take(x, indices, /, *, axis=None):
-    """The slices at `indices` along `axis`."""
+    """The slices at `indices` (negative ones count from the end) along `axis`."""
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"take: axis is needed for an array of {x.ndim} dimensions, got None")
         axis = 0
-    return x.index_select(axis, indices)
+    return x.index_select(axis, facula.where(indices < 0, indices + x.shape[axis], indices))
 
 
 def nonzero(x, /):
@@ -208,12 +220,6 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     return facula.linspace(start, stop, num + 1, dtype=dtype, device=device)[:num]
 
 
-def tensordot(x1, x2, /, *, axes=2):
-    """The sums of products over `axes`: a count, or a pair of sequences."""
-    dtype = facula.promote_types(x1.dtype, x2.dtype)
-    return facula.tensordot(x1.to(dtype), x2.to(dtype), dims=axes)
-
-
 def concat(arrays, /, *, axis=0):
     """The arrays one after the other along `axis`; flattened for None."""
     if axis is None:
@@ -223,7 +229,7 @@ def concat(arrays, /, *, axis=0):
 
 def equal(x1, x2, /):
     """Whether the elements are equal, one by one (the function of this name at the top level gives one bool)."""
-    return facula.eq(x1, x2)
+    return facula.eq(*_tensors(x1, x2))
 
 
 def full(shape, fill_value, *, dtype=None, device=None):
@@ -293,3 +299,61 @@ def squeeze(x, /, axis):
 def clip(x, /, min=None, max=None):
     """The elements bounded by `min` and `max`."""
     return x.clone() if min is None and max is None else facula.clamp(x, min, max)
+
+
+def _tensors(x1, x2):
+    """Both operands in their common dtype. PyTorch leaves tensors of no dimension out of promotion, the standard does not."""
+    if not (isinstance(x1, facula.Tensor) and isinstance(x2, facula.Tensor)):
+        dtype = result_type(x1, x2)
+        return facula.asarray(x1, dtype=dtype), facula.asarray(x2, dtype=dtype)
+    if x1.dtype == x2.dtype:
+        return x1, x2
+    dtype = facula.promote_types(x1.dtype, x2.dtype)
+    return x1.to(dtype), x2.to(dtype)
+
+
+def _of_common_dtype(name):
+    op = getattr(facula, name)
+
+    def function(x1, x2, /):
+        return op(*_tensors(x1, x2))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"As facula.{name}, of numbers and tensors of any dimensions in their common dtype."
+    return function
+
+
+for _name in (
+    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign",
+    "divide", "greater", "greater_equal", "hypot", "less", "less_equal", "logaddexp", "logical_and", "logical_or",
+    "logical_xor", "maximum", "minimum", "multiply", "nextafter", "not_equal", "pow", "subtract",
+):  # fmt: skip
+    globals()[_name] = _of_common_dtype(_name)
+
+
+def where(condition, x1, x2, /):
+    """The elements of `x1` where the condition holds, else those of `x2`."""
+    return facula.where(condition, *_tensors(x1, x2))
+
+
+def floor_divide(x1, x2, /):
+    """The quotients rounded down; where one side alone is infinite, what division gives (PyTorch: NaN, -1)."""
+    x1, x2 = _tensors(x1, x2)
+    result = facula.floor_divide(x1, x2)
+    if not result.is_floating_point():
+        return result
+    return facula.where(facula.isinf(x1) != facula.isinf(x2), facula.divide(x1, x2), result)
+
+
+def remainder(x1, x2, /):
+    """The remainders of floor division, with the divisor's sign also where they are zero."""
+    x1, x2 = _tensors(x1, x2)
+    result = facula.remainder(x1, x2)
+    return facula.where(result == 0, facula.copysign(result, x2), result) if result.is_floating_point() else result
+
+
+def sign(x, /):
+    """-1, 0 or 1; NaN for NaN; x / abs(x), or 0, for complex numbers."""
+    if x.is_complex():
+        return facula.sgn(x)
+    return facula.where(facula.isnan(x), x, facula.sign(x)) if x.is_floating_point() else facula.sign(x)

@@ -11,11 +11,9 @@ from facula.linalg import (
     eigh,
     eigvalsh,
     inv,
-    matmul,
     matrix_power,
     qr,
     slogdet,
-    solve,
     svdvals,
     vector_norm,
 )  # fmt: skip
@@ -27,15 +25,24 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _promoted(x1, x2):
+    dtype = facula.promote_types(x1.dtype, x2.dtype)
+    return x1.to(dtype), x2.to(dtype)
+
+
 def cross(x1, x2, /, *, axis=-1):
     """The vector products along `axis`, of size 3; the other dimensions broadcast, and dtypes promote."""
-    dtype = facula.promote_types(x1.dtype, x2.dtype)
-    return _linalg.cross(*facula.broadcast_tensors(x1.to(dtype), x2.to(dtype)), dim=axis)
+    return _linalg.cross(*facula.broadcast_tensors(*_promoted(x1, x2)), dim=axis)
 
 
 def diagonal(x, /, *, offset=0):
     """The diagonals of matrices, above the main one for a positive offset."""
     return facula.diagonal(x, offset, -2, -1)
+
+
+def matmul(x1, x2, /):
+    """The matrix products; dtypes promote."""
+    return _linalg.matmul(*_promoted(x1, x2))
 
 
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
@@ -58,6 +65,11 @@ def pinv(x, /, *, rtol=None):
     return _linalg.pinv(x, rtol=rtol)
 
 
+def solve(x1, x2, /):
+    """The x of x1 @ x = x2; dtypes promote."""
+    return _linalg.solve(*_promoted(x1, x2))
+
+
 def svd(x, /, *, full_matrices=True):
     """The singular value decomposition of each matrix: U, S and Vh."""
     return _linalg.svd(x, full_matrices)
@@ -65,8 +77,7 @@ def svd(x, /, *, full_matrices=True):
 
 def tensordot(x1, x2, /, *, axes=2):
     """The sums of products over `axes`: a count, or a pair of sequences."""
-    dtype = facula.promote_types(x1.dtype, x2.dtype)
-    return facula.tensordot(x1.to(dtype), x2.to(dtype), dims=axes)
+    return facula.tensordot(*_promoted(x1, x2), dims=axes)
 
 
 def trace(x, /, *, offset=0, dtype=None):

@@ -7,6 +7,19 @@
 namespace facula {
 namespace {
 
+/// Weights, biases and statistics have the input's dtype, or all float32 where the input is of half precision.
+void check_dtypes(const char* op, const Tensor& input, std::initializer_list<const Tensor*> parameters) {
+  const Tensor* first = nullptr;
+  for (const Tensor* t : parameters) {
+    if (!t->defined()) continue;
+    if (!first) first = t;
+    DType dtype = t->dtype();
+    bool fits = dtype == input.dtype() || (is_half(input.dtype()) && dtype == DType::Float32);
+    FACULA_CHECK(fits && dtype == first->dtype(), ErrorKind::Runtime, op, ": expected weights and statistics of one dtype, ",
+                 input.dtype(), is_half(input.dtype()) ? " as the input's or float32" : " as the input's", ", got ", dtype);
+  }
+}
+
 /// Of the blocks that the last dimensions form; checks that they are `normalized_shape`.
 int64_t count_rows(const char* op, const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias) {
   FACULA_CHECK(!normalized_shape.empty(), ErrorKind::Runtime, op, ": normalized_shape needs at least one dimension, got ",
@@ -26,6 +39,7 @@ int64_t count_rows(const char* op, const Tensor& input, IntList normalized_shape
 std::tuple<Tensor, Tensor, Tensor> last_dims_norm(const char* op, const Tensor& input, IntList normalized_shape,
                                                   const Tensor& weight, const Tensor& bias, double eps, bool center) {
   int64_t rows = count_rows(op, input, normalized_shape, weight, bias);
+  if (center) check_dtypes(op, input, {&weight, &bias});
   return _row_norm(input, weight, bias, rows, 1, count_elements(normalized_shape, op), eps, center);
 }
 
@@ -63,6 +77,7 @@ void check_batch_norm(const char* op, const BatchNormArgs& a, bool use_input) {
   check_channels(op, "running_var", a.running_var, channels);
   check_channels(op, "weight", a.weight, channels);
   check_channels(op, "bias", a.bias, channels);
+  check_dtypes(op, a.input, {&a.weight, &a.bias, &a.running_mean, &a.running_var});
   FACULA_CHECK(use_input || (a.running_mean.defined() && a.running_var.defined()), ErrorKind::Runtime, op,
                ": expected running_mean and running_var when not training, got None");
 }
@@ -108,6 +123,7 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
                " elements, got shape ", input.sizes());
   check_channels(op, "weight", weight, C);
   check_channels(op, "bias", bias, C);
+  check_dtypes(op, input, {&weight, &bias});
   auto [result, mean, rstd] = _row_norm(input, weight, bias, N * group, group, C / group, eps, true);
   if (GradMode::enabled() && input.requires_grad()) std::tie(mean, rstd) = row_statistics(input, N * group, eps);
   return {result, to_dtype(reshape(mean, {N, group}), input.dtype()), to_dtype(reshape(rstd, {N, group}), input.dtype())};
@@ -121,6 +137,7 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
                num_groups, ", got input shape ", input.sizes());
   check_channels("group_norm", "weight", weight, channels);
   check_channels("group_norm", "bias", bias, channels);
+  check_dtypes("group_norm", input, {&weight, &bias});
   Tensor result = std::get<0>(_row_norm(input, weight, bias, samples * num_groups, num_groups, channels / num_groups, eps, true));
   return contiguous(result, input.suggest_memory_format());
 }

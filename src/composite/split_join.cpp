@@ -297,6 +297,9 @@ Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional
   FACULA_CHECK(padded >= 1 && padded <= 3 && (n == padded + 1 || n == padded + 2), ErrorKind::NotImplemented,
                "pad: mode ", mode, " pads the last 1 to 3 dimensions of a tensor with one or two more, got shape ", self.sizes(), " and ", pad);
   PadMode kind = mode == "reflect" ? PadMode::Reflect : mode == "replicate" ? PadMode::Replicate : PadMode::Circular;
+  for (int64_t d = n == padded + 2; d < n && kind != PadMode::Circular; ++d) {
+    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, "pad: mode ", mode, " takes an empty batch, but no other empty dimension, got shape ", self.sizes());
+  }
   Tensor result = self;
   for (int64_t k = 0; k < padded; ++k) {
     if (pad[2 * k] || pad[2 * k + 1]) result = pad_dim(result, n - 1 - k, pad[2 * k], pad[2 * k + 1], kind, pad);

@@ -1,5 +1,6 @@
 #include "core/dtype.h"
 
+#include <algorithm>
 #include <atomic>
 
 namespace facula {
@@ -17,19 +18,13 @@ int width_rank(DType d) {
   }
 }
 
+// The Array API's table: the narrowest dtype that holds both. PyTorch promotes the wide unsigned dtypes with no other integer.
 DType promote_integers(DType a, DType b) {
   constexpr DType by_rank[] = {DType::Int8, DType::Int16, DType::Int32, DType::Int64};
-  if (a == b) return a;
-  bool wide_unsigned = (!is_signed(a) && a != DType::UInt8) || (!is_signed(b) && b != DType::UInt8);
-  if (wide_unsigned) {
-    if (is_signed(a) != is_signed(b)) {
-      throw_error(ErrorKind::Runtime, "promote_types: no integer dtype holds both ", a, " and ", b);
-    }
-    return width_rank(a) >= width_rank(b) ? a : b;
-  }
   if (is_signed(a) == is_signed(b)) return width_rank(a) >= width_rank(b) ? a : b;
-  DType with_sign = is_signed(a) ? a : b;  // the other one is uint8
-  return by_rank[width_rank(with_sign) > 1 ? width_rank(with_sign) : 1];
+  int with_sign = width_rank(is_signed(a) ? a : b), without_sign = width_rank(is_signed(a) ? b : a);
+  if (without_sign == 3) throw_error(ErrorKind::Runtime, "promote_types: no integer dtype holds both ", a, " and ", b);
+  return by_rank[std::max(with_sign, without_sign + 1)];
 }
 
 DType promote_floats(DType a, DType b) {

@@ -186,6 +186,8 @@ Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source
   if (source.dim() == 0 && one_each && p.index.numel() == 1 && count_elements(shape, op) == 1)
     return make_view(source, shape, Dims(shape.size(), 1), 0, false);
   bool same_rank = source.dim() == self.dim() || self.dim() + source.dim() < 2;
+  bool counts_fit = source.dim() == 0 || (source.dim() == self.dim() && source.size(p.dim) == shape[p.dim]);
+  if (one_each && counts_fit) kind = ErrorKind::Runtime;  // what does not fit is the slices
   FACULA_CHECK((same_rank || one_each) && at_least_1d(source).sizes() == IntList(shape), kind, op, ": the source must have shape ",
                shape, " (one position of dimension ", p.dim, " per index), got ", source.sizes());
   return at_least_1d(source);
@@ -326,7 +328,7 @@ Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   check_in_place(self, {&index, &source}, "index_copy_");
-  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Index, "index_copy: the index must be int64, got ",
+  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Runtime, "index_copy: the index must be int64, got ",
                index.dtype());
   scatter_positions(self, dim, index, source, Combine::Assign, "index_copy", ErrorKind::Index);
 }

@@ -53,10 +53,14 @@ Tensor fold(const Tensor& self, const Reduction& r, const FoldArgs& args, DType 
 
 // Integers and bool are accumulated in int64, narrow floats in float32.
 DType wide(DType dtype) { return is_bits(dtype) ? DType::Int64 : compute_dtype(dtype); }
-DType sum_dtype(const Tensor& self, std::optional<DType> dtype) { return dtype.value_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()); }
+// The dtype asked for, else that of out=, else the tensor's own (int64 for integers and bool).
+DType sum_dtype(const Tensor& self, std::optional<DType> dtype, const Out& out) {
+  return dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
+}
 
 Tensor total(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, DType dtype, const char* op, const Out& out) {
-  return fold(self, Reduction(self, dim, keepdim, op), {.fold = kind, .compute = wide(dtype)}, dtype, out);
+  Tensor input = dtype == DType::Bool ? to_dtype(self, DType::Bool) : self;  // 0.5 is true
+  return fold(input, Reduction(self, dim, keepdim, op), {.fold = kind, .compute = wide(dtype)}, dtype, out);
 }
 
 DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
@@ -73,7 +77,8 @@ Tensor extremum(Fold kind, const Tensor& self, std::optional<IntList> dim, bool 
 }
 
 Tensor truth(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op, const Out& out) {
-  DType dtype = self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
+  DType dtype = out.dtype_or(self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
+  FACULA_CHECK(dtype == DType::Bool || dtype == DType::UInt8, ErrorKind::Runtime, op, ": out= is bool or uint8, got ", dtype);
   if (dim && dim->empty()) {  // no dimension: every element for itself
     Tensor each = to_dtype(to_dtype(self, DType::Bool), dtype);
     return each.is_same(self) ? clone(self, std::nullopt) : each;
@@ -95,12 +100,12 @@ Tensor sum(const Tensor& self, std::optional<DType> dtype) {
 }
 
 Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
-  return total(Fold::Sum, self, dim, keepdim, sum_dtype(self, dtype), "sum", out);
+  return total(Fold::Sum, self, dim, keepdim, sum_dtype(self, dtype, out), "sum", out);
 }
 
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
   FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
-  return total(Fold::NanSum, self, dim, keepdim, sum_dtype(self, dtype), "nansum", out);
+  return total(Fold::NanSum, self, dim, keepdim, sum_dtype(self, dtype, {}), "nansum", out);
 }
 
 Tensor mean(const Tensor& self, std::optional<DType> dtype, const Out& out) { return mean(self, std::nullopt, false, dtype, out); }
@@ -112,11 +117,11 @@ Tensor mean(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::o
 }
 
 Tensor prod(const Tensor& self, std::optional<DType> dtype) {
-  return total(Fold::Prod, self, std::nullopt, false, sum_dtype(self, dtype), "prod", {});
+  return total(Fold::Prod, self, std::nullopt, false, sum_dtype(self, dtype, {}), "prod", {});
 }
 
 Tensor prod(const Tensor& self, int64_t dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
-  return total(Fold::Prod, self, IntList(&dim, 1), keepdim, sum_dtype(self, dtype), "prod", out);
+  return total(Fold::Prod, self, IntList(&dim, 1), keepdim, sum_dtype(self, dtype, out), "prod", out);
 }
 
 Tensor amax(const Tensor& self, IntList dim, bool keepdim, const Out& out) {

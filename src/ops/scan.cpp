@@ -34,7 +34,8 @@ Tensor scan(LineOp line, const Tensor& self, int64_t dim, DType result_dtype, co
 }
 
 Tensor accumulate(LineOp line, const Tensor& self, int64_t dim, std::optional<DType> dtype, const char* op, const Out& out) {
-  DType result = dtype.value_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype());
+  DType result = dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
+  FACULA_CHECK(result != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", result);
   return scan(line, self, dim, result, op, out, is_bits(result) ? DType::Int64 : compute_dtype(result));
 }
 

@@ -544,16 +544,23 @@ bool plain_operand(PyObject* o) {
   return is_plain_tensor(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
 }
 
+// An operator that takes no such operands leaves them to the other one's class.
+PyObject* or_not_implemented(PyObject* result) {
+  if (result || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
+  PyErr_Clear();
+  Py_RETURN_NOTIMPLEMENTED;
+}
+
 // `a + b` is the method of `a` when that is a tensor, else the reflected method of `b`.
 PyObject* override_operator(const char* name, PyObject* a, PyObject* b) {
-  if (is_tensor(a)) return call_override(name, true, a, &b, 1, nullptr);
+  if (is_tensor(a)) return or_not_implemented(call_override(name, true, a, &b, 1, nullptr));
   static const std::unordered_map<std::string_view, const char*> reflected = {
       {"add", "__radd__"}, {"sub", "__rsub__"}, {"mul", "__rmul__"}, {"div", "__rtruediv__"}, {"floor_divide", "__rfloordiv__"},
       {"remainder", "__rmod__"}, {"bitwise_and", "__rand__"}, {"bitwise_or", "__ror__"}, {"bitwise_xor", "__rxor__"},
       {"bitwise_left_shift", "__rlshift__"}, {"bitwise_right_shift", "__rrshift__"}, {"pow", "__rpow__"}, {"matmul", "__rmatmul__"}};
   auto found = reflected.find(name);
   if (found == reflected.end() || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
-  return call_override(found->second, true, b, &a, 1, nullptr);
+  return or_not_implemented(call_override(found->second, true, b, &a, 1, nullptr));
 }
 
 PyObject* binary_operator(const char* name, BinaryOp op, PyObject* a, PyObject* b) {
@@ -574,8 +581,7 @@ PyObject* inplace_operator(const char* name, InplaceOp op, PyObject* a, PyObject
   bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (!is_plain_tensor(b) && has_override(b)) ||
                      (thread_state.modes & kModePython)) && !overrides_disabled();
   if (overridden) {
-    PyObject* args[] = {b};
-    return call_override(name, true, a, args, 1, nullptr);
+    return or_not_implemented(call_override(name, true, a, &b, 1, nullptr));
   }
   if (!is_tensor(b) && !is_number(b)) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&] {
