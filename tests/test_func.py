@@ -181,3 +181,30 @@ def test_ensemble_of_modules():
     found = vmap(call, in_dims=(0, 0, None))(parameters, buffers, x)
     expected = facula.stack([m(x) for m in models])
     np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def rotated(a):
+    return a.sin() * a.sum()
+
+
+def test_products_with_jacobians_of_a_batch_of_directions():
+    x, rows = tensor([1.0, 2.0]), tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    eye = facula.eye(2, dtype=facula.float64)
+    expected = jacrev(rotated)(x)
+    same(vmap(vjp(rotated, x)[1])(eye)[0], expected)
+    same(vmap(linearize(rotated, x)[1])(eye).T, expected)
+    each = facula.stack([jacrev(rotated)(row) for row in rows])
+    same(vmap(lambda a: vmap(vjp(rotated, a)[1])(eye)[0])(rows), each)
+    same(vmap(lambda a: vmap(linearize(rotated, a)[1], out_dims=1)(eye))(rows), each)
+    same(vmap(lambda a: vmap(lambda t: jvp(rotated, (a,), (t,))[1], out_dims=1)(eye))(rows), each)
+    twice = vmap(vmap(vjp(rotated, x)[1]))(facula.stack([eye, 2 * eye]))[0]
+    same(twice, facula.stack([expected, 2 * expected]))
+    along = vmap(vjp(vmap(rotated), rows)[1])(facula.ones(2, 3, 2, dtype=facula.float64))[0]
+    same(along, facula.stack([each.sum(1)] * 2))
+
+
+def test_strict_jvp_wants_outputs_that_depend():
+    x = tensor([1.0, 2.0])
+    same(jvp(lambda a: 3 * a, (x,), (x,), strict=True)[1], 3 * x)
+    with pytest.raises(RuntimeError, match="^jvp: with strict=True, every output must depend"):
+        jvp(lambda a: (a, facula.ones(2)), (x,), (x,), strict=True)

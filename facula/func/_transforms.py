@@ -30,12 +30,14 @@ def _levels_of(tensor):
     return found
 
 
-def _expanded(tensor):
-    """The tensor with a wrapper for every vmap that runs."""
+def _expanded(tensor, levels=None):
+    """The tensor with a wrapper for every vmap that runs, or for those of `levels` besides its own."""
     live = _vmap.live_levels()
     if not live:
         return tensor
     present = _levels_of(tensor)
+    if levels is not None:
+        live = [(level, size) for level, size in live if level in levels or level in present]
     if len(present) == len(live):
         return tensor
     return _rebuild_missing(tensor, live)
@@ -55,6 +57,24 @@ def _physical(tensor):
     """The values behind all wrappers and the levels, outermost vmap first."""
     levels = sorted(_levels_of(tensor))
     return _vmap.debug_unwrap(tensor), levels
+
+
+def _behind(tensor, levels):
+    """What lies behind the wrappers of `levels`; a vmap that runs over cotangents or tangents alone keeps its own."""
+    value, present = _physical(_expanded(tensor, levels))
+    own = [level for level in present if level not in levels]
+    return _rewrap(value.movedim([present.index(level) for level in own], list(range(len(own)))), own) if own else value
+
+
+def _in_front(result, levels):
+    """The inverse: the batches of `levels` in their wrappers again."""
+    value, own = _physical(result)
+    if not own:
+        return _rewrap(value, levels)
+    present = own + levels
+    order = sorted(present)
+    front = [present.index(level) for level in order]
+    return _rewrap(value.permute(*front, *range(len(front), value.ndim)), order)
 
 
 class _Inputs:
@@ -195,13 +215,13 @@ def _pull(outputs, cotangents, inputs):
     """Gradients of the inputs, in their wrappers; `cotangents` of None stand for ones."""
     roots, seeds = [], []
     for output, cotangent in zip(outputs, cotangents):
-        value, levels = _physical(_expanded(output) if _levels_of(output) else output)
+        value, levels = _physical(output)
         if not value.requires_grad:
             continue
         if cotangent is None:
             seed = _C.ones_like(value.detach())
         else:
-            seed, _ = _physical(_expanded(cotangent) if levels else cotangent)
+            seed = _behind(cotangent, levels)
             seed = seed.expand(value.shape) if seed.shape != value.shape else seed
         roots.append(value)
         seeds.append(seed)
@@ -209,7 +229,7 @@ def _pull(outputs, cotangents, inputs):
         return [_zeros(leaf, original) for leaf, original in zip(inputs.leaves, inputs.originals)]
     pulled = _C._run_backward(tuple(roots), tuple(seeds), tuple(inputs.leaves), True, True, False)
     return [
-        _zeros(leaf, original) if g is None else _rewrap(g, sorted(_levels_of(original)))
+        _zeros(leaf, original) if g is None else _in_front(g, sorted(_levels_of(original)))
         for g, leaf, original in zip(pulled, inputs.leaves, inputs.originals)
     ]
 
@@ -250,17 +270,22 @@ def vjp(func, *primals, has_aux=False):
     return (shown, vjp_fn, _cut_tree(aux, inputs)) if has_aux else (shown, vjp_fn)
 
 
-def _push(flat_output, inputs, tangents):
+def _push(flat_output, inputs, tangents, strict=False):
     """Tangents of the outputs, in their wrappers."""
     directions = []
-    for tangent, leaf in zip(tangents, inputs.leaves):
-        value, _ = _physical(_expanded(tangent))
+    for tangent, leaf, original in zip(tangents, inputs.leaves, inputs.originals):
+        value = _behind(tangent, _levels_of(original))
         directions.append(value if value.shape == leaf.shape else value.expand(leaf.shape))
     results = []
     for output in flat_output:
         value, levels = _physical(output)
         tangent = pushforward([value], inputs.leaves, directions)[0] if value.requires_grad else None
-        results.append(_rewrap(_C.zeros_like(value.detach()) if tangent is None else tangent, levels))
+        if strict and tangent is None:
+            raise RuntimeError(
+                f"jvp: with strict=True, every output must depend on the primals, got one of shape {tuple(output.shape)} "
+                f"that does not"
+            )
+        results.append(_in_front(_C.zeros_like(value.detach()) if tangent is None else tangent, levels))
     return results
 
 
@@ -281,7 +306,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         inputs = _Inputs(_checked(flat, "jvp", "the primals"))
         output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "jvp")
         flat_output, output_spec = _flatten(output)
-        pushed = _push(_checked(flat_output, "jvp", "the outputs of the function"), inputs, flat_tangents)
+        pushed = _push(_checked(flat_output, "jvp", "the outputs of the function"), inputs, flat_tangents, strict)
     shown = _unflatten([inputs.cut(o) for o in flat_output], output_spec)
     tangent = _unflatten([_cut(p, inputs.leaves) for p in pushed], output_spec)
     return (shown, tangent, _cut_tree(aux, inputs)) if has_aux else (shown, tangent)
