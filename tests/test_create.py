@@ -221,3 +221,53 @@ def test_signal_window_errors():
         facula.signal.windows.hann(3, dtype=facula.int64)
     with pytest.raises(ValueError, match="^gaussian"):
         facula.signal.windows.gaussian(3, std=0)
+
+
+# what a number may lose on its way into an element: (number, dtype, the element or the error)
+NUMBERS = [
+    (2**80, "float32", float(2**80)),
+    (2**80, "complex64", complex(2**80)),
+    (2**80, "bool", True),
+    (2**64 - 1, "uint64", 2**64 - 1),
+    (-1, "uint8", 255),
+    (3.7, "int64", 3),
+    (float("inf"), "bool", True),
+    (2**40, "int32", RuntimeError),
+    (2**63, "int64", ValueError),
+    (2**63, None, ValueError),
+    (-1, "uint64", ValueError),
+    (300, "int8", RuntimeError),
+    (1e30, "int32", RuntimeError),
+    (1e300, "float32", RuntimeError),
+    (float("nan"), "int64", RuntimeError),
+    (1j, "float32", TypeError),
+    (2**2000, "float64", OverflowError),
+]
+
+
+@pytest.mark.parametrize(("number", "dtype", "expected"), NUMBERS)
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: [x]])
+def test_a_number_becomes_an_element_or_an_error(number, dtype, expected, wrap):
+    dtype = dtype and getattr(facula, dtype)
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            facula.tensor(wrap(number), dtype=dtype)
+    else:
+        assert facula.tensor(wrap(number), dtype=dtype).tolist() == wrap(expected)
+
+
+def test_integers_of_more_than_64_bits():
+    x = facula.ones(2)
+    for call in (lambda: x + 2**70, lambda: x.fill_(-(2**70)), lambda: facula.full((2,), 2**70), lambda: x == 2**70):
+        with pytest.raises(OverflowError, match="got one of 71 bits"):
+            call()
+    for call in (lambda: x.sum(2**70), lambda: x[2**70], lambda: facula.zeros(2**70)):
+        with pytest.raises((ValueError, TypeError), match="got one of 71 bits"):
+            call()
+
+
+@pytest.mark.parametrize("kind", ["cpu", "meta"])
+def test_tensors_on_the_one_cpu_have_no_index(kind):
+    asked = facula.device(kind, 0)
+    assert asked.index == 0
+    assert facula.ones(2, device=asked).device == facula.ones(2).to(f"{kind}:0").device == facula.device(kind)

@@ -9,7 +9,7 @@
 
 namespace facula {
 
-namespace detail {
+/// Whether `s` can be an element of type T: no overflow, no imaginary part where there is no room for it.
 template <class T>
 bool has_value(const Scalar& s) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -21,6 +21,7 @@ bool has_value(const Scalar& s) {
     double v = s.to_double();
     if constexpr (std::is_integral_v<T>) {
       using Limits = std::numeric_limits<T>;
+      if (s.dtype() == DType::UInt64) return static_cast<uint64_t>(s.to_int()) <= static_cast<uint64_t>(Limits::max());
       if (s.kind() <= DTypeClass::Integral && !Limits::is_signed) {  // negative integers wrap around
         return sizeof(T) == 8 || std::abs(v) <= static_cast<double>(Limits::max());
       }
@@ -33,11 +34,10 @@ bool has_value(const Scalar& s) {
     }
   }
 }
-}  // namespace detail
 
 /// Throws a RuntimeError unless `number` has a value in `dtype`: no overflow, no imaginary part for a real dtype.
 inline void require_value(const Scalar& number, DType dtype, const char* op) {
-  bool fits = visit_dtype(dtype, [&]<class T>(TypeTag<T>) { return detail::has_value<T>(number); });
+  bool fits = visit_dtype(dtype, [&]<class T>(TypeTag<T>) { return has_value<T>(number); });
   FACULA_CHECK(fits, ErrorKind::Runtime, op, ": a number with a value in ", dtype, ", got ", number);
 }
 

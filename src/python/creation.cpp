@@ -1,6 +1,7 @@
 // Tensors from Python data: tensor(), from_numpy(), numpy(), tolist(), and the buffer protocol behind them.
 #include <cstring>
 
+#include "core/number.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
@@ -34,7 +35,13 @@ DType number_dtype(PyObject* o) {
       if (kDTypeInfo[d].name == plain) return static_cast<DType>(d);
     }
   }
+  if (PyLong_Check(o) && !PyBool_Check(o)) return DType::Int64;
   return to_scalar(o).dtype();
+}
+
+int64_t bit_length(PyObject* integer) {
+  Owned bits(check(PyObject_CallMethod(integer, "bit_length", nullptr)));
+  return to_int(bits.get());
 }
 
 // The shape is that of the first element at every depth; the others are checked when they are stored.
@@ -65,11 +72,37 @@ void scan(PyObject* data, size_t depth, Scan& result, std::optional<DType>& dtyp
   dtype = dtype ? promote(*dtype, found) : found;
 }
 
+/// A number as an element. Like PyTorch: integers of any length for floating-point and bool elements, negative ones wrap
+/// around in unsigned elements of less than 64 bits, and nothing else may be lost but a fraction.
+template <class T>
+T element(PyObject* o) {
+  constexpr DType dtype = dtype_of<T>();
+  if (PyLong_Check(o) && !PyBool_Check(o)) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return PyObject_IsTrue(o) == 1;
+    } else if constexpr (std::is_integral_v<T>) {
+      int overflow = 0;
+      const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
+      constexpr bool widest = std::is_same_v<T, uint64_t>;
+      FACULA_CHECK(!widest || overflow || value >= 0, ErrorKind::Value, "tensor: an integer with a value in ", dtype, ", got ", value);
+      FACULA_CHECK(!overflow || (widest && overflow > 0), ErrorKind::Value, "tensor: an integer with a value in ", dtype, ", got one of ", bit_length(o), " bits");
+    } else {
+      const double value = PyLong_AsDouble(o);
+      if (value == -1.0 && PyErr_Occurred()) throw PythonError{};
+      return Scalar(value).to<T>();
+    }
+  }
+  FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: a real number for ", dtype, ", got a complex one");
+  const Scalar value = to_scalar(o);
+  FACULA_CHECK(has_value<T>(value), ErrorKind::Runtime, "tensor: a number with a value in ", dtype, ", got ", value);
+  return value.to<T>();
+}
+
 template <class T>
 char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   if (depth == shape.size()) {
     if (is_sequence_like(data)) throw_error(ErrorKind::Value, "tensor: the sequences differ in depth, got a sequence where a number is expected");
-    T value = to_scalar(data).to<T>();
+    const T value = element<T>(data);
     std::memcpy(at, &value, sizeof value);
     return at + sizeof value;
   }

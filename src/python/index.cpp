@@ -135,8 +135,8 @@ class Reader {
       Owned list(check(PySequence_List(item)));
       take_tensor(index_tensor(list.get()));
     } else {
-      throw_error(ErrorKind::Index, "index: expected integers, slices, ellipsis, None, tensors, sequences or bools, got ",
-                  Py_TYPE(item)->tp_name);
+      throw_error(PyUnicode_Check(item) || PyBytes_Check(item) ? ErrorKind::Type : ErrorKind::Index,
+                  "index: expected integers, slices, ellipsis, None, tensors, sequences or bools, got ", Py_TYPE(item)->tp_name);
     }
   }
 

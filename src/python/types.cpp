@@ -4,6 +4,9 @@
 #include "python/objects.h"
 
 namespace facula::python {
+
+static Device read_device(PyObject* o);  // as it is written, index included
+
 namespace {
 
 template <class T>
@@ -97,7 +100,7 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   PyObject *type = nullptr, *index = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &type, &index)) return nullptr;
   return guarded([&] {
-    Device device = to_device_value(type);
+    Device device = read_device(type);
     if (index != Py_None) {
       FACULA_CHECK(device.index < 0, ErrorKind::Runtime, "device: the index stands in the type already, got ", to_string(device));
       device.index = static_cast<int8_t>(to_int(index));
@@ -269,11 +272,18 @@ DType to_dtype_value(PyObject* o) {
   throw_error(ErrorKind::Type, "dtype: expected a facula.dtype, got ", Py_TYPE(o)->tp_name);
 }
 
-Device to_device_value(PyObject* o) {
+static Device read_device(PyObject* o) {
   if (PyObject_TypeCheck(o, &DeviceType_)) return value_of<Device>(o);
   if (PyUnicode_Check(o)) return parse_device(PyUnicode_AsUTF8(o));
   if (PyLong_Check(o)) return Device{DeviceType::CUDA, static_cast<int8_t>(PyLong_AsLong(o))};
   throw_error(ErrorKind::Type, "device: expected a device, a string or an index, got ", Py_TYPE(o)->tp_name);
+}
+
+// There is one CPU, and tensors on it say so without an index, whatever the device that was asked for.
+Device to_device_value(PyObject* o) {
+  Device device = read_device(o);
+  if (!device.is_cuda()) device.index = -1;
+  return device;
 }
 
 Layout to_layout(PyObject* o) {
@@ -297,6 +307,13 @@ bool is_int(PyObject* o) {
   return PyIndex_Check(o) && !(Py_TYPE(o)->tp_as_sequence && Py_TYPE(o)->tp_as_sequence->sq_length);
 }
 
+[[noreturn]] static void refuse_integer(PyObject* error, PyObject* o) {
+  PyErr_Clear();
+  Owned bits(check(PyObject_CallMethod(o, "bit_length", nullptr)));
+  PyErr_Format(error, "number: an integer of at most 64 bits is expected, got one of %S bits", bits.get());
+  throw PythonError{};
+}
+
 Scalar to_scalar(PyObject* o) {
   if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
   if (PyBool_Check(o)) return Scalar(o == Py_True);
@@ -305,10 +322,7 @@ Scalar to_scalar(PyObject* o) {
     long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
     if (!overflow) return Scalar(static_cast<int64_t>(value));
     unsigned long long big = overflow > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
-    if (overflow < 0 || PyErr_Occurred()) {
-      PyErr_Clear();
-      throw_error(ErrorKind::Runtime, "number: an integer of at most 64 bits is expected, got one that does not fit (overflow)");
-    }
+    if (overflow < 0 || PyErr_Occurred()) refuse_integer(PyExc_OverflowError, o);
     return Scalar(static_cast<uint64_t>(big));
   }
   if (PyComplex_Check(o)) return Scalar(std::complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)));
@@ -331,13 +345,13 @@ Scalar to_scalar(PyObject* o) {
 int64_t to_int(PyObject* o) {
   if (PyLong_CheckExact(o)) {
     long long value = PyLong_AsLongLong(o);
-    if (value == -1 && PyErr_Occurred()) throw PythonError{};
+    if (value == -1 && PyErr_Occurred()) refuse_integer(PyExc_ValueError, o);
     return value;
   }
   if (is_tensor(o)) return tensor_of(o).item().to_int();
   Owned number(check(PyNumber_Index(o)));
   long long value = PyLong_AsLongLong(number.get());
-  if (value == -1 && PyErr_Occurred()) throw PythonError{};
+  if (value == -1 && PyErr_Occurred()) refuse_integer(PyExc_ValueError, number.get());
   return value;
 }
 
