@@ -271,3 +271,39 @@ def test_tensors_on_the_one_cpu_have_no_index(kind):
     asked = facula.device(kind, 0)
     assert asked.index == 0
     assert facula.ones(2, device=asked).device == facula.ones(2).to(f"{kind}:0").device == facula.device(kind)
+
+
+def _set(x, index, value):
+    x[index] = value
+    return x
+
+
+TOO_LARGE = [
+    lambda x: _set(x, 0, 300),
+    lambda x: _set(x, facula.tensor([0]), 300),
+    lambda x: _set(x, facula.tensor([True, False]), 300),
+    lambda x: x.fill_(300),
+    lambda x: x.clamp(max=300),
+    lambda x: x.clamp_(-3, 300),
+    lambda x: facula.where(x > 1, x, 300),
+    lambda x: facula.nn.functional.pad(x, (1, 1), value=300),
+    lambda x: x.masked_fill(x > 1, 300),
+    lambda x: x.masked_fill(x > 1, facula.tensor(300)),
+]
+
+
+@pytest.mark.parametrize("call", TOO_LARGE)
+def test_numbers_that_the_dtype_has_not(call):
+    x = facula.tensor([1, 2], dtype=facula.uint8)
+    with pytest.raises(RuntimeError, match="a number with a value in uint8, got 300"):
+        call(x)
+    assert x.tolist() == [1, 2]
+    assert facula.where(x > 1, x, 2.5).tolist() == [2.5, 2.0] and x.clamp(max=1.5).tolist() == [1.0, 1.5]
+
+
+@pytest.mark.parametrize("index", [0, slice(0, 1), facula.tensor([0]), facula.tensor([True, False])])
+def test_numbers_too_large_for_narrow_floats_are_infinite(index):
+    assert _set(facula.ones(2, dtype=facula.float16), index, -1e9).tolist() == [-float("inf"), 1.0]
+    assert facula.tensor([1e6], dtype=facula.float16).tolist() == [float("inf")]
+    with pytest.raises(RuntimeError, match="^index: a number with a value in float32, got 1e"):
+        _set(facula.ones(2), index, 1e39)

@@ -8,6 +8,7 @@
 
 #include "autograd/batching.h"
 #include "core/error.h"
+#include "core/number.h"
 #include "functions.h"
 
 namespace facula {
@@ -231,7 +232,20 @@ Tensor nextafter(const Tensor& self, const Tensor& other) {
 // ---- selection
 // -------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Numbers that where() gives to integral tensors must be theirs; among floats they may become infinite.
+void check_choice(const Operand& number, const Operand& tensor) {
+  if (!number.is_tensor() && tensor.is_tensor() && is_integral(tensor.dtype())) {
+    require_value_if_kept(number.scalar(), tensor.dtype(), "where");
+  }
+}
+
+}  // namespace
+
 Tensor where(const Tensor& condition, const Operand& self, const Operand& other) {
+  check_choice(self, other);
+  check_choice(other, self);
   if (condition.dtype() == DType::UInt8) return _where(to_dtype(condition, DType::Bool), self, other);
   if (condition.dtype() != DType::Bool) {
     throw_error(ErrorKind::Runtime, "where: expected a condition of dtype bool, got ", condition.dtype());
@@ -245,6 +259,9 @@ std::vector<Tensor> where(const Tensor& condition) { return unbind(nonzero(condi
 // --------------------------------------------------------------------------------------
 
 Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
+  for (const auto& bound : {min, max}) {
+    if (bound) require_value_if_kept(*bound, self.dtype(), "clamp");
+  }
   if (min && max) return _clamp(self, *min, *max);
   if (min) return clamp_min(self, *min);
   if (max) return clamp_max(self, *max);

@@ -41,4 +41,9 @@ inline void require_value(const Scalar& number, DType dtype, const char* op) {
   FACULA_CHECK(fits, ErrorKind::Runtime, op, ": a number with a value in ", dtype, ", got ", number);
 }
 
+/// The same for a number that does not change the dtype of the tensor it meets: an integer among integers, any among floats.
+inline void require_value_if_kept(const Scalar& number, DType dtype, const char* op) {
+  if (number.kind() <= dtype_class(dtype)) require_value(number, dtype, op);
+}
+
 }  // namespace facula

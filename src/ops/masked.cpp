@@ -33,9 +33,8 @@ Tensor fill_value(const Tensor& self, const Tensor& value) {
   FACULA_CHECK(!value.is_complex() || self.is_complex(), ErrorKind::Runtime,
                "masked_fill: a complex value does not fit into ", self.dtype(), ", got ", value.dtype());
   if (value.dtype() == self.dtype()) return value;
-  Tensor fitting = facula::empty({}, self.dtype(), value.device());
-  if (!value.is_meta()) copy_kernel(value.device(), fitting, value);
-  return fitting;
+  if (value.is_meta()) return facula::empty({}, self.dtype(), value.device());
+  return facula::scalar_tensor(number_in(value.item(), self.dtype(), "masked_fill"), self.dtype(), value.device());
 }
 
 Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, const Out& out) {

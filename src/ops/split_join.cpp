@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/number.h"
 #include "core/parallel.h"
 #include "raw_create.h"
 #include "raw_split_join.h"
@@ -261,6 +262,7 @@ Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
   }
   MemoryFormat format = self.suggest_memory_format();
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, "constant_pad_nd"), self.dtype(), self.device());
+  require_value(value, self.dtype(), "constant_pad_nd");
   if (result.is_meta() || result.numel() == 0) return result;
   Tensor target = result;
   bool covered = true;

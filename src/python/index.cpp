@@ -1,4 +1,5 @@
 // x[...] and x[...] = v: basic indices become views, tensors and sequences go to `index` and `index_put_`.
+#include "core/number.h"
 #include "functions.h"
 #include "python/args.h"
 
@@ -216,11 +217,19 @@ bool key_overridden(PyObject* key) {
   return false;
 }
 
+// The number of x[...] = v, which x's dtype must have; float16 and bfloat16 have infinity for what is too large.
+Scalar element_number(DType dtype, PyObject* value) {
+  const Scalar number = to_scalar(value);
+  if (dtype == DType::Float16 || dtype == DType::BFloat16) return scalar_tensor(number, dtype).item();
+  require_value(number, dtype, "index");
+  return number;
+}
+
 // The value of x[...] = v as a tensor; numbers take x's dtype.
 Tensor assigned_value(const Tensor& target, PyObject* value) {
   if (is_tensor(value)) return tensor_of(value);
   FACULA_CHECK(is_number(value), ErrorKind::Type, "index: a number or a tensor is assigned to elements of a tensor, got ", Py_TYPE(value)->tp_name);
-  return scalar_tensor(to_scalar(value), target.dtype(), target.device());
+  return scalar_tensor(element_number(target.dtype(), value), target.dtype(), target.device());
 }
 
 // Leading dimensions of size one may be dropped from an assigned value, as NumPy does.
@@ -243,7 +252,7 @@ void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
   if (!quick) indexed = Reader(self).read(key);
   if (!indexed.advanced) {
     if (is_number(value)) {
-      fill_(indexed.view, to_scalar(value));
+      fill_(indexed.view, element_number(self.dtype(), value));
       return;
     }
     Tensor source = without_leading_ones(assigned_value(self, value), indexed.view.dim());
