@@ -34,7 +34,9 @@ def has_rule(op: Op) -> bool:
 def words(op: Op) -> set[str]:
     """The names an expression uses."""
     text = rule(op)
-    return set() if text.split()[0] in WORDS else set(re.findall(r"[A-Za-z_]\w*", text))
+    if text.split()[0] in WORDS:
+        text = text.partition(" else ")[2]
+    return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
 def body(op: Op, args) -> str:
@@ -73,9 +75,10 @@ def _shared(names: str, text: str, loop: str) -> str:
 
 
 def _dims(op, args, rest):
-    shared = rest.split()
+    names, _, otherwise = rest.partition(" else ")
+    shared = names.split()
     values = [f"batch.full({a.name})" if a.is_tensor and a.name not in shared else _dim(op, a) for a in args]
-    return _shared(rest, f"return batch.wrap_full({_call(op, values)});", _loop(op, args, ""))
+    return _shared(names, f"return batch.wrap_full({_call(op, values)});", f"return {otherwise};" if otherwise else _loop(op, args, ""))
 
 
 def _leading(op, args, rest):

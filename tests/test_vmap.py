@@ -23,10 +23,9 @@ VALUES = "^vmap: .*(needs the values|calling .item)"
 SHARED = "^vmap: batch_norm: running statistics that all examples share"
 REFUSED = {
     **dict.fromkeys(
-        ("embedding_bag", "narrow_Tensor", "tensor_split_tensor_indices_or_sections", "repeat_interleave_self_Tensor"),
+        ("narrow_Tensor", "tensor_split_tensor_indices_or_sections"),
         (VALUES, ("first", "last", "nested")),
     ),
-    **dict.fromkeys(("histogram", "repeat_interleave_Tensor"), (VALUES, ("first", "last", "nested", "only one"))),
     **dict.fromkeys(("_channel_norm", "native_batch_norm", "batch_norm", "instance_norm"), (SHARED, ("only one",))),
 }  # fmt: skip
 # Ops on the layout of memory, in which the examples of a batch in the last dimension differ from a contiguous one.
@@ -299,3 +298,78 @@ def test_jacobians_take_one_pass():
     assert passes == [(5,)]
     assert facula.func.jacrev(lambda x: Counted.apply(x).sin(), chunk_size=2)(x).shape == (5, 5)
     assert len(passes) == 4
+
+
+INDEXED = {
+    "index_select": lambda x, i, s: x.index_select(1, i),
+    "index_add": lambda x, i, s: x.index_add(1, i, s, alpha=2),
+    "index_copy": lambda x, i, s: x.index_copy(1, i, s),
+    "index_fill": lambda x, i, s: x.index_fill(1, i, 7.0),
+    "index_fill tensor": lambda x, i, s: x.index_fill(-1, i, s[0, 0]),
+    "index_reduce": lambda x, i, s: x.index_reduce(1, i, s, "prod"),
+    "put": lambda x, i, s: x.put(i, s[0], accumulate=True),
+    "of a vector": lambda x, i, s: x[0].index_select(0, i) * x[0].index_add(0, i, s[0]).sum(),
+    "of a number": lambda x, i, s: x[0, 0].index_select(0, i[:1] * 0),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_positions_of_each_example_take_one_call(name):
+    rng = np.random.default_rng(0)
+    x = facula.from_numpy(rng.standard_normal((3, 4, 5)))
+    i = facula.from_numpy(np.stack([rng.permutation(4)[:2] for _ in range(3)]))
+    s = facula.from_numpy(rng.standard_normal((3, 4, 2)))
+    for dims in ((0, 0, 0), (None, 0, 0), (0, 0, None), (None, 0, None), (0, None, None), (None, None, 0)):
+        given = [v if d == 0 else v[0] for v, d in zip((x, i, s), dims)]
+        if name == "index_fill tensor" and dims[1] is None:
+            continue
+        rows = [INDEXED[name](*(v[k] if d == 0 else v for v, d in zip(given, dims))) for k in range(3)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = vmap(INDEXED[name], in_dims=dims)(*given)
+        np.testing.assert_allclose(found.numpy(), facula.stack(rows).expand_as(found).numpy(), rtol=1e-12)
+
+
+def test_a_source_per_example_has_a_row_per_position():
+    with pytest.raises(RuntimeError, match="as many indices as the source has positions"):
+        vmap(lambda x, i: x.index_add(0, i, facula.ones(3)))(facula.ones(2, 4), facula.tensor([[0, 1], [1, 2]]))
+
+
+@pytest.mark.filterwarnings("ignore:vmap. There is a performance drop")
+def test_ops_that_read_values_run_example_by_example():
+    rng = np.random.default_rng(0)
+    weight, indices = facula.from_numpy(rng.standard_normal((7, 4))), facula.from_numpy(rng.integers(0, 7, (2, 3, 2)))
+    bags = vmap(lambda i: facula.nn.functional.embedding_bag(i, weight))(indices)
+    np.testing.assert_allclose(bags.numpy(), weight[indices].mean(2).numpy())
+    x, repeats = facula.arange(6.0).reshape(2, 3), facula.tensor([[1, 2, 1], [0, 1, 3]])
+    assert vmap(facula.repeat_interleave)(x, repeats).tolist() == [[0, 1, 1, 2], [4, 5, 5, 5]]
+    counts, edges = vmap(lambda a: facula.histogram(a, 2))(facula.tensor([[0.0, 1.0, 4.0], [0.0, 3.0, 4.0]]))
+    assert counts.tolist() == [[2, 1], [1, 2]] and edges.tolist() == [[0, 2, 4]] * 2
+    log_probs = facula.from_numpy(rng.standard_normal((2, 5, 3, 4))).log_softmax(-1)
+    targets, lengths = facula.ones(3, 2, dtype=facula.int64), facula.tensor([[5, 4, 5], [3, 5, 4]])
+    loss = lambda a, n: facula.nn.functional.ctc_loss(a, targets, n, facula.tensor([2, 2, 1]))  # noqa: E731
+    np.testing.assert_allclose(vmap(loss)(log_probs, lengths).numpy(), [loss(a, n).item() for a, n in zip(log_probs, lengths)])
+
+
+def test_attention_of_each_example():
+    attention = facula.nn.functional.scaled_dot_product_attention
+    rng = np.random.default_rng(0)
+    q = facula.from_numpy(rng.standard_normal((2, 3, 4, 5)))
+    masks = facula.from_numpy(rng.standard_normal((2, 4, 4))).requires_grad_()
+    for mask in (masks, masks > 0):
+        rows = facula.stack([attention(a, a, a, attn_mask=m) for a, m in zip(q, mask)])
+        found = vmap(lambda a, m: attention(a, a, a, attn_mask=m))(q, mask)
+        np.testing.assert_allclose(found.detach().numpy(), rows.detach().numpy())
+    (expected,) = facula.autograd.grad(facula.stack([attention(a, a, a, attn_mask=m) for a, m in zip(q, masks)]).square().sum(), masks)
+    (got,) = facula.autograd.grad(vmap(lambda a, m: attention(a, a, a, attn_mask=m))(q, masks).square().sum(), masks)
+    np.testing.assert_allclose(got.numpy(), expected.numpy())
+
+
+def test_reflectors_of_each_example_have_gradients():
+    rng = np.random.default_rng(0)
+    a, tau = (facula.from_numpy(rng.standard_normal(s)).requires_grad_() for s in ((2, 4, 3), (2, 3)))
+    product = facula.linalg.householder_product
+    expected = facula.autograd.grad(facula.stack([product(x, t) for x, t in zip(a, tau)]).square().sum(), (a, tau))
+    got = facula.autograd.grad(vmap(product)(a, tau).square().sum(), (a, tau))
+    for one, other in zip(got, expected):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-10)

@@ -216,6 +216,20 @@ Tensor flat_position(const Tensor& position, int64_t dim, bool keepdim) {
   return keepdim ? reshape(position, Dims(static_cast<size_t>(dim), 1)) : position;
 }
 
+Tensor index_along(const Tensor& index, int64_t dim, const Tensor& t) {
+  if (t.dim() == 0) return reshape(index, IntList());
+  Dims sizes(t.sizes()), shape(sizes.size(), 1);
+  auto d = static_cast<size_t>(wrap_dim(dim, t.dim(), "index"));
+  shape[d] = sizes[d] = index.numel();
+  return expand(reshape(index, shape), sizes, false);
+}
+Tensor index_of_source(const Tensor& index, int64_t dim, const Tensor& source) {
+  int64_t count = source.dim() == 0 ? 1 : source.size(wrap_dim(dim, source.dim(), "index"));
+  FACULA_CHECK(index.numel() == count, ErrorKind::Runtime, "index: expected as many indices as the source has positions in dimension ", dim,
+               ", got ", index.numel(), " and ", count);
+  return index_along(index, dim, source);
+}
+
 Tensor batched_linear(const Tensor& self, const Tensor& weight, const Tensor& bias) {
   Batch batch("linear", self, weight, bias);
   if (!batch.has(weight) && !batch.has(bias)) return batch.wrap(linear(batch.value(self), weight, bias));
@@ -343,9 +357,10 @@ Tensor batched_index(const Tensor& self, TensorList indices) {
 
 Tensor batched_index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   Batch batch("index_put", self, indices, values);
+  if (!batch.has(self)) return index_put(make_batched(batch.spread(self), batch.level()), indices, values, accumulate);
   BatchedIndices b(batch, self, indices);
   bool in_front = b.of_batch ? !b.adjacent || b.first == 0 : b.adjacent;
-  if (!in_front || !batch.has(self)) {
+  if (!in_front) {
     return batch.loop([&](const Batch::Example& example) { return index_put(example(self), example(indices), example(values), accumulate); });
   }
   Tensor part = batch.raised(values, b.count + self.dim() - b.named);

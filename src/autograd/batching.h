@@ -205,6 +205,10 @@ Dims unit_dims(const Tensor& t);
 std::vector<Tensor> unsqueeze_each(TensorList tensors, int64_t dim);
 /// A position in the flattened tensor; with keepdim as a tensor of as many dimensions.
 Tensor flat_position(const Tensor& position, int64_t dim, bool keepdim);
+/// A list of positions along `dim` as an index for gather and scatter: for every element beside of `t`.
+Tensor index_along(const Tensor& index, int64_t dim, const Tensor& t);
+/// The same for every element of `source`, which has as many positions.
+Tensor index_of_source(const Tensor& index, int64_t dim, const Tensor& source);
 /// Dimensions of (C, spatial...).
 inline int64_t rank_of_planes(IntList spatial) { return static_cast<int64_t>(spatial.size()) + 1; }
 

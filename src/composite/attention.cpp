@@ -1,6 +1,7 @@
 // Scaled dot-product attention, written with matrix products and softmax.
 #include <cmath>
 
+#include "autograd/node.h"
 #include "core/error.h"
 #include "functions.h"
 
@@ -48,7 +49,8 @@ Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& ke
   double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
   Tensor scores = matmul(mul(query, factor), transpose(k, -2, -1));
   Tensor mask = attn_mask;
-  if (mask.defined() && mask.dtype() != DType::Bool && mask.requires_grad()) {
+  bool recorded = mask.defined() && (live_flags(mask.impl()) & (kRecorded | kBatched));  // the op gives masks no gradient
+  if (recorded && mask.dtype() != DType::Bool) {
     scores = scores + to_dtype(mask, scores.dtype());
     mask = Tensor();
   }

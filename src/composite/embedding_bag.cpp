@@ -40,8 +40,6 @@ void check_arguments(const Tensor& weight, const Tensor& indices, const Tensor& 
 
 Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool include_last_offset,
                std::optional<int64_t> padding_idx) {
-  check_not_batched(indices, "embedding_bag");
-  check_not_batched(offsets, "embedding_bag");
   Bags b{as_int64(indices), as_int64(offsets), offsets.numel() - include_last_offset, -1};
   FACULA_CHECK(b.count >= 0, ErrorKind::Runtime,
                "embedding_bag: include_last_offset needs at least one offset, got none");
@@ -96,6 +94,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, c
                                                          int64_t mode, bool, const Tensor& per_sample_weights,
                                                          bool include_last_offset,
                                                          std::optional<int64_t> padding_idx) {
+  if (is_batched(indices) || is_batched(offsets)) {  // values of each example's own
+    Batch batch("embedding_bag", weight, indices, offsets, per_sample_weights);
+    return batch.loop([&](const Batch::Example& e) {
+      return embedding_bag(e(weight), e(indices), e(offsets), scale_grad_by_freq, mode, false, e(per_sample_weights), include_last_offset,
+                           padding_idx);
+    });
+  }
   check_arguments(weight, indices, offsets, mode, per_sample_weights);
   FACULA_CHECK(!weight.is_meta(), ErrorKind::NotImplemented,
                "embedding_bag: not implemented for meta tensors, got a meta weight");

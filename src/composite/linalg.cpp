@@ -1,6 +1,6 @@
 // Solving, inverting and factorising, written with the factorisations.
-#include "autograd/batching.h"
 #include "autograd/formulas_linalg.h"
+#include "autograd/function_support.h"
 #include "functions.h"
 #include "ops/linalg_support.h"
 
@@ -128,8 +128,8 @@ Tensor apply_reflectors(const Tensor& a, const Tensor& tau, Tensor c, bool adjoi
 
 bool wants_gradient(std::initializer_list<const Tensor*> tensors) {
   bool any_wants = false;
-  for (const Tensor* t : tensors) any_wants |= t->requires_grad();
-  return any_wants && GradMode::enabled();
+  for (const Tensor* t : tensors) any_wants |= marks_of(all_examples(*t)) != 0;
+  return any_wants;
 }
 
 }  // namespace

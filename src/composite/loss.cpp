@@ -206,9 +206,14 @@ Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, IntList i
 
 Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank,
                        int64_t reduction, bool zero_infinity) {
+  if (is_batched(input_lengths) || is_batched(target_lengths)) {  // values of each example's own
+    Batch batch("ctc_loss", log_probs, targets, input_lengths, target_lengths);
+    return batch.loop([&](const Batch::Example& e) {
+      return ctc_loss(e(log_probs), e(targets), e(input_lengths), e(target_lengths), blank, reduction, zero_infinity);
+    });
+  }
   auto values = [](const char* what, const Tensor& lengths) {
     FACULA_CHECK(is_integral(lengths.dtype()), ErrorKind::Runtime, "ctc_loss: expected ", what, " of an integer dtype, got ", lengths.dtype());
-    check_not_batched(lengths, "ctc_loss");
     Tensor dense = contiguous(to_dtype(reshape(lengths, {lengths.numel()}), DType::Int64), MemoryFormat::Contiguous);
     return std::vector<int64_t>(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
   };

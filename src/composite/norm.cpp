@@ -125,7 +125,7 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
   check_channels(op, "bias", bias, C);
   check_dtypes(op, input, {&weight, &bias});
   auto [result, mean, rstd] = _row_norm(input, weight, bias, N * group, group, C / group, eps, true);
-  if (GradMode::enabled() && input.requires_grad()) std::tie(mean, rstd) = row_statistics(input, N * group, eps);
+  if (marks_of(all_examples(input))) std::tie(mean, rstd) = row_statistics(input, N * group, eps);
   return {result, to_dtype(reshape(mean, {N, group}), input.dtype()), to_dtype(reshape(rstd, {N, group}), input.dtype())};
 }
 

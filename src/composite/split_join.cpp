@@ -199,7 +199,10 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
     FACULA_CHECK(output_size, ErrorKind::NotImplemented, "repeat_interleave: on meta tensors output_size must be given, got None");
     return empty({*output_size}, repeats.dtype(), repeats.device());
   }
-  check_not_batched(repeats, "repeat_interleave");
+  if (is_batched(repeats)) {  // values of each example's own
+    Batch batch("repeat_interleave", repeats);
+    return batch.loop([&](const Batch::Example& e) { return repeat_interleave(e(repeats), output_size); });
+  }
   Tensor counts = contiguous(to_dtype(repeats, DType::Int64), MemoryFormat::Contiguous);
   const int64_t* count = counts.data<int64_t>();
   int64_t total = 0;

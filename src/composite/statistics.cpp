@@ -136,6 +136,10 @@ std::tuple<Tensor, Tensor> histogram(const Tensor& self, const Tensor& bins, con
 std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, std::optional<FloatList> range, const Tensor& weight, bool density) {
   FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::NotImplemented, "histogram: not implemented for dtype ",
                self.dtype());
+  if (!range && is_batched(self)) {  // a range of each example's own
+    Batch batch("histogram", self, weight);
+    return batch.loop([&](const Batch::Example& e) { return histogram(e(self), bins, range, e(weight), density); });
+  }
   FACULA_CHECK(bins > 0, ErrorKind::Runtime, "histogram: bins must be positive, got ", bins);
   FACULA_CHECK(!range || range->size() == 2, ErrorKind::Runtime, "histogram: range is two numbers, got ", range ? range->size() : 0);
   double low = 0, high = 1;
