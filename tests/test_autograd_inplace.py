@@ -134,3 +134,44 @@ def test_retain_grad_follows_the_value():
     y.mul_(3)
     y.sum().backward()
     assert y.grad.item() == 1.0 and x.grad.item() == 6.0
+
+
+def test_a_view_made_without_grad_is_not_written_with_it():
+    x = facula.ones(3, requires_grad=True)
+    y = x * 1
+    with facula.no_grad():
+        view = y[:2]
+        view.mul_(2)
+    with pytest.raises(RuntimeError, match="^mul_: A view was created in no_grad mode"):
+        view.mul_(5)
+    with pytest.raises(RuntimeError, match="^fill_: A view was created in no_grad mode"):
+        view.fill_(5)
+    with facula.no_grad():
+        free = facula.zeros(3)[:2]
+    free.mul_(x[:2])
+    assert free.requires_grad
+
+
+def test_writes_reach_tangents():
+    from facula.autograd import forward_ad as fw
+
+    x, t = facula.tensor([1.0, 2.0]), facula.tensor([1.0, 1.0])
+    for write, expected in (
+        (lambda y: y.fill_(5.0), [0, 0]),
+        (lambda y: y[:1].fill_(5.0), [0, 1]),
+        (lambda y: y.__setitem__(0, 5.0), [0, 1]),
+        (lambda y: y.__setitem__(0, facula.tensor(5.0)), [0, 1]),
+        (lambda y: y.zero_().add_(1), [0, 0]),
+        (lambda y: y.mul_(3), [3, 3]),
+    ):
+        for switch in (facula.enable_grad, facula.no_grad):
+            with fw.dual_level(), switch():
+                y = fw.make_dual(x, t) * 1
+                write(y)
+                assert fw.unpack_dual(y).tangent.tolist() == expected
+    with fw.dual_level():
+        y = fw.make_dual(x, t)
+        y.unsqueeze_(0).t_()
+        assert fw.unpack_dual(y * y).tangent.tolist() == [[2.0], [4.0]]
+        y.mul_(3)
+        assert fw.unpack_dual(y).tangent.tolist() == [[3.0], [3.0]]

@@ -157,3 +157,42 @@ def test_attention_errors():
         F.scaled_dot_product_attention(q, q, q, attn_mask=facula.zeros(2, 2), is_causal=True)
     with pytest.raises(RuntimeError, match="dtype"):
         F.scaled_dot_product_attention(q, q.double(), q)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_second_derivatives_of_packed_sequences(mode, reverse):
+    factor = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1}[mode]
+    gates, weight, bias = double(6, factor * 2, grad=True), double(factor * 2, 2, grad=True), double(factor * 2, grad=True)
+    h0, c0 = double(3, 2, grad=True), double(3, 2, grad=True) if mode == "LSTM" else None
+
+    def layer(*args):
+        c = args[4] if c0 is not None else None
+        output, h, c = facula._C.nn_functional._rnn_layer(args[0], args[1], c, args[2], args[3], mode, [3, 2, 1], reverse)
+        return (output, h, c) if c0 is not None else (output, h)
+
+    inputs = (gates, h0, weight, bias) + ((c0,) if c0 is not None else ())
+    assert gradcheck(layer, inputs)
+    assert gradgradcheck(layer, inputs)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_forward_mode(mode):
+    layer = MODES[mode](3, 4, dtype=facula.float64)
+    x, t = double(5, 2, 3), double(5, 2, 3)
+    value, tangent = facula.func.jvp(lambda a: layer(a)[0], (x,), (t,))
+    difference = (layer(x + 1e-6 * t)[0] - layer(x - 1e-6 * t)[0]) / 2e-6
+    np.testing.assert_allclose(values(tangent), values(difference), atol=1e-8)
+    with facula.autograd.forward_ad.dual_level():
+        with facula.no_grad():
+            output = layer(facula.autograd.forward_ad.make_dual(x, t))[0]
+        np.testing.assert_allclose(values(facula.autograd.forward_ad.unpack_dual(output).tangent), values(tangent), atol=1e-12)
+
+
+def test_the_tangent_of_an_attention_mask():
+    q, mask, t = double(2, 4, 3), double(4, 4), double(4, 4)
+    attention = lambda m: F.scaled_dot_product_attention(q, q, q, attn_mask=m)  # noqa: E731
+    difference = (attention(mask + 1e-6 * t) - attention(mask - 1e-6 * t)) / 2e-6
+    with facula.autograd.forward_ad.dual_level():
+        tangent = facula.autograd.forward_ad.unpack_dual(attention(facula.autograd.forward_ad.make_dual(mask, t))).tangent
+    np.testing.assert_allclose(values(tangent), values(difference), atol=1e-8)

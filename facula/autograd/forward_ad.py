@@ -29,9 +29,10 @@ class UnpackedDualTensor(NamedTuple):
 
 
 class _Level:
-    """The dual inputs of one level, with their tangents."""
+    """The duals made in one level, what of them the graph leads to, and their tangents."""
 
     def __init__(self):
+        self.duals = []
         self.inputs = []
         self.tangents = []
 
@@ -58,8 +59,9 @@ def exit_dual_level(*, level=None):
         raise RuntimeError("exit_dual_level: no level is open")
     if level is not None and level != len(_state.levels) - 1:
         raise RuntimeError(f"exit_dual_level: level {len(_state.levels) - 1} is the one to exit, got {level}")
-    for dual in _state.levels.pop().inputs:
-        _C._clear_dual(dual)
+    closed = _state.levels.pop()
+    for tensor in (*(dual for dual, _ in closed.duals), *closed.inputs):
+        _C._clear_dual(tensor)
 
 
 def _current(level, name):
@@ -82,10 +84,16 @@ def make_dual(tensor, tangent, *, level=None):
         )
     if tensor.dtype != tangent.dtype:
         raise RuntimeError(f"make_dual: the tangent must have the primal's dtype {tensor.dtype}, got {tangent.dtype}")
-    dual = _C._make_dual(tensor)
-    opened.inputs.append(dual)
+    dual, origin = _C._make_dual(tensor)
+    opened.duals.append((dual, _state_of(dual)))
+    opened.inputs.append(origin)
     opened.tangents.append(tangent)
     return dual
+
+
+def _state_of(tensor):
+    """What in-place ops change."""
+    return None if tensor.is_inference() else tensor._version, tensor.shape, tensor.stride()
 
 
 def unpack_dual(tensor, *, level=None):
@@ -95,10 +103,11 @@ def unpack_dual(tensor, *, level=None):
     opened = _current(level, "unpack_dual")
     if not _C._is_dual(tensor):
         return UnpackedDualTensor(tensor, None)
-    for dual, tangent in zip(opened.inputs, opened.tangents):
-        if dual is tensor:
+    for (dual, made), tangent in zip(opened.duals, opened.tangents):
+        if dual is tensor and made == _state_of(dual):
             return UnpackedDualTensor(_primal(tensor), tangent)
-    return UnpackedDualTensor(_primal(tensor), pushforward([tensor], opened.inputs, opened.tangents)[0])
+    tangent = pushforward([tensor], opened.inputs, opened.tangents)[0]
+    return UnpackedDualTensor(_primal(tensor), _C.zeros_like(tensor.detach()) if tangent is None else tangent)
 
 
 def _primal(tensor):

@@ -115,6 +115,10 @@ void check_writable(const Tensor& self, const char* op) {
                "operation (write under no_grad(), or work on a copy), got a tensor of shape ", self.sizes());
   FACULA_CHECK(!self.impl()->base || !is_wanting_leaf(self.impl()->base), ErrorKind::Runtime, op, ": a view of a leaf Variable that requires "
                "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ", self.sizes());
+  // Its elements have a history that it does not know.
+  bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) && !(live_flags(self.impl()) & (kRequiresGrad | kWatchBase));
+  FACULA_CHECK(!unrecorded || !is_inexact(self.dtype()), ErrorKind::Runtime, op, ": A view was created in no_grad mode and is being modified "
+               "inplace with grad mode enabled (make the view with grad mode enabled, or write under no_grad()), got a view of shape ", self.sizes());
 }
 
 void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
@@ -161,11 +165,12 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
 }
 
 void erase_history(const Tensor& self, const char* op) {
-  if (!GradMode::enabled()) return;
   uint32_t base_flags = self.impl()->base ? self.impl()->base->flags : 0;
-  if (!((live_flags(self.impl()) | base_flags) & kRequiresGrad)) return;
+  uint32_t marks = recorded(live_flags(self.impl()) | base_flags);
+  if (!marks) return;
   check_writable(self, op);
   auto node = Ref<Node>::adopt(new ErasedBackward);
+  node->marks = marks;
   set_history_in_place(self, node.get());
 }
 
@@ -189,7 +194,7 @@ Ref<Node> regenerate_view_history(TensorImpl* view) {
 
 void become_view(const Tensor& self, const Tensor& view) {
   TensorImpl* impl = self.impl();
-  if (view.requires_grad()) {
+  if (view.flags() & kRecorded) {
     AutogradMeta* from = autograd_meta(view.impl());
     AutogradMeta& meta = make_autograd_meta(impl);
     Ref<Node> node = from->grad_fn;

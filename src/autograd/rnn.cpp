@@ -26,7 +26,6 @@ struct RnnLayout {
   int64_t steps() const { return static_cast<int64_t>(batch_sizes.size()); }
   /// The time of the i-th step that is run.
   size_t time(int64_t i) const { return static_cast<size_t>(reverse ? steps() - 1 - i : i); }
-  bool equal_batches() const { return batch_sizes.empty() || batch_sizes.front() == batch_sizes.back(); }
 };
 
 RnnMode parse_mode(std::string_view mode) {
@@ -131,6 +130,15 @@ std::pair<Tensor, Tensor> written_out(RnnMode mode, const Tensor& x, const Tenso
   return {mode == RnnMode::Relu ? relu(sums) : tanh(sums), c};
 }
 
+/// Of a packed sequence only the first rows take part in a step; the others keep their state.
+Tensor first_rows(const Tensor& state, int64_t rows) {
+  return !state.defined() || state.size(0) == rows ? state : slice(state, 0, 0, rows, 1);
+}
+Tensor with_first_rows(const Tensor& state, const Tensor& first) {
+  if (!state.defined() || state.size(0) == first.size(0)) return first;
+  return cat({first, slice(state, 0, first.size(0), state.size(0), 1)}, 0);
+}
+
 class RnnLayerBackward final : public Node {
  public:
   explicit RnnLayerBackward(RnnLayout layout) : layout_(std::move(layout)) {}
@@ -170,8 +178,6 @@ class RnnLayerBackward final : public Node {
   }
 
   void apply_differentiably(const Tensor* grads, Tensor* results) {
-    FACULA_CHECK(layout_.equal_batches(), ErrorKind::NotImplemented,
-                 "_rnn_layer: second derivatives with packed sequences are not implemented, got batch sizes ", IntList(layout_.batch_sizes));
     // Stand-ins for the inputs: the gradients are taken with respect to them, and reach the inputs through them.
     Tensor inputs[] = {gates_.unpack(*this), h0_.unpack(*this), c0_.unpack(*this), weight_.unpack(*this), bias_.unpack(*this)};
     for (Tensor& t : inputs)
@@ -179,15 +185,18 @@ class RnnLayerBackward final : public Node {
     std::vector<Edge> roots, wanted;
     std::vector<Tensor> seeds;
     auto seed = [&](const Tensor& result, const Tensor& grad) {
-      if (!result.defined() || !grad.defined() || !result.requires_grad()) return;
+      if (!result.defined() || !grad.defined() || !(result.flags() & kRecorded)) return;
       roots.push_back(gradient_edge(result.impl()));
       seeds.push_back(grad);
     };
     Tensor h = inputs[1], c = inputs[2];
     for (int64_t i = 0; i < layout_.steps(); ++i) {
       int64_t at = layout_.offsets[layout_.time(i)], rows = layout_.batch_sizes[layout_.time(i)];
-      std::tie(h, c) = written_out(layout_.mode, slice(inputs[0], 0, at, at + rows, 1), h, c, inputs[3], inputs[4]);
-      if (grads[0].defined()) seed(h, slice(grads[0], 0, at, at + rows, 1));
+      auto [next_h, next_c] = written_out(layout_.mode, slice(inputs[0], 0, at, at + rows, 1), first_rows(h, rows), first_rows(c, rows),
+                                          inputs[3], inputs[4]);
+      if (grads[0].defined()) seed(next_h, slice(grads[0], 0, at, at + rows, 1));
+      h = with_first_rows(h, next_h);
+      c = with_first_rows(c, next_c);
     }
     seed(h, grads[1]);
     if (layout_.mode == RnnMode::Lstm) seed(c, grads[2]);
@@ -242,8 +251,10 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
   check_layer(layout, gates, h0, c0, weight_hh, bias_hh);
   Trace trace(layout, gates);
   RnnResult r = run_forward(layout, dense(gates), h0, c0, dense(weight_hh), dense(bias_hh), trace);
-  if (GradMode::enabled() && (flags & kRequiresGrad)) {
+  uint32_t marks = marks_of(gates) | marks_of(h0) | marks_of(c0) | marks_of(weight_hh) | marks_of(bias_hh);
+  if (marks) {
     auto node = Ref<RnnLayerBackward>::adopt(new RnnLayerBackward(layout));
+    node->marks = marks;
     for (const Tensor* t : {&gates, &h0, &c0, &weight_hh, &bias_hh}) add_edges(*node, *t);
     node->gates_ = SavedTensor(gates, false);
     node->h0_ = SavedTensor(h0, false);
