@@ -268,3 +268,56 @@ def test_vmap_rules():
     np.testing.assert_allclose(
         facula.func.vmap(facula.func.grad(lambda a: Own.apply(a) * a))(x).numpy(), [4.0, 8.0, 12.0]
     )
+
+
+class ByName(Function):
+    @staticmethod
+    def forward(ctx, x, y, scale=2.0):
+        ctx.scale, ctx.count = scale, len(ctx.needs_input_grad)
+        return x * y * scale
+
+    @staticmethod
+    def backward(ctx, g):
+        return (g, g * ctx.scale, None)[: ctx.count]
+
+
+class Gap(Function):
+    @staticmethod
+    def forward(ctx, a, b=1.0, c=2.0):
+        return a * b * c
+
+
+class WithDefaults(Function):
+    @staticmethod
+    def forward(x, y, scale=2.0):
+        return x * y * scale
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, y, ctx.scale = inputs
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g * ctx.scale, None
+
+
+def test_arguments_by_name():
+    x, y = leaf([1.0]), leaf([3.0])
+    for result, scale in (
+        (ByName.apply(x, y=y), 2), (ByName.apply(y=y, x=x), 2), (ByName.apply(x, scale=5.0, y=y), 5),
+        (WithDefaults.apply(x, y), 2), (WithDefaults.apply(x, y=y), 2), (WithDefaults.apply(x, scale=5.0, y=y), 5),
+    ):  # fmt: skip
+        assert result.item() == 3 * scale
+        assert [g.item() for g in grad(result, (x, y))] == [1, scale]
+    with pytest.raises(TypeError, match="^Gap.apply: .*leave no gap, missing b, got c"):
+        Gap.apply(x, c=3.0)
+    with pytest.raises(TypeError, match="^ByName.apply: missing a required argument: 'y'"):
+        ByName.apply(x, scale=3.0)
+    for wrong in ({"z": 1}, {"x": x}):
+        with pytest.raises(TypeError, match="^ByName.apply"):
+            ByName.apply(x, y, **wrong)
+
+
+def test_a_context_shows_what_it_keeps():
+    node = ByName.apply(leaf([1.0]), leaf([2.0])).grad_fn
+    assert vars(node)["scale"] == 2.0 and "scale" in dir(node)

@@ -268,3 +268,51 @@ def test_mutation_context_errors():
         y = x.exp()
     with pytest.raises(RuntimeError, match="outside of the 'allow_mutation_on_saved_tensors'"):
         y.sum().backward()
+
+
+def test_second_derivatives_through_packed_values():
+    x = leaf([0.5, 1.5])
+    exact = facula.autograd.grad((x.exp() * x).sin().sum(), x, create_graph=True)[0]
+    (second,) = facula.autograd.grad(exact.sum(), x)
+
+    def check(function):
+        (g,) = facula.autograd.grad(function(x).sum(), x, create_graph=True)
+        np.testing.assert_allclose(facula.autograd.grad(g.sum(), x)[0].numpy(), second.numpy())
+
+    for pack in (lambda t: t.detach().clone(), lambda t: t):
+        with facula.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            check(lambda x: (x.exp() * x).sin())
+    with facula.autograd.graph.save_on_cpu():
+        check(lambda x: (x.exp() * x).sin())
+    check(lambda x: facula.utils.checkpoint.checkpoint(lambda y: (y.exp() * y).sin(), x, use_reentrant=False))
+
+
+def test_the_gradient_of_a_result_is_not_there():
+    y = leaf([1.0]) * 2
+    with pytest.warns(UserWarning, match="^grad: The .grad attribute of a Tensor that is not a leaf"):
+        assert y.grad is None
+    y.retain_grad()
+    assert y.grad is None
+    with facula.inference_mode():
+        inference = facula.ones(2)
+    with pytest.raises(RuntimeError, match="^_version: Inference tensors do not track version counter"):
+        _ = inference._version
+
+
+def test_names_of_nodes_are_those_of_pytorch():
+    F = facula.nn.functional
+    x = lambda *shape: facula.ones(*shape, requires_grad=True)  # noqa: E731
+    images = x(1, 2, 4, 4)
+    for result, name in (
+        (F.linear(x(2, 3), x(4, 3), x(4)), "AddmmBackward0"), (F.linear(x(2, 3), x(4, 3)), "MmBackward0"),
+        (F.linear(x(5, 2, 3), x(4, 3), x(4)), "ViewBackward0"), (F.linear(x(5, 2, 3), x(4, 3)), "UnsafeViewBackward0"),
+        (F.layer_norm(x(2, 3, 4), (4,)), "NativeLayerNormBackward0"), (F.group_norm(x(2, 4, 3), 1), "NativeGroupNormBackward0"),
+        (F.batch_norm(x(4, 3), None, None, training=True), "NativeBatchNormBackward0"),
+        (F.max_pool2d(images, 2), "MaxPool2DWithIndicesBackward0"), (F.avg_pool2d(images, 2), "AvgPool2DBackward0"),
+        (F.avg_pool1d(x(1, 2, 4), 2), "SqueezeBackward1"), (F.adaptive_avg_pool2d(images, 2), "AdaptiveAvgPool2DBackward0"),
+        (F.grid_sample(images, x(1, 2, 2, 2), align_corners=False), "GridSampler2DBackward0"),
+        (x(2) ** 2, "PowBackward0"), (x(2) ** x(2), "PowBackward1"), (2 ** x(2), "PowBackward2"),
+        (x(3).median(0).values, "MedianBackward1"), (facula.special.i0e(x(2)), "SpecialI0EBackward0"),
+        (F.logsigmoid(x(2)), "LogSigmoidBackward0"),
+    ):  # fmt: skip
+        assert type(result.grad_fn).__name__ == name == result.grad_fn.name()

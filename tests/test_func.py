@@ -208,3 +208,16 @@ def test_strict_jvp_wants_outputs_that_depend():
     same(jvp(lambda a: 3 * a, (x,), (x,), strict=True)[1], 3 * x)
     with pytest.raises(RuntimeError, match="^jvp: with strict=True, every output must depend"):
         jvp(lambda a: (a, facula.ones(2)), (x,), (x,), strict=True)
+
+
+def test_batch_norm_without_running_statistics_runs_inside_vmap():
+    from facula import nn
+    from facula.func import replace_all_batch_norm_modules_
+
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh()).double()
+    x = facula.ones(2, 5, 3, dtype=facula.float64).cumsum(1).sin()
+    with pytest.raises(RuntimeError, match="running statistics"):
+        vmap(net)(x)
+    assert replace_all_batch_norm_modules_(net) is net and net[1].running_mean is None
+    same(vmap(net)(x), facula.stack([net(row) for row in x]))
+    same(net.eval()(x[0]), net.train()(x[0]))

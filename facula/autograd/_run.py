@@ -78,7 +78,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
 def _accumulate(tensor, gradient, create_graph):
     if not create_graph:
         gradient = gradient.detach()
-    before = tensor.grad
+    before = tensor._grad
     tensor.grad = gradient.clone() if before is None else before + gradient
 
 

@@ -20,6 +20,7 @@ The C++ half, src/python/function.cpp, runs forward, records a node and calls ba
 from __future__ import annotations
 
 import functools
+import inspect
 
 from .. import _C
 
@@ -94,6 +95,10 @@ class FunctionMeta(type):
             name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": cls.__module__}
         )
         cls._has_setup_context = not getattr(cls.setup_context, "_is_missing", False)
+        # inputs of setup_context are all arguments of forward
+        cls._has_defaults = cls._has_setup_context and any(
+            p.default is not p.empty for p in inspect.signature(cls.forward).parameters.values()
+        )
         cls._has_jvp = not getattr(cls.jvp, "_is_missing", False)
         cls._has_vmap = not getattr(cls.vmap, "_is_missing", False)
 
@@ -188,6 +193,27 @@ class _OnceDifferentiable(Function):
         raise RuntimeError(
             "once_differentiable: trying to differentiate twice a function that was marked with @once_differentiable"
         )
+
+
+def _in_order(cls, args, kwargs):
+    """The arguments of forward as a tuple, those given by name in their places."""
+    signature = inspect.signature(cls.forward)
+    context = () if cls._has_setup_context else (None,)
+    try:
+        bound = signature.bind(*context, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.apply: {error}") from None
+    if cls._has_setup_context:
+        bound.apply_defaults()
+        return bound.args
+    names = list(signature.parameters)[1:]
+    missing = [name for name in names[: len(args) + len(kwargs)] if name not in bound.arguments]
+    if missing or len(bound.args) != len(args) + len(kwargs) + 1:
+        raise TypeError(
+            f"{cls.__name__}.apply: arguments given by name must leave no gap, missing {', '.join(missing) or 'none'}, "
+            f"got {', '.join(kwargs)}"
+        )
+    return bound.args[1:]
 
 
 def _apply_special(cls, args):

@@ -58,3 +58,15 @@ def _stacked(tensors):
     if len(flags) > 1:
         raise RuntimeError("stack_module_state: parameters of one name must agree in requires_grad")
     return _C.stack([t.detach() for t in tensors]).requires_grad_(flags.pop())
+
+
+def replace_all_batch_norm_modules_(root):
+    """Makes the batch normalisations in the module `root`, itself included, normalise by the batch at hand in training and
+    evaluation alike, which vmap can run; gives `root` back."""
+    from ..nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm) and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -50,6 +50,26 @@ std::string in_place_name(uint16_t op) {
   throw Error(ErrorKind::Runtime, text.str());
 }
 
+// What a user's hooks give back stands for the value that was saved: the history of that value is its own.
+class PackedWithHistory final : public PackedTensor {
+ public:
+  PackedWithHistory(std::unique_ptr<PackedTensor> packed, Edge origin, uint32_t marks)
+      : packed_(std::move(packed)), origin_(std::move(origin)), marks_(marks) {}
+  Tensor unpack() override {
+    Tensor value = packed_->unpack();
+    if (!(GradMode::enabled() || (marks_ & kDual))) return value;
+    Tensor fresh = alias(value);
+    set_grad_fn(make_autograd_meta(fresh.impl()), origin_.node, origin_.slot);
+    fresh.impl()->flags |= marks_;
+    return fresh;
+  }
+
+ private:
+  std::unique_ptr<PackedTensor> packed_;
+  Edge origin_;
+  uint32_t marks_;
+};
+
 }  // namespace
 
 void record_write(const Tensor& written) {
@@ -71,7 +91,9 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
   tensor_ = reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
   if (!(thread_state.modes & kModeSavedHooks)) return;
   packed_ = pack_saved_tensor(tensor_);
-  if (packed_) tensor_ = Tensor();
+  if (!packed_) return;
+  if (marks_ && !reattach_) packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);
+  tensor_ = Tensor();
 }
 
 Tensor SavedTensor::reattached(const Tensor& tensor, const Node& node) const {

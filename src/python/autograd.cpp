@@ -106,50 +106,131 @@ PyGetSetDef* saved_properties(const Node& node) {
   return properties;
 }
 
+// One number, or the count of a list, that the node kept under a name; -1 when it kept none.
+class SavedNumber final : public SavedVisitor {
+ public:
+  SavedNumber(const Node& node, const char* name) : SavedVisitor(node), name_(name) { node.visit_saved(*this); }
+  int64_t value = -1;
+
+ protected:
+  bool wants(const char* name) override { return std::strcmp(name, name_) == 0; }
+  void tensor(const Tensor&) override {}
+  void tensors(const std::vector<Tensor>&) override {}
+  void number(const Scalar& s) override { value = s.to_int(); }
+  void ints(IntList list) override { value = static_cast<int64_t>(list.size()); }
+  void floats(const std::vector<double>&) override {}
+  void text(const std::string&) override {}
+  void dtype(DType) override {}
+  void none() override {}
+
+ private:
+  const char* name_;
+};
+
+// PyTorch has an op for every number of dimensions.
+struct NameByRank {
+  const char *list, *before, *after;  // what the node kept for every dimension; the name without their number
+};
+const std::map<std::string_view, NameByRank> names_by_rank = {
+    {"AdaptiveAvgPoolBackward0", {"output_size", "AdaptiveAvgPool", "DBackward0"}},
+    {"AdaptiveMaxPoolBackward0", {"output_size", "AdaptiveMaxPool", "DBackward0"}},
+    {"AvgPoolBackward0", {"kernel_size", "AvgPool", "DBackward0"}},
+    {"FractionalMaxPoolBackward0", {"output_size", "FractionalMaxPool", "DBackward0"}},
+    {"MaxPoolBackward0", {"kernel_size", "MaxPool", "DWithIndicesBackward0"}},
+};
+
+std::string linear_name(const Node& node) {
+  int rank = node.output(0).ndim();
+  if (rank == 2) return node.wants(2) ? "AddmmBackward0" : "MmBackward0";
+  return rank == 0 ? "MvBackward0" : node.wants(2) ? "ViewBackward0" : rank == 1 ? "SqueezeBackward4" : "UnsafeViewBackward0";
+}
+
+std::string row_norm_name(const Node& node) {
+  int64_t channels = SavedNumber(node, "channels").value, numel = 1;
+  IntList sizes = node.output(0).sizes();
+  for (size_t i = sizes.size(); i > 0 && numel < channels; --i) numel *= sizes[i - 1];
+  bool last_dims = SavedNumber(node, "groups").value == 1 && numel == channels;
+  return last_dims ? "NativeLayerNormBackward0" : "NativeGroupNormBackward0";
+}
+
+std::string grid_sampler_name(const Node& node) { return node.output(0).ndim() == 5 ? "GridSampler3DBackward0" : "GridSampler2DBackward0"; }
+
+std::string pow_name(const Node& node) { return !node.wants(1) ? "PowBackward0" : node.wants(0) ? "PowBackward1" : "PowBackward2"; }
+
+const std::map<std::string_view, std::string (*)(const Node&)> names_by_use = {
+    {"GridSamplerBackward0", grid_sampler_name},
+    {"LinearBackward0", linear_name},
+    {"PowBackward0", pow_name},
+    {"RowNormBackward0", row_norm_name},
+};
+
 // Nodes are named after their op's overload; PyTorch counts the overloads of a name. What a program prints is PyTorch's.
 std::string public_name(const Node& node) {
   static const std::map<std::string_view, std::string_view> names = {
+      {"ChannelNormBackward0", "NativeBatchNormBackward0"},
       {"ClampBackward0", "ClampBackward1"},
       {"CrossEntropyBackward0", "NllLossBackward0"},
+      {"EntrBackward0", "SpecialEntrBackward0"},
+      {"ErfcxBackward0", "SpecialErfcxBackward0"},
       {"GeluErfBackward0", "GeluBackward0"},
       {"GeluTanhBackward0", "GeluBackward0"},
+      {"I0eBackward0", "SpecialI0EBackward0"},
+      {"I1Backward0", "SpecialI1Backward0"},
+      {"I1eBackward0", "SpecialI1EBackward0"},
       {"IndexTensorBackward0", "IndexBackward0"},
+      {"LogNdtrBackward0", "SpecialLogNdtrBackward0"},
+      {"LogsigmoidBackward0", "LogSigmoidBackward0"},
       {"MaskedFillScalarBackward0", "MaskedFillBackward0"},
       {"MaskedFillTensorBackward0", "MaskedFillBackward1"},
       {"MaxBackward0", "MaxBackward1"},
       {"MaxDimBackward0", "MaxBackward0"},
+      {"MaxUnpool2dBackward0", "MaxUnpool2DBackward0"},
+      {"MaxUnpool3dBackward0", "MaxUnpool3DBackward0"},
       {"MeanDimBackward0", "MeanBackward1"},
+      {"MedianDimBackward0", "MedianBackward1"},
       {"MinBackward0", "MinBackward1"},
       {"MinDimBackward0", "MinBackward0"},
+      {"NanmedianDimBackward0", "NanmedianBackward1"},
+      {"NdtriBackward0", "SpecialNdtriBackward0"},
       {"NllBackward0", "NllLossBackward0"},
+      {"NormalFloatTensorBackward0", "NormalBackward2"},
+      {"NormalTensorFloatBackward0", "NormalBackward1"},
+      {"NormalTensorTensorBackward0", "NormalBackward3"},
       {"ProdDimIntBackward0", "ProdBackward1"},
       {"ScatterSrcBackward0", "ScatterBackward0"},
       {"ScatterValueBackward0", "ScatterBackward1"},
       {"SelectIntBackward0", "SelectBackward0"},
+      {"SortStableBackward0", "SortBackward1"},
       {"SquareBackward0", "PowBackward0"},
       {"SqueezeDimBackward0", "SqueezeBackward1"},
       {"SqueezeDimsBackward0", "SqueezeBackward2"},
       {"SumDimBackward0", "SumBackward1"},
       {"ToDtypeBackward0", "ToCopyBackward0"},
       {"TransposeIntBackward0", "TransposeBackward0"},
+      {"Xlog1pyBackward0", "SpecialXlog1PyBackward0"},
+      {"ZetaBackward0", "SpecialZetaBackward0"},
   };
   std::string own = node.name();
-  auto found = names.find(own);
-  return found == names.end() ? own : std::string(found->second);
+  if (auto found = names.find(own); found != names.end()) return std::string(found->second);
+  if (auto found = names_by_use.find(own); found != names_by_use.end()) return found->second(node);
+  auto found = names_by_rank.find(own);
+  if (found == names_by_rank.end()) return own;
+  int64_t rank = SavedNumber(node, found->second.list).value;
+  return rank == 1 ? "SqueezeBackward1" : found->second.before + std::to_string(rank) + found->second.after;
 }
 
 // One Python class per derivative, so that type(fn).__name__ tells which.
 PyTypeObject* class_of(const Node& node) {
   static std::map<std::string, PyTypeObject*> classes;
-  const std::string own = node.name(), name = public_name(node);
-  auto found = classes.find(own);
+  const std::string own = node.name(), name = public_name(node), key = own + ' ' + name;
+  auto found = classes.find(key);
   if (found != classes.end()) return found->second;
   auto* qualified = new std::string("facula.autograd." + name);  // kept by the class
   PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)}, {Py_tp_getset, saved_properties(node)}, {0, nullptr}};
   PyType_Spec spec = {qualified->c_str(), sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   Owned bases(check(PyTuple_Pack(1, &NodeType)));
   auto* made = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpecWithBases(&spec, bases.get())));
-  return classes[own] = made;
+  return classes[key] = made;
 }
 
 // A node dies: its metadata go with it.
@@ -491,9 +572,11 @@ PyObject* function_make_dual(PyObject*, PyObject* o) {
     uint32_t marks = live_flags(primal.impl()) & kRecorded;
     node->marks = marks | kDual;
     node->add_edge(gradient_edge(primal.impl()));
-    Tensor dual = alias(primal);
+    Tensor dual = alias(primal), origin = alias(primal);
     set_history(dual, node.get());
-    return wrap(std::move(dual));
+    set_grad_fn(make_autograd_meta(origin.impl()), Ref<Node>::share(node.get()), 0);
+    origin.impl()->flags |= node->marks;
+    return Py_BuildValue("(NN)", wrap(std::move(dual)), wrap(std::move(origin)));
   });
 }
 PyObject* function_is_dual(PyObject*, PyObject* o) { return PyBool_FromLong(is_tensor(o) && (live_flags(tensor_of(o).impl()) & kDual)); }
@@ -528,7 +611,7 @@ PyMethodDef functions[] = {
     {"_set_inference_mode", function_set_inference_mode, METH_O, "Switches inference mode; returns what it was."},
     {"_install_node_methods", function_install_node_methods, METH_O, "Adds Python functions to the type of nodes."},
     {"_reaches_other_leaves", function_reaches_other_leaves, METH_VARARGS, "Whether a graph leads to leaves beyond those given."},
-    {"_make_dual", function_make_dual, METH_O, "An alias of a tensor that forward mode follows."},
+    {"_make_dual", function_make_dual, METH_O, "(dual, origin): two aliases of a tensor that forward mode follows; writes leave the history of the second."},
     {"_is_dual", function_is_dual, METH_O, "Whether forward mode follows the tensor."},
     {"_mark_dual", function_mark_dual, METH_O, "Makes forward mode follow a recorded tensor."},
     {"_clear_dual", function_clear_dual, METH_O, "Makes forward mode follow the tensor no longer."},

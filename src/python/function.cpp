@@ -134,6 +134,7 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
 PyGetSetDef context_properties[] = {
     {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given, checked for writes since.", nullptr},
     {"saved_variables", get_saved_tensors, nullptr, "As saved_tensors.", nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, "What the program keeps on the context.", nullptr},
     {}};
 
 // ---- apply
@@ -279,15 +280,29 @@ bool is_special(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   return dual && flag(cls, NAME("_has_jvp"));
 }
 
-PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+PyObject* tuple_of(PyObject* const* args, Py_ssize_t nargs) {
+  PyObject* tuple = check(PyTuple_New(nargs));
+  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+  return tuple;
+}
+
+PyObject* apply_positional(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+  if (!is_special(cls, args, nargs)) return apply(cls, args, nargs);
+  Owned tuple(tuple_of(args, nargs)), module(check(PyImport_ImportModule("facula.autograd.function")));
+  return check(PyObject_CallMethod(module.get(), "_apply_special", "OO", cls, tuple.get()));
+}
+
+PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     FACULA_CHECK(PyObject_HasAttrString(cls, "_backward_cls"), ErrorKind::Type, "apply: call it on a subclass of autograd.Function, got ",
                  reinterpret_cast<PyTypeObject*>(cls)->tp_name);
-    if (!is_special(cls, args, nargs)) return apply(cls, args, nargs);
-    Owned tuple(check(PyTuple_New(nargs)));
-    for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+    Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    if (named == 0 && !flag(cls, NAME("_has_defaults"))) return apply_positional(cls, args, nargs);
+    Owned given(tuple_of(args, nargs)), by_name(check(PyDict_New()));
+    for (Py_ssize_t i = 0; i < named; ++i) PyDict_SetItem(by_name.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]);
     Owned module(check(PyImport_ImportModule("facula.autograd.function")));
-    return check(PyObject_CallMethod(module.get(), "_apply_special", "OO", cls, tuple.get()));
+    Owned all(check(PyObject_CallMethod(module.get(), "_in_order", "OOO", cls, given.get(), by_name.get())));
+    return apply_positional(cls, &PyTuple_GET_ITEM(all.get(), 0), PyTuple_GET_SIZE(all.get()));
   });
 }
 // The plain call, for _apply_special.
@@ -297,8 +312,8 @@ PyObject* method_apply_plain(PyObject* cls, PyObject* const* args, Py_ssize_t na
 
 
 PyMethodDef context_methods[] = {
-    {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply)), METH_FASTCALL | METH_CLASS,
-     "apply(*args): runs forward and records backward."},
+    {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply)), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+     "apply(*args, **kwargs): runs forward and records backward."},
     {"_apply_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_plain)), METH_FASTCALL | METH_CLASS, "apply without vmap and jvp."},
     {}};
 

@@ -238,7 +238,12 @@ PyObject* get_layout(PyObject*, void*) { return wrap_layout(Layout::Strided); }
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).dim()); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size()); }
 PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size() * tensor_of(o).numel()); }
-PyObject* get_version(PyObject* o, void*) { return PyLong_FromLong(tensor_of(o).storage()->current_version()); }
+PyObject* get_version(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) {
+    FACULA_CHECK(!(t.flags() & kInference), ErrorKind::Runtime, "_version: Inference tensors do not track version counter, got shape ", t.sizes());
+    return PyLong_FromLong(t.storage()->current_version());
+  });
+}
 PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong((live_flags(tensor_of(o).impl()) & kRequiresGrad) != 0); }
 PyObject* get_is_leaf(PyObject* o, void*) {
   return property(o, [](const Tensor& t) { return PyBool_FromLong(!(live_flags(t.impl()) & kRequiresGrad) || !grad_fn(t.impl())); });
@@ -248,6 +253,18 @@ PyObject* get_base(PyObject* o, void*) {
   return guarded([&] { return wrap(base ? Tensor::share(base) : Tensor()); });
 }
 PyObject* get_grad(PyObject* o, void*) {
+  return property(o, [](const Tensor& t) -> PyObject* {
+    AutogradMeta* meta = autograd_meta(t.impl());
+    if (meta && meta->grad_fn && !meta->retains_grad && !meta->grad.defined() && (t.flags() & kRequiresGrad)) {
+      constexpr const char* kText =
+          "grad: The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Backward does not fill it: use "
+          "retain_grad() before, or the leaf it was computed from";
+      if (PyErr_WarnEx(PyExc_UserWarning, kText, 1) < 0) return nullptr;
+    }
+    return wrap(grad_of(t));
+  });
+}
+PyObject* get_grad_quietly(PyObject* o, void*) {
   return property(o, [](const Tensor& t) { return wrap(grad_of(t)); });
 }
 int set_grad(PyObject* o, PyObject* value, void*) {
@@ -400,7 +417,7 @@ PyGetSetDef properties[] = {
     {"is_leaf", fact<get_is_leaf>, nullptr, "Whether no recorded op made it.", const_cast<char*>("is_leaf.__get__")},
     {"_base", get_base, nullptr, "The tensor it is a view of, or None.", nullptr},
     {"grad", fact<get_grad>, set_grad, "The accumulated gradient, or None.", const_cast<char*>("grad.__get__")},
-    {"_grad", get_grad, set_grad, "As grad.", nullptr},
+    {"_grad", get_grad_quietly, set_grad, "As grad, without a warning where it is not kept.", nullptr},
     {"data", result<get_data>, set_data, "The same values without history; assigning exchanges the storage.", const_cast<char*>("data.__get__")},
     {"real", result<get_real>, set_real, "The real part (a view).", const_cast<char*>("real.__get__")},
     {"imag", result<get_imag>, set_imag, "The imaginary part (a view).", const_cast<char*>("imag.__get__")},
