@@ -71,7 +71,7 @@ DRAWN = {"normal_Tensor_Tensor", "normal_Tensor_float", "normal_float_Tensor", "
 # Derivatives that stop at the first order, as PyTorch's do: the second pass raises NotImplementedError.
 ONCE = {"_ctc", "ctc_loss_IntList"}
 # Samples that an op refuses, by dtype: ops that take complex numbers for some arguments only, or whose entry names more
-# dtypes than the op has.
+# dtypes than the op has. PyTorch refuses complex numbers there, too.
 REFUSED = {
     "complex128": set(
         """

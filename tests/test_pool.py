@@ -241,3 +241,13 @@ def test_empty_batch():
     assert y.shape == (0, 3, 2, 2)
     (gradient,) = facula.autograd.grad(y.sum(), [x])
     assert gradient.shape == x.shape
+
+
+def test_the_mean_of_complex_planes():
+    x = facula.tensor(np.arange(24).reshape(1, 2, 3, 4) * (1 + 2j), requires_grad=True)
+    y = F.adaptive_avg_pool2d(x, 1)
+    np.testing.assert_allclose(y.detach().numpy(), x.detach().numpy().mean((2, 3), keepdims=True))
+    y.abs().sum().backward()
+    assert x.grad.shape == x.shape
+    with pytest.raises(NotImplementedError, match="^adaptive_avg_pool2d.*complex128"):
+        F.adaptive_avg_pool2d(x, 2)

@@ -1,4 +1,6 @@
 // The public pooling functions of one, two and three dimensions.
+#include <algorithm>
+
 #include "functions.h"
 #include "ops/conv.h"
 
@@ -6,6 +8,16 @@ namespace facula {
 namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
+
+/// Windows of everything are a mean, which complex numbers have, too.
+Tensor adaptive_mean(const Tensor& self, const Dims& output_size) {
+  auto n = static_cast<int64_t>(output_size.size());
+  bool whole = n > 1 && self.dim() > n && std::count(output_size.begin(), output_size.end(), 1) == n;
+  if (!whole || !self.is_complex()) return adaptive_avg_pool(self, output_size);
+  Dims dims;
+  for (int64_t d = 1; d <= n; ++d) dims.push_back(-d);
+  return mean(self, std::optional<IntList>(dims), true, std::nullopt);
+}
 
 }  // namespace
 
@@ -22,8 +34,7 @@ using Pair = std::tuple<Tensor, Tensor>;
         max_pool##n##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));               \
   }                                                                                                          \
   Tensor adaptive_avg_pool##n##d##form(const Tensor& self, IntList output_size) {                            \
-    return adaptive_avg_pool(self,                                                                           \
-                             per_dimension(output_size, n, "adaptive_avg_pool" #n "d", "output_size"));      \
+    return adaptive_mean(self, per_dimension(output_size, n, "adaptive_avg_pool" #n "d", "output_size"));    \
   }                                                                                                          \
   Pair adaptive_max_pool##n##d##form(const Tensor& self, IntList output_size) {                              \
     return adaptive_max_pool(self,                                                                           \
