@@ -49,17 +49,15 @@ int64_t index_at(const Row& r, int64_t i) {
   return *reinterpret_cast<const int64_t*>(r.index + i * r.index_step);
 }
 
-// Blocks of indices that are checked together, so that reading them becomes vector code.
-template <class T, class Offset>
-void gather_checked(const Row& r, const Bounds& bounds) {
-  constexpr int64_t kBlock = 64;
+// Blocks of indices that are checked together, so that reading them becomes vector code. Calls work(from, n, places) with
+// the places in the target, in elements.
+template <class T, class Place, class F>
+void by_checked_blocks(const Row& r, const Bounds& bounds, F work) {
+  constexpr int64_t kBlock = 64, item = sizeof(T);
   const auto* index = reinterpret_cast<const int64_t*>(r.index);
-  T* out = reinterpret_cast<T*>(r.dense);
-  const T* base = reinterpret_cast<const T*>(r.target);
-  constexpr int64_t item = sizeof(T);
   const int64_t unit = r.unit / item, step = r.target_step / item, wrap = bounds.wrap;
   const uint64_t size = static_cast<uint64_t>(bounds.size);
-  Offset offset[kBlock];
+  Place places[kBlock];
   for (int64_t from = 0; from < r.count; from += kBlock) {
     const int64_t n = std::min(kBlock, r.count - from);
     uint64_t bad = 0;
@@ -67,14 +65,23 @@ void gather_checked(const Row& r, const Bounds& bounds) {
     for (int64_t i = 0; i < n; ++i) {
       int64_t k = index[from + i], at = k + ((k >> 63) & wrap);
       bad |= static_cast<uint64_t>(at) >= size;
-      offset[i] = static_cast<Offset>(at * unit + (from + i) * step);
+      places[i] = static_cast<Place>(at * unit + (from + i) * step);
     }
     if (bad) {
       for (int64_t i = 0; i < n; ++i) bounds(index[from + i]);
     }
-    FACULA_SIMD
-    for (int64_t i = 0; i < n; ++i) out[from + i] = base[offset[i]];
+    work(from, n, places);
   }
+}
+
+template <class T, class Place>
+void gather_checked(const Row& r, const Bounds& bounds) {
+  T* out = reinterpret_cast<T*>(r.dense);
+  const T* base = reinterpret_cast<const T*>(r.target);
+  by_checked_blocks<T, Place>(r, bounds, [=](int64_t from, int64_t n, const Place* places) {
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[from + i] = base[places[i]];
+  });
 }
 
 template <class T>
@@ -92,7 +99,7 @@ void gather_row(const Row& r, const Bounds& bounds) {
     return;
   }
   if (r.dense_step == item && r.index_step == 8) {
-    // vectors of elements and of their offsets have one width
+    // vectors of elements and of their places have one width
     const int64_t extent = (bounds.size * std::abs(r.unit) + r.count * std::abs(r.target_step)) / item;
     if (item == 4 && extent <= INT32_MAX) return gather_checked<T, int32_t>(r, bounds);
     return gather_checked<T, int64_t>(r, bounds);
@@ -125,6 +132,12 @@ void scatter_row(const Row& r, const Bounds& bounds) {
     }
     for (int64_t i = 0; i < r.count; ++i) store(to + i * r.target_step, r.dense + i * r.dense_step);
     return;
+  }
+  if (r.index_step == 8) {
+    T* base = reinterpret_cast<T*>(r.target);
+    return by_checked_blocks<T, int64_t>(r, bounds, [=, in = r.dense, in_step = r.dense_step](int64_t from, int64_t n, const int64_t* places) {
+      for (int64_t i = 0; i < n; ++i) store(reinterpret_cast<char*>(base + places[i]), in + (from + i) * in_step);
+    });
   }
   for (int64_t i = 0; i < r.count; ++i)
     store(r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
