@@ -28,27 +28,22 @@ void apply(int64_t n, T* o, const T* a, F f) {
   for (int64_t i = 0; i < n; ++i) o[i] = f(a[i]);
 }
 
-/// `moderate` for blocks whose elements are all below `bound` in magnitude, `any` for the others.
+/// `moderate` for blocks whose elements are all below `bound` in magnitude or NaN, `any` for the others.
 template <class T, class Moderate, class Any>
 void where_moderate(int64_t n, void* out, const void* const* in, T bound, Moderate moderate, Any any) {
   T* o = static_cast<T*>(out);
   const T* a = static_cast<const T*>(in[0]);
   in_blocks(n, o, [=](int64_t from, int64_t count) {
-    int large = !kernels::has_fma;
-    _Pragma("omp simd reduction(|:large)") for (int64_t i = from; i < from + count; ++i) large |= !(kernels::abs(a[i]) < bound);
-    if (large) apply(count, o + from, a + from, any);
-    else apply(count, o + from, a + from, moderate);
+    T largest = kernels::has_fma ? T(0) : bound;
+    _Pragma("omp simd reduction(max:largest)") for (int64_t i = from; i < from + count; ++i) {
+      const T magnitude = kernels::abs(a[i]);
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest < bound) apply(count, o + from, a + from, moderate);
+    else apply(count, o + from, a + from, any);
   }, a);
 }
 
-void sin_float(int64_t n, void* out, const void* const* in, const void*) {
-  where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::sin_moderate(x); },
-                        [](float x) { return kernels::sin(x); });
-}
-void cos_float(int64_t n, void* out, const void* const* in, const void*) {
-  where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::cos_moderate(x); },
-                        [](float x) { return kernels::cos(x); });
-}
 void sin_double(int64_t n, void* out, const void* const* in, const void*) {
   where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::sin_moderate(x); },
                          [](double x) { return kernels::sin(x); });
@@ -72,17 +67,23 @@ struct Table {
   Vector low, high;
 };
 
-/// A loop of a function object from vectors to vectors.
+/// Calls body(i, lanes) for vectors of the elements from `i` on; lanes says which of the last one are there.
 template <class F>
-void vector_loop(int64_t n, void* out, const void* const* in, const F& f) {
+[[gnu::always_inline]] inline void by_vectors(int64_t from, int64_t count, F body) {
+  const int64_t last = from + (count & -16), rest = count & 15;
+  for (int64_t i = from; i != last; i += 16) body(i, static_cast<__mmask16>(0xffff));
+  if (rest) body(last, static_cast<__mmask16>((1u << rest) - 1));
+}
+
+/// A loop of a function object from vectors to vectors. It is copied into the loop, where its tables stay in registers.
+template <class F>
+void vector_loop(int64_t n, void* out, const void* const* in, F f) {
   float* o = static_cast<float*>(out);
   const float* a = static_cast<const float*>(in[0]);
-  in_blocks(n, o, [=, &f](int64_t from, int64_t count) {
-    int64_t i = from, end = from + count;
-    for (; i + 16 <= end; i += 16) _mm512_storeu_ps(o + i, f(_mm512_loadu_ps(a + i)));
-    if (i == end) return;
-    const __mmask16 rest = static_cast<__mmask16>((1u << (end - i)) - 1);
-    _mm512_mask_storeu_ps(o + i, rest, f(_mm512_maskz_loadu_ps(rest, a + i)));
+  in_blocks(n, o, [=](int64_t from, int64_t count) {
+    by_vectors(from, count, [&](int64_t i, __mmask16 lanes) {
+      _mm512_mask_storeu_ps(o + i, lanes, f(_mm512_maskz_loadu_ps(lanes, a + i)));
+    });
   }, a);
 }
 
@@ -176,64 +177,110 @@ struct Log {
   Table c, log_c;
 };
 
-/// An odd function that is flat beyond `bound`, as a polynomial of degree 5 in each of 29 pieces: from 0 to 1/8, there of
-/// f(x) - x, then four to an octave. A piece is named by the exponent and the two leading bits of the argument.
+/// An odd function that is flat beyond `bound`, as a polynomial of degree 4 in each of 32 pieces of [0, bound]: eight to an
+/// octave of 1 + 15 |x| / bound, so that they are short where the function bends. In the first piece of f(x) - x.
 struct OddPieces {
-  static constexpr int kFirst = (126 - 3) * 4 + 3;  // bits of 1/8, but for the last 21, less one
   struct Values {
-    float middle[32] = {}, coefficient[6][32] = {}, bound;
-    Values(double (*f)(double), double bound) : bound(static_cast<float>(bound)) {
-      near_zero(f);
-      for (int piece = 0; piece < 28; ++piece) fit(f, piece);
+    float bound, scale, middle[32] = {}, coefficient[5][32] = {};
+    Values(double (*f)(double), double bound) : bound(static_cast<float>(bound)), scale(static_cast<float>(14.999 / bound)) {
+      for (int piece = 0; piece < 32; ++piece) fit(f, piece);
     }
-    void near_zero(double (*f)(double)) {  // f(x) / x through three points in x^2
-      double s[3], y[3];
-      for (int j = 0; j < 3; ++j) {
-        s[j] = (1 - std::cos(kernels::pi * (2 * j + 1) / 6)) / 128;
-        y[j] = f(std::sqrt(s[j])) / std::sqrt(s[j]);
+    /// Interpolation at the Chebyshev points, in the first piece of f(x) / x - 1.
+    void fit(double (*f)(double), int piece) {
+      const double octave = std::ldexp(1.0, piece / 8), half = octave / 16 / scale;
+      const double mid = (octave - 1) / scale + (2 * (piece % 8) + 1) * half;
+      const int at = (piece + 24) % 32, first = piece == 0, points = 5 - first;  // 24: from the exponent of 1, which is 127
+      middle[at] = first ? 0.0f : static_cast<float>(mid);
+      double x[5], t[5], c[5] = {};
+      for (int j = 0; j < points; ++j) {
+        const double place = mid + half * std::cos(kernels::pi * (2 * j + 1) / (2 * points));
+        x[j] = place - static_cast<double>(middle[at]);
+        t[j] = first ? f(place) / place - 1 : f(place);
       }
-      const double d01 = (y[1] - y[0]) / (s[1] - s[0]), d12 = (y[2] - y[1]) / (s[2] - s[1]), d = (d12 - d01) / (s[2] - s[0]);
-      coefficient[1][kFirst % 32] = static_cast<float>(y[0] - 1 - d01 * s[0] + d * s[0] * s[1]);
-      coefficient[3][kFirst % 32] = static_cast<float>(d01 - d * (s[0] + s[1]));
-      coefficient[5][kFirst % 32] = static_cast<float>(d);
-    }
-    void fit(double (*f)(double), int piece) {  // interpolation at the Chebyshev points
-      const double width = std::ldexp(0.25, piece / 4 - 3), half = width / 2;
-      const double mid = std::ldexp(1.0, piece / 4 - 3) + piece % 4 * width + half;
-      double x[6], t[6], c[6] = {};
-      for (int j = 0; j < 6; ++j) {
-        x[j] = half * std::cos(kernels::pi * (2 * j + 1) / 12);
-        t[j] = f(mid + x[j]);
+      for (int level = 1; level < points; ++level) {
+        for (int j = points - 1; j >= level; --j) t[j] = (t[j] - t[j - 1]) / (x[j] - x[j - level]);
       }
-      for (int level = 1; level < 6; ++level) {
-        for (int j = 5; j >= level; --j) t[j] = (t[j] - t[j - 1]) / (x[j] - x[j - level]);
-      }
-      for (int j = 5; j >= 0; --j) {  // Newton's form into powers
-        for (int k = 5; k > 0; --k) c[k] = c[k - 1] - c[k] * x[j];
+      for (int j = points - 1; j >= 0; --j) {  // Newton's form into powers
+        for (int k = points - 1; k > 0; --k) c[k] = c[k - 1] - c[k] * x[j];
         c[0] = t[j] - c[0] * x[j];
       }
-      const int at = (kFirst + 1 + piece) % 32;
-      middle[at] = static_cast<float>(mid);
-      for (int k = 0; k < 6; ++k) coefficient[k][at] = static_cast<float>(c[k]);
+      for (int k = 0; k < points; ++k) coefficient[k + first][at] = static_cast<float>(c[k]);
     }
   };
-  explicit OddPieces(const Values& values) : middle(values.middle), bound(all(values.bound)) {
-    for (int k = 0; k < 6; ++k) coefficient[k] = Table(values.coefficient[k]);
+  explicit OddPieces(const Values& values) : bound(all(values.bound)), scale(all(values.scale)), middle(values.middle) {
+    for (int k = 0; k < 5; ++k) coefficient[k] = Table(values.coefficient[k]);
   }
   Vector operator()(Vector x) const {
     const Vector a = _mm512_min_ps(bound, _mm512_abs_ps(x));  // NaN stays
-    const __m512i piece = _mm512_max_epi32(_mm512_srli_epi32(_mm512_castps_si512(a), 21), _mm512_set1_epi32(kFirst));
+    const Vector place = _mm512_fmadd_ps(a, scale, all(1.0f));
+    const __m512i piece = _mm512_srli_epi32(_mm512_castps_si512(place), 20);
     const Vector r = _mm512_sub_ps(a, middle[piece]);
-    Vector y = coefficient[5][piece];
-    for (int k = 4; k >= 1; --k) y = _mm512_fmadd_ps(y, r, coefficient[k][piece]);
-    const __mmask16 near_zero = _mm512_cmp_ps_mask(a, all(0.125f), _CMP_LT_OQ);
-    y = _mm512_fmadd_ps(y, r, _mm512_mask_mov_ps(coefficient[0][piece], near_zero, a));
+    Vector y = coefficient[4][piece];
+    for (int k = 3; k >= 1; --k) y = _mm512_fmadd_ps(y, r, coefficient[k][piece]);
+    const __mmask16 first = _mm512_cmp_ps_mask(place, all(1.125f), _CMP_LT_OQ);
+    y = _mm512_fmadd_ps(y, r, _mm512_mask_mov_ps(coefficient[0][piece], first, a));
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);  // the sign of x, the rest of y
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(magnitude, _mm512_castps_si512(y), _mm512_castps_si512(x), 0xca));
   }
-  Table middle, coefficient[6];
-  Vector bound;
+  Vector bound, scale;
+  Table middle, coefficient[5];
 };
+
+/// sin, or cos, of angles that are not large nor NaN, as kernels::sin_moderate and kernels::cos_moderate.
+template <bool Cosine>
+struct HalfTurns {
+  Vector operator()(Vector x) const {
+    const Vector magic = all(kernels::float_to_integer), turns = _mm512_set1_ps(0.318309886f), half = all(0.5f);
+    const Vector shifted = Cosine ? _mm512_add_ps(_mm512_fmadd_ps(x, turns, half), magic) : _mm512_fmadd_ps(x, turns, magic);
+    Vector h = _mm512_sub_ps(shifted, magic);
+    if (Cosine) h = _mm512_sub_ps(h, half);
+    Vector r = _mm512_fnmadd_ps(h, all(0x1.921fb4p1f), x);
+    r = _mm512_fnmadd_ps(h, all(0x1.4442d0p-23f), r);
+    r = _mm512_fnmadd_ps(h, all(0x1.846988p-47f), r);
+    const Vector s = _mm512_mul_ps(r, r);
+    Vector p = _mm512_fmadd_ps(s, all(0x1.5dae86p-19f), all(-0x1.9f6ef6p-13f));
+    p = _mm512_fmadd_ps(p, s, all(0x1.110ecep-7f));
+    p = _mm512_fmadd_ps(p, s, all(-0x1.55554cp-3f));
+    const Vector value = _mm512_range_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(s, r), r), all(1.0f), 2);  // no more than 1
+    const __m512i sign = _mm512_slli_epi32(_mm512_castps_si512(shifted), 31);
+    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(value), sign));
+  }
+};
+
+/// `moderate` for `count` vectors at once, `any` where their sum of squares shows a large element or NaN. What was read
+/// is kept for that, as the output may be the same memory.
+template <int count, class Moderate, class Any>
+[[gnu::always_inline]] inline void angles(float* o, const float* a, __mmask16 lanes, Moderate moderate, Any any) {
+  Vector x[count], squares = _mm512_setzero_ps();
+  for (int k = 0; k < count; ++k) {
+    x[k] = _mm512_maskz_loadu_ps(lanes, a + 16 * k);
+    squares = _mm512_fmadd_ps(x[k], x[k], squares);
+  }
+  for (int k = 0; k < count; ++k) _mm512_mask_storeu_ps(o + 16 * k, lanes, moderate(x[k]));
+  const Vector bound = all(kernels::moderate_angle * kernels::moderate_angle);
+  if (_mm512_cmp_ps_mask(squares, bound, _CMP_LT_OQ) == 0xffff) return;
+  float values[16 * count];
+  for (int k = 0; k < count; ++k) _mm512_storeu_ps(values + 16 * k, x[k]);
+  apply(16 * count, values, values, any);
+  for (int k = 0; k < count; ++k) _mm512_mask_storeu_ps(o + 16 * k, lanes, _mm512_loadu_ps(values + 16 * k));
+}
+
+template <class Moderate, class Any>
+void angle_loop(int64_t n, void* out, const void* const* in, Moderate moderate, Any any) {
+  float* o = static_cast<float*>(out);
+  const float* a = static_cast<const float*>(in[0]);
+  in_blocks(n, o, [=](int64_t from, int64_t count) {
+    if (count == 128) return angles<8>(o + from, a + from, 0xffff, moderate, any);
+    by_vectors(from, count, [&](int64_t i, __mmask16 lanes) { angles<1>(o + i, a + i, lanes, moderate, any); });
+  }, a);
+}
+
+void sin_float(int64_t n, void* out, const void* const* in, const void*) {
+  angle_loop(n, out, in, HalfTurns<false>(), [](float x) { return kernels::sin(x); });
+}
+void cos_float(int64_t n, void* out, const void* const* in, const void*) {
+  angle_loop(n, out, in, HalfTurns<true>(), [](float x) { return kernels::cos(x); });
+}
 
 const Exp::Values& powers() {
   static const Exp::Values values;
@@ -254,6 +301,16 @@ void erf_float(int64_t n, void* out, const void* const* in, const void*) {
   vector_loop(n, out, in, OddPieces(values));
 }
 
+#else
+
+void sin_float(int64_t n, void* out, const void* const* in, const void*) {
+  where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::sin_moderate(x); },
+                        [](float x) { return kernels::sin(x); });
+}
+void cos_float(int64_t n, void* out, const void* const* in, const void*) {
+  where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::cos_moderate(x); },
+                        [](float x) { return kernels::cos(x); });
+}
 #endif
 
 void set(uint16_t loop, DType dtype, LoopFn f) { loop_table[loop][index(dtype)] = f; }

@@ -134,9 +134,10 @@ void scatter_row(const Row& r, const Bounds& bounds) {
     return;
   }
   if (r.index_step == 8) {
-    T* base = reinterpret_cast<T*>(r.target);
-    return by_checked_blocks<T, int64_t>(r, bounds, [=, in = r.dense, in_step = r.dense_step](int64_t from, int64_t n, const int64_t* places) {
-      for (int64_t i = 0; i < n; ++i) store(reinterpret_cast<char*>(base + places[i]), in + (from + i) * in_step);
+    char *base = r.target, *in = r.dense;
+    const int64_t in_step = r.dense_step;
+    return by_checked_blocks<T, int64_t>(r, bounds, [=](int64_t from, int64_t n, const int64_t* places) {
+      for (int64_t i = 0; i < n; ++i) store(base + places[i] * item, in + (from + i) * in_step);
     });
   }
   for (int64_t i = 0; i < r.count; ++i)

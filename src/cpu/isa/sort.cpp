@@ -153,41 +153,56 @@ void sort_cpu(const Tensor& values, const Tensor& indices, bool descending) {
   });
 }
 
-// Whether one of 16 elements has a key up to `bound`, in the wanted order.
-template <class T>
-bool any_within(const T* in, Key<T> bound, Key<T> inverted) {
-  unsigned any = 0;
-#pragma omp simd reduction(| : any)
-  for (int k = 0; k < 16; ++k) any |= (key_of(in[k]) ^ inverted) <= bound;
-  return any;
-}
-
-// The k first packed elements of a row, unordered: a buffer of candidates below the k-th best so far, thinned
-// out when full.
-template <class T>
-Packed<T>* select_first(const T* in, int64_t n, int64_t k, bool descending, std::vector<Packed<T>>& buffer) {
-  int64_t room = std::min(n, std::max<int64_t>(4 * k, 64)), held = 0;
-  buffer.resize(static_cast<size_t>(room));
-  Packed<T> bound = ~Packed<T>{0};
+// Calls take(p) for the packed elements of a row that are within `bound`, which `take` may lower, in the wanted order.
+template <class T, class F>
+void each_within(const T* in, int64_t n, bool descending, const Packed<T>& bound, F take) {
   const Key<T> inverted = descending ? ~Key<T>{0} : Key<T>{0};
   for (int64_t block = 0; block < n; block += 16) {
-    const int64_t end = std::min(n, block + 16);
-    bool whole = end - block == 16, thinned = bound != ~Packed<T>{0};
-    if (thinned && whole && !any_within(in + block, static_cast<Key<T>>(bound >> kPositionBits<Packed<T>>), inverted)) continue;
-    for (int64_t i = block; i < end; ++i) {
-      Packed<T> p = packed(in[i], i, descending);
-      if (p > bound) continue;
-      if (held == room) {
-        std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.end());
-        bound = buffer[static_cast<size_t>(k - 1)];
-        held = k;
-        if (p > bound) continue;
-      }
-      buffer[static_cast<size_t>(held++)] = p;
+    const int64_t count = std::min<int64_t>(16, n - block);
+    const auto key = static_cast<Key<T>>(bound >> kPositionBits<Packed<T>>);
+    unsigned some = 0;
+#pragma omp simd reduction(| : some)
+    for (int k = 0; k < count; ++k) some |= static_cast<unsigned>((key_of(in[block + k]) ^ inverted) <= key) << k;
+    for (; some; some &= some - 1) {
+      const int64_t at = block + std::countr_zero(some);
+      const Packed<T> p = packed(in[at], at, descending);
+      if (p <= bound) take(p);
     }
   }
-  if (held > k) std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.begin() + held);
-  return buffer.data();
+}
+
+constexpr int64_t kInserted = 32;
+
+// The k first packed elements of a row: few are kept in order, many in a buffer of candidates, which is thinned out when
+// full and ends unordered.
+template <class T>
+Packed<T>* select_first(const T* in, int64_t n, int64_t k, bool descending, std::vector<Packed<T>>& buffer) {
+  const int64_t room = k <= kInserted ? k : std::min(n, 4 * k);
+  int64_t held = 0;
+  buffer.resize(static_cast<size_t>(room));
+  Packed<T>* first = buffer.data();
+  Packed<T> bound = ~Packed<T>{0};
+  if (k == 0) return first;
+  if (k <= kInserted) {
+    each_within(in, n, descending, bound, [&](Packed<T> p) {
+      int64_t at = held < k ? held++ : k - 1;
+      for (; at > 0 && first[at - 1] > p; --at) first[at] = first[at - 1];
+      first[at] = p;
+      if (held == k) bound = first[k - 1];
+    });
+    return first;
+  }
+  each_within(in, n, descending, bound, [&](Packed<T> p) {
+    if (held == room) {
+      std::nth_element(first, first + (k - 1), first + held);
+      bound = first[k - 1];
+      held = k;
+      if (p > bound) return;
+    }
+    first[held++] = p;
+  });
+  if (held > k) std::nth_element(first, first + (k - 1), first + held);
+  return first;
 }
 
 void topk_cpu(const Tensor& values, const Tensor& indices, const Tensor& in, bool largest) {
