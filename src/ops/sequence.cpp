@@ -5,6 +5,7 @@
 #include "core/parallel.h"
 #include "kernels/special_bessel.h"
 #include "raw_create.h"
+#include "raw_elementwise.h"
 
 namespace facula::ops {
 namespace {
@@ -135,41 +136,42 @@ Spacing spacing(const char* op, const Operand& start, const Operand& end, int64_
 
 // Points are counted from the nearer end, so that both ends are exact and the sequence is symmetric.
 template <class T>
-T point(T start, T end, double step_count, int64_t i, int64_t steps) {
-  T step = (end - start) / step_count;
-  return i < steps / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(steps - 1 - i);
-}
+struct Points {
+  Points(T start, T end, int64_t steps)
+      : start(start), end(steps == 1 ? start : end), step((this->end - start) / static_cast<double>(std::max<int64_t>(steps - 1, 1))), steps(steps) {}
+  T operator()(int64_t i) const {
+    const bool first_half = i < steps / 2;
+    return (first_half ? start : end) + step * static_cast<double>(first_half ? i : i + 1 - steps);
+  }
+  T start, end, step;
+  int64_t steps;
+};
 
 }  // namespace
 
 Tensor linspace(const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   Spacing s = spacing("linspace", start, end, steps, dtype, device, out);
-  double gaps = static_cast<double>(std::max<int64_t>(steps - 1, 1));
-  if (is_complex(s.dtype)) {
-    auto from = s.start.to_complex(), to = steps == 1 ? from : s.end.to_complex();
-    return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return point(from, to, gaps, i, steps); });
-  }
-  double from = s.start.to_double(), to = steps == 1 ? from : s.end.to_double();
-  return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return point(from, to, gaps, i, steps); });
+  if (is_complex(s.dtype)) return make_vector(steps, s.dtype, s.device, out, Points(s.start.to_complex(), s.end.to_complex(), steps));
+  return make_vector(steps, s.dtype, s.device, out, Points(s.start.to_double(), s.end.to_double(), steps));
 }
 
 Tensor logspace(const Operand& start, const Operand& end, int64_t steps, double base, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   Spacing s = spacing("logspace", start, end, steps, dtype, device, out);
-  double gaps = static_cast<double>(std::max<int64_t>(steps - 1, 1));
   if (is_complex(s.dtype)) {
-    auto from = s.start.to_complex(), to = steps == 1 ? from : s.end.to_complex();
-    return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return std::pow(std::complex<double>(base), point(from, to, gaps, i, steps)); });
+    Points exponent(s.start.to_complex(), s.end.to_complex(), steps);
+    return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return std::pow(std::complex<double>(base), exponent(i)); });
   }
-  double from = s.start.to_double(), to = steps == 1 ? from : s.end.to_double();
   if (is_bits(s.dtype)) {  // PyTorch takes the distance in float32 here, which shows where a power is nearly whole
-    float step = static_cast<float>(to - from) / static_cast<float>(gaps);
+    double from = s.start.to_double(), to = steps == 1 ? from : s.end.to_double();
+    float step = static_cast<float>(to - from) / static_cast<float>(std::max<int64_t>(steps - 1, 1));
     return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) {
       float exponent = i < steps / 2 ? static_cast<float>(from) + step * static_cast<float>(i)
                                      : static_cast<float>(to) - step * static_cast<float>(steps - 1 - i);
       return std::pow(base, static_cast<double>(exponent));
     });
   }
-  return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return std::pow(base, point(from, to, gaps, i, steps)); });
+  Points exponent(s.start.to_double(), s.end.to_double(), steps);
+  return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return std::pow(base, exponent(i)); });
 }
 
 Tensor eye(int64_t n, int64_t m, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
@@ -234,7 +236,16 @@ Tensor window(const char* op, int64_t length, bool periodic, std::optional<DType
   return make_vector(length, d, device.value_or(kCPU), Out(), [=](int64_t i) { return length == 1 ? 1.0 : value(static_cast<double>(i), last); });
 }
 
-constexpr double kTurn = 6.28318530717958647692;
+/// A window that is `value` of the cosines of its angles.
+template <class F>
+Tensor cosine_window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device, F value) {
+  constexpr double kTurn = 6.28318530717958647692;
+  Tensor angles = window(op, length, periodic, DType::Float64, kCPU, [](double i, double last) { return kTurn * i / last; });
+  Tensor cosines = cos(angles);
+  const double* c = length ? cosines.data<double>() : nullptr;
+  // the last of one place is not at the angle that it has here
+  return window(op, length, periodic, dtype, device, [=](double i, double) { return value(c[static_cast<int64_t>(i)]); });
+}
 
 }  // namespace
 
@@ -243,17 +254,17 @@ Tensor bartlett_window(int64_t length, bool periodic, std::optional<DType> dtype
 }
 
 Tensor blackman_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
-  return window("blackman_window", length, periodic, dtype, device, [](double i, double last) {
-    return std::max(0.42 - 0.5 * std::cos(kTurn * i / last) + 0.08 * std::cos(2 * kTurn * i / last), 0.0);
+  return cosine_window("blackman_window", length, periodic, dtype, device, [](double c) {
+    return std::max(0.42 - 0.5 * c + 0.08 * (2 * c * c - 1), 0.0);
   });
 }
 
 Tensor hamming_window(int64_t length, bool periodic, double alpha, double beta, std::optional<DType> dtype, std::optional<Device> device) {
-  return window("hamming_window", length, periodic, dtype, device, [=](double i, double last) { return alpha - beta * std::cos(kTurn * i / last); });
+  return cosine_window("hamming_window", length, periodic, dtype, device, [=](double c) { return alpha - beta * c; });
 }
 
 Tensor hann_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
-  return window("hann_window", length, periodic, dtype, device, [](double i, double last) { return 0.5 - 0.5 * std::cos(kTurn * i / last); });
+  return cosine_window("hann_window", length, periodic, dtype, device, [](double c) { return 0.5 - 0.5 * c; });
 }
 
 Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<DType> dtype, std::optional<Device> device) {

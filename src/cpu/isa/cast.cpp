@@ -139,27 +139,38 @@ void cast_through(DType to, DType middle, DType from, int64_t n, char* out, cons
 }
 
 template <class T>
-void gather_loop(int64_t n, void* out, const char* in, int64_t stride) {
-  T* o = static_cast<T*>(out);
-  // strides known to the compiler (reversed and broadcast rows) become vector code
+void gather_row(int64_t n, T* o, const char* in, int64_t step) {
+  // steps known to the compiler (plain, reversed and broadcast rows) become vector code
   constexpr int64_t item = sizeof(T);
-  if (stride == -item) {
+  if (step == item) {
+    for (int64_t i = 0; i < n; ++i) std::memcpy(o + i, in + i * item, sizeof(T));
+    return;
+  }
+  if (step == -item) {
     for (int64_t i = 0; i < n; ++i) std::memcpy(o + i, in - i * item, sizeof(T));
     return;
   }
-  if (stride == 0) {
+  if (step == 0) {
     T value;
     std::memcpy(&value, in, sizeof(T));
     for (int64_t i = 0; i < n; ++i) o[i] = value;
     return;
   }
-  for (int64_t i = 0; i < n; ++i) std::memcpy(o + i, in + i * stride, sizeof(T));
+  for (int64_t i = 0; i < n; ++i) std::memcpy(o + i, in + i * step, sizeof(T));
 }
 
 template <class T>
-void scatter_loop(int64_t n, char* out, int64_t stride, const void* in) {
+void gather_loop(const Rows& rows, void* out, const char* in) {
+  T* o = static_cast<T*>(out);
+  for (int64_t r = 0; r < rows.count; ++r) gather_row(rows.length, o + r * rows.length, in + r * rows.row_step, rows.step);
+}
+
+template <class T>
+void scatter_loop(const Rows& rows, char* out, const void* in) {
   const T* a = static_cast<const T*>(in);
-  for (int64_t i = 0; i < n; ++i) std::memcpy(out + i * stride, a + i, sizeof(T));
+  for (int64_t r = 0; r < rows.count; ++r, a += rows.length, out += rows.row_step) {
+    for (int64_t i = 0; i < rows.length; ++i) std::memcpy(out + i * rows.step, a + i, sizeof(T));
+  }
 }
 
 struct Bytes16 {
@@ -179,31 +190,31 @@ void cast(DType to, DType from, int64_t n, void* out, const void* in) {
   }
 }
 
-void gather(int64_t item, int64_t n, void* out, const char* in, int64_t stride) {
-  if (stride == item) {
-    std::memcpy(out, in, static_cast<size_t>(n * item));
+void gather(int64_t item, const Rows& rows, void* out, const char* in) {
+  if (rows.step == item && rows.count == 1) {
+    std::memcpy(out, in, static_cast<size_t>(rows.length * item));
     return;
   }
   switch (item) {
-    case 1: return gather_loop<uint8_t>(n, out, in, stride);
-    case 2: return gather_loop<uint16_t>(n, out, in, stride);
-    case 4: return gather_loop<uint32_t>(n, out, in, stride);
-    case 8: return gather_loop<uint64_t>(n, out, in, stride);
-    default: return gather_loop<Bytes16>(n, out, in, stride);
+    case 1: return gather_loop<uint8_t>(rows, out, in);
+    case 2: return gather_loop<uint16_t>(rows, out, in);
+    case 4: return gather_loop<uint32_t>(rows, out, in);
+    case 8: return gather_loop<uint64_t>(rows, out, in);
+    default: return gather_loop<Bytes16>(rows, out, in);
   }
 }
 
-void scatter(int64_t item, int64_t n, char* out, int64_t stride, const void* in) {
-  if (stride == item) {
-    std::memcpy(out, in, static_cast<size_t>(n * item));
+void scatter(int64_t item, const Rows& rows, char* out, const void* in) {
+  if (rows.step == item && rows.count == 1) {
+    std::memcpy(out, in, static_cast<size_t>(rows.length * item));
     return;
   }
   switch (item) {
-    case 1: return scatter_loop<uint8_t>(n, out, stride, in);
-    case 2: return scatter_loop<uint16_t>(n, out, stride, in);
-    case 4: return scatter_loop<uint32_t>(n, out, stride, in);
-    case 8: return scatter_loop<uint64_t>(n, out, stride, in);
-    default: return scatter_loop<Bytes16>(n, out, stride, in);
+    case 1: return scatter_loop<uint8_t>(rows, out, in);
+    case 2: return scatter_loop<uint16_t>(rows, out, in);
+    case 4: return scatter_loop<uint32_t>(rows, out, in);
+    case 8: return scatter_loop<uint64_t>(rows, out, in);
+    default: return scatter_loop<Bytes16>(rows, out, in);
   }
 }
 

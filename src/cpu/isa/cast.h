@@ -12,9 +12,14 @@ using CastFn = void (*)(int64_t n, void* out, const void* in);
 
 /// Converts `n` contiguous elements; `out` and `in` do not overlap.
 void cast(DType to, DType from, int64_t n, void* out, const void* in);
-/// Packs `n` elements of `item` bytes that lie `stride` bytes apart.
-void gather(int64_t item, int64_t n, void* out, const char* in, int64_t stride);
-/// Spreads `n` packed elements `stride` bytes apart.
-void scatter(int64_t item, int64_t n, char* out, int64_t stride, const void* in);
+
+/// Rows of elements that lie evenly in memory; steps are in bytes.
+struct Rows {
+  int64_t count, length, row_step, step;
+};
+/// Packs elements of `item` bytes.
+void gather(int64_t item, const Rows& rows, void* out, const char* in);
+/// Spreads packed elements.
+void scatter(int64_t item, const Rows& rows, char* out, const void* in);
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -87,12 +87,12 @@ void copy_run(const Plan& plan, char* out, const char* in, int64_t count) {
     int64_t n = std::min(kChunk, count - done);
     const char* source = in + done * in_step;
     if (in_step != in_item) {
-      gather(in_item, n, packed, source, in_step);
+      gather(in_item, {1, n, 0, in_step}, packed, source);
       source = packed;
     }
     char* target = out_step == out_item ? out + done * out_step : converted;
     cast(plan.out.dtype, plan.in[0].dtype, n, target, source);
-    if (target == converted) scatter(out_item, n, out + done * out_step, out_step, converted);
+    if (target == converted) scatter(out_item, {1, n, 0, out_step}, out + done * out_step, converted);
   }
 }
 

@@ -20,6 +20,13 @@ bool is_direct(const PlanOperand& operand, DType dtype) {
   return operand.dtype == dtype && operand.strides[0] == item_size(dtype);
 }
 
+/// Whether the elements lie one after the other in the order of the plan.
+bool is_flat(const Plan& plan, const PlanOperand& operand, DType dtype) {
+  bool flat = is_direct(operand, dtype);
+  for (size_t d = 1; d < plan.shape.size(); ++d) flat = flat && operand.strides[d] == operand.strides[d - 1] * plan.shape[d - 1];
+  return flat;
+}
+
 /// Walks the multi-index of a plan's rows; position is the flat element number.
 struct Position {
   explicit Position(const Plan& plan, int64_t flat) : plan(plan), index(plan.shape.size()) {
@@ -34,6 +41,15 @@ struct Position {
     return bytes;
   }
   int64_t left_in_row() const { return plan.shape[0] - index[0]; }
+  /// The next of at most `count` elements: the rest of a row, or as many whole rows as follow each other evenly.
+  Rows next(int64_t count, const PlanOperand& operand) const {
+    if (index[0] > 0 || index.size() == 1 || count < plan.shape[0]) return {1, std::min(count, left_in_row()), 0, operand.strides[0]};
+    return {std::min(count / plan.shape[0], plan.shape[1] - index[1]), plan.shape[0], operand.strides[1], operand.strides[0]};
+  }
+  void advance(const Rows& rows) {
+    if (rows.count > 1) index[1] += rows.count - 1;
+    advance(rows.length);
+  }
   void advance(int64_t count) {  // at most to the end of the row
     index[0] += count;
     for (size_t d = 0; d + 1 < index.size() && index[d] == plan.shape[d]; ++d) {
@@ -52,10 +68,10 @@ void pack(const PlanOperand& operand, Position at, int64_t count, DType compute,
   alignas(64) char raw[kChunk * 16];
   char* packed = operand.dtype == compute ? buffer : raw;
   for (int64_t done = 0; done < count;) {
-    int64_t run = std::min(count - done, at.left_in_row());
-    gather(item, run, packed + done * item, operand.data + at.offset(operand), operand.strides[0]);
-    done += run;
-    at.advance(run);
+    const Rows rows = at.next(count - done, operand);
+    gather(item, rows, packed + done * item, operand.data + at.offset(operand));
+    done += rows.count * rows.length;
+    at.advance(rows);
   }
   if (packed == raw) cast(compute, operand.dtype, count, buffer, raw);
 }
@@ -70,10 +86,10 @@ void unpack(const Plan& plan, Position at, int64_t count, const char* buffer) {
     buffer = raw;
   }
   for (int64_t done = 0; done < count;) {
-    int64_t run = std::min(count - done, at.left_in_row());
-    scatter(item, run, out.data + at.offset(out), out.strides[0], buffer + done * item);
-    done += run;
-    at.advance(run);
+    const Rows rows = at.next(count - done, out);
+    scatter(item, rows, out.data + at.offset(out), buffer + done * item);
+    done += rows.count * rows.length;
+    at.advance(rows);
   }
 }
 
@@ -81,13 +97,14 @@ void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   alignas(64) char buffers[kMaxInputs][kChunk * 16];
   alignas(64) char result[kChunk * 16];
   const void* in[kMaxInputs];
-  bool direct[kMaxInputs], constant[kMaxInputs];
+  bool direct[kMaxInputs], flat[kMaxInputs], constant[kMaxInputs];
   for (int k = 0; k < plan.inputs; ++k) {
     direct[k] = is_direct(plan.in[k], plan.compute);
+    flat[k] = is_flat(plan, plan.in[k], plan.compute);
     constant[k] = std::all_of(plan.in[k].strides.begin(), plan.in[k].strides.end(), [](int64_t s) { return s == 0; });
     if (constant[k]) pack(plan.in[k], Position(plan, 0), std::min(kChunk, plan.numel), plan.compute, buffers[k]);
   }
-  bool direct_out = is_direct(plan.out, plan.loop_result);
+  const bool direct_out = is_direct(plan.out, plan.loop_result), flat_out = is_flat(plan, plan.out, plan.loop_result);
   // Chunks end with the row when rows are long, so that direct operands need no packing.
   bool whole_rows = plan.shape[0] >= kChunk / 4 || plan.shape.size() == 1;
   Position at(plan, from);
@@ -96,22 +113,22 @@ void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
     int64_t count = std::min({kChunk, to - from, whole_rows ? row : to - from});
     bool one_run = count <= row;
     for (int k = 0; k < plan.inputs; ++k) {
-      if (direct[k] && one_run) {
+      if (flat[k] || (direct[k] && one_run)) {
         in[k] = plan.in[k].data + at.offset(plan.in[k]);
         continue;
       }
       if (!constant[k]) pack(plan.in[k], at, count, plan.compute, buffers[k]);
       in[k] = buffers[k];
     }
-    bool into_memory = direct_out && one_run;
+    bool into_memory = flat_out || (direct_out && one_run);
     char* target = into_memory ? plan.out.data + at.offset(plan.out) : result;
     loop(count, target, in, plan.params);
     if (!into_memory) unpack(plan, at, count, result);
     from += count;
     for (int64_t left = count; left > 0;) {
-      int64_t run = std::min(left, at.left_in_row());
-      at.advance(run);
-      left -= run;
+      const Rows rows = at.next(left, plan.out);
+      at.advance(rows);
+      left -= rows.count * rows.length;
     }
   }
 }

@@ -65,7 +65,7 @@ const void* load_elements(const FoldPlan& plan, const char* at, int64_t n, void*
   const void* source = at;
   if (plan.inner_stride != item) {
     void* target = plan.dtype == plan.compute ? buffer : packed;
-    gather(item, n, target, at, plan.inner_stride);
+    gather(item, {1, n, 0, plan.inner_stride}, target, at);
     source = target;
   }
   if (plan.dtype == plan.compute) return source;
