@@ -118,7 +118,7 @@ def repeat(x, repeats, /, *, axis=None):
 
 def take_along_axis(x, indices, /, *, axis=-1):
     """The elements at `indices` along `axis`."""
-    return facula.take_along_dim(x, indices, dim=axis)
+    return facula.take_along_dim(x, indices.to(facula.int64), dim=axis)
 
 
 def unstack(x, /, *, axis=0):

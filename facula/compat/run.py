@@ -67,7 +67,7 @@ def _report(kind, error, traceback):
 
 def _is_launcher(filename):
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return filename == "<frozen runpy>" or filename in (__file__, os.path.join(home, "__main__.py"))
+    return filename in (__file__, runpy.run_module.__code__.co_filename, os.path.join(home, "__main__.py"))
 
 
 def _run_module(name):

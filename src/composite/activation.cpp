@@ -142,11 +142,11 @@ const Tensor& functional_leaky_relu_(const Tensor& self, double negative_slope) 
 }
 
 Tensor prelu_uncast(const Tensor& self, const Tensor& weight) {
-  require_inexact("prelu", self);
   if (self.dtype() != weight.dtype()) {
     throw_error(ErrorKind::Runtime, "prelu: expected self and weight of one dtype, got ", self.dtype(),
                 " and ", weight.dtype());
   }
+  require_inexact("prelu", self);
   if (weight.dim() > 1) {
     throw_error(ErrorKind::Runtime, "prelu: expected a weight of at most one dimension, got shape ",
                 weight.sizes());

@@ -116,23 +116,35 @@ Tensor cartesian_prod(TensorList tensors) {
 
 namespace {
 
+// How many ways there are to choose r out of n.
+int64_t count_choices(int64_t n, int64_t r) {
+  if (r > n) return 0;
+  __int128 count = 1;
+  for (int64_t k = 0; k < std::min(r, n - r); ++k) {
+    count = count * (n - k) / (k + 1);
+    FACULA_CHECK(count <= std::numeric_limits<int64_t>::max(), ErrorKind::Runtime, "combinations: their number does not fit 64 bits, got ", r, " of ", n);
+  }
+  return static_cast<int64_t>(count);
+}
+
 // All ascending choices of `r` out of `n` positions, one row each.
-Tensor choices(int64_t n, int64_t r, bool with_replacement) {
-  std::vector<int64_t> rows, at(static_cast<size_t>(r));
-  int64_t step = with_replacement ? 0 : 1;
+Tensor choices(int64_t n, int64_t r, bool with_replacement, Device device) {
+  int64_t step = with_replacement ? 0 : 1, pool = n;
+  bool overflow = with_replacement && __builtin_add_overflow(n, r - 1, &pool);
+  FACULA_CHECK(!overflow, ErrorKind::Runtime, "combinations: too many elements for 64 bits, got r = ", r);
+  Tensor table = empty({n ? count_choices(pool, r) : 0, r}, std::optional<MemoryFormat>(), DType::Int64, device);
+  if (device.is_meta() || table.numel() == 0) return table;
+  std::vector<int64_t> at(static_cast<size_t>(r));
   for (int64_t k = 0; k < r; ++k) at[k] = k * step;
-  bool any = n > 0 && (r - 1) * step < n;
-  while (any) {
-    rows.insert(rows.end(), at.begin(), at.end());
+  int64_t* row = table.data<int64_t>();
+  for (int64_t i = 0; i < table.size(0); ++i) {
+    row = std::copy(at.begin(), at.end(), row);
     int64_t k = r - 1;
     while (k >= 0 && at[k] == n - 1 - (r - 1 - k) * step) --k;
-    any = k >= 0;
-    if (!any) break;
+    if (k < 0) break;
     ++at[k];
     for (int64_t j = k + 1; j < r; ++j) at[j] = at[j - 1] + step;
   }
-  Tensor table = empty({static_cast<int64_t>(rows.size()) / r, r}, DType::Int64);
-  std::copy(rows.begin(), rows.end(), table.data<int64_t>());
   return table;
 }
 
@@ -142,7 +154,7 @@ Tensor combinations(const Tensor& self, int64_t r, bool with_replacement) {
   FACULA_CHECK(self.dim() == 1, ErrorKind::Runtime, "combinations: a vector, got shape ", self.sizes());
   FACULA_CHECK(r >= 0, ErrorKind::Runtime, "combinations: r must not be negative, got ", r);
   if (r == 0) return empty({0}, self.dtype(), self.device());
-  Tensor table = choices(self.numel(), r, with_replacement);
+  Tensor table = choices(self.numel(), r, with_replacement, self.device());
   if (self.is_meta()) return empty(table.sizes(), self.dtype(), self.device());
   return index(self, {table});
 }
@@ -151,12 +163,11 @@ Tensor vander(const Tensor& x, std::optional<int64_t> N, bool increasing) {
   FACULA_CHECK(x.dim() == 1, ErrorKind::Runtime, "vander: x must be a vector, got shape ", x.sizes());
   int64_t count = N.value_or(x.size(0));
   FACULA_CHECK(count >= 0, ErrorKind::Runtime, "vander: N must not be negative, got ", count);
-  Tensor base = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64) : x;
+  Tensor base = is_bits(x.dtype()) ? to_dtype(x, DType::Int64) : x, column = unsqueeze(base, 1);
   if (count == 0) return empty({x.size(0), 0}, base.dtype(), base.device());
-  std::vector<Tensor> columns{ones_like(base)};
-  for (int64_t k = 1; k < count; ++k) columns.push_back(k == 1 ? base : mul(columns.back(), base));
-  if (!increasing) std::reverse(columns.begin(), columns.end());
-  return stack(columns, 1);
+  Tensor powers = cumprod(expand(column, {x.size(0), count - 1}), 1, std::optional<DType>());
+  Tensor result = cat(std::vector<Tensor>{ones_like(column), powers}, 1);
+  return increasing ? result : flip(result, {1});
 }
 
 }  // namespace facula

@@ -253,7 +253,9 @@ Tensor where(const Tensor& condition, const Operand& self, const Operand& other)
   return _where(condition, self, other);
 }
 
-std::vector<Tensor> where(const Tensor& condition) { return unbind(nonzero(condition), 1); }
+std::vector<Tensor> where(const Tensor& condition) {
+  return unbind(nonzero(condition.dim() ? condition : unsqueeze(condition, 0)), 1);
+}
 
 // ---- limits and closeness
 // --------------------------------------------------------------------------------------

@@ -7,9 +7,8 @@ namespace facula {
 Tensor argwhere(const Tensor& self) { return nonzero(self); }
 
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim) {
-  FACULA_CHECK(indices.dtype() == DType::Int64 || indices.dtype() == DType::Int32, ErrorKind::Runtime,
-               "take_along_dim: indices must be int64 or int32, got ", indices.dtype());
-  Tensor index = to_dtype(indices, DType::Int64);
+  FACULA_CHECK(indices.dtype() == DType::Int64, ErrorKind::Runtime, "take_along_dim: indices must be int64, got ", indices.dtype());
+  Tensor index = indices;
   if (!dim) return take_along_dim(reshape(self, {-1}), reshape(index, {-1}), 0);
   FACULA_CHECK(self.dim() == indices.dim(), ErrorKind::Runtime,
                "take_along_dim: self and indices must have as many dimensions, got shapes ", self.sizes(),
@@ -60,7 +59,7 @@ std::vector<Tensor> unravel_index(const Tensor& indices, IntList shape) {
   for (int64_t s : shape)
     FACULA_CHECK(s >= 0, ErrorKind::Value, "unravel_index: shape must not have negative sizes, got ", shape);
   std::vector<Tensor> found(shape.size());
-  Tensor rest = indices;
+  Tensor rest = to_dtype(indices, DType::Int64);
   for (size_t d = shape.size(); d-- > 0;) {
     found[d] = remainder(rest, Scalar(shape[d]));
     rest = floor_divide(rest, Scalar(shape[d]));

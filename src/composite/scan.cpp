@@ -85,10 +85,11 @@ Tensor trapezoids(const Tensor& y, const Tensor& x, const Scalar& dx, int64_t di
 }
 
 Tensor integral(const Tensor& y, const Tensor& x, const Scalar& dx, int64_t dim) {
+  FACULA_CHECK(y.dim() > 0, ErrorKind::Index, "trapezoid: y has at least one dimension, got a 0-d tensor");
   int64_t d = wrap_dim(dim, y.dim(), "trapezoid");
-  if (y.dim() == 0 || y.size(d) == 0) {
+  if (y.size(d) == 0) {
     Dims shape(y.sizes());
-    if (y.dim()) shape.erase(static_cast<size_t>(d));
+    shape.erase(static_cast<size_t>(d));
     return zeros(shape, is_bits(y.dtype()) ? default_dtype() : y.dtype(), y.device());
   }
   int64_t along = d - y.dim();

@@ -17,9 +17,11 @@ const Tensor& polygamma_(const Tensor& self, int64_t n) { return copy_(self, pol
 Tensor mvlgamma(const Tensor& self, int64_t p) {
   if (p < 1) throw_error(ErrorKind::Runtime, "mvlgamma: expected p of at least 1, got ", p);
   const double log_pi = std::log(std::numbers::pi);
-  Tensor sum = lgamma(self);
-  for (int64_t i = 1; i < p; ++i) sum = sum + lgamma(self - 0.5 * static_cast<double>(i));
-  return sum + 0.25 * static_cast<double>(p * (p - 1)) * log_pi;
+  DType dtype = is_bits(self.dtype()) ? default_dtype() : self.dtype();
+  Tensor offsets = arange(Scalar(0), Scalar(0.5 * static_cast<double>(p) - 0.25), Scalar(0.5), dtype, self.device());
+  int64_t last = -1;
+  Tensor total = sum(lgamma(unsqueeze(self, -1) - offsets), std::optional<IntList>(IntList(&last, 1)), false, std::optional<DType>());
+  return total + 0.25 * static_cast<double>(p * (p - 1)) * log_pi;
 }
 
 Tensor _xlogy_backward(const Tensor& grad_output, const Operand& self, const Operand& other) {

@@ -9,12 +9,23 @@ namespace facula {
 
 // ---- splitting
 
+namespace {
+
+// More views than any program wants; a count with a few zeros too many must not fill the memory with them.
+void check_parts(const char* op, int64_t parts) {
+  constexpr int64_t most = 1 << 24;
+  FACULA_CHECK(parts <= most, ErrorKind::Runtime, op, ": at most ", most, " parts, got ", parts);
+}
+
+}  // namespace
+
 std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split: a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(split_size >= 0, ErrorKind::Runtime, "split: split_size must not be negative, got ", split_size);
   int64_t d = wrap_dim(dim, self.dim(), "split"), size = self.size(d);
   FACULA_CHECK(split_size > 0 || size == 0, ErrorKind::Runtime, "split: split_size 0 only fits a dimension of size 0, got size ", size);
   if (split_size == 0) return {slice(self, d, 0, 0, 1)};
+  check_parts("split", size / split_size);
   std::vector<Tensor> parts;
   parts.reserve(static_cast<size_t>(size / split_size + 1));
   for (int64_t at = 0; at < size || at == 0; at += split_size) parts.push_back(slice(self, d, at, std::min(at + split_size, size), 1));
@@ -46,8 +57,9 @@ std::vector<Tensor> unsafe_split_with_sizes(const Tensor& self, IntList split_si
 std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "chunk: a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(chunks > 0, ErrorKind::Runtime, "chunk: chunks must be greater than zero, got ", chunks);
-  int64_t d = wrap_dim(dim, self.dim(), "chunk"), size = self.size(d), each = (size + chunks - 1) / chunks;
+  int64_t d = wrap_dim(dim, self.dim(), "chunk"), size = self.size(d), each = size / chunks + (size % chunks != 0);
   if (size > 0) return split(self, each, d);
+  check_parts("chunk", chunks);
   return std::vector<Tensor>(split_with_sizes(self, Dims(static_cast<size_t>(chunks), 0), d));
 }
 
@@ -56,6 +68,7 @@ std::vector<Tensor> unsafe_chunk(const Tensor& self, int64_t chunks, int64_t dim
 std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(sections > 0, ErrorKind::Runtime, "tensor_split: the number of sections must be greater than zero, got ", sections);
+  check_parts("tensor_split", sections);
   int64_t d = wrap_dim(dim, self.dim(), "tensor_split"), each = self.size(d) / sections, longer = self.size(d) % sections;
   Dims sizes;
   for (int64_t k = 0; k < sections; ++k) sizes.push_back(each + (k < longer));
@@ -193,7 +206,7 @@ Tensor tile(const Tensor& self, IntList dims) {
 
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
   FACULA_CHECK(repeats.dim() == 1, ErrorKind::Runtime, "repeat_interleave: repeats must be a vector, got shape ", repeats.sizes());
-  FACULA_CHECK(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, ErrorKind::Runtime,
+  FACULA_CHECK(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, ErrorKind::NotImplemented,
                "repeat_interleave: repeats must be int32 or int64, got ", repeats.dtype());
   if (repeats.is_meta()) {
     FACULA_CHECK(output_size, ErrorKind::NotImplemented, "repeat_interleave: on meta tensors output_size must be given, got None");
@@ -230,7 +243,7 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
   Tensor positions = repeat_interleave(counts, output_size);
   Dims sizes(input.sizes());
   sizes[d] = positions.numel();
-  if (input.is_meta() || input.numel() == 0) return expand(constant_pad_nd(slice(input, d, 0, 0, 1), {}), sizes);
+  if (input.is_meta()) return expand(constant_pad_nd(slice(input, d, 0, 0, 1), {}), sizes);
   std::vector<Tensor> indices(static_cast<size_t>(d));
   indices.push_back(to_dtype(positions, DType::Int64));
   return index(input, indices);

@@ -46,7 +46,7 @@ Tensor t_copy(const Tensor& self) { return fresh(t(self)); }
 Tensor transpose_copy(const Tensor& self, int64_t dim0, int64_t dim1) { return fresh(transpose(self, dim0, dim1)); }
 Tensor unfold_copy(const Tensor& self, int64_t dimension, int64_t size, int64_t step) { return fresh(unfold(self, dimension, size, step)); }
 Tensor unsqueeze_copy(const Tensor& self, int64_t dim) { return fresh(unsqueeze(self, dim)); }
-Tensor view_copy(const Tensor& self, IntList size) { return fresh(view(self, size)); }
+Tensor view_copy(const Tensor& self, IntList size) { return fresh(reshape(self, size)); }
 Tensor view_copy(const Tensor& self, DType dtype) { return fresh(view(self, dtype)); }
 Tensor view_as_complex_copy(const Tensor& self) { return fresh(view_as_complex(self)); }
 Tensor view_as_real_copy(const Tensor& self) { return fresh(view_as_real(self)); }

@@ -30,14 +30,15 @@ void derive_layout(TensorImpl* t) {
   const int64_t* sizes = t->dims;
   const int64_t* strides = t->mutable_strides();
   int64_t n = t->ndim, numel = 1, span = 1;
-  bool contiguous = true, positive = true;
+  bool contiguous = true, positive = true, overflow = false;
   for (int64_t i = n - 1; i >= 0; --i) {
     if (sizes[i] == 1) continue;
     contiguous &= strides[i] == numel;
     positive &= strides[i] > 0;
-    numel *= sizes[i];
+    overflow |= __builtin_mul_overflow(numel, sizes[i], &numel);
     span += (sizes[i] - 1) * strides[i];
   }
+  if (__builtin_expect(overflow, 0)) numel = count_elements(t->sizes(), "view");
   t->numel = numel;
   uint32_t layout = 0;
   if (contiguous || numel == 0) layout = kContiguous | kDense;
@@ -108,16 +109,18 @@ Tensor empty(IntList sizes, DType dtype, Device device) {
 
 Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device) {
   count_elements(sizes, "empty_strided");
-  int64_t last = 0;
+  int64_t extent = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     FACULA_CHECK(strides[i] >= 0, ErrorKind::Runtime, "empty_strided: strides must not be negative, got ", strides);
     if (sizes[i] == 0) {
-      last = -1;
+      extent = 0;
       break;
     }
-    last += (sizes[i] - 1) * strides[i];
+    int64_t along = 0;
+    bool overflow = __builtin_mul_overflow(sizes[i] - 1, strides[i], &along) || __builtin_add_overflow(extent, along, &extent);
+    FACULA_CHECK(!overflow, ErrorKind::Runtime, "empty_strided: too many elements for 64 bits, got size ", sizes, " and stride ", strides);
   }
-  Tensor t = with_storage(make_storage(static_cast<size_t>((last + 1) * item_size(dtype)), device), dtype);
+  Tensor t = with_storage(make_storage(checked_bytes(sizes, extent, dtype), device), dtype);
   set_sizes(t.impl(), sizes, strides);
   return t;
 }

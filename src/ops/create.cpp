@@ -104,7 +104,7 @@ Tensor new_empty(const Tensor& self, IntList size, std::optional<DType> dtype, s
 }
 
 Tensor new_empty_strided(const Tensor& self, IntList size, IntList stride, std::optional<DType> dtype, std::optional<Device> device) {
-  return empty_strided(size, stride, dtype.value_or(self.dtype()), device.value_or(self.device()));
+  return ops::empty_strided(size, stride, std::optional<DType>(dtype.value_or(self.dtype())), std::optional<Device>(device.value_or(self.device())));
 }
 
 Tensor new_full(const Tensor& self, IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Device> device) {

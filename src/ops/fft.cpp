@@ -21,13 +21,16 @@ void check_dims(const Tensor& self, IntList dims, bool halved) {
   FACULA_CHECK(inside && !(halved && dims.empty()), ErrorKind::Index, "fft: dimensions are in [0, ", self.dim(), "), got ", dims);
 }
 
-Tensor numbers(const std::vector<double>& values, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+/// value(0), ..., value(count - 1), computed in float64.
+template <class F>
+Tensor numbers(int64_t count, std::optional<DType> dtype, std::optional<Device> device, const Out& out, F&& value) {
   DType chosen = dtype.value_or(out.given() ? DType::Float64 : default_dtype());
   FACULA_CHECK(is_inexact(chosen), ErrorKind::Runtime, "fft.fftfreq: a floating point or complex dtype, got ", chosen);
-  Tensor exact = facula::empty({static_cast<int64_t>(values.size())}, DType::Float64);
-  std::copy(values.begin(), values.end(), exact.data<double>());
-  Tensor result = facula::empty(exact.sizes(), chosen, device.value_or(kCPU));
-  if (!result.is_meta()) copy_kernel(result.device(), result, exact);
+  Tensor result = facula::empty({count}, chosen, device.value_or(kCPU));
+  if (result.is_meta()) return result;
+  Tensor exact = facula::empty({count}, DType::Float64);
+  for (int64_t i = 0; i < count; ++i) exact.data<double>()[i] = value(i);
+  copy_kernel(result.device(), result, exact);
   return result;
 }
 
@@ -56,17 +59,12 @@ Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size
 
 Tensor fft_fftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.fftfreq: n is positive, got ", n);
-  int64_t half = (n + 1) / 2;
-  std::vector<double> values(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i)] = static_cast<double>(i < half ? i : i - n) / (static_cast<double>(n) * d);
-  return numbers(values, dtype, device, out);
+  return numbers(n, dtype, device, out, [&](int64_t i) { return static_cast<double>(i < n - n / 2 ? i : i - n) / (static_cast<double>(n) * d); });
 }
 
 Tensor fft_rfftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.rfftfreq: n is positive, got ", n);
-  std::vector<double> values(static_cast<size_t>(n / 2 + 1));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) / (static_cast<double>(n) * d);
-  return numbers(values, dtype, device, out);
+  return numbers(n / 2 + 1, dtype, device, out, [&](int64_t i) { return static_cast<double>(i) / (static_cast<double>(n) * d); });
 }
 
 }  // namespace facula::ops

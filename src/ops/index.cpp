@@ -212,7 +212,7 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
   check_apart(self, source, "put_");
   FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime,
                "put: self and source must have the same dtype, got ", self.dtype(), " and ", source.dtype());
-  FACULA_CHECK(index.numel() == source.numel(), ErrorKind::Runtime,
+  FACULA_CHECK(index.numel() == source.numel(), ErrorKind::Index,
                "put: source must have one element per index, got ", source.numel(), " elements and ",
                index.numel(), " indices");
   IndexMap map = flat_map(self, index, "put");

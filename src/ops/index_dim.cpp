@@ -120,7 +120,7 @@ Scalar identity_of(const Reduction& r, DType dtype) {
 }
 
 void check_ordered(const Tensor& self, const Reduction& r, const char* op) {
-  FACULA_CHECK(!self.is_complex() || r.how == Combine::Add || r.how == Combine::Multiply, ErrorKind::Runtime,
+  FACULA_CHECK(!self.is_complex() || r.how == Combine::Add || r.how == Combine::Multiply, ErrorKind::NotImplemented,
                op, ": complex numbers have no order, got ", self.dtype());
   FACULA_CHECK(!(r.mean && self.dtype() == DType::Bool), ErrorKind::Runtime, op, ": bool has no mean, got ",
                self.dtype());

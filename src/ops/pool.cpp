@@ -88,7 +88,10 @@ Sliding read_windows(const char* op, IntList size, IntList kernel_size, IntList 
   s.stride = stride.empty() ? s.kernel : per_dimension(stride, spatial, op, "stride");
   s.padding = per_dimension(padding, spatial, op, "padding");
   s.dilation = per_dimension(dilation, spatial, op, "dilation");
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();  // so that their products fit
   for (size_t d = 0; d < size.size(); ++d) {
+    for (int64_t value : {s.kernel[d], s.stride[d], s.padding[d], s.dilation[d]})
+      FACULA_CHECK(value <= most, ErrorKind::Runtime, op, ": kernel_size, stride, padding and dilation must be at most ", most, ", got ", value);
     FACULA_CHECK(s.kernel[d] > 0, ErrorKind::Runtime, op, ": kernel_size must be positive, got ", s.kernel);
     FACULA_CHECK(s.stride[d] > 0, ErrorKind::Runtime, op, ": stride must be positive, got ", s.stride);
     FACULA_CHECK(s.dilation[d] > 0, ErrorKind::Runtime, op, ": dilation must be positive, got ", s.dilation);
@@ -166,17 +169,20 @@ PoolGeometry adaptive_geometry(IntList size, IntList out) {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-Pair max_over(const Input& input, IntList out, const PoolGeometry& geometry) {
+// The geometry has tables as long as the result's sides: it is made after the result, for which there may be no memory.
+template <class F>
+Pair max_over(const Input& input, IntList out, F&& geometry) {
   Tensor values = make_result(input, out, input.tensor.dtype()),
          indices = make_result(input, out, DType::Int64);
   if (!values.is_meta() && values.numel())
-    max_pool_kernel(values.device(), values, indices, input.tensor, geometry);
+    max_pool_kernel(values.device(), values, indices, input.tensor, geometry());
   return {finish(input, values), finish(input, indices)};
 }
 
-Tensor mean_over(const Input& input, IntList out, const PoolGeometry& geometry) {
+template <class F>
+Tensor mean_over(const Input& input, IntList out, F&& geometry) {
   Tensor result = make_result(input, out, input.tensor.dtype());
-  if (!result.is_meta() && result.numel()) avg_pool_kernel(result.device(), result, input.tensor, geometry);
+  if (!result.is_meta() && result.numel()) avg_pool_kernel(result.device(), result, input.tensor, geometry());
   return finish(input, result);
 }
 
@@ -215,7 +221,7 @@ Pair max_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList p
   check_dtype(op, self.dtype(), spatial > 1);
   IntList size = spatial_part(input.tensor);
   Sliding s = read_windows(op, size, kernel_size, stride, padding, dilation, ceil_mode);
-  return max_over(input, s.out, max_geometry(s, size));
+  return max_over(input, s.out, [&] { return max_geometry(s, size); });
 }
 
 Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
@@ -228,7 +234,7 @@ Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList
   check_dtype(op, self.dtype(), self.dtype() == DType::Int64);
   IntList size = spatial_part(input.tensor);
   Sliding s = read_windows(op, size, kernel_size, stride, padding, {1}, ceil_mode);
-  return mean_over(input, s.out, avg_geometry(s, size, count_include_pad, divisor_override));
+  return mean_over(input, s.out, [&] { return avg_geometry(s, size, count_include_pad, divisor_override); });
 }
 
 Tensor avg_pool_transpose(const Tensor& self, IntList size, IntList kernel_size, IntList stride,
@@ -256,7 +262,7 @@ Tensor adaptive_avg_pool(const Tensor& self, IntList output_size) {
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
-  return mean_over(input, out, adaptive_geometry(spatial_part(input.tensor), out));
+  return mean_over(input, out, [&] { return adaptive_geometry(spatial_part(input.tensor), out); });
 }
 
 Tensor adaptive_avg_pool_transpose(const Tensor& self, IntList size) {
@@ -270,7 +276,7 @@ Pair adaptive_max_pool(const Tensor& self, IntList output_size) {
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
-  return max_over(input, out, adaptive_geometry(spatial_part(input.tensor), out));
+  return max_over(input, out, [&] { return adaptive_geometry(spatial_part(input.tensor), out); });
 }
 
 namespace {
@@ -311,7 +317,7 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
   for (size_t d = 0; d < spatial; ++d) {
     FACULA_CHECK(out[d] > 0 && kernel_size[d] > 0, ErrorKind::Runtime, op,
                  ": kernel_size and output_size must be positive, got ", kernel_size, " and ", out);
-    FACULA_CHECK(out[d] + kernel_size[d] - 1 <= size[d], ErrorKind::Runtime, op,
+    FACULA_CHECK(out[d] <= size[d] - kernel_size[d] + 1, ErrorKind::Runtime, op,
                  ": windows of kernel_size=", kernel_size, " are too large for output_size=", out,
                  ", got an input of spatial size ", size);
   }

@@ -233,15 +233,15 @@ Tensor log_normal_(const Tensor& self, double mean, double std, Generator* gener
 
 Tensor rand(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
             const Out& out) {
-  return uniform_(out.make(size, dtype.value_or(default_dtype()), device.value_or(kCPU)), 0, 1, generator);
+  return uniform_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), 0, 1, generator);
 }
 Tensor randn(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
              const Out& out) {
-  return normal_(out.make(size, dtype.value_or(default_dtype()), device.value_or(kCPU)), 0, 1, generator);
+  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), 0, 1, generator);
 }
 Tensor randint(int64_t low, int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
                std::optional<Device> device, const Out& out) {
-  return fill_range(out.make(size, dtype.value_or(DType::Int64), device.value_or(kCPU)), low, high, generator,
+  return fill_range(out.make(size, dtype.value_or(out.dtype_or(DType::Int64)), device.value_or(kCPU)), low, high, generator,
                     "randint");
 }
 Tensor randint(int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
@@ -250,7 +250,7 @@ Tensor randint(int64_t high, IntList size, Generator* generator, std::optional<D
 }
 Tensor randperm(int64_t n, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
                 const Out& out) {
-  DType d = dtype.value_or(DType::Int64);
+  DType d = dtype.value_or(out.dtype_or(DType::Int64));
   FACULA_CHECK(n >= 0, ErrorKind::Runtime, "randperm: n must not be negative, got ", n);
   FACULA_CHECK(!is_complex(d) && d != DType::Bool, ErrorKind::NotImplemented,
                "randperm: expected an integer or floating dtype, got ", d);
@@ -282,21 +282,21 @@ Tensor randint_like(const Tensor& self, int64_t high, Generator* generator,
 
 Tensor normal(const Tensor& mean, const Tensor& std, Generator* generator, const Out& out) {
   check_std(std);
-  Tensor result = out.make(broadcast(mean.sizes(), std.sizes(), "normal"), mean.dtype(), mean.device());
+  Tensor result = out.make(broadcast(mean.sizes(), std.sizes(), "normal"), out.dtype_or(mean.dtype()), mean.device());
   normal_(result, 0, 1, generator);
   mul_into(result, true, Operand(result), Operand(std));
   add_into(result, true, Operand(result), Operand(mean), Scalar(1));
   return result;
 }
 Tensor normal(const Tensor& mean, double std, Generator* generator, const Out& out) {
-  Tensor result = out.make(mean.sizes(), mean.dtype(), mean.device());
+  Tensor result = out.make(mean.sizes(), out.dtype_or(mean.dtype()), mean.device());
   normal_(result, 0, std, generator);
   add_into(result, true, Operand(result), Operand(mean), Scalar(1));
   return result;
 }
 Tensor normal(double mean, const Tensor& std, Generator* generator, const Out& out) {
   check_std(std);
-  Tensor result = out.make(std.sizes(), std.dtype(), std.device());
+  Tensor result = out.make(std.sizes(), out.dtype_or(std.dtype()), std.device());
   normal_(result, 0, 1, generator);
   mul_into(result, true, Operand(result), Operand(std));
   add_into(result, true, Operand(result), Operand(mean), Scalar(1));
@@ -304,7 +304,7 @@ Tensor normal(double mean, const Tensor& std, Generator* generator, const Out& o
 }
 Tensor normal(double mean, double std, IntList size, Generator* generator, std::optional<DType> dtype,
               std::optional<Device> device, const Out& out) {
-  return normal_(out.make(size, dtype.value_or(default_dtype()), device.value_or(kCPU)), mean, std,
+  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), mean, std,
                  generator);
 }
 

@@ -105,7 +105,9 @@ Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::op
 
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
   FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
-  return total(Fold::NanSum, self, dim, keepdim, sum_dtype(self, dtype, {}), "nansum", out);
+  DType result = sum_dtype(self, dtype, out);
+  FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented, "nansum: not implemented for out= of ", result);
+  return total(Fold::NanSum, self, dim, keepdim, result, "nansum", out);
 }
 
 Tensor mean(const Tensor& self, std::optional<DType> dtype, const Out& out) { return mean(self, std::nullopt, false, dtype, out); }

@@ -189,23 +189,33 @@ Tensor eye(int64_t n, std::optional<DType> dtype, std::optional<Device> device, 
 
 namespace {
 
-// Positions (row, column) for which first(row) <= column < last(row), row by row.
-template <class First, class Last>
-Tensor triangle_indices(const char* op, int64_t row, int64_t col, std::optional<DType> dtype, std::optional<Device> device, First first, Last last) {
+// How many positions of a matrix have column <= row + offset.
+__int128 count_lower(__int128 row, __int128 col, __int128 offset) {
+  __int128 begin = std::clamp<__int128>(-offset, 0, row);             // rows before have none
+  __int128 full = std::clamp<__int128>(col - offset - 1, begin, row);  // rows from here on have all columns
+  return (full - begin) * (begin + full + 2 * offset + 1) / 2 + (row - full) * col;
+}
+
+// Positions (row, column) with column <= row + offset, or those with column >= row + offset, row by row.
+Tensor triangle_indices(const char* op, bool lower, int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                        std::optional<Device> device) {
   FACULA_CHECK(row >= 0, ErrorKind::Runtime, op, ": row must not be negative, got ", row);
   FACULA_CHECK(col >= 0, ErrorKind::Runtime, op, ": col must not be negative, got ", col);
   DType d = dtype.value_or(DType::Int64);
   FACULA_CHECK(d == DType::Int64 || d == DType::Int32, ErrorKind::Runtime, op, ": dtype must be int32 or int64, got ", d);
-  auto clip = [&](int64_t at) { return std::clamp<int64_t>(at, 0, col); };
-  int64_t count = 0;
-  for (int64_t r = 0; r < row; ++r) count += std::max<int64_t>(clip(last(r)) - clip(first(r)), 0);
+  offset = std::clamp(offset, -row, col);
+  __int128 exact = lower ? count_lower(row, col, offset) : __int128{row} * col - count_lower(row, col, __int128{offset} - 1);
+  FACULA_CHECK(exact <= std::numeric_limits<int64_t>::max(), ErrorKind::Runtime, op, ": too many positions for 64 bits, got ", row, " rows and ", col,
+               " columns");
+  int64_t count = static_cast<int64_t>(exact);
   Device where = device.value_or(kCPU);
   Tensor result = facula::empty({2, count}, d, where);
   if (result.is_meta() || count == 0) return result;
   Tensor host = facula::empty({2, count}, DType::Int64);
-  int64_t *rows = host.data<int64_t>(), *columns = rows + count;
-  for (int64_t r = 0; r < row; ++r) {
-    for (int64_t c = clip(first(r)); c < clip(last(r)); ++c) {
+  int64_t *rows = host.data<int64_t>(), *columns = rows + count, *end = columns;
+  for (int64_t r = lower ? std::max<int64_t>(-offset, 0) : 0; rows != end; ++r) {
+    int64_t first = lower ? 0 : std::max<int64_t>(r + offset, 0), last = lower ? std::min(r + offset + 1, col) : col;
+    for (int64_t c = first; c < last; ++c) {
       *rows++ = r;
       *columns++ = c;
     }
@@ -217,11 +227,11 @@ Tensor triangle_indices(const char* op, int64_t row, int64_t col, std::optional<
 }  // namespace
 
 Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype, std::optional<Device> device) {
-  return triangle_indices("tril_indices", row, col, dtype, device, [](int64_t) { return int64_t{0}; }, [=](int64_t r) { return r + offset + 1; });
+  return triangle_indices("tril_indices", true, row, col, offset, dtype, device);
 }
 
 Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype, std::optional<Device> device) {
-  return triangle_indices("triu_indices", row, col, dtype, device, [=](int64_t r) { return r + offset; }, [=](int64_t) { return col; });
+  return triangle_indices("triu_indices", false, row, col, offset, dtype, device);
 }
 
 namespace {

@@ -152,7 +152,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
 }
 
 Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "slice: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "slice: a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "slice"), size = self.size(d);
   FACULA_CHECK(step > 0, ErrorKind::Value, "slice: step must be greater than zero, got ", step);
   auto clip = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };

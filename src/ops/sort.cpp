@@ -143,12 +143,6 @@ Tensor search(const Tensor& sequence, const Tensor& values, DType dtype, bool ou
   return result;
 }
 
-void check_same(const Tensor& sequence, const Tensor& values, const char* op) {
-  FACULA_CHECK(sequence.dtype() == values.dtype(), ErrorKind::Runtime, op,
-               ": the sequence and the values must have the same dtype, got ", sequence.dtype(), " and ",
-               values.dtype());
-}
-
 // A number against a sequence is compared in the dtype that both fit into.
 Tensor search_number(const Tensor& sequence, const Scalar& value, bool out_int32, bool right,
                      const Tensor& sorter, const char* op, const Out& out) {
@@ -183,6 +177,7 @@ Tensor argsort(const Tensor& self, bool, int64_t dim, bool descending, const Out
 std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool,
                                 const Out& out0, const Out& out1) {
   check_ordered(self, "topk");
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "topk: a tensor of numbers, got ", self.dtype());
   int64_t d = wrap_dim(dim, self.dim(), "topk");
   FACULA_CHECK(k >= 0 && k <= (self.dim() ? self.size(d) : 1), ErrorKind::Runtime,
                "topk: k must not exceed the size of dimension ", dim, ", ", self.dim() ? self.size(d) : 1,
@@ -224,8 +219,8 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, 
 
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
                     std::optional<std::string_view> side, const Tensor& sorter, const Out& out) {
-  check_same(sorted_sequence, self, "searchsorted");
-  return search(sorted_sequence, self, self.dtype(), out_int32, to_the_right(right, side, "searchsorted"),
+  DType common = promote(sorted_sequence.dtype(), self.dtype());
+  return search(sorted_sequence, self, common, out_int32, to_the_right(right, side, "searchsorted"),
                 sorter, "searchsorted", out);
 }
 Tensor searchsorted(const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right,

@@ -145,8 +145,10 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
     if (at >= s.count) return false;
     const ArgSpec& spec = s.args[at];
     if (spec.keyword_only) return false;
-    // x.view(2, 3), block_diag(a, b): items spread over the rest of the positional arguments
-    bool spreads_ints = spec.type == ArgType::IntList && spec.list_size == 0 && is_index(args[k]);
+    // x.view(2, 3), block_diag(a, b): items spread over the rest of the positional arguments; ints only where no other
+    // argument is positional
+    bool alone = k == 0 && (at + 1 >= s.count || s.args[at + 1].keyword_only);
+    bool spreads_ints = alone && spec.type == ArgType::IntList && spec.list_size == 0 && is_index(args[k]);
     bool spreads_tensors = spec.type == ArgType::TensorList && spec.list_size == 1 && is_tensor(args[k]);
     if (spreads_ints || spreads_tensors) {
       bool exact = spreads_ints;

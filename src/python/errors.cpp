@@ -32,6 +32,8 @@ void translate_exception() {
   } catch (const PythonError&) {
   } catch (const Error& error) {
     PyErr_SetString(python_class(error.kind()), error.what());
+  } catch (const std::length_error&) {  // a vector longer than memory can be
+    PyErr_SetString(out_of_memory_class, "allocate: the system has no memory left for bookkeeping");
   } catch (const std::bad_alloc&) {
     PyErr_SetString(out_of_memory_class, "allocate: the system has no memory left for bookkeeping");
   } catch (const std::exception& error) {

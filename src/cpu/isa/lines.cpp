@@ -114,6 +114,7 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
   int64_t n = sizes.empty() ? 1 : sizes[dim];
   LockRelease unlocked(count * n > 4 * kGrain);
   auto is_direct = [](const LineOperand& t) { return t.direct(); };
+  FACULA_CHECK(n < std::numeric_limits<int64_t>::max() / (32 * kBatch), ErrorKind::Runtime, "a dimension is too long to walk along, got size ", n);
   bool packs = !std::all_of(in.begin(), in.end(), is_direct) || !std::all_of(out.begin(), out.end(), is_direct);
   int64_t grain = std::max<int64_t>(packs ? kBatch : 1, kGrain / std::max<int64_t>(n, 1));
   parallel_for(0, count, grain, [&](int64_t from, int64_t to) {
