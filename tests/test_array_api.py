@@ -144,6 +144,7 @@ def test_promotion_is_the_standards_also_without_dimensions():
         assert xp.add(*pair).dtype is xp.where(pair[1] > 0, *pair).dtype is getattr(xp, common)
     with pytest.raises(RuntimeError, match="^promote_types: .*uint64 and int8"):
         xp.result_type(xp.uint64, xp.int8)
+    assert not xp.can_cast(xp.uint64, xp.int8)
     vectors = torch.ones(2, dtype=xp.int8), torch.ones(2, dtype=xp.float64)
     assert xp.matmul(*vectors).dtype is xp.linalg.solve(torch.eye(2), vectors[1]).dtype is xp.float64
 

@@ -75,7 +75,10 @@ def result_type(*arrays_and_dtypes):
 
 def can_cast(from_, to, /):
     """Whether a dtype, or a tensor's, promotes to another."""
-    return facula.promote_types(_dtype_of(from_), to) == to
+    try:
+        return facula.promote_types(_dtype_of(from_), to) == to
+    except RuntimeError:  # uint64 and a signed integer have no common dtype
+        return False
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):

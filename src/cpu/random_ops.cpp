@@ -278,6 +278,7 @@ C draw_binomial(C count, C p, Generator& g) {
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
   if (p != p) return p;
+  if (!std::isfinite(count)) return count;  // the loops below would not end
   C smaller = p <= static_cast<C>(0.5) ? p : 1 - p;
   C found =
       count * smaller >= 10 ? binomial_by_rejection(count, smaller, g) : binomial_by_gaps(count, smaller, g);
