@@ -142,14 +142,18 @@ UniqueCounts = collections.namedtuple("UniqueCounts", "values counts")
 UniqueInverse = collections.namedtuple("UniqueInverse", "values inverse_indices")
 
 
+def first_positions(inverse, count):
+    """Where each of `count` values is first, given which value each element is."""
+    flat = inverse.reshape(-1)
+    positions = facula.arange(flat.numel(), device=flat.device)
+    first = facula.full((count,), flat.numel(), dtype=facula.int64, device=flat.device)
+    return first.scatter_reduce(0, flat, positions, "amin", include_self=True)
+
+
 def unique_all(x, /):
     """Distinct values in order, the flat index of the first of each, which value each element is, and how often."""
     values, inverse, counts = facula.unique(x, return_inverse=True, return_counts=True)
-    flat = inverse.reshape(-1)
-    positions = facula.arange(flat.numel(), device=x.device)
-    first = facula.full(values.shape, flat.numel(), dtype=facula.int64, device=x.device)
-    first = first.scatter_reduce(0, flat, positions, "amin", include_self=True)
-    return UniqueAll(values, first, inverse, counts)
+    return UniqueAll(values, first_positions(inverse, len(values)), inverse, counts)
 
 
 def unique_counts(x, /):

@@ -166,3 +166,13 @@ def test_reductions_over_no_dimension_keep_every_element():
 
 def test_take_counts_from_the_end():
     assert xp.take(torch.tensor([3, 4, 5]), torch.tensor([0, -1])).tolist() == [3, 5]
+
+
+def test_unsigned_and_complex_numbers_have_an_order_here():
+    big = torch.tensor([3, -1, -(2**63)]).view(xp.uint64)
+    assert xp.argmax(big).item() == 1 and xp.argmin(big).item() == 0 and xp.max(big).item() == 2**64 - 1 and xp.min(big).item() == 3
+    numbers = torch.tensor([[1j, 0], [1, 1j]])
+    values, first, inverse, counts = xp.unique_all(numbers)
+    assert values.tolist() == [0, 1j, 1] and first.tolist() == [1, 0, 2] and counts.tolist() == [1, 2, 1]
+    assert inverse.shape == (2, 2) and xp.unique_inverse(numbers).inverse_indices.tolist() == inverse.tolist()
+    assert xp.unique_values(numbers).tolist() == values.tolist() and xp.unique_counts(numbers).counts.sum() == 4

@@ -307,3 +307,33 @@ def test_numbers_too_large_for_narrow_floats_are_infinite(index):
     assert facula.tensor([1e6], dtype=facula.float16).tolist() == [float("inf")]
     with pytest.raises(RuntimeError, match="^index: a number with a value in float32, got 1e"):
         _set(facula.ones(2), index, 1e39)
+
+
+def test_ints_spread_only_where_they_are_the_only_positional_argument():
+    t = facula.ones(2, 3)
+    assert t.permute(1, 0).shape == t.reshape(3, 2).shape == facula.zeros(3, 2).shape and t.roll(1, 0).shape == (2, 3)
+    for call in (lambda: facula.permute(t, 0, 1), lambda: facula.reshape(t, 6), lambda: facula.randint(9, 2), lambda: t.rot90(1, 0)):
+        with pytest.raises(TypeError, match="the arguments fit no signature"):
+            call()
+
+
+def test_out_chooses_the_dtype_of_random_numbers():
+    for make in (facula.rand, facula.randn):
+        facula.manual_seed(0)
+        expected = make(4, dtype=facula.float64)
+        facula.manual_seed(0)
+        assert make(4, out=facula.empty(0, dtype=facula.float64)).tolist() == expected.tolist()
+
+
+def test_integers_of_vander_and_unravel_index_are_int64():
+    assert facula.vander(facula.tensor([2, 3], dtype=facula.int32), 3).dtype is facula.int64
+    assert facula.vander(facula.tensor([2.0, 3.0]), 3, increasing=True).tolist() == [[1, 2, 4], [1, 3, 9]]
+    assert facula.unravel_index(facula.tensor([5], dtype=facula.uint8), (2, 3))[0].dtype is facula.int64
+
+
+def test_empty_and_0d_tensors():
+    assert facula.repeat_interleave(facula.ones(3, 0), facula.tensor([1, 2, 3]), 0).shape == (6, 0)
+    assert facula.pixel_unshuffle(facula.ones(1, 4, 0, 2), 2).shape == (1, 4, 0, 2)
+    assert [i.tolist() for i in facula.where(facula.tensor(True))] == [[0]]
+    with pytest.raises(IndexError, match="^trapezoid: "):
+        facula.trapezoid(facula.tensor(1.0))

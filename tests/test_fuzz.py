@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import facula
+
 ROUNDS = int(os.environ.get("FACULA_FUZZ_ROUNDS", "12"))
 
 CHILD = r"""
@@ -99,3 +101,42 @@ def test_no_binding_crashes(shard):
     )  # fmt: skip
     lines = result.stdout.splitlines()
     assert result.returncode == 0 and lines[-1] == "done", f"last call: {lines[-1:]}\n{result.stderr[-3000:]}"
+
+
+ENDLESS = """
+facula.empty_strided((3,), (2**62,))
+facula.zeros(1, dtype=facula.float64).expand(2**61).exp()
+facula.zeros(1, dtype=facula.complex128).expand(2**60).exp()
+facula.zeros(2, 1).expand(2, 2**62)
+facula.zeros(1, dtype=facula.float64).expand(2**61).mode()
+facula.pixel_shuffle(facula.ones(1, 4, 2, 2), 2**40)
+facula.ones(2, 3).tensor_split(2**63 - 1)
+facula.ones(0, 3).chunk(2**40)
+facula.ones(1).expand(2**40).split(1)
+facula.ones(1).expand(2**40).unbind()
+facula.vander(facula.ones(3), 2**40)
+facula.combinations(facula.ones(2**20), 2)
+facula.combinations(facula.ones(3), 2**62, with_replacement=True)
+facula.mvlgamma(facula.full((3,), 1e12), 2**40)
+facula.tril_indices(2**40, 2**20)
+facula.tril_indices(2**62, 2**62, 5)
+facula.fft.fftfreq(2**40)
+facula.nn.functional.adaptive_avg_pool2d(facula.ones(1, 2, 3, 3), 2**40)
+facula.nn.functional.max_pool1d(facula.ones(1, 2, 3), 2**62, dilation=2**62)
+facula.nn.functional.fractional_max_pool2d(facula.ones(2, 3, 7, 6), 2**63 - 1, 3)
+facula.nn.functional.embedding_bag(facula.ones(4, device="meta").long(), facula.ones(5, 7), facula.tensor([0]))
+facula.ones(2).new_empty_strided((2, 2), (1,))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("call", ENDLESS)
+def test_counts_that_fit_no_memory_are_errors_at_once(call):
+    with pytest.raises((RuntimeError, ValueError, NotImplementedError)):
+        eval(call)
+
+
+def test_counts_of_few_elements_are_not_walked_through():
+    assert facula.triu_indices(2**40, 4, 1).shape == (2, 6) and facula.tril_indices(4, 4, -(2**63)).shape == (2, 0)
+    assert facula.combinations(facula.ones(3), 2**62).shape[0] == 0
+    assert facula.binomial(facula.tensor([float("nan"), float("inf")]), facula.full((2,), 0.5))[0].isnan()
+    assert facula.nn.functional.adaptive_avg_pool2d(facula.ones(1, 2, 3, 3, device="meta"), 2**20).shape[-1] == 2**20

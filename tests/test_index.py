@@ -346,7 +346,7 @@ LONG = torch.tensor([0, 1])
         (lambda: X.masked_select(torch.ones(3, 4)), RuntimeError),
         (lambda: X.masked_scatter(torch.ones(3, 4, dtype=torch.bool), torch.zeros(3)), RuntimeError),
         (lambda: X.take(torch.tensor([12])), IndexError),
-        (lambda: X.put(LONG, torch.zeros(3)), RuntimeError),
+        (lambda: X.put(LONG, torch.zeros(3)), IndexError),
         (lambda: X.expand(2, 3, 4).index_fill_(0, LONG, 1), RuntimeError),
         (lambda: X.nonzero(as_tuple=True, out=LONG), TypeError),
     ],

@@ -128,6 +128,7 @@ def test_search_of_a_number():
     assert torch.searchsorted(s, 3).item() == 1 and torch.searchsorted(s, 3.5).item() == 2
     assert torch.bucketize(3, s, right=True).item() == 2 and torch.bucketize(3, s, right=True).shape == ()
     assert torch.searchsorted(torch.zeros(0), torch.zeros(2)).tolist() == [0, 0]
+    assert torch.searchsorted(torch.tensor([1, 2, 3]), torch.tensor([2.5])).item() == 2  # compared in the common dtype
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,8 @@ def test_search_of_a_number():
         (lambda: torch.zeros(3).kthvalue(0), RuntimeError),
         (lambda: torch.zeros(0).kthvalue(1), IndexError),
         (lambda: torch.zeros(3, dtype=torch.complex64).sort(), RuntimeError),
-        (lambda: torch.searchsorted(torch.zeros(3), torch.zeros(2, dtype=torch.float64)), RuntimeError),
+        (lambda: torch.searchsorted(torch.zeros(3), torch.zeros(2, dtype=torch.complex64)), RuntimeError),
+        (lambda: torch.tensor([True]).topk(1), RuntimeError),
         (lambda: torch.searchsorted(torch.zeros(3), torch.zeros(2), right=True, side="left"), RuntimeError),
         (lambda: torch.searchsorted(torch.zeros(3), torch.zeros(2), side="middle"), RuntimeError),
         (lambda: torch.searchsorted(torch.zeros(2, 3), torch.zeros(2)), RuntimeError),

@@ -101,14 +101,34 @@ def _axes(x, axis):
     return tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
 
 
+def _ordered(x):
+    """uint64 as the int64 of the same order, which reductions know; other tensors as they are."""
+    return x.view(facula.int64) ^ -(2**63) if x.dtype is facula.uint64 else x
+
+
+def _reordered(result, x):
+    """Undoes _ordered for elements of `x`."""
+    return (result ^ -(2**63)).view(facula.uint64) if x.dtype is facula.uint64 else result
+
+
+def argmax(x, /, *, axis=None, keepdims=False):
+    """The position of the first largest element along `axis`, of the flattened array for None."""
+    return facula.argmax(_ordered(x), axis, keepdims)
+
+
+def argmin(x, /, *, axis=None, keepdims=False):
+    """The position of the first smallest element along `axis`, of the flattened array for None."""
+    return facula.argmin(_ordered(x), axis, keepdims)
+
+
 def max(x, /, *, axis=None, keepdims=False):
     """The largest values over `axis` (an int, a tuple, or None for all)."""
-    return x.clone() if axis == () else facula.amax(x, _axes(x, axis), keepdim=keepdims)
+    return x.clone() if axis == () else _reordered(facula.amax(_ordered(x), _axes(x, axis), keepdim=keepdims), x)
 
 
 def min(x, /, *, axis=None, keepdims=False):
     """The smallest values over `axis` (an int, a tuple, or None for all)."""
-    return x.clone() if axis == () else facula.amin(x, _axes(x, axis), keepdim=keepdims)
+    return x.clone() if axis == () else _reordered(facula.amin(_ordered(x), _axes(x, axis), keepdim=keepdims), x)
 
 
 def _sum_dtype(x, dtype):
@@ -360,3 +380,36 @@ def sign(x, /):
     if x.is_complex():
         return facula.sgn(x)
     return facula.where(facula.isnan(x), x, facula.sign(x)) if x.is_floating_point() else facula.sign(x)
+
+
+def _unique(x, *, return_inverse=False, return_counts=False):
+    if not x.is_complex():
+        return facula.unique(x, return_inverse=return_inverse, return_counts=return_counts)
+    rows = facula.view_as_real(x.reshape(-1).resolve_conj())  # ordered by real parts, then by imaginary parts
+    found = facula.unique(rows, return_inverse=return_inverse, return_counts=return_counts, dim=0)
+    values, *rest = found if isinstance(found, tuple) else (found,)
+    if return_inverse:
+        rest[0] = rest[0].reshape(x.shape)
+    return (facula.view_as_complex(values), *rest)
+
+
+def unique_all(x, /):
+    """Distinct values in order, the flat index of the first of each, which value each element is, and how often."""
+    values, inverse, counts = _unique(x, return_inverse=True, return_counts=True)
+    return _array_api.UniqueAll(values, _array_api.first_positions(inverse, len(values)), inverse, counts)
+
+
+def unique_counts(x, /):
+    """Distinct values in order, and how often each occurs."""
+    return _array_api.UniqueCounts(*_unique(x, return_counts=True))
+
+
+def unique_inverse(x, /):
+    """Distinct values in order, and which of them each element is."""
+    return _array_api.UniqueInverse(*_unique(x, return_inverse=True))
+
+
+def unique_values(x, /):
+    """Distinct values in order."""
+    found = _unique(x)
+    return found[0] if isinstance(found, tuple) else found

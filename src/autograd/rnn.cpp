@@ -246,6 +246,7 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
       return _rnn_layer(e(gates), e(h0), e(c0), e(weight_hh), e(bias_hh), mode, batch_sizes, reverse);
     });
   }
+  check_one_device("rnn", gates, h0, c0, weight_hh, bias_hh);
   FACULA_CHECK(h0.dim() == 2, ErrorKind::Runtime, "rnn: expected a hidden state of shape (batch, hidden), got ", h0.sizes());
   RnnLayout layout(parse_mode(mode), reverse, batch_sizes, h0.size(1));
   check_layer(layout, gates, h0, c0, weight_hh, bias_hh);

@@ -23,11 +23,11 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
   check_no_internal_overlap(self, "copy_");
   uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
+  check_has_values(src, self.device(), "copy_");
   if (is_inexact(self.dtype()) && (marks_of(src) | written_marks(self))) {
     check_writable(self, "copy_");
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
   } else {
-    check_has_values(src, self.device(), "copy_");
     if (!self.is_meta()) copy_kernel(self.device(), self, src);
     self.storage()->bump_version(id);
   }

@@ -1,5 +1,6 @@
 // embedding_bag: rows of a table summed, averaged or maximised bag by bag.
 #include "autograd/batching.h"
+#include "autograd/function_support.h"
 #include "functions.h"
 
 namespace facula {
@@ -102,6 +103,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, c
     });
   }
   check_arguments(weight, indices, offsets, mode, per_sample_weights);
+  check_one_device("embedding_bag", weight, indices, offsets, per_sample_weights);
   FACULA_CHECK(!weight.is_meta(), ErrorKind::NotImplemented,
                "embedding_bag: not implemented for meta tensors, got a meta weight");
   Bags b = read_bags(weight, indices, offsets, include_last_offset, padding_idx);
