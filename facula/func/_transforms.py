@@ -133,6 +133,14 @@ def _checked(values, name, what):
     return values
 
 
+def _real(values, name, what):
+    """Jacobians are of real functions: of complex ones, rows and columns would be different derivatives."""
+    for k, value in enumerate(_checked(values, name, f"the {what}")):
+        if value.is_complex():
+            raise RuntimeError(f"{name}: Expected all {what} to be real, got {value.dtype} at flattened position {k}")
+    return values
+
+
 def _cut_tree(tree, inputs):
     return _vmap.map_tensors(inputs.cut, tree)
 
@@ -371,13 +379,13 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         with enable_grad():
             numbers, tree = _chosen(args, argnums, "jacrev")
             flat, spec = _flatten(tree)
-            inputs = _Inputs(_checked(flat, "jacrev", "the differentiated arguments"))
+            inputs = _Inputs(_real(flat, "jacrev", "inputs"))
             output, aux = _with_aux(
                 func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacrev"
             )
             flat_output, output_spec = _flatten(output)
             blocks = [
-                _rows(out, inputs, flat, chunk_size) for out in _checked(flat_output, "jacrev", "the outputs of the function")
+                _rows(out, inputs, flat, chunk_size) for out in _real(flat_output, "jacrev", "outputs")
             ]
         result = _unflatten([_unflatten([inputs.cut(b) for b in row], spec) for row in blocks], output_spec)
         return (result, _cut_tree(aux, inputs)) if has_aux else result
@@ -435,12 +443,12 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
         with enable_grad():
             numbers, tree = _chosen(args, argnums, "jacfwd")
             flat, spec = _flatten(tree)
-            inputs = _Inputs(_checked(flat, "jacfwd", "the differentiated arguments"))
+            inputs = _Inputs(_real(flat, "jacfwd", "inputs"))
             output, aux = _with_aux(
                 func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacfwd"
             )
             flat_output, output_spec = _flatten(output)
-            _checked(flat_output, "jacfwd", "the outputs of the function")
+            _real(flat_output, "jacfwd", "outputs")
             columns = [_columns(flat_output, inputs, flat, k) for k in range(len(flat))]
         rows = [
             _unflatten([_cut(columns[k][j], inputs.leaves) for k in range(len(flat))], spec)
