@@ -47,10 +47,7 @@ def _import_dlpack(source, device, copy):
     asked = {"max_version": (1, 1)}
     if copy is not None:
         asked["copy"] = copy
-    kind = source.__dlpack_device__()
-    if kind[0] == 2:
-        asked["stream"] = 1  # the legacy default stream
-    try:
+    try:  # without a stream, which means the legacy default stream: the device need not be asked
         return _C._from_dlpack(source.__dlpack__(**asked))
     except TypeError:  # a producer of the time before versions
         tensor = _C._from_dlpack(source.__dlpack__())

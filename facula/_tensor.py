@@ -39,6 +39,10 @@ def numpy(self, *, force=False):
     the CPU, unless `force`, which makes a copy where needed.
     """
     tensor = self.detach().cpu().resolve_conj() if force else self
+    try:
+        return np.asarray(memoryview(tensor))
+    except BufferError:  # the reason follows, or the dtype has no name as a buffer
+        pass
     if tensor.requires_grad:
         raise RuntimeError(
             "numpy: can't be called on a Tensor that requires grad (use tensor.detach().numpy()), "

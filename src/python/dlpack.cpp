@@ -223,10 +223,10 @@ const char* format_of(DType dtype) {
     case DType::Int8: return "b";
     case DType::Int16: return "h";
     case DType::Int32: return "i";
-    case DType::Int64: return "q";
+    case DType::Int64: return sizeof(long) == 8 ? "l" : "q";  // as NumPy names its int64
     case DType::UInt16: return "H";
     case DType::UInt32: return "I";
-    case DType::UInt64: return "Q";
+    case DType::UInt64: return sizeof(long) == 8 ? "L" : "Q";
     case DType::Float16: return "e";
     case DType::Float32: return "f";
     case DType::Float64: return "d";

@@ -67,23 +67,26 @@ struct Table {
   Vector low, high;
 };
 
+Vector load(const float* from, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, from); }
+__m512d load(const double* from, __mmask8 lanes) { return _mm512_maskz_loadu_pd(lanes, from); }
+void store(float* to, __mmask16 lanes, Vector v) { _mm512_mask_storeu_ps(to, lanes, v); }
+void store(double* to, __mmask8 lanes, __m512d v) { _mm512_mask_storeu_pd(to, lanes, v); }
+
 /// Calls body(i, lanes) for vectors of the elements from `i` on; lanes says which of the last one are there.
-template <class F>
+template <int width, class F>
 [[gnu::always_inline]] inline void by_vectors(int64_t from, int64_t count, F body) {
-  const int64_t last = from + (count & -16), rest = count & 15;
-  for (int64_t i = from; i != last; i += 16) body(i, static_cast<__mmask16>(0xffff));
+  const int64_t last = from + (count & -width), rest = count & (width - 1);
+  for (int64_t i = from; i != last; i += width) body(i, static_cast<__mmask16>(0xffff));
   if (rest) body(last, static_cast<__mmask16>((1u << rest) - 1));
 }
 
 /// A loop of a function object from vectors to vectors. It is copied into the loop, where its tables stay in registers.
-template <class F>
+template <class T, class F>
 void vector_loop(int64_t n, void* out, const void* const* in, F f) {
-  float* o = static_cast<float*>(out);
-  const float* a = static_cast<const float*>(in[0]);
+  T* o = static_cast<T*>(out);
+  const T* a = static_cast<const T*>(in[0]);
   in_blocks(n, o, [=](int64_t from, int64_t count) {
-    by_vectors(from, count, [&](int64_t i, __mmask16 lanes) {
-      _mm512_mask_storeu_ps(o + i, lanes, f(_mm512_maskz_loadu_ps(lanes, a + i)));
-    });
+    by_vectors<64 / sizeof(T)>(from, count, [&](int64_t i, __mmask16 lanes) { store(o + i, lanes, f(load(a + i, lanes))); });
   }, a);
 }
 
@@ -107,6 +110,33 @@ struct Exp {
     return _mm512_scalef_ps(_mm512_fmadd_ps(t, p, t), n);
   }
   Table power;
+};
+
+/// The same in double with 16 powers.
+struct ExpDouble {
+  struct Values {
+    double power[16];
+    Values() {
+      for (int k = 0; k < 16; ++k) power[k] = std::exp2(k / 16.0);
+    }
+  };
+  explicit ExpDouble(const Values& values) : low(_mm512_loadu_pd(values.power)), high(_mm512_loadu_pd(values.power + 8)) {}
+  static __m512d all(double x) { return _mm512_set1_pd(x); }
+  __m512d operator()(__m512d x) const {
+    const __m512d to_16ths = all(kernels::double_to_integer / 16);
+    const __m512d shifted = _mm512_fmadd_pd(x, all(1.4426950408889634), to_16ths), n = _mm512_sub_pd(shifted, to_16ths);
+    __m512d r = _mm512_fnmadd_pd(n, all(0x1.62e42fefa3800p-1), x);
+    r = _mm512_fnmadd_pd(n, all(0x1.ef35793c76730p-45), r);
+    r = _mm512_range_pd(r, all(1.0), 2);  // as in Exp
+    __m512d p = _mm512_fmadd_pd(r, all(1.0 / 720), all(0.008333496279944296));  // Taylor's; these two make up for r^7 / 5040
+    p = _mm512_fmadd_pd(p, r, all(1.0 / 24));
+    p = _mm512_fmadd_pd(p, r, all(0.16666666662843235));
+    p = _mm512_fmadd_pd(p, r, all(0.5));
+    p = _mm512_fmadd_pd(_mm512_mul_pd(r, r), p, r);
+    const __m512d t = _mm512_permutex2var_pd(low, _mm512_castpd_si512(shifted), high);
+    return _mm512_scalef_pd(_mm512_fmadd_pd(t, p, t), n);
+  }
+  __m512d low, high;
 };
 
 /// e^x / (1 + e^x) for x below zero, 1 / (1 + e^-x) above. The rounding errors of e and of 1 + e go into a correction of
@@ -271,7 +301,7 @@ void angle_loop(int64_t n, void* out, const void* const* in, Moderate moderate, 
   const float* a = static_cast<const float*>(in[0]);
   in_blocks(n, o, [=](int64_t from, int64_t count) {
     if (count == 128) return angles<8>(o + from, a + from, 0xffff, moderate, any);
-    by_vectors(from, count, [&](int64_t i, __mmask16 lanes) { angles<1>(o + i, a + i, lanes, moderate, any); });
+    by_vectors<16>(from, count, [&](int64_t i, __mmask16 lanes) { angles<1>(o + i, a + i, lanes, moderate, any); });
   }, a);
 }
 
@@ -286,19 +316,23 @@ const Exp::Values& powers() {
   static const Exp::Values values;
   return values;
 }
-void exp_float(int64_t n, void* out, const void* const* in, const void*) { vector_loop(n, out, in, Exp(powers())); }
-void sigmoid_float(int64_t n, void* out, const void* const* in, const void*) { vector_loop(n, out, in, Sigmoid(powers())); }
+void exp_float(int64_t n, void* out, const void* const* in, const void*) { vector_loop<float>(n, out, in, Exp(powers())); }
+void exp_double(int64_t n, void* out, const void* const* in, const void*) {
+  static const ExpDouble::Values values;
+  vector_loop<double>(n, out, in, ExpDouble(values));
+}
+void sigmoid_float(int64_t n, void* out, const void* const* in, const void*) { vector_loop<float>(n, out, in, Sigmoid(powers())); }
 void log_float(int64_t n, void* out, const void* const* in, const void*) {
   static const Log::Values values;
-  vector_loop(n, out, in, Log(values));
+  vector_loop<float>(n, out, in, Log(values));
 }
 void tanh_float(int64_t n, void* out, const void* const* in, const void*) {
   static const OddPieces::Values values(std::tanh, 10.0);
-  vector_loop(n, out, in, OddPieces(values));
+  vector_loop<float>(n, out, in, OddPieces(values));
 }
 void erf_float(int64_t n, void* out, const void* const* in, const void*) {
   static const OddPieces::Values values(std::erf, 4.0);
-  vector_loop(n, out, in, OddPieces(values));
+  vector_loop<float>(n, out, in, OddPieces(values));
 }
 
 #else
@@ -324,6 +358,7 @@ void register_elementary() {
   set(loop_id::cos_unary, DType::Float64, cos_double);
 #ifdef FACULA_AVX512
   set(loop_id::exp_unary, DType::Float32, exp_float);
+  set(loop_id::exp_unary, DType::Float64, exp_double);
   set(loop_id::log_unary, DType::Float32, log_float);
   set(loop_id::sigmoid_unary, DType::Float32, sigmoid_float);
   set(loop_id::tanh_unary, DType::Float32, tanh_float);
