@@ -73,7 +73,7 @@ void scan(PyObject* data, size_t depth, Scan& result, std::optional<DType>& dtyp
 }
 
 /// A number as an element. Like PyTorch: integers of any length for floating-point and bool elements, negative ones wrap
-/// around in unsigned elements of less than 64 bits, numbers too large for float16 and bfloat16 are infinite, and nothing else may be
+/// around in unsigned elements of less than 64 bits, numbers too large for float16, bfloat16 and float32 are infinite, and nothing else may be
 /// lost but a fraction.
 template <class T>
 T element(PyObject* o) {
@@ -95,7 +95,7 @@ T element(PyObject* o) {
   }
   FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: a real number for ", dtype, ", got a complex one");
   const Scalar value = to_scalar(o);
-  constexpr bool narrow = dtype == DType::Float16 || dtype == DType::BFloat16;
+  constexpr bool narrow = dtype == DType::Float16 || dtype == DType::BFloat16 || dtype == DType::Float32;
   FACULA_CHECK(narrow || has_value<T>(value), ErrorKind::Runtime, "tensor: a number with a value in ", dtype, ", got ", value);
   return value.to<T>();
 }
