@@ -73,8 +73,8 @@ void scan(PyObject* data, size_t depth, Scan& result, std::optional<DType>& dtyp
 }
 
 /// A number as an element. Like PyTorch: integers of any length for floating-point and bool elements, negative ones wrap
-/// around in unsigned elements of less than 64 bits, numbers too large for float16, bfloat16 and float32 are infinite, and nothing else may be
-/// lost but a fraction.
+/// around in unsigned elements of less than 64 bits, numbers too large for float16, bfloat16 and float32 are infinite, and nothing
+/// else may be lost but a fraction.
 template <class T>
 T element(PyObject* o) {
   constexpr DType dtype = dtype_of<T>();
