@@ -73,4 +73,11 @@ void gemv(bool trans, Int m, Int n, T alpha, const T* a, Int lda, const T* x, In
   f(kRowMajor, trans ? kTrans : kNoTrans, m, n, scalar_argument(alpha), a, lda, x, incx, scalar_argument(beta), y, incy);
 }
 
+/// The sum of products of n elements of `x` and `y`, for real T.
+template <class T>
+T dot(Int n, const T* x, Int incx, const T* y, Int incy) {
+  static auto* const f = reinterpret_cast<T (*)(Int, const T*, Int, const T*, Int)>(symbol(std::string("cblas_") + letter<T>() + "dot"));
+  return f(n, x, incx, y, incy);
+}
+
 }  // namespace facula::cpu::blas

@@ -57,6 +57,11 @@ void blas_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b, 
     int step = k == 1 ? 1 : static_cast<int>(p.b.row);
     if (beta == T(0)) for (int r = 0; r < m; ++r) out[r * p.out_row] = T(0);  // the library may read what it scales by zero
     blas::gemv<T>(a.transposed, a.transposed ? k : m, a.transposed ? m : k, alpha, x, a.leading, y, step, beta, out, static_cast<int>(p.out_row));
+  } else if (m == 1 && n == 1 && !blas::is_complex_v<T>) {
+    if constexpr (!blas::is_complex_v<T>) {
+      const T sum = alpha * blas::dot<T>(k, x, static_cast<int>(p.a.column), y, static_cast<int>(p.b.row));
+      *out = beta == T(0) ? sum : sum + beta * *out;
+    }
   } else if (m == 1) {
     int step = k == 1 ? 1 : static_cast<int>(p.a.column);
     if (beta == T(0)) for (int c = 0; c < n; ++c) out[c] = T(0);
