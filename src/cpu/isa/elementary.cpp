@@ -28,31 +28,6 @@ void apply(int64_t n, T* o, const T* a, F f) {
   for (int64_t i = 0; i < n; ++i) o[i] = f(a[i]);
 }
 
-/// `moderate` for blocks whose elements are all below `bound` in magnitude or NaN, `any` for the others.
-template <class T, class Moderate, class Any>
-void where_moderate(int64_t n, void* out, const void* const* in, T bound, Moderate moderate, Any any) {
-  T* o = static_cast<T*>(out);
-  const T* a = static_cast<const T*>(in[0]);
-  in_blocks(n, o, [=](int64_t from, int64_t count) {
-    T largest = kernels::has_fma ? T(0) : bound;
-    _Pragma("omp simd reduction(max:largest)") for (int64_t i = from; i < from + count; ++i) {
-      const T magnitude = kernels::abs(a[i]);
-      largest = magnitude > largest ? magnitude : largest;
-    }
-    if (largest < bound) apply(count, o + from, a + from, moderate);
-    else apply(count, o + from, a + from, any);
-  }, a);
-}
-
-void sin_double(int64_t n, void* out, const void* const* in, const void*) {
-  where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::sin_moderate(x); },
-                         [](double x) { return kernels::sin(x); });
-}
-void cos_double(int64_t n, void* out, const void* const* in, const void*) {
-  where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::cos_moderate(x); },
-                         [](double x) { return kernels::cos(x); });
-}
-
 #ifdef FACULA_AVX512
 
 using Vector = __m512;
@@ -277,39 +252,74 @@ struct HalfTurns {
   }
 };
 
-/// `moderate` for `count` vectors at once, `any` where their sum of squares shows a large element or NaN. What was read
-/// is kept for that, as the output may be the same memory.
-template <int count, class Moderate, class Any>
-[[gnu::always_inline]] inline void angles(float* o, const float* a, __mmask16 lanes, Moderate moderate, Any any) {
-  Vector x[count], squares = _mm512_setzero_ps();
-  for (int k = 0; k < count; ++k) {
-    x[k] = _mm512_maskz_loadu_ps(lanes, a + 16 * k);
-    squares = _mm512_fmadd_ps(x[k], x[k], squares);
+/// The same in double, as one polynomial.
+template <bool Cosine>
+struct HalfTurnsDouble {
+  static __m512d all(double x) { return _mm512_set1_pd(x); }
+  __m512d operator()(__m512d x) const {
+    const __m512d magic = all(kernels::double_to_integer), turns = all(1 / kernels::pi), half = all(0.5);
+    const __m512d shifted = Cosine ? _mm512_add_pd(_mm512_fmadd_pd(x, turns, half), magic) : _mm512_fmadd_pd(x, turns, magic);
+    __m512d h = _mm512_sub_pd(shifted, magic);
+    if (Cosine) h = _mm512_sub_pd(h, half);
+    __m512d r = _mm512_fnmadd_pd(h, all(0x1.921fb54442d18p+1), x);
+    r = _mm512_fnmadd_pd(h, all(0x1.1a62633145c06p-53), r);
+    r = _mm512_fnmadd_pd(h, all(0x1.c1cd129024e09p-106), r);
+    const __m512d s = _mm512_mul_pd(r, r);
+    __m512d p = all(0x1.89a3f16388edcp-49);  // (sin(r) / r - 1) / r^2 at Chebyshev points of r^2
+    for (double c : {-0x1.ae513415aadccp-41, 0x1.6124014cbe2fcp-33, -0x1.ae6455a1a9e7ep-26, 0x1.71de3a54562a8p-19,
+                     -0x1.a01a01a018aa6p-13, 0x1.1111111111107p-7, -0x1.5555555555555p-3}) {
+      p = _mm512_fmadd_pd(p, s, all(c));
+    }
+    const __m512d value = _mm512_range_pd(_mm512_fmadd_pd(p, _mm512_mul_pd(s, r), r), all(1.0), 2);
+    const __m512i sign = _mm512_slli_epi64(_mm512_castpd_si512(shifted), 63);
+    return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(value), sign));
   }
-  for (int k = 0; k < count; ++k) _mm512_mask_storeu_ps(o + 16 * k, lanes, moderate(x[k]));
-  const Vector bound = all(kernels::moderate_angle * kernels::moderate_angle);
-  if (_mm512_cmp_ps_mask(squares, bound, _CMP_LT_OQ) == 0xffff) return;
-  float values[16 * count];
-  for (int k = 0; k < count; ++k) _mm512_storeu_ps(values + 16 * k, x[k]);
-  apply(16 * count, values, values, any);
-  for (int k = 0; k < count; ++k) _mm512_mask_storeu_ps(o + 16 * k, lanes, _mm512_loadu_ps(values + 16 * k));
+};
+
+bool all_below(Vector v, float bound) { return _mm512_cmp_ps_mask(v, all(bound), _CMP_LT_OQ) == 0xffff; }
+bool all_below(__m512d v, double bound) { return _mm512_cmp_pd_mask(v, _mm512_set1_pd(bound), _CMP_LT_OQ) == 0xff; }
+
+/// `moderate` for `count` vectors at once, `any` where their sum of squares shows an element of `bound` or more, or NaN. What
+/// was read is kept for that, as the output may be the same memory.
+template <int count, class T, class Moderate, class Any>
+[[gnu::always_inline]] inline void angles(T* o, const T* a, __mmask16 lanes, T bound, Moderate moderate, Any any) {
+  constexpr int width = 64 / sizeof(T);
+  using V = decltype(load(a, lanes));
+  V x[count], squares = {};
+  for (int k = 0; k < count; ++k) {
+    x[k] = load(a + width * k, lanes);
+    squares += x[k] * x[k];
+  }
+  for (int k = 0; k < count; ++k) store(o + width * k, lanes, moderate(x[k]));
+  if (all_below(squares, bound * bound)) return;
+  T values[width * count];
+  for (int k = 0; k < count; ++k) store(values + width * k, static_cast<__mmask16>(0xffff), x[k]);
+  apply(width * count, values, values, any);
+  for (int k = 0; k < count; ++k) store(o + width * k, lanes, load(values + width * k, lanes));
 }
 
-template <class Moderate, class Any>
-void angle_loop(int64_t n, void* out, const void* const* in, Moderate moderate, Any any) {
-  float* o = static_cast<float*>(out);
-  const float* a = static_cast<const float*>(in[0]);
+template <class T, class Moderate, class Any>
+void angle_loop(int64_t n, void* out, const void* const* in, T bound, Moderate moderate, Any any) {
+  constexpr int width = 64 / sizeof(T), at_once = 8;
+  T* o = static_cast<T*>(out);
+  const T* a = static_cast<const T*>(in[0]);
   in_blocks(n, o, [=](int64_t from, int64_t count) {
-    if (count == 128) return angles<8>(o + from, a + from, 0xffff, moderate, any);
-    by_vectors<16>(from, count, [&](int64_t i, __mmask16 lanes) { angles<1>(o + i, a + i, lanes, moderate, any); });
+    if (count == width * at_once) return angles<at_once>(o + from, a + from, static_cast<__mmask16>(0xffff), bound, moderate, any);
+    by_vectors<width>(from, count, [&](int64_t i, __mmask16 lanes) { angles<1>(o + i, a + i, lanes, bound, moderate, any); });
   }, a);
 }
 
 void sin_float(int64_t n, void* out, const void* const* in, const void*) {
-  angle_loop(n, out, in, HalfTurns<false>(), [](float x) { return kernels::sin(x); });
+  angle_loop<float>(n, out, in, kernels::moderate_angle, HalfTurns<false>(), [](float x) { return kernels::sin(x); });
 }
 void cos_float(int64_t n, void* out, const void* const* in, const void*) {
-  angle_loop(n, out, in, HalfTurns<true>(), [](float x) { return kernels::cos(x); });
+  angle_loop<float>(n, out, in, kernels::moderate_angle, HalfTurns<true>(), [](float x) { return kernels::cos(x); });
+}
+void sin_double(int64_t n, void* out, const void* const* in, const void*) {
+  angle_loop<double>(n, out, in, kernels::moderate_angle_double, HalfTurnsDouble<false>(), [](double x) { return kernels::sin(x); });
+}
+void cos_double(int64_t n, void* out, const void* const* in, const void*) {
+  angle_loop<double>(n, out, in, kernels::moderate_angle_double, HalfTurnsDouble<true>(), [](double x) { return kernels::cos(x); });
 }
 
 const Exp::Values& powers() {
@@ -337,6 +347,22 @@ void erf_float(int64_t n, void* out, const void* const* in, const void*) {
 
 #else
 
+/// `moderate` for blocks whose elements are all below `bound` in magnitude or NaN, `any` for the others.
+template <class T, class Moderate, class Any>
+void where_moderate(int64_t n, void* out, const void* const* in, T bound, Moderate moderate, Any any) {
+  T* o = static_cast<T*>(out);
+  const T* a = static_cast<const T*>(in[0]);
+  in_blocks(n, o, [=](int64_t from, int64_t count) {
+    T largest = kernels::has_fma ? T(0) : bound;
+    _Pragma("omp simd reduction(max:largest)") for (int64_t i = from; i < from + count; ++i) {
+      const T magnitude = kernels::abs(a[i]);
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest < bound) apply(count, o + from, a + from, moderate);
+    else apply(count, o + from, a + from, any);
+  }, a);
+}
+
 void sin_float(int64_t n, void* out, const void* const* in, const void*) {
   where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::sin_moderate(x); },
                         [](float x) { return kernels::sin(x); });
@@ -345,6 +371,15 @@ void cos_float(int64_t n, void* out, const void* const* in, const void*) {
   where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::cos_moderate(x); },
                         [](float x) { return kernels::cos(x); });
 }
+void sin_double(int64_t n, void* out, const void* const* in, const void*) {
+  where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::sin_moderate(x); },
+                         [](double x) { return kernels::sin(x); });
+}
+void cos_double(int64_t n, void* out, const void* const* in, const void*) {
+  where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::cos_moderate(x); },
+                         [](double x) { return kernels::cos(x); });
+}
+
 #endif
 
 void set(uint16_t loop, DType dtype, LoopFn f) { loop_table[loop][index(dtype)] = f; }
