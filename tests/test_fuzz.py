@@ -126,6 +126,9 @@ facula.nn.functional.max_pool1d(facula.ones(1, 2, 3), 2**62, dilation=2**62)
 facula.nn.functional.fractional_max_pool2d(facula.ones(2, 3, 7, 6), 2**63 - 1, 3)
 facula.nn.functional.embedding_bag(facula.ones(4, device="meta").long(), facula.ones(5, 7), facula.tensor([0]))
 facula.ones(2).new_empty_strided((2, 2), (1,))
+facula.cosine_similarity(facula.ones(3, 1), facula.ones(2**40, device="meta"))
+facula.ones(3).copy_(facula.ones(3, device="meta").requires_grad_())
+facula.ones(1).expand(2**40, 1).expand(2**40, 2**40)
 """.strip().splitlines()
 
 

@@ -1,6 +1,7 @@
 // Distances and angles between vectors.
 #include <cmath>
 
+#include "autograd/function_support.h"
 #include "functions.h"
 
 namespace facula {
@@ -49,6 +50,7 @@ Tensor pdist(const Tensor& self, double p) {
 }
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
+  check_one_device("cosine_similarity", x1, x2);
   DType dtype = promote(x1.dtype(), x2.dtype());
   FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(), " and ", x2.dtype());
   Dims sizes = broadcast(x1.sizes(), x2.sizes(), "cosine_similarity");
