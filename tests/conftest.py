@@ -15,6 +15,12 @@ if not list((ROOT / "facula").glob("_C.*")):
     sys.path[:] = [entry for entry in sys.path if Path(entry or start).resolve() != ROOT]
 
 
+def pytest_collection_finish(session):
+    """The thousands of collected tests live to the end: the collections that tests ask for need not go through them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def nothing_stays_alive():
     """Fails a test after which more tensors (or nodes, or storages) live than before."""
