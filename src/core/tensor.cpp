@@ -29,20 +29,21 @@ int64_t* make_room(TensorImpl* t, int64_t n) {
 void derive_layout(TensorImpl* t) {
   const int64_t* sizes = t->dims;
   const int64_t* strides = t->mutable_strides();
-  int64_t n = t->ndim, numel = 1, span = 1;
+  int64_t n = t->ndim, numel = 1;
+  uint64_t span = 1;  // of a tensor without elements it may wrap around
   bool contiguous = true, positive = true, overflow = false;
   for (int64_t i = n - 1; i >= 0; --i) {
     if (sizes[i] == 1) continue;
     contiguous &= strides[i] == numel;
     positive &= strides[i] > 0;
     overflow |= __builtin_mul_overflow(numel, sizes[i], &numel);
-    span += (sizes[i] - 1) * strides[i];
+    span += static_cast<uint64_t>(sizes[i] - 1) * static_cast<uint64_t>(strides[i]);
   }
   if (__builtin_expect(overflow, 0)) numel = count_elements(t->sizes(), "view");
   t->numel = numel;
   uint32_t layout = 0;
   if (contiguous || numel == 0) layout = kContiguous | kDense;
-  else if (positive && span == numel && is_dense(t->sizes(), t->strides())) layout = kDense;
+  else if (positive && span == static_cast<uint64_t>(numel) && is_dense(t->sizes(), t->strides())) layout = kDense;
   bool may_be_other = n >= 4 && n <= 5 && (layout & kDense);
   if (may_be_other && n == 4 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast)) layout |= kChannelsLast;
   if (may_be_other && n == 5 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast3d)) layout |= kChannelsLast3d;
