@@ -59,10 +59,10 @@ int64_t count_elements(IntList sizes, const char* op) {
 
 Dims contiguous_strides(IntList sizes) {
   Dims strides(sizes.size());
-  int64_t step = 1;
+  uint64_t step = 1;  // wraps around for sizes that no memory holds, which the caller reports
   for (size_t i = sizes.size(); i-- > 0;) {
-    strides[i] = step;
-    step *= std::max<int64_t>(sizes[i], 1);
+    strides[i] = static_cast<int64_t>(step);
+    step *= static_cast<uint64_t>(std::max<int64_t>(sizes[i], 1));
   }
   return strides;
 }
@@ -85,10 +85,10 @@ Dims strides_of(IntList sizes, MemoryFormat format, const char* op) {
   FACULA_CHECK(order, ErrorKind::Runtime, op, ": ", format, " needs ", format == MemoryFormat::ChannelsLast ? 4 : 5,
                " dimensions, got ", sizes.size());
   Dims strides(sizes.size());
-  int64_t step = 1;
+  uint64_t step = 1;
   for (int d : *order) {
-    strides[d] = step;
-    step *= std::max<int64_t>(sizes[d], 1);
+    strides[d] = static_cast<int64_t>(step);
+    step *= static_cast<uint64_t>(std::max<int64_t>(sizes[d], 1));
   }
   return strides;
 }
