@@ -2,12 +2,16 @@
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A run that a shell started in the background ignores Ctrl-C, and so would the programs that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 start = os.getcwd()
 if not list((ROOT / "facula").glob("_C.*")):
