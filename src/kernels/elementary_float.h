@@ -22,8 +22,9 @@ FACULA_FN float exp_in_range(float x, float scale) {
   const float n = shifted - to_biased_integer;
   float r = mul_add(n, -0x1.62e4p0f, x);  // 2 ln 2 in two parts; n times the first is exact
   r = mul_add(n, -0x1.7f7d1cp-19f, r);
-  const float p = horner(r, 0.000196117515f, 0.00141043449f, 0.0083360998f, 0.0416612737f, 0.166666135f,
-                         0.500000358f, 1.0f, 1.0f);
+  const float q = horner(r, 0.000196117515f, 0.00141043449f, 0.0083360998f, 0.0416612737f, 0.166666135f, 0.500000358f);
+  // where products round, the large terms come last and alone
+  const float p = has_fma ? mul_add(mul_add(q, r, 1.0f), r, 1.0f) : 1.0f + (r + r * r * q);
   const float power = from_bits(bits(shifted) << 23);
   return scale * p * power * power;
 }
@@ -96,9 +97,10 @@ FACULA_FN float sigmoid(float x) {
   const float e = e_raised * 0x1p-64f;
   const float sum = 1.0f + e, inverse = 1.0f / sum;
   const float above = x < 0.0f ? e : 1.0f, above_error = x < 0.0f ? e_error : 0.0f;
-  const float quotient = above * inverse;
-  const float rest = mul_add(-quotient, sum, above) + mul_add(-quotient, (e - (sum - 1.0f)) + e_error, above_error);
-  const float result = has_fma ? mul_add(rest, inverse, quotient) : quotient;
+  const float quotient = has_fma ? above * inverse : above / sum;
+  const float remainder = has_fma ? mul_add(-quotient, sum, above) : 0.0f;  // a product that rounds would hide it
+  const float rest = remainder + mul_add(-quotient, (e - (sum - 1.0f)) + e_error, above_error);
+  const float result = mul_add(rest, inverse, quotient);
   return x == x ? result : x;
 }
 
