@@ -337,3 +337,8 @@ def test_empty_and_0d_tensors():
     assert [i.tolist() for i in facula.where(facula.tensor(True))] == [[0]]
     with pytest.raises(IndexError, match="^trapezoid: "):
         facula.trapezoid(facula.tensor(1.0))
+
+
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hann", "kaiser"])
+def test_windows_on_meta_need_no_memory(name):
+    assert getattr(facula, f"{name}_window")(10**13, device="meta").shape == (10**13,)

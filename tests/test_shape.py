@@ -291,3 +291,12 @@ def test_meta_tensors_have_shapes_only():
 def test_circular_padding_wraps_what_a_negative_count_leaves():
     x = facula.arange(4).view(1, 1, 4)
     assert facula._C.nn_functional.pad(x, (-1, 2), "circular").tolist() == [[[1, 2, 3, 1, 2]]]
+
+
+def test_pixel_shuffle_without_elements():
+    shuffle = facula.nn.functional.pixel_shuffle
+    assert shuffle(facula.zeros(0, 4, 2, 2), 2).shape == (0, 1, 4, 4)
+    assert shuffle(facula.zeros(2, 4, 0, 2), 2).shape == (2, 1, 0, 4)
+    assert shuffle(facula.zeros(2, 0, 3, 2), 2).shape == (2, 0, 6, 4)
+    with pytest.raises(RuntimeError, match="^pixel_shuffle: "):
+        shuffle(facula.zeros(2, 0, 3, 2), 2**62)

@@ -1,6 +1,7 @@
 // Reshaping written with views.
 #include <cstdint>
 
+#include "composite/parts.h"
 #include "functions.h"
 
 namespace facula {
@@ -16,7 +17,7 @@ Tensor view_as(const Tensor& self, const Tensor& other) { return view(self, othe
 std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "unbind: a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "unbind");
-  FACULA_CHECK(self.size(d) <= 1 << 24, ErrorKind::Runtime, "unbind: at most ", 1 << 24, " parts, got size ", self.size(d));
+  check_parts("unbind", self.size(d));
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < self.size(d); ++i) parts.push_back(select(self, d, i));
   return parts;
@@ -200,12 +201,14 @@ Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
   FACULA_CHECK(r > 0, ErrorKind::Runtime, "pixel_shuffle: upscale_factor must be positive, got ", r);
   int64_t channels = self.size(-3), height = self.size(-2), width = self.size(-1);
   FACULA_CHECK(channels % r == 0 && channels / r % r == 0, ErrorKind::Runtime, "pixel_shuffle: the channels (dimension -3) must be divisible by the square of ", r, ", got ", channels);
-  if (self.numel() == 0) return clone(self);
+  int64_t tall = 0, wide = 0;
+  bool overflow = __builtin_mul_overflow(height, r, &tall) || __builtin_mul_overflow(width, r, &wide);
+  FACULA_CHECK(!overflow, ErrorKind::Runtime, "pixel_shuffle: upscale_factor makes sizes of more than 64 bits, got ", r);
   Dims batch(self.sizes().slice(0, static_cast<size_t>(n - 3))), split(batch), result(batch), order(batch);
   for (size_t i = 0; i < batch.size(); ++i) order[i] = static_cast<int64_t>(i);
-  for (int64_t s : {channels / (r * r), r, r, height, width}) split.push_back(s);
+  for (int64_t s : {channels / r / r, r, r, height, width}) split.push_back(s);
   for (int64_t k : {0, 3, 1, 4, 2}) order.push_back(n - 3 + k);
-  for (int64_t s : {channels / (r * r), height * r, width * r}) result.push_back(s);
+  for (int64_t s : {channels / r / r, tall, wide}) result.push_back(s);
   return contiguous(reshape(permute(reshape(self, split), order), result), self.suggest_memory_format());
 }
 
@@ -215,7 +218,7 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
   FACULA_CHECK(r > 0, ErrorKind::Runtime, "pixel_unshuffle: downscale_factor must be positive, got ", r);
   int64_t channels = self.size(-3), height = self.size(-2), width = self.size(-1);
   FACULA_CHECK(height % r == 0 && width % r == 0, ErrorKind::Runtime, "pixel_unshuffle: the last two sizes must be divisible by ", r, ", got ", height, " and ", width);
-  if (self.numel() == 0) return clone(self);
+  if (self.numel() == 0) return clone(self);  // PyTorch's, of the input's shape
   Dims batch(self.sizes().slice(0, static_cast<size_t>(n - 3))), split(batch), result(batch), order(batch);
   for (size_t i = 0; i < batch.size(); ++i) order[i] = static_cast<int64_t>(i);
   for (int64_t s : {channels, height / r, r, width / r, r}) split.push_back(s);

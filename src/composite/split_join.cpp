@@ -2,22 +2,13 @@
 #include <algorithm>
 
 #include "autograd/batching.h"
+#include "composite/parts.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
 
 // ---- splitting
-
-namespace {
-
-// More views than any program wants; a count with a few zeros too many must not fill the memory with them.
-void check_parts(const char* op, int64_t parts) {
-  constexpr int64_t most = 1 << 24;
-  FACULA_CHECK(parts <= most, ErrorKind::Runtime, op, ": at most ", most, " parts, got ", parts);
-}
-
-}  // namespace
 
 std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split: a tensor with dimensions, got a 0-d one");

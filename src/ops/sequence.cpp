@@ -250,10 +250,10 @@ Tensor window(const char* op, int64_t length, bool periodic, std::optional<DType
 template <class F>
 Tensor cosine_window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device, F value) {
   constexpr double kTurn = 6.28318530717958647692;
-  Tensor angles = window(op, length, periodic, DType::Float64, kCPU, [](double i, double last) { return kTurn * i / last; });
+  const bool meta = device && device->is_meta();
+  Tensor angles = window(op, length, periodic, DType::Float64, meta ? kMeta : kCPU, [](double i, double last) { return kTurn * i / last; });
   Tensor cosines = cos(angles);
-  const double* c = length ? cosines.data<double>() : nullptr;
-  // the last of one place is not at the angle that it has here
+  const double* c = meta || length == 0 ? nullptr : cosines.data<double>();
   return window(op, length, periodic, dtype, device, [=](double i, double) { return value(c[static_cast<int64_t>(i)]); });
 }
 
