@@ -13,8 +13,6 @@ std::vector<VmapLevel>& vmap_levels() {
 void check_not_batched(const Tensor& t, const char* op) {
   FACULA_CHECK(!is_batched(t), ErrorKind::Runtime, "vmap: ", op, " needs the values of a Tensor, which inside vmap stands for a whole batch; "
                "got an example of shape ", t.sizes());
-  FACULA_CHECK(!t.is_meta(), ErrorKind::NotImplemented, op, ": needs the values of a Tensor, which one on the meta device has not, got shape ",
-               t.sizes());
 }
 
 void write_batched(const Tensor& self, const Tensor& value, const char* op, bool cast) {
