@@ -41,7 +41,8 @@ Tensor cached_cast(const Tensor& t, DType dtype) {
 DType wider(const char* op, DType widest, const Tensor& t) {
   if (!eligible(t) || widest == DType::Float32) return widest;
   FACULA_CHECK(t.dtype() == DType::Float32 || t.dtype() == autocast_lower(), ErrorKind::Runtime, op,
-               ": expected float32 or ", autocast_lower(), " inside an autocast region of ", autocast_lower(), ", got ", t.dtype());
+               ": expected float32 or ", autocast_lower(), " inside an autocast region of ", autocast_lower(), ", got ",
+               t.dtype());
   return t.dtype();
 }
 

@@ -1,14 +1,15 @@
-// Autocast. Inside a region (kModeAutocast), an op with an `autocast:` key gets its floating CPU tensors in another dtype:
+// Autocast. Inside a region (kModeAutocast), an op with an `autocast:` key gets its floating CPU tensors in another
+// dtype:
 //   lower      in the dtype of the region, bfloat16 or float16
 //   float32    in float32
 //   promote    in the widest dtype among them
 //   unchanged  as they are: for ops made of ops that would cast
-// float64, complex and integer tensors are never touched. Only the function and method forms cast; while such an op runs,
-// the region is suspended, so that what the op is made of sees the dtypes that the op was given. The casts are recorded:
-// gradients arrive in the dtype of the tensor that was cast.
+// float64, complex and integer tensors are never touched. Only the function and method forms cast; while such an op
+// runs, the region is suspended, so that what the op is made of sees the dtypes that the op was given. The casts are
+// recorded: gradients arrive in the dtype of the tensor that was cast.
 //
-// A float32 leaf that wants a gradient (a weight) is cast to `lower` once and kept until the outermost region ends, or until
-// the leaf is written to.
+// A float32 leaf that wants a gradient (a weight) is cast to `lower` once and kept until the outermost region ends, or
+// until the leaf is written to.
 #pragma once
 
 #include "core/mode.h"

@@ -11,19 +11,23 @@ std::vector<VmapLevel>& vmap_levels() {
 }
 
 void check_not_batched(const Tensor& t, const char* op) {
-  FACULA_CHECK(!is_batched(t), ErrorKind::Runtime, "vmap: ", op, " needs the values of a Tensor, which inside vmap stands for a whole batch; "
-               "got an example of shape ", t.sizes());
+  FACULA_CHECK(!is_batched(t), ErrorKind::Runtime, "vmap: ", op,
+               " needs the values of a Tensor, which inside vmap stands for a whole batch; "
+               "got an example of shape ",
+               t.sizes());
 }
 
 void write_batched(const Tensor& self, const Tensor& value, const char* op, bool cast) {
   Batch batch(op, self, value);
-  FACULA_CHECK(batch.has(self), ErrorKind::Runtime, "vmap: ", op, "(self, *extra_args) is not possible because there exists a Tensor `other` in "
-               "extra_args that has more elements than `self`: self is shared by all examples (make it from a batched tensor), got shape ",
+  FACULA_CHECK(batch.has(self), ErrorKind::Runtime, "vmap: ", op,
+               "(self, *extra_args) is not possible because there exists a Tensor `other` in "
+               "extra_args that has more elements than `self`: self is shared by all examples (make it from a batched "
+               "tensor), got shape ",
                self.sizes());
   FACULA_CHECK(cast || can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op, ": a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
-  FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op, ": the result has shape ", value.sizes(),
-               " and does not fit in place into shape ", self.sizes());
+  FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op, ": the result has shape ",
+               value.sizes(), " and does not fit in place into shape ", self.sizes());
   copy_(batch.value(self), batch.raised(value, self.dim()), false);
 }
 
@@ -50,8 +54,8 @@ void Batch::see(const Tensor& t) {
   promoted_.add(t.dtype(), t.dim());
   if (!is_batched(t) || batch_level(t) < level_) return;
   int64_t count = batch_behind(t).size(0);
-  FACULA_CHECK(batch_level(t) > level_ || count == size_, ErrorKind::Runtime, "vmap: ", op_, ": batches of different sizes meet, got ",
-               size_, " and ", count);
+  FACULA_CHECK(batch_level(t) > level_ || count == size_, ErrorKind::Runtime, "vmap: ", op_,
+               ": batches of different sizes meet, got ", size_, " and ", count);
   level_ = batch_level(t);
   size_ = count;
 }
@@ -69,10 +73,13 @@ Tensor Batch::aligned(const Tensor& t) const {
   Tensor made = raised(t, rank_);
   // Behind the batch a number of an example looks like a vector, which would outrank other dtypes.
   DType wanted = promoted_.get();
-  bool outranks = has(t) && t.dim() == 0 && rank_ > 0 && t.dtype() != DType::Bool && wanted != DType::Bool && t.dtype() != wanted;
+  bool outranks =
+      has(t) && t.dim() == 0 && rank_ > 0 && t.dtype() != DType::Bool && wanted != DType::Bool && t.dtype() != wanted;
   return outranks ? to_dtype(made, wanted) : made;
 }
-Batch::Argument Batch::aligned(const Operand& o) const { return {o.is_tensor() ? aligned(o.tensor()) : Tensor(), o.scalar()}; }
+Batch::Argument Batch::aligned(const Operand& o) const {
+  return {o.is_tensor() ? aligned(o.tensor()) : Tensor(), o.scalar()};
+}
 
 Tensor Batch::spread(const Tensor& t) const {
   if (!t.defined() || has(t)) return value(t);
@@ -95,7 +102,9 @@ std::vector<Tensor> Batch::full(TensorList list) const {
   return made;
 }
 
-int64_t Batch::dim(int64_t d, int64_t extra) const { return wrap_dim(d, std::max<int64_t>(first_rank_ + extra, 1), op_) + 1; }
+int64_t Batch::dim(int64_t d, int64_t extra) const {
+  return wrap_dim(d, std::max<int64_t>(first_rank_ + extra, 1), op_) + 1;
+}
 Dims Batch::dims(IntList list) const {
   Dims made;
   for (int64_t d : list) made.push_back(dim(d));
@@ -147,7 +156,9 @@ Tensor Batch::unfolded(const Tensor& t, int64_t rank) const {
 
 // ---- example by example
 
-Tensor Batch::Example::operator()(const Tensor& t) const { return batch_.has(t) ? select(batch_behind(t), 0, index_) : t; }
+Tensor Batch::Example::operator()(const Tensor& t) const {
+  return batch_.has(t) ? select(batch_behind(t), 0, index_) : t;
+}
 std::vector<Tensor> Batch::Example::operator()(TensorList list) const {
   std::vector<Tensor> made;
   for (const Tensor& t : list) made.push_back((*this)(t));
@@ -162,8 +173,9 @@ void Batch::start_loop(bool warn) const {
 Tensor Batch::stacked(const std::vector<Tensor>& results) const {
   if (!results[0].defined()) return results[0];
   for (const Tensor& t : results) {
-    FACULA_CHECK(t.sizes() == results[0].sizes(), ErrorKind::Runtime, "vmap: ", op_, ": the shape of the result depends on the values, got ",
-                 results[0].sizes(), " and ", t.sizes(), " for two examples of one batch");
+    FACULA_CHECK(t.sizes() == results[0].sizes(), ErrorKind::Runtime, "vmap: ", op_,
+                 ": the shape of the result depends on the values, got ", results[0].sizes(), " and ", t.sizes(),
+                 " for two examples of one batch");
   }
   return wrap(stack(results, 0));
 }
@@ -182,14 +194,18 @@ std::vector<Tensor> Batch::stacked(const std::vector<std::vector<Tensor>>& resul
 Randomness Batch::randomness() const {
   // an op's batch may belong to an outer vmap; a factory has none and belongs to the innermost
   size_t level = level_ ? level_ : vmap_levels().size();
-  FACULA_CHECK(level >= 1 && level <= vmap_levels().size(), ErrorKind::Runtime, "vmap: ", op_, ": the vmap that made an argument has ended");
+  FACULA_CHECK(level >= 1 && level <= vmap_levels().size(), ErrorKind::Runtime, "vmap: ", op_,
+               ": the vmap that made an argument has ended");
   Randomness mode = vmap_levels()[level - 1].randomness;
-  FACULA_CHECK(mode != Randomness::Error, ErrorKind::Runtime, "vmap: called random operation ", op_, " while in randomness error mode. Please "
-               "either use the 'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap");
+  FACULA_CHECK(
+      mode != Randomness::Error, ErrorKind::Runtime, "vmap: called random operation ", op_,
+      " while in randomness error mode. Please "
+      "either use the 'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap");
   return mode;
 }
 
-SameDraws::SameDraws(Generator* generator) : generator_(generator ? generator : &default_generator()), state_(Generator::kStateBytes) {
+SameDraws::SameDraws(Generator* generator)
+    : generator_(generator ? generator : &default_generator()), state_(Generator::kStateBytes) {
   std::lock_guard<std::mutex> guard(generator_->mutex);
   generator_->get_state(state_.data());
 }
@@ -225,8 +241,9 @@ Tensor index_along(const Tensor& index, int64_t dim, const Tensor& t) {
 }
 Tensor index_of_source(const Tensor& index, int64_t dim, const Tensor& source) {
   int64_t count = source.dim() == 0 ? 1 : source.size(wrap_dim(dim, source.dim(), "index"));
-  FACULA_CHECK(index.numel() == count, ErrorKind::Runtime, "index: expected as many indices as the source has positions in dimension ", dim,
-               ", got ", index.numel(), " and ", count);
+  FACULA_CHECK(index.numel() == count, ErrorKind::Runtime,
+               "index: expected as many indices as the source has positions in dimension ", dim, ", got ",
+               index.numel(), " and ", count);
   return index_along(index, dim, source);
 }
 
@@ -267,45 +284,49 @@ Tensor join_rows(const Batch& batch, const Tensor& t) { return t.defined() ? joi
 
 }  // namespace
 
-Tensor batched_convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding, IntList dilation,
-                           bool transposed, IntList output_padding, int64_t groups) {
+Tensor batched_convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                           IntList padding, IntList dilation, bool transposed, IntList output_padding, int64_t groups) {
   Batch batch("convolution", input, weight, bias);
   if (batch.has(bias)) {
     Dims shape(static_cast<size_t>(input.dim()), 1);
     shape[1] = bias.size(0);
-    return add(convolution(input, weight, Tensor(), stride, padding, dilation, transposed, output_padding, groups), reshape(bias, shape), Scalar(1));
+    return add(convolution(input, weight, Tensor(), stride, padding, dilation, transposed, output_padding, groups),
+               reshape(bias, shape), Scalar(1));
   }
   if (!batch.has(weight)) {
-    return batch.unfolded(convolution(batch.folded(input, -1), weight, bias, stride, padding, dilation, transposed, output_padding, groups), -1);
+    return batch.unfolded(convolution(batch.folded(input, -1), weight, bias, stride, padding, dilation, transposed,
+                                      output_padding, groups),
+                          -1);
   }
   Tensor biases = bias.defined() ? repeat(bias, {batch.size()}) : bias;
-  Tensor made = convolution(into_channels(batch.spread(input)), join_front(batch.value(weight)), biases, stride, padding, dilation, transposed,
-                            output_padding, groups * batch.size());
+  Tensor made = convolution(into_channels(batch.spread(input)), join_front(batch.value(weight)), biases, stride,
+                            padding, dilation, transposed, output_padding, groups * batch.size());
   return batch.wrap(out_of_channels(made, batch.size()));
 }
 
-Tensor batched_convolution_weight(const Tensor& output, const Tensor& input, IntList weight_size, IntList stride, IntList padding,
-                                  IntList dilation, int64_t groups) {
+Tensor batched_convolution_weight(const Tensor& output, const Tensor& input, IntList weight_size, IntList stride,
+                                  IntList padding, IntList dilation, int64_t groups) {
   Batch batch("convolution_weight", output, input);
   Dims sizes(weight_size);
   sizes[0] *= batch.size();
-  Tensor made = convolution_weight(into_channels(batch.spread(output)), into_channels(batch.spread(input)), sizes, stride, padding, dilation,
-                                   groups * batch.size());
+  Tensor made = convolution_weight(into_channels(batch.spread(output)), into_channels(batch.spread(input)), sizes,
+                                   stride, padding, dilation, groups * batch.size());
   return batch.wrap(split_front(made, batch.size()));
 }
 
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 // On a copy in which the examples follow each other.
-Tensor batched_as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride, std::optional<int64_t> offset) {
+Tensor batched_as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride,
+                                  std::optional<int64_t> offset) {
   Batch batch("as_strided_scatter", self, src);
   if (!self.is_contiguous()) {
-    return batch.loop([&](const Batch::Example& e) { return as_strided_scatter(e(self), e(src), size, stride, offset); });
+    return batch.loop(
+        [&](const Batch::Example& e) { return as_strided_scatter(e(self), e(src), size, stride, offset); });
   }
   Tensor copy = make_batched(contiguous(batch.spread(self), MemoryFormat::Contiguous), batch.level());
-  return batch.wrap(as_strided_scatter(batch_behind(copy), batch.spread(src), batch.sizes(size), batch.strides(copy, stride), offset));
+  return batch.wrap(as_strided_scatter(batch_behind(copy), batch.spread(src), batch.sizes(size),
+                                       batch.strides(copy, stride), offset));
 }
 
 namespace {
@@ -361,25 +382,31 @@ Tensor batched_index_put(const Tensor& self, TensorList indices, const Tensor& v
   BatchedIndices b(batch, self, indices);
   bool in_front = b.of_batch ? !b.adjacent || b.first == 0 : b.adjacent;
   if (!in_front) {
-    return batch.loop([&](const Batch::Example& example) { return index_put(example(self), example(indices), example(values), accumulate); });
+    return batch.loop([&](const Batch::Example& example) {
+      return index_put(example(self), example(indices), example(values), accumulate);
+    });
   }
   Tensor part = batch.raised(values, b.count + self.dim() - b.named);
   return batch.wrap(index_put(batch.value(self), b.tensors, part, accumulate));
 }
 
-Tensor batched_embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq, bool sparse) {
+Tensor batched_embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq,
+                         bool sparse) {
   Batch batch("embedding", weight, indices);
-  if (!batch.has(weight)) return batch.wrap(embedding(weight, batch.value(indices), padding_idx, scale_grad_by_freq, sparse));
+  if (!batch.has(weight))
+    return batch.wrap(embedding(weight, batch.value(indices), padding_idx, scale_grad_by_freq, sparse));
   if (padding_idx >= 0 || scale_grad_by_freq) {
-    return batch.loop([&](const Batch::Example& e) { return embedding(e(weight), e(indices), padding_idx, scale_grad_by_freq, sparse); });
+    return batch.loop([&](const Batch::Example& e) {
+      return embedding(e(weight), e(indices), padding_idx, scale_grad_by_freq, sparse);
+    });
   }
   Dims sizes(indices.sizes());
   sizes.push_back(weight.size(1));
   return reshape(index_select(weight, 0, reshape(indices, {-1})), sizes);
 }
 
-Tensor batched_embedding_backward(const Tensor& grad_output, const Tensor& indices, int64_t num_weights, int64_t padding_idx,
-                                  bool scale_grad_by_freq) {
+Tensor batched_embedding_backward(const Tensor& grad_output, const Tensor& indices, int64_t num_weights,
+                                  int64_t padding_idx, bool scale_grad_by_freq) {
   Batch batch("embedding_dense_backward", grad_output, indices);
   // every example gets rows of its own; padding goes to one row more, which is cut off
   int64_t rows = num_weights + (padding_idx >= 0);
@@ -388,13 +415,15 @@ Tensor batched_embedding_backward(const Tensor& grad_output, const Tensor& indic
   Dims shape(static_cast<size_t>(places.dim()), 1);
   shape[0] = batch.size();
   places = places + reshape(arange(Scalar(batch.size()), DType::Int64, indices.device()), shape) * Scalar(rows);
-  Tensor made = embedding_dense_backward(batch.spread(grad_output), places, rows * batch.size(), -1, scale_grad_by_freq);
+  Tensor made =
+      embedding_dense_backward(batch.spread(grad_output), places, rows * batch.size(), -1, scale_grad_by_freq);
   return batch.wrap(slice(split_front(made, batch.size()), 1, 0, num_weights, 1));
 }
 
 // Rows: (batch * rows) runs; a weight of each example's own is applied afterwards.
-std::tuple<Tensor, Tensor, Tensor> batched_row_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t rows, int64_t groups,
-                                                    int64_t channels, double eps, bool center) {
+std::tuple<Tensor, Tensor, Tensor> batched_row_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                                                    int64_t rows, int64_t groups, int64_t channels, double eps,
+                                                    bool center) {
   Batch batch("layer_norm", self, weight, bias);
   if (batch.has(weight) || batch.has(bias)) {
     auto [made, mean, rstd] = _row_norm(self, Tensor(), Tensor(), rows, groups, channels, eps, center);
@@ -403,66 +432,82 @@ std::tuple<Tensor, Tensor, Tensor> batched_row_norm(const Tensor& self, const Te
     if (bias.defined()) runs = add(runs, reshape(bias, {1, groups, channels, 1}), Scalar(1));
     return {reshape(runs, self.sizes()), mean, rstd};
   }
-  auto [made, mean, rstd] = _row_norm(batch.value(self), weight, bias, rows * batch.size(), groups, channels, eps, center);
+  auto [made, mean, rstd] =
+      _row_norm(batch.value(self), weight, bias, rows * batch.size(), groups, channels, eps, center);
   return {batch.wrap(made), batch.wrap(split_front(mean, batch.size())), batch.wrap(split_front(rstd, batch.size()))};
 }
 
-Tensor batched_row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                                 int64_t groups, int64_t channels, bool center) {
+Tensor batched_row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                                 const Tensor& rstd, int64_t groups, int64_t channels, bool center) {
   Batch batch("layer_norm", grad, self, weight, mean, rstd);
   if (batch.has(weight)) {
-    Tensor runs = mul(reshape(grad, {rstd.numel() / groups, groups, channels, -1}), reshape(weight, {1, groups, channels, 1}));
+    Tensor runs =
+        mul(reshape(grad, {rstd.numel() / groups, groups, channels, -1}), reshape(weight, {1, groups, channels, 1}));
     return _row_norm_backward(reshape(runs, self.sizes()), self, Tensor(), mean, rstd, groups, channels, center);
   }
-  return batch.wrap(_row_norm_backward(batch.spread(grad), batch.spread(self), weight, join_rows(batch, mean), join_rows(batch, rstd), groups,
-                                       channels, center));
+  return batch.wrap(_row_norm_backward(batch.spread(grad), batch.spread(self), weight, join_rows(batch, mean),
+                                       join_rows(batch, rstd), groups, channels, center));
 }
 
-Tensor batched_row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd, int64_t groups,
-                                        int64_t channels) {
+Tensor batched_row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
+                                        int64_t groups, int64_t channels) {
   int64_t rows = rstd.numel();
   Dims runs{rows / groups, groups, channels, -1}, row{rows / groups, groups, 1, 1};
   Tensor x = mul(sub(reshape(self, runs), reshape(mean, row), Scalar(1)), reshape(rstd, row));
   Tensor product = mul(reshape(grad, runs), x);
-  return reshape(sum(product, std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()), {groups * channels});
+  return reshape(sum(product, std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()),
+                 {groups * channels});
 }
 
 // Channels: (batch * C) of them.
-std::tuple<Tensor, Tensor, Tensor> batched_channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                                                        const Tensor& running_var, bool training, double momentum, double eps) {
+std::tuple<Tensor, Tensor, Tensor> batched_channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                                                        const Tensor& running_mean, const Tensor& running_var,
+                                                        bool training, double momentum, double eps) {
   Batch batch("batch_norm", self, weight, bias, running_mean, running_var);
   auto moved = [&](const Tensor& running) {
     if (!running.defined()) return running;
-    FACULA_CHECK(!training || batch.has(running), ErrorKind::Runtime, "vmap: batch_norm: running statistics that all examples share cannot be "
-                 "moved by each (use functional_call with batched buffers, or no running statistics), got shape ", running.sizes());
-    return batch.has(running) ? contiguous(join_front(batch.value(running)), MemoryFormat::Contiguous) : join_front(batch.spread(running));
+    FACULA_CHECK(!training || batch.has(running), ErrorKind::Runtime,
+                 "vmap: batch_norm: running statistics that all examples share cannot be "
+                 "moved by each (use functional_call with batched buffers, or no running statistics), got shape ",
+                 running.sizes());
+    return batch.has(running) ? contiguous(join_front(batch.value(running)), MemoryFormat::Contiguous)
+                              : join_front(batch.spread(running));
   };
   auto joined = [&](const Tensor& t) { return t.defined() ? join_front(batch.spread(t)) : t; };
   Tensor means = moved(running_mean), variances = moved(running_var);
-  auto [made, mean, rstd] = _channel_norm(into_channels(batch.spread(self)), joined(weight), joined(bias), means, variances, training, momentum, eps);
+  auto [made, mean, rstd] = _channel_norm(into_channels(batch.spread(self)), joined(weight), joined(bias), means,
+                                          variances, training, momentum, eps);
   if (training && running_mean.defined()) copy_(batch.value(running_mean), split_front(means, batch.size()), false);
   if (training && running_var.defined()) copy_(batch.value(running_var), split_front(variances, batch.size()), false);
-  return {batch.wrap(out_of_channels(made, batch.size())), batch.wrap(split_front(mean, batch.size())), batch.wrap(split_front(rstd, batch.size()))};
+  return {batch.wrap(out_of_channels(made, batch.size())), batch.wrap(split_front(mean, batch.size())),
+          batch.wrap(split_front(rstd, batch.size()))};
 }
 
-Tensor batched_channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                                     bool training) {
+Tensor batched_channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                                     const Tensor& rstd, bool training) {
   Batch batch("batch_norm", grad, self, weight, mean, rstd);
   auto joined = [&](const Tensor& t) { return t.defined() ? join_front(batch.spread(t)) : t; };
-  return batch.wrap(out_of_channels(_channel_norm_backward(into_channels(batch.spread(grad)), into_channels(batch.spread(self)), joined(weight),
-                                                           joined(mean), joined(rstd), training), batch.size()));
+  return batch.wrap(
+      out_of_channels(_channel_norm_backward(into_channels(batch.spread(grad)), into_channels(batch.spread(self)),
+                                             joined(weight), joined(mean), joined(rstd), training),
+                      batch.size()));
 }
 
-Tensor batched_channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd) {
+Tensor batched_channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean,
+                                            const Tensor& rstd) {
   Batch batch("batch_norm", grad, self, mean, rstd);
-  return batch.wrap(split_front(_channel_norm_backward_weight(into_channels(batch.spread(grad)), into_channels(batch.spread(self)),
-                                                              join_front(batch.spread(mean)), join_front(batch.spread(rstd))), batch.size()));
+  return batch.wrap(
+      split_front(_channel_norm_backward_weight(into_channels(batch.spread(grad)), into_channels(batch.spread(self)),
+                                                join_front(batch.spread(mean)), join_front(batch.spread(rstd))),
+                  batch.size()));
 }
 
 // The losses over classes, from the factor that every class's score has.
 namespace {
 
-Tensor over_classes(const Tensor& t) { return sum(t, std::optional<IntList>(IntList{1}), false, std::optional<DType>()); }
+Tensor over_classes(const Tensor& t) {
+  return sum(t, std::optional<IntList>(IntList{1}), false, std::optional<DType>());
+}
 Tensor reduced_loss(const Tensor& losses, const Tensor& total, int64_t reduction) {
   if (reduction == 0) return losses;
   Tensor all = sum(losses, std::optional<DType>());
@@ -471,14 +516,16 @@ Tensor reduced_loss(const Tensor& losses, const Tensor& total, int64_t reduction
 Tensor spread_gradient(const Tensor& grad, const Tensor& total, int64_t reduction) {
   return reduction == 1 ? div(grad, total) : reduction == 0 ? unsqueeze(grad, 1) : grad;
 }
-Tensor class_factors(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t classes, int64_t ignore_index, double smoothing) {
+Tensor class_factors(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t classes,
+                     int64_t ignore_index, double smoothing) {
   return _class_weights(target, weight, classes, ignore_index, smoothing, self.dtype());
 }
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> batched_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
-                                                         int64_t ignore_index, double label_smoothing) {
+std::tuple<Tensor, Tensor, Tensor> batched_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                                         int64_t reduction, int64_t ignore_index,
+                                                         double label_smoothing) {
   Tensor factors = class_factors(self, target, weight, self.size(1), ignore_index, label_smoothing);
   Tensor log_sum = _class_logsumexp(self);
   Tensor losses = over_classes(mul(factors, sub(unsqueeze(log_sum, 1), self, Scalar(1))));
@@ -487,16 +534,17 @@ std::tuple<Tensor, Tensor, Tensor> batched_cross_entropy(const Tensor& self, con
   return {reduced_loss(losses, total, reduction), total, log_sum};
 }
 
-Tensor batched_cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Tensor& weight,
-                                      const Tensor& total_weight, const Tensor& log_sum, int64_t reduction, int64_t ignore_index,
-                                      double label_smoothing) {
+Tensor batched_cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target,
+                                      const Tensor& weight, const Tensor& total_weight, const Tensor& log_sum,
+                                      int64_t reduction, int64_t ignore_index, double label_smoothing) {
   Tensor factors = class_factors(self, target, weight, self.size(1), ignore_index, label_smoothing);
   Tensor softmax = exp(sub(self, unsqueeze(log_sum, 1), Scalar(1)));
   Tensor all = sum(factors, std::optional<IntList>(IntList{1}), true, std::optional<DType>());
   return mul(spread_gradient(grad, total_weight, reduction), sub(mul(softmax, all), factors, Scalar(1)));
 }
 
-std::tuple<Tensor, Tensor> batched_nll(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
+std::tuple<Tensor, Tensor> batched_nll(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                       int64_t reduction, int64_t ignore_index) {
   Tensor factors = class_factors(self, target, weight, self.size(1), ignore_index, 0.0);
   Tensor total = sum(factors, std::optional<DType>());
   // a class that does not count may have any score: its factor is 0, but 0 * -inf is not
@@ -504,8 +552,8 @@ std::tuple<Tensor, Tensor> batched_nll(const Tensor& self, const Tensor& target,
   return {reduced_loss(losses, total, reduction), total};
 }
 
-Tensor batched_nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
-                            int64_t reduction, int64_t ignore_index) {
+Tensor batched_nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight,
+                            const Tensor& total_weight, int64_t reduction, int64_t ignore_index) {
   Tensor factors = class_factors(grad, target, weight, sizes[1], ignore_index, 0.0);
   return neg(mul(factors, spread_gradient(grad, total_weight, reduction)));
 }

@@ -1,15 +1,16 @@
 // Policy of vmap
 //   - Inside vmap a batch is shown as one example: a wrapper with the flag kBatched, the sizes of an example, the batch
-//     (examples in its first dimension) as its base and the number of the vmap that made it. It has no history of its own.
-//   - An op that meets wrappers runs on the batches of the innermost vmap among its arguments, once, by the rule that ops/
-//     states or its kind implies (codegen/batching.py). What it runs on may be wrappers of outer vmaps, and is recorded by
-//     autograd as always.
+//     (examples in its first dimension) as its base and the number of the vmap that made it. It has no history of its
+//     own.
+//   - An op that meets wrappers runs on the batches of the innermost vmap among its arguments, once, by the rule that
+//     ops/ states or its kind implies (codegen/batching.py). What it runs on may be wrappers of outer vmaps, and is
+//     recorded by autograd as always.
 //   - Ops without a rule run example by example, with one warning per op.
 //   - Composites and derivative formulas are written with ops and need no rules.
 #pragma once
 
-#include "core/generator.h"
 #include "autograd/saved.h"
+#include "core/generator.h"
 #include "ops/operand.h"
 
 namespace facula {
@@ -114,8 +115,8 @@ class Batch {
     return std::apply([this](const T&... each) { return std::tuple<T...>(wrap_full(each)...); }, results);
   }
 
-  /// Batch and first dimension of the examples as one, and back: for ops whose examples carry a batch of their own, unless
-  /// they have `rank` dimensions only.
+  /// Batch and first dimension of the examples as one, and back: for ops whose examples carry a batch of their own,
+  /// unless they have `rank` dimensions only.
   Tensor folded(const Tensor& t, int64_t rank) const;
   Tensor unfolded(const Tensor& t, int64_t rank) const;
   template <class... T>
@@ -149,8 +150,12 @@ class Batch {
 
  private:
   void see(const Tensor& t);
-  void see(const Operand& o) { if (o.is_tensor()) see(o.tensor()); }
-  void see(TensorList list) { for (const Tensor& t : list) see(t); }
+  void see(const Operand& o) {
+    if (o.is_tensor()) see(o.tensor());
+  }
+  void see(TensorList list) {
+    for (const Tensor& t : list) see(t);
+  }
   Dims with_front(int64_t front, IntList list) const;
   void start_loop(bool warn) const;
   Tensor stacked(const std::vector<Tensor>& results) const;
@@ -189,7 +194,8 @@ class SameDraws {
   bool first_ = true;
 };
 
-/// A factory of random numbers inside vmap: with the batch in front in mode "different", plain in mode "same", an error else.
+/// A factory of random numbers inside vmap: with the batch in front in mode "different", plain in mode "same", an error
+/// else.
 template <class Make>
 Tensor random_in_vmap(const char* op, IntList size, Make&& make) {
   Randomness mode = Batch(op).randomness();
@@ -214,30 +220,41 @@ inline int64_t rank_of_planes(IntList spatial) { return static_cast<int64_t>(spa
 
 // Rules that take more than a line (ops/ names them in `batch:`).
 Tensor batched_linear(const Tensor& self, const Tensor& weight, const Tensor& bias);
-Tensor batched_convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding, IntList dilation,
-                           bool transposed, IntList output_padding, int64_t groups);
-Tensor batched_convolution_weight(const Tensor& output, const Tensor& input, IntList weight_size, IntList stride, IntList padding,
-                                  IntList dilation, int64_t groups);
-Tensor batched_as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride, std::optional<int64_t> offset);
+Tensor batched_convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                           IntList padding, IntList dilation, bool transposed, IntList output_padding, int64_t groups);
+Tensor batched_convolution_weight(const Tensor& output, const Tensor& input, IntList weight_size, IntList stride,
+                                  IntList padding, IntList dilation, int64_t groups);
+Tensor batched_as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride,
+                                  std::optional<int64_t> offset);
 Tensor batched_index(const Tensor& self, TensorList indices);
 Tensor batched_index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate);
-Tensor batched_embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq, bool sparse);
-Tensor batched_embedding_backward(const Tensor& grad_output, const Tensor& indices, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq);
-std::tuple<Tensor, Tensor, Tensor> batched_row_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t rows, int64_t groups,
-                                                    int64_t channels, double eps, bool center);
-Tensor batched_row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                                 int64_t groups, int64_t channels, bool center);
-Tensor batched_row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd, int64_t groups, int64_t channels);
-std::tuple<Tensor, Tensor, Tensor> batched_channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                                                        const Tensor& running_var, bool training, double momentum, double eps);
-Tensor batched_channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd, bool training);
-Tensor batched_channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd);
-std::tuple<Tensor, Tensor, Tensor> batched_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
-                                                         int64_t ignore_index, double label_smoothing);
-Tensor batched_cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
-                                      const Tensor& log_sum, int64_t reduction, int64_t ignore_index, double label_smoothing);
-std::tuple<Tensor, Tensor> batched_nll(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index);
-Tensor batched_nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
-                            int64_t reduction, int64_t ignore_index);
+Tensor batched_embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq,
+                         bool sparse);
+Tensor batched_embedding_backward(const Tensor& grad_output, const Tensor& indices, int64_t num_weights,
+                                  int64_t padding_idx, bool scale_grad_by_freq);
+std::tuple<Tensor, Tensor, Tensor> batched_row_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                                                    int64_t rows, int64_t groups, int64_t channels, double eps,
+                                                    bool center);
+Tensor batched_row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                                 const Tensor& rstd, int64_t groups, int64_t channels, bool center);
+Tensor batched_row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
+                                        int64_t groups, int64_t channels);
+std::tuple<Tensor, Tensor, Tensor> batched_channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
+                                                        const Tensor& running_mean, const Tensor& running_var,
+                                                        bool training, double momentum, double eps);
+Tensor batched_channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                                     const Tensor& rstd, bool training);
+Tensor batched_channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean,
+                                            const Tensor& rstd);
+std::tuple<Tensor, Tensor, Tensor> batched_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                                         int64_t reduction, int64_t ignore_index,
+                                                         double label_smoothing);
+Tensor batched_cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target,
+                                      const Tensor& weight, const Tensor& total_weight, const Tensor& log_sum,
+                                      int64_t reduction, int64_t ignore_index, double label_smoothing);
+std::tuple<Tensor, Tensor> batched_nll(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                       int64_t reduction, int64_t ignore_index);
+Tensor batched_nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight,
+                            const Tensor& total_weight, int64_t reduction, int64_t ignore_index);
 
 }  // namespace facula

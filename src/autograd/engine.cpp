@@ -1,8 +1,8 @@
 // Policy
-//   - A pass finds every node reachable from the roots and counts how many edges lead to it; a node runs when all of them
-//     have delivered. Ready nodes run latest-recorded first.
-//   - All bookkeeping belongs to the pass, none to the nodes, so several passes may share a graph in several threads, and
-//     a hook may start a pass of its own.
+//   - A pass finds every node reachable from the roots and counts how many edges lead to it; a node runs when all of
+//     them have delivered. Ready nodes run latest-recorded first.
+//   - All bookkeeping belongs to the pass, none to the nodes, so several passes may share a graph in several threads,
+//     and a hook may start a pass of its own.
 //   - Nothing recurses over the graph: finding and running are loops.
 //   - Gradients and a node's saved values are let go as soon as the node has run (the values unless the graph is kept).
 //   - CPU nodes run on the calling thread.
@@ -48,7 +48,9 @@ class TaskNumbers {
     Node* node = nullptr;
     int32_t number = 0;
   };
-  size_t place(Node* node) const { return ((reinterpret_cast<uintptr_t>(node) >> 6) * 0x9E3779B97F4A7C15u >> 32) & mask_; }
+  size_t place(Node* node) const {
+    return ((reinterpret_cast<uintptr_t>(node) >> 6) * 0x9E3779B97F4A7C15u >> 32) & mask_;
+  }
   [[gnu::noinline]] void grow() {
     size_t before = mask_ + 1;
     std::vector<Slot> fresh(before * 4);
@@ -138,10 +140,13 @@ struct Buffers {
 constexpr size_t kKeptTasks = 1024;
 thread_local std::unique_ptr<Buffers> spare_buffers;
 
-std::unique_ptr<Buffers> take_buffers() { return spare_buffers ? std::move(spare_buffers) : std::make_unique<Buffers>(); }
+std::unique_ptr<Buffers> take_buffers() {
+  return spare_buffers ? std::move(spare_buffers) : std::make_unique<Buffers>();
+}
 
 int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 constexpr int kNodesPerInterruptCheck = 64;
@@ -213,7 +218,9 @@ class Pass {
     }
   }
 
-  void seed(const Edge& root, Tensor grad) { add_gradient(tasks_[numbers_.find(root.node.get())], root.slot, std::move(grad)); }
+  void seed(const Edge& root, Tensor grad) {
+    add_gradient(tasks_[numbers_.find(root.node.get())], root.slot, std::move(grad));
+  }
 
   void run(const std::vector<Edge>& roots) {
     for (const Edge& root : roots) {
@@ -294,8 +301,8 @@ class Pass {
   static Tensor fit(const Node& node, uint32_t slot, Tensor grad) {
     const OutputInfo& info = node.output(slot);
     if (__builtin_expect(!(grad.sizes() == info.sizes()), 0)) {
-      FACULA_CHECK(broadcasts_to(info.sizes(), grad.sizes()), ErrorKind::Runtime, "backward: the gradient for output ", slot, " of ",
-                   node.name(), " has the wrong shape, expected ", info.sizes(), ", got ", grad.sizes());
+      FACULA_CHECK(broadcasts_to(info.sizes(), grad.sizes()), ErrorKind::Runtime, "backward: the gradient for output ",
+                   slot, " of ", node.name(), " has the wrong shape, expected ", info.sizes(), ", got ", grad.sizes());
       grad = sum_to_size(grad, info.sizes());
     }
     if (__builtin_expect(grad.dtype() != info.dtype, 0)) {
@@ -480,8 +487,8 @@ class Running {
 uint64_t current_pass() { return running ? running->id() : 0; }
 size_t count_reached(const std::vector<Node*>& nodes) { return running ? running->count_reached(nodes) : 0; }
 
-std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads, const std::vector<Edge>& inputs,
-                                 const BackwardOptions& options) {
+std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads,
+                                 const std::vector<Edge>& inputs, const BackwardOptions& options) {
   Pass pass(options, inputs);
   pass.discover(roots);
   if (!inputs.empty()) pass.restrict_to(inputs);

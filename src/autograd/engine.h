@@ -7,17 +7,18 @@ namespace facula {
 
 struct BackwardOptions {
   bool keep_graph = false;
-  bool create_graph = false;   // gradients get a history of their own
-  bool accumulate = true;      // write into the leaves' .grad (else only capture)
+  bool create_graph = false;  // gradients get a history of their own
+  bool accumulate = true;     // write into the leaves' .grad (else only capture)
 };
 
-/// Runs from `roots` with gradients `grads`. With `inputs`, the gradients that arrive there are returned (undefined where
-/// none did), only the nodes on the way are run, and only leaves among the inputs accumulate; without, all leaves do.
-std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads, const std::vector<Edge>& inputs,
-                                 const BackwardOptions& options);
+/// Runs from `roots` with gradients `grads`. With `inputs`, the gradients that arrive there are returned (undefined
+/// where none did), only the nodes on the way are run, and only leaves among the inputs accumulate; without, all leaves
+/// do.
+std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads,
+                                 const std::vector<Edge>& inputs, const BackwardOptions& options);
 
-/// For hooks: the number of the innermost pass that runs on this thread (0: none), and how many of `nodes` get a gradient
-/// in it.
+/// For hooks: the number of the innermost pass that runs on this thread (0: none), and how many of `nodes` get a
+/// gradient in it.
 uint64_t current_pass();
 size_t count_reached(const std::vector<Node*>& nodes);
 

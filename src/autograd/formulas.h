@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "autograd/function_types.h"
 #include "autograd/formulas_fft.h"
 #include "autograd/formulas_linalg.h"
 #include "autograd/formulas_matmul.h"
+#include "autograd/function_types.h"
 #include "autograd/saved.h"
 
 namespace facula {
@@ -22,12 +22,14 @@ Tensor dirichlet_backward(const Tensor& grad, const Tensor& sample, const Tensor
 
 // shape
 Tensor permute_backward(const Tensor& grad, IntList dims);
-Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList size, IntList stride, std::optional<int64_t> offset);
+Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList size, IntList stride,
+                           std::optional<int64_t> offset);
 /// The same values with the strides of `like`, whose elements fill their memory.
 Tensor laid_out(const Tensor& grad, const TensorInfo& like);
 Tensor select_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t index);
 Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t end, int64_t step);
-Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count, int64_t step);
+Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count,
+                               int64_t step);
 Tensor diagonal_backward(const Tensor& grad, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2);
 Tensor unfold_backward(const Tensor& grad, IntList sizes, int64_t dimension, int64_t size, int64_t step);
 std::vector<Tensor> cat_backward(const Tensor& grad, const std::vector<TensorInfo>& tensors, int64_t dim);
@@ -37,16 +39,19 @@ Tensor constant_pad_backward(const Tensor& grad, IntList pad);
 
 // index
 Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index, IntList src_sizes);
-Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const std::string& reduce,
-                               bool include_self, const Tensor& result, bool of_self);
+Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
+                               const Tensor& src, const std::string& reduce, bool include_self, const Tensor& result,
+                               bool of_self);
 /// scatter's name of a reduction as scatter_reduce's.
 inline std::string reduction_of(std::string_view reduce) { return reduce == "add" ? "sum" : "prod"; }
-Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const std::string& reduce,
-                             bool include_self, const Tensor& result, bool of_self);
+Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
+                             const Tensor& source, const std::string& reduce, bool include_self, const Tensor& result,
+                             bool of_self);
 Tensor index_fill_value_backward(const Tensor& grad, int64_t dim, const Tensor& index);
 Tensor masked_select_backward(const Tensor& grad, IntList sizes, const Tensor& mask);
 Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList source_sizes);
-Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx, bool scale_grad_by_freq);
+Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx,
+                                 bool scale_grad_by_freq);
 
 // sort; gradients may be undefined
 Tensor selected_backward(const Tensor& grad, IntList sizes, int64_t dim, const Tensor& indices);
@@ -60,9 +65,12 @@ Tensor prod_dim_backward(const Tensor& grad, const Tensor& self, const Tensor& r
 Tensor prod_others_backward(const Tensor& grad, const Tensor& self, int64_t dim);
 Tensor extremum_backward(const Tensor& grad, const Tensor& self, const Tensor& result, IntList dim, bool keepdim);
 Tensor chosen_backward(const Tensor& grad, IntList sizes, int64_t dim, const Tensor& indices, bool keepdim);
-Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim);
-Tensor std_backward(const Tensor& grad, const Tensor& self, const Tensor& result, std::optional<IntList> dim, double correction, bool keepdim);
-Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim, const Tensor& result);
+Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, double correction,
+                    bool keepdim);
+Tensor std_backward(const Tensor& grad, const Tensor& self, const Tensor& result, std::optional<IntList> dim,
+                    double correction, bool keepdim);
+Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar& ord, std::optional<IntList> dim,
+                            bool keepdim, const Tensor& result);
 Tensor logsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, IntList dim, bool keepdim);
 
 // special functions
@@ -77,39 +85,41 @@ Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tenso
 Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output, int64_t dim);
 
 // convolution, pooling, resampling
-Tensor convolution_input_gradient(const Tensor& grad, const Tensor& weight, IntList input_size, IntList stride, IntList padding,
-                                  IntList dilation, bool transposed, int64_t groups);
-/// A convolution whose result is cut to `size`: a transposed one with output_padding has inputs that no output came from.
-Tensor convolution_of_size(const Tensor& input, const Tensor& weight, IntList size, IntList stride, IntList padding, IntList dilation, int64_t groups);
-Tensor convolution_weight_gradient(const Tensor& grad, const Tensor& input, IntList weight_size, IntList stride, IntList padding,
-                                   IntList dilation, bool transposed, int64_t groups);
+Tensor convolution_input_gradient(const Tensor& grad, const Tensor& weight, IntList input_size, IntList stride,
+                                  IntList padding, IntList dilation, bool transposed, int64_t groups);
+/// A convolution whose result is cut to `size`: a transposed one with output_padding has inputs that no output came
+/// from.
+Tensor convolution_of_size(const Tensor& input, const Tensor& weight, IntList size, IntList stride, IntList padding,
+                           IntList dilation, int64_t groups);
+Tensor convolution_weight_gradient(const Tensor& grad, const Tensor& input, IntList weight_size, IntList stride,
+                                   IntList padding, IntList dilation, bool transposed, int64_t groups);
 Tensor sum_but_channels(const Tensor& grad);
 /// The last `spatial` sizes.
 Dims spatial_sizes(IntList sizes, int64_t spatial);
 
-Tensor grid_sampler_input_backward(const Tensor& grad, const Tensor& grid, IntList input_size, int64_t interpolation, int64_t padding,
-                                   bool align_corners);
-Tensor grid_sampler_grid_backward(const Tensor& grad, const Tensor& input, const Tensor& grid, int64_t interpolation, int64_t padding,
-                                  bool align_corners);
+Tensor grid_sampler_input_backward(const Tensor& grad, const Tensor& grid, IntList input_size, int64_t interpolation,
+                                   int64_t padding, bool align_corners);
+Tensor grid_sampler_grid_backward(const Tensor& grad, const Tensor& input, const Tensor& grid, int64_t interpolation,
+                                  int64_t padding, bool align_corners);
 
 // norm
-Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                         int64_t groups, int64_t channels, double eps, bool center);
-Tensor row_norm_backward_weight(const Tensor& grad, const Tensor& self, IntList sizes, const Tensor& mean, const Tensor& rstd,
-                                int64_t groups, int64_t channels, double eps, bool center);
+Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                         const Tensor& rstd, int64_t groups, int64_t channels, double eps, bool center);
+Tensor row_norm_backward_weight(const Tensor& grad, const Tensor& self, IntList sizes, const Tensor& mean,
+                                const Tensor& rstd, int64_t groups, int64_t channels, double eps, bool center);
 Tensor row_norm_backward_bias(const Tensor& grad, IntList sizes, int64_t rows, int64_t groups, int64_t channels);
-Tensor channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                             bool training, double eps);
-Tensor channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd, bool training,
-                                    double eps);
+Tensor channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                             const Tensor& rstd, bool training, double eps);
+Tensor channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
+                                    bool training, double eps);
 Tensor channel_norm_backward_bias(const Tensor& grad);
 
 // loss
-Tensor nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
-                    int64_t reduction, int64_t ignore_index);
+Tensor nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight,
+                    const Tensor& total_weight, int64_t reduction, int64_t ignore_index);
 Tensor cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Tensor& weight,
-                              const Tensor& total_weight, const Tensor& log_sum, int64_t reduction, int64_t ignore_index,
-                              double label_smoothing);
+                              const Tensor& total_weight, const Tensor& log_sum, int64_t reduction,
+                              int64_t ignore_index, double label_smoothing);
 Tensor bce_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self, const Tensor& target);
 
 }  // namespace facula

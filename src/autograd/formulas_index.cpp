@@ -33,10 +33,8 @@ Tensor mean_backward(const Tensor& grad, const Indexed& at, bool include_self, b
   return of_self ? grad / count : at.read(grad / count);
 }
 
-Tensor extreme_backward(const Tensor& grad, const Indexed& at, const Tensor& result, bool include_self,
-                        bool of_self) {
-  Tensor own = to_dtype(at.self == result, grad.dtype()),
-         taken = to_dtype(at.source == at.read(result), grad.dtype());
+Tensor extreme_backward(const Tensor& grad, const Indexed& at, const Tensor& result, bool include_self, bool of_self) {
+  Tensor own = to_dtype(at.self == result, grad.dtype()), taken = to_dtype(at.source == at.read(result), grad.dtype());
   Tensor count = at.add(include_self ? own : zeros_like(alias(grad)), taken);
   Tensor share = grad / masked_fill(count, count == 0, Scalar(1));
   return of_self ? own * share : taken * at.read(share);
@@ -73,8 +71,8 @@ Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index
 }
 
 Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
-                               const Tensor& src, const std::string& reduce, bool include_self,
-                               const Tensor& result, bool of_self) {
+                               const Tensor& src, const std::string& reduce, bool include_self, const Tensor& result,
+                               bool of_self) {
   if (index.numel() == 0) return of_self ? grad : zeros_like(src);
   // only the part of src that the index reaches takes part
   Tensor part = src;
@@ -96,8 +94,8 @@ Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t d
 }
 
 Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
-                             const Tensor& source, const std::string& reduce, bool include_self,
-                             const Tensor& result, bool of_self) {
+                             const Tensor& source, const std::string& reduce, bool include_self, const Tensor& result,
+                             bool of_self) {
   if (index.numel() == 0) return of_self ? grad : zeros_like(source);
   Indexed at{self,
              source,
@@ -118,8 +116,8 @@ Tensor index_fill_value_backward(const Tensor& grad, int64_t dim, const Tensor& 
 }
 
 Tensor masked_select_backward(const Tensor& grad, IntList sizes, const Tensor& mask) {
-  return masked_scatter(zeros(broadcast(sizes, mask.sizes(), "masked_select"), grad.dtype(), grad.device()),
-                        mask, grad);
+  return masked_scatter(zeros(broadcast(sizes, mask.sizes(), "masked_select"), grad.dtype(), grad.device()), mask,
+                        grad);
 }
 
 Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList source_sizes) {

@@ -9,7 +9,9 @@ namespace facula {
 
 Tensor adjoint_of(const Tensor& a) { return transpose(conj(a), -2, -1); }
 
-Tensor triangle_of(const Tensor& a, bool upper, int64_t diagonal) { return upper ? triu(a, diagonal) : tril(a, diagonal); }
+Tensor triangle_of(const Tensor& a, bool upper, int64_t diagonal) {
+  return upper ? triu(a, diagonal) : tril(a, diagonal);
+}
 
 Tensor diagonal_of(const Tensor& a) { return diagonal(a, 0, -2, -1); }
 
@@ -19,15 +21,17 @@ Tensor identity_like(const Tensor& like, int64_t n) { return eye(n, like.dtype()
 
 Tensor part_of(const Tensor& a, int64_t dim, int64_t from, int64_t to) { return slice(a, dim, from, to, 1); }
 
-bool is_vector_system(IntList a, IntList b) { return b.size() == 1 || (a.size() == b.size() + 1 && b == a.slice(0, a.size() - 1)); }
+bool is_vector_system(IntList a, IntList b) {
+  return b.size() == 1 || (a.size() == b.size() + 1 && b == a.slice(0, a.size() - 1));
+}
 
 // A = L L^H: dL = L Phi(L^-1 dA L^-H), where Phi keeps the lower triangle with half of the diagonal.
 Tensor cholesky_backward(const Tensor& grad, const Tensor& factor, bool upper) {
   if (upper) return cholesky_backward(adjoint_of(grad), adjoint_of(factor), false);
   Tensor phi = triangle_of(matmul(adjoint_of(factor), grad), false, 0);
   Tensor middle = mul(add(phi, adjoint_of(triangle_of(phi, false, -1))), 0.5);
-  Tensor right = linalg_solve_triangular(factor, middle, false, false, false);              // middle L^-1
-  return linalg_solve_triangular(adjoint_of(factor), right, true, true, false);             // L^-H middle L^-1
+  Tensor right = linalg_solve_triangular(factor, middle, false, false, false);   // middle L^-1
+  return linalg_solve_triangular(adjoint_of(factor), right, true, true, false);  // L^-H middle L^-1
 }
 
 // X = (L L^H)^-1 B, as a function of all of L; the upper factor is L^H.
@@ -87,7 +91,8 @@ Tensor solve_backward_a(const Tensor& grad, const Tensor& a, IntList b_sizes, co
   return neg(left ? matmul(g, adjoint_of(result)) : matmul(adjoint_of(result), g));
 }
 
-Tensor solve_triangular_backward(const Tensor& grad, const Tensor& a, const Tensor& result, bool upper, bool left, bool unit) {
+Tensor solve_triangular_backward(const Tensor& grad, const Tensor& a, const Tensor& result, bool upper, bool left,
+                                 bool unit) {
   Tensor g = linalg_solve_triangular(adjoint_of(a), grad, !upper, left, unit);
   Tensor product = neg(left ? matmul(g, adjoint_of(result)) : matmul(adjoint_of(result), g));
   return triangle_of(product, upper, unit ? (upper ? 1 : -1) : 0);
@@ -98,7 +103,11 @@ namespace {
 /// For each singular value the product of the others.
 Tensor products_of_others(const Tensor& s) {
   int64_t n = s.size(-1);
-  Tensor tiled = expand(unsqueeze(s, -2), Dims([&] { Dims d(s.sizes()); d.push_back(n); return d; }()));
+  Tensor tiled = expand(unsqueeze(s, -2), Dims([&] {
+                          Dims d(s.sizes());
+                          d.push_back(n);
+                          return d;
+                        }()));
   Tensor others = where(eye(n, DType::Bool, s.device()), 1.0, tiled);
   Tensor product = ones_like(s);
   for (int64_t i = 0; i < n; ++i) product = mul(product, select(others, -1, i));
@@ -159,11 +168,14 @@ Tensor qr_tall(const Tensor& grad_q, const Tensor& grad_r, const Tensor& q, cons
 
 }  // namespace
 
-Tensor qr_backward(const Tensor& grad_q, const Tensor& grad_r, const Tensor& q, const Tensor& r, std::string_view mode) {
+Tensor qr_backward(const Tensor& grad_q, const Tensor& grad_r, const Tensor& q, const Tensor& r,
+                   std::string_view mode) {
   FACULA_CHECK(mode != "r", ErrorKind::Runtime, "linalg.qr: the derivative needs Q, use mode='reduced', got mode='r'");
   int64_t m = q.size(-2), n = r.size(-1);
   FACULA_CHECK(mode != "complete" || m <= n, ErrorKind::Runtime,
-               "linalg.qr: with mode='complete' there is a derivative only for matrices with at least as many columns as rows, got ", m, " by ", n);
+               "linalg.qr: with mode='complete' there is a derivative only for matrices with at least as many columns "
+               "as rows, got ",
+               m, " by ", n);
   if (!grad_q.defined() && !grad_r.defined()) return Tensor();
   if (m >= n) return qr_tall(grad_q, grad_r, q, r);
   // A = [X Y] = Q [R1 R2] with square Q: R2 = Q^H Y
@@ -192,8 +204,8 @@ Tensor differences(const Tensor& v) {
 
 }  // namespace
 
-Tensor svd_backward(const Tensor& grad_u_given, const Tensor& grad_s, const Tensor& grad_vh_given, const Tensor& u_full, const Tensor& s,
-                    const Tensor& vh_full, bool full, bool vectors, const Tensor& a) {
+Tensor svd_backward(const Tensor& grad_u_given, const Tensor& grad_s, const Tensor& grad_vh_given, const Tensor& u_full,
+                    const Tensor& s, const Tensor& vh_full, bool full, bool vectors, const Tensor& a) {
   bool values_only = !grad_u_given.defined() && !grad_vh_given.defined();
   // Derivatives of this one would go through vectors that have none: it is made with others.
   if (!vectors || (full && values_only && a.size(-2) != a.size(-1) && GradMode::enabled())) {
@@ -203,7 +215,8 @@ Tensor svd_backward(const Tensor& grad_u_given, const Tensor& grad_s, const Tens
   int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
   if (a.numel() == 0) return zeros_like(a);
   FACULA_CHECK(!full || m == n || (!grad_u_given.defined() && !grad_vh_given.defined()), ErrorKind::Runtime,
-               "linalg.svd: the vectors have a derivative only with full_matrices=False, got a matrix of ", m, " by ", n);
+               "linalg.svd: the vectors have a derivative only with full_matrices=False, got a matrix of ", m, " by ",
+               n);
   Tensor u = part_of(u_full, -1, 0, k), vh = part_of(vh_full, -2, 0, k);
   const Tensor &gu = grad_u_given, &gvh = grad_vh_given;
   if (!gu.defined() && !gvh.defined()) {
@@ -224,12 +237,13 @@ Tensor svd_backward(const Tensor& grad_u_given, const Tensor& grad_s, const Tens
   Tensor left = matmul(u, inside);
   if (m > k && gu.defined()) left = add(left, div(sub(gu, matmul(u, matmul(adjoint_of(u), gu))), row));
   Tensor result = matmul(left, vh);
-  if (n > k && gvh.defined()) result = add(result, matmul(u, div(sub(gvh, matmul(matmul(gvh, adjoint_of(vh)), vh)), column)));
+  if (n > k && gvh.defined())
+    result = add(result, matmul(u, div(sub(gvh, matmul(matmul(gvh, adjoint_of(vh)), vh)), column)));
   return result;
 }
 
-Tensor eigh_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values, const Tensor& vectors, const Tensor& a,
-                     std::string_view triangle, bool has_vectors) {
+Tensor eigh_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values, const Tensor& vectors,
+                     const Tensor& a, std::string_view triangle, bool has_vectors) {
   if (!has_vectors) {
     auto [w, v] = _linalg_eigh(a, triangle, true);
     return eigh_backward(grad_values, Tensor(), w, v, a, triangle, true);
@@ -246,7 +260,8 @@ Tensor eigh_backward(const Tensor& grad_values, const Tensor& grad_vectors, cons
   return mul(add(result, adjoint_of(result)), 0.5);  // the matrix has no other direction to go
 }
 
-Tensor eig_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values, const Tensor& vectors) {
+Tensor eig_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values,
+                    const Tensor& vectors) {
   Tensor h = adjoint_of(vectors), inside;
   if (grad_vectors.defined()) {
     Tensor product = matmul(h, grad_vectors);
@@ -265,8 +280,8 @@ Tensor eig_backward(const Tensor& grad_values, const Tensor& grad_vectors, const
 Tensor pinv_backward(const Tensor& grad, const Tensor& p, const Tensor& a) {
   Tensor ph = adjoint_of(p), gh = adjoint_of(grad);
   Tensor result = neg(matmul(ph, matmul(grad, ph)));
-  Tensor row_side = matmul(matmul(gh, p), ph);      // gH P P^H
-  Tensor column_side = matmul(ph, matmul(p, gh));   // P^H P gH
+  Tensor row_side = matmul(matmul(gh, p), ph);     // gH P P^H
+  Tensor column_side = matmul(ph, matmul(p, gh));  // P^H P gH
   result = add(result, sub(row_side, matmul(a, matmul(p, row_side))));
   return add(result, sub(column_side, matmul(matmul(column_side, p), a)));
 }

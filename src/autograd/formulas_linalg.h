@@ -26,14 +26,15 @@ Tensor cholesky_inverse_backward(const Tensor& grad, const Tensor& result, const
 Tensor inv_backward(const Tensor& grad, const Tensor& inverse);
 Tensor lu_factor_backward(const Tensor& grad, const Tensor& lu, const Tensor& pivots);
 Tensor solve_backward_a(const Tensor& grad, const Tensor& a, IntList b_sizes, const Tensor& result, bool left);
-Tensor solve_triangular_backward(const Tensor& grad, const Tensor& a, const Tensor& result, bool upper, bool left, bool unit);
+Tensor solve_triangular_backward(const Tensor& grad, const Tensor& a, const Tensor& result, bool upper, bool left,
+                                 bool unit);
 Tensor det_backward(const Tensor& grad, const Tensor& a, const Tensor& det);
 Tensor slogdet_backward(const Tensor& grad_sign, const Tensor& grad_log, const Tensor& a, const Tensor& sign);
 Tensor qr_backward(const Tensor& grad_q, const Tensor& grad_r, const Tensor& q, const Tensor& r, std::string_view mode);
-Tensor svd_backward(const Tensor& grad_u, const Tensor& grad_s, const Tensor& grad_vh, const Tensor& u, const Tensor& s, const Tensor& vh,
-                    bool full, bool vectors, const Tensor& a);
-Tensor eigh_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values, const Tensor& vectors, const Tensor& a,
-                     std::string_view triangle, bool has_vectors);
+Tensor svd_backward(const Tensor& grad_u, const Tensor& grad_s, const Tensor& grad_vh, const Tensor& u, const Tensor& s,
+                    const Tensor& vh, bool full, bool vectors, const Tensor& a);
+Tensor eigh_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values, const Tensor& vectors,
+                     const Tensor& a, std::string_view triangle, bool has_vectors);
 Tensor eig_backward(const Tensor& grad_values, const Tensor& grad_vectors, const Tensor& values, const Tensor& vectors);
 Tensor pinv_backward(const Tensor& grad, const Tensor& pinv, const Tensor& a);
 Tensor lstsq_backward_a(const Tensor& grad, const Tensor& a, const Tensor& b);

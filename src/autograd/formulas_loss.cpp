@@ -5,18 +5,19 @@
 
 namespace facula {
 
-Tensor nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
-                    int64_t reduction, int64_t ignore_index) {
+Tensor nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight,
+                    const Tensor& total_weight, int64_t reduction, int64_t ignore_index) {
   if (!grad.defined()) return {};
   return _nll_backward(grad, sizes, target, weight, total_weight, reduction, ignore_index);
 }
 
 Tensor cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Tensor& weight,
-                              const Tensor& total_weight, const Tensor& log_sum, int64_t reduction, int64_t ignore_index,
-                              double label_smoothing) {
+                              const Tensor& total_weight, const Tensor& log_sum, int64_t reduction,
+                              int64_t ignore_index, double label_smoothing) {
   if (!grad.defined()) return {};
   if (!GradMode::enabled())
-    return _cross_entropy_backward(grad, self, target, weight, total_weight, log_sum, reduction, ignore_index, label_smoothing);
+    return _cross_entropy_backward(grad, self, target, weight, total_weight, log_sum, reduction, ignore_index,
+                                   label_smoothing);
   Tensor factors = _class_weights(target, weight, self.size(1), ignore_index, label_smoothing, self.dtype());
   Tensor all = sum(factors, std::optional<IntList>(IntList{1}), true, std::optional<DType>());
   Tensor softmax = exp(self - unsqueeze(_class_logsumexp(self), 1));

@@ -10,7 +10,8 @@ namespace {
 Tensor mean_over(const Tensor& x, IntList dims) {
   int64_t count = 1;
   for (int64_t d : dims) count *= x.size(d);
-  return mul(sum(x, std::optional<IntList>(dims), true, std::optional<DType>()), Scalar(1.0 / static_cast<double>(count)));
+  return mul(sum(x, std::optional<IntList>(dims), true, std::optional<DType>()),
+             Scalar(1.0 / static_cast<double>(count)));
 }
 
 /// `x` normalised over `dims`, and 1 / deviation.
@@ -58,8 +59,8 @@ Tensor per_channel(const Tensor& t, int64_t dim) {
 
 }  // namespace
 
-Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                         int64_t groups, int64_t channels, double eps, bool center) {
+Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                         const Tensor& rstd, int64_t groups, int64_t channels, double eps, bool center) {
   if (!grad.defined()) return {};
   if (!GradMode::enabled()) return _row_norm_backward(grad, self, weight, mean, rstd, groups, channels, center);
   RowView view(TensorInfo(self), rstd.numel(), groups, channels);
@@ -69,13 +70,14 @@ Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& w
   return reshape(through_normalised(g, x, row_dims, center), self.sizes());
 }
 
-Tensor row_norm_backward_weight(const Tensor& grad, const Tensor& self, IntList sizes, const Tensor& mean, const Tensor& rstd,
-                                int64_t groups, int64_t channels, double eps, bool center) {
+Tensor row_norm_backward_weight(const Tensor& grad, const Tensor& self, IntList sizes, const Tensor& mean,
+                                const Tensor& rstd, int64_t groups, int64_t channels, double eps, bool center) {
   if (!grad.defined()) return {};
   if (!GradMode::enabled()) return reshape(_row_norm_backward_weight(grad, self, mean, rstd, groups, channels), sizes);
   RowView view(TensorInfo(self), rstd.numel(), groups, channels);
   Normalised x(view(self), row_dims, eps, center);
-  return reshape(sum(view(grad) * x.value, std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()), sizes);
+  return reshape(sum(view(grad) * x.value, std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()),
+                 sizes);
 }
 
 Tensor row_norm_backward_bias(const Tensor& grad, IntList sizes, int64_t rows, int64_t groups, int64_t channels) {
@@ -84,8 +86,8 @@ Tensor row_norm_backward_bias(const Tensor& grad, IntList sizes, int64_t rows, i
   return reshape(sum(view(grad), std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()), sizes);
 }
 
-Tensor channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                             bool training, double eps) {
+Tensor channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                             const Tensor& rstd, bool training, double eps) {
   if (!grad.defined()) return {};
   if (!GradMode::enabled()) return _channel_norm_backward(grad, self, weight, mean, rstd, training);
   int64_t dim = self.dim();
@@ -95,14 +97,14 @@ Tensor channel_norm_backward(const Tensor& grad, const Tensor& self, const Tenso
   return through_normalised(g, Normalised(self, dims, eps, true), dims, true);
 }
 
-Tensor channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd, bool training,
-                                    double eps) {
+Tensor channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
+                                    bool training, double eps) {
   if (!grad.defined()) return {};
   if (!GradMode::enabled()) return _channel_norm_backward_weight(grad, self, mean, rstd);
   int64_t dim = self.dim();
   Dims dims = all_but_channels(dim);
-  Tensor x = training ? Normalised(self, dims, eps, true).value
-                      : (self - per_channel(mean, dim)) * per_channel(rstd, dim);
+  Tensor x =
+      training ? Normalised(self, dims, eps, true).value : (self - per_channel(mean, dim)) * per_channel(rstd, dim);
   return sum(grad * x, std::optional<IntList>(dims), false, std::optional<DType>());
 }
 

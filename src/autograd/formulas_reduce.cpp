@@ -54,7 +54,8 @@ Tensor prod_dim_backward(const Tensor& grad, const Tensor& self, const Tensor& r
   IntList dims(&dim, 1);
   Tensor g = with_reduced_dims(grad, self.dim(), dims, keepdim);
   if (self.numel() == 0) return expand(g, self.sizes());
-  if (!self.is_meta() && all(self).item().to_bool()) return g * conj(with_reduced_dims(result, self.dim(), dims, keepdim) / self);
+  if (!self.is_meta() && all(self).item().to_bool())
+    return g * conj(with_reduced_dims(result, self.dim(), dims, keepdim) / self);
   return g * conj(_prod_others(self, dim));
 }
 
@@ -69,7 +70,7 @@ Tensor prod_others_backward(const Tensor& grad, const Tensor& self, int64_t dim)
   Tensor diagonal = eq(unsqueeze(places, 1), places);
   Tensor rows = where(diagonal, Scalar(1.0), expand(unsqueeze(lines, -2), shape));  // rows[i, k] = x_k, and 1 for k = i
   Tensor g = unsqueeze(transpose(grad, d, -1), -1);
-  Tensor parts = where(diagonal, Scalar(0.0), g * conj(_prod_others(rows, -1)));    // of output i by x_k
+  Tensor parts = where(diagonal, Scalar(0.0), g * conj(_prod_others(rows, -1)));  // of output i by x_k
   int64_t outputs = -2;
   return transpose(sum(parts, IntList(&outputs, 1), false, std::optional<DType>()), d, -1);
 }
@@ -88,21 +89,24 @@ Tensor chosen_backward(const Tensor& grad, IntList sizes, int64_t dim, const Ten
   return scatter_add(new_zeros(grad, sizes), dim, at, g);
 }
 
-Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, double correction, bool keepdim) {
+Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, double correction,
+                    bool keepdim) {
   double divisor = std::max(0.0, static_cast<double>(reduced_count(self.sizes(), dim)) - correction);
   Tensor g = with_reduced_dims(grad, self.dim(), dim, keepdim);
   return g * (2.0 / divisor) * (self - mean(self, dim, true, std::optional<DType>()));
 }
 
-Tensor std_backward(const Tensor& grad, const Tensor& self, const Tensor& result, std::optional<IntList> dim, double correction, bool keepdim) {
+Tensor std_backward(const Tensor& grad, const Tensor& self, const Tensor& result, std::optional<IntList> dim,
+                    double correction, bool keepdim) {
   return var_backward(where(eq(result, 0), Scalar(0.0), grad / (result * 2.0)), self, dim, correction, keepdim);
 }
 
 // At zero, and where a power of |x| has no derivative, the subgradient zero is taken.
-Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim,
-                            const Tensor& result) {
+Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar& ord, std::optional<IntList> dim,
+                            bool keepdim, const Tensor& result) {
   double p = ord.to_double();
-  Tensor g = with_reduced_dims(grad, self.dim(), dim, keepdim), norm = with_reduced_dims(result, self.dim(), dim, keepdim);
+  Tensor g = with_reduced_dims(grad, self.dim(), dim, keepdim),
+         norm = with_reduced_dims(result, self.dim(), dim, keepdim);
   if (p == 0) return zeros_like(self) * g;
   if (p == 1) return sgn(self) * g;
   if (p == 2) return where(eq(norm, 0), Scalar(0.0), self * (g / norm));
@@ -111,7 +115,8 @@ Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar
     Tensor equal = to_dtype(logical_or(eq(size, norm), logical_and(isnan(size), isnan(norm))), norm.dtype());
     return sgn(self) * (equal / sum_over(equal, dim) * g);
   }
-  Tensor direction = p < 2 ? where(eq(self, 0), Scalar(0.0), sgn(self) * pow(abs(self), Scalar(p - 1))) : self * pow(abs(self), Scalar(p - 2));
+  Tensor direction = p < 2 ? where(eq(self, 0), Scalar(0.0), sgn(self) * pow(abs(self), Scalar(p - 1)))
+                           : self * pow(abs(self), Scalar(p - 2));
   return where(eq(norm, 0), Scalar(0.0), direction * (g * pow(norm, Scalar(1 - p))));
 }
 

@@ -1,5 +1,5 @@
-// Derivatives of sampling at the positions of a grid: one kernel, or (when the gradient itself must be differentiable) the
-// same sums in differentiable ops.
+// Derivatives of sampling at the positions of a grid: one kernel, or (when the gradient itself must be differentiable)
+// the same sums in differentiable ops.
 #include <array>
 
 #include "autograd/batching.h"
@@ -14,15 +14,16 @@ struct GridMode {
   bool align_corners;
 };
 
-// What the coordinates along one axis read, all of shape (N, points): `index` (0 where outside), `weight` (0 there), and
-// `slope`, the derivative of weight by the coordinate.
+// What the coordinates along one axis read, all of shape (N, points): `index` (0 where outside), `weight` (0 there),
+// and `slope`, the derivative of weight by the coordinate.
 struct Tap {
   Tensor index, weight, slope;
 };
 
 class Axis {
  public:
-  Axis(int64_t size, const GridMode& mode) : size_(size), mode_(mode), span_(static_cast<double>(mode.align_corners ? size - 1 : size)) {}
+  Axis(int64_t size, const GridMode& mode)
+      : size_(size), mode_(mode), span_(static_cast<double>(mode.align_corners ? size - 1 : size)) {}
 
   std::vector<Tap> taps(const Tensor& coordinate) const {
     double half = span_ / 2;  // the derivative of the position by the coordinate
@@ -87,7 +88,9 @@ void each_neighbour(const Tensor& grid, IntList input_size, const GridMode& mode
   int64_t dims = grid.size(-1);
   Tensor positions = reshape(grid, {grid.size(0), -1, dims});
   std::vector<std::vector<Tap>> axes;
-  for (int64_t d = 0; d < dims; ++d) axes.push_back(Axis(input_size[input_size.size() - 1 - static_cast<size_t>(d)], mode).taps(select(positions, 2, d)));
+  for (int64_t d = 0; d < dims; ++d)
+    axes.push_back(
+        Axis(input_size[input_size.size() - 1 - static_cast<size_t>(d)], mode).taps(select(positions, 2, d)));
   std::array<size_t, 3> at{};
   size_t outer = dims == 3 ? axes[2].size() : 1;
   for (at[2] = 0; at[2] < outer; ++at[2]) {
@@ -114,34 +117,40 @@ bool fused(const Tensor& grad, const Tensor& input, const Tensor& grid) {
 
 }  // namespace
 
-Tensor grid_sampler_input_backward(const Tensor& grad, const Tensor& grid, IntList input_size, int64_t interpolation, int64_t padding,
-                                   bool align_corners) {
-  if (fused(grad, Tensor(), grid)) return grid_sampler_input_gradient(grad, grid, input_size, interpolation, padding, align_corners);
+Tensor grid_sampler_input_backward(const Tensor& grad, const Tensor& grid, IntList input_size, int64_t interpolation,
+                                   int64_t padding, bool align_corners) {
+  if (fused(grad, Tensor(), grid))
+    return grid_sampler_input_gradient(grad, grid, input_size, interpolation, padding, align_corners);
   int64_t planes = 1;
   for (size_t d = 2; d < input_size.size(); ++d) planes *= input_size[d];
   Tensor g = reshape(grad, {input_size[0], input_size[1], -1});
   Tensor result = new_zeros(g, {input_size[0], input_size[1], planes});
-  each_neighbour(grid, input_size, {interpolation, padding, align_corners}, [&](const Tensor& index, const std::vector<const Tap*>& taps) {
-    Tensor weight = taps[0]->weight;
-    for (size_t d = 1; d < taps.size(); ++d) weight = weight * taps[d]->weight;
-    result = scatter_add(result, 2, expand(unsqueeze(index, 1), g.sizes()), g * unsqueeze(weight, 1));
-  });
+  each_neighbour(grid, input_size, {interpolation, padding, align_corners},
+                 [&](const Tensor& index, const std::vector<const Tap*>& taps) {
+                   Tensor weight = taps[0]->weight;
+                   for (size_t d = 1; d < taps.size(); ++d) weight = weight * taps[d]->weight;
+                   result = scatter_add(result, 2, expand(unsqueeze(index, 1), g.sizes()), g * unsqueeze(weight, 1));
+                 });
   return reshape(result, input_size);
 }
 
-Tensor grid_sampler_grid_backward(const Tensor& grad, const Tensor& input, const Tensor& grid, int64_t interpolation, int64_t padding,
-                                  bool align_corners) {
-  if (fused(grad, input, grid)) return grid_sampler_grid_gradient(grad, input, grid, interpolation, padding, align_corners);
-  Tensor planes = reshape(input, {input.size(0), input.size(1), -1}), g = reshape(grad, {input.size(0), input.size(1), -1});
+Tensor grid_sampler_grid_backward(const Tensor& grad, const Tensor& input, const Tensor& grid, int64_t interpolation,
+                                  int64_t padding, bool align_corners) {
+  if (fused(grad, input, grid))
+    return grid_sampler_grid_gradient(grad, input, grid, interpolation, padding, align_corners);
+  Tensor planes = reshape(input, {input.size(0), input.size(1), -1}),
+         g = reshape(grad, {input.size(0), input.size(1), -1});
   std::vector<Tensor> sums(static_cast<size_t>(grid.size(-1)));
-  each_neighbour(grid, input.sizes(), {interpolation, padding, align_corners}, [&](const Tensor& index, const std::vector<const Tap*>& taps) {
-    Tensor value = sum(g * gather(planes, 2, expand(unsqueeze(index, 1), g.sizes())), std::optional<IntList>(IntList{1}), false, std::nullopt);
-    for (size_t d = 0; d < sums.size(); ++d) {
-      Tensor part = value;
-      for (size_t e = 0; e < sums.size(); ++e) part = part * (e == d ? taps[e]->slope : taps[e]->weight);
-      sums[d] = sums[d].defined() ? sums[d] + part : part;
-    }
-  });
+  each_neighbour(grid, input.sizes(), {interpolation, padding, align_corners},
+                 [&](const Tensor& index, const std::vector<const Tap*>& taps) {
+                   Tensor value = sum(g * gather(planes, 2, expand(unsqueeze(index, 1), g.sizes())),
+                                      std::optional<IntList>(IntList{1}), false, std::nullopt);
+                   for (size_t d = 0; d < sums.size(); ++d) {
+                     Tensor part = value;
+                     for (size_t e = 0; e < sums.size(); ++e) part = part * (e == d ? taps[e]->slope : taps[e]->weight);
+                     sums[d] = sums[d].defined() ? sums[d] + part : part;
+                   }
+                 });
   return reshape(stack(sums, -1), grid.sizes());
 }
 

@@ -6,23 +6,26 @@
 namespace facula {
 namespace {
 
-Tensor reversed(const Tensor& self, int64_t dim) {
-  return self.dim() == 0 ? self : flip(self, IntList(&dim, 1));
-}
+Tensor reversed(const Tensor& self, int64_t dim) { return self.dim() == 0 ? self : flip(self, IntList(&dim, 1)); }
 
-Tensor reversed_cumsum(const Tensor& self, int64_t dim) { return reversed(cumsum(reversed(self, dim), dim, std::nullopt), dim); }
-Tensor reversed_logcumsumexp(const Tensor& self, int64_t dim) { return reversed(logcumsumexp(reversed(self, dim), dim), dim); }
+Tensor reversed_cumsum(const Tensor& self, int64_t dim) {
+  return reversed(cumsum(reversed(self, dim), dim, std::nullopt), dim);
+}
+Tensor reversed_logcumsumexp(const Tensor& self, int64_t dim) {
+  return reversed(logcumsumexp(reversed(self, dim), dim), dim);
+}
 
 }  // namespace
 
 Tensor cumsum_backward(const Tensor& grad, int64_t dim) { return reversed_cumsum(grad, dim); }
 
-// out_k = x_1 ... x_k. Without zeros, its derivative by x_j is out_k / x_j for k >= j. With zeros, the products without x_j
-// are made for all j, as a matrix per line.
+// out_k = x_1 ... x_k. Without zeros, its derivative by x_j is out_k / x_j for k >= j. With zeros, the products without
+// x_j are made for all j, as a matrix per line.
 Tensor cumprod_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim) {
   if (self.dim() == 0) return grad * ones_like(self);
   if (self.numel() == 0) return zeros_like(self);
-  if (!self.is_meta() && !is_batched(self) && all(self).item().to_bool()) return reversed_cumsum(grad * conj(result), dim) / conj(self);
+  if (!self.is_meta() && !is_batched(self) && all(self).item().to_bool())
+    return reversed_cumsum(grad * conj(result), dim) / conj(self);
   int64_t d = wrap_dim(dim, self.dim(), "cumprod"), n = self.size(d);
   Tensor lines = transpose(self, d, -1);
   Dims shape(lines.sizes());
@@ -57,7 +60,8 @@ Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tenso
   if (self.is_complex()) return conj(exp(reversed_logcumsumexp(log(conj(grad)) - result, dim) + self));
   Tensor size = log(abs(grad)), lowest = full({}, Scalar(-INFINITY), grad.dtype(), grad.device());
   Tensor positive = where(gt(grad, 0), size, lowest), negative = where(lt(grad, 0), size, lowest);
-  return exp(reversed_logcumsumexp(positive - result, dim) + self) - exp(reversed_logcumsumexp(negative - result, dim) + self);
+  return exp(reversed_logcumsumexp(positive - result, dim) + self) -
+         exp(reversed_logcumsumexp(negative - result, dim) + self);
 }
 
 Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output, int64_t dim) {

@@ -9,13 +9,15 @@ namespace facula {
 
 Tensor permute_backward(const Tensor& grad, IntList dims) {
   Dims inverse(dims.size());
-  for (size_t i = 0; i < dims.size(); ++i) inverse[dims[i] < 0 ? dims[i] + dims.size() : dims[i]] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < dims.size(); ++i)
+    inverse[dims[i] < 0 ? dims[i] + dims.size() : dims[i]] = static_cast<int64_t>(i);
   return permute(grad, inverse);
 }
 
-// The gradient scattered over a flat copy of the storage, then read with the input's own geometry. Where the input itself
-// shows a place several times, each showing gets its share.
-Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList size, IntList stride, std::optional<int64_t> offset) {
+// The gradient scattered over a flat copy of the storage, then read with the input's own geometry. Where the input
+// itself shows a place several times, each showing gets its share.
+Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList size, IntList stride,
+                           std::optional<int64_t> offset) {
   int64_t places = self.storage_size();
   auto positions = [&](IntList sizes, IntList strides, int64_t start) {
     Tensor flat = empty({places}, DType::Int64);
@@ -87,7 +89,8 @@ Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t st
   return result;
 }
 
-Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count, int64_t step) {
+Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count,
+                               int64_t step) {
   if (GradMode::enabled()) {
     int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "slice"), size = sizes[static_cast<size_t>(d)];
     if (count == 0) return new_zeros(grad, sizes);
@@ -104,7 +107,8 @@ Tensor diagonal_backward(const Tensor& grad, IntList sizes, int64_t offset, int6
     int64_t d1 = wrap_dim(dim1, rank, "diagonal"), d2 = wrap_dim(dim2, rank, "diagonal");
     Tensor square = diag_embed(grad, offset, d1, d2);
     int64_t side = square.size(d1);
-    return padded(padded(square, d1, 0, sizes[static_cast<size_t>(d1)] - side), d2, 0, sizes[static_cast<size_t>(d2)] - side);
+    return padded(padded(square, d1, 0, sizes[static_cast<size_t>(d1)] - side), d2, 0,
+                  sizes[static_cast<size_t>(d2)] - side);
   }
   Tensor result = new_zeros(grad, sizes);
   copy_(diagonal(result, offset, dim1, dim2), grad, false);

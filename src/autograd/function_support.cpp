@@ -5,7 +5,8 @@
 namespace facula {
 
 void OneDevice::fail(const Tensor& t) const {
-  throw_error(ErrorKind::Runtime, op_, ": all tensors must be on one device, got ", first_->device, " and ", t.device());
+  throw_error(ErrorKind::Runtime, op_, ": all tensors must be on one device, got ", first_->device, " and ",
+              t.device());
 }
 
 void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs) {
@@ -17,13 +18,14 @@ void check_out(const char* op, uint32_t flags, std::initializer_list<const Tenso
 }
 
 void MissingDerivative::apply(const Tensor*, Tensor*) {
-  throw_error(ErrorKind::NotImplemented, op_, ": the derivative is not implemented, got a backward pass through it (detach() its inputs)");
+  throw_error(ErrorKind::NotImplemented, op_,
+              ": the derivative is not implemented, got a backward pass through it (detach() its inputs)");
 }
 
 void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
   if (value.is_same(self)) return self.storage()->bump_version(op);  // the op had nothing to change
-  FACULA_CHECK(value.sizes() == self.sizes(), ErrorKind::Runtime, op_name(op), "_: the result has shape ", value.sizes(),
-               " and does not fit in place into shape ", self.sizes());
+  FACULA_CHECK(value.sizes() == self.sizes(), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
+               value.sizes(), " and does not fit in place into shape ", self.sizes());
   FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
   check_no_internal_overlap(self, op_name(op));

@@ -58,8 +58,12 @@ inline uint32_t written_marks(const Tensor& t) {
   return is_inexact(t.dtype()) ? marks : 0;
 }
 /// Whether an argument reads memory that the op is about to write.
-inline bool shares_memory(const Tensor& written, const Tensor& t) { return t.defined() && t.storage() == written.storage(); }
-inline bool shares_memory(const Tensor& written, const Operand& o) { return o.is_tensor() && o.impl()->storage == written.storage(); }
+inline bool shares_memory(const Tensor& written, const Tensor& t) {
+  return t.defined() && t.storage() == written.storage();
+}
+inline bool shares_memory(const Tensor& written, const Operand& o) {
+  return o.is_tensor() && o.impl()->storage == written.storage();
+}
 
 inline void add_edges(Node& node, const Tensor& t) { node.add_edge(t.defined() ? gradient_edge(t.impl()) : Edge{}); }
 inline void add_edges(Node& node, const Operand& o) { node.add_edge(o.is_tensor() ? gradient_edge(o.impl()) : Edge{}); }
@@ -86,7 +90,8 @@ class Resolved<Tensor> {
 template <>
 class Resolved<Operand> {
  public:
-  explicit Resolved(const Operand& o) : value_(o.is_tensor() && (o.flags() & kConjugate) ? resolve_conj(o.tensor()) : o.tensor()), operand_(o) {}
+  explicit Resolved(const Operand& o)
+      : value_(o.is_tensor() && (o.flags() & kConjugate) ? resolve_conj(o.tensor()) : o.tensor()), operand_(o) {}
   Operand get() const { return value_.defined() ? Operand(value_) : operand_; }
 
  private:

@@ -8,8 +8,9 @@
 namespace facula {
 namespace {
 
-// Where the elements of a tensor lie in its storage, counted in elements. A real view of a complex base is described over
-// the real and imaginary parts of that base; a dimension that runs backwards forwards, to be turned round by oriented().
+// Where the elements of a tensor lie in its storage, counted in elements. A real view of a complex base is described
+// over the real and imaginary parts of that base; a dimension that runs backwards forwards, to be turned round by
+// oriented().
 struct Geometry {
   Dims sizes, strides, backwards;
   int64_t offset = 0;
@@ -33,19 +34,25 @@ struct Geometry {
 
   /// From the tensor's own order of elements to forward strides, and back.
   Tensor oriented(Tensor t) const {
-    for (int64_t d : backwards) t = negative_slice(t, d, sizes[static_cast<size_t>(d)] - 1, sizes[static_cast<size_t>(d)], -1);
+    for (int64_t d : backwards)
+      t = negative_slice(t, d, sizes[static_cast<size_t>(d)] - 1, sizes[static_cast<size_t>(d)], -1);
     return t;
   }
 };
 
-bool needs_parts(const TensorImpl* base, const TensorImpl* view) { return is_complex(base->dtype) && !is_complex(view->dtype); }
+bool needs_parts(const TensorImpl* base, const TensorImpl* view) {
+  return is_complex(base->dtype) && !is_complex(view->dtype);
+}
 
-// Gradient of a tensor after a part of it (a view) was replaced: the part's gradient goes to the new value, the rest flows
-// on to the old history.
+// Gradient of a tensor after a part of it (a view) was replaced: the part's gradient goes to the new value, the rest
+// flows on to the old history.
 class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const Tensor& view, Edge old_base, Edge value)
-      : parts_(needs_parts(base.impl(), view.impl())), conjugate_(base.is_conj() != view.is_conj()), base_(base, parts_), view_(view, parts_) {
+      : parts_(needs_parts(base.impl(), view.impl())),
+        conjugate_(base.is_conj() != view.is_conj()),
+        base_(base, parts_),
+        view_(view, parts_) {
     add_edge(std::move(old_base));
     add_edge(std::move(value));
     places_ = 1;
@@ -103,22 +110,34 @@ uint32_t marks_of(const Tensor& value) { return recorded(live_flags(value.impl()
 }  // namespace
 
 void report_inference_write(const Tensor& self, const char* op) {
-  throw_error(ErrorKind::Runtime, op, ": Inplace update to inference tensor outside InferenceMode is not allowed (clone it to get a normal "
-              "tensor), got shape ", self.sizes());
+  throw_error(ErrorKind::Runtime, op,
+              ": Inplace update to inference tensor outside InferenceMode is not allowed (clone it to get a normal "
+              "tensor), got shape ",
+              self.sizes());
 }
 
 void check_writable(const Tensor& self, const char* op) {
-  FACULA_CHECK(!self.storage()->read_only, ErrorKind::Runtime, op, ": the tensor written is on read-only memory, got shape ", self.sizes());
+  FACULA_CHECK(!self.storage()->read_only, ErrorKind::Runtime, op,
+               ": the tensor written is on read-only memory, got shape ", self.sizes());
   check_not_inference(self, op);
   if (!GradMode::enabled()) return;
-  FACULA_CHECK(!is_wanting_leaf(self.impl()), ErrorKind::Runtime, op, ": a leaf Variable that requires grad is being used in an in-place "
-               "operation (write under no_grad(), or work on a copy), got a tensor of shape ", self.sizes());
-  FACULA_CHECK(!self.impl()->base || !is_wanting_leaf(self.impl()->base), ErrorKind::Runtime, op, ": a view of a leaf Variable that requires "
-               "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ", self.sizes());
+  FACULA_CHECK(!is_wanting_leaf(self.impl()), ErrorKind::Runtime, op,
+               ": a leaf Variable that requires grad is being used in an in-place "
+               "operation (write under no_grad(), or work on a copy), got a tensor of shape ",
+               self.sizes());
+  FACULA_CHECK(
+      !self.impl()->base || !is_wanting_leaf(self.impl()->base), ErrorKind::Runtime, op,
+      ": a view of a leaf Variable that requires "
+      "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ",
+      self.sizes());
   // Its elements have a history that it does not know.
-  bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) && !(live_flags(self.impl()) & (kRequiresGrad | kWatchBase));
-  FACULA_CHECK(!unrecorded || !is_inexact(self.dtype()), ErrorKind::Runtime, op, ": A view was created in no_grad mode and is being modified "
-               "inplace with grad mode enabled (make the view with grad mode enabled, or write under no_grad()), got a view of shape ", self.sizes());
+  bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) &&
+                    !(live_flags(self.impl()) & (kRequiresGrad | kWatchBase));
+  FACULA_CHECK(!unrecorded || !is_inexact(self.dtype()), ErrorKind::Runtime, op,
+               ": A view was created in no_grad mode and is being modified "
+               "inplace with grad mode enabled (make the view with grad mode enabled, or write under no_grad()), got a "
+               "view of shape ",
+               self.sizes());
 }
 
 void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
@@ -159,7 +178,8 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   auto node = Ref<Node>::adopt(new CopyBackwards);
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
-  if (!self.is_meta()) copy_kernel(self.device(), self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
+  if (!self.is_meta())
+    copy_kernel(self.device(), self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
   self.storage()->bump_version(op);
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
 }

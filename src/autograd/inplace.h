@@ -10,7 +10,8 @@ namespace facula {
 void check_writable(const Tensor& self, const char* op);
 [[noreturn, gnu::cold]] void report_inference_write(const Tensor& self, const char* op);
 inline void check_not_inference(const Tensor& self, const char* op) {
-  if (__builtin_expect((self.flags() & kInference) && !(thread_state.modes & kModeInference), 0)) report_inference_write(self, op);
+  if (__builtin_expect((self.flags() & kInference) && !(thread_state.modes & kModeInference), 0))
+    report_inference_write(self, op);
 }
 
 /// Gives `self` the values and the history of `value` (same shape, any dtype that casts). The storage stays.
@@ -19,7 +20,9 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op);
 /// Makes output `slot` of `node` the history of `self` after a write in place; of a view, of its base as well.
 void set_history_in_place(const Tensor& self, Node* node, uint32_t slot);
 /// The same for a node with one output, which it does not know yet.
-inline void set_history_in_place(const Tensor& self, Node* node) { set_history_in_place(self, node, node->add_output(self)); }
+inline void set_history_in_place(const Tensor& self, Node* node) {
+  set_history_in_place(self, node, node->add_output(self));
+}
 
 /// After a raw write whose result does not depend on the old values (fill_, normal_, ...): the old history ends here.
 void erase_history(const Tensor& self, const char* op);
@@ -33,7 +36,8 @@ Tensor before_write(const Tensor& self);
 /// The in-place form of an op. `raw` writes without history; `functional` computes the result from the old value, with
 /// history.
 template <class Functional, class Raw>
-const Tensor& run_inplace(const Tensor& self, const char* op, uint16_t id, uint32_t marks, Functional&& functional, Raw&& raw) {
+const Tensor& run_inplace(const Tensor& self, const char* op, uint16_t id, uint32_t marks, Functional&& functional,
+                          Raw&& raw) {
   check_not_inference(self, op);
   if (marks) {
     check_writable(self, op);

@@ -34,9 +34,9 @@ class Locked {
 };
 
 constexpr size_t kStripes = 64;
-SpinLock leaf_locks[kStripes];      // accumulators coming to life and to rest
-SpinLock grad_locks[kStripes];      // .grad of leaves
-SpinLock retained_lock;             // NodeExtra::retained of all nodes
+SpinLock leaf_locks[kStripes];  // accumulators coming to life and to rest
+SpinLock grad_locks[kStripes];  // .grad of leaves
+SpinLock retained_lock;         // NodeExtra::retained of all nodes
 SpinLock& stripe(SpinLock* locks, const void* p) { return locks[(reinterpret_cast<uintptr_t>(p) >> 6) % kStripes]; }
 
 // A chain of nodes is taken apart in a loop, not by nested destructors.
@@ -75,7 +75,8 @@ void release(Node* node) {
   else delete_chain(node);
 }
 
-OutputInfo::OutputInfo(const Tensor& t) : dtype(t.dtype()), device(t.device()), ndim_(static_cast<int8_t>(t.impl()->ndim)) {
+OutputInfo::OutputInfo(const Tensor& t)
+    : dtype(t.dtype()), device(t.device()), ndim_(static_cast<int8_t>(t.impl()->ndim)) {
   int64_t* to = inline_;
   if (__builtin_expect(ndim_ > kInline, 0)) {
     more_ = std::make_unique<int64_t[]>(t.impl()->ndim);
@@ -112,8 +113,8 @@ namespace {
 
 // A gradient nobody else refers to becomes `.grad` itself.
 bool can_steal(const Tensor& grad, const Tensor& leaf) {
-  return grad.impl()->refs.load() == 1 && grad.storage()->refs.load() == 1 && grad.is_dense() && grad.sizes() == leaf.sizes() &&
-         grad.strides() == leaf.strides() && !grad.is_conj() && !grad.impl()->base;
+  return grad.impl()->refs.load() == 1 && grad.storage()->refs.load() == 1 && grad.is_dense() &&
+         grad.sizes() == leaf.sizes() && grad.strides() == leaf.strides() && !grad.is_conj() && !grad.impl()->base;
 }
 
 Tensor first_gradient(Tensor grad, const Tensor& leaf) {
@@ -164,7 +165,8 @@ Ref<Node> accumulator_of(TensorImpl* impl) {
     {
       Locked guard(stripe(leaf_locks, seen ? static_cast<void*>(seen) : static_cast<void*>(impl)));
       if (!seen && !meta.accumulator.load()) meta.accumulator.store(seen = new AccumulateGrad);
-      else if (meta.accumulator.load() != seen || seen->leaf_.defined() || seen->refs.load() != 0) continue;  // another thread is at it
+      else if (meta.accumulator.load() != seen || seen->leaf_.defined() || seen->refs.load() != 0)
+        continue;  // another thread is at it
       AccumulateGrad* node = seen;
       node->leaf_ = Tensor::share(impl);
       if (node->output_count() == 0) node->add_output(node->leaf_);
@@ -191,7 +193,8 @@ Ref<Node> grad_fn(TensorImpl* impl) {
   AutogradMeta* meta = autograd_meta(impl);
   if (impl->base) {
     AutogradMeta* base = autograd_meta(impl->base);
-    if (base && base->grad_fn && meta && meta->grad_fn && meta->base_generation != base->generation) return regenerate_view_history(impl);
+    if (base && base->grad_fn && meta && meta->grad_fn && meta->base_generation != base->generation)
+      return regenerate_view_history(impl);
   }
   return meta ? meta->grad_fn : Ref<Node>();
 }
@@ -214,24 +217,28 @@ void set_grad_of(const Tensor& tensor, const Tensor& grad) {
 
 void set_requires_grad(const Tensor& tensor, bool requires_grad) {
   FACULA_CHECK(!requires_grad || is_inexact(tensor.dtype()), ErrorKind::Runtime,
-               "requires_grad_: only Tensors of floating point and complex dtype can require gradients, got ", tensor.dtype());
+               "requires_grad_: only Tensors of floating point and complex dtype can require gradients, got ",
+               tensor.dtype());
   if (requires_grad) {
     FACULA_CHECK(!(tensor.flags() & kInference) || (thread_state.modes & kModeInference), ErrorKind::Runtime,
-                 "requires_grad_: a tensor made in inference mode cannot require gradients outside of it (clone it first), got shape ",
+                 "requires_grad_: a tensor made in inference mode cannot require gradients outside of it (clone it "
+                 "first), got shape ",
                  tensor.sizes());
     tensor.impl()->flags |= kRequiresGrad;
   } else {
     AutogradMeta* meta = autograd_meta(tensor.impl());
     FACULA_CHECK(!meta || !meta->grad_fn, ErrorKind::Runtime,
-                 "requires_grad_: you can only change requires_grad flags of leaf variables (use detach() for the result of an op), "
-                 "got a result of ", meta && meta->grad_fn ? meta->grad_fn->name() : "");
+                 "requires_grad_: you can only change requires_grad flags of leaf variables (use detach() for the "
+                 "result of an op), "
+                 "got a result of ",
+                 meta && meta->grad_fn ? meta->grad_fn->name() : "");
     tensor.impl()->flags &= ~kRequiresGrad;
   }
 }
 
 void retain_grad(const Tensor& tensor) {
-  FACULA_CHECK(tensor.requires_grad(), ErrorKind::Runtime, "retain_grad: can't retain_grad on Tensor that has requires_grad=False, got shape ",
-               tensor.sizes());
+  FACULA_CHECK(tensor.requires_grad(), ErrorKind::Runtime,
+               "retain_grad: can't retain_grad on Tensor that has requires_grad=False, got shape ", tensor.sizes());
   Ref<Node> node = grad_fn(tensor.impl());
   AutogradMeta& meta = make_autograd_meta(tensor.impl());
   if (!node || meta.retains_grad) return;
@@ -256,7 +263,8 @@ void fill_retained(NodeExtra& extra, uint32_t slot, const Tensor& grad) {
     }
     Tensor now = before.defined() ? add(before, grad) : clone(grad);
     Locked guard(retained_lock);
-    bool alive = std::any_of(extra.retained.begin(), extra.retained.end(), [&](const auto& e) { return e.second == meta; });
+    bool alive =
+        std::any_of(extra.retained.begin(), extra.retained.end(), [&](const auto& e) { return e.second == meta; });
     if (alive) std::swap(meta->grad, now);
   }
 }
@@ -264,7 +272,8 @@ void fill_retained(NodeExtra& extra, uint32_t slot, const Tensor& grad) {
 void set_grad_fn(AutogradMeta& meta, Ref<Node> node, uint32_t slot) {
   if (__builtin_expect(meta.retains_grad, 0)) {
     Locked guard(retained_lock);
-    if (meta.grad_fn) std::erase_if(meta.grad_fn->extra().retained, [&](const auto& entry) { return entry.second == &meta; });
+    if (meta.grad_fn)
+      std::erase_if(meta.grad_fn->extra().retained, [&](const auto& entry) { return entry.second == &meta; });
     if (node) node->extra().retained.emplace_back(slot, &meta);
     else meta.retains_grad = false;
   }

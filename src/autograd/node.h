@@ -81,8 +81,12 @@ class Node {
   virtual ~Node();
   Node(const Node&) = delete;
 
-  static void* operator new(size_t bytes) { return bytes <= kSmallBlock ? small_allocate(bytes) : ::operator new(bytes); }
-  static void operator delete(void* p, size_t bytes) { bytes <= kSmallBlock ? small_release(p, bytes) : ::operator delete(p); }
+  static void* operator new(size_t bytes) {
+    return bytes <= kSmallBlock ? small_allocate(bytes) : ::operator new(bytes);
+  }
+  static void operator delete(void* p, size_t bytes) {
+    bytes <= kSmallBlock ? small_release(p, bytes) : ::operator delete(p);
+  }
 
   /// `grads`: one per forward output (undefined: zero). `results`: one per edge, undefined on entry; a result is needed
   /// only where wants(i).
@@ -120,10 +124,10 @@ class Node {
 
   RefCount refs;
   bool is_accumulator = false;
-  bool freed = false;       // saved values were let go
+  bool freed = false;                        // saved values were let go
   std::atomic<const void*> runner{nullptr};  // the thread that runs it, see NodeLock
-  uint32_t marks = kRequiresGrad;  // what its results are marked with
-  void* pyobj = nullptr;    // the Python object that shows this node, borrowed
+  uint32_t marks = kRequiresGrad;            // what its results are marked with
+  void* pyobj = nullptr;                     // the Python object that shows this node, borrowed
 
  private:
   uint64_t sequence_;
@@ -137,8 +141,8 @@ inline void (*on_node_created)(Node*) = nullptr;
 /// Called when a node with a `pyobj` or metadata dies.
 inline void (*on_node_destroyed)(Node*) = nullptr;
 
-/// Writes into the leaf's `.grad`. It belongs to the leaf and lives as long; while a graph refers to it, it keeps the leaf
-/// alive.
+/// Writes into the leaf's `.grad`. It belongs to the leaf and lives as long; while a graph refers to it, it keeps the
+/// leaf alive.
 class AccumulateGrad final : public Node {
  public:
   AccumulateGrad();
@@ -157,9 +161,9 @@ class AccumulateGrad final : public Node {
 struct AutogradMeta final : AutogradMetaBase {
   Tensor grad;
   Ref<Node> grad_fn;
-  uint32_t slot = 0;                       // which output of grad_fn
-  uint32_t generation = 0;                 // of a base: how often in-place writes changed its history
-  uint32_t base_generation = 0;            // of a view: the base's generation when grad_fn was set
+  uint32_t slot = 0;             // which output of grad_fn
+  uint32_t generation = 0;       // of a base: how often in-place writes changed its history
+  uint32_t base_generation = 0;  // of a view: the base's generation when grad_fn was set
   bool retains_grad = false;
   std::atomic<AccumulateGrad*> accumulator{nullptr};  // of a leaf, owned
 

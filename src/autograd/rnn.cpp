@@ -44,14 +44,18 @@ Tensor dense_copy(const Tensor& t) { return ops::clone(t, MemoryFormat::Contiguo
 /// The first `rows` rows of a contiguous matrix.
 Tensor top_rows(const Tensor& t, int64_t rows) { return make_view(t, {rows, t.size(1)}, t.strides(), 0, false); }
 
-char* row(const Tensor& t, int64_t at) { return t.defined() ? t.data<char>() + at * t.size(1) * t.item_size() : nullptr; }
+char* row(const Tensor& t, int64_t at) {
+  return t.defined() ? t.data<char>() + at * t.size(1) * t.item_size() : nullptr;
+}
 
 /// What a step leaves for its derivative, for every row of every step.
 struct Trace {
   Tensor saved, h_before, c_before;
   Trace() = default;
   Trace(const RnnLayout& layout, const Tensor& like) {
-    auto made = [&](int64_t factor) { return facula::empty({layout.total, factor * layout.hidden}, like.dtype(), like.device()); };
+    auto made = [&](int64_t factor) {
+      return facula::empty({layout.total, factor * layout.hidden}, like.dtype(), like.device());
+    };
     saved = made(saved_factor(layout.mode));
     h_before = made(1);
     if (layout.mode == RnnMode::Lstm) c_before = made(1);
@@ -62,8 +66,8 @@ struct RnnResult {
   Tensor output, h, c;
 };
 
-RnnResult run_forward(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0, const Tensor& weight,
-                      const Tensor& bias, const Trace& trace) {
+RnnResult run_forward(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
+                      const Tensor& weight, const Tensor& bias, const Trace& trace) {
   bool lstm = layout.mode == RnnMode::Lstm;
   RnnResult r{facula::empty({layout.total, layout.hidden}, gates.dtype(), gates.device()), dense_copy(h0),
               lstm ? dense_copy(c0) : facula::empty({0}, gates.dtype(), gates.device())};
@@ -71,9 +75,10 @@ RnnResult run_forward(const RnnLayout& layout, const Tensor& gates, const Tensor
   for (int64_t i = 0; i < layout.steps(); ++i) {
     int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
     Tensor recurrent = dense(ops::mm(top_rows(r.h, rows), turned, {}));
-    rnn_step_kernel(gates.device(), RnnStep{layout.mode, gates.dtype(), rows, layout.hidden, row(gates, at), recurrent.data(),
-                                            bias.defined() ? bias.data() : nullptr, r.h.data(), lstm ? r.c.data() : nullptr,
-                                            row(trace.saved, at), row(trace.h_before, at), row(trace.c_before, at), row(r.output, at)});
+    rnn_step_kernel(gates.device(),
+                    RnnStep{layout.mode, gates.dtype(), rows, layout.hidden, row(gates, at), recurrent.data(),
+                            bias.defined() ? bias.data() : nullptr, r.h.data(), lstm ? r.c.data() : nullptr,
+                            row(trace.saved, at), row(trace.h_before, at), row(trace.c_before, at), row(r.output, at)});
   }
   return r;
 }
@@ -82,7 +87,8 @@ struct RnnGradients {
   Tensor gates, h0, c0, weight, bias;
 };
 
-RnnGradients run_backward_steps(const RnnLayout& layout, const Tensor& weight, const Trace& trace, const Tensor* grads, IntList state_sizes) {
+RnnGradients run_backward_steps(const RnnLayout& layout, const Tensor& weight, const Trace& trace, const Tensor* grads,
+                                IntList state_sizes) {
   bool lstm = layout.mode == RnnMode::Lstm, gru = layout.mode == RnnMode::Gru;
   DType dtype = weight.dtype();
   auto zeros_or = [&](const Tensor& given) {
@@ -97,10 +103,11 @@ RnnGradients run_backward_steps(const RnnLayout& layout, const Tensor& weight, c
   Tensor through = gru ? facula::empty({layout.total, width}, dtype, weight.device()) : g.gates;
   for (int64_t i = layout.steps(); i-- > 0;) {
     int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
-    rnn_step_backward_kernel(weight.device(),
-                             RnnStepBackward{layout.mode, dtype, rows, layout.hidden, row(trace.saved, at), row(trace.h_before, at),
-                                             row(trace.c_before, at), row(grad_output, at), g.h0.data(), lstm ? g.c0.data() : nullptr,
-                                             row(g.gates, at), gru ? row(through, at) : nullptr});
+    rnn_step_backward_kernel(
+        weight.device(),
+        RnnStepBackward{layout.mode, dtype, rows, layout.hidden, row(trace.saved, at), row(trace.h_before, at),
+                        row(trace.c_before, at), row(grad_output, at), g.h0.data(), lstm ? g.c0.data() : nullptr,
+                        row(g.gates, at), gru ? row(through, at) : nullptr});
     Tensor step = make_view(through, {rows, width}, through.strides(), at * width, false);
     rnn_accumulate_kernel(weight.device(), top_rows(g.h0, rows), dense(ops::mm(step, weight, {})));
   }
@@ -110,8 +117,8 @@ RnnGradients run_backward_steps(const RnnLayout& layout, const Tensor& weight, c
 }
 
 /// One step in differentiable ops: the new (h, c).
-std::pair<Tensor, Tensor> written_out(RnnMode mode, const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight,
-                                      const Tensor& bias) {
+std::pair<Tensor, Tensor> written_out(RnnMode mode, const Tensor& x, const Tensor& h, const Tensor& c,
+                                      const Tensor& weight, const Tensor& bias) {
   Tensor recurrent = mm(h, transpose(weight, 0, 1));
   if (bias.defined()) recurrent = recurrent + bias;
   int64_t n = h.size(1);
@@ -179,7 +186,8 @@ class RnnLayerBackward final : public Node {
 
   void apply_differentiably(const Tensor* grads, Tensor* results) {
     // Stand-ins for the inputs: the gradients are taken with respect to them, and reach the inputs through them.
-    Tensor inputs[] = {gates_.unpack(*this), h0_.unpack(*this), c0_.unpack(*this), weight_.unpack(*this), bias_.unpack(*this)};
+    Tensor inputs[] = {gates_.unpack(*this), h0_.unpack(*this), c0_.unpack(*this), weight_.unpack(*this),
+                       bias_.unpack(*this)};
     for (Tensor& t : inputs)
       if (t.defined()) t = alias_view(t);
     std::vector<Edge> roots, wanted;
@@ -192,8 +200,8 @@ class RnnLayerBackward final : public Node {
     Tensor h = inputs[1], c = inputs[2];
     for (int64_t i = 0; i < layout_.steps(); ++i) {
       int64_t at = layout_.offsets[layout_.time(i)], rows = layout_.batch_sizes[layout_.time(i)];
-      auto [next_h, next_c] = written_out(layout_.mode, slice(inputs[0], 0, at, at + rows, 1), first_rows(h, rows), first_rows(c, rows),
-                                          inputs[3], inputs[4]);
+      auto [next_h, next_c] = written_out(layout_.mode, slice(inputs[0], 0, at, at + rows, 1), first_rows(h, rows),
+                                          first_rows(c, rows), inputs[3], inputs[4]);
       if (grads[0].defined()) seed(next_h, slice(grads[0], 0, at, at + rows, 1));
       h = with_first_rows(h, next_h);
       c = with_first_rows(c, next_c);
@@ -207,38 +215,41 @@ class RnnLayerBackward final : public Node {
       places.push_back(i);
     }
     if (roots.empty()) return;
-    std::vector<Tensor> found = run_backward(roots, seeds, wanted, {.keep_graph = true, .create_graph = true, .accumulate = false});
+    std::vector<Tensor> found =
+        run_backward(roots, seeds, wanted, {.keep_graph = true, .create_graph = true, .accumulate = false});
     for (size_t k = 0; k < places.size(); ++k) results[places[k]] = found[k];
   }
 
   RnnLayout layout_;
 };
 
-void check_layer(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0, const Tensor& weight, const Tensor& bias) {
+void check_layer(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0, const Tensor& weight,
+                 const Tensor& bias) {
   int64_t width = gate_factor(layout.mode) * layout.hidden;
   FACULA_CHECK(gates.dim() == 2 && gates.size(0) == layout.total && gates.size(1) == width, ErrorKind::Runtime,
                "rnn: expected projected inputs of shape (", layout.total, ", ", width, "), got ", gates.sizes());
   FACULA_CHECK(weight.dim() == 2 && weight.size(0) == width && weight.size(1) == layout.hidden, ErrorKind::Runtime,
                "rnn: expected a recurrent weight of shape (", width, ", ", layout.hidden, "), got ", weight.sizes());
-  FACULA_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == width), ErrorKind::Runtime, "rnn: expected a bias of ", width,
-               " elements, got shape ", bias.sizes());
+  FACULA_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == width), ErrorKind::Runtime,
+               "rnn: expected a bias of ", width, " elements, got shape ", bias.sizes());
   FACULA_CHECK(layout.mode != RnnMode::Lstm || (c0.defined() && c0.sizes() == h0.sizes()), ErrorKind::Runtime,
                "rnn: expected a cell state of shape ", h0.sizes(), ", got ", c0.defined() ? c0.sizes() : IntList());
   int64_t rows = h0.size(0);
   for (int64_t size : layout.batch_sizes) {
-    FACULA_CHECK(size > 0 && size <= rows, ErrorKind::Runtime, "rnn: expected batch sizes that never increase from ", h0.size(0), ", got ",
-                 IntList(layout.batch_sizes));
+    FACULA_CHECK(size > 0 && size <= rows, ErrorKind::Runtime, "rnn: expected batch sizes that never increase from ",
+                 h0.size(0), ", got ", IntList(layout.batch_sizes));
     rows = size;
   }
   for (const Tensor* t : {&h0, &c0, &weight, &bias})
-    FACULA_CHECK(!t->defined() || t->dtype() == gates.dtype(), ErrorKind::Runtime, "rnn: expected one dtype, ", gates.dtype(), ", got ",
-                 t->dtype());
+    FACULA_CHECK(!t->defined() || t->dtype() == gates.dtype(), ErrorKind::Runtime, "rnn: expected one dtype, ",
+                 gates.dtype(), ", got ", t->dtype());
 }
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor& h0, const Tensor& c0, const Tensor& weight_hh,
-                                              const Tensor& bias_hh, std::string_view mode, IntList batch_sizes, bool reverse) {
+std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor& h0, const Tensor& c0,
+                                              const Tensor& weight_hh, const Tensor& bias_hh, std::string_view mode,
+                                              IntList batch_sizes, bool reverse) {
   uint32_t flags = flags_of(gates) | flags_of(h0) | flags_of(c0) | flags_of(weight_hh) | flags_of(bias_hh);
   if (flags & kBatched) {
     Batch batch("rnn", gates, h0, c0, weight_hh, bias_hh);
@@ -247,7 +258,8 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
     });
   }
   check_one_device("rnn", gates, h0, c0, weight_hh, bias_hh);
-  FACULA_CHECK(h0.dim() == 2, ErrorKind::Runtime, "rnn: expected a hidden state of shape (batch, hidden), got ", h0.sizes());
+  FACULA_CHECK(h0.dim() == 2, ErrorKind::Runtime, "rnn: expected a hidden state of shape (batch, hidden), got ",
+               h0.sizes());
   RnnLayout layout(parse_mode(mode), reverse, batch_sizes, h0.size(1));
   check_layer(layout, gates, h0, c0, weight_hh, bias_hh);
   Trace trace(layout, gates);

@@ -34,13 +34,15 @@ std::string in_place_name(uint16_t op) {
   return op == 0 || text.ends_with('_') ? text : text + "_";
 }
 
-[[noreturn, gnu::cold]] void report_overwritten(const Node& node, const Tensor& tensor, uint32_t saved, bool is_output) {
+[[noreturn, gnu::cold]] void report_overwritten(const Node& node, const Tensor& tensor, uint32_t saved,
+                                                bool is_output) {
   uint32_t now = tensor.storage()->current_version();
   std::ostringstream text;
-  text << "backward of " << op_of(node) << " (" << node.name() << "): needs its " << (is_output ? "output" : "input") << " of shape "
-       << tensor.sizes() << " and dtype " << name(tensor.dtype())
-       << ", which has been modified by an inplace operation after it was saved: " << in_place_name(tensor.storage()->writer)
-       << " wrote to it in place (version " << saved << " when saved, now " << now << "). Remedy: write y = op(y) in place of the op that "
+  text << "backward of " << op_of(node) << " (" << node.name() << "): needs its " << (is_output ? "output" : "input")
+       << " of shape " << tensor.sizes() << " and dtype " << name(tensor.dtype())
+       << ", which has been modified by an inplace operation after it was saved: "
+       << in_place_name(tensor.storage()->writer) << " wrote to it in place (version " << saved << " when saved, now "
+       << now << "). Remedy: write y = op(y) in place of the op that "
        << "ends in an underscore, or clone() before writing";
   NodeExtra* extra = node.extra_if_any();
   std::string written = lines_of_write(tensor.storage(), now);
@@ -81,18 +83,22 @@ void record_write(const Tensor& written) {
 }
 
 void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
-  FACULA_CHECK(!(tensor.flags() & kInference), ErrorKind::Runtime,
-               "autograd: Inference tensors cannot be saved for backward (clone it outside of inference mode), got shape ", tensor.sizes());
+  FACULA_CHECK(
+      !(tensor.flags() & kInference), ErrorKind::Runtime,
+      "autograd: Inference tensors cannot be saved for backward (clone it outside of inference mode), got shape ",
+      tensor.sizes());
   version_ = tensor.storage()->current_version();
   is_output_ = is_output;
   marks_ = tensor.flags() & kRecorded;
   reattach_ = is_output && marks_;
   if (reattach_) slot_ = static_cast<uint16_t>(autograd_meta(tensor.impl())->slot);
-  tensor_ = reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
+  tensor_ =
+      reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
   if (!(thread_state.modes & kModeSavedHooks)) return;
   packed_ = pack_saved_tensor(tensor_);
   if (!packed_) return;
-  if (marks_ && !reattach_) packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);
+  if (marks_ && !reattach_)
+    packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);
   tensor_ = Tensor();
 }
 
@@ -105,8 +111,10 @@ Tensor SavedTensor::reattached(const Tensor& tensor, const Node& node) const {
 }
 
 Tensor SavedTensor::unpack_special(const Node& node) const {
-  FACULA_CHECK(!node.freed, ErrorKind::Runtime, "backward: Trying to backward through the graph a second time, but its saved values "
-               "are freed (give retain_graph=True to the first backward), got a second pass through ", node.name());
+  FACULA_CHECK(!node.freed, ErrorKind::Runtime,
+               "backward: Trying to backward through the graph a second time, but its saved values "
+               "are freed (give retain_graph=True to the first backward), got a second pass through ",
+               node.name());
   if (packed_) return reattached(packed_->unpack(), node);
   if (!tensor_.defined()) return Tensor();
   if (tensor_.storage()->current_version() != version_) report_overwritten(node, tensor_, version_, is_output_);

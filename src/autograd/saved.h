@@ -125,7 +125,9 @@ class SavedOperand {
     /// For formulas that need a tensor: a number becomes a 0-d one in double precision, which promotes nothing.
     operator Tensor() const {
       if (tensor.defined()) return tensor;
-      return scalar_tensor(scalar, scalar.is_complex() ? DType::Complex128 : scalar.is_floating() ? DType::Float64 : scalar.dtype());
+      return scalar_tensor(scalar, scalar.is_complex()    ? DType::Complex128
+                                   : scalar.is_floating() ? DType::Float64
+                                                          : scalar.dtype());
     }
   };
   Unpacked unpack(const Node& node) const {
@@ -144,7 +146,9 @@ class SavedVisitor {
  public:
   explicit SavedVisitor(const Node& node) : node_(node) {}
   virtual ~SavedVisitor() = default;
-  void operator()(const char* name, const SavedTensor& t) { if (wants(name)) tensor(t.unpack(node_)); }
+  void operator()(const char* name, const SavedTensor& t) {
+    if (wants(name)) tensor(t.unpack(node_));
+  }
   void operator()(const char* name, const SavedOperand& o) {
     if (!wants(name)) return;
     SavedOperand::Unpacked value = o.unpack(node_);
@@ -157,13 +161,27 @@ class SavedVisitor {
     for (const SavedTensor& t : list) values.push_back(t.unpack(node_));
     tensors(values);
   }
-  void operator()(const char* name, const TensorInfo& info) { if (wants(name)) ints(info.sizes()); }
-  void operator()(const char* name, const std::vector<TensorInfo>&) { if (wants(name)) none(); }
-  void operator()(const char* name, const Dims& d) { if (wants(name)) ints(d); }
-  void operator()(const char* name, const Scalar& s) { if (wants(name)) number(s); }
-  void operator()(const char* name, const std::string& s) { if (wants(name)) text(s); }
-  void operator()(const char* name, const std::vector<double>& list) { if (wants(name)) floats(list); }
-  void operator()(const char* name, DType d) { if (wants(name)) dtype(d); }
+  void operator()(const char* name, const TensorInfo& info) {
+    if (wants(name)) ints(info.sizes());
+  }
+  void operator()(const char* name, const std::vector<TensorInfo>&) {
+    if (wants(name)) none();
+  }
+  void operator()(const char* name, const Dims& d) {
+    if (wants(name)) ints(d);
+  }
+  void operator()(const char* name, const Scalar& s) {
+    if (wants(name)) number(s);
+  }
+  void operator()(const char* name, const std::string& s) {
+    if (wants(name)) text(s);
+  }
+  void operator()(const char* name, const std::vector<double>& list) {
+    if (wants(name)) floats(list);
+  }
+  void operator()(const char* name, DType d) {
+    if (wants(name)) dtype(d);
+  }
   template <class T>
   void operator()(const char* name, const std::optional<T>& value) {
     if (value) (*this)(name, *value);

@@ -22,7 +22,6 @@ constexpr double selu_scale = 1.0507009873554804934193349852946;
 }  // namespace
 
 // ---- sigmoid family
-// --------------------------------------------------------------------------------------------
 
 Tensor logit(const Tensor& self, std::optional<double> eps) {
   return eps ? _logit(clamp(self, Scalar(*eps), Scalar(1.0 - *eps))) : _logit(self);
@@ -44,7 +43,6 @@ Tensor _mish_double_backward(const Tensor& grad, const Tensor& grad_output, cons
 }
 
 // ---- exponential and Gaussian units
-// ----------------------------------------------------------------------------
 
 Tensor functional_elu(const Tensor& self, double alpha, bool inplace) {
   require_inexact("elu", self);
@@ -69,9 +67,7 @@ Tensor functional_celu(const Tensor& self, double alpha, bool inplace) {
   return inplace ? elu_(self, alpha, 1, 1.0 / alpha) : elu(self, alpha, 1, 1.0 / alpha);
 }
 
-Tensor celu(const Tensor& self, const Scalar& alpha) {
-  return functional_celu(self, alpha.to_double(), false);
-}
+Tensor celu(const Tensor& self, const Scalar& alpha) { return functional_celu(self, alpha.to_double(), false); }
 
 Tensor gelu(const Tensor& self, std::string_view approximate) {
   require_inexact("gelu", self);
@@ -90,7 +86,6 @@ Tensor _gelu_tanh_double_backward(const Tensor& grad, const Tensor& grad_output,
 }
 
 // ---- piecewise linear units
-// ------------------------------------------------------------------------------------
 
 Tensor functional_relu(const Tensor& self, bool inplace) { return inplace ? relu_(self) : relu(self); }
 
@@ -106,8 +101,7 @@ Tensor functional_threshold(const Tensor& self, double threshold, double value, 
 
 Tensor functional_hardtanh(const Tensor& self, double min_val, double max_val, bool inplace) {
   if (min_val > max_val) {
-    throw_error(ErrorKind::Value, "hardtanh: expected min_val of at most max_val, got ", min_val, " and ",
-                max_val);
+    throw_error(ErrorKind::Value, "hardtanh: expected min_val of at most max_val, got ", min_val, " and ", max_val);
   }
   return inplace ? hardtanh_(self, min_val, max_val) : hardtanh(self, min_val, max_val);
 }
@@ -117,9 +111,7 @@ const Tensor& functional_hardtanh_(const Tensor& self, double min_val, double ma
   return self;
 }
 
-Tensor functional_relu6(const Tensor& self, bool inplace) {
-  return functional_hardtanh(self, 0.0, 6.0, inplace);
-}
+Tensor functional_relu6(const Tensor& self, bool inplace) { return functional_hardtanh(self, 0.0, 6.0, inplace); }
 
 Tensor functional_hardsigmoid(const Tensor& self, bool inplace) {
   require_inexact("hardsigmoid", self);
@@ -143,19 +135,18 @@ const Tensor& functional_leaky_relu_(const Tensor& self, double negative_slope) 
 
 Tensor prelu_uncast(const Tensor& self, const Tensor& weight) {
   if (self.dtype() != weight.dtype()) {
-    throw_error(ErrorKind::Runtime, "prelu: expected self and weight of one dtype, got ", self.dtype(),
-                " and ", weight.dtype());
+    throw_error(ErrorKind::Runtime, "prelu: expected self and weight of one dtype, got ", self.dtype(), " and ",
+                weight.dtype());
   }
   require_inexact("prelu", self);
   if (weight.dim() > 1) {
-    throw_error(ErrorKind::Runtime, "prelu: expected a weight of at most one dimension, got shape ",
-                weight.sizes());
+    throw_error(ErrorKind::Runtime, "prelu: expected a weight of at most one dimension, got shape ", weight.sizes());
   }
   if (weight.numel() == 1) return _prelu_kernel(self, reshape(weight, IntList()));
   const int64_t channels = self.dim() >= 2 ? self.size(1) : 1;
   if (weight.numel() != channels) {
-    throw_error(ErrorKind::Runtime, "prelu: expected a weight with 1 or ", channels,
-                " elements for self of shape ", self.sizes(), ", got ", weight.numel());
+    throw_error(ErrorKind::Runtime, "prelu: expected a weight with 1 or ", channels, " elements for self of shape ",
+                self.sizes(), ", got ", weight.numel());
   }
   std::vector<int64_t> shape(static_cast<size_t>(self.dim() - 1), 1);
   shape[0] = channels;  // broadcasts over the dimensions after the channels
@@ -173,7 +164,8 @@ Tensor softsign(const Tensor& self) { return self / (abs(self) + 1.0); }
 Tensor tanhshrink(const Tensor& self) { return self - tanh(self); }
 
 Tensor glu(const Tensor& self, int64_t dim) {
-  if (self.dim() == 0) throw_error(ErrorKind::Runtime, "glu: expected a tensor with a dimension to halve, got a 0-d one");
+  if (self.dim() == 0)
+    throw_error(ErrorKind::Runtime, "glu: expected a tensor with a dimension to halve, got a 0-d one");
   const int64_t at = wrap_dim(dim, self.dim(), "glu"), half = self.size(at) / 2;
   if (self.size(at) % 2) {
     throw_error(ErrorKind::Runtime, "glu: expected an even size in dimension ", dim, ", got ", self.size(at));

@@ -12,9 +12,8 @@ const char* const kConvTranspose[] = {"", "conv_transpose1d", "conv_transpose2d"
 // Runs `f` on an input with a batch dimension, which it adds and removes when there is none.
 template <class F>
 Tensor with_batch(const char* op, int64_t spatial, const Tensor& input, F&& f) {
-  FACULA_CHECK(input.dim() == spatial + 1 || input.dim() == spatial + 2, ErrorKind::Runtime, op,
-               ": input must have ", spatial + 2, " dimensions, or ", spatial + 1,
-               " without batch, got shape ", input.sizes());
+  FACULA_CHECK(input.dim() == spatial + 1 || input.dim() == spatial + 2, ErrorKind::Runtime, op, ": input must have ",
+               spatial + 2, " dimensions, or ", spatial + 1, " without batch, got shape ", input.sizes());
   if (input.dim() == spatial + 2) return f(input);
   return squeeze(f(unsqueeze(input, 0)), 0);
 }
@@ -26,9 +25,8 @@ Tensor conv(int64_t spatial, const Tensor& input, const Tensor& weight, const Te
   });
 }
 
-Tensor conv_transpose(int64_t spatial, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                      IntList stride, IntList padding, IntList output_padding, int64_t groups,
-                      IntList dilation) {
+Tensor conv_transpose(int64_t spatial, const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                      IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
   return with_batch(kConvTranspose[spatial], spatial, input, [&](const Tensor& x) {
     return convolution(x, weight, bias, stride, padding, dilation, true, output_padding, groups);
   });
@@ -36,8 +34,8 @@ Tensor conv_transpose(int64_t spatial, const Tensor& input, const Tensor& weight
 
 // An uneven total padding goes after the image: pad both ends by the larger half and leave out the first
 // position.
-Tensor conv_same(int64_t spatial, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                 IntList stride, IntList dilation, int64_t groups) {
+Tensor conv_same(int64_t spatial, const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                 IntList dilation, int64_t groups) {
   const char* op = kConv[spatial];
   for (int64_t s : stride)
     FACULA_CHECK(s == 1, ErrorKind::Runtime, op, ": padding='same' needs stride 1, got stride=", stride);
@@ -60,8 +58,8 @@ Tensor conv_same(int64_t spatial, const Tensor& input, const Tensor& weight, con
   return contiguous(result, format);
 }
 
-Tensor conv_named(int64_t spatial, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                  IntList stride, std::string_view padding, IntList dilation, int64_t groups) {
+Tensor conv_named(int64_t spatial, const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                  std::string_view padding, IntList dilation, int64_t groups) {
   if (padding == "same") return conv_same(spatial, input, weight, bias, stride, dilation, groups);
   FACULA_CHECK(padding == "valid", ErrorKind::Runtime, kConv[spatial],
                ": padding must be 'valid', 'same' or integers, got '", padding, "'");
@@ -110,16 +108,15 @@ Tensor conv_transpose3d_uncast(const Tensor& input, const Tensor& weight, const 
 }
 
 Tensor conv_tbc_uncast(const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t pad) {
-  FACULA_CHECK(self.dim() == 3, ErrorKind::Runtime,
-               "conv_tbc: input must be (time, batch, channels), got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == 3, ErrorKind::Runtime, "conv_tbc: input must be (time, batch, channels), got shape ",
+               self.sizes());
   FACULA_CHECK(weight.dim() == 3, ErrorKind::Runtime,
                "conv_tbc: weight must be (kernel, channels, outputs), got shape ", weight.sizes());
-  FACULA_CHECK(bias.dim() == 1, ErrorKind::Runtime, "conv_tbc: bias must have one dimension, got shape ",
-               bias.sizes());
+  FACULA_CHECK(bias.dim() == 1, ErrorKind::Runtime, "conv_tbc: bias must have one dimension, got shape ", bias.sizes());
   FACULA_CHECK(self.size(2) == weight.size(1), ErrorKind::Runtime, "conv_tbc: input has ", self.size(2),
                " channels, got a weight of shape ", weight.sizes());
-  FACULA_CHECK(weight.size(2) == bias.size(0), ErrorKind::Runtime, "conv_tbc: bias must have ",
-               weight.size(2), " elements, got shape ", bias.sizes());
+  FACULA_CHECK(weight.size(2) == bias.size(0), ErrorKind::Runtime, "conv_tbc: bias must have ", weight.size(2),
+               " elements, got shape ", bias.sizes());
   Tensor result =
       convolution(permute(self, {1, 2, 0}), permute(weight, {2, 1, 0}), bias, {1}, {pad}, {1}, false, {0}, 1);
   return contiguous(permute(result, {2, 0, 1}), MemoryFormat::Contiguous);

@@ -18,8 +18,8 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
     write_batched(self, src, "copy_", true);
     return self;
   }
-  FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime, "copy_: the source must broadcast to shape ",
-               self.sizes(), ", got ", src.sizes());
+  FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime,
+               "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
   uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
@@ -41,14 +41,16 @@ Tensor resolve_conj(const Tensor& self) { return self.is_conj() ? _conj_physical
 Tensor resolve_neg(const Tensor& self) { return self; }
 
 const Tensor& fill_(const Tensor& self, const Tensor& value) {
-  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill_: value must be a number or a 0-d tensor, got shape ", value.sizes());
+  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill_: value must be a number or a 0-d tensor, got shape ",
+               value.sizes());
   return copy_(self, value);
 }
 
 // ---- diagonals
 
 Tensor diag(const Tensor& self, int64_t diagonal) {
-  FACULA_CHECK(self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime, "diag: a vector or a matrix, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime, "diag: a vector or a matrix, got shape ",
+               self.sizes());
   if (self.dim() == 1) return diag_embed(self, diagonal, 0, 1);
   return clone(facula::diagonal(self, diagonal, 0, 1), MemoryFormat::Contiguous);
 }
@@ -59,7 +61,8 @@ Tensor block_diag(TensorList tensors) {
   std::vector<Tensor> rows;
   int64_t columns = 0;
   for (const Tensor& t : tensors) {
-    FACULA_CHECK(t.dim() <= 2, ErrorKind::Runtime, "block_diag: tensors of at most two dimensions, got shape ", t.sizes());
+    FACULA_CHECK(t.dim() <= 2, ErrorKind::Runtime, "block_diag: tensors of at most two dimensions, got shape ",
+                 t.sizes());
     columns += t.dim() == 0 ? 1 : t.size(-1);
   }
   int64_t before = 0;
@@ -79,8 +82,10 @@ namespace {
 void check_vectors(const char* op, TensorList tensors) {
   for (const Tensor& t : tensors) {
     FACULA_CHECK(t.dim() <= 1, ErrorKind::Runtime, op, ": vectors or 0-d tensors, got shape ", t.sizes());
-    FACULA_CHECK(t.dtype() == tensors[0].dtype(), ErrorKind::Runtime, op, ": tensors of one dtype, got ", tensors[0].dtype(), " and ", t.dtype());
-    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": tensors on one device, got ", tensors[0].device(), " and ", t.device());
+    FACULA_CHECK(t.dtype() == tensors[0].dtype(), ErrorKind::Runtime, op, ": tensors of one dtype, got ",
+                 tensors[0].dtype(), " and ", t.dtype());
+    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": tensors on one device, got ",
+                 tensors[0].device(), " and ", t.device());
   }
 }
 
@@ -91,7 +96,8 @@ std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view>
   check_vectors("meshgrid", tensors);
   if (!indexing && warn) warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
   std::string_view order = indexing.value_or("ij");
-  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing must be 'ij' or 'xy', got '", order, "'");
+  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing must be 'ij' or 'xy', got '",
+               order, "'");
   Dims shape;
   for (const Tensor& t : tensors) shape.push_back(t.numel());
   std::vector<Tensor> grids;
@@ -106,7 +112,8 @@ std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view>
 
 Tensor cartesian_prod(TensorList tensors) {
   FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "cartesian_prod: at least one vector, got none");
-  for (const Tensor& t : tensors) FACULA_CHECK(t.dim() == 1, ErrorKind::Runtime, "cartesian_prod: vectors, got shape ", t.sizes());
+  for (const Tensor& t : tensors)
+    FACULA_CHECK(t.dim() == 1, ErrorKind::Runtime, "cartesian_prod: vectors, got shape ", t.sizes());
   check_vectors("cartesian_prod", tensors);
   if (tensors.size() == 1) return tensors[0];
   std::vector<Tensor> columns;
@@ -122,7 +129,8 @@ int64_t count_choices(int64_t n, int64_t r) {
   __int128 count = 1;
   for (int64_t k = 0; k < std::min(r, n - r); ++k) {
     count = count * (n - k) / (k + 1);
-    FACULA_CHECK(count <= std::numeric_limits<int64_t>::max(), ErrorKind::Runtime, "combinations: their number does not fit 64 bits, got ", r, " of ", n);
+    FACULA_CHECK(count <= std::numeric_limits<int64_t>::max(), ErrorKind::Runtime,
+                 "combinations: their number does not fit 64 bits, got ", r, " of ", n);
   }
   return static_cast<int64_t>(count);
 }

@@ -20,14 +20,20 @@ Tensor euclidean_by_product(const Tensor& x1, const Tensor& x2) {
 
 Tensor cdist_uncast(const Tensor& x1, const Tensor& x2, double p, std::optional<std::string_view> compute_mode) {
   FACULA_CHECK(x1.dim() >= 2 && x2.dim() >= 2 && x1.size(-1) == x2.size(-1), ErrorKind::Runtime,
-               "cdist: two tensors of at least 2 dimensions with rows of one length, got shapes ", x1.sizes(), " and ", x2.sizes());
-  FACULA_CHECK(x1.is_floating() && x2.is_floating(), ErrorKind::Runtime, "cdist: floating point tensors, got ", x1.dtype(), " and ", x2.dtype());
+               "cdist: two tensors of at least 2 dimensions with rows of one length, got shapes ", x1.sizes(), " and ",
+               x2.sizes());
+  FACULA_CHECK(x1.is_floating() && x2.is_floating(), ErrorKind::Runtime, "cdist: floating point tensors, got ",
+               x1.dtype(), " and ", x2.dtype());
   FACULA_CHECK(p >= 0, ErrorKind::Runtime, "cdist: p is not negative, got ", p);
   std::string_view mode = compute_mode.value_or("use_mm_for_euclid_dist_if_necessary");
   bool always = mode == "use_mm_for_euclid_dist", large = x1.size(-2) > 25 || x2.size(-2) > 25;
-  FACULA_CHECK(always || mode == "use_mm_for_euclid_dist_if_necessary" || mode == "donot_use_mm_for_euclid_dist", ErrorKind::Value,
-               "cdist: compute_mode is use_mm_for_euclid_dist, donot_use_mm_for_euclid_dist or use_mm_for_euclid_dist_if_necessary, got '", mode, "'");
-  if (p == 2 && x1.numel() && x2.numel() && (always || (large && mode == "use_mm_for_euclid_dist_if_necessary"))) return euclidean_by_product(x1, x2);
+  FACULA_CHECK(always || mode == "use_mm_for_euclid_dist_if_necessary" || mode == "donot_use_mm_for_euclid_dist",
+               ErrorKind::Value,
+               "cdist: compute_mode is use_mm_for_euclid_dist, donot_use_mm_for_euclid_dist or "
+               "use_mm_for_euclid_dist_if_necessary, got '",
+               mode, "'");
+  if (p == 2 && x1.numel() && x2.numel() && (always || (large && mode == "use_mm_for_euclid_dist_if_necessary")))
+    return euclidean_by_product(x1, x2);
   Tensor difference = sub(unsqueeze(x1, -2), unsqueeze(x2, -3));
   if (difference.size(-1) == 0) return sum(difference, Axis({-1}), false, std::nullopt);
   return linalg_vector_norm(difference, p, Axis({-1}), false, std::nullopt);
@@ -52,7 +58,8 @@ Tensor pdist(const Tensor& self, double p) {
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   check_one_device("cosine_similarity", x1, x2);
   DType dtype = promote(x1.dtype(), x2.dtype());
-  FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(), " and ", x2.dtype());
+  FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(),
+               " and ", x2.dtype());
   Dims sizes = broadcast(x1.sizes(), x2.sizes(), "cosine_similarity");
   Tensor a = expand(to_dtype(x1, dtype), sizes), b = expand(to_dtype(x2, dtype), sizes);
   auto direction = [&](const Tensor& x) {

@@ -15,7 +15,9 @@ struct Labelled {
   Tensor tensor;
   std::vector<int> labels;
   bool has(int label) const { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
-  size_t at(int label) const { return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin()); }
+  size_t at(int label) const {
+    return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
+  }
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -33,12 +35,14 @@ std::vector<int> term_labels(const std::string& term, int64_t ellipsis, std::str
   bool seen = false;
   for (size_t i = 0; i < term.size(); ++i) {
     if (term[i] == '.') {
-      FACULA_CHECK(term.compare(i, 3, "...") == 0 && !seen, ErrorKind::Runtime, "einsum: dots come as one ellipsis '...' per term, got '", equation, "'");
+      FACULA_CHECK(term.compare(i, 3, "...") == 0 && !seen, ErrorKind::Runtime,
+                   "einsum: dots come as one ellipsis '...' per term, got '", equation, "'");
       seen = true;
       for (int64_t d = ellipsis; d-- > 0;) labels.push_back(kEllipsis + static_cast<int>(d));
       i += 2;
     } else {
-      FACULA_CHECK(std::isalpha(static_cast<unsigned char>(term[i])), ErrorKind::Runtime, "einsum: subscripts are letters, got '", equation, "'");
+      FACULA_CHECK(std::isalpha(static_cast<unsigned char>(term[i])), ErrorKind::Runtime,
+                   "einsum: subscripts are letters, got '", equation, "'");
       labels.push_back(term[i]);
     }
   }
@@ -50,7 +54,8 @@ Labelled with_diagonals(Tensor t, std::vector<int> labels) {
   for (size_t i = 0; i < labels.size(); ++i) {
     for (size_t j = labels.size() - 1; j > i; --j) {
       if (labels[j] != labels[i]) continue;
-      FACULA_CHECK(t.size(i) == t.size(j), ErrorKind::Runtime, "einsum: a subscript repeated within an operand needs equal sizes, got ", t.sizes());
+      FACULA_CHECK(t.size(i) == t.size(j), ErrorKind::Runtime,
+                   "einsum: a subscript repeated within an operand needs equal sizes, got ", t.sizes());
       Dims sizes(t.sizes()), strides(t.strides());
       strides[i] += strides[j];
       sizes.erase(j);
@@ -141,7 +146,8 @@ Equation parse(std::string_view text, TensorList operands) {
     if (c != ' ') compact += c;
   size_t arrow = compact.find("->");
   std::vector<std::string> terms = split(compact.substr(0, arrow), ',');
-  FACULA_CHECK(terms.size() == operands.size(), ErrorKind::Runtime, "einsum: one operand per term of '", text, "', got ", operands.size());
+  FACULA_CHECK(terms.size() == operands.size(), ErrorKind::Runtime, "einsum: one operand per term of '", text,
+               "', got ", operands.size());
   Equation e;
   int64_t widest = 0;
   std::map<int, int> uses;
@@ -150,7 +156,8 @@ Equation parse(std::string_view text, TensorList operands) {
     bool dots = terms[i].find('.') != std::string::npos;
     for (char c : terms[i]) letters += c != '.';
     int64_t rest = operands[i].dim() - letters;
-    FACULA_CHECK(dots ? rest >= 0 : rest == 0, ErrorKind::Runtime, "einsum: the subscripts '", terms[i], "' do not fit operand ", i, ", got shape ", operands[i].sizes());
+    FACULA_CHECK(dots ? rest >= 0 : rest == 0, ErrorKind::Runtime, "einsum: the subscripts '", terms[i],
+                 "' do not fit operand ", i, ", got shape ", operands[i].sizes());
     e.inputs.push_back(term_labels(terms[i], dots ? rest : 0, text));
     if (dots) widest = std::max(widest, rest);
     for (int label : e.inputs.back()) ++uses[label];
@@ -158,9 +165,11 @@ Equation parse(std::string_view text, TensorList operands) {
   if (arrow != std::string::npos) {
     e.output = term_labels(compact.substr(arrow + 2), widest, text);
     for (size_t i = 0; i < e.output.size(); ++i) {
-      FACULA_CHECK(uses.count(e.output[i]), ErrorKind::Runtime, "einsum: every output subscript must appear in an input, got '", text, "'");
-      FACULA_CHECK(std::find(e.output.begin() + static_cast<long>(i) + 1, e.output.end(), e.output[i]) == e.output.end(), ErrorKind::Runtime,
-                   "einsum: output subscripts appear once, got '", text, "'");
+      FACULA_CHECK(uses.count(e.output[i]), ErrorKind::Runtime,
+                   "einsum: every output subscript must appear in an input, got '", text, "'");
+      FACULA_CHECK(
+          std::find(e.output.begin() + static_cast<long>(i) + 1, e.output.end(), e.output[i]) == e.output.end(),
+          ErrorKind::Runtime, "einsum: output subscripts appear once, got '", text, "'");
     }
   } else {
     for (int64_t d = widest; d-- > 0;) e.output.push_back(kEllipsis + static_cast<int>(d));
@@ -183,7 +192,8 @@ Tensor _einsum(std::string_view equation, TensorList operands) {
       int64_t size = inputs[i].tensor.size(static_cast<int64_t>(d));
       auto [known, fresh] = sizes.emplace(inputs[i].labels[d], size);
       if (fresh || known->second == size || size == 1) continue;
-      FACULA_CHECK(known->second == 1, ErrorKind::Runtime, "einsum: operands do not broadcast in '", equation, "', got sizes ", known->second, " and ", size);
+      FACULA_CHECK(known->second == 1, ErrorKind::Runtime, "einsum: operands do not broadcast in '", equation,
+                   "', got sizes ", known->second, " and ", size);
       known->second = size;
     }
   }
@@ -191,13 +201,15 @@ Tensor _einsum(std::string_view equation, TensorList operands) {
   Labelled result = inputs[0];
   for (size_t i = 1; i < inputs.size(); ++i) {
     std::vector<int> needed = e.output;
-    for (size_t j = i + 1; j < inputs.size(); ++j) needed.insert(needed.end(), inputs[j].labels.begin(), inputs[j].labels.end());
+    for (size_t j = i + 1; j < inputs.size(); ++j)
+      needed.insert(needed.end(), inputs[j].labels.begin(), inputs[j].labels.end());
     result = contract(result, inputs[i], needed, sizes);
   }
   std::vector<int> extra;
   for (int label : result.labels)
     if (std::find(e.output.begin(), e.output.end(), label) == e.output.end()) extra.push_back(label);
-  return ordered(summed(result, extra, operands.size() == 1 ? std::optional<DType>() : result.tensor.dtype()), e.output);
+  return ordered(summed(result, extra, operands.size() == 1 ? std::optional<DType>() : result.tensor.dtype()),
+                 e.output);
 }
 
 }  // namespace facula

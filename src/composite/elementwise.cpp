@@ -20,8 +20,7 @@ bool is_bits(const Operand& operand) { return facula::is_bits(operand.dtype()); 
 Tensor cast(const Tensor& self, DType dtype) { return self.dtype() == dtype ? self : to_dtype(self, dtype); }
 
 void require_number(std::string_view op, const Tensor& self) {
-  if (self.dtype() == DType::Bool)
-    throw_error(ErrorKind::Runtime, op, ": expected a numeric tensor, got bool");
+  if (self.dtype() == DType::Bool) throw_error(ErrorKind::Runtime, op, ": expected a numeric tensor, got bool");
 }
 
 void require_tensor(std::string_view op, const Operand& first, const Operand& second) {
@@ -40,7 +39,6 @@ void refuse_zero_divisor(std::string_view op, const Operand& self, const Operand
 }  // namespace
 
 // ---- sign and magnitude
-// ----------------------------------------------------------------------------------------
 
 Tensor positive(const Tensor& self) {
   require_number("positive", self);
@@ -66,8 +64,8 @@ namespace {
 
 void require_same_floating(std::string_view op, const Tensor& first, const Tensor& second) {
   if (first.dtype() == second.dtype() && is_floating(first.dtype())) return;
-  throw_error(ErrorKind::Runtime, op, ": expected two tensors of one floating dtype, got ", first.dtype(),
-              " and ", second.dtype());
+  throw_error(ErrorKind::Runtime, op, ": expected two tensors of one floating dtype, got ", first.dtype(), " and ",
+              second.dtype());
 }
 
 }  // namespace
@@ -83,13 +81,11 @@ Tensor polar_uncast(const Tensor& abs, const Tensor& angle) {
 }
 
 // ---- rounding
-// --------------------------------------------------------------------------------------------------
 
 Tensor round(const Tensor& self, int64_t decimals) {
   if (decimals == 0) return round(self);
   if (!is_floating(self.dtype())) {
-    throw_error(ErrorKind::NotImplemented, "round: expected a floating-point tensor with decimals, got ",
-                self.dtype());
+    throw_error(ErrorKind::NotImplemented, "round: expected a floating-point tensor with decimals, got ", self.dtype());
   }
   double scale = 1.0;
   for (int64_t i = 0; i < (decimals < 0 ? -decimals : decimals) && scale < 1e308; ++i) scale *= 10.0;
@@ -97,7 +93,6 @@ Tensor round(const Tensor& self, int64_t decimals) {
 }
 
 // ---- powers
-// ----------------------------------------------------------------------------------------------------
 
 Tensor square(const Tensor& self) {
   // 0 and 1 are their own squares; the product with an integer is int64.
@@ -185,7 +180,6 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
 }
 
 // ---- sums and quotients
-// ---------------------------------------------------------------------------------------
 
 Tensor _scale_grad(const Tensor& grad_output, const Scalar& factor) {
   if (factor.equals(1)) return grad_output;
@@ -197,8 +191,7 @@ Tensor div(const Operand& self, const Operand& other, std::optional<std::string_
   refuse_zero_divisor("div", self, other);
   if (*rounding_mode == "trunc") return _div_trunc(self, other);
   if (*rounding_mode == "floor") return _div_floor(self, other);
-  throw_error(ErrorKind::Runtime, "div: expected rounding_mode None, 'trunc' or 'floor', got '",
-              *rounding_mode, "'");
+  throw_error(ErrorKind::Runtime, "div: expected rounding_mode None, 'trunc' or 'floor', got '", *rounding_mode, "'");
 }
 
 Tensor floor_divide(const Operand& self, const Operand& other) {
@@ -230,7 +223,6 @@ Tensor nextafter(const Tensor& self, const Tensor& other) {
 }
 
 // ---- selection
-// -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -258,7 +250,6 @@ std::vector<Tensor> where(const Tensor& condition) {
 }
 
 // ---- limits and closeness
-// --------------------------------------------------------------------------------------
 
 Tensor clamp(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
   for (const auto& bound : {min, max}) {
@@ -282,15 +273,11 @@ namespace {
 /// The largest finite number of a floating dtype, or of the parts of a complex one.
 double largest_finite(DType dtype) {
   switch (dtype) {
-    case DType::Float16:
-      return 65504.0;
-    case DType::BFloat16:
-      return 0x1.fep127;
+    case DType::Float16: return 65504.0;
+    case DType::BFloat16: return 0x1.fep127;
     case DType::Float32:
-    case DType::Complex64:
-      return 0x1.fffffep127;
-    default:
-      return 0x1.fffffffffffffp1023;
+    case DType::Complex64: return 0x1.fffffep127;
+    default: return 0x1.fffffffffffffp1023;
   }
 }
 
@@ -316,8 +303,7 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
                 other.dtype());
   }
   if (!(rtol >= 0 && atol >= 0)) {
-    throw_error(ErrorKind::Runtime, "isclose: expected rtol and atol of at least 0, got ", rtol, " and ",
-                atol);
+    throw_error(ErrorKind::Runtime, "isclose: expected rtol and atol of at least 0, got ", rtol, " and ", atol);
   }
   Tensor close = eq(self, other);
   if (self.dtype() == DType::Bool) return close;

@@ -23,16 +23,13 @@ void check_arguments(const Tensor& weight, const Tensor& indices, const Tensor& 
   FACULA_CHECK(weight.dim() == 2, ErrorKind::Runtime, op, ": the weight must be two-dimensional, got shape ",
                weight.sizes());
   FACULA_CHECK(is_index(indices) && is_index(offsets), ErrorKind::Runtime, op,
-               ": indices and offsets must be int64 or int32, got ", indices.dtype(), " and ",
-               offsets.dtype());
+               ": indices and offsets must be int64 or int32, got ", indices.dtype(), " and ", offsets.dtype());
   FACULA_CHECK(indices.dim() == 1 && offsets.dim() == 1, ErrorKind::Runtime, op,
-               ": indices and offsets must be one-dimensional, got shapes ", indices.sizes(), " and ",
-               offsets.sizes());
+               ": indices and offsets must be one-dimensional, got shapes ", indices.sizes(), " and ", offsets.sizes());
   FACULA_CHECK(mode >= kSum && mode <= kMax, ErrorKind::Runtime, op,
                ": mode must be 0 (sum), 1 (mean) or 2 (max), got ", mode);
   if (!per_sample_weights.defined()) return;
-  FACULA_CHECK(mode == kSum, ErrorKind::Runtime, op,
-               ": per_sample_weights go with mode 0 (sum) only, got mode ", mode);
+  FACULA_CHECK(mode == kSum, ErrorKind::Runtime, op, ": per_sample_weights go with mode 0 (sum) only, got mode ", mode);
   FACULA_CHECK(per_sample_weights.dtype() == weight.dtype() && per_sample_weights.sizes() == indices.sizes(),
                ErrorKind::Runtime, op,
                ": per_sample_weights must have the dtype of the weight and the shape of the indices, got ",
@@ -45,22 +42,21 @@ Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offset
   FACULA_CHECK(b.count >= 0, ErrorKind::Runtime,
                "embedding_bag: include_last_offset needs at least one offset, got none");
   const int64_t* at = b.offsets.data<int64_t>();
-  FACULA_CHECK(offsets.numel() == 0 || at[0] == 0, ErrorKind::Runtime,
-               "embedding_bag: offsets[0] must be 0, got ", at[0]);
+  FACULA_CHECK(offsets.numel() == 0 || at[0] == 0, ErrorKind::Runtime, "embedding_bag: offsets[0] must be 0, got ",
+               at[0]);
   for (int64_t i = 0; i < offsets.numel(); ++i)
     FACULA_CHECK(at[i] <= indices.numel() && (i == 0 || at[i] >= at[i - 1]), ErrorKind::Runtime,
-                 "embedding_bag: offsets must not decrease nor exceed the number of indices ",
-                 indices.numel(), ", got offsets[", i, "] = ", at[i]);
+                 "embedding_bag: offsets must not decrease nor exceed the number of indices ", indices.numel(),
+                 ", got offsets[", i, "] = ", at[i]);
   int64_t rows = weight.size(0);
   for (int64_t i = 0; i < indices.numel(); ++i) {
     int64_t k = b.indices.data<int64_t>()[i];
-    FACULA_CHECK(k >= 0 && k < rows, ErrorKind::Runtime, "embedding_bag: indices must lie in [0, ", rows,
-                 "), got ", k, " at position ", i);
+    FACULA_CHECK(k >= 0 && k < rows, ErrorKind::Runtime, "embedding_bag: indices must lie in [0, ", rows, "), got ", k,
+                 " at position ", i);
   }
   if (padding_idx) {
     FACULA_CHECK(*padding_idx >= -rows && *padding_idx < rows, ErrorKind::Runtime,
-                 "embedding_bag: padding_idx must be within the ", rows, " rows of the weight, got ",
-                 *padding_idx);
+                 "embedding_bag: padding_idx must be within the ", rows, " rows of the weight, got ", *padding_idx);
     b.padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
   }
   return b;
@@ -81,8 +77,7 @@ std::pair<Tensor, Tensor> membership(const Bags& b) {
   return {bag_of, sizes};
 }
 
-Tensor largest_rows(const Tensor& weight, const Bags& b, const Tensor& bag_of, const Tensor& sizes,
-                    Tensor& chosen) {
+Tensor largest_rows(const Tensor& weight, const Bags& b, const Tensor& bag_of, const Tensor& sizes, Tensor& chosen) {
   chosen = _bag_argmax(weight, b.indices, bag_of, b.count, b.padding);
   Tensor values = gather(weight, 0, chosen);
   return masked_fill(values, unsqueeze(sizes == 0, 1), Scalar(0));
@@ -91,15 +86,14 @@ Tensor largest_rows(const Tensor& weight, const Bags& b, const Tensor& bag_of, c
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, const Tensor& indices,
-                                                         const Tensor& offsets, bool scale_grad_by_freq,
-                                                         int64_t mode, bool, const Tensor& per_sample_weights,
-                                                         bool include_last_offset,
-                                                         std::optional<int64_t> padding_idx) {
+                                                         const Tensor& offsets, bool scale_grad_by_freq, int64_t mode,
+                                                         bool, const Tensor& per_sample_weights,
+                                                         bool include_last_offset, std::optional<int64_t> padding_idx) {
   if (is_batched(indices) || is_batched(offsets)) {  // values of each example's own
     Batch batch("embedding_bag", weight, indices, offsets, per_sample_weights);
     return batch.loop([&](const Batch::Example& e) {
-      return embedding_bag(e(weight), e(indices), e(offsets), scale_grad_by_freq, mode, false, e(per_sample_weights), include_last_offset,
-                           padding_idx);
+      return embedding_bag(e(weight), e(indices), e(offsets), scale_grad_by_freq, mode, false, e(per_sample_weights),
+                           include_last_offset, padding_idx);
     });
   }
   check_arguments(weight, indices, offsets, mode, per_sample_weights);

@@ -16,7 +16,8 @@ struct Transform {
 
 double norm_scale(const Transform& t, std::optional<std::string_view> norm, int64_t count) {
   std::string_view mode = norm.value_or("backward");
-  FACULA_CHECK(mode == "backward" || mode == "ortho" || mode == "forward", ErrorKind::Runtime, t.op, ": norm is 'backward', 'ortho' or 'forward', got '", mode, "'");
+  FACULA_CHECK(mode == "backward" || mode == "ortho" || mode == "forward", ErrorKind::Runtime, t.op,
+               ": norm is 'backward', 'ortho' or 'forward', got '", mode, "'");
   double n = static_cast<double>(count);
   if (mode == "ortho") return 1 / std::sqrt(n);
   return (mode == "forward") == (t.direction == Direction::Forward) ? 1 / n : 1;
@@ -38,14 +39,17 @@ TransformExtent extent(const Transform& t, const Tensor& self, std::optional<Int
     std::vector<bool> seen(static_cast<size_t>(std::max<int64_t>(self.dim(), 1)));
     for (int64_t d : *dim) {
       int64_t at = wrap_dim(d, self.dim(), t.op);
-      FACULA_CHECK(!seen[static_cast<size_t>(at)], ErrorKind::Runtime, t.op, ": every dimension at most once, got ", *dim);
+      FACULA_CHECK(!seen[static_cast<size_t>(at)], ErrorKind::Runtime, t.op, ": every dimension at most once, got ",
+                   *dim);
       seen[static_cast<size_t>(at)] = true;
       e.dims.push_back(at);
     }
-    FACULA_CHECK(!s || s->size() == dim->size(), ErrorKind::Runtime, t.op, ": one size per dimension, got s ", *s, " and dim ", *dim);
+    FACULA_CHECK(!s || s->size() == dim->size(), ErrorKind::Runtime, t.op, ": one size per dimension, got s ", *s,
+                 " and dim ", *dim);
   } else {
     int64_t count = s ? static_cast<int64_t>(s->size()) : self.dim();
-    FACULA_CHECK(count <= self.dim(), ErrorKind::Runtime, t.op, ": at most one size per dimension of the tensor of shape ", self.sizes(), ", got ", *s);
+    FACULA_CHECK(count <= self.dim(), ErrorKind::Runtime, t.op,
+                 ": at most one size per dimension of the tensor of shape ", self.sizes(), ", got ", *s);
     for (int64_t d = self.dim() - count; d < self.dim(); ++d) e.dims.push_back(d);
   }
   FACULA_CHECK(self.dim() > 0 || e.dims.empty(), ErrorKind::Index, t.op, ": a tensor with dimensions, got a 0-d one");
@@ -54,7 +58,8 @@ TransformExtent extent(const Transform& t, const Tensor& self, std::optional<Int
 }
 
 void check_sizes(const Transform& t, const TransformExtent& e) {
-  for (int64_t s : e.sizes) FACULA_CHECK(s >= 1, ErrorKind::Runtime, t.op, ": at least one data point per dimension, got ", e.sizes);
+  for (int64_t s : e.sizes)
+    FACULA_CHECK(s >= 1, ErrorKind::Runtime, t.op, ": at least one data point per dimension, got ", e.sizes);
 }
 
 Tensor resized(const Tensor& self, const TransformExtent& e) {
@@ -71,8 +76,8 @@ Tensor resized(const Tensor& self, const TransformExtent& e) {
 }
 
 Tensor inexact(const Transform& t, const Tensor& self) {
-  FACULA_CHECK(!is_half(self.dtype()) && self.dtype() != DType::Complex32 && !is_float8(self.dtype()), ErrorKind::Runtime, t.op,
-               ": not implemented for dtype ", self.dtype());
+  FACULA_CHECK(!is_half(self.dtype()) && self.dtype() != DType::Complex32 && !is_float8(self.dtype()),
+               ErrorKind::Runtime, t.op, ": not implemented for dtype ", self.dtype());
   return is_bits(self.dtype()) ? to_dtype(self, default_dtype()) : self;
 }
 
@@ -125,20 +130,20 @@ Sizes one(const std::optional<int64_t>& n) { return n ? Sizes(IntList(&*n, 1)) :
 }  // namespace
 
 // Each public name in its three forms: one dimension, two, several. `form` is _uncast where autocast casts.
-#define FACULA_FFT(name, form1, form, direction, run)                                                                             \
-  Tensor fft_##name##form1(const Tensor& self, std::optional<int64_t> n, int64_t dim, Norm norm) {                                \
-    const Transform t{"fft." #name, Direction::direction};                                                                         \
-    Sizes s = one(n), d = IntList(&dim, 1);                                                                                        \
-    return run;                                                                                                                    \
-  }                                                                                                                                \
-  Tensor fft_##name##2##form(const Tensor& self, Sizes s, IntList dims, Norm norm) {                                               \
-    const Transform t{"fft." #name "2", Direction::direction};                                                                     \
-    Sizes d = dims;                                                                                                                \
-    return run;                                                                                                                    \
-  }                                                                                                                                \
-  Tensor fft_##name##n##form(const Tensor& self, Sizes s, Sizes d, Norm norm) {                                                    \
-    const Transform t{"fft." #name "n", Direction::direction};                                                                     \
-    return run;                                                                                                                    \
+#define FACULA_FFT(name, form1, form, direction, run)                                              \
+  Tensor fft_##name##form1(const Tensor& self, std::optional<int64_t> n, int64_t dim, Norm norm) { \
+    const Transform t{"fft." #name, Direction::direction};                                         \
+    Sizes s = one(n), d = IntList(&dim, 1);                                                        \
+    return run;                                                                                    \
+  }                                                                                                \
+  Tensor fft_##name##2##form(const Tensor& self, Sizes s, IntList dims, Norm norm) {               \
+    const Transform t{"fft." #name "2", Direction::direction};                                     \
+    Sizes d = dims;                                                                                \
+    return run;                                                                                    \
+  }                                                                                                \
+  Tensor fft_##name##n##form(const Tensor& self, Sizes s, Sizes d, Norm norm) {                    \
+    const Transform t{"fft." #name "n", Direction::direction};                                     \
+    return run;                                                                                    \
   }
 
 FACULA_FFT(fft, _uncast, _uncast, Forward, complex_transform(t, self, s, d, norm))
@@ -164,7 +169,11 @@ Tensor shifted(const char* op, const Tensor& self, std::optional<IntList> dim, b
 
 }  // namespace
 
-Tensor fft_fftshift(const Tensor& self, std::optional<IntList> dim) { return shifted("fft.fftshift", self, dim, false); }
-Tensor fft_ifftshift(const Tensor& self, std::optional<IntList> dim) { return shifted("fft.ifftshift", self, dim, true); }
+Tensor fft_fftshift(const Tensor& self, std::optional<IntList> dim) {
+  return shifted("fft.fftshift", self, dim, false);
+}
+Tensor fft_ifftshift(const Tensor& self, std::optional<IntList> dim) {
+  return shifted("fft.ifftshift", self, dim, true);
+}
 
 }  // namespace facula

@@ -7,12 +7,13 @@ namespace facula {
 Tensor argwhere(const Tensor& self) { return nonzero(self); }
 
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim) {
-  FACULA_CHECK(indices.dtype() == DType::Int64, ErrorKind::Runtime, "take_along_dim: indices must be int64, got ", indices.dtype());
+  FACULA_CHECK(indices.dtype() == DType::Int64, ErrorKind::Runtime, "take_along_dim: indices must be int64, got ",
+               indices.dtype());
   Tensor index = indices;
   if (!dim) return take_along_dim(reshape(self, {-1}), reshape(index, {-1}), 0);
   FACULA_CHECK(self.dim() == indices.dim(), ErrorKind::Runtime,
-               "take_along_dim: self and indices must have as many dimensions, got shapes ", self.sizes(),
-               " and ", indices.sizes());
+               "take_along_dim: self and indices must have as many dimensions, got shapes ", self.sizes(), " and ",
+               indices.sizes());
   int64_t d = wrap_dim(*dim, self.dim(), "take_along_dim");
   if (self.dim() == 0) return gather(self, 0, index);
   Dims self_shape(self.sizes()), index_shape(indices.sizes());
@@ -30,12 +31,13 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
   FACULA_CHECK(self.dtype() == DType::Int64, ErrorKind::Runtime, "one_hot: the input must be int64, got ",
                self.dtype());
   if (self.is_meta())
-    FACULA_CHECK(num_classes >= 0, ErrorKind::NotImplemented,
-                 "one_hot: num_classes is needed for a meta tensor, got ", num_classes);
-  FACULA_CHECK(self.numel() || num_classes > 0, ErrorKind::Runtime,
-               "one_hot: an empty input needs num_classes, got ", num_classes);
+    FACULA_CHECK(num_classes >= 0, ErrorKind::NotImplemented, "one_hot: num_classes is needed for a meta tensor, got ",
+                 num_classes);
+  FACULA_CHECK(self.numel() || num_classes > 0, ErrorKind::Runtime, "one_hot: an empty input needs num_classes, got ",
+               num_classes);
   int64_t largest = -1;
-  FACULA_CHECK(!is_batched(self) || num_classes > 0, ErrorKind::Runtime, "one_hot: num_classes is needed inside vmap, got ", num_classes);
+  FACULA_CHECK(!is_batched(self) || num_classes > 0, ErrorKind::Runtime,
+               "one_hot: num_classes is needed inside vmap, got ", num_classes);
   if (!self.is_meta()) {
     Tensor values = contiguous(all_examples(self), MemoryFormat::Contiguous);
     const int64_t* v = values.data<int64_t>();

@@ -8,10 +8,13 @@ namespace facula {
 
 // Cholesky
 
-Tensor linalg_cholesky_uncast(const Tensor& self, bool upper) { return std::get<0>(linalg_cholesky_ex(self, upper, true)); }
+Tensor linalg_cholesky_uncast(const Tensor& self, bool upper) {
+  return std::get<0>(linalg_cholesky_ex(self, upper, true));
+}
 
 Tensor cholesky_uncast(const Tensor& self, bool upper) {
-  FACULA_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ErrorKind::Runtime, "cholesky: a batch of square matrices, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ErrorKind::Runtime,
+               "cholesky: a batch of square matrices, got shape ", self.sizes());
   return linalg_cholesky(self, upper);
 }
 
@@ -23,8 +26,9 @@ std::tuple<Tensor, Tensor> linalg_lu_factor(const Tensor& A, bool pivot) {
   auto [lu, pivots, info] = linalg_lu_factor_ex(A, pivot, false);
   if (!A.is_meta() && info.numel()) {
     int64_t zero = max(all_examples(info)).item().to_int();
-    FACULA_CHECK(zero == 0, ErrorKind::Runtime, "linalg.lu_factor: the factor U is singular (lu_factor_ex and linalg.lu do not mind), got a zero at ", zero,
-                 " of its diagonal");
+    FACULA_CHECK(zero == 0, ErrorKind::Runtime,
+                 "linalg.lu_factor: the factor U is singular (lu_factor_ex and linalg.lu do not mind), got a zero at ",
+                 zero, " of its diagonal");
   }
   return {lu, pivots};
 }
@@ -48,9 +52,11 @@ std::tuple<Tensor, Tensor, Tensor> linalg_lu(const Tensor& A, bool pivot) {
   return {_lu_permutation(pivots, A.size(-2), A.dtype()), lower, upper};
 }
 
-std::tuple<Tensor, Tensor, Tensor> lu_unpack(const Tensor& LU_data, const Tensor& LU_pivots, bool unpack_data, bool unpack_pivots) {
+std::tuple<Tensor, Tensor, Tensor> lu_unpack(const Tensor& LU_data, const Tensor& LU_pivots, bool unpack_data,
+                                             bool unpack_pivots) {
   ops::check_matrix("lu_unpack", LU_data);
-  FACULA_CHECK(LU_pivots.dtype() == DType::Int32, ErrorKind::Runtime, "lu_unpack: pivots of dtype int32, as lu_factor gives them, got ", LU_pivots.dtype());
+  FACULA_CHECK(LU_pivots.dtype() == DType::Int32, ErrorKind::Runtime,
+               "lu_unpack: pivots of dtype int32, as lu_factor gives them, got ", LU_pivots.dtype());
   Tensor none = empty({0}, LU_data.dtype(), LU_data.device());
   Tensor p = unpack_pivots ? _lu_permutation(LU_pivots, LU_data.size(-2), LU_data.dtype()) : none;
   if (!unpack_data) return {p, none, none};
@@ -61,9 +67,12 @@ std::tuple<Tensor, Tensor, Tensor> lu_unpack(const Tensor& LU_data, const Tensor
 Tensor linalg_lu_solve_uncast(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool adjoint) {
   ops::check_square("linalg.lu_solve", LU);
   ops::check_pair("linalg.lu_solve", LU, B);
-  FACULA_CHECK(pivots.dtype() == DType::Int32, ErrorKind::Runtime, "linalg.lu_solve: pivots of dtype int32, as lu_factor gives them, got ", pivots.dtype());
-  FACULA_CHECK(pivots.sizes() == LU.sizes().slice(0, LU.dim() - 1), ErrorKind::Runtime, "linalg.lu_solve: one pivot per row, got shapes ", LU.sizes(), " and ", pivots.sizes());
-  FACULA_CHECK(B.dim() >= 2 && B.size(left ? -2 : -1) == LU.size(-1), ErrorKind::Runtime, "linalg.lu_solve: the shapes do not fit, got ", LU.sizes(), " and ", B.sizes());
+  FACULA_CHECK(pivots.dtype() == DType::Int32, ErrorKind::Runtime,
+               "linalg.lu_solve: pivots of dtype int32, as lu_factor gives them, got ", pivots.dtype());
+  FACULA_CHECK(pivots.sizes() == LU.sizes().slice(0, LU.dim() - 1), ErrorKind::Runtime,
+               "linalg.lu_solve: one pivot per row, got shapes ", LU.sizes(), " and ", pivots.sizes());
+  FACULA_CHECK(B.dim() >= 2 && B.size(left ? -2 : -1) == LU.size(-1), ErrorKind::Runtime,
+               "linalg.lu_solve: the shapes do not fit, got ", LU.sizes(), " and ", B.sizes());
   if (!left) return adjoint_of(linalg_lu_solve(LU, pivots, adjoint_of(B), true, !adjoint));
   Tensor p = _lu_permutation(pivots, LU.size(-1), LU.dtype());
   if (!adjoint) {
@@ -74,14 +83,20 @@ Tensor linalg_lu_solve_uncast(const Tensor& LU, const Tensor& pivots, const Tens
   return matmul(p, linalg_solve_triangular(h, y, true, true, true));
 }
 
-Tensor lu_solve_uncast(const Tensor& self, const Tensor& LU_data, const Tensor& LU_pivots) { return linalg_lu_solve(LU_data, LU_pivots, self, true, false); }
+Tensor lu_solve_uncast(const Tensor& self, const Tensor& LU_data, const Tensor& LU_pivots) {
+  return linalg_lu_solve(LU_data, LU_pivots, self, true, false);
+}
 
-Tensor linalg_solve_uncast(const Tensor& A, const Tensor& B, bool left) { return std::get<0>(linalg_solve_ex(A, B, left, true)); }
+Tensor linalg_solve_uncast(const Tensor& A, const Tensor& B, bool left) {
+  return std::get<0>(linalg_solve_ex(A, B, left, true));
+}
 
-std::tuple<Tensor, Tensor> triangular_solve_uncast(const Tensor& self, const Tensor& A, bool upper, bool transposed, bool unitriangular) {
+std::tuple<Tensor, Tensor> triangular_solve_uncast(const Tensor& self, const Tensor& A, bool upper, bool transposed,
+                                                   bool unitriangular) {
   ops::check_square("triangular_solve", A);
   ops::check_pair("triangular_solve", A, self);
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "triangular_solve: a batch of matrices as right side, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "triangular_solve: a batch of matrices as right side, got shape ",
+               self.sizes());
   Tensor matrix = transposed ? transpose(A, -2, -1) : A;
   Tensor x = linalg_solve_triangular(matrix, self, upper != transposed, true, unitriangular);
   Dims sizes(x.sizes());
@@ -105,7 +120,9 @@ std::tuple<Tensor, Tensor> linalg_ldl_factor(const Tensor& self, bool hermitian)
 
 std::tuple<Tensor, Tensor> linalg_qr_uncast(const Tensor& A, std::string_view mode) { return _linalg_qr(A, mode); }
 
-std::tuple<Tensor, Tensor> qr_uncast(const Tensor& self, bool some) { return _linalg_qr(self, some ? "reduced" : "complete"); }
+std::tuple<Tensor, Tensor> qr_uncast(const Tensor& self, bool some) {
+  return _linalg_qr(self, some ? "reduced" : "complete");
+}
 
 namespace {
 
@@ -150,13 +167,16 @@ Tensor ormqr_uncast(const Tensor& self, const Tensor& tau, const Tensor& other, 
 
 // Spectra
 
-std::tuple<Tensor, Tensor, Tensor> linalg_svd_uncast(const Tensor& A, bool full_matrices, std::optional<std::string_view> driver) {
-  FACULA_CHECK(!driver, ErrorKind::Runtime, "linalg.svd: a driver can be chosen only on CUDA devices, got '", driver.value_or(""), "'");
+std::tuple<Tensor, Tensor, Tensor> linalg_svd_uncast(const Tensor& A, bool full_matrices,
+                                                     std::optional<std::string_view> driver) {
+  FACULA_CHECK(!driver, ErrorKind::Runtime, "linalg.svd: a driver can be chosen only on CUDA devices, got '",
+               driver.value_or(""), "'");
   return _linalg_svd(A, full_matrices, true);
 }
 
 Tensor linalg_svdvals_uncast(const Tensor& A, std::optional<std::string_view> driver) {
-  FACULA_CHECK(!driver, ErrorKind::Runtime, "linalg.svdvals: a driver can be chosen only on CUDA devices, got '", driver.value_or(""), "'");
+  FACULA_CHECK(!driver, ErrorKind::Runtime, "linalg.svdvals: a driver can be chosen only on CUDA devices, got '",
+               driver.value_or(""), "'");
   return std::get<1>(_linalg_svd(A, false, false));
 }
 
@@ -177,9 +197,13 @@ std::tuple<Tensor, Tensor, Tensor> svd_uncast(const Tensor& self, bool some, boo
   return {square(m), std::get<1>(_linalg_svd(self, false, false)), square(n)};
 }
 
-std::tuple<Tensor, Tensor> linalg_eigh_uncast(const Tensor& A, std::string_view UPLO) { return _linalg_eigh(A, UPLO, true); }
+std::tuple<Tensor, Tensor> linalg_eigh_uncast(const Tensor& A, std::string_view UPLO) {
+  return _linalg_eigh(A, UPLO, true);
+}
 
-Tensor linalg_eigvalsh_uncast(const Tensor& A, std::string_view UPLO) { return std::get<0>(_linalg_eigh(A, UPLO, false)); }
+Tensor linalg_eigvalsh_uncast(const Tensor& A, std::string_view UPLO) {
+  return std::get<0>(_linalg_eigh(A, UPLO, false));
+}
 
 Tensor linalg_eigvals_uncast(const Tensor& self) {
   return wants_gradient({&self}) ? std::get<0>(linalg_eig(self)) : _linalg_eigvals(self);
@@ -188,7 +212,8 @@ Tensor linalg_eigvals_uncast(const Tensor& self) {
 // Tensors as matrices
 
 Tensor linalg_matrix_power(const Tensor& self, int64_t n) {
-  FACULA_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ErrorKind::Runtime, "linalg.matrix_power: a batch of square matrices, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ErrorKind::Runtime,
+               "linalg.matrix_power: a batch of square matrices, got shape ", self.sizes());
   if (n == 0) return add(identity_like(self, self.size(-1)), _zero_like(self));
   Tensor base = n < 0 ? linalg_inv(self) : self, result;
   for (uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n); left; left >>= 1) {
@@ -203,7 +228,8 @@ Tensor linalg_tensorinv_uncast(const Tensor& self, int64_t ind) {
   size_t split = std::min(static_cast<size_t>(ind), self.sizes().size());
   IntList before = self.sizes().slice(0, split), after = self.sizes().slice(split, self.sizes().size() - split);
   int64_t rows = count_elements(before, "linalg.tensorinv"), columns = count_elements(after, "linalg.tensorinv");
-  FACULA_CHECK(rows == columns, ErrorKind::Runtime, "linalg.tensorinv: as many elements before dimension ", ind, " as after, got shape ", self.sizes());
+  FACULA_CHECK(rows == columns, ErrorKind::Runtime, "linalg.tensorinv: as many elements before dimension ", ind,
+               " as after, got shape ", self.sizes());
   Dims shape(after);
   for (int64_t s : before) shape.push_back(s);
   return reshape(std::get<0>(linalg_inv_ex(reshape(self, {rows, columns}), true)), shape);
@@ -220,20 +246,26 @@ Tensor linalg_tensorsolve_uncast(const Tensor& self, const Tensor& other, std::o
     for (int64_t d : *dims) order.push_back(wrap_dim(d, self.dim(), "linalg.tensorsolve"));
     a = permute(self, order);
   }
-  FACULA_CHECK(a.dim() >= other.dim(), ErrorKind::Runtime, "linalg.tensorsolve: self has at least the dimensions of other, got shapes ", self.sizes(), " and ", other.sizes());
+  FACULA_CHECK(a.dim() >= other.dim(), ErrorKind::Runtime,
+               "linalg.tensorsolve: self has at least the dimensions of other, got shapes ", self.sizes(), " and ",
+               other.sizes());
   size_t split = static_cast<size_t>(other.dim());
   Dims shape(a.sizes().slice(split, a.sizes().size() - split));
   int64_t columns = count_elements(shape, "linalg.tensorsolve");
-  FACULA_CHECK(columns == other.numel(), ErrorKind::Runtime, "linalg.tensorsolve: a square system, got shapes ", a.sizes(), " and ", other.sizes());
+  FACULA_CHECK(columns == other.numel(), ErrorKind::Runtime, "linalg.tensorsolve: a square system, got shapes ",
+               a.sizes(), " and ", other.sizes());
   return reshape(linalg_solve(reshape(a, {columns, columns}), reshape(other, {columns}), true), shape);
 }
 
 Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N) {
   if (x.dim() == 0) return linalg_vander(unsqueeze(x, 0), N);
-  FACULA_CHECK(x.dtype() != DType::Bool && !is_half(x.dtype()), ErrorKind::Runtime, "linalg.vander: an integer, float32, float64 or complex tensor, got ", x.dtype());
+  FACULA_CHECK(x.dtype() != DType::Bool && !is_half(x.dtype()), ErrorKind::Runtime,
+               "linalg.vander: an integer, float32, float64 or complex tensor, got ", x.dtype());
   int64_t n = N.value_or(x.size(-1));
   FACULA_CHECK(n > 1, ErrorKind::Runtime, "linalg.vander: N is greater than 1, got ", n);
-  Tensor value = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64) : is_bits(x.dtype()) ? to_dtype(x, DType::Int64) : x;
+  Tensor value = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64)
+                 : is_bits(x.dtype())     ? to_dtype(x, DType::Int64)
+                                          : x;
   std::vector<Tensor> powers{ones_like(value), value};
   while (static_cast<int64_t>(powers.size()) < n) powers.push_back(mul(powers.back(), value));
   return stack(powers, -1);

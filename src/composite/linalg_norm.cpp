@@ -19,7 +19,8 @@ MatrixDims matrix_dims(const char* op, const Tensor& self, IntList dim) {
 
 /// The tensor in the dtype asked for; norms are of floating point or complex elements.
 Tensor typed(const char* op, const Tensor& self, std::optional<DType> dtype) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": floating point or complex elements, got ", self.dtype());
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": floating point or complex elements, got ",
+               self.dtype());
   FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": at least 2 dimensions, got shape ", self.sizes());
   return dtype ? to_dtype(self, *dtype) : self;
 }
@@ -44,7 +45,9 @@ Tensor with_kept(Tensor result, MatrixDims d, bool keepdim) {
 Tensor spectral(const Tensor& self, MatrixDims d, bool keepdim, char which) {
   Tensor values = linalg_svdvals(matrices_last(self, d), std::nullopt);
   bool added = which == 's' || (which == 'l' && values.size(-1) == 0);  // the largest of none is zero
-  Tensor result = added ? sum(values, std::optional<IntList>({-1}), false, std::nullopt) : which == 'l' ? amax(values, {-1}, false) : amin(values, {-1}, false);
+  Tensor result = added          ? sum(values, std::optional<IntList>({-1}), false, std::nullopt)
+                  : which == 'l' ? amax(values, {-1}, false)
+                                 : amin(values, {-1}, false);
   return with_kept(result, d, keepdim);
 }
 
@@ -52,45 +55,54 @@ Tensor spectral(const Tensor& self, MatrixDims d, bool keepdim, char which) {
 Tensor sum_norm(const Tensor& self, int64_t added, int64_t chosen, bool keepdim, bool largest) {
   Tensor sums = linalg_vector_norm(self, 1, std::optional<IntList>({added}), keepdim, std::nullopt);
   if (!keepdim && added < chosen) --chosen;
-  if (largest && sums.size(chosen) == 0) return sum(sums, std::optional<IntList>({chosen}), keepdim, std::nullopt);  // zero
+  if (largest && sums.size(chosen) == 0)
+    return sum(sums, std::optional<IntList>({chosen}), keepdim, std::nullopt);  // zero
   return largest ? amax(sums, {chosen}, keepdim) : amin(sums, {chosen}, keepdim);
 }
 
 }  // namespace
 
-Tensor linalg_matrix_norm(const Tensor& self, const Scalar& ord, IntList dim, bool keepdim, std::optional<DType> dtype) {
+Tensor linalg_matrix_norm(const Tensor& self, const Scalar& ord, IntList dim, bool keepdim,
+                          std::optional<DType> dtype) {
   Tensor a = typed("linalg.matrix_norm", self, dtype);
   MatrixDims d = matrix_dims("linalg.matrix_norm", a, dim);
   double order = ord.to_double(), size = std::abs(order);
   FACULA_CHECK(!ord.is_complex() && (size == 1 || size == 2 || std::isinf(size)), ErrorKind::Runtime,
                "linalg.matrix_norm: ord is 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc', got ", ord);
   if (size == 2) return spectral(a, d, keepdim, order > 0 ? 'l' : 'm');
-  return size == 1 ? sum_norm(a, d.row, d.column, keepdim, order > 0) : sum_norm(a, d.column, d.row, keepdim, order > 0);
+  return size == 1 ? sum_norm(a, d.row, d.column, keepdim, order > 0)
+                   : sum_norm(a, d.column, d.row, keepdim, order > 0);
 }
 
-Tensor linalg_matrix_norm(const Tensor& self, std::string_view ord, IntList dim, bool keepdim, std::optional<DType> dtype) {
+Tensor linalg_matrix_norm(const Tensor& self, std::string_view ord, IntList dim, bool keepdim,
+                          std::optional<DType> dtype) {
   Tensor a = typed("linalg.matrix_norm", self, dtype);
   MatrixDims d = matrix_dims("linalg.matrix_norm", a, dim);
   if (ord == "fro") return linalg_vector_norm(a, 2, std::optional<IntList>({d.row, d.column}), keepdim, std::nullopt);
-  FACULA_CHECK(ord == "nuc", ErrorKind::Runtime, "linalg.matrix_norm: ord is 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc', got '", ord, "'");
+  FACULA_CHECK(ord == "nuc", ErrorKind::Runtime,
+               "linalg.matrix_norm: ord is 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc', got '", ord, "'");
   return spectral(a, d, keepdim, 's');
 }
 
-Tensor linalg_norm(const Tensor& self, const std::optional<Scalar>& ord, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype) {
+Tensor linalg_norm(const Tensor& self, const std::optional<Scalar>& ord, std::optional<IntList> dim, bool keepdim,
+                   std::optional<DType> dtype) {
   if (!ord) {
-
     return linalg_vector_norm(self, 2, dim, keepdim, dtype);
   }
-  FACULA_CHECK(!dim || dim->size() == 1 || dim->size() == 2, ErrorKind::Runtime, "linalg.norm: with ord given, dim has one or two entries, got ", *dim);
-  FACULA_CHECK(dim || self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime, "linalg.norm: with ord given and no dim, a vector or a matrix, got shape ", self.sizes());
+  FACULA_CHECK(!dim || dim->size() == 1 || dim->size() == 2, ErrorKind::Runtime,
+               "linalg.norm: with ord given, dim has one or two entries, got ", *dim);
+  FACULA_CHECK(dim || self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime,
+               "linalg.norm: with ord given and no dim, a vector or a matrix, got shape ", self.sizes());
   bool matrix = dim ? dim->size() == 2 : self.dim() == 2;
   if (!matrix) return linalg_vector_norm(self, *ord, dim, keepdim, dtype);
   Dims last{-2, -1};
   return linalg_matrix_norm(self, *ord, dim.value_or(IntList(last)), keepdim, dtype);
 }
 
-Tensor linalg_norm(const Tensor& self, std::string_view ord, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype) {
-  FACULA_CHECK(dim ? dim->size() == 2 : self.dim() == 2, ErrorKind::Runtime, "linalg.norm: '", ord, "' is a norm of matrices, of two dimensions, got shape ", self.sizes());
+Tensor linalg_norm(const Tensor& self, std::string_view ord, std::optional<IntList> dim, bool keepdim,
+                   std::optional<DType> dtype) {
+  FACULA_CHECK(dim ? dim->size() == 2 : self.dim() == 2, ErrorKind::Runtime, "linalg.norm: '", ord,
+               "' is a norm of matrices, of two dimensions, got shape ", self.sizes());
   Dims last{-2, -1};
   return linalg_matrix_norm(self, ord, dim.value_or(IntList(last)), keepdim, dtype);
 }
@@ -102,9 +114,11 @@ template <class Order>
 Tensor condition(const Tensor& self, const Order& p) {
   ops::check_square("linalg.cond", self);
   Dims last{-2, -1};
-  if (self.numel() == 0) return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), real_dtype(self.dtype()), self.device());
+  if (self.numel() == 0)
+    return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), real_dtype(self.dtype()), self.device());
   auto [inverse, info] = linalg_inv_ex(self, false);
-  Tensor product = mul(linalg_matrix_norm(self, p, last, false, std::nullopt), linalg_matrix_norm(inverse, p, last, false, std::nullopt));
+  Tensor product = mul(linalg_matrix_norm(self, p, last, false, std::nullopt),
+                       linalg_matrix_norm(inverse, p, last, false, std::nullopt));
   return where(gt(info, 0), INFINITY, product);
 }
 
@@ -114,13 +128,16 @@ Tensor linalg_cond_uncast(const Tensor& self, const std::optional<Scalar>& p) {
   ops::check_matrix("linalg.cond", self);
   double order = p ? p->to_double() : 2;
   if (std::abs(order) != 2) return condition(self, *p);
-  if (self.numel() == 0) return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), real_dtype(self.dtype()), self.device());
-  Tensor values = linalg_svdvals(self, std::nullopt), largest = select(values, -1, 0), smallest = select(values, -1, -1);
+  if (self.numel() == 0)
+    return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), real_dtype(self.dtype()), self.device());
+  Tensor values = linalg_svdvals(self, std::nullopt), largest = select(values, -1, 0),
+         smallest = select(values, -1, -1);
   return order > 0 ? div(largest, smallest) : div(smallest, largest);
 }
 
 Tensor linalg_cond_uncast(const Tensor& self, std::string_view p) {
-  FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p is a number, 'fro' or 'nuc', got '", p, "'");
+  FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p is a number, 'fro' or 'nuc', got '", p,
+               "'");
   return condition(self, p);
 }
 

@@ -7,9 +7,13 @@
 namespace facula {
 namespace {
 
-double epsilon_of(DType dtype) { return real_dtype(dtype) == DType::Float32 ? 1.1920928955078125e-07 : 2.220446049250313e-16; }
+double epsilon_of(DType dtype) {
+  return real_dtype(dtype) == DType::Float32 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
+}
 
-double default_rtol(const Tensor& a) { return epsilon_of(a.dtype()) * static_cast<double>(std::max(a.size(-1), a.size(-2))); }
+double default_rtol(const Tensor& a) {
+  return epsilon_of(a.dtype()) * static_cast<double>(std::max(a.size(-1), a.size(-2)));
+}
 
 /// max(atol, rtol * largest) per matrix, with one more dimension. An absolute tolerance alone stands alone.
 Tensor tolerance(const Tensor& a, const Tensor& largest, const Tensor& atol, const Tensor& rtol) {
@@ -27,12 +31,15 @@ Tensor tolerance(const Tensor& a, const Tensor& largest, const Tensor& atol, con
 }
 
 /// The largest of each row of values without dimensions of size zero.
-Tensor largest_of(const Tensor& values, bool descending) { return descending ? select(values, -1, 0) : amax(abs(values), {-1}, false); }
+Tensor largest_of(const Tensor& values, bool descending) {
+  return descending ? select(values, -1, 0) : amax(abs(values), {-1}, false);
+}
 
 Tensor number(std::optional<double> value) { return value ? scalar_tensor(*value, DType::Float64) : Tensor(); }
 
 void check_tolerance(const char* op, const Tensor& t) {
-  FACULA_CHECK(!t.defined() || !t.is_complex(), ErrorKind::Runtime, op, ": real tolerances, got ", t.defined() ? t.dtype() : DType::Float32);
+  FACULA_CHECK(!t.defined() || !t.is_complex(), ErrorKind::Runtime, op, ": real tolerances, got ",
+               t.defined() ? t.dtype() : DType::Float32);
 }
 
 }  // namespace
@@ -61,16 +68,37 @@ Tensor linalg_matrix_exp(const Tensor& self) {
   check_square("linalg.matrix_exp", self);
   GradMode no_grad(false);
   if (self.numel() == 0 || self.is_meta()) return facula::empty(self.sizes(), self.dtype(), self.device());
-  static const double c[] = {64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
-                             10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0};
-  double norm = facula::amax(facula::sum(facula::abs(self), std::optional<IntList>({-2}), false, std::nullopt), {}, false).item().to_double();
-  int squarings = std::isfinite(norm) && norm > 5.371920351148152 ? static_cast<int>(std::ceil(std::log2(norm / 5.371920351148152))) : 0;
+  static const double c[] = {64764752532480000.0,
+                             32382376266240000.0,
+                             7771770303897600.0,
+                             1187353796428800.0,
+                             129060195264000.0,
+                             10559470521600.0,
+                             670442572800.0,
+                             33522128640.0,
+                             1323241920.0,
+                             40840800.0,
+                             960960.0,
+                             16380.0,
+                             182.0,
+                             1.0};
+  double norm =
+      facula::amax(facula::sum(facula::abs(self), std::optional<IntList>({-2}), false, std::nullopt), {}, false)
+          .item()
+          .to_double();
+  int squarings = std::isfinite(norm) && norm > 5.371920351148152
+                      ? static_cast<int>(std::ceil(std::log2(norm / 5.371920351148152)))
+                      : 0;
   Tensor a = squarings ? facula::mul(self, std::ldexp(1.0, -squarings)) : self, i = identity_like(self, self.size(-1));
   Tensor a2 = facula::matmul(a, a), a4 = facula::matmul(a2, a2), a6 = facula::matmul(a4, a2);
-  auto weighted = [&](double w6, double w4, double w2) { return facula::add(facula::mul(a6, w6), facula::add(facula::mul(a4, w4), facula::mul(a2, w2))); };
-  Tensor odd = facula::add(facula::matmul(a6, weighted(c[13], c[11], c[9])), facula::add(weighted(c[7], c[5], c[3]), facula::mul(i, c[1])));
+  auto weighted = [&](double w6, double w4, double w2) {
+    return facula::add(facula::mul(a6, w6), facula::add(facula::mul(a4, w4), facula::mul(a2, w2)));
+  };
+  Tensor odd = facula::add(facula::matmul(a6, weighted(c[13], c[11], c[9])),
+                           facula::add(weighted(c[7], c[5], c[3]), facula::mul(i, c[1])));
   Tensor u = facula::matmul(a, odd);
-  Tensor v = facula::add(facula::matmul(a6, weighted(c[12], c[10], c[8])), facula::add(weighted(c[6], c[4], c[2]), facula::mul(i, c[0])));
+  Tensor v = facula::add(facula::matmul(a6, weighted(c[12], c[10], c[8])),
+                         facula::add(weighted(c[6], c[4], c[2]), facula::mul(i, c[0])));
   Tensor result = facula::linalg_solve(facula::sub(v, u), facula::add(v, u), true);
   for (int k = 0; k < squarings; ++k) result = facula::matmul(result, result);
   return result;
@@ -88,7 +116,9 @@ Tensor linalg_pinv(const Tensor& self, std::optional<double> atol, std::optional
   return _linalg_pinv(self, number(atol), number(rtol), hermitian);
 }
 
-Tensor linalg_pinv(const Tensor& self, double rcond, bool hermitian) { return _linalg_pinv(self, scalar_tensor(0.0, DType::Float64), number(rcond), hermitian); }
+Tensor linalg_pinv(const Tensor& self, double rcond, bool hermitian) {
+  return _linalg_pinv(self, scalar_tensor(0.0, DType::Float64), number(rcond), hermitian);
+}
 
 Tensor pinverse_uncast(const Tensor& self, double rcond) { return linalg_pinv(self, rcond, false); }
 
@@ -99,7 +129,8 @@ Tensor rank_of(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool 
   check_tolerance("linalg.matrix_rank", atol);
   check_tolerance("linalg.matrix_rank", rtol);
   GradMode no_grad(false);
-  if (self.numel() == 0) return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), DType::Int64, self.device());
+  if (self.numel() == 0)
+    return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), DType::Int64, self.device());
   Tensor values = hermitian ? abs(linalg_eigvalsh(self, "L")) : linalg_svdvals(self, std::nullopt);
   Tensor above = gt(values, tolerance(self, largest_of(values, !hermitian), atol, rtol));
   return sum(above, std::optional<IntList>({-1}), false, std::nullopt);
@@ -107,9 +138,12 @@ Tensor rank_of(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool 
 
 }  // namespace
 
-Tensor linalg_matrix_rank_uncast(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian) { return rank_of(self, atol, rtol, hermitian); }
+Tensor linalg_matrix_rank_uncast(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian) {
+  return rank_of(self, atol, rtol, hermitian);
+}
 
-Tensor linalg_matrix_rank_uncast(const Tensor& self, std::optional<double> atol, std::optional<double> rtol, bool hermitian) {
+Tensor linalg_matrix_rank_uncast(const Tensor& self, std::optional<double> atol, std::optional<double> rtol,
+                                 bool hermitian) {
   return rank_of(self, number(atol), number(rtol), hermitian);
 }
 

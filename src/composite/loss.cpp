@@ -15,10 +15,12 @@ Tensor reduced(const char* op, const Tensor& loss, int64_t reduction) {
   switch (reduction) {
     case kNone: return loss;
     case kMean:
-      FACULA_CHECK(is_inexact(loss.dtype()), ErrorKind::Runtime, op, ": the mean of floating-point or complex values, got ", loss.dtype());
+      FACULA_CHECK(is_inexact(loss.dtype()), ErrorKind::Runtime, op,
+                   ": the mean of floating-point or complex values, got ", loss.dtype());
       return mul(total(loss), Scalar(1.0 / static_cast<double>(loss.numel())));
     case kSum: return total(loss);
-    default: throw_error(ErrorKind::Value, op, ": expected a reduction of 0 (none), 1 (mean) or 2 (sum), got ", reduction);
+    default:
+      throw_error(ErrorKind::Value, op, ": expected a reduction of 0 (none), 1 (mean) or 2 (sum), got ", reduction);
   }
 }
 
@@ -46,24 +48,25 @@ Tensor huber_loss_uncast(const Tensor& self, const Tensor& target, int64_t reduc
 }
 
 Tensor binary_cross_entropy_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
-  FACULA_CHECK(self.sizes() == target.sizes(), ErrorKind::Value, "binary_cross_entropy: expected a target of the input's shape ",
-               self.sizes(), ", got ", target.sizes());
-  FACULA_CHECK(self.dtype() == target.dtype(), ErrorKind::Runtime, "binary_cross_entropy: expected a target of the input's dtype ",
-               self.dtype(), ", got ", target.dtype());
+  FACULA_CHECK(self.sizes() == target.sizes(), ErrorKind::Value,
+               "binary_cross_entropy: expected a target of the input's shape ", self.sizes(), ", got ", target.sizes());
+  FACULA_CHECK(self.dtype() == target.dtype(), ErrorKind::Runtime,
+               "binary_cross_entropy: expected a target of the input's dtype ", self.dtype(), ", got ", target.dtype());
   if (!self.is_meta() && self.numel()) {
     GradMode no_grad(false);
     Tensor outside = any(logical_or(lt(all_examples(self), 0), gt(all_examples(self), 1)));
-    FACULA_CHECK(!outside.item().to_bool(), ErrorKind::Runtime, "binary_cross_entropy: expected an input between 0 and 1, got other values");
+    FACULA_CHECK(!outside.item().to_bool(), ErrorKind::Runtime,
+                 "binary_cross_entropy: expected an input between 0 and 1, got other values");
   }
   Tensor loss = _bce_each(self, target);
   return reduced("binary_cross_entropy", weight.defined() ? loss * weight : loss, reduction);
 }
 
-Tensor binary_cross_entropy_with_logits_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight,
-                                               int64_t reduction) {
+Tensor binary_cross_entropy_with_logits_uncast(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                               const Tensor& pos_weight, int64_t reduction) {
   const char* op = "binary_cross_entropy_with_logits";
-  FACULA_CHECK(self.sizes() == target.sizes(), ErrorKind::Value, op, ": expected a target of the input's shape ", self.sizes(), ", got ",
-               target.sizes());
+  FACULA_CHECK(self.sizes() == target.sizes(), ErrorKind::Value, op, ": expected a target of the input's shape ",
+               self.sizes(), ", got ", target.sizes());
   Tensor loss;
   if (pos_weight.defined()) {
     // (1 - t) x + (1 + (p - 1) t) softplus(-x)
@@ -76,16 +79,17 @@ Tensor binary_cross_entropy_with_logits_uncast(const Tensor& self, const Tensor&
 }
 
 Tensor kl_div_uncast(const Tensor& self, const Tensor& target, int64_t reduction, bool log_target) {
-  FACULA_CHECK(!self.is_complex() && !target.is_complex(), ErrorKind::Runtime, "kl_div: expected real input and target, got ",
-               self.dtype(), " and ", target.dtype());
-  FACULA_CHECK(!is_bits(self.dtype()) && !is_bits(target.dtype()), ErrorKind::Runtime, "kl_div: expected floating-point input and target, got ",
-               self.dtype(), " and ", target.dtype());
+  FACULA_CHECK(!self.is_complex() && !target.is_complex(), ErrorKind::Runtime,
+               "kl_div: expected real input and target, got ", self.dtype(), " and ", target.dtype());
+  FACULA_CHECK(!is_bits(self.dtype()) && !is_bits(target.dtype()), ErrorKind::Runtime,
+               "kl_div: expected floating-point input and target, got ", self.dtype(), " and ", target.dtype());
   Tensor loss = log_target ? exp(target) * (target - self) : xlogy(target, target) - target * self;
   return reduced("kl_div", loss, reduction);
 }
 
 Tensor soft_margin_loss_uncast(const Tensor& self, const Tensor& target, int64_t reduction) {
-  FACULA_CHECK(!is_bits(self.dtype()), ErrorKind::Runtime, "soft_margin_loss: expected a floating-point input, got ", self.dtype());
+  FACULA_CHECK(!is_bits(self.dtype()), ErrorKind::Runtime, "soft_margin_loss: expected a floating-point input, got ",
+               self.dtype());
   return reduced("soft_margin_loss", log1p(exp(-target * self)), reduction);
 }
 
@@ -98,7 +102,8 @@ struct ClassView {
   Tensor scores;
   Dims positions;
   ClassView(const char* op, const Tensor& self) {
-    FACULA_CHECK(self.dim() > 0, ErrorKind::Value, op, ": expected an input with one or more dimensions, got ", self.dim());
+    FACULA_CHECK(self.dim() > 0, ErrorKind::Value, op, ": expected an input with one or more dimensions, got ",
+                 self.dim());
     int64_t at = self.dim() > 1 ? 1 : 0;  // of the classes
     int64_t inner = 1;
     for (int64_t d = 0; d < self.dim(); ++d) {
@@ -114,20 +119,23 @@ struct ClassView {
     FACULA_CHECK(target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, ErrorKind::Runtime, op,
                  ": expected class numbers of dtype int64 or uint8, got ", target.dtype());
     if (!positions.empty() && target.dim() > 0) {
-      FACULA_CHECK(target.size(0) == positions[0], ErrorKind::Value, op, ": expected a target with the input's batch size ",
-                   positions[0], ", got ", target.size(0));
+      FACULA_CHECK(target.size(0) == positions[0], ErrorKind::Value, op,
+                   ": expected a target with the input's batch size ", positions[0], ", got ", target.size(0));
     }
-    FACULA_CHECK(target.sizes() == IntList(positions), ErrorKind::Runtime, op, ": expected a target of shape ", positions, ", got ",
-                 target.sizes());
+    FACULA_CHECK(target.sizes() == IntList(positions), ErrorKind::Runtime, op, ": expected a target of shape ",
+                 positions, ", got ", target.sizes());
     return to_dtype(reshape(target, {scores.size(0), scores.size(2)}), DType::Int64);
   }
 
   void check_weight(const char* op, const Tensor& weight) const {
     FACULA_CHECK(!weight.defined() || (weight.dim() == 1 && weight.numel() == classes()), ErrorKind::Runtime, op,
-                 ": expected a weight with one element for each of ", classes(), " classes, got shape ", weight.sizes());
+                 ": expected a weight with one element for each of ", classes(), " classes, got shape ",
+                 weight.sizes());
   }
 
-  Tensor result(const Tensor& loss, int64_t reduction) const { return reduction == kNone ? reshape(loss, positions) : loss; }
+  Tensor result(const Tensor& loss, int64_t reduction) const {
+    return reduction == kNone ? reshape(loss, positions) : loss;
+  }
 };
 
 void check_reduction(const char* op, int64_t reduction) {
@@ -136,10 +144,11 @@ void check_reduction(const char* op, int64_t reduction) {
 }
 
 /// Cross entropy with a probability for every class.
-Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, double label_smoothing) {
+Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+                          double label_smoothing) {
   const char* op = "cross_entropy";
-  FACULA_CHECK(is_floating(target.dtype()), ErrorKind::Runtime, op, ": expected probabilities of a floating-point dtype, got ",
-               target.dtype());
+  FACULA_CHECK(is_floating(target.dtype()), ErrorKind::Runtime, op,
+               ": expected probabilities of a floating-point dtype, got ", target.dtype());
   ClassView view(op, self);
   view.check_weight(op, weight);
   Tensor wanted = reshape(target, view.scores.sizes());
@@ -148,7 +157,8 @@ Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor
   Tensor minus_log = unsqueeze(_class_logsumexp(view.scores), 1) - view.scores;
   Tensor loss = minus_log * wanted;
   if (weight.defined()) loss = loss * reshape(weight, {1, view.classes(), 1});
-  if (reduction == kNone) return reshape(sum(loss, std::optional<IntList>(IntList{1}), false, std::optional<DType>()), view.positions);
+  if (reduction == kNone)
+    return reshape(sum(loss, std::optional<IntList>(IntList{1}), false, std::optional<DType>()), view.positions);
   Tensor all = total(loss);
   if (reduction == kSum) return all;
   return all / (static_cast<double>(self.numel()) / static_cast<double>(view.classes()));
@@ -156,7 +166,8 @@ Tensor soft_cross_entropy(const Tensor& self, const Tensor& target, const Tensor
 
 }  // namespace
 
-Tensor nll_loss_nd_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
+Tensor nll_loss_nd_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+                          int64_t ignore_index) {
   const char* op = "nll_loss";
   check_reduction(op, reduction);
   ClassView view(op, self);
@@ -165,35 +176,39 @@ Tensor nll_loss_nd_uncast(const Tensor& self, const Tensor& target, const Tensor
   return view.result(loss, reduction);
 }
 
-Tensor cross_entropy_loss_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index,
-                                 double label_smoothing) {
+Tensor cross_entropy_loss_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+                                 int64_t ignore_index, double label_smoothing) {
   const char* op = "cross_entropy";
   check_reduction(op, reduction);
   FACULA_CHECK(label_smoothing >= 0 && label_smoothing <= 1, ErrorKind::Runtime, op,
                ": expected a label_smoothing between 0 and 1, got ", label_smoothing);
   if (self.sizes() == target.sizes()) {
-    FACULA_CHECK(ignore_index < 0, ErrorKind::Runtime, op, ": ignore_index is for class numbers, not probabilities, got ", ignore_index);
+    FACULA_CHECK(ignore_index < 0, ErrorKind::Runtime, op,
+                 ": ignore_index is for class numbers, not probabilities, got ", ignore_index);
     return soft_cross_entropy(self, target, weight, reduction, label_smoothing);
   }
   ClassView view(op, self);
   view.check_weight(op, weight);
-  Tensor loss = std::get<0>(_cross_entropy(view.scores, view.classes_of(op, target), weight, reduction, ignore_index, label_smoothing));
+  Tensor loss = std::get<0>(
+      _cross_entropy(view.scores, view.classes_of(op, target), weight, reduction, ignore_index, label_smoothing));
   return view.result(loss, reduction);
 }
 
 // ---- connectionist temporal classification
 
-Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths, int64_t blank,
-                       int64_t reduction, bool zero_infinity) {
+Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths,
+                       int64_t blank, int64_t reduction, bool zero_infinity) {
   FACULA_CHECK(log_probs.dim() == 2 || log_probs.dim() == 3, ErrorKind::Runtime,
                "ctc_loss: expected log_probs of shape (T, N, C) or (T, C), got ", log_probs.sizes());
-  FACULA_CHECK(is_integral(targets.dtype()), ErrorKind::Runtime, "ctc_loss: expected integer targets, got ", targets.dtype());
+  FACULA_CHECK(is_integral(targets.dtype()), ErrorKind::Runtime, "ctc_loss: expected integer targets, got ",
+               targets.dtype());
   bool batched = log_probs.dim() == 3;
-  Tensor loss = std::get<0>(
-      _ctc(batched ? log_probs : unsqueeze(log_probs, 1), targets, input_lengths, target_lengths, blank, zero_infinity));
+  Tensor loss = std::get<0>(_ctc(batched ? log_probs : unsqueeze(log_probs, 1), targets, input_lengths, target_lengths,
+                                 blank, zero_infinity));
   if (zero_infinity) loss = where(isinf(loss), Scalar(0.0), loss);
   if (reduction == kMean) {
-    Tensor lengths = empty(IntList{static_cast<int64_t>(target_lengths.size())}, std::optional<MemoryFormat>(), loss.dtype(), kCPU);
+    Tensor lengths =
+        empty(IntList{static_cast<int64_t>(target_lengths.size())}, std::optional<MemoryFormat>(), loss.dtype(), kCPU);
     visit_dtype(loss.dtype(), [&]<class T>(TypeTag<T>) {
       for (size_t n = 0; n < target_lengths.size(); ++n)
         lengths.data<T>()[n] = Scalar(std::max<int64_t>(target_lengths[n], 1)).to<T>();
@@ -204,8 +219,8 @@ Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, IntList i
   return reduced("ctc_loss", loss, reduction);
 }
 
-Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank,
-                       int64_t reduction, bool zero_infinity) {
+Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                       const Tensor& target_lengths, int64_t blank, int64_t reduction, bool zero_infinity) {
   if (is_batched(input_lengths) || is_batched(target_lengths)) {  // values of each example's own
     Batch batch("ctc_loss", log_probs, targets, input_lengths, target_lengths);
     return batch.loop([&](const Batch::Example& e) {
@@ -213,12 +228,13 @@ Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, const Ten
     });
   }
   auto values = [](const char* what, const Tensor& lengths) {
-    FACULA_CHECK(is_integral(lengths.dtype()), ErrorKind::Runtime, "ctc_loss: expected ", what, " of an integer dtype, got ", lengths.dtype());
+    FACULA_CHECK(is_integral(lengths.dtype()), ErrorKind::Runtime, "ctc_loss: expected ", what,
+                 " of an integer dtype, got ", lengths.dtype());
     Tensor dense = contiguous(to_dtype(reshape(lengths, {lengths.numel()}), DType::Int64), MemoryFormat::Contiguous);
     return std::vector<int64_t>(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
   };
-  return ctc_loss(log_probs, targets, IntList(values("input_lengths", input_lengths)), IntList(values("target_lengths", target_lengths)),
-                  blank, reduction, zero_infinity);
+  return ctc_loss(log_probs, targets, IntList(values("input_lengths", input_lengths)),
+                  IntList(values("target_lengths", target_lengths)), blank, reduction, zero_infinity);
 }
 
 }  // namespace facula

@@ -34,10 +34,11 @@ Tensor batched_product(const Tensor& self, const Tensor& other) {
 
 Tensor matmul_uncast(const Tensor& self, const Tensor& other) {
   int64_t a = self.dim(), b = other.dim();
-  FACULA_CHECK(a > 0 && b > 0, ErrorKind::Runtime, "matmul: both arguments need at least one dimension, got shapes ", self.sizes(), " and ", other.sizes());
+  FACULA_CHECK(a > 0 && b > 0, ErrorKind::Runtime, "matmul: both arguments need at least one dimension, got shapes ",
+               self.sizes(), " and ", other.sizes());
   if (a == 2 && b == 2) return mm(self, other);
-  FACULA_CHECK(self.size(-1) == other.size(b == 1 ? 0 : -2), ErrorKind::Runtime, "matmul: the shapes cannot be multiplied, got ", self.sizes(),
-               " and ", other.sizes());
+  FACULA_CHECK(self.size(-1) == other.size(b == 1 ? 0 : -2), ErrorKind::Runtime,
+               "matmul: the shapes cannot be multiplied, got ", self.sizes(), " and ", other.sizes());
   if (a == 1 && b == 1) return dot(self, other);
   if (a == 2 && b == 1) return mv(self, other);
   if (a == 1 && b == 2) return mv(transpose(other, 0, 1), self);
@@ -48,38 +49,46 @@ Tensor matmul_uncast(const Tensor& self, const Tensor& other) {
   return batched_product(self, other);
 }
 
-Tensor addbmm_uncast(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
-  FACULA_CHECK(batch1.dim() == 3 && batch2.dim() == 3 && batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1), ErrorKind::Runtime,
-               "addbmm: batches of matrices that can be multiplied, got shapes ", batch1.sizes(), " and ", batch2.sizes());
+Tensor addbmm_uncast(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                     const Scalar& alpha) {
+  FACULA_CHECK(
+      batch1.dim() == 3 && batch2.dim() == 3 && batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1),
+      ErrorKind::Runtime, "addbmm: batches of matrices that can be multiplied, got shapes ", batch1.sizes(), " and ",
+      batch2.sizes());
   // the sum over the batch is the inner product over batch and inner dimension at once
   int64_t inner = batch1.size(0) * batch1.size(2);
   Tensor wide = reshape(transpose(batch1, 0, 1), {batch1.size(1), inner});
   return addmm(self, wide, reshape(batch2, {inner, batch2.size(2)}), beta, alpha);
 }
 
-const Tensor& addbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+const Tensor& addbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                      const Scalar& alpha) {
   Tensor result = addbmm(self, batch1, batch2, beta, alpha);
   if (self.sizes() != result.sizes()) {
-    FACULA_CHECK(!self.requires_grad() && !self.impl()->base, ErrorKind::Runtime, "addbmm_: a tensor that requires grad or is a view keeps its shape, got ",
-                 self.sizes(), " for a result of shape ", result.sizes());
+    FACULA_CHECK(!self.requires_grad() && !self.impl()->base, ErrorKind::Runtime,
+                 "addbmm_: a tensor that requires grad or is a view keeps its shape, got ", self.sizes(),
+                 " for a result of shape ", result.sizes());
     resize_output(self, result.sizes(), "addbmm_");
   }
   return copy_(self, result, false);
 }
 
 Tensor outer(const Tensor& self, const Tensor& vec2) {
-  FACULA_CHECK(self.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "outer: two 1-D tensors, got shapes ", self.sizes(), " and ", vec2.sizes());
+  FACULA_CHECK(self.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "outer: two 1-D tensors, got shapes ",
+               self.sizes(), " and ", vec2.sizes());
   return mul(unsqueeze(self, 1), vec2);
 }
 
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
-  FACULA_CHECK(vec1.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "addr: two 1-D tensors, got shapes ", vec1.sizes(), " and ", vec2.sizes());
+  FACULA_CHECK(vec1.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "addr: two 1-D tensors, got shapes ",
+               vec1.sizes(), " and ", vec2.sizes());
   Dims sizes{vec1.size(0), vec2.size(0)};
-  FACULA_CHECK(broadcasts_to(self.sizes(), sizes), ErrorKind::Runtime, "addr: the tensor that is added must broadcast to ", sizes, ", got ", self.sizes());
+  FACULA_CHECK(broadcasts_to(self.sizes(), sizes), ErrorKind::Runtime,
+               "addr: the tensor that is added must broadcast to ", sizes, ", got ", self.sizes());
   ResultType type;
   for (const Tensor* t : {&self, &vec1, &vec2}) type.add(t->dtype(), t->dim());
-  FACULA_CHECK(!is_bits(type.get()) || (beta.kind() <= DTypeClass::Integral && alpha.kind() <= DTypeClass::Integral), ErrorKind::Runtime,
-               "addr: for integers, beta and alpha must be integers, got ", beta, " and ", alpha);
+  FACULA_CHECK(!is_bits(type.get()) || (beta.kind() <= DTypeClass::Integral && alpha.kind() <= DTypeClass::Integral),
+               ErrorKind::Runtime, "addr: for integers, beta and alpha must be integers, got ", beta, " and ", alpha);
   Tensor product = to_dtype(outer(vec1, vec2), type.get());
   if (type.get() == DType::Bool) {
     Tensor scaled = alpha.to_bool() ? product : zeros_like(product);
@@ -94,7 +103,8 @@ Tensor vdot(const Tensor& self, const Tensor& other) { return dot(conj(self), ot
 
 Tensor inner(const Tensor& self, const Tensor& other) {
   if (self.dim() == 0 || other.dim() == 0) return mul(self, other);
-  FACULA_CHECK(self.size(-1) == other.size(-1), ErrorKind::Runtime, "inner: the last dimensions must agree, got shapes ", self.sizes(), " and ", other.sizes());
+  FACULA_CHECK(self.size(-1) == other.size(-1), ErrorKind::Runtime,
+               "inner: the last dimensions must agree, got shapes ", self.sizes(), " and ", other.sizes());
   Dims shape(self.sizes().slice(0, self.dim() - 1));
   for (int64_t d = 0; d + 1 < other.dim(); ++d) shape.push_back(other.size(d));
   if (self.dim() == 1 && other.dim() == 1) return dot(self, other);
@@ -106,13 +116,15 @@ Tensor inner(const Tensor& self, const Tensor& other) {
 
 Tensor bilinear_uncast(const Tensor& input1, const Tensor& input2, const Tensor& weight, const Tensor& bias) {
   FACULA_CHECK(weight.dim() == 3 && input1.dim() > 0 && input1.dim() == input2.dim(), ErrorKind::Runtime,
-               "bilinear: inputs of one rank and a 3-D weight, got shapes ", input1.sizes(), ", ", input2.sizes(), " and ", weight.sizes());
+               "bilinear: inputs of one rank and a 3-D weight, got shapes ", input1.sizes(), ", ", input2.sizes(),
+               " and ", weight.sizes());
   IntList lead = input1.sizes().slice(0, input1.dim() - 1);
-  FACULA_CHECK(lead == input2.sizes().slice(0, input2.dim() - 1) && input1.size(-1) == weight.size(1) && input2.size(-1) == weight.size(2),
-               ErrorKind::Runtime, "bilinear: input sizes must agree with each other and the weight, got shapes ", input1.sizes(), ", ",
-               input2.sizes(), " and ", weight.sizes());
-  FACULA_CHECK(!bias.defined() || bias.sizes() == IntList{weight.size(0)}, ErrorKind::Runtime, "bilinear: one bias per output, got shape ",
-               bias.defined() ? bias.sizes() : IntList{});
+  FACULA_CHECK(lead == input2.sizes().slice(0, input2.dim() - 1) && input1.size(-1) == weight.size(1) &&
+                   input2.size(-1) == weight.size(2),
+               ErrorKind::Runtime, "bilinear: input sizes must agree with each other and the weight, got shapes ",
+               input1.sizes(), ", ", input2.sizes(), " and ", weight.sizes());
+  FACULA_CHECK(!bias.defined() || bias.sizes() == IntList{weight.size(0)}, ErrorKind::Runtime,
+               "bilinear: one bias per output, got shape ", bias.defined() ? bias.sizes() : IntList{});
   if (is_half(input1.dtype())) {  // two products in a row: rounded once, after both
     auto wide = [](const Tensor& t) { return t.defined() ? to_dtype(t, DType::Float32) : t; };
     return to_dtype(bilinear(wide(input1), wide(input2), wide(weight), wide(bias)), input1.dtype());
@@ -143,19 +155,23 @@ Tensor kron(const Tensor& self, const Tensor& other) {
 }
 
 Tensor _tensordot(const Tensor& self, const Tensor& other, IntList dims_self, IntList dims_other) {
-  FACULA_CHECK(dims_self.size() == dims_other.size(), ErrorKind::Runtime, "tensordot: as many dimensions of each tensor, got ", dims_self, " and ", dims_other);
+  FACULA_CHECK(dims_self.size() == dims_other.size(), ErrorKind::Runtime,
+               "tensordot: as many dimensions of each tensor, got ", dims_self, " and ", dims_other);
   Tensor a = self, b = other;
   std::vector<bool> in_a(self.dim()), in_b(other.dim());
   Dims order_a, order_b, tail_a, head_b, shape;
   int64_t inner = 1;
   for (size_t i = 0; i < dims_self.size(); ++i) {
     int64_t x = wrap_dim(dims_self[i], self.dim(), "tensordot"), y = wrap_dim(dims_other[i], other.dim(), "tensordot");
-    FACULA_CHECK(!in_a[x] && !in_b[y], ErrorKind::Runtime, "tensordot: every dimension at most once, got ", dims_self, " and ", dims_other);
+    FACULA_CHECK(!in_a[x] && !in_b[y], ErrorKind::Runtime, "tensordot: every dimension at most once, got ", dims_self,
+                 " and ", dims_other);
     in_a[x] = in_b[y] = true;
     if (a.size(x) != b.size(y)) {  // a dimension of size one is broadcast: the other is summed
-      FACULA_CHECK(a.size(x) == 1 || b.size(y) == 1, ErrorKind::Runtime, "tensordot: contracted dimensions must have one size, got ",
-                   self.sizes(), " and ", other.sizes(), " with ", dims_self, " and ", dims_other);
-      (a.size(x) == 1 ? b : a) = a.size(x) == 1 ? sum(b, std::optional<IntList>({y}), true, std::nullopt) : sum(a, std::optional<IntList>({x}), true, std::nullopt);
+      FACULA_CHECK(a.size(x) == 1 || b.size(y) == 1, ErrorKind::Runtime,
+                   "tensordot: contracted dimensions must have one size, got ", self.sizes(), " and ", other.sizes(),
+                   " with ", dims_self, " and ", dims_other);
+      (a.size(x) == 1 ? b : a) = a.size(x) == 1 ? sum(b, std::optional<IntList>({y}), true, std::nullopt)
+                                                : sum(a, std::optional<IntList>({x}), true, std::nullopt);
     }
     inner *= a.size(x);
     tail_a.push_back(x);
@@ -176,11 +192,13 @@ Tensor _tensordot(const Tensor& self, const Tensor& other, IntList dims_self, In
     shape.push_back(b.size(d));
     columns *= b.size(d);
   }
-  return reshape(mm(reshape(permute(a, order_a), {rows, inner}), reshape(permute(b, order_b), {inner, columns})), shape);
+  return reshape(mm(reshape(permute(a, order_a), {rows, inner}), reshape(permute(b, order_b), {inner, columns})),
+                 shape);
 }
 
 Tensor linalg_vecdot_uncast(const Tensor& x, const Tensor& y, int64_t dim) {
-  FACULA_CHECK(is_inexact(x.dtype()) && is_inexact(y.dtype()), ErrorKind::Runtime, "linalg.vecdot: floating point or complex tensors, got ", x.dtype(), " and ", y.dtype());
+  FACULA_CHECK(is_inexact(x.dtype()) && is_inexact(y.dtype()), ErrorKind::Runtime,
+               "linalg.vecdot: floating point or complex tensors, got ", x.dtype(), " and ", y.dtype());
   Tensor product = mul(conj(x), y);
   return sum(product, std::optional<IntList>({dim}), false, std::nullopt);
 }
@@ -208,7 +226,8 @@ std::vector<std::vector<size_t>> best_splits(const std::vector<int64_t>& sizes) 
   return split;
 }
 
-Tensor multiply_chain(const std::vector<Tensor>& factors, const std::vector<std::vector<size_t>>& split, size_t i, size_t j) {
+Tensor multiply_chain(const std::vector<Tensor>& factors, const std::vector<std::vector<size_t>>& split, size_t i,
+                      size_t j) {
   if (i == j) return factors[i];
   size_t k = split[i][j];
   return mm(multiply_chain(factors, split, i, k), multiply_chain(factors, split, k + 1, j));
@@ -226,10 +245,14 @@ Tensor linalg_multi_dot(TensorList tensors) {
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < n; ++i) {
     const Tensor& f = factors[i];
-    FACULA_CHECK(f.dim() == 2, ErrorKind::Runtime, "linalg.multi_dot: matrices (the first and last may be vectors), got shape ", tensors[i].sizes(), " at position ", i);
-    FACULA_CHECK(f.dtype() == factors[0].dtype(), ErrorKind::Runtime, "linalg.multi_dot: tensors of one dtype, got ", factors[0].dtype(), " and ", f.dtype());
-    FACULA_CHECK(i == 0 || factors[i - 1].size(1) == f.size(0), ErrorKind::Runtime, "linalg.multi_dot: neighbours that can be multiplied, got shapes ",
-                 tensors[i ? i - 1 : 0].sizes(), " and ", tensors[i].sizes());
+    FACULA_CHECK(f.dim() == 2, ErrorKind::Runtime,
+                 "linalg.multi_dot: matrices (the first and last may be vectors), got shape ", tensors[i].sizes(),
+                 " at position ", i);
+    FACULA_CHECK(f.dtype() == factors[0].dtype(), ErrorKind::Runtime, "linalg.multi_dot: tensors of one dtype, got ",
+                 factors[0].dtype(), " and ", f.dtype());
+    FACULA_CHECK(i == 0 || factors[i - 1].size(1) == f.size(0), ErrorKind::Runtime,
+                 "linalg.multi_dot: neighbours that can be multiplied, got shapes ", tensors[i ? i - 1 : 0].sizes(),
+                 " and ", tensors[i].sizes());
     sizes.push_back(f.size(0));
   }
   sizes.push_back(factors[n - 1].size(1));
@@ -239,11 +262,14 @@ Tensor linalg_multi_dot(TensorList tensors) {
 }
 
 Tensor linalg_cross(const Tensor& self, const Tensor& other, int64_t dim) {
-  FACULA_CHECK(self.dim() == other.dim(), ErrorKind::Runtime, "linalg.cross: tensors of one rank, got shapes ", self.sizes(), " and ", other.sizes());
-  FACULA_CHECK(self.dtype() == other.dtype(), ErrorKind::Runtime, "linalg.cross: tensors of one dtype, got ", self.dtype(), " and ", other.dtype());
+  FACULA_CHECK(self.dim() == other.dim(), ErrorKind::Runtime, "linalg.cross: tensors of one rank, got shapes ",
+               self.sizes(), " and ", other.sizes());
+  FACULA_CHECK(self.dtype() == other.dtype(), ErrorKind::Runtime, "linalg.cross: tensors of one dtype, got ",
+               self.dtype(), " and ", other.dtype());
   int64_t d = wrap_dim(dim, self.dim(), "linalg.cross");
-  FACULA_CHECK(self.dim() > 0 && self.size(d) == 3 && other.size(d) == 3, ErrorKind::Runtime, "linalg.cross: vectors of three elements along dimension ", dim,
-               ", got shapes ", self.sizes(), " and ", other.sizes());
+  FACULA_CHECK(self.dim() > 0 && self.size(d) == 3 && other.size(d) == 3, ErrorKind::Runtime,
+               "linalg.cross: vectors of three elements along dimension ", dim, ", got shapes ", self.sizes(), " and ",
+               other.sizes());
   auto component = [&](int64_t i) {
     int64_t j = (i + 1) % 3, k = (i + 2) % 3;
     return sub(mul(select(self, d, j), select(other, d, k)), mul(select(self, d, k), select(other, d, j)));

@@ -15,24 +15,28 @@ void check_dtypes(const char* op, const Tensor& input, std::initializer_list<con
     if (!first) first = t;
     DType dtype = t->dtype();
     bool fits = dtype == input.dtype() || (is_half(input.dtype()) && dtype == DType::Float32);
-    FACULA_CHECK(fits && dtype == first->dtype(), ErrorKind::Runtime, op, ": expected weights and statistics of one dtype, ",
-                 input.dtype(), is_half(input.dtype()) ? " as the input's or float32" : " as the input's", ", got ", dtype);
+    FACULA_CHECK(fits && dtype == first->dtype(), ErrorKind::Runtime, op,
+                 ": expected weights and statistics of one dtype, ", input.dtype(),
+                 is_half(input.dtype()) ? " as the input's or float32" : " as the input's", ", got ", dtype);
   }
 }
 
 /// Of the blocks that the last dimensions form; checks that they are `normalized_shape`.
-int64_t count_rows(const char* op, const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias) {
-  FACULA_CHECK(!normalized_shape.empty(), ErrorKind::Runtime, op, ": normalized_shape needs at least one dimension, got ",
-               normalized_shape);
+int64_t count_rows(const char* op, const Tensor& input, IntList normalized_shape, const Tensor& weight,
+                   const Tensor& bias) {
+  FACULA_CHECK(!normalized_shape.empty(), ErrorKind::Runtime, op,
+               ": normalized_shape needs at least one dimension, got ", normalized_shape);
   for (const Tensor* t : {&weight, &bias}) {
     FACULA_CHECK(!t->defined() || t->sizes() == normalized_shape, ErrorKind::Runtime, op, ": expected ",
-                 t == &weight ? "weight" : "bias", " of shape normalized_shape = ", normalized_shape, ", got ", t->sizes());
+                 t == &weight ? "weight" : "bias", " of shape normalized_shape = ", normalized_shape, ", got ",
+                 t->sizes());
   }
   size_t leading = static_cast<size_t>(input.dim()) - normalized_shape.size();
   bool fits = static_cast<size_t>(input.dim()) >= normalized_shape.size() &&
               input.sizes().slice(leading, normalized_shape.size()) == normalized_shape;
-  FACULA_CHECK(fits, ErrorKind::Runtime, op, ": expected an input whose last sizes are normalized_shape = ", normalized_shape,
-               ", got shape ", input.sizes());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op,
+               ": expected an input whose last sizes are normalized_shape = ", normalized_shape, ", got shape ",
+               input.sizes());
   return count_elements(input.sizes().slice(0, leading), op);
 }
 
@@ -44,8 +48,9 @@ std::tuple<Tensor, Tensor, Tensor> last_dims_norm(const char* op, const Tensor& 
 }
 
 void check_channels(const char* op, const char* what, const Tensor& parameter, int64_t channels) {
-  FACULA_CHECK(!parameter.defined() || (parameter.dim() == 1 && parameter.numel() == channels), ErrorKind::Runtime, op, ": expected ",
-               what, " with one element for each of ", channels, " channels, got shape ", parameter.sizes());
+  FACULA_CHECK(!parameter.defined() || (parameter.dim() == 1 && parameter.numel() == channels), ErrorKind::Runtime, op,
+               ": expected ", what, " with one element for each of ", channels, " channels, got shape ",
+               parameter.sizes());
 }
 
 double epsilon(DType dtype) {
@@ -71,7 +76,8 @@ std::tuple<Tensor, Tensor> row_statistics(const Tensor& self, int64_t rows, doub
 }
 
 void check_batch_norm(const char* op, const BatchNormArgs& a, bool use_input) {
-  FACULA_CHECK(a.input.dim() >= 2, ErrorKind::Runtime, op, ": expected an input of shape (N, C, ...), got ", a.input.sizes());
+  FACULA_CHECK(a.input.dim() >= 2, ErrorKind::Runtime, op, ": expected an input of shape (N, C, ...), got ",
+               a.input.sizes());
   int64_t channels = a.input.size(1);
   check_channels(op, "running_mean", a.running_mean, channels);
   check_channels(op, "running_var", a.running_var, channels);
@@ -89,8 +95,8 @@ Tensor repeat_samples(const Tensor& t, int64_t samples) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight,
-                                                     const Tensor& bias, double eps) {
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntList normalized_shape,
+                                                     const Tensor& weight, const Tensor& bias, double eps) {
   auto [result, mean, rstd] = last_dims_norm("native_layer_norm", input, normalized_shape, weight, bias, eps, true);
   Dims shape(input.sizes());
   for (size_t d = shape.size() - normalized_shape.size(); d < shape.size(); ++d) shape[d] = 1;
@@ -98,7 +104,8 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntLis
   return {result, to_dtype(reshape(mean, shape), dtype), to_dtype(reshape(rstd, shape), dtype)};
 }
 
-Tensor layer_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps, bool) {
+Tensor layer_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps,
+                  bool) {
   return std::get<0>(last_dims_norm("layer_norm", input, normalized_shape, weight, bias, eps, true));
 }
 
@@ -108,14 +115,15 @@ Tensor rms_norm(const Tensor& input, IntList normalized_shape, const Tensor& wei
     count_rows("rms_norm", input, normalized_shape, weight, Tensor());
     Dims dims;
     for (size_t d = 1; d <= normalized_shape.size(); ++d) dims.push_back(-static_cast<int64_t>(d));
-    Tensor scaled = input * rsqrt(mean(_square(input), std::optional<IntList>(dims), true, std::optional<DType>()) + under_root);
+    Tensor scaled =
+        input * rsqrt(mean(_square(input), std::optional<IntList>(dims), true, std::optional<DType>()) + under_root);
     return weight.defined() ? scaled * weight : scaled;
   }
   return std::get<0>(last_dims_norm("rms_norm", input, normalized_shape, weight, Tensor(), under_root, false));
 }
 
-std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t N,
-                                                     int64_t C, int64_t HxW, int64_t group, double eps) {
+std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                                                     int64_t N, int64_t C, int64_t HxW, int64_t group, double eps) {
   const char* op = "native_group_norm";
   FACULA_CHECK(group > 0 && C % group == 0, ErrorKind::Runtime, op, ": expected a number of groups that divides ", C,
                " channels, got ", group);
@@ -126,25 +134,30 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
   check_dtypes(op, input, {&weight, &bias});
   auto [result, mean, rstd] = _row_norm(input, weight, bias, N * group, group, C / group, eps, true);
   if (marks_of(all_examples(input))) std::tie(mean, rstd) = row_statistics(input, N * group, eps);
-  return {result, to_dtype(reshape(mean, {N, group}), input.dtype()), to_dtype(reshape(rstd, {N, group}), input.dtype())};
+  return {result, to_dtype(reshape(mean, {N, group}), input.dtype()),
+          to_dtype(reshape(rstd, {N, group}), input.dtype())};
 }
 
 Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps, bool) {
-  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, "group_norm: expected an input of shape (N, C, ...), got ", input.sizes());
+  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, "group_norm: expected an input of shape (N, C, ...), got ",
+               input.sizes());
   int64_t samples = input.size(0), channels = input.size(1);
-  FACULA_CHECK(num_groups > 0, ErrorKind::Runtime, "group_norm: expected a positive number of groups, got ", num_groups);
-  FACULA_CHECK(channels % num_groups == 0, ErrorKind::Runtime, "group_norm: expected a number of channels divisible by num_groups = ",
-               num_groups, ", got input shape ", input.sizes());
+  FACULA_CHECK(num_groups > 0, ErrorKind::Runtime, "group_norm: expected a positive number of groups, got ",
+               num_groups);
+  FACULA_CHECK(channels % num_groups == 0, ErrorKind::Runtime,
+               "group_norm: expected a number of channels divisible by num_groups = ", num_groups, ", got input shape ",
+               input.sizes());
   check_channels("group_norm", "weight", weight, channels);
   check_channels("group_norm", "bias", bias, channels);
   check_dtypes("group_norm", input, {&weight, &bias});
-  Tensor result = std::get<0>(_row_norm(input, weight, bias, samples * num_groups, num_groups, channels / num_groups, eps, true));
+  Tensor result =
+      std::get<0>(_row_norm(input, weight, bias, samples * num_groups, num_groups, channels / num_groups, eps, true));
   return contiguous(result, input.suggest_memory_format());
 }
 
 std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
-                                                     const Tensor& running_mean, const Tensor& running_var, bool training,
-                                                     double momentum, double eps) {
+                                                     const Tensor& running_mean, const Tensor& running_var,
+                                                     bool training, double momentum, double eps) {
   check_batch_norm("native_batch_norm", {input, weight, bias, running_mean, running_var}, training);
   auto [result, mean, rstd] = _channel_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
   DType dtype = (weight.defined() ? weight : input).dtype();
@@ -171,13 +184,15 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
   shape[0] = 1;
   shape[1] = samples * channels;
   Tensor means = repeat_samples(running_mean, samples), variances = repeat_samples(running_var, samples);
-  Tensor out = std::get<0>(_channel_norm(reshape(input, shape), repeat_samples(weight, samples), repeat_samples(bias, samples), means,
-                                         variances, use_input_stats, momentum, eps));
+  Tensor out =
+      std::get<0>(_channel_norm(reshape(input, shape), repeat_samples(weight, samples), repeat_samples(bias, samples),
+                                means, variances, use_input_stats, momentum, eps));
   if (use_input_stats) {
     GradMode no_grad(false);
     auto average = [&](const Tensor& running, const Tensor& repeated) {
       if (!running.defined()) return;
-      Tensor total = sum(reshape(repeated, {samples, channels}), std::optional<IntList>(IntList{0}), false, std::optional<DType>());
+      Tensor total = sum(reshape(repeated, {samples, channels}), std::optional<IntList>(IntList{0}), false,
+                         std::optional<DType>());
       copy_(running, total * (1.0 / static_cast<double>(samples)));
     };
     average(running_mean, means);

@@ -22,23 +22,21 @@ Tensor adaptive_mean(const Tensor& self, const Dims& output_size) {
 }  // namespace
 
 // A list of windows tells the private ops how many dimensions there are. `form` is _uncast where autocast casts.
-#define FACULA_POOLS(n, form)                                                                                   \
-  Pair max_pool##n##d_with_indices(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, \
-                                   IntList dilation, bool ceil_mode) {                                       \
-    Dims kernel = per_dimension(kernel_size, n, "max_pool" #n "d", "kernel_size");                           \
-    return max_pool(self, kernel, stride, padding, dilation, ceil_mode);                                     \
-  }                                                                                                          \
-  Tensor max_pool##n##d##form(const Tensor& self, IntList kernel_size, IntList stride, IntList padding,      \
-                        IntList dilation, bool ceil_mode) {                                                  \
-    return std::get<0>(                                                                                      \
-        max_pool##n##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));               \
-  }                                                                                                          \
-  Tensor adaptive_avg_pool##n##d##form(const Tensor& self, IntList output_size) {                            \
-    return adaptive_mean(self, per_dimension(output_size, n, "adaptive_avg_pool" #n "d", "output_size"));    \
-  }                                                                                                          \
-  Pair adaptive_max_pool##n##d##form(const Tensor& self, IntList output_size) {                              \
-    return adaptive_max_pool(self,                                                                           \
-                             per_dimension(output_size, n, "adaptive_max_pool" #n "d", "output_size"));      \
+#define FACULA_POOLS(n, form)                                                                                 \
+  Pair max_pool##n##d_with_indices(const Tensor& self, IntList kernel_size, IntList stride, IntList padding,  \
+                                   IntList dilation, bool ceil_mode) {                                        \
+    Dims kernel = per_dimension(kernel_size, n, "max_pool" #n "d", "kernel_size");                            \
+    return max_pool(self, kernel, stride, padding, dilation, ceil_mode);                                      \
+  }                                                                                                           \
+  Tensor max_pool##n##d##form(const Tensor& self, IntList kernel_size, IntList stride, IntList padding,       \
+                              IntList dilation, bool ceil_mode) {                                             \
+    return std::get<0>(max_pool##n##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)); \
+  }                                                                                                           \
+  Tensor adaptive_avg_pool##n##d##form(const Tensor& self, IntList output_size) {                             \
+    return adaptive_mean(self, per_dimension(output_size, n, "adaptive_avg_pool" #n "d", "output_size"));     \
+  }                                                                                                           \
+  Pair adaptive_max_pool##n##d##form(const Tensor& self, IntList output_size) {                               \
+    return adaptive_max_pool(self, per_dimension(output_size, n, "adaptive_max_pool" #n "d", "output_size")); \
   }
 
 FACULA_POOLS(1, )
@@ -67,15 +65,15 @@ Tensor avg_pool3d_uncast(const Tensor& self, IntList kernel_size, IntList stride
 Pair fractional_max_pool2d_uncast(const Tensor& self, IntList kernel_size, IntList output_size,
                                   const Tensor& random_samples) {
   Dims kernel = per_dimension(kernel_size, 2, "fractional_max_pool2d", "kernel_size");
-  return fractional_max_pool(
-      self, kernel, per_dimension(output_size, 2, "fractional_max_pool2d", "output_size"), random_samples);
+  return fractional_max_pool(self, kernel, per_dimension(output_size, 2, "fractional_max_pool2d", "output_size"),
+                             random_samples);
 }
 
 Pair fractional_max_pool3d_uncast(const Tensor& self, IntList kernel_size, IntList output_size,
                                   const Tensor& random_samples) {
   Dims kernel = per_dimension(kernel_size, 3, "fractional_max_pool3d", "kernel_size");
-  return fractional_max_pool(
-      self, kernel, per_dimension(output_size, 3, "fractional_max_pool3d", "output_size"), random_samples);
+  return fractional_max_pool(self, kernel, per_dimension(output_size, 3, "fractional_max_pool3d", "output_size"),
+                             random_samples);
 }
 
 }  // namespace facula

@@ -5,8 +5,7 @@ namespace facula {
 namespace {
 
 void check_probability(double p, const char* op) {
-  FACULA_CHECK(p >= 0 && p <= 1, ErrorKind::Runtime, op, ": the probability must lie between 0 and 1, got ",
-               p);
+  FACULA_CHECK(p >= 0 && p <= 1, ErrorKind::Runtime, op, ": the probability must lie between 0 and 1, got ", p);
 }
 
 // One factor per sample and channel.
@@ -46,8 +45,7 @@ Tensor drop(const Tensor& input, double p, bool train, int kind, const char* op)
   check_probability(p, op);
   if (!train || p == 0 || input.numel() == 0) return input;
   if (p == 1) return input * zeros(IntList(), input.dtype(), input.device());
-  Noise n =
-      draw(kind & kFeature ? feature_shaped(input, op) : empty_like(input, input.dtype()), p, kind & kAlpha);
+  Noise n = draw(kind & kFeature ? feature_shaped(input, op) : empty_like(input, input.dtype()), p, kind & kAlpha);
   return n.offset.defined() ? input * n.factor + n.offset : input * n.factor;
 }
 
@@ -55,8 +53,7 @@ const Tensor& drop_in_place(const Tensor& self, double p, bool train, int kind, 
   check_probability(p, op);
   if (!train || p == 0 || self.numel() == 0) return self;
   if (p == 1) return mul_(self, zeros(IntList(), self.dtype(), self.device()));
-  Noise n =
-      draw(kind & kFeature ? feature_shaped(self, op) : empty_like(self, self.dtype()), p, kind & kAlpha);
+  Noise n = draw(kind & kFeature ? feature_shaped(self, op) : empty_like(self, self.dtype()), p, kind & kAlpha);
   mul_(self, n.factor);
   return n.offset.defined() ? add_(self, n.offset) : self;
 }
@@ -67,8 +64,7 @@ Tensor slopes_of(const Tensor& self, const Scalar& lower, const Scalar& upper, G
 
 void check_ends(const Scalar& lower, const Scalar& upper) {
   FACULA_CHECK(lower.to_double() <= upper.to_double(), ErrorKind::Runtime,
-               "rrelu: lower must not be greater than upper, got ", lower.to_double(), " and ",
-               upper.to_double());
+               "rrelu: lower must not be greater than upper, got ", lower.to_double(), " and ", upper.to_double());
 }
 
 }  // namespace
@@ -107,8 +103,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   return {input * mask * (p == 1 ? 0.0 : 1 / (1 - p)), mask};
 }
 
-Tensor rrelu(const Tensor& self, const Scalar& lower, const Scalar& upper, bool training,
-             Generator* generator) {
+Tensor rrelu(const Tensor& self, const Scalar& lower, const Scalar& upper, bool training, Generator* generator) {
   check_ends(lower, upper);
   if (!training) return leaky_relu(self, Scalar((lower.to_double() + upper.to_double()) / 2));
   return self * slopes_of(self, lower, upper, generator);

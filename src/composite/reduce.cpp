@@ -9,10 +9,13 @@ namespace {
 
 using OptDims = std::optional<IntList>;
 
-Tensor sum_over(const Tensor& self, OptDims dim, bool keepdim) { return sum(self, dim, keepdim, std::optional<DType>()); }
+Tensor sum_over(const Tensor& self, OptDims dim, bool keepdim) {
+  return sum(self, dim, keepdim, std::optional<DType>());
+}
 
 void require_inexact(const Tensor& self, const char* op) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ", self.dtype());
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
+               self.dtype());
 }
 
 double correction_of(const std::optional<Scalar>& correction) { return correction ? correction->to_double() : 1.0; }
@@ -20,11 +23,12 @@ double correction_of(const std::optional<Scalar>& correction) { return correctio
 void warn_degrees_of_freedom(const Tensor& self, OptDims dim, double correction, const char* op) {
   int64_t count = 1;
   if (!dim || dim->empty()) count = self.numel();
-  else if (self.dim() > 0) for (int64_t d : *dim) count *= self.size(wrap_dim(d, self.dim(), op));
+  else if (self.dim() > 0)
+    for (int64_t d : *dim) count *= self.size(wrap_dim(d, self.dim(), op));
   if (static_cast<double>(count) > correction || !warn) return;
   std::ostringstream text;
-  text << op << ": degrees of freedom are <= 0: correction should be less than the number of elements reduced, got " << correction << " for "
-       << count;
+  text << op << ": degrees of freedom are <= 0: correction should be less than the number of elements reduced, got "
+       << correction << " for " << count;
   warn(text.str().c_str());
 }
 
@@ -43,7 +47,9 @@ Tensor deviation(const Tensor& self, OptDims dim, double correction, bool keepdi
   return _std(self, dim, correction, keepdim);
 }
 
-Tensor mean_over(const Tensor& self, OptDims dim, bool keepdim) { return mean(self, dim, keepdim, std::optional<DType>()); }
+Tensor mean_over(const Tensor& self, OptDims dim, bool keepdim) {
+  return mean(self, dim, keepdim, std::optional<DType>());
+}
 
 }  // namespace
 
@@ -54,7 +60,8 @@ Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DTyp
 }
 
 std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
-  FACULA_CHECK(dim || self.numel() > 0, ErrorKind::Runtime, "aminmax(): an empty tensor needs the dimension to reduce, got shape ", self.sizes());
+  FACULA_CHECK(dim || self.numel() > 0, ErrorKind::Runtime,
+               "aminmax(): an empty tensor needs the dimension to reduce, got shape ", self.sizes());
   FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "aminmax(): not implemented for dtype ", self.dtype());
   IntList dims = dim ? IntList(&*dim, 1) : IntList();
   return {amin(self, dims, keepdim), amax(self, dims, keepdim)};
@@ -64,13 +71,17 @@ Tensor max(const Tensor& self, const Tensor& other) { return maximum(self, other
 Tensor min(const Tensor& self, const Tensor& other) { return minimum(self, other); }
 
 Tensor var(const Tensor& self, bool unbiased) { return variance(self, std::nullopt, unbiased, false, "var"); }
-Tensor var(const Tensor& self, OptDims dim, bool unbiased, bool keepdim) { return variance(self, dim, unbiased, keepdim, "var"); }
+Tensor var(const Tensor& self, OptDims dim, bool unbiased, bool keepdim) {
+  return variance(self, dim, unbiased, keepdim, "var");
+}
 Tensor var(const Tensor& self, OptDims dim, const std::optional<Scalar>& correction, bool keepdim) {
   return variance(self, dim, correction_of(correction), keepdim, "var");
 }
 
 Tensor std(const Tensor& self, bool unbiased) { return deviation(self, std::nullopt, unbiased, false, "std"); }
-Tensor std(const Tensor& self, OptDims dim, bool unbiased, bool keepdim) { return deviation(self, dim, unbiased, keepdim, "std"); }
+Tensor std(const Tensor& self, OptDims dim, bool unbiased, bool keepdim) {
+  return deviation(self, dim, unbiased, keepdim, "std");
+}
 Tensor std(const Tensor& self, OptDims dim, const std::optional<Scalar>& correction, bool keepdim) {
   return deviation(self, dim, correction_of(correction), keepdim, "std");
 }
@@ -109,8 +120,9 @@ Tensor norm(const Tensor& self, std::string_view p, OptDims dim, bool keepdim, s
   FACULA_CHECK(p == "nuc", ErrorKind::Runtime, "norm: p must be a number, 'fro' or 'nuc', got '", p, "'");
   constexpr int64_t last_two[] = {-2, -1};
   IntList dims = dim && !dim->empty() ? *dim : IntList(last_two, 2);
-  FACULA_CHECK(dims.size() == 2 && self.dim() >= 2, ErrorKind::Runtime, "norm: the nuclear norm is that of matrices over two dimensions, got shape ",
-               self.sizes(), " and dim ", dims);
+  FACULA_CHECK(dims.size() == 2 && self.dim() >= 2, ErrorKind::Runtime,
+               "norm: the nuclear norm is that of matrices over two dimensions, got shape ", self.sizes(), " and dim ",
+               dims);
   return linalg_matrix_norm(self, p, dims, keepdim, dtype);
 }
 
@@ -119,8 +131,10 @@ Tensor dist(const Tensor& self, const Tensor& other, const Scalar& p) {
 }
 
 Tensor renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm) {
-  FACULA_CHECK(!p.is_complex() && p.to_double() > 0, ErrorKind::Runtime, "renorm: p must be a positive real number, got ", p);
-  FACULA_CHECK(!maxnorm.is_complex() && maxnorm.to_double() >= 0, ErrorKind::Runtime, "renorm: maxnorm must be a real number >= 0, got ", maxnorm);
+  FACULA_CHECK(!p.is_complex() && p.to_double() > 0, ErrorKind::Runtime,
+               "renorm: p must be a positive real number, got ", p);
+  FACULA_CHECK(!maxnorm.is_complex() && maxnorm.to_double() >= 0, ErrorKind::Runtime,
+               "renorm: maxnorm must be a real number >= 0, got ", maxnorm);
   FACULA_CHECK(self.dim() > 1, ErrorKind::Runtime, "renorm: at least two dimensions, got shape ", self.sizes());
   int64_t kept = wrap_dim(dim, self.dim(), "renorm");
   Dims others;
@@ -135,7 +149,8 @@ Tensor renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& ma
 // ---- comparisons
 
 bool equal(const Tensor& self, const Tensor& other) {
-  FACULA_CHECK(self.device() == other.device(), ErrorKind::Runtime, "equal: tensors on one device, got ", self.device(), " and ", other.device());
+  FACULA_CHECK(self.device() == other.device(), ErrorKind::Runtime, "equal: tensors on one device, got ", self.device(),
+               " and ", other.device());
   if (self.sizes() != other.sizes()) return false;
   if (!self.is_contiguous() || !other.is_contiguous()) return all(eq(self, other)).item().to_bool();
   // piece by piece, as tensors that differ mostly do so early
@@ -161,7 +176,8 @@ Tensor isin(const Scalar& element, const Tensor& test_elements, bool assume_uniq
 
 Tensor trace_uncast(const Tensor& self) {
   FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: a matrix, got shape ", self.sizes());
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ", self.dtype());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ",
+               self.dtype());
   int64_t n = std::min(self.size(0), self.size(1));
   return sum(as_strided(self, {n}, {self.stride(0) + self.stride(1)}, std::nullopt), std::optional<DType>());
 }

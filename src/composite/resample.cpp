@@ -5,17 +5,14 @@ namespace facula {
 namespace {
 
 Tensor upsample(const char* op, int64_t spatial, const Tensor& input, std::optional<IntList> output_size,
-                const char* mode, bool align_corners, std::optional<FloatList> scale_factors,
-                bool antialias = false) {
+                const char* mode, bool align_corners, std::optional<FloatList> scale_factors, bool antialias = false) {
   FACULA_CHECK(output_size.has_value() != scale_factors.has_value(), ErrorKind::Runtime, op,
-               ": exactly one of output_size and scale_factors is needed, got ",
-               output_size ? "both" : "neither");
+               ": exactly one of output_size and scale_factors is needed, got ", output_size ? "both" : "neither");
   FACULA_CHECK(input.dim() == spatial + 2, ErrorKind::Runtime, op, ": input must have ", spatial + 2,
                " dimensions, got shape ", input.sizes());
   size_t given = output_size ? output_size->size() : scale_factors->size();
   FACULA_CHECK(given == static_cast<size_t>(spatial), ErrorKind::Runtime, op, ": ",
-               output_size ? "output_size" : "scale_factors", " must have ", spatial, " entries, got ",
-               given);
+               output_size ? "output_size" : "scale_factors", " must have ", spatial, " entries, got ", given);
   std::vector<double> scales(given, 0.0);
   Dims size;
   for (size_t d = 0; d < given; ++d) {
@@ -28,10 +25,9 @@ Tensor upsample(const char* op, int64_t spatial, const Tensor& input, std::optio
 
 }  // namespace
 
-#define FACULA_NEAREST(name, spatial, mode)                                          \
-  Tensor name(const Tensor& input, std::optional<IntList> output_size,               \
-              std::optional<FloatList> scale_factors) {                              \
-    return upsample(#name, spatial, input, output_size, mode, false, scale_factors); \
+#define FACULA_NEAREST(name, spatial, mode)                                                                      \
+  Tensor name(const Tensor& input, std::optional<IntList> output_size, std::optional<FloatList> scale_factors) { \
+    return upsample(#name, spatial, input, output_size, mode, false, scale_factors);                             \
   }
 FACULA_NEAREST(upsample_nearest1d, 1, "nearest")
 FACULA_NEAREST(upsample_nearest2d, 2, "nearest")
@@ -55,17 +51,17 @@ FACULA_INTERPOLATING(_upsample_bicubic2d_aa, 2, "cubic", true)
 FACULA_INTERPOLATING(_upsample_lanczos2d_aa, 2, "lanczos", true)
 #undef FACULA_INTERPOLATING
 
-Tensor grid_sampler_2d_uncast(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
-                              int64_t padding_mode, bool align_corners) {
-  FACULA_CHECK(input.dim() == 4, ErrorKind::Runtime,
-               "grid_sampler_2d: input must be (N, C, H, W), got shape ", input.sizes());
+Tensor grid_sampler_2d_uncast(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
+                              bool align_corners) {
+  FACULA_CHECK(input.dim() == 4, ErrorKind::Runtime, "grid_sampler_2d: input must be (N, C, H, W), got shape ",
+               input.sizes());
   return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners);
 }
 
-Tensor grid_sampler_3d_uncast(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
-                              int64_t padding_mode, bool align_corners) {
-  FACULA_CHECK(input.dim() == 5, ErrorKind::Runtime,
-               "grid_sampler_3d: input must be (N, C, D, H, W), got shape ", input.sizes());
+Tensor grid_sampler_3d_uncast(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode,
+                              bool align_corners) {
+  FACULA_CHECK(input.dim() == 5, ErrorKind::Runtime, "grid_sampler_3d: input must be (N, C, D, H, W), got shape ",
+               input.sizes());
   return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners);
 }
 

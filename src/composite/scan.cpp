@@ -5,7 +5,9 @@
 namespace facula {
 namespace {
 
-Tensor in_dtype(const Tensor& self, std::optional<DType> dtype) { return dtype && *dtype != self.dtype() ? to_dtype(self, *dtype) : self; }
+Tensor in_dtype(const Tensor& self, std::optional<DType> dtype) {
+  return dtype && *dtype != self.dtype() ? to_dtype(self, *dtype) : self;
+}
 
 // The dimension taken when none is given.
 int64_t implicit_dim(const Tensor& self, std::optional<int64_t> dim, const char* op) {
@@ -19,12 +21,18 @@ int64_t implicit_dim(const Tensor& self, std::optional<int64_t> dim, const char*
 }
 
 // `count` elements along dim from `from` on.
-Tensor part(const Tensor& self, int64_t dim, int64_t from, int64_t count) { return slice(self, dim, from, from + count, 1); }
+Tensor part(const Tensor& self, int64_t dim, int64_t from, int64_t count) {
+  return slice(self, dim, from, from + count, 1);
+}
 
 }  // namespace
 
-Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) { return _softmax(in_dtype(self, dtype), dim); }
-Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) { return _log_softmax(in_dtype(self, dtype), dim); }
+Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  return _softmax(in_dtype(self, dtype), dim);
+}
+Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  return _log_softmax(in_dtype(self, dtype), dim);
+}
 
 Tensor functional_softmax(const Tensor& self, std::optional<int64_t> dim, int64_t, std::optional<DType> dtype) {
   return softmax(self, implicit_dim(self, dim, "softmax"), dtype);
@@ -45,8 +53,8 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, c
   parts.push_back(self);
   if (append.defined()) parts.push_back(append);
   for (const Tensor& end : {prepend, append}) {
-    FACULA_CHECK(!end.defined() || end.dim() == self.dim(), ErrorKind::Runtime, "diff: prepend and append of the input's ", self.dim(),
-                 " dimensions, got shape ", end.sizes());
+    FACULA_CHECK(!end.defined() || end.dim() == self.dim(), ErrorKind::Runtime,
+                 "diff: prepend and append of the input's ", self.dim(), " dimensions, got shape ", end.sizes());
   }
   Tensor t = parts.size() > 1 && n > 0 ? cat(parts, d) : self;
   if (n == 0) return clone(self);
@@ -63,14 +71,15 @@ namespace {
 // Areas of the trapezoids between neighbours along dim.
 Tensor trapezoids(const Tensor& y, const Tensor& x, const Scalar& dx, int64_t dim, const char* op) {
   int64_t d = wrap_dim(dim, y.dim(), op), left = y.dim() ? std::max<int64_t>(y.size(d) - 1, 0) : 0;
-  FACULA_CHECK(!is_bits(y.dtype()) || y.dtype() != DType::Bool, ErrorKind::Runtime, op, ": a tensor of numbers for y, got ", y.dtype());
+  FACULA_CHECK(!is_bits(y.dtype()) || y.dtype() != DType::Bool, ErrorKind::Runtime, op,
+               ": a tensor of numbers for y, got ", y.dtype());
   Tensor sums = part(y, d, std::min<int64_t>(1, y.size(d)), left) + part(y, d, 0, left);
   if (!x.defined()) return sums * dx / 2.0;
   FACULA_CHECK(x.dtype() != DType::Bool, ErrorKind::Runtime, op, ": a tensor of numbers for x, got ", x.dtype());
   Tensor places = x;
   if (x.dim() == 1 && y.dim() > 1) {
-    FACULA_CHECK(x.size(0) == y.size(d), ErrorKind::Runtime, op, ": x must have one entry per element of y along dim, got ", x.size(0), " for ",
-                 y.size(d));
+    FACULA_CHECK(x.size(0) == y.size(d), ErrorKind::Runtime, op,
+                 ": x must have one entry per element of y along dim, got ", x.size(0), " for ", y.size(d));
     Dims shape(static_cast<size_t>(y.dim()), 1);
     shape[d] = x.size(0);
     places = reshape(x, shape);
@@ -95,9 +104,12 @@ Tensor integral(const Tensor& y, const Tensor& x, const Scalar& dx, int64_t dim)
   int64_t along = d - y.dim();
   if (!x.defined() && !is_bits(y.dtype())) {  // all elements, but for halves of the first and the last
     Tensor ends = part(y, d, 0, 1) + part(y, d, y.size(d) - 1, 1);
-    return (sum(y, std::optional<IntList>(IntList(&along, 1)), false, std::optional<DType>()) - squeeze(ends, d) / 2.0) * dx;
+    return (sum(y, std::optional<IntList>(IntList(&along, 1)), false, std::optional<DType>()) -
+            squeeze(ends, d) / 2.0) *
+           dx;
   }
-  return sum(trapezoids(y, x, dx, d, "trapezoid"), std::optional<IntList>(IntList(&along, 1)), false, std::optional<DType>());
+  return sum(trapezoids(y, x, dx, d, "trapezoid"), std::optional<IntList>(IntList(&along, 1)), false,
+             std::optional<DType>());
 }
 
 }  // namespace

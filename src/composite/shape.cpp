@@ -24,7 +24,8 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
 }
 
 Tensor sum_to_size(const Tensor& self, IntList size) {
-  FACULA_CHECK(broadcasts_to(size, self.sizes()), ErrorKind::Runtime, "sum_to_size: size must broadcast to the shape ", self.sizes(), ", got ", size);
+  FACULA_CHECK(broadcasts_to(size, self.sizes()), ErrorKind::Runtime, "sum_to_size: size must broadcast to the shape ",
+               self.sizes(), ", got ", size);
   if (size.empty()) return sum(self, std::optional<IntList>(), false, std::nullopt);
   Dims dims;
   int64_t shift = self.dim() - static_cast<int64_t>(size.size());
@@ -46,18 +47,22 @@ Tensor imag(const Tensor& self) {
 }
 
 Tensor adjoint(const Tensor& self) {
-  FACULA_CHECK(self.dim() != 1, ErrorKind::Runtime, "adjoint: a matrix or a batch of matrices, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() != 1, ErrorKind::Runtime, "adjoint: a matrix or a batch of matrices, got shape ",
+               self.sizes());
   Tensor swapped = self.dim() == 0 ? self : transpose(self, -2, -1);
   return self.is_complex() ? conj(swapped) : swapped;
 }
 
-Tensor linalg_diagonal(const Tensor& A, int64_t offset, int64_t dim1, int64_t dim2) { return diagonal(A, offset, dim1, dim2); }
+Tensor linalg_diagonal(const Tensor& A, int64_t offset, int64_t dim1, int64_t dim2) {
+  return diagonal(A, offset, dim1, dim2);
+}
 
 Tensor reshape_as(const Tensor& self, const Tensor& other) { return reshape(self, other.sizes()); }
 
 Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   int64_t first = wrap_dim(start_dim, self.dim(), "flatten"), last = wrap_dim(end_dim, self.dim(), "flatten");
-  FACULA_CHECK(first <= last, ErrorKind::Runtime, "flatten: start_dim must not come after end_dim, got ", start_dim, " and ", end_dim);
+  FACULA_CHECK(first <= last, ErrorKind::Runtime, "flatten: start_dim must not come after end_dim, got ", start_dim,
+               " and ", end_dim);
   if (self.dim() == 0) return reshape(self, {1});
   if (first == last) return self;
   Dims shape;
@@ -80,24 +85,29 @@ Tensor unflatten(const Tensor& self, int64_t dim, IntList sizes) {
   Dims shape, parts = infer_shape(sizes, self.size(d), "unflatten");
   for (int64_t k = 0; k < self.dim(); ++k) {
     if (k != d) shape.push_back(self.size(k));
-    else for (int64_t s : parts) shape.push_back(s);
+    else
+      for (int64_t s : parts) shape.push_back(s);
   }
   return view(self, shape);
 }
 
 Tensor ravel(const Tensor& self) { return view(contiguous(self, MemoryFormat::Contiguous), {-1}); }
 
-Tensor movedim(const Tensor& self, int64_t source, int64_t destination) { return movedim(self, IntList{source}, IntList{destination}); }
+Tensor movedim(const Tensor& self, int64_t source, int64_t destination) {
+  return movedim(self, IntList{source}, IntList{destination});
+}
 
 Tensor movedim(const Tensor& self, IntList source, IntList destination) {
-  FACULA_CHECK(source.size() == destination.size(), ErrorKind::Runtime, "movedim: as many destinations as sources, got ", source, " and ", destination);
+  FACULA_CHECK(source.size() == destination.size(), ErrorKind::Runtime,
+               "movedim: as many destinations as sources, got ", source, " and ", destination);
   size_t n = static_cast<size_t>(self.dim());
   Dims order(n, -1), moved(n, 0);
   for (size_t k = 0; k < source.size(); ++k) {
     int64_t from = wrap_dim(source[k], self.dim(), "movedim"), to = wrap_dim(destination[k], self.dim(), "movedim");
     if (n == 0) continue;
     FACULA_CHECK(!moved[from], ErrorKind::Runtime, "movedim: source must not repeat a dimension, got ", source);
-    FACULA_CHECK(order[to] == -1, ErrorKind::Runtime, "movedim: destination must not repeat a dimension, got ", destination);
+    FACULA_CHECK(order[to] == -1, ErrorKind::Runtime, "movedim: destination must not repeat a dimension, got ",
+                 destination);
     moved[from] = 1;
     order[to] = from;
   }
@@ -126,15 +136,18 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "narrow: a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "narrow"), size = self.size(d);
   FACULA_CHECK(length >= 0, ErrorKind::Runtime, "narrow: length must not be negative, got ", length);
-  FACULA_CHECK(start >= -size && start <= size, ErrorKind::Index, "narrow: start must lie in [", -size, ", ", size, "], got ", start);
+  FACULA_CHECK(start >= -size && start <= size, ErrorKind::Index, "narrow: start must lie in [", -size, ", ", size,
+               "], got ", start);
   if (start < 0) start += size;
-  FACULA_CHECK(start + length <= size, ErrorKind::Runtime, "narrow: start + length must not exceed the size ", size, ", got ", start, " and ", length);
+  FACULA_CHECK(start + length <= size, ErrorKind::Runtime, "narrow: start + length must not exceed the size ", size,
+               ", got ", start, " and ", length);
   return slice(self, d, start, start + length, 1);
 }
 
 Tensor narrow(const Tensor& self, int64_t dim, const Tensor& start, int64_t length) {
-  FACULA_CHECK(start.dim() == 0 && is_integral(start.dtype()), ErrorKind::Runtime, "narrow: start must be an int or a 0-d integer tensor, got ",
-               start.dtype(), " of shape ", start.sizes());
+  FACULA_CHECK(start.dim() == 0 && is_integral(start.dtype()), ErrorKind::Runtime,
+               "narrow: start must be an int or a 0-d integer tensor, got ", start.dtype(), " of shape ",
+               start.sizes());
   return narrow(self, dim, start.item().to_int(), length);
 }
 
@@ -173,7 +186,8 @@ template <class View>
 Tensor scattered(const char* op, const Tensor& self, const Tensor& src, View&& part) {
   Tensor result = clone(self, MemoryFormat::Preserve);
   Tensor target = part(result);
-  FACULA_CHECK(target.sizes() == src.sizes(), ErrorKind::Runtime, op, ": src must have shape ", target.sizes(), ", got ", src.sizes());
+  FACULA_CHECK(target.sizes() == src.sizes(), ErrorKind::Runtime, op, ": src must have shape ", target.sizes(),
+               ", got ", src.sizes());
   copy_(target, src);
   return result;
 }
@@ -184,7 +198,8 @@ Tensor select_scatter(const Tensor& self, const Tensor& src, int64_t dim, int64_
   return scattered("select_scatter", self, src, [&](const Tensor& t) { return select(t, dim, index); });
 }
 
-Tensor slice_scatter(const Tensor& self, const Tensor& src, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
+Tensor slice_scatter(const Tensor& self, const Tensor& src, int64_t dim, std::optional<int64_t> start,
+                     std::optional<int64_t> end, int64_t step) {
   return scattered("slice_scatter", self, src,
                    [&](const Tensor& t) { return slice(t, dim, start.value_or(0), end.value_or(INT64_MAX), step); });
 }
@@ -197,13 +212,16 @@ Tensor diagonal_scatter(const Tensor& self, const Tensor& src, int64_t offset, i
 
 Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
   int64_t r = upscale_factor, n = self.dim();
-  FACULA_CHECK(n >= 3, ErrorKind::Runtime, "pixel_shuffle: a tensor of at least three dimensions, got shape ", self.sizes());
+  FACULA_CHECK(n >= 3, ErrorKind::Runtime, "pixel_shuffle: a tensor of at least three dimensions, got shape ",
+               self.sizes());
   FACULA_CHECK(r > 0, ErrorKind::Runtime, "pixel_shuffle: upscale_factor must be positive, got ", r);
   int64_t channels = self.size(-3), height = self.size(-2), width = self.size(-1);
-  FACULA_CHECK(channels % r == 0 && channels / r % r == 0, ErrorKind::Runtime, "pixel_shuffle: the channels (dimension -3) must be divisible by the square of ", r, ", got ", channels);
+  FACULA_CHECK(channels % r == 0 && channels / r % r == 0, ErrorKind::Runtime,
+               "pixel_shuffle: the channels (dimension -3) must be divisible by the square of ", r, ", got ", channels);
   int64_t tall = 0, wide = 0;
   bool overflow = __builtin_mul_overflow(height, r, &tall) || __builtin_mul_overflow(width, r, &wide);
-  FACULA_CHECK(!overflow, ErrorKind::Runtime, "pixel_shuffle: upscale_factor makes sizes of more than 64 bits, got ", r);
+  FACULA_CHECK(!overflow, ErrorKind::Runtime, "pixel_shuffle: upscale_factor makes sizes of more than 64 bits, got ",
+               r);
   Dims batch(self.sizes().slice(0, static_cast<size_t>(n - 3))), split(batch), result(batch), order(batch);
   for (size_t i = 0; i < batch.size(); ++i) order[i] = static_cast<int64_t>(i);
   for (int64_t s : {channels / r / r, r, r, height, width}) split.push_back(s);
@@ -214,10 +232,12 @@ Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
 
 Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
   int64_t r = downscale_factor, n = self.dim();
-  FACULA_CHECK(n >= 3, ErrorKind::Runtime, "pixel_unshuffle: a tensor of at least three dimensions, got shape ", self.sizes());
+  FACULA_CHECK(n >= 3, ErrorKind::Runtime, "pixel_unshuffle: a tensor of at least three dimensions, got shape ",
+               self.sizes());
   FACULA_CHECK(r > 0, ErrorKind::Runtime, "pixel_unshuffle: downscale_factor must be positive, got ", r);
   int64_t channels = self.size(-3), height = self.size(-2), width = self.size(-1);
-  FACULA_CHECK(height % r == 0 && width % r == 0, ErrorKind::Runtime, "pixel_unshuffle: the last two sizes must be divisible by ", r, ", got ", height, " and ", width);
+  FACULA_CHECK(height % r == 0 && width % r == 0, ErrorKind::Runtime,
+               "pixel_unshuffle: the last two sizes must be divisible by ", r, ", got ", height, " and ", width);
   if (self.numel() == 0) return clone(self);  // PyTorch's, of the input's shape
   Dims batch(self.sizes().slice(0, static_cast<size_t>(n - 3))), split(batch), result(batch), order(batch);
   for (size_t i = 0; i < batch.size(); ++i) order[i] = static_cast<int64_t>(i);
@@ -228,9 +248,11 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
 }
 
 Tensor channel_shuffle(const Tensor& self, int64_t groups) {
-  FACULA_CHECK(self.dim() > 2, ErrorKind::Runtime, "channel_shuffle: a tensor of more than two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() > 2, ErrorKind::Runtime, "channel_shuffle: a tensor of more than two dimensions, got shape ",
+               self.sizes());
   FACULA_CHECK(groups > 0, ErrorKind::Runtime, "channel_shuffle: groups must be positive, got ", groups);
-  FACULA_CHECK(self.size(1) % groups == 0, ErrorKind::Runtime, "channel_shuffle: the channels (dimension 1) must be divisible by ", groups, ", got ", self.size(1));
+  FACULA_CHECK(self.size(1) % groups == 0, ErrorKind::Runtime,
+               "channel_shuffle: the channels (dimension 1) must be divisible by ", groups, ", got ", self.size(1));
   Dims split(self.sizes());
   split[1] = self.size(1) / groups;
   split.insert(1, groups);

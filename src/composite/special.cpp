@@ -20,13 +20,15 @@ Tensor mvlgamma(const Tensor& self, int64_t p) {
   DType dtype = is_bits(self.dtype()) ? default_dtype() : self.dtype();
   Tensor offsets = arange(Scalar(0), Scalar(0.5 * static_cast<double>(p) - 0.25), Scalar(0.5), dtype, self.device());
   int64_t last = -1;
-  Tensor total = sum(lgamma(unsqueeze(self, -1) - offsets), std::optional<IntList>(IntList(&last, 1)), false, std::optional<DType>());
+  Tensor total = sum(lgamma(unsqueeze(self, -1) - offsets), std::optional<IntList>(IntList(&last, 1)), false,
+                     std::optional<DType>());
   return total + 0.25 * static_cast<double>(p * (p - 1)) * log_pi;
 }
 
 Tensor _xlogy_backward(const Tensor& grad_output, const Operand& self, const Operand& other) {
   // a number stays one: as a tensor of its own it would be float32
-  Tensor product = other.is_tensor() ? mul(grad_output, log(other.tensor())) : mul(grad_output, Scalar(std::log(other.scalar().to_double())));
+  Tensor product = other.is_tensor() ? mul(grad_output, log(other.tensor()))
+                                     : mul(grad_output, Scalar(std::log(other.scalar().to_double())));
   return where(eq(self.tensor(), 0.0), 0.0, product);
 }
 

@@ -14,12 +14,14 @@ std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split: a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(split_size >= 0, ErrorKind::Runtime, "split: split_size must not be negative, got ", split_size);
   int64_t d = wrap_dim(dim, self.dim(), "split"), size = self.size(d);
-  FACULA_CHECK(split_size > 0 || size == 0, ErrorKind::Runtime, "split: split_size 0 only fits a dimension of size 0, got size ", size);
+  FACULA_CHECK(split_size > 0 || size == 0, ErrorKind::Runtime,
+               "split: split_size 0 only fits a dimension of size 0, got size ", size);
   if (split_size == 0) return {slice(self, d, 0, 0, 1)};
   check_parts("split", size / split_size);
   std::vector<Tensor> parts;
   parts.reserve(static_cast<size_t>(size / split_size + 1));
-  for (int64_t at = 0; at < size || at == 0; at += split_size) parts.push_back(slice(self, d, at, std::min(at + split_size, size), 1));
+  for (int64_t at = 0; at < size || at == 0; at += split_size)
+    parts.push_back(slice(self, d, at, std::min(at + split_size, size), 1));
   return parts;
 }
 
@@ -31,8 +33,8 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, in
     FACULA_CHECK(s >= 0, ErrorKind::Runtime, "split_with_sizes: sizes must not be negative, got ", split_sizes);
     total += s;
   }
-  FACULA_CHECK(total == self.size(d), ErrorKind::Runtime, "split_with_sizes: the sizes must sum to ", self.size(d), ", the size of dimension ", d,
-               ", got ", split_sizes);
+  FACULA_CHECK(total == self.size(d), ErrorKind::Runtime, "split_with_sizes: the sizes must sum to ", self.size(d),
+               ", the size of dimension ", d, ", got ", split_sizes);
   std::vector<Tensor> parts;
   for (int64_t s : split_sizes) {
     parts.push_back(slice(self, d, at, at + s, 1));
@@ -41,9 +43,15 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, in
   return parts;
 }
 
-std::vector<Tensor> split(const Tensor& self, IntList split_size, int64_t dim) { return split_with_sizes(self, split_size, dim); }
-std::vector<Tensor> unsafe_split(const Tensor& self, int64_t split_size, int64_t dim) { return split(self, split_size, dim); }
-std::vector<Tensor> unsafe_split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) { return split_with_sizes(self, split_sizes, dim); }
+std::vector<Tensor> split(const Tensor& self, IntList split_size, int64_t dim) {
+  return split_with_sizes(self, split_size, dim);
+}
+std::vector<Tensor> unsafe_split(const Tensor& self, int64_t split_size, int64_t dim) {
+  return split(self, split_size, dim);
+}
+std::vector<Tensor> unsafe_split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) {
+  return split_with_sizes(self, split_sizes, dim);
+}
 
 std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "chunk: a tensor with dimensions, got a 0-d one");
@@ -58,9 +66,11 @@ std::vector<Tensor> unsafe_chunk(const Tensor& self, int64_t chunks, int64_t dim
 
 std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: a tensor with dimensions, got a 0-d one");
-  FACULA_CHECK(sections > 0, ErrorKind::Runtime, "tensor_split: the number of sections must be greater than zero, got ", sections);
+  FACULA_CHECK(sections > 0, ErrorKind::Runtime, "tensor_split: the number of sections must be greater than zero, got ",
+               sections);
   check_parts("tensor_split", sections);
-  int64_t d = wrap_dim(dim, self.dim(), "tensor_split"), each = self.size(d) / sections, longer = self.size(d) % sections;
+  int64_t d = wrap_dim(dim, self.dim(), "tensor_split"), each = self.size(d) / sections,
+          longer = self.size(d) % sections;
   Dims sizes;
   for (int64_t k = 0; k < sections; ++k) sizes.push_back(each + (k < longer));
   return split_with_sizes(self, sizes, d);
@@ -80,7 +90,8 @@ std::vector<Tensor> tensor_split(const Tensor& self, IntList indices, int64_t di
 
 std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& where, int64_t dim) {
   FACULA_CHECK(where.dtype() == DType::Int64 && where.dim() <= 1 && where.is_cpu(), ErrorKind::Runtime,
-               "tensor_split: tensor_indices_or_sections must be a 0-d or 1-d int64 tensor on the CPU, got ", where.dtype(), " of shape ", where.sizes());
+               "tensor_split: tensor_indices_or_sections must be a 0-d or 1-d int64 tensor on the CPU, got ",
+               where.dtype(), " of shape ", where.sizes());
   if (where.dim() == 0) return tensor_split(self, where.item().to_int(), dim);
   check_not_batched(where, "tensor_split");
   Tensor plain = contiguous(where, MemoryFormat::Contiguous);
@@ -90,12 +101,13 @@ std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& where, int64_
 namespace {
 
 void check_sections(const char* op, const Tensor& self, int64_t sections, int64_t d) {
-  FACULA_CHECK(sections > 0 && self.size(d) % sections == 0, ErrorKind::Runtime, op, ": the size ", self.size(d), " of dimension ", d,
-               " must be divisible by the number of sections, got ", sections);
+  FACULA_CHECK(sections > 0 && self.size(d) % sections == 0, ErrorKind::Runtime, op, ": the size ", self.size(d),
+               " of dimension ", d, " must be divisible by the number of sections, got ", sections);
 }
 
 void check_dims(const char* op, const Tensor& self, int64_t least) {
-  FACULA_CHECK(self.dim() >= least, ErrorKind::Runtime, op, ": a tensor of at least ", least, " dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= least, ErrorKind::Runtime, op, ": a tensor of at least ", least, " dimensions, got shape ",
+               self.sizes());
 }
 
 }  // namespace
@@ -196,11 +208,13 @@ Tensor tile(const Tensor& self, IntList dims) {
 }
 
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
-  FACULA_CHECK(repeats.dim() == 1, ErrorKind::Runtime, "repeat_interleave: repeats must be a vector, got shape ", repeats.sizes());
+  FACULA_CHECK(repeats.dim() == 1, ErrorKind::Runtime, "repeat_interleave: repeats must be a vector, got shape ",
+               repeats.sizes());
   FACULA_CHECK(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, ErrorKind::NotImplemented,
                "repeat_interleave: repeats must be int32 or int64, got ", repeats.dtype());
   if (repeats.is_meta()) {
-    FACULA_CHECK(output_size, ErrorKind::NotImplemented, "repeat_interleave: on meta tensors output_size must be given, got None");
+    FACULA_CHECK(output_size, ErrorKind::NotImplemented,
+                 "repeat_interleave: on meta tensors output_size must be given, got None");
     return empty({*output_size}, repeats.dtype(), repeats.device());
   }
   if (is_batched(repeats)) {  // values of each example's own
@@ -214,22 +228,26 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
     FACULA_CHECK(count[i] >= 0, ErrorKind::Runtime, "repeat_interleave: repeats must not be negative, got ", count[i]);
     total += count[i];
   }
-  FACULA_CHECK(!output_size || *output_size == total, ErrorKind::Runtime, "repeat_interleave: output_size must be the sum of repeats, ", total,
-               ", got ", output_size.value_or(0));
+  FACULA_CHECK(!output_size || *output_size == total, ErrorKind::Runtime,
+               "repeat_interleave: output_size must be the sum of repeats, ", total, ", got ", output_size.value_or(0));
   Tensor positions = empty({total}, DType::Int64);
   int64_t* at = positions.data<int64_t>();
   for (int64_t i = 0; i < counts.numel(); ++i) at = std::fill_n(at, count[i], i);
   return to_dtype(positions, repeats.dtype());
 }
 
-Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size) {
+Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim,
+                         std::optional<int64_t> output_size) {
   Tensor input = dim ? self : reshape(self, {-1});
   if (input.dim() == 0) input = reshape(input, {1});
   int64_t d = wrap_dim(dim.value_or(0), input.dim(), "repeat_interleave");
   Tensor counts = repeats;
-  if (counts.dim() == 0 || (counts.dim() == 1 && counts.size(0) == 1)) counts = expand(reshape(counts, {1}), {input.size(d)});
-  FACULA_CHECK(counts.dim() == 1, ErrorKind::Runtime, "repeat_interleave: repeats must be a number or a vector, got shape ", repeats.sizes());
-  FACULA_CHECK(counts.size(0) == input.size(d), ErrorKind::Runtime, "repeat_interleave: repeats must have one entry for each of the ", input.size(d),
+  if (counts.dim() == 0 || (counts.dim() == 1 && counts.size(0) == 1))
+    counts = expand(reshape(counts, {1}), {input.size(d)});
+  FACULA_CHECK(counts.dim() == 1, ErrorKind::Runtime,
+               "repeat_interleave: repeats must be a number or a vector, got shape ", repeats.sizes());
+  FACULA_CHECK(counts.size(0) == input.size(d), ErrorKind::Runtime,
+               "repeat_interleave: repeats must have one entry for each of the ", input.size(d),
                " positions of dimension ", d, ", got ", counts.size(0));
   Tensor positions = repeat_interleave(counts, output_size);
   Dims sizes(input.sizes());
@@ -240,7 +258,8 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
   return index(input, indices);
 }
 
-Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size) {
+Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim,
+                         std::optional<int64_t> output_size) {
   FACULA_CHECK(repeats >= 0, ErrorKind::Runtime, "repeat_interleave: repeats must not be negative, got ", repeats);
   Tensor input = dim ? self : reshape(self, {-1});
   if (input.dim() == 0) input = reshape(input, {1});
@@ -248,7 +267,8 @@ Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int6
   Dims expanded(input.sizes()), merged(input.sizes());
   expanded.insert(static_cast<size_t>(d + 1), repeats);
   merged[d] *= repeats;
-  FACULA_CHECK(!output_size || *output_size == merged[d], ErrorKind::Runtime, "repeat_interleave: output_size must be ", merged[d], ", got ", output_size.value_or(0));
+  FACULA_CHECK(!output_size || *output_size == merged[d], ErrorKind::Runtime, "repeat_interleave: output_size must be ",
+               merged[d], ", got ", output_size.value_or(0));
   return view(clone(expand(unsqueeze(input, d + 1), expanded), MemoryFormat::Contiguous), merged);
 }
 
@@ -262,7 +282,8 @@ Tensor edge(const Tensor& self, int64_t d, bool before, int64_t count, PadMode m
   int64_t size = self.size(d);
   switch (mode) {
     case PadMode::Circular: return before ? slice(self, d, size - count, size, 1) : slice(self, d, 0, count, 1);
-    case PadMode::Reflect: return flip(before ? slice(self, d, 1, count + 1, 1) : slice(self, d, size - 1 - count, size - 1, 1), {d});
+    case PadMode::Reflect:
+      return flip(before ? slice(self, d, 1, count + 1, 1) : slice(self, d, size - 1 - count, size - 1, 1), {d});
     default: {
       Dims sizes(self.sizes());
       sizes[d] = count;
@@ -274,12 +295,15 @@ Tensor edge(const Tensor& self, int64_t d, bool before, int64_t count, PadMode m
 // One dimension cut where a count is negative and then extended on both sides.
 Tensor pad_dim(const Tensor& self, int64_t d, int64_t before, int64_t after, PadMode mode, IntList pad) {
   int64_t size = self.size(d), most = mode == PadMode::Reflect ? size - 1 : size;
-  FACULA_CHECK(mode == PadMode::Replicate || (before <= most && after <= most), ErrorKind::Runtime,
-               "pad: at most ", most, " elements can be added at an end of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
+  FACULA_CHECK(mode == PadMode::Replicate || (before <= most && after <= most), ErrorKind::Runtime, "pad: at most ",
+               most, " elements can be added at an end of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
   int64_t cut_before = std::max<int64_t>(-before, 0), cut_after = std::max<int64_t>(-after, 0);
-  FACULA_CHECK(size + before + after > 0, ErrorKind::Runtime, "pad: the padding leaves nothing of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
-  if (mode == PadMode::Circular && (cut_before || cut_after)) {  // what is cut away does not come back on the other side
-    return pad_dim(slice(self, d, cut_before, size - cut_after, 1), d, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), mode, pad);
+  FACULA_CHECK(size + before + after > 0, ErrorKind::Runtime, "pad: the padding leaves nothing of dimension ", d,
+               " of shape ", self.sizes(), ", got ", pad);
+  if (mode == PadMode::Circular &&
+      (cut_before || cut_after)) {  // what is cut away does not come back on the other side
+    return pad_dim(slice(self, d, cut_before, size - cut_after, 1), d, std::max<int64_t>(before, 0),
+                   std::max<int64_t>(after, 0), mode, pad);
   }
   before = std::max<int64_t>(before, 0);
   after = std::max<int64_t>(after, 0);
@@ -296,23 +320,29 @@ Tensor pad_dim(const Tensor& self, int64_t d, int64_t before, int64_t after, Pad
 Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional<double> value) {
   FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "pad: an even number of counts, got ", pad);
   int64_t padded = static_cast<int64_t>(pad.size() / 2), n = self.dim();
-  FACULA_CHECK(padded <= n, ErrorKind::Runtime, "pad: at most two counts per dimension of the tensor of shape ", self.sizes(), ", got ", pad);
+  FACULA_CHECK(padded <= n, ErrorKind::Runtime, "pad: at most two counts per dimension of the tensor of shape ",
+               self.sizes(), ", got ", pad);
   if (mode == "constant") return constant_pad_nd(self, pad, Scalar(value.value_or(0.0)));
-  FACULA_CHECK(!value || *value == 0, ErrorKind::Runtime, "pad: mode ", mode, " takes no value, got ", value.value_or(0));
+  FACULA_CHECK(!value || *value == 0, ErrorKind::Runtime, "pad: mode ", mode, " takes no value, got ",
+               value.value_or(0));
   FACULA_CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", ErrorKind::NotImplemented,
                "pad: mode must be constant, reflect, replicate or circular, got ", mode);
   FACULA_CHECK(padded >= 1 && padded <= 3 && (n == padded + 1 || n == padded + 2), ErrorKind::NotImplemented,
-               "pad: mode ", mode, " pads the last 1 to 3 dimensions of a tensor with one or two more, got shape ", self.sizes(), " and ", pad);
+               "pad: mode ", mode, " pads the last 1 to 3 dimensions of a tensor with one or two more, got shape ",
+               self.sizes(), " and ", pad);
   PadMode kind = mode == "reflect" ? PadMode::Reflect : mode == "replicate" ? PadMode::Replicate : PadMode::Circular;
   for (int64_t d = n == padded + 2; d < n && kind != PadMode::Circular; ++d) {
-    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, "pad: mode ", mode, " takes an empty batch, but no other empty dimension, got shape ", self.sizes());
+    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, "pad: mode ", mode,
+                 " takes an empty batch, but no other empty dimension, got shape ", self.sizes());
   }
   Tensor result = self;
   for (int64_t k = 0; k < padded; ++k) {
     if (pad[2 * k] || pad[2 * k + 1]) result = pad_dim(result, n - 1 - k, pad[2 * k], pad[2 * k + 1], kind, pad);
   }
   const bool keeps_order = n == 4 && kind != PadMode::Circular;
-  return result.is_same(self) ? clone(self) : contiguous(result, keeps_order ? self.suggest_memory_format() : MemoryFormat::Contiguous);
+  return result.is_same(self)
+             ? clone(self)
+             : contiguous(result, keeps_order ? self.suggest_memory_format() : MemoryFormat::Contiguous);
 }
 
 }  // namespace facula

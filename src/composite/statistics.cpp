@@ -10,8 +10,10 @@ namespace {
 using OptDims = std::optional<IntList>;
 
 Tensor middle(const Tensor& self, bool ignore_nan, const char* op) {
-  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
-  if (self.numel() == 0) return full({}, self.is_floating() ? Scalar(NAN) : Scalar(INT64_MIN), self.dtype(), self.device());
+  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::NotImplemented, op,
+               ": not implemented for dtype ", self.dtype());
+  if (self.numel() == 0)
+    return full({}, self.is_floating() ? Scalar(NAN) : Scalar(INT64_MIN), self.dtype(), self.device());
   Tensor flat = reshape(self, {-1});
   return std::get<0>(ignore_nan ? nanmedian(flat, 0, false) : median(flat, 0, false));
 }
@@ -23,14 +25,16 @@ Interpolation interpolation_of(std::string_view name, const char* op) {
   if (name == "lower") return Interpolation::Lower;
   if (name == "higher") return Interpolation::Higher;
   if (name == "midpoint") return Interpolation::Midpoint;
-  FACULA_CHECK(name == "nearest", ErrorKind::Runtime, op, ": interpolation must be linear, lower, higher, midpoint or nearest, got ", name);
+  FACULA_CHECK(name == "nearest", ErrorKind::Runtime, op,
+               ": interpolation must be linear, lower, higher, midpoint or nearest, got ", name);
   return Interpolation::Nearest;
 }
 
 void check_quantile(const Tensor& self, const Tensor& q, const char* op) {
   FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::Runtime, op,
                ": a float32 or float64 tensor, got ", self.dtype());
-  FACULA_CHECK(q.dtype() == self.dtype(), ErrorKind::Runtime, op, ": q must have the dtype ", self.dtype(), ", got ", q.dtype());
+  FACULA_CHECK(q.dtype() == self.dtype(), ErrorKind::Runtime, op, ": q must have the dtype ", self.dtype(), ", got ",
+               q.dtype());
   FACULA_CHECK(q.dim() <= 1, ErrorKind::Runtime, op, ": q must be a number or a vector, got shape ", q.sizes());
   FACULA_CHECK(self.numel() > 0, ErrorKind::Runtime, op, ": a tensor that is not empty, got shape ", self.sizes());
   if (q.is_meta() || q.numel() == 0) return;
@@ -65,8 +69,8 @@ Tensor at_ranks(const Tensor& sorted, const Tensor& ranks, Interpolation mix) {
   __builtin_unreachable();
 }
 
-Tensor quantiles(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation,
-                 bool ignore_nan, const char* op) {
+Tensor quantiles(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+                 std::string_view interpolation, bool ignore_nan, const char* op) {
   Interpolation mix = interpolation_of(interpolation, op);
   check_quantile(self, q, op);
   Dims shape;    // of the result, without the dimension of q
@@ -100,16 +104,20 @@ Tensor as_quantile(const Tensor& self, double q, const char* op) {
 Tensor median(const Tensor& self) { return middle(self, false, "median"); }
 Tensor nanmedian(const Tensor& self) { return middle(self, true, "nanmedian"); }
 
-Tensor quantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+Tensor quantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+                       std::string_view interpolation) {
   return quantiles(self, q, dim, keepdim, interpolation, false, "quantile()");
 }
-Tensor quantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+Tensor quantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim,
+                       std::string_view interpolation) {
   return quantiles(self, as_quantile(self, q, "quantile()"), dim, keepdim, interpolation, false, "quantile()");
 }
-Tensor nanquantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+Tensor nanquantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+                          std::string_view interpolation) {
   return quantiles(self, q, dim, keepdim, interpolation, true, "nanquantile()");
 }
-Tensor nanquantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation) {
+Tensor nanquantile_uncast(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim,
+                          std::string_view interpolation) {
   return quantiles(self, as_quantile(self, q, "nanquantile()"), dim, keepdim, interpolation, true, "nanquantile()");
 }
 
@@ -118,9 +126,11 @@ Tensor nanquantile_uncast(const Tensor& self, double q, std::optional<int64_t> d
 namespace {
 
 std::tuple<Tensor, Tensor> histogram_of(const Tensor& self, const Tensor& edges, const Tensor& weight, bool density) {
-  FACULA_CHECK(!weight.defined() || weight.sizes() == self.sizes(), ErrorKind::Runtime, "histogram: weight must have the shape ", self.sizes(),
-               ", got ", weight.defined() ? weight.sizes() : IntList());
-  FACULA_CHECK(!weight.defined() || weight.dtype() == self.dtype(), ErrorKind::Runtime, "histogram: weight of the input's dtype ", self.dtype(), ", got ",
+  FACULA_CHECK(!weight.defined() || weight.sizes() == self.sizes(), ErrorKind::Runtime,
+               "histogram: weight must have the shape ", self.sizes(), ", got ",
+               weight.defined() ? weight.sizes() : IntList());
+  FACULA_CHECK(!weight.defined() || weight.dtype() == self.dtype(), ErrorKind::Runtime,
+               "histogram: weight of the input's dtype ", self.dtype(), ", got ",
                weight.defined() ? weight.dtype() : self.dtype());
   Tensor points = reshape(self, {-1, 1});
   Tensor weights = weight.defined() ? reshape(weight, {-1}) : ones({self.numel()}, self.dtype(), self.device());
@@ -133,15 +143,17 @@ std::tuple<Tensor, Tensor> histogram(const Tensor& self, const Tensor& bins, con
   return histogram_of(self, clone(bins), weight, density);
 }
 
-std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, std::optional<FloatList> range, const Tensor& weight, bool density) {
-  FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::NotImplemented, "histogram: not implemented for dtype ",
-               self.dtype());
+std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, std::optional<FloatList> range,
+                                     const Tensor& weight, bool density) {
+  FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::NotImplemented,
+               "histogram: not implemented for dtype ", self.dtype());
   if (!range && is_batched(self)) {  // a range of each example's own
     Batch batch("histogram", self, weight);
     return batch.loop([&](const Batch::Example& e) { return histogram(e(self), bins, range, e(weight), density); });
   }
   FACULA_CHECK(bins > 0, ErrorKind::Runtime, "histogram: bins must be positive, got ", bins);
-  FACULA_CHECK(!range || range->size() == 2, ErrorKind::Runtime, "histogram: range is two numbers, got ", range ? range->size() : 0);
+  FACULA_CHECK(!range || range->size() == 2, ErrorKind::Runtime, "histogram: range is two numbers, got ",
+               range ? range->size() : 0);
   double low = 0, high = 1;
   if (range) {
     low = (*range)[0];
@@ -150,7 +162,8 @@ std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, std::opti
     low = min(self).item().to_double();
     high = max(self).item().to_double();
   }
-  FACULA_CHECK(std::isfinite(low) && std::isfinite(high) && low <= high, ErrorKind::Runtime, "histogram: a finite range of elements, got ", low, " to ", high);
+  FACULA_CHECK(std::isfinite(low) && std::isfinite(high) && low <= high, ErrorKind::Runtime,
+               "histogram: a finite range of elements, got ", low, " to ", high);
   if (low == high) {
     low -= 0.5;
     high += 0.5;
@@ -158,7 +171,8 @@ std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, std::opti
   // From both ends, so that the outer edges are exact.
   Tensor i = cumsum(ones({bins + 1}, self.dtype(), self.device()), 0, std::nullopt) - 1.0;
   double step = (high - low) / static_cast<double>(bins);
-  Tensor edges = where(lt(i, static_cast<double>((bins + 1) / 2)), i * step + low, (i - static_cast<double>(bins)) * step + high);
+  Tensor edges =
+      where(lt(i, static_cast<double>((bins + 1) / 2)), i * step + low, (i - static_cast<double>(bins)) * step + high);
   return histogram_of(self, edges, weight, density);
 }
 
@@ -175,13 +189,14 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
     if (!weight->defined()) continue;
     bool frequency = weight == &fweights;
     const char* name = frequency ? "fweights" : "aweights";
-    FACULA_CHECK(weight->dim() <= 1, ErrorKind::Runtime, "cov: ", name, " has at most one dimension, got shape ", weight->sizes());
-    FACULA_CHECK(frequency ? is_integral(weight->dtype()) : weight->is_floating(), ErrorKind::Runtime, "cov: ", name, " holds ",
-                 frequency ? "integers" : "floating-point numbers", ", got ", weight->dtype());
-    FACULA_CHECK(weight->numel() == observations, ErrorKind::Runtime, "cov: ", name, " has one entry per observation (", observations, "), got ",
-                 weight->numel());
-    FACULA_CHECK(weight->numel() == 0 || min(*weight).item().to_double() >= 0, ErrorKind::Runtime, "cov: ", name, " must not be negative, got ",
-                 weight->numel() ? min(*weight).item() : Scalar(0));
+    FACULA_CHECK(weight->dim() <= 1, ErrorKind::Runtime, "cov: ", name, " has at most one dimension, got shape ",
+                 weight->sizes());
+    FACULA_CHECK(frequency ? is_integral(weight->dtype()) : weight->is_floating(), ErrorKind::Runtime, "cov: ", name,
+                 " holds ", frequency ? "integers" : "floating-point numbers", ", got ", weight->dtype());
+    FACULA_CHECK(weight->numel() == observations, ErrorKind::Runtime, "cov: ", name, " has one entry per observation (",
+                 observations, "), got ", weight->numel());
+    FACULA_CHECK(weight->numel() == 0 || min(*weight).item().to_double() >= 0, ErrorKind::Runtime, "cov: ", name,
+                 " must not be negative, got ", weight->numel() ? min(*weight).item() : Scalar(0));
     w = w.defined() ? w * *weight : *weight;
   }
   int64_t last = 1;
@@ -189,7 +204,8 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
   Tensor total, average;
   if (w.defined()) {
     total = sum(w, std::optional<DType>());
-    FACULA_CHECK(total.item().to_double() != 0, ErrorKind::Runtime, "cov: weights must not sum to zero, got a sum of ", total.item());
+    FACULA_CHECK(total.item().to_double() != 0, ErrorKind::Runtime, "cov: weights must not sum to zero, got a sum of ",
+                 total.item());
     average = sum(in * w, along, true, std::optional<DType>()) / total;
   } else {
     average = sum(in, along, true, std::optional<DType>()) / static_cast<double>(observations);
@@ -198,9 +214,11 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
   Tensor weighted = w.defined() ? centered * w : centered;
   Tensor covariance = matmul(weighted, conj(transpose(centered, 0, 1)));
   if (w.defined()) {
-    Tensor less = fweights.defined() && !aweights.defined() ? Tensor(to_dtype(total, in.dtype()) - static_cast<double>(correction))
-                  : aweights.defined() ? total - (sum(w * aweights, std::optional<DType>()) / total) * static_cast<double>(correction)
-                                       : total - static_cast<double>(correction);
+    Tensor less = fweights.defined() && !aweights.defined()
+                      ? Tensor(to_dtype(total, in.dtype()) - static_cast<double>(correction))
+                  : aweights.defined()
+                      ? total - (sum(w * aweights, std::optional<DType>()) / total) * static_cast<double>(correction)
+                      : total - static_cast<double>(correction);
     covariance = covariance / clamp(real(less), std::optional<Scalar>(Scalar(0)), std::nullopt);
   } else {
     covariance = covariance / std::max(0.0, static_cast<double>(observations - correction));
@@ -215,7 +233,9 @@ Tensor corrcoef(const Tensor& self) {
   Tensor variances = as_strided(contiguous(c, MemoryFormat::Contiguous), {c.size(0)}, {c.size(0) + 1}, std::nullopt);
   Tensor deviations = sqrt(real(variances));
   Tensor r = c / unsqueeze(deviations, 1) / unsqueeze(deviations, 0);
-  auto clip = [](const Tensor& t) { return clamp(t, std::optional<Scalar>(Scalar(-1.0)), std::optional<Scalar>(Scalar(1.0))); };
+  auto clip = [](const Tensor& t) {
+    return clamp(t, std::optional<Scalar>(Scalar(-1.0)), std::optional<Scalar>(Scalar(1.0)));
+  };
   return r.is_complex() ? complex(clip(real(r)), clip(imag(r))) : clip(r);
 }
 

@@ -18,7 +18,8 @@ int width_rank(DType d) {
   }
 }
 
-// The Array API's table: the narrowest dtype that holds both. PyTorch promotes the wide unsigned dtypes with no other integer.
+// The Array API's table: the narrowest dtype that holds both. PyTorch promotes the wide unsigned dtypes with no other
+// integer.
 DType promote_integers(DType a, DType b) {
   constexpr DType by_rank[] = {DType::Int8, DType::Int16, DType::Int32, DType::Int64};
   if (is_signed(a) == is_signed(b)) return width_rank(a) >= width_rank(b) ? a : b;

@@ -13,25 +13,25 @@
 namespace facula {
 
 // X(enum name, C++ type, public name, legacy tensor name)
-#define FACULA_DTYPES(X)                                        \
-  X(Bool, bool, "bool", "Bool")                                 \
-  X(UInt8, uint8_t, "uint8", "Byte")                            \
-  X(Int8, int8_t, "int8", "Char")                               \
-  X(Int16, int16_t, "int16", "Short")                           \
-  X(Int32, int32_t, "int32", "Int")                             \
-  X(Int64, int64_t, "int64", "Long")                            \
-  X(UInt16, uint16_t, "uint16", "UInt16")                       \
-  X(UInt32, uint32_t, "uint32", "UInt32")                       \
-  X(UInt64, uint64_t, "uint64", "UInt64")                       \
-  X(Float16, Half, "float16", "Half")                           \
-  X(BFloat16, ::facula::BFloat16, "bfloat16", "BFloat16")       \
-  X(Float32, float, "float32", "Float")                         \
-  X(Float64, double, "float64", "Double")                       \
-  X(Complex32, ComplexHalf, "complex32", "ComplexHalf")         \
-  X(Complex64, std::complex<float>, "complex64", "ComplexFloat") \
-  X(Complex128, std::complex<double>, "complex128", "ComplexDouble") \
-  X(Float8E4M3FN, ::facula::Float8E4M3FN, "float8_e4m3fn", "Float8_e4m3fn") \
-  X(Float8E5M2, ::facula::Float8E5M2, "float8_e5m2", "Float8_e5m2") \
+#define FACULA_DTYPES(X)                                                            \
+  X(Bool, bool, "bool", "Bool")                                                     \
+  X(UInt8, uint8_t, "uint8", "Byte")                                                \
+  X(Int8, int8_t, "int8", "Char")                                                   \
+  X(Int16, int16_t, "int16", "Short")                                               \
+  X(Int32, int32_t, "int32", "Int")                                                 \
+  X(Int64, int64_t, "int64", "Long")                                                \
+  X(UInt16, uint16_t, "uint16", "UInt16")                                           \
+  X(UInt32, uint32_t, "uint32", "UInt32")                                           \
+  X(UInt64, uint64_t, "uint64", "UInt64")                                           \
+  X(Float16, Half, "float16", "Half")                                               \
+  X(BFloat16, ::facula::BFloat16, "bfloat16", "BFloat16")                           \
+  X(Float32, float, "float32", "Float")                                             \
+  X(Float64, double, "float64", "Double")                                           \
+  X(Complex32, ComplexHalf, "complex32", "ComplexHalf")                             \
+  X(Complex64, std::complex<float>, "complex64", "ComplexFloat")                    \
+  X(Complex128, std::complex<double>, "complex128", "ComplexDouble")                \
+  X(Float8E4M3FN, ::facula::Float8E4M3FN, "float8_e4m3fn", "Float8_e4m3fn")         \
+  X(Float8E5M2, ::facula::Float8E5M2, "float8_e5m2", "Float8_e5m2")                 \
   X(Float8E4M3FNUZ, ::facula::Float8E4M3FNUZ, "float8_e4m3fnuz", "Float8_e4m3fnuz") \
   X(Float8E5M2FNUZ, ::facula::Float8E5M2FNUZ, "float8_e5m2fnuz", "Float8_e5m2fnuz")
 
@@ -74,8 +74,10 @@ constexpr bool is_signed(DType d) {
   return !(d == DType::Bool || d == DType::UInt8 || (d >= DType::UInt16 && d <= DType::UInt64));
 }
 constexpr DTypeClass dtype_class(DType d) {
-  return is_complex(d) ? DTypeClass::Complex
-                       : is_floating(d) ? DTypeClass::Floating : d == DType::Bool ? DTypeClass::Bool : DTypeClass::Integral;
+  return is_complex(d)      ? DTypeClass::Complex
+         : is_floating(d)   ? DTypeClass::Floating
+         : d == DType::Bool ? DTypeClass::Bool
+                            : DTypeClass::Integral;
 }
 
 constexpr DType real_dtype(DType d) {
@@ -90,7 +92,8 @@ constexpr DType real_dtype(DType d) {
 constexpr DType complex_dtype(DType d) {
   switch (d) {
     case DType::Float16: return DType::Complex32;
-    case DType::Float64: case DType::Complex128: return DType::Complex128;
+    case DType::Float64:
+    case DType::Complex128: return DType::Complex128;
     case DType::Complex32: return DType::Complex32;
     default: return DType::Complex64;
   }

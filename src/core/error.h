@@ -43,7 +43,7 @@ template <class... Args>
 
 }  // namespace facula
 
-#define FACULA_CHECK(condition, kind, ...)                                    \
-  do {                                                                        \
+#define FACULA_CHECK(condition, kind, ...)                                           \
+  do {                                                                               \
     if (__builtin_expect(!(condition), 0)) ::facula::throw_error(kind, __VA_ARGS__); \
   } while (0)

@@ -9,8 +9,7 @@
 
 namespace facula {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "the state's bytes are written as they lie in memory");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the state's bytes are written as they lie in memory");
 
 void Generator::seed(uint64_t seed) {
   seed_ = seed;
@@ -152,18 +151,16 @@ void Generator::set_state(const uint8_t* state, size_t size) {
                " bytes, received ", size);
   StateBytes bytes;
   std::memcpy(&bytes, state, sizeof bytes);
-  FACULA_CHECK(bytes.seeded == 1 && bytes.left >= 1 && bytes.left <= kWords && bytes.next <= kWords,
-               ErrorKind::Runtime,
-               "Generator.set_state: expected the state of an MT19937 generator, received seeded ",
-               bytes.seeded, ", left ", bytes.left, ", next ", bytes.next);
-  FACULA_CHECK(bytes.left == 1 || bytes.next + static_cast<uint64_t>(bytes.left) == kWords + 1,
-               ErrorKind::Runtime, "Generator.set_state: expected left + next to be ", kWords + 1,
-               ", received left ", bytes.left, ", next ", bytes.next);
+  FACULA_CHECK(bytes.seeded == 1 && bytes.left >= 1 && bytes.left <= kWords && bytes.next <= kWords, ErrorKind::Runtime,
+               "Generator.set_state: expected the state of an MT19937 generator, received seeded ", bytes.seeded,
+               ", left ", bytes.left, ", next ", bytes.next);
+  FACULA_CHECK(bytes.left == 1 || bytes.next + static_cast<uint64_t>(bytes.left) == kWords + 1, ErrorKind::Runtime,
+               "Generator.set_state: expected left + next to be ", kWords + 1, ", received left ", bytes.left,
+               ", next ", bytes.next);
   seed_ = bytes.seed;
   left_ = bytes.left;
   next_ = static_cast<uint32_t>(bytes.next);
-  std::transform(bytes.words, bytes.words + kWords, state_,
-                 [](uint64_t word) { return static_cast<uint32_t>(word); });
+  std::transform(bytes.words, bytes.words + kWords, state_, [](uint64_t word) { return static_cast<uint32_t>(word); });
   next_double_normal.reset();
   next_float_normal.reset();
   if (bytes.has_double_normal != 0) next_double_normal = bytes.double_normal;

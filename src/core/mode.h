@@ -9,7 +9,7 @@ enum Mode : uint32_t {
   kModeProfile = 1u << 0,
   kModeAutocast = 1u << 2,
   kModeAnomaly = 1u << 4,
-  kModePython = 1u << 5,     // __torch_function__ modes
+  kModePython = 1u << 5,  // __torch_function__ modes
   kModeInference = 1u << 6,
   kModeSavedHooks = 1u << 7,  // saved_tensors_hooks of this thread
   kModeVmap = 1u << 8,        // a vmap runs, so that random numbers may be each example's own

@@ -14,7 +14,8 @@ template <class T>
 bool has_value(const Scalar& s) {
   if constexpr (std::is_same_v<T, bool>) {
     return true;
-  } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>> || std::is_same_v<T, ComplexHalf>) {
+  } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>> ||
+                       std::is_same_v<T, ComplexHalf>) {
     return true;
   } else {
     if (s.is_complex() && s.to_complex().imag() != 0) return false;
@@ -27,7 +28,7 @@ bool has_value(const Scalar& s) {
       }
       return v >= static_cast<double>(Limits::lowest()) && v <= static_cast<double>(Limits::max());
     } else {
-      constexpr double most = std::is_same_v<T, double>  ? std::numeric_limits<double>::infinity()
+      constexpr double most = std::is_same_v<T, double> ? std::numeric_limits<double>::infinity()
                               : std::is_same_v<T, Half> ? 65504.0
                                                         : 0x1.fffffep127;
       return !std::isfinite(v) || std::abs(v) <= most;
@@ -41,7 +42,8 @@ inline void require_value(const Scalar& number, DType dtype, const char* op) {
   FACULA_CHECK(fits, ErrorKind::Runtime, op, ": a number with a value in ", dtype, ", got ", number);
 }
 
-/// The same for a number that does not change the dtype of the tensor it meets: an integer among integers, any among floats.
+/// The same for a number that does not change the dtype of the tensor it meets: an integer among integers, any among
+/// floats.
 inline void require_value_if_kept(const Scalar& number, DType dtype, const char* op) {
   if (number.kind() <= dtype_class(dtype)) require_value(number, dtype, op);
 }

@@ -18,8 +18,7 @@ char* reserve(size_t bytes) {
   void* raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   char* first = static_cast<char*>(raw);
-  char* begin =
-      reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(raw) + kHugePage - 1) & ~(kHugePage - 1));
+  char* begin = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(raw) + kHugePage - 1) & ~(kHugePage - 1));
   if (begin > first) munmap(first, static_cast<size_t>(begin - first));
   const size_t tail = padded - bytes - static_cast<size_t>(begin - first);
   if (tail > 0) munmap(begin + bytes, tail);
@@ -45,8 +44,7 @@ std::string read_text(const std::string& path) {
   if (fd < 0) return {};
   std::string text;
   char buffer[4096];
-  for (ssize_t got; (got = read(fd, buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<size_t>(got));
+  for (ssize_t got; (got = read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
   close(fd);
   return text;
 }
@@ -54,8 +52,7 @@ std::string read_text(const std::string& path) {
 // The number after `key` at the start of a line, or `otherwise`.
 size_t field(const std::string& text, const std::string& key, size_t otherwise) {
   for (size_t line = 0; line < text.size();) {
-    if (text.compare(line, key.size(), key) == 0)
-      return std::strtoull(text.c_str() + line + key.size(), nullptr, 10);
+    if (text.compare(line, key.size(), key) == 0) return std::strtoull(text.c_str() + line + key.size(), nullptr, 10);
     const size_t end = text.find('\n', line);
     if (end == std::string::npos) break;
     line = end + 1;
@@ -78,8 +75,7 @@ struct Cgroup {
 };
 
 size_t physical_memory() {
-  static const size_t bytes =
-      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
 }
 
@@ -102,8 +98,8 @@ const std::vector<Cgroup>& limiting_cgroups() {
       for (std::string path = row.substr(second + 1);; path = path.substr(0, path.rfind('/'))) {
         const std::string folder = root + path;
         Cgroup group{folder + (unified ? "/memory.max" : "/memory.limit_in_bytes"),
-                     folder + (unified ? "/memory.current" : "/memory.usage_in_bytes"),
-                     folder + "/memory.stat", unified ? "" : "total_"};
+                     folder + (unified ? "/memory.current" : "/memory.usage_in_bytes"), folder + "/memory.stat",
+                     unified ? "" : "total_"};
         if (number_file(group.limit_file) < physical_memory()) groups->push_back(group);
         if (path.empty() || path == "/") break;
       }
@@ -129,8 +125,8 @@ size_t available_memory() {
     size_t used = number_file(group.usage_file);
     if (limit == SIZE_MAX || used == SIZE_MAX) continue;
     const std::string stat = read_text(group.stat_file);
-    const size_t files = field(stat, group.stat_prefix + "inactive_file ", 0) +
-                         field(stat, group.stat_prefix + "active_file ", 0);
+    const size_t files =
+        field(stat, group.stat_prefix + "inactive_file ", 0) + field(stat, group.stat_prefix + "active_file ", 0);
     used -= std::min(used, files);  // cached files are dropped before anything fails
     available = std::min(available, limit - std::min(limit, used));
   }

@@ -77,7 +77,8 @@ int64_t parallel_chunk(int64_t count, int64_t grain) {
   if (forked_child_.load(std::memory_order_relaxed) || omp_in_parallel()) return count;
   int64_t pieces = std::min<int64_t>(num_threads(), (count + grain - 1) / std::max<int64_t>(grain, 1));
   int64_t chunk = (count + pieces - 1) / pieces;
-  return pieces > 1 ? (chunk + 15) / 16 * 16 <= count ? (count >= 1024 ? (chunk + 15) / 16 * 16 : chunk) : chunk : count;
+  return pieces > 1 ? (chunk + 15) / 16 * 16 <= count ? (count >= 1024 ? (chunk + 15) / 16 * 16 : chunk) : chunk
+                    : count;
 }
 
 void run_parallel(int64_t begin, int64_t end, int64_t chunk, void (*body)(void*, int64_t, int64_t), void* context) {

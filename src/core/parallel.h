@@ -33,7 +33,9 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
     f(begin, end);
     return;
   }
-  auto body = [](void* context, int64_t from, int64_t to) { (*static_cast<std::remove_reference_t<F>*>(context))(from, to); };
+  auto body = [](void* context, int64_t from, int64_t to) {
+    (*static_cast<std::remove_reference_t<F>*>(context))(from, to);
+  };
   detail::run_parallel(begin, end, chunk, body, &f);
 }
 

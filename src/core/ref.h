@@ -1,4 +1,5 @@
-// Intrusive reference counting. A count of one is tested with a plain load, so the sole owner pays no locked instruction.
+// Intrusive reference counting. A count of one is tested with a plain load, so the sole owner pays no locked
+// instruction.
 #pragma once
 
 #include <atomic>

@@ -19,7 +19,10 @@ class Scalar {
   Scalar(std::complex<double> v) : kind_(DTypeClass::Complex), float_(v.real()), imag_(v.imag()) {}
   template <class T>
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  Scalar(T v) : kind_(DTypeClass::Integral), unsigned_(std::is_unsigned_v<T> && sizeof(T) == 8), int_(static_cast<int64_t>(v)) {}
+  Scalar(T v)
+      : kind_(DTypeClass::Integral),
+        unsigned_(std::is_unsigned_v<T> && sizeof(T) == 8),
+        int_(static_cast<int64_t>(v)) {}
 
   DTypeClass kind() const { return kind_; }
   bool is_bool() const { return kind_ == DTypeClass::Bool; }
@@ -42,7 +45,9 @@ class Scalar {
     return unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_);
   }
   int64_t to_int() const { return kind_ >= DTypeClass::Floating ? static_cast<int64_t>(float_) : int_; }
-  bool to_bool() const { return kind_ >= DTypeClass::Floating ? float_ != 0 || (kind_ == DTypeClass::Complex && imag_ != 0) : int_ != 0; }
+  bool to_bool() const {
+    return kind_ >= DTypeClass::Floating ? float_ != 0 || (kind_ == DTypeClass::Complex && imag_ != 0) : int_ != 0;
+  }
   std::complex<double> to_complex() const { return {to_double(), kind_ == DTypeClass::Complex ? imag_ : 0.0}; }
 
   /// The value in the C++ type of a dtype; narrowing follows C++ conversions.
@@ -67,7 +72,9 @@ class Scalar {
     return is_floating() ? Scalar(-float_) : Scalar(-int_);
   }
   Scalar conj() const { return is_complex() ? Scalar(std::conj(to_complex())) : *this; }
-  bool equals(double value) const { return kind_ == DTypeClass::Complex ? to_complex() == value : to_double() == value; }
+  bool equals(double value) const {
+    return kind_ == DTypeClass::Complex ? to_complex() == value : to_double() == value;
+  }
 
  private:
   DTypeClass kind_;
@@ -88,9 +95,15 @@ Scalar combine(const Scalar& a, const Scalar& b, F f) {
   return Scalar(f(a.to_int(), b.to_int()));
 }
 }  // namespace detail
-inline Scalar operator+(const Scalar& a, const Scalar& b) { return detail::combine(a, b, [](auto x, auto y) { return x + y; }); }
-inline Scalar operator-(const Scalar& a, const Scalar& b) { return detail::combine(a, b, [](auto x, auto y) { return x - y; }); }
-inline Scalar operator*(const Scalar& a, const Scalar& b) { return detail::combine(a, b, [](auto x, auto y) { return x * y; }); }
+inline Scalar operator+(const Scalar& a, const Scalar& b) {
+  return detail::combine(a, b, [](auto x, auto y) { return x + y; });
+}
+inline Scalar operator-(const Scalar& a, const Scalar& b) {
+  return detail::combine(a, b, [](auto x, auto y) { return x - y; });
+}
+inline Scalar operator*(const Scalar& a, const Scalar& b) {
+  return detail::combine(a, b, [](auto x, auto y) { return x * y; });
+}
 inline Scalar operator/(const Scalar& a, const Scalar& b) {
   if (a.is_complex() || b.is_complex()) return Scalar(a.to_complex() / b.to_complex());
   return Scalar(a.to_double() / b.to_double());

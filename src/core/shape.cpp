@@ -40,7 +40,8 @@ Device parse_device(const std::string& text) {
     known = !digits.empty() && digits.size() <= 2 && digits.find_first_not_of("0123456789") == std::string::npos;
     if (known) device.index = static_cast<int8_t>(std::stoi(digits));
   }
-  FACULA_CHECK(known, ErrorKind::Runtime, "device: expected 'cpu', 'meta' or 'cuda' with an optional ':index', got '", text, "'");
+  FACULA_CHECK(known, ErrorKind::Runtime, "device: expected 'cpu', 'meta' or 'cuda' with an optional ':index', got '",
+               text, "'");
   return device;
 }
 
@@ -100,7 +101,8 @@ bool is_contiguous(IntList sizes, IntList strides) {
     if (sizes[i] != 1) {
       if (strides[i] != step) {
         // a zero further out makes the tensor empty, and that counts as contiguous
-        for (size_t k = 0; k < i; ++k) if (sizes[k] == 0) return true;
+        for (size_t k = 0; k < i; ++k)
+          if (sizes[k] == 0) return true;
         return false;
       }
       step *= sizes[i];
@@ -138,7 +140,8 @@ Dims by_stride(IntList sizes, IntList strides) {
 }  // namespace
 
 bool is_dense(IntList sizes, IntList strides) {
-  for (int64_t size : sizes) if (size == 0) return true;
+  for (int64_t size : sizes)
+    if (size == 0) return true;
   int64_t step = 1;
   for (int64_t d : by_stride(sizes, strides)) {
     if (strides[d] != step) return false;

@@ -13,8 +13,8 @@
 
 namespace facula {
 
-/// A view of consecutive values; as std::span, with brace initialisation. A braced list lives as long as the expression it is
-/// written in: right for an argument, wrong for a variable.
+/// A view of consecutive values; as std::span, with brace initialisation. A braced list lives as long as the expression
+/// it is written in: right for an argument, wrong for a variable.
 template <class T>
 class List {
  public:
@@ -135,7 +135,7 @@ class Dims {
 enum class MemoryFormat : uint8_t { Contiguous, ChannelsLast, ChannelsLast3d, Preserve };
 enum class Layout : uint8_t { Strided };
 
-std::ostream& operator<<(std::ostream& out, IntList list);          // [2, 3]
+std::ostream& operator<<(std::ostream& out, IntList list);  // [2, 3]
 inline std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << IntList(dims); }
 std::ostream& operator<<(std::ostream& out, MemoryFormat format);
 
@@ -162,7 +162,8 @@ bool broadcasts_to(IntList from, IntList to);
 inline int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {
   int64_t range = ndim == 0 ? 1 : ndim;
   if (__builtin_expect(dim < -range || dim >= range, 0)) {
-    throw_error(ErrorKind::Index, op, ": dimension out of range (expected to be in [", -range, ", ", range - 1, "]), got ", dim);
+    throw_error(ErrorKind::Index, op, ": dimension out of range (expected to be in [", -range, ", ", range - 1,
+                "]), got ", dim);
   }
   return dim < 0 ? dim + range : dim;
 }

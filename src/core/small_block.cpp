@@ -57,12 +57,8 @@ struct alignas(64) Span {
 };
 static_assert(sizeof(Span) == 64);
 
-Span* span_of(void* block) {
-  return reinterpret_cast<Span*>(reinterpret_cast<uintptr_t>(block) & ~(kSpan - 1));
-}
-bool has_free(const Span* span) {
-  return span->free != nullptr || span->fresh + block_size(span->bin) <= span->end;
-}
+Span* span_of(void* block) { return reinterpret_cast<Span*>(reinterpret_cast<uintptr_t>(block) & ~(kSpan - 1)); }
+bool has_free(const Span* span) { return span->free != nullptr || span->fresh + block_size(span->bin) <= span->end; }
 
 template <class Node>
 void link(Node*& head, Node* node) {
@@ -148,8 +144,8 @@ class Pool {
     arena->free_spans &= ~(1u << index);
     if (arena->free_spans == 0) unlink(arenas_, arena);
     char* begin = arena->begin + static_cast<size_t>(index) * kSpan;
-    auto* span = new (begin) Span{arena,   nullptr, begin + sizeof(Span),       begin + kSpan,
-                                  nullptr, nullptr, static_cast<uint32_t>(bin), 0};
+    auto* span = new (begin)
+        Span{arena, nullptr, begin + sizeof(Span), begin + kSpan, nullptr, nullptr, static_cast<uint32_t>(bin), 0};
     link(spans_[bin], span);
     meters.reserved.add(kSpan);
     return span;
@@ -215,8 +211,7 @@ void set_list_limits(ThreadBins* thread) {
 
 [[noreturn]] void fail(size_t bytes) {
   if (small_block_failure != nullptr) small_block_failure(bytes);
-  throw_error(ErrorKind::OutOfMemory, "small_allocate: the system has no memory for a block of ", bytes,
-              " bytes");
+  throw_error(ErrorKind::OutOfMemory, "small_allocate: the system has no memory for a block of ", bytes, " bytes");
 }
 
 constinit ThreadBins no_bins;  // of threads that have not begun or have ended: always empty, always full
@@ -241,8 +236,7 @@ class ThreadLists {
     thread_bins = &no_bins;
     std::lock_guard guard(pool().lock);
     drain(bins_);
-    for (const Bin& bin : bins_->bins)
-      pool().taken_by_ended_threads += bin.taken.load(std::memory_order_relaxed);
+    for (const Bin& bin : bins_->bins) pool().taken_by_ended_threads += bin.taken.load(std::memory_order_relaxed);
     std::erase(pool().threads, bins_);
     delete bins_;
   }

@@ -21,8 +21,7 @@ struct FreeBlock {
 struct Bin {
   FreeBlock* head = nullptr;
   std::atomic<uint32_t> count{0};
-  uint32_t limit =
-      0;  // 0 in the bins that stand in for threads without lists, so that releases leave the fast path
+  uint32_t limit = 0;  // 0 in the bins that stand in for threads without lists, so that releases leave the fast path
   std::atomic<uint64_t> taken{0};
 };
 

@@ -21,7 +21,8 @@ Storage* make_large_storage(size_t nbytes, Device device) {
   char* data = nullptr;
   if (!device.is_meta() && nbytes) {
     const Allocator& allocator = allocators[static_cast<int>(device.type)];
-    FACULA_CHECK(allocator.allocate, ErrorKind::Assertion, "empty: this facula was built without a backend for the device, got ", device);
+    FACULA_CHECK(allocator.allocate, ErrorKind::Assertion,
+                 "empty: this facula was built without a backend for the device, got ", device);
     data = static_cast<char*>(allocator.allocate(nbytes));
   }
   auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));
@@ -61,8 +62,9 @@ void replace_storage_data(Storage* s, void* data, void (*release)(Storage*), voi
 
 void resize_storage(Storage* s, size_t nbytes) {
   if (nbytes == s->nbytes) return;
-  FACULA_CHECK(s->resizable, ErrorKind::Runtime, "resize_: the storage belongs to another library and cannot grow from ",
-               s->nbytes, " to ", nbytes, " bytes");
+  FACULA_CHECK(s->resizable, ErrorKind::Runtime,
+               "resize_: the storage belongs to another library and cannot grow from ", s->nbytes, " to ", nbytes,
+               " bytes");
   if (s->device.is_meta()) {
     s->nbytes = nbytes;
     return;

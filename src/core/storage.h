@@ -18,10 +18,10 @@ struct Storage {
   void (*release_data)(Storage*);  // null: the data lies behind this header in the same small block
   void* context;                   // whatever release_data needs
   Device device;
-  uint16_t writer;                 // id of the op that wrote last, for error messages
+  uint16_t writer;  // id of the op that wrote last, for error messages
   bool resizable;
-  bool read_only;                  // borrowed from a buffer that must not be written
-  uint32_t header_bytes;           // size of the small block this header is in; only set with release_data
+  bool read_only;         // borrowed from a buffer that must not be written
+  uint32_t header_bytes;  // size of the small block this header is in; only set with release_data
 
   uint32_t current_version() const { return version.load(std::memory_order_relaxed); }
   void bump_version(uint16_t op) {

@@ -24,8 +24,8 @@ int64_t* make_room(TensorImpl* t, int64_t n) {
   return t->dims;
 }
 
-// One pass over sizes and strides. Dense memory spans exactly as many places as there are elements, which rules out most
-// views before anything needs to be sorted.
+// One pass over sizes and strides. Dense memory spans exactly as many places as there are elements, which rules out
+// most views before anything needs to be sorted.
 void derive_layout(TensorImpl* t) {
   const int64_t* sizes = t->dims;
   const int64_t* strides = t->mutable_strides();
@@ -45,8 +45,10 @@ void derive_layout(TensorImpl* t) {
   if (contiguous || numel == 0) layout = kContiguous | kDense;
   else if (positive && span == static_cast<uint64_t>(numel) && is_dense(t->sizes(), t->strides())) layout = kDense;
   bool may_be_other = n >= 4 && n <= 5 && (layout & kDense);
-  if (may_be_other && n == 4 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast)) layout |= kChannelsLast;
-  if (may_be_other && n == 5 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast3d)) layout |= kChannelsLast3d;
+  if (may_be_other && n == 4 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast))
+    layout |= kChannelsLast;
+  if (may_be_other && n == 5 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast3d))
+    layout |= kChannelsLast3d;
   t->flags = (t->flags & ~kLayoutFlags) | layout;
 }
 
@@ -54,8 +56,10 @@ void derive_layout(TensorImpl* t) {
 
 void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
   // sizes or strides may be the dims of this very tensor
-  bool own = t->dims <= sizes.begin() && sizes.begin() < t->dims + 2 * std::max<int64_t>(t->ndim, TensorImpl::kInlineDims);
-  own |= t->dims <= strides.begin() && strides.begin() < t->dims + 2 * std::max<int64_t>(t->ndim, TensorImpl::kInlineDims);
+  bool own =
+      t->dims <= sizes.begin() && sizes.begin() < t->dims + 2 * std::max<int64_t>(t->ndim, TensorImpl::kInlineDims);
+  own |=
+      t->dims <= strides.begin() && strides.begin() < t->dims + 2 * std::max<int64_t>(t->ndim, TensorImpl::kInlineDims);
   if (own) {
     Dims kept_sizes(sizes), kept_strides(strides);
     set_sizes(t, kept_sizes, kept_strides);
@@ -118,8 +122,10 @@ Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device)
       break;
     }
     int64_t along = 0;
-    bool overflow = __builtin_mul_overflow(sizes[i] - 1, strides[i], &along) || __builtin_add_overflow(extent, along, &extent);
-    FACULA_CHECK(!overflow, ErrorKind::Runtime, "empty_strided: too many elements for 64 bits, got size ", sizes, " and stride ", strides);
+    bool overflow =
+        __builtin_mul_overflow(sizes[i] - 1, strides[i], &along) || __builtin_add_overflow(extent, along, &extent);
+    FACULA_CHECK(!overflow, ErrorKind::Runtime, "empty_strided: too many elements for 64 bits, got size ", sizes,
+                 " and stride ", strides);
   }
   Tensor t = with_storage(make_storage(checked_bytes(sizes, extent, dtype), device), dtype);
   set_sizes(t.impl(), sizes, strides);
@@ -199,12 +205,13 @@ Tensor alias(const Tensor& self) {
   return make_view(self, self.sizes(), self.strides(), 0, false);
 }
 
-Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op) {
+Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides,
+                         const char* op) {
   int64_t count = count_elements(sizes, op), low = offset, high = offset;
   for (size_t i = 0; i < sizes.size(); ++i) (strides[i] < 0 ? low : high) += (sizes[i] - 1) * strides[i];
   int64_t available = static_cast<int64_t>(storage->nbytes) / item_size(dtype);
-  FACULA_CHECK(count == 0 || (low >= 0 && high < available), ErrorKind::Runtime, op, ": sizes ", sizes, ", strides ", strides,
-               " and offset ", offset, " reach outside of the storage of ", available, " elements");
+  FACULA_CHECK(count == 0 || (low >= 0 && high < available), ErrorKind::Runtime, op, ": sizes ", sizes, ", strides ",
+               strides, " and offset ", offset, " reach outside of the storage of ", available, " elements");
   retain(storage);
   Tensor t = with_storage(storage, dtype);
   t.impl()->data = storage->data + offset * item_size(dtype);
@@ -224,7 +231,9 @@ namespace {
 bool strides_say_channels_last(const Tensor& t) {
   int64_t extent = 1, inner = 1;
   for (int64_t k = 0; k < t.dim(); ++k) {
-    const int64_t d = k == 0 ? 1 : k == t.dim() - 1 ? 0 : t.dim() - k;  // channels, then from the last dimension to the first
+    const int64_t d = k == 0             ? 1
+                      : k == t.dim() - 1 ? 0
+                                         : t.dim() - k;  // channels, then from the last dimension to the first
     if (t.stride(d) < extent) return false;
     extent = t.stride(d) * std::max<int64_t>(t.size(d), 1);
     if (d != 0) inner *= t.size(d);
@@ -243,8 +252,10 @@ MemoryFormat Tensor::suggest_memory_format() const {
 }
 
 Scalar Tensor::item() const {
-  FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime, "vmap: It looks like you're calling .item() on a Tensor, or using it as a Python "
-               "value, where it stands for a whole batch; got an example of shape ", sizes());
+  FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime,
+               "vmap: It looks like you're calling .item() on a Tensor, or using it as a Python "
+               "value, where it stands for a whole batch; got an example of shape ",
+               sizes());
   FACULA_CHECK(numel() == 1, ErrorKind::Runtime, "item: a Tensor with one element, got ", numel(), " elements");
   FACULA_CHECK(!is_meta(), ErrorKind::Runtime, "item: a meta tensor has no values, got shape ", sizes());
   return visit_dtype(dtype(), [&]<class T>(TypeTag<T>) -> Scalar {
@@ -280,9 +291,10 @@ void check_no_internal_overlap(const Tensor& self, const char* op) {
   if (self.is_dense()) return;
   // Only a stride of zero is certain to make two elements share a place; other patterns are left to the caller.
   for (int64_t i = 0; i < self.dim(); ++i) {
-    FACULA_CHECK(self.size(i) <= 1 || self.stride(i) != 0, ErrorKind::Runtime, op,
-                 ": several elements of the written tensor lie in the same place in memory (clone it first), got sizes ",
-                 self.sizes(), " and strides ", self.strides());
+    FACULA_CHECK(
+        self.size(i) <= 1 || self.stride(i) != 0, ErrorKind::Runtime, op,
+        ": several elements of the written tensor lie in the same place in memory (clone it first), got sizes ",
+        self.sizes(), " and strides ", self.strides());
   }
 }
 
@@ -292,10 +304,12 @@ void check_no_partial_overlap(const Tensor& out, const Tensor& in, const char* o
   if (same_view) return;
   if (!out.is_dense() || !in.is_dense()) return;  // interleaved views may be disjoint: not decided, as in PyTorch
   Extent a = byte_extent(out), b = byte_extent(in);
-  bool apart = out.impl()->data + a.high <= in.impl()->data + b.low || in.impl()->data + b.high <= out.impl()->data + a.low;
-  FACULA_CHECK(apart, ErrorKind::Runtime, op,
-               ": the written tensor and an input share some, but not all, of their memory (clone one of them), got shapes ",
-               out.sizes(), " and ", in.sizes());
+  bool apart =
+      out.impl()->data + a.high <= in.impl()->data + b.low || in.impl()->data + b.high <= out.impl()->data + a.low;
+  FACULA_CHECK(
+      apart, ErrorKind::Runtime, op,
+      ": the written tensor and an input share some, but not all, of their memory (clone one of them), got shapes ",
+      out.sizes(), " and ", in.sizes());
 }
 
 }  // namespace facula

@@ -28,16 +28,16 @@ namespace facula {
 
 enum TensorFlag : uint32_t {
   kContiguous = 1u << 0,
-  kChannelsLast = 1u << 1,     // contiguous when its four dimensions are read N H W C
-  kChannelsLast3d = 1u << 2,   // the same for five
-  kDense = 1u << 3,            // elements fill their memory without hole or overlap
-  kRequiresGrad = 1u << 8,     // leaf that wants a gradient, or result of an op on one
-  kConjugate = 1u << 9,        // values are the conjugates of what memory holds
-  kBatched = 1u << 10,         // wrapper made by vmap
-  kDual = 1u << 11,            // carries a forward-mode tangent
-  kInference = 1u << 12,       // made in inference mode
-  kParameter = 1u << 13,       // set by nn.Parameter; survives copies of the Python object
-  kWatchBase = 1u << 14,       // a view of a base without history, which may get one by an in-place write
+  kChannelsLast = 1u << 1,    // contiguous when its four dimensions are read N H W C
+  kChannelsLast3d = 1u << 2,  // the same for five
+  kDense = 1u << 3,           // elements fill their memory without hole or overlap
+  kRequiresGrad = 1u << 8,    // leaf that wants a gradient, or result of an op on one
+  kConjugate = 1u << 9,       // values are the conjugates of what memory holds
+  kBatched = 1u << 10,        // wrapper made by vmap
+  kDual = 1u << 11,           // carries a forward-mode tangent
+  kInference = 1u << 12,      // made in inference mode
+  kParameter = 1u << 13,      // set by nn.Parameter; survives copies of the Python object
+  kWatchBase = 1u << 14,      // a view of a base without history, which may get one by an in-place write
 };
 constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
 /// Any of these sends an op through its slow path.
@@ -69,7 +69,8 @@ struct TensorImpl {
   IntList strides() const { return {dims + (ndim > kInlineDims ? ndim : kInlineDims), ndim}; }
   int64_t* mutable_strides() { return dims + (ndim > kInlineDims ? ndim : kInlineDims); }
 };
-static_assert(offsetof(TensorImpl, storage) == 8 && offsetof(TensorImpl, base) == 48 && offsetof(TensorImpl, dims) == 64);
+static_assert(offsetof(TensorImpl, storage) == 8 && offsetof(TensorImpl, base) == 48 &&
+              offsetof(TensorImpl, dims) == 64);
 static_assert(sizeof(TensorImpl) == 152);
 
 void destroy_tensor(TensorImpl* impl);
@@ -113,8 +114,9 @@ class Tensor {
   }
   bool is_contiguous() const { return impl_->flags & kContiguous; }
   bool is_contiguous(MemoryFormat format) const {
-    uint32_t flag = format == MemoryFormat::ChannelsLast ? kChannelsLast
-                    : format == MemoryFormat::ChannelsLast3d ? kChannelsLast3d : kContiguous;
+    uint32_t flag = format == MemoryFormat::ChannelsLast     ? kChannelsLast
+                    : format == MemoryFormat::ChannelsLast3d ? kChannelsLast3d
+                                                             : kContiguous;
     return impl_->flags & flag;
   }
   bool is_dense() const { return impl_->flags & kDense; }
@@ -195,8 +197,8 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
 Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op);
 /// The same tensor without history: shares storage and version, has no base.
 Tensor alias(const Tensor& self);
-/// The tensor as an example of vmap `level`; `value` has the batch in front. Here, because copies of an example are examples,
-/// too; all else about them is in autograd/batching.h.
+/// The tensor as an example of vmap `level`; `value` has the batch in front. Here, because copies of an example are
+/// examples, too; all else about them is in autograd/batching.h.
 Tensor make_batched(const Tensor& value, uint32_t level);
 /// A contiguous CPU tensor holding one number.
 Tensor scalar_tensor(const Scalar& value, DType dtype, Device device = kCPU);

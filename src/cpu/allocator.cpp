@@ -2,26 +2,22 @@
 //
 // Small blocks (up to 4 KiB): core/small_block.cpp. Everything larger is served here, under one lock:
 //
-// 1. There are two regions, one for requests below 1 MiB and one for the rest, so that small blocks do not
-// splinter
-//    large ones. A region is one reserved address range that becomes usable from its start as it is needed;
-//    in it every free block merges with its free neighbours.
+// 1. There are two regions, one for requests below 1 MiB and one for the rest, so that small blocks do not splinter
+//    large ones. A region is one reserved address range that becomes usable from its start as it is needed; in it every
+//    free block merges with its free neighbours.
 // 2. Sizes are rounded up to 512 bytes (middle region) or 64 KiB (large region): at most an eighth is lost.
-// 3. A request takes the best fit: the smallest free block that is large enough, lowest list first, searching
-// a
-//    bounded number of blocks per list. What is left over stays free. Without a fit the region grows.
+// 3. A request takes the best fit: the smallest free block that is large enough, lowest list first, searching a bounded
+//    number of blocks per list. What is left over stays free. Without a fit the region grows.
 // 4. The large region uses 2 MiB pages; the middle region does once it has grown past 16 MiB.
-// 5. A released block keeps its pages ("hot"), so that a repeated request costs no page fault. What malloc
-// would
-//    use at its highest is the measure: held + hot bytes never exceed the recent peak of held bytes by more
-//    than a sixteenth and 16 MiB, room for the gaps between blocks. When a request would exceed it, the
-//    blocks released longest ago give their pages back first. "Recent" means the last 16,384 to 32,768
-//    requests, so that a peak while loading does not count for ever.
-// 6. Before 64 MiB of fresh memory are taken, in one request or in several, the system is asked what it has
-// left. If
-//    that would leave less than a sixteenth of the memory, all hot pages are given back. What cannot be had
-//    without swapping, and what together with the held bytes exceeds physical memory, is refused with an
-//    error; the system's willingness to promise more is not relied on.
+// 5. A released block keeps its pages ("hot"), so that a repeated request costs no page fault. What malloc would use at
+//    its highest is the measure: held + hot bytes never exceed the recent peak of held bytes by more than a sixteenth
+//    and 16 MiB, room for the gaps between blocks. When a request would exceed it, the blocks released longest ago give
+//    their pages back first. "Recent" means the last 16,384 to 32,768 requests, so that a peak while loading does not
+//    count for ever.
+// 6. Before 64 MiB of fresh memory are taken, in one request or in several, the system is asked what it has left. If
+//    that would leave less than a sixteenth of the memory, all hot pages are given back. What cannot be had without
+//    swapping, and what together with the held bytes exceeds physical memory, is refused with an error; the system's
+//    willingness to promise more is not relied on.
 // 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse.
 // 8. fork() takes the locks, so that a child can go on allocating.
 #include "cpu/allocator.h"
@@ -49,11 +45,9 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kLargeRequest = kMiB;
-constexpr size_t kLargestRequest = size_t{1}
-                                   << 46;  // beyond any machine; keeps the arithmetic from overflowing
+constexpr size_t kLargestRequest = size_t{1} << 46;  // beyond any machine; keeps the arithmetic from overflowing
 constexpr size_t kSlack = 16 * kMiB;
-constexpr size_t kSmallestTrim =
-    4 * kMiB;  // a trim gives at least this much, so that it does not happen too often
+constexpr size_t kSmallestTrim = 4 * kMiB;  // a trim gives at least this much, so that it does not happen too often
 constexpr size_t kFreshBytesPerCheck = 64 * kMiB;
 constexpr int kRequestsPerWindow = 16384;
 constexpr int kBlocksSearched = 32;
@@ -466,9 +460,7 @@ bool admit_locked(size_t fresh) {
   return true;
 }
 
-void count_request(size_t fresh) {
-  (fresh == 0 ? meters.hits : meters.misses).fetch_add(1, std::memory_order_relaxed);
-}
+void count_request(size_t fresh) { (fresh == 0 ? meters.hits : meters.misses).fetch_add(1, std::memory_order_relaxed); }
 
 // Null when the request has to be refused.
 [[maybe_unused]] void* try_allocate(size_t bytes) {
@@ -529,8 +521,7 @@ bool admit_fresh(size_t bytes) {
 [[noreturn]] void throw_out_of_memory(size_t bytes) {
   meters.failures.fetch_add(1, std::memory_order_relaxed);
   const MemoryStats stats = memory_stats();
-  const std::string limit =
-      stats.limit > 0 ? "; set_memory_limit allows " + size_text(stats.limit) : std::string();
+  const std::string limit = stats.limit > 0 ? "; set_memory_limit allows " + size_text(stats.limit) : std::string();
   throw_error(ErrorKind::OutOfMemory, "allocate: cannot get ", size_text(bytes), "; ",
               size_text(os::available_memory()), " are available, ", size_text(stats.allocated_bytes.current),
               " are held by tensors, ", size_text(stats.cached_bytes), " are cached", limit);

@@ -56,12 +56,14 @@ ScalarArgument<T> scalar_argument(const T& value) {
 
 /// c = alpha op(a) op(b) + beta c, row-major.
 template <class T>
-void gemm(bool trans_a, bool trans_b, Int m, Int n, Int k, T alpha, const T* a, Int lda, const T* b, Int ldb, T beta, T* c, Int ldc) {
+void gemm(bool trans_a, bool trans_b, Int m, Int n, Int k, T alpha, const T* a, Int lda, const T* b, Int ldb, T beta,
+          T* c, Int ldc) {
   using S = ScalarArgument<T>;
-  static auto* const f = reinterpret_cast<void (*)(int, int, int, Int, Int, Int, S, const T*, Int, const T*, Int, S, T*, Int)>(
-      symbol(std::string("cblas_") + letter<T>() + "gemm"));
-  f(kRowMajor, trans_a ? kTrans : kNoTrans, trans_b ? kTrans : kNoTrans, m, n, k, scalar_argument(alpha), a, lda, b, ldb,
-    scalar_argument(beta), c, ldc);
+  static auto* const f =
+      reinterpret_cast<void (*)(int, int, int, Int, Int, Int, S, const T*, Int, const T*, Int, S, T*, Int)>(
+          symbol(std::string("cblas_") + letter<T>() + "gemm"));
+  f(kRowMajor, trans_a ? kTrans : kNoTrans, trans_b ? kTrans : kNoTrans, m, n, k, scalar_argument(alpha), a, lda, b,
+    ldb, scalar_argument(beta), c, ldc);
 }
 
 /// y = alpha op(a) x + beta y for a row-major `a` stored as m rows of n.
@@ -70,13 +72,15 @@ void gemv(bool trans, Int m, Int n, T alpha, const T* a, Int lda, const T* x, In
   using S = ScalarArgument<T>;
   static auto* const f = reinterpret_cast<void (*)(int, int, Int, Int, S, const T*, Int, const T*, Int, S, T*, Int)>(
       symbol(std::string("cblas_") + letter<T>() + "gemv"));
-  f(kRowMajor, trans ? kTrans : kNoTrans, m, n, scalar_argument(alpha), a, lda, x, incx, scalar_argument(beta), y, incy);
+  f(kRowMajor, trans ? kTrans : kNoTrans, m, n, scalar_argument(alpha), a, lda, x, incx, scalar_argument(beta), y,
+    incy);
 }
 
 /// The sum of products of n elements of `x` and `y`, for real T.
 template <class T>
 T dot(Int n, const T* x, Int incx, const T* y, Int incy) {
-  static auto* const f = reinterpret_cast<T (*)(Int, const T*, Int, const T*, Int)>(symbol(std::string("cblas_") + letter<T>() + "dot"));
+  static auto* const f =
+      reinterpret_cast<T (*)(Int, const T*, Int, const T*, Int)>(symbol(std::string("cblas_") + letter<T>() + "dot"));
   return f(n, x, incx, y, incy);
 }
 

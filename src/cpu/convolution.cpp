@@ -20,9 +20,7 @@ void product(const Tensor& out, const Tensor& a, const Tensor& b) {
   into.finish(ops::mm(a, b, into));
 }
 
-void set_zero(const Tensor& t) {
-  std::memset(t.data<char>(), 0, static_cast<size_t>(t.numel() * t.item_size()));
-}
+void set_zero(const Tensor& t) { std::memset(t.data<char>(), 0, static_cast<size_t>(t.numel() * t.item_size())); }
 
 // Contiguous tensors of one dtype that matrix products support.
 void convolve_columns(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeometry& g) {
@@ -37,8 +35,7 @@ void convolve_columns(ConvMap map, const Tensor& y, const Tensor& x, const Tenso
     for (int64_t group = 0; group < g.groups; ++group) {
       char* image = x.data<char>() + (n * x.stride(0) + group * inputs * x.stride(1)) * item;
       Tensor weight = matrix(w, group * outputs * rows, outputs, rows, rows, 1);
-      Tensor result =
-          matrix(y, (n * y.size(1) + group * outputs) * positions, outputs, positions, positions, 1);
+      Tensor result = matrix(y, (n * y.size(1) + group * outputs) * positions, outputs, positions, positions, 1);
       if (map == ConvMap::Input) {
         product(columns, matrix(weight, 0, rows, outputs, 1, rows), result);
         col2im_kernel(kCPU, x.dtype(), image, columns.data(), windows);
@@ -70,18 +67,15 @@ void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor&
          pw = plain(w, dtype, map != ConvMap::Weight);
   const Tensor& result = map == ConvMap::Output ? y : map == ConvMap::Input ? x : w;
   const Tensor& made = map == ConvMap::Output ? py : map == ConvMap::Input ? px : pw;
-  if (x.numel() == 0 || y.numel() == 0 || w.numel() == 0)
-    set_zero(made);
-  else
-    convolve_columns(map, py, px, pw, g);
+  if (x.numel() == 0 || y.numel() == 0 || w.numel() == 0) set_zero(made);
+  else convolve_columns(map, py, px, pw, g);
   if (bias.defined()) add_channels_kernel(kCPU, made, plain(bias, dtype, true));
   if (!made.is_same(result)) copy_kernel(kCPU, result, made);
 }
 
 // The bias of a transposed convolution comes after oneDNN's part: in float32, so that narrow results are
 // rounded once.
-bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
-                   const ConvGeometry& g) {
+bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
   Tensor wide = facula::empty_strided(x.sizes(), x.strides(), DType::Float32);
   if (!onednn::convolve(ConvMap::Input, y, wide, w, plain(bias, DType::Float32, true), g)) return false;
   copy_kernel(kCPU, x, wide);

@@ -114,13 +114,15 @@ void distinct_values(const T* sorted, const int64_t* order, int64_t n, int64_t* 
   first.resize(static_cast<size_t>(groups));
   counts.resize(static_cast<size_t>(groups));
   for (int64_t g = 0; g < groups; ++g) {
-    counts[static_cast<size_t>(g)] = (g + 1 < groups ? first[static_cast<size_t>(g + 1)] : n) - first[static_cast<size_t>(g)];
+    counts[static_cast<size_t>(g)] =
+        (g + 1 < groups ? first[static_cast<size_t>(g + 1)] : n) - first[static_cast<size_t>(g)];
     if (order && g > 0) first[static_cast<size_t>(g - 1)] = order[first[static_cast<size_t>(g - 1)]];
   }
   if (order && groups > 0) first.back() = order[first.back()];
 }
 
-void distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, std::vector<int64_t>& first, std::vector<int64_t>& counts) {
+void distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, std::vector<int64_t>& first,
+                  std::vector<int64_t>& counts) {
   int64_t n = self.size(0);
   visit_real(self.dtype(), "unique", [&]<class T>(TypeTag<T>) {
     if (self.size(1) == 1) {

@@ -33,17 +33,21 @@ void lu(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   visit_lapack(a.dtype(), "linalg.lu_factor", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), int64_t{m} * n * k, [&](int64_t i) {
       if constexpr (!is_complex_v<T>) {
-        if (m == n && is_small<T>(n)) return small_lu(n, matrix_at<T>(a, i, int64_t{n} * n), pivots.data<Int>() + i * k, info.data<Int>() + i);
+        if (m == n && is_small<T>(n))
+          return small_lu(n, matrix_at<T>(a, i, int64_t{n} * n), pivots.data<Int>() + i * k, info.data<Int>() + i);
       }
-      lapack_call<"getrf", T>(&m, &n, matrix_at<T>(a, i, int64_t{m} * n), &ld, pivots.data<Int>() + i * k, info.data<Int>() + i);
+      lapack_call<"getrf", T>(&m, &n, matrix_at<T>(a, i, int64_t{m} * n), &ld, pivots.data<Int>() + i * k,
+                              info.data<Int>() + i);
     });
   });
 }
 
-/// Solves with factors that divide by zero: infinities and NaN where the real routines make them; the complex ones may not.
+/// Solves with factors that divide by zero: infinities and NaN where the real routines make them; the complex ones may
+/// not.
 template <class T>
 void solve_singular(Int n, T* lu, const Int* pivots, T* b, Int columns) {
-  if (is_complex_v<T>) return static_cast<void>(std::fill_n(b, int64_t{n} * columns, T(std::numeric_limits<real_t<T>>::quiet_NaN())));
+  if (is_complex_v<T>)
+    return static_cast<void>(std::fill_n(b, int64_t{n} * columns, T(std::numeric_limits<real_t<T>>::quiet_NaN())));
   char op = 'N';
   Int ld = std::max<Int>(n, 1), status = 0;
   lapack_call<"getrs", T>(&op, &n, &columns, lu, &ld, pivots, b, &ld, &status);
@@ -55,7 +59,8 @@ void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) 
     each_matrix(batch_count(b), int64_t{n} * n * columns, [&](int64_t i) {
       if constexpr (!is_complex_v<T>) {
         if (op == 'N' && is_small<T>(n))
-          return small_lu_solve(n, matrix_at<T>(lu, i, int64_t{n} * n), pivots.data<Int>() + i * n, columns, matrix_at<T>(b, i, int64_t{n} * columns));
+          return small_lu_solve(n, matrix_at<T>(lu, i, int64_t{n} * n), pivots.data<Int>() + i * n, columns,
+                                matrix_at<T>(b, i, int64_t{n} * columns));
       }
       Int status = 0;
       lapack_call<"getrs", T>(&op, &n, &columns, matrix_at<T>(lu, i, int64_t{n} * n), &ld, pivots.data<Int>() + i * n,
@@ -94,8 +99,8 @@ void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool un
     each_matrix(batch_count(b), int64_t{m} * n * order, [&](int64_t i) {
       char side = left ? 'L' : 'R', triangle = upper ? 'U' : 'L', no = 'N', diagonal = unit ? 'U' : 'N';
       T one(1);
-      lapack_call<"trsm", T>(&side, &triangle, &no, &diagonal, &m, &n, &one, matrix_at<T>(a, i, int64_t{order} * order), &lda,
-                             matrix_at<T>(b, i, int64_t{m} * n), &ldb);
+      lapack_call<"trsm", T>(&side, &triangle, &no, &diagonal, &m, &n, &one, matrix_at<T>(a, i, int64_t{order} * order),
+                             &lda, matrix_at<T>(b, i, int64_t{m} * n), &ldb);
     });
   });
 }
@@ -115,7 +120,8 @@ void qr(const Tensor& a, const Tensor& tau) {
 }
 
 void reflectors(const Tensor& a, const Tensor& tau) {
-  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = static_cast<Int>(tau.size(-1)), ld = std::max<Int>(m, 1);
+  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = static_cast<Int>(tau.size(-1)),
+      ld = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.householder_product", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), 2 * int64_t{m} * n * k, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
@@ -136,11 +142,13 @@ void reflect(const Tensor& a, const Tensor& tau, const Tensor& c, bool left, boo
   Int lda = std::max<Int>(static_cast<Int>(a.size(-2)), 1), ldc = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "ormqr", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(c), 2 * int64_t{m} * n * k, [&](int64_t i) {
-      T *x = matrix_at<T>(a, i, a.size(-1) * a.size(-2)), *t = matrix_at<T>(tau, i, k), *y = matrix_at<T>(c, i, int64_t{m} * n), answer{};
+      T *x = matrix_at<T>(a, i, a.size(-1) * a.size(-2)), *t = matrix_at<T>(tau, i, k),
+        *y = matrix_at<T>(c, i, int64_t{m} * n), answer{};
       char side = left ? 'L' : 'R', op = !transpose ? 'N' : is_complex_v<T> ? 'C' : 'T';
       Int status = 0;
       auto run = [&](T* work, Int size) {
-        if constexpr (is_complex_v<T>) lapack_call<"unmqr", T>(&side, &op, &m, &n, &k, x, &lda, t, y, &ldc, work, &size, &status);
+        if constexpr (is_complex_v<T>)
+          lapack_call<"unmqr", T>(&side, &op, &m, &n, &k, x, &lda, t, y, &ldc, work, &size, &status);
         else lapack_call<"ormqr", T>(&side, &op, &m, &n, &k, x, &lda, t, y, &ldc, work, &size, &status);
       };
       run(&answer, -1);
@@ -215,19 +223,24 @@ struct LeastSquares {
       lapack_call<"gels", T>(&no, &m, &n, &columns, a, &lda, b, &ldb, work, &size, &status);
     } else if (driver == "gelsy") {
       if constexpr (is_complex_v<T>) {
-        lapack_call<"gelsy", T>(&m, &n, &columns, a, &lda, b, &ldb, integers.data(), &rcond, &rank, work, &size, real_work.data(), &status);
+        lapack_call<"gelsy", T>(&m, &n, &columns, a, &lda, b, &ldb, integers.data(), &rcond, &rank, work, &size,
+                                real_work.data(), &status);
       } else {
-        lapack_call<"gelsy", T>(&m, &n, &columns, a, &lda, b, &ldb, integers.data(), &rcond, &rank, work, &size, &status);
+        lapack_call<"gelsy", T>(&m, &n, &columns, a, &lda, b, &ldb, integers.data(), &rcond, &rank, work, &size,
+                                &status);
       }
     } else if (driver == "gelsd") {
       if constexpr (is_complex_v<T>) {
-        lapack_call<"gelsd", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size, real_work.data(), integers.data(), &status);
+        lapack_call<"gelsd", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size,
+                                real_work.data(), integers.data(), &status);
       } else {
-        lapack_call<"gelsd", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size, integers.data(), &status);
+        lapack_call<"gelsd", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size,
+                                integers.data(), &status);
       }
     } else {
       if constexpr (is_complex_v<T>) {
-        lapack_call<"gelss", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size, real_work.data(), &status);
+        lapack_call<"gelss", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size,
+                                real_work.data(), &status);
       } else {
         lapack_call<"gelss", T>(&m, &n, &columns, a, &lda, b, &ldb, s.data(), &rcond, &rank, work, &size, &status);
       }
@@ -235,13 +248,21 @@ struct LeastSquares {
   }
 };
 
-void least_squares(const Tensor& a, const Tensor& b, const Tensor& rank, const Tensor& s, double rcond, std::string_view driver) {
-  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), columns = static_cast<Int>(b.size(-1)), k = std::min(m, n);
+void least_squares(const Tensor& a, const Tensor& b, const Tensor& rank, const Tensor& s, double rcond,
+                   std::string_view driver) {
+  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), columns = static_cast<Int>(b.size(-1)),
+      k = std::min(m, n);
   Int rows = static_cast<Int>(b.size(-2));
   visit_lapack(a.dtype(), "linalg.lstsq", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(b), 2 * int64_t{m} * n * k, [&](int64_t i) {
-      LeastSquares<T> problem{m, n, columns, std::max<Int>(m, 1), std::max<Int>(rows, 1), matrix_at<T>(a, i, int64_t{m} * n),
-                              matrix_at<T>(b, i, int64_t{rows} * columns), static_cast<real_t<T>>(rcond),
+      LeastSquares<T> problem{m,
+                              n,
+                              columns,
+                              std::max<Int>(m, 1),
+                              std::max<Int>(rows, 1),
+                              matrix_at<T>(a, i, int64_t{m} * n),
+                              matrix_at<T>(b, i, int64_t{rows} * columns),
+                              static_cast<real_t<T>>(rcond),
                               std::vector<real_t<T>>(static_cast<size_t>(std::max<Int>(k, 1)))};
       problem.run(driver);
       if (rank.defined()) rank.data<int64_t>()[i] = problem.rank;

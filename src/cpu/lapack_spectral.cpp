@@ -23,13 +23,18 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
       R* values = matrix_at<R>(s, i, k);
       std::vector<Int> integers(static_cast<size_t>(8 * std::max<Int>(k, 1)));
       int64_t small = k, large = std::max(m, n);
-      std::vector<R> real_work(is_complex_v<T> ? static_cast<size_t>(std::max<int64_t>(1, small * std::max(5 * small + 7, 2 * large + 2 * small + 1) + 7 * small)) : 1);
+      std::vector<R> real_work(is_complex_v<T>
+                                   ? static_cast<size_t>(std::max<int64_t>(
+                                         1, small * std::max(5 * small + 7, 2 * large + 2 * small + 1) + 7 * small))
+                                   : 1);
       auto run = [&](T* work, Int size) {
         Int* status = info.data<Int>() + i;
         if constexpr (is_complex_v<T>) {
-          lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, work, &size, real_work.data(), integers.data(), status);
+          lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, work, &size, real_work.data(),
+                                  integers.data(), status);
         } else {
-          lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, work, &size, integers.data(), status);
+          lapack_call<"gesdd", T>(&job, &m, &n, x, &lda, values, left, &ldu, right, &ldv, work, &size, integers.data(),
+                                  status);
         }
       };
       T answer{};
@@ -51,7 +56,8 @@ void eigh(const Tensor& a, const Tensor& w, const Tensor& info, bool upper, bool
       auto run = [&](T* work, Int size, R* real_work, Int real_size, Int* integers, Int integer_size) {
         Int* status = info.data<Int>() + i;
         if constexpr (is_complex_v<T>) {
-          lapack_call<"heevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, real_work, &real_size, integers, &integer_size, status);
+          lapack_call<"heevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, real_work, &real_size, integers,
+                                  &integer_size, status);
         } else {
           lapack_call<"syevd", T>(&job, &triangle, &n, x, &ld, values, work, &size, integers, &integer_size, status);
         }
@@ -63,8 +69,8 @@ void eigh(const Tensor& a, const Tensor& w, const Tensor& info, bool upper, bool
       std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
       std::vector<R> real_work(static_cast<size_t>(workspace_size(real_answer)));
       std::vector<Int> integers(static_cast<size_t>(std::max<Int>(integer_answer, 1)));
-      run(work.data(), static_cast<Int>(work.size()), real_work.data(), static_cast<Int>(real_work.size()), integers.data(),
-          static_cast<Int>(integers.size()));
+      run(work.data(), static_cast<Int>(work.size()), real_work.data(), static_cast<Int>(real_work.size()),
+          integers.data(), static_cast<Int>(integers.size()));
     });
   });
 }
@@ -101,9 +107,11 @@ void eig(const Tensor& a, const Tensor& w, const Tensor& v, const Tensor& info) 
       std::vector<T> packed(vectors && !is_complex_v<T> ? static_cast<size_t>(n) * n : 1);
       auto run = [&](T* work, Int size) {
         if constexpr (is_complex_v<T>) {
-          lapack_call<"geev", T>(&no, &job, &n, x, &ld, values, x, &one, vectors ? vectors : x, &ld, work, &size, re.data(), status);
+          lapack_call<"geev", T>(&no, &job, &n, x, &ld, values, x, &one, vectors ? vectors : x, &ld, work, &size,
+                                 re.data(), status);
         } else {
-          lapack_call<"geev", T>(&no, &job, &n, x, &ld, re.data(), im.data(), x, &one, packed.data(), &ld, work, &size, status);
+          lapack_call<"geev", T>(&no, &job, &n, x, &ld, re.data(), im.data(), x, &one, packed.data(), &ld, work, &size,
+                                 status);
         }
       };
       run(&answer, -1);

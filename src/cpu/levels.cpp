@@ -69,7 +69,8 @@ void register_best_level() {
     level.install();
     return;
   }
-  throw_error(ErrorKind::Runtime, "facula: expected an instruction-set level that was compiled in and that this processor has, got ",
+  throw_error(ErrorKind::Runtime,
+              "facula: expected an instruction-set level that was compiled in and that this processor has, got ",
               forced ? forced : "none", forced ? " from FACULA_ISA" : "");
 }
 

@@ -32,8 +32,9 @@ inline T loaded(Stored<T> x) {
   else return x;
 }
 
-// Large arrays are gone through in short blocks, asking for the memory of later ones ahead: the processor starts to fetch
-// the line that a store goes to only when all computation before it is done, so that computing and waiting add up otherwise.
+// Large arrays are gone through in short blocks, asking for the memory of later ones ahead: the processor starts to
+// fetch the line that a store goes to only when all computation before it is done, so that computing and waiting add up
+// otherwise.
 constexpr int64_t kBytesPerBlock = 512;  // larger ones have more requests in flight than the processor keeps
 constexpr int64_t kBytesAhead = 4096;
 
@@ -45,7 +46,8 @@ void ask_for(const T* p, int64_t count) {
 /// Calls block(from, count) for all of 0 to n; `out` and `in` are what it writes and reads.
 template <class R, class F, class... T>
 void in_blocks(int64_t n, const R* out, F block, const T*... in) {
-  constexpr int64_t largest = std::max({sizeof(T)...}), length = kBytesPerBlock / largest, ahead = kBytesAhead / largest;
+  constexpr int64_t largest = std::max({sizeof(T)...}), length = kBytesPerBlock / largest,
+                    ahead = kBytesAhead / largest;
   for (int64_t from = 0; from < n; from += length) {
     if (from + ahead + length <= n) {
       (ask_for<false>(in + from + ahead, length), ...);
@@ -59,10 +61,13 @@ template <class T, class R, class F>
 void unary_loop(int64_t n, void* out, const void* const* in, F f) {
   auto* o = static_cast<Stored<R>*>(out);
   auto* a = static_cast<const Stored<T>*>(in[0]);
-  in_blocks(n, o, [=](int64_t from, int64_t count) {
-    FACULA_SIMD
-    for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]));
-  }, a);
+  in_blocks(
+      n, o,
+      [=](int64_t from, int64_t count) {
+        FACULA_SIMD
+        for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]));
+      },
+      a);
 }
 
 template <class T, class R, class F>
@@ -70,10 +75,13 @@ void binary_loop(int64_t n, void* out, const void* const* in, F f) {
   auto* o = static_cast<Stored<R>*>(out);
   auto* a = static_cast<const Stored<T>*>(in[0]);
   auto* b = static_cast<const Stored<T>*>(in[1]);
-  in_blocks(n, o, [=](int64_t from, int64_t count) {
-    FACULA_SIMD
-    for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]));
-  }, a, b);
+  in_blocks(
+      n, o,
+      [=](int64_t from, int64_t count) {
+        FACULA_SIMD
+        for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]));
+      },
+      a, b);
 }
 
 /// As binary_loop, where `quick` is a form of `f` that vectorises but holds only where `hard` is false. `hard` is rare.
@@ -102,10 +110,13 @@ void ternary_loop(int64_t n, void* out, const void* const* in, F f) {
   auto* a = static_cast<const Stored<T>*>(in[0]);
   auto* b = static_cast<const Stored<T>*>(in[1]);
   auto* c = static_cast<const Stored<T>*>(in[2]);
-  in_blocks(n, o, [=](int64_t from, int64_t count) {
-    FACULA_SIMD
-    for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]), loaded<T>(c[i]));
-  }, a, b, c);
+  in_blocks(
+      n, o,
+      [=](int64_t from, int64_t count) {
+        FACULA_SIMD
+        for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]), loaded<T>(c[i]));
+      },
+      a, b, c);
 }
 
 }  // namespace facula::cpu::FACULA_ISA

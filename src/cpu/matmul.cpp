@@ -32,7 +32,8 @@ Layout2d layout_of(const MatrixOperand& m, int64_t rows, int64_t columns) {
   int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows, step = by_rows ? m.row : m.column;
   int64_t leading = lines == 1 ? std::max<int64_t>(length, 1) : step;
   FACULA_CHECK(std::max({lines, length, leading}) <= INT_MAX, ErrorKind::NotImplemented,
-               "matmul: sizes and strides of the library have 32 bits, got a matrix of ", rows, " by ", columns, " with stride ", step);
+               "matmul: sizes and strides of the library have 32 bits, got a matrix of ", rows, " by ", columns,
+               " with stride ", step);
   return {!by_rows, static_cast<int>(leading)};
 }
 
@@ -55,8 +56,10 @@ void blas_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b, 
   int m = static_cast<int>(p.rows), n = static_cast<int>(p.columns), k = static_cast<int>(p.inner);
   if (n == 1 && m > 1) {
     int step = k == 1 ? 1 : static_cast<int>(p.b.row);
-    if (beta == T(0)) for (int r = 0; r < m; ++r) out[r * p.out_row] = T(0);  // the library may read what it scales by zero
-    blas::gemv<T>(a.transposed, a.transposed ? k : m, a.transposed ? m : k, alpha, x, a.leading, y, step, beta, out, static_cast<int>(p.out_row));
+    if (beta == T(0))
+      for (int r = 0; r < m; ++r) out[r * p.out_row] = T(0);  // the library may read what it scales by zero
+    blas::gemv<T>(a.transposed, a.transposed ? k : m, a.transposed ? m : k, alpha, x, a.leading, y, step, beta, out,
+                  static_cast<int>(p.out_row));
   } else if (m == 1 && n == 1 && !blas::is_complex_v<T>) {
     if constexpr (!blas::is_complex_v<T>) {
       const T sum = alpha * blas::dot<T>(k, x, static_cast<int>(p.a.column), y, static_cast<int>(p.b.row));
@@ -64,9 +67,11 @@ void blas_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b, 
     }
   } else if (m == 1) {
     int step = k == 1 ? 1 : static_cast<int>(p.a.column);
-    if (beta == T(0)) for (int c = 0; c < n; ++c) out[c] = T(0);
+    if (beta == T(0))
+      for (int c = 0; c < n; ++c) out[c] = T(0);
     const Layout2d by = n == 1 && p.b.row == 1 ? Layout2d{true, k} : b;  // one column is read as one row
-    blas::gemv<T>(!by.transposed, by.transposed ? n : k, by.transposed ? k : n, alpha, y, by.leading, x, step, beta, out, 1);
+    blas::gemv<T>(!by.transposed, by.transposed ? n : k, by.transposed ? k : n, alpha, y, by.leading, x, step, beta,
+                  out, 1);
   } else {
     int leading = m == 1 ? n : static_cast<int>(p.out_row);
     blas::gemm<T>(a.transposed, b.transposed, m, n, k, alpha, x, a.leading, y, b.leading, beta, out, leading);
@@ -88,8 +93,9 @@ bool use_onednn(const MatrixProduct& p, const Layout2d& b) {
 
 void onednn_product(const MatrixProduct& p, const Layout2d& a, const Layout2d& b, int64_t i) {
   onednn::sgemm(a.transposed, b.transposed, p.rows, p.columns, p.inner, static_cast<float>(p.alpha.to_double()),
-                reinterpret_cast<const float*>(p.a.data) + i * p.a.batch, a.leading, reinterpret_cast<const float*>(p.b.data) + i * p.b.batch,
-                b.leading, static_cast<float>(p.beta.to_double()), reinterpret_cast<float*>(p.out) + i * p.out_batch, p.out_row);
+                reinterpret_cast<const float*>(p.a.data) + i * p.a.batch, a.leading,
+                reinterpret_cast<const float*>(p.b.data) + i * p.b.batch, b.leading,
+                static_cast<float>(p.beta.to_double()), reinterpret_cast<float*>(p.out) + i * p.out_batch, p.out_row);
 }
 
 /// Rows [from, to) of the product, or columns where there are more of them.
@@ -108,14 +114,15 @@ MatrixProduct piece_of(const MatrixProduct& p, int64_t from, int64_t to) {
   return piece;
 }
 
-/// OpenBLAS computes on the calling thread only: its own threads would compete with the pool of everything else, each of the
-/// two spinning while the other works.
+/// OpenBLAS computes on the calling thread only: its own threads would compete with the pool of everything else, each
+/// of the two spinning while the other works.
 template <class T>
 void blas_on_threads(const MatrixProduct& p, int64_t i, T alpha, T beta) {
   int64_t extent = std::max(p.rows, p.columns);
   parallel_for(0, extent, (extent + num_threads() - 1) / num_threads(), [&](int64_t from, int64_t to) {
     MatrixProduct piece = piece_of(p, from, to);
-    blas_product<T>(piece, layout_of(piece.a, piece.rows, piece.inner), layout_of(piece.b, piece.inner, piece.columns), i, alpha, beta);
+    blas_product<T>(piece, layout_of(piece.a, piece.rows, piece.inner), layout_of(piece.b, piece.inner, piece.columns),
+                    i, alpha, beta);
   });
 }
 
@@ -128,7 +135,10 @@ void library_product(const MatrixProduct& p) {
   bool vector = p.rows == 1 || p.columns == 1;
   bool onednn = std::is_same_v<T, float> && !vector && use_onednn(p, b);
   // threads go to the batch where there is one, to the product where a single one is large
-  bool shared = work >= (p.batch > 1 ? kThreadedInBatch : vector ? kThreadedVector : kThreadedProduct) && !in_parallel_region();
+  bool shared = work >= (p.batch > 1 ? kThreadedInBatch
+                         : vector    ? kThreadedVector
+                                     : kThreadedProduct) &&
+                !in_parallel_region();
   LockRelease release(work * p.batch >= kLongWork);
   auto run = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
@@ -143,22 +153,26 @@ void library_product(const MatrixProduct& p) {
 }
 
 /// Element strides of a contiguous stand-in for `m`, which keeps the order of its rows and columns.
-MatrixOperand widened(const MatrixOperand& m, int64_t batch, int64_t rows, int64_t columns, DType dtype, std::vector<float>& buffer) {
+MatrixOperand widened(const MatrixOperand& m, int64_t batch, int64_t rows, int64_t columns, DType dtype,
+                      std::vector<float>& buffer) {
   bool by_rows = rows_contiguous(rows, columns, m.row, m.column);
   int64_t matrices = m.batch == 0 ? 1 : batch;
   buffer.resize(static_cast<size_t>(std::max<int64_t>(matrices * rows * columns, 1)));
-  MatrixOperand wide{reinterpret_cast<const char*>(buffer.data()), m.batch == 0 ? 0 : rows * columns, by_rows ? columns : 1, by_rows ? 1 : rows};
+  MatrixOperand wide{reinterpret_cast<const char*>(buffer.data()), m.batch == 0 ? 0 : rows * columns,
+                     by_rows ? columns : 1, by_rows ? 1 : rows};
   visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
       int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows, step = by_rows ? m.row : m.column;
       int64_t unit = by_rows ? m.column : m.row;
-      parallel_for(0, matrices * lines, std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1)), [&](int64_t from, int64_t to) {
-        for (int64_t l = from; l < to; ++l) {
-          const T* source = reinterpret_cast<const T*>(m.data) + (l / lines) * m.batch + (l % lines) * step;
-          float* target = buffer.data() + l * length;
-          for (int64_t i = 0; i < length; ++i) target[i] = static_cast<float>(source[i * unit]);
-        }
-      });
+      parallel_for(0, matrices * lines, std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1)),
+                   [&](int64_t from, int64_t to) {
+                     for (int64_t l = from; l < to; ++l) {
+                       const T* source =
+                           reinterpret_cast<const T*>(m.data) + (l / lines) * m.batch + (l % lines) * step;
+                       float* target = buffer.data() + l * length;
+                       for (int64_t i = 0; i < length; ++i) target[i] = static_cast<float>(source[i * unit]);
+                     }
+                   });
     }
   });
   return wide;
@@ -185,7 +199,9 @@ bool multiplies_narrow(DType dtype) {
 /// Narrow floats: multiplied by oneDNN where the processor has instructions for them, else in float32; rounded once.
 void half_product(const MatrixProduct& p) {
   LockRelease release(work_of(p) * p.batch >= kLongWork);
-  if (multiplies_narrow(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) && p.beta.equals(0) && onednn::half_product(p)) return;
+  if (multiplies_narrow(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) &&
+      p.beta.equals(0) && onednn::half_product(p))
+    return;
   std::vector<float> a, b, out(static_cast<size_t>(std::max<int64_t>(p.batch * p.rows * p.columns, 1)));
   MatrixProduct wide = p;
   wide.dtype = DType::Float32;
@@ -198,21 +214,28 @@ void half_product(const MatrixProduct& p) {
   visit_dtype(p.dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
       auto each_row = [&](auto move) {
-        parallel_for(0, p.batch * p.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.columns, 1)), [&](int64_t from, int64_t to) {
-          for (int64_t r = from; r < to; ++r) {
-            T* row = reinterpret_cast<T*>(p.out) + (r / p.rows) * p.out_batch + (r % p.rows) * p.out_row;
-            move(row, out.data() + r * p.columns);
-          }
-        });
+        parallel_for(0, p.batch * p.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.columns, 1)),
+                     [&](int64_t from, int64_t to) {
+                       for (int64_t r = from; r < to; ++r) {
+                         T* row = reinterpret_cast<T*>(p.out) + (r / p.rows) * p.out_batch + (r % p.rows) * p.out_row;
+                         move(row, out.data() + r * p.columns);
+                       }
+                     });
       };
-      if (add) each_row([&](T* row, float* line) { for (int64_t c = 0; c < p.columns; ++c) line[c] = static_cast<float>(row[c]); });
+      if (add)
+        each_row([&](T* row, float* line) {
+          for (int64_t c = 0; c < p.columns; ++c) line[c] = static_cast<float>(row[c]);
+        });
       library_product<float>(wide);
-      each_row([&](T* row, float* line) { for (int64_t c = 0; c < p.columns; ++c) row[c] = T(line[c]); });
+      each_row([&](T* row, float* line) {
+        for (int64_t c = 0; c < p.columns; ++c) row[c] = T(line[c]);
+      });
     }
   });
 }
 
-// Measured against OpenBLAS: below this many multiply-adds, and for outer products, the call costs more than the product.
+// Measured against OpenBLAS: below this many multiply-adds, and for outer products, the call costs more than the
+// product.
 constexpr int64_t kSmallProduct = 1024;
 constexpr int64_t kSmallOuter = 1 << 14;
 
@@ -239,7 +262,8 @@ void matrix_product_cpu(const MatrixProduct& p) {
     case DType::Float64: return library_product<double>(p);
     case DType::Complex64: return library_product<std::complex<float>>(p);
     case DType::Complex128: return library_product<std::complex<double>>(p);
-    case DType::Float16: case DType::BFloat16: return half_product(p);
+    case DType::Float16:
+    case DType::BFloat16: return half_product(p);
     default: break;
   }
   FACULA_CHECK(is_integral(p.dtype), ErrorKind::Runtime, "matmul: not implemented for dtype ", p.dtype);

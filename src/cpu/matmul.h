@@ -8,8 +8,8 @@ namespace facula::cpu {
 /// Products of integers, modulo their width, rows [from, to) of the whole batch.
 inline void (*integer_product)(const MatrixProduct& product, int64_t from, int64_t to) = nullptr;
 
-/// out = a b, or a b + out where `add`: products of float32 and float64 where the columns of b have stride one, without the
-/// cost of a library call.
+/// out = a b, or a b + out where `add`: products of float32 and float64 where the columns of b have stride one, without
+/// the cost of a library call.
 inline void (*small_product)(const MatrixProduct& product, bool add) = nullptr;
 
 }  // namespace facula::cpu

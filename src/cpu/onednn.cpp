@@ -13,7 +13,7 @@ const Library* open_library() {
   void* handle = dlopen("libdnnl.so.3", RTLD_NOW | RTLD_LOCAL);
   if (!handle) return nullptr;
   static Library found;
-#define X(name)                                                                          \
+#define X(name)                                                                      \
   found.name = reinterpret_cast<decltype(found.name)>(dlsym(handle, "dnnl_" #name)); \
   if (!found.name) return nullptr;
   FACULA_ONEDNN_FUNCTIONS(X)
@@ -46,7 +46,8 @@ const Library& library() {
 }
 
 void check(dnnl_status_t status, const char* op) {
-  FACULA_CHECK(status == dnnl_success, ErrorKind::Runtime, op, ": oneDNN refused the call, got status ", static_cast<int>(status));
+  FACULA_CHECK(status == dnnl_success, ErrorKind::Runtime, op, ": oneDNN refused the call, got status ",
+               static_cast<int>(status));
 }
 
 dnnl_engine_t engine() {
@@ -83,7 +84,8 @@ dnnl_data_type_t data_type(DType dtype) {
 
 MemoryDesc describe(IntList sizes, IntList strides, DType dtype) {
   MemoryDesc desc;
-  check(library().memory_desc_create_with_strides(desc.slot(), static_cast<int>(sizes.size()), sizes.data(), data_type(dtype), strides.data()),
+  check(library().memory_desc_create_with_strides(desc.slot(), static_cast<int>(sizes.size()), sizes.data(),
+                                                  data_type(dtype), strides.data()),
         "memory");
   return desc;
 }
@@ -94,10 +96,11 @@ Memory memory(const_dnnl_memory_desc_t desc, const void* data) {
   return made;
 }
 
-void sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
-           int64_t ldb, float beta, float* out, int64_t ldc) {
+void sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+           const float* b, int64_t ldb, float beta, float* out, int64_t ldc) {
   set_threads();
-  check(library().sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, out, ldc), "matmul");
+  check(library().sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, out, ldc),
+        "matmul");
 }
 
 namespace {
@@ -111,7 +114,9 @@ struct Matmul {
 std::shared_ptr<Matmul> make_matmul(const MatrixProduct& p) {
   auto made = std::make_shared<Matmul>();
   int64_t a_batch = p.a.batch == 0 ? 1 : p.batch, b_batch = p.b.batch == 0 ? 1 : p.batch;
-  auto line = [](int64_t count, int64_t stride, int64_t other) { return count == 1 ? std::max<int64_t>(other, 1) : stride; };
+  auto line = [](int64_t count, int64_t stride, int64_t other) {
+    return count == 1 ? std::max<int64_t>(other, 1) : stride;
+  };
   auto desc = [&](int64_t batch, int64_t rows, int64_t columns, const MatrixOperand& m) {
     bool by_rows = rows_contiguous(rows, columns, m.row, m.column);
     int64_t row = by_rows ? line(rows, m.row, columns) : 1, column = by_rows ? 1 : line(columns, m.column, rows);
@@ -121,7 +126,8 @@ std::shared_ptr<Matmul> make_matmul(const MatrixProduct& p) {
   made->b = desc(b_batch, p.inner, p.columns, p.b);
   made->out = desc(p.batch, p.rows, p.columns, {nullptr, p.out_batch, p.out_row, 1});
   PrimitiveDesc primitive;
-  dnnl_status_t status = library().matmul_primitive_desc_create(primitive.slot(), engine(), made->a.get(), made->b.get(), nullptr, made->out.get(), nullptr);
+  dnnl_status_t status = library().matmul_primitive_desc_create(primitive.slot(), engine(), made->a.get(),
+                                                                made->b.get(), nullptr, made->out.get(), nullptr);
   if (status != dnnl_success) return nullptr;
   const char* implementation = "";
   library().primitive_desc_query(primitive.get(), dnnl_query_impl_info_str, 0, &implementation);
@@ -140,11 +146,24 @@ Cache<Matmul>& matmuls() {
 bool half_product(const MatrixProduct& p) {
   if (!available() || p.inner == 0) return false;
   dnnl_stream_t s = stream();
-  Key key{static_cast<int64_t>(p.dtype), num_threads(), p.batch, p.rows, p.columns, p.inner, p.a.batch, p.a.row, p.a.column,
-          p.b.batch, p.b.row, p.b.column, p.out_batch, p.out_row};
+  Key key{static_cast<int64_t>(p.dtype),
+          num_threads(),
+          p.batch,
+          p.rows,
+          p.columns,
+          p.inner,
+          p.a.batch,
+          p.a.row,
+          p.a.column,
+          p.b.batch,
+          p.b.row,
+          p.b.column,
+          p.out_batch,
+          p.out_row};
   std::shared_ptr<Matmul> found = matmuls().get(key, [&] { return make_matmul(p); });
   if (!found) return false;
-  Memory a = memory(found->a.get(), p.a.data), b = memory(found->b.get(), p.b.data), out = memory(found->out.get(), p.out);
+  Memory a = memory(found->a.get(), p.a.data), b = memory(found->b.get(), p.b.data),
+         out = memory(found->out.get(), p.out);
   dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, a.get()}, {DNNL_ARG_WEIGHTS, b.get()}, {DNNL_ARG_DST, out.get()}};
   check(library().primitive_execute(found->primitive.get(), s, 3, arguments), "matmul");
   check(library().stream_wait(s), "matmul");

@@ -21,17 +21,20 @@ struct MatrixProduct;
 namespace facula::cpu::onednn {
 
 // What is used of the library; add a line to use more.
-#define FACULA_ONEDNN_FUNCTIONS(X)                                                                                      \
-  X(engine_create) X(stream_create) X(stream_wait) X(sgemm) X(memory_desc_create_with_strides)                          \
-  X(memory_desc_create_with_tag) X(memory_desc_destroy) X(memory_desc_get_size) X(memory_desc_equal) X(memory_create)   \
-  X(memory_destroy) X(memory_set_data_handle) X(primitive_desc_query_md) X(primitive_desc_query) X(primitive_desc_destroy) \
-  X(primitive_create) X(primitive_execute) X(primitive_destroy) X(primitive_attr_create) X(primitive_attr_destroy)      \
-  X(primitive_attr_set_post_ops) X(primitive_attr_set_scratchpad_mode) X(post_ops_create) X(post_ops_destroy)           \
-  X(post_ops_append_sum) X(post_ops_append_eltwise) X(matmul_primitive_desc_create) X(reorder_primitive_desc_create)    \
-  X(convolution_forward_primitive_desc_create) X(convolution_backward_data_primitive_desc_create)                       \
-  X(convolution_backward_weights_primitive_desc_create) X(deconvolution_forward_primitive_desc_create)                  \
-  X(deconvolution_backward_data_primitive_desc_create) X(deconvolution_backward_weights_primitive_desc_create)          \
+// clang-format off
+#define FACULA_ONEDNN_FUNCTIONS(X) \
+  X(engine_create) X(stream_create) X(stream_wait) X(sgemm) X(memory_desc_create_with_strides) \
+  X(memory_desc_create_with_tag) X(memory_desc_destroy) X(memory_desc_get_size) X(memory_desc_equal) \
+  X(memory_create) X(memory_destroy) X(memory_set_data_handle) X(primitive_desc_query_md) \
+  X(primitive_desc_query) X(primitive_desc_destroy) X(primitive_create) X(primitive_execute) \
+  X(primitive_destroy) X(primitive_attr_create) X(primitive_attr_destroy) X(primitive_attr_set_post_ops) \
+  X(primitive_attr_set_scratchpad_mode) X(post_ops_create) X(post_ops_destroy) X(post_ops_append_sum) \
+  X(post_ops_append_eltwise) X(matmul_primitive_desc_create) X(reorder_primitive_desc_create) \
+  X(convolution_forward_primitive_desc_create) X(convolution_backward_data_primitive_desc_create) \
+  X(convolution_backward_weights_primitive_desc_create) X(deconvolution_forward_primitive_desc_create) \
+  X(deconvolution_backward_data_primitive_desc_create) X(deconvolution_backward_weights_primitive_desc_create) \
   X(pooling_forward_primitive_desc_create) X(pooling_backward_primitive_desc_create)
+// clang-format on
 
 struct Library {
 #define X(name) decltype(&::dnnl_##name) name;
@@ -114,8 +117,8 @@ class Cache {
 };
 
 /// out = alpha op(a) op(b) + beta out, row-major, float32.
-void sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
-           int64_t ldb, float beta, float* out, int64_t ldc);
+void sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+           const float* b, int64_t ldb, float beta, float* out, int64_t ldc);
 /// A product of float16 or bfloat16 matrices with alpha one and beta zero; false where the processor has no fast way.
 bool half_product(const MatrixProduct& product);
 

@@ -39,8 +39,8 @@ bool is_matrix_product(const Problem& p) {
   };
   const ConvGeometry& g = p.geometry;
   int64_t positions = p.x.numel() / (p.x.size(0) * p.x.size(1));
-  return g.groups == 1 && positions >= 64 && all(p.w.sizes().slice(2, g.stride.size()), 1) &&
-         all(g.stride, 1) && all(g.padding, 0);
+  return g.groups == 1 && positions >= 64 && all(p.w.sizes().slice(2, g.stride.size()), 1) && all(g.stride, 1) &&
+         all(g.padding, 0);
 }
 
 MemoryDesc any_layout(IntList sizes, DType dtype) {
@@ -55,8 +55,7 @@ MemoryDesc any_layout(IntList sizes, DType dtype) {
 // each; otherwise plain images would be reordered inside, so the library chooses.
 MemoryDesc wanted_layout(const Tensor& image, const Problem& p) {
   bool taken = !image.is_contiguous() || is_matrix_product(p);
-  return taken ? describe(image.sizes(), image.strides(), image.dtype())
-               : any_layout(image.sizes(), image.dtype());
+  return taken ? describe(image.sizes(), image.strides(), image.dtype()) : any_layout(image.sizes(), image.dtype());
 }
 
 // Weights with the groups as a dimension of their own.
@@ -76,8 +75,7 @@ PrimitiveDesc describe_primitive(const Problem& p, const_dnnl_memory_desc_t x, c
   size_t spatial = g.stride.size();
   Dims dilation(spatial), right(spatial);
   for (size_t d = 0; d < spatial; ++d) {
-    int64_t in = p.x.sizes()[2 + d], out = p.y.sizes()[2 + d],
-            reach = g.dilation[d] * (p.w.sizes()[2 + d] - 1) + 1;
+    int64_t in = p.x.sizes()[2 + d], out = p.y.sizes()[2 + d], reach = g.dilation[d] * (p.w.sizes()[2 + d] - 1) + 1;
     dilation[d] = g.dilation[d] - 1;
     right[d] = (out - 1) * g.stride[d] + reach - in - g.padding[d];
   }
@@ -88,17 +86,16 @@ PrimitiveDesc describe_primitive(const Problem& p, const_dnnl_memory_desc_t x, c
   bool output = p.map == ConvMap::Output;
   PrimitiveDesc forward;
   dnnl_status_t status = lib.convolution_forward_primitive_desc_create(
-      forward.slot(), engine(), output ? dnnl_forward_inference : dnnl_forward_training,
-      dnnl_convolution_direct, x, w, bias, y, s, d, l, r, attributes.get());
+      forward.slot(), engine(), output ? dnnl_forward_inference : dnnl_forward_training, dnnl_convolution_direct, x, w,
+      bias, y, s, d, l, r, attributes.get());
   if (output || status != dnnl_success) return forward;
   PrimitiveDesc backward;
   if (p.map == ConvMap::Input) {
-    lib.convolution_backward_data_primitive_desc_create(backward.slot(), engine(), dnnl_convolution_direct, x,
-                                                        w, y, s, d, l, r, forward.get(), attributes.get());
+    lib.convolution_backward_data_primitive_desc_create(backward.slot(), engine(), dnnl_convolution_direct, x, w, y, s,
+                                                        d, l, r, forward.get(), attributes.get());
   } else {
-    lib.convolution_backward_weights_primitive_desc_create(backward.slot(), engine(), dnnl_convolution_direct,
-                                                           x, w, nullptr, y, s, d, l, r, forward.get(),
-                                                           attributes.get());
+    lib.convolution_backward_weights_primitive_desc_create(backward.slot(), engine(), dnnl_convolution_direct, x, w,
+                                                           nullptr, y, s, d, l, r, forward.get(), attributes.get());
   }
   return backward;
 }
@@ -117,10 +114,8 @@ void connect(Port& port, const PrimitiveDesc& descriptor, dnnl_query_t what, boo
   port.inside = memory(port.wanted, nullptr);
   port.bytes = static_cast<int64_t>(lib.memory_desc_get_size(port.wanted));
   PrimitiveDesc reorder;
-  const_dnnl_memory_desc_t from = into ? port.given.get() : port.wanted,
-                           to = into ? port.wanted : port.given.get();
-  check(lib.reorder_primitive_desc_create(reorder.slot(), from, engine(), to, engine(), nullptr),
-        "convolution");
+  const_dnnl_memory_desc_t from = into ? port.given.get() : port.wanted, to = into ? port.wanted : port.given.get();
+  check(lib.reorder_primitive_desc_create(reorder.slot(), from, engine(), to, engine(), nullptr), "convolution");
   check(lib.primitive_create(port.reorder.slot(), reorder.get()), "convolution");
 }
 
@@ -141,11 +136,9 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
   bool backward = p.map != ConvMap::Output;
   connect(made->x, made->descriptor, p.map == ConvMap::Input ? dnnl_query_diff_src_md : dnnl_query_src_md,
           p.map != ConvMap::Input);
-  connect(made->w, made->descriptor,
-          p.map == ConvMap::Weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md,
+  connect(made->w, made->descriptor, p.map == ConvMap::Weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md,
           p.map != ConvMap::Weight);
-  connect(made->y, made->descriptor, backward ? dnnl_query_diff_dst_md : dnnl_query_dst_md,
-          p.map != ConvMap::Output);
+  connect(made->y, made->descriptor, backward ? dnnl_query_diff_dst_md : dnnl_query_dst_md, p.map != ConvMap::Output);
   if (with_bias) made->bias = memory(bias.get(), nullptr);
   const_dnnl_memory_desc_t scratchpad =
       library().primitive_desc_query_md(made->descriptor.get(), dnnl_query_scratchpad_md, 0);
@@ -157,9 +150,8 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
 void append(Key& key, IntList list) { key.insert(key.end(), list.begin(), list.end()); }
 
 void write_key(Key& key, const Problem& p) {
-  key.assign({static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()),
-              static_cast<int64_t>(p.w.dtype()), num_threads(), p.x.dim(), p.geometry.groups,
-              p.map == ConvMap::Output && p.bias.defined()});
+  key.assign({static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()), static_cast<int64_t>(p.w.dtype()),
+              num_threads(), p.x.dim(), p.geometry.groups, p.map == ConvMap::Output && p.bias.defined()});
   for (const Tensor* t : {&p.x, &p.w, &p.y}) {
     append(key, t->sizes());
     append(key, t->strides());

@@ -19,8 +19,7 @@ constexpr int64_t kChunk = 512;  // draws at a time, on the stack
 constexpr double kPi = std::numbers::pi;
 
 template <class T>
-constexpr bool is_floating =
-    std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+constexpr bool is_floating = std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 template <class T>
 using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -76,12 +75,8 @@ double unit(uint64_t draw) {
   return high * 0x1p-21 + low * 0x1p-53;
 }
 
-void draw(uint32_t* out, int64_t count, Generator& generator) {
-  generator.fill32(out, static_cast<size_t>(count));
-}
-void draw(uint64_t* out, int64_t count, Generator& generator) {
-  generator.fill64(out, static_cast<size_t>(count));
-}
+void draw(uint32_t* out, int64_t count, Generator& generator) { generator.fill32(out, static_cast<size_t>(count)); }
+void draw(uint64_t* out, int64_t count, Generator& generator) { generator.fill64(out, static_cast<size_t>(count)); }
 
 // out[i] = make(draw i), for `count` draws of type Draw.
 template <class Draw, class T, class Make>
@@ -255,9 +250,8 @@ template <class T>
 void fill_bernoulli(T* out, int64_t count, double p, Generator& generator) {
   // unit(draw) < p as integers, which is exact, by the sign of the difference, which vectorises.
   const auto threshold = static_cast<uint64_t>(std::ceil(std::min(p, 1.0) * 0x1p53));
-  fill<uint64_t>(out, count, generator, [threshold](uint64_t draw) {
-    return element_of_bit<T>(((draw & kLow53) - threshold) >> 63);
-  });
+  fill<uint64_t>(out, count, generator,
+                 [threshold](uint64_t draw) { return element_of_bit<T>(((draw & kLow53) - threshold) >> 63); });
 }
 
 template <class T, class P>
@@ -278,8 +272,7 @@ void fill_exponential(T* out, int64_t count, double rate, Generator& generator) 
 
 template <class T>
 void fill_cauchy(T* out, int64_t count, double median, double sigma, Generator& generator) {
-  fill_from_units(out, count, generator,
-                  [=](double u) { return std::fma(sigma, std::tan(kPi * (u - 0.5)), median); });
+  fill_from_units(out, count, generator, [=](double u) { return std::fma(sigma, std::tan(kPi * (u - 0.5)), median); });
 }
 
 template <class T>
@@ -330,9 +323,8 @@ void check_weights(const T* weights, int64_t rows, int64_t categories) {
                    ", category ", i);
       sum += weight;
     }
-    FACULA_CHECK(sum > 0, ErrorKind::Runtime,
-                 "multinomial: the weights of a row must have a positive sum, received ", sum, " for row ",
-                 row);
+    FACULA_CHECK(sum > 0, ErrorKind::Runtime, "multinomial: the weights of a row must have a positive sum, received ",
+                 sum, " for row ", row);
   }
 }
 
@@ -347,9 +339,8 @@ void sample_with_replacement(int64_t* out, const T* weights, int64_t categories,
   shares.back() = 1;
   for (int64_t i = 0; i < samples; ++i) {
     const double u = unit(generator.random64());
-    const auto found = std::lower_bound(shares.begin(), shares.end(), u, [](C share, double value) {
-      return static_cast<double>(share) < value;
-    });
+    const auto found = std::lower_bound(shares.begin(), shares.end(), u,
+                                        [](C share, double value) { return static_cast<double>(share) < value; });
     out[i] = found - shares.begin();
   }
 }
@@ -380,10 +371,9 @@ template <class T>
 void fill_multinomial(int64_t* out, const T* weights, int64_t rows, int64_t categories, int64_t samples,
                       bool replacement, Generator& generator) {
   check_weights(weights, rows, categories);
-  FACULA_CHECK(
-      replacement || samples <= categories, ErrorKind::Runtime,
-      "multinomial: without replacement there can be at most as many samples as categories, received ",
-      samples, " samples of ", categories, " categories");
+  FACULA_CHECK(replacement || samples <= categories, ErrorKind::Runtime,
+               "multinomial: without replacement there can be at most as many samples as categories, received ",
+               samples, " samples of ", categories, " categories");
   std::vector<Computed<T>> scratch(static_cast<size_t>(categories));
   const auto sample = replacement && samples > 1 ? sample_with_replacement<T> : sample_without_replacement<T>;
   for (int64_t row = 0; row < rows; ++row)

@@ -102,8 +102,7 @@ FACULA_INLINE void scale_offset_body(T* values, int64_t count, T scale, T offset
 [[gnu::target("avx2,fma")]] void scale_offset_fma(float* values, int64_t count, float scale, float offset) {
   scale_offset_body(values, count, scale, offset);
 }
-[[gnu::target("avx2,fma")]] void scale_offset_fma(double* values, int64_t count, double scale,
-                                                  double offset) {
+[[gnu::target("avx2,fma")]] void scale_offset_fma(double* values, int64_t count, double scale, double offset) {
   scale_offset_body(values, count, scale, offset);
 }
 const bool has_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

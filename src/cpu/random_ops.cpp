@@ -13,11 +13,9 @@ namespace facula::cpu {
 namespace {
 
 template <class T>
-constexpr bool is_real_float =
-    std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+constexpr bool is_real_float = std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 template <class T>
-constexpr bool is_wide_complex =
-    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+constexpr bool is_wide_complex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
 [[noreturn]] void refuse(const RandomFill& fill, DType dtype) {
   throw_error(ErrorKind::NotImplemented, fill.op, ": not implemented for this dtype, got ", dtype);
@@ -27,23 +25,14 @@ constexpr bool is_wide_complex =
 template <class T>
 bool fill_real(T* out, int64_t n, const RandomFill& f, Generator& g) {
   switch (f.distribution) {
-    case Distribution::Uniform:
-      fill_uniform(out, n, f.a, f.b, g);
-      return true;
+    case Distribution::Uniform: fill_uniform(out, n, f.a, f.b, g); return true;
     case Distribution::Normal:
       f.serial ? fill_normal_serial(out, n, f.a, f.b, g) : fill_normal(out, n, f.a, f.b, g);
       return true;
-    case Distribution::Exponential:
-      fill_exponential(out, n, f.a, g);
-      return true;
-    case Distribution::Cauchy:
-      fill_cauchy(out, n, f.a, f.b, g);
-      return true;
-    case Distribution::LogNormal:
-      fill_log_normal(out, n, f.a, f.b, g);
-      return true;
-    default:
-      return false;
+    case Distribution::Exponential: fill_exponential(out, n, f.a, g); return true;
+    case Distribution::Cauchy: fill_cauchy(out, n, f.a, f.b, g); return true;
+    case Distribution::LogNormal: fill_log_normal(out, n, f.a, f.b, g); return true;
+    default: return false;
   }
 }
 
@@ -58,15 +47,9 @@ bool fill_discrete(T* out, int64_t n, const RandomFill& f, Generator& g) {
       fill_random_range(out, n, static_cast<uint64_t>(to) - static_cast<uint64_t>(from), from, g);
       return true;
     }
-    case Distribution::DefaultRange:
-      fill_random_default(out, n, g);
-      return true;
-    case Distribution::Bernoulli:
-      fill_bernoulli(out, n, f.a, g);
-      return true;
-    case Distribution::Geometric:
-      fill_geometric(out, n, f.a, g);
-      return true;
+    case Distribution::DefaultRange: fill_random_default(out, n, g); return true;
+    case Distribution::Bernoulli: fill_bernoulli(out, n, f.a, g); return true;
+    case Distribution::Geometric: fill_geometric(out, n, f.a, g); return true;
     case Distribution::FullRange:
       if constexpr ((is_real_float<T> && !std::is_same_v<T, Half>) || std::is_same_v<T, int64_t> ||
                     std::is_same_v<T, uint64_t>) {
@@ -80,8 +63,7 @@ bool fill_discrete(T* out, int64_t n, const RandomFill& f, Generator& g) {
         return true;
       }
       return false;
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -109,17 +91,14 @@ void random_fill_cpu(const Tensor& out, const RandomFill& f, Generator& g) {
 void bernoulli_cpu(const Tensor& out, const Tensor& p, Generator& g) {
   bool done = visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T> || std::is_integral_v<T>) {
-      if (p.dtype() == DType::Float64)
-        fill_bernoulli_each(out.data<T>(), p.data<double>(), out.numel(), g);
-      else
-        fill_bernoulli_each(out.data<T>(), p.data<float>(), out.numel(), g);
+      if (p.dtype() == DType::Float64) fill_bernoulli_each(out.data<T>(), p.data<double>(), out.numel(), g);
+      else fill_bernoulli_each(out.data<T>(), p.data<float>(), out.numel(), g);
       return true;
     } else {
       return false;
     }
   });
-  FACULA_CHECK(done, ErrorKind::NotImplemented, "bernoulli_: not implemented for this dtype, got ",
-               out.dtype());
+  FACULA_CHECK(done, ErrorKind::NotImplemented, "bernoulli_: not implemented for this dtype, got ", out.dtype());
 }
 
 // [0, 1) in steps of 2^-53.
@@ -165,8 +144,8 @@ void poisson_cpu(const Tensor& out, const Tensor& rate, Generator& g) {
 }
 
 // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000): a cube of a normal value, kept or
-// rejected; a shape below 1 is that of shape + 1 times a power of a uniform value. PyTorch's bits need its roundings: the
-// constants' and the shape's.
+// rejected; a shape below 1 is that of shape + 1 times a power of a uniform value. PyTorch's bits need its roundings:
+// the constants' and the shape's.
 template <class C>
 double draw_gamma(C shape, Generator& g) {
   if (!(shape >= 0) || std::isinf(shape)) return shape < 0 ? std::nan("") : static_cast<double>(shape);
@@ -232,9 +211,9 @@ void dirichlet_cpu(const Tensor& out, const Tensor& concentration, Generator& g)
 // The part of Stirling's approximation of log k! that is left: exact for the first ten.
 template <class C>
 C stirling_tail(C k) {
-  static const double first[] = {
-      0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
-      0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287};
+  static const double first[] = {0.0810614667953272,  0.0413406959554092, 0.0276779256849983, 0.02079067210376509,
+                                 0.0166446911898211,  0.0138761288230707, 0.0118967099458917, 0.0104112652619720,
+                                 0.00925546218271273, 0.00833056343336287};
   if (k <= 9) return static_cast<C>(first[static_cast<size_t>(k)]);
   C square = (k + 1) * (k + 1);
   return static_cast<C>((1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1));
@@ -257,11 +236,10 @@ C binomial_by_rejection(C count, C p, Generator& g) {
   C spread = std::sqrt(count * p * (1 - p));
   C b = static_cast<C>(1.15 + 2.53 * spread), a = static_cast<C>(-0.0873 + 0.0248 * b + 0.01 * p),
     c = static_cast<C>(count * p + 0.5);
-  C quick = static_cast<C>(0.92 - 4.2 / b), odds = p / (1 - p),
-    alpha = static_cast<C>((2.83 + 5.1 / b) * spread), mode = std::floor((count + 1) * p);
+  C quick = static_cast<C>(0.92 - 4.2 / b), odds = p / (1 - p), alpha = static_cast<C>((2.83 + 5.1 / b) * spread),
+    mode = std::floor((count + 1) * p);
   while (true) {
-    C u = static_cast<C>(unit(g) - 0.5), v = static_cast<C>(unit(g)),
-      near = static_cast<C>(0.5 - std::fabs(u));
+    C u = static_cast<C>(unit(g) - 0.5), v = static_cast<C>(unit(g)), near = static_cast<C>(0.5 - std::fabs(u));
     C k = std::floor((2 * a / near + b) * u + c);
     if (near >= static_cast<C>(0.07) && v <= quick) return k;
     if (k < 0 || k > count) continue;
@@ -280,8 +258,7 @@ C draw_binomial(C count, C p, Generator& g) {
   if (p != p) return p;
   if (!std::isfinite(count)) return count;  // the loops below would not end
   C smaller = p <= static_cast<C>(0.5) ? p : 1 - p;
-  C found =
-      count * smaller >= 10 ? binomial_by_rejection(count, smaller, g) : binomial_by_gaps(count, smaller, g);
+  C found = count * smaller >= 10 ? binomial_by_rejection(count, smaller, g) : binomial_by_gaps(count, smaller, g);
   return p <= static_cast<C>(0.5) ? found : count - found;
 }
 

@@ -1,4 +1,5 @@
-// Factorisations of real matrices so small that calling a library costs more than the work. Column-major, results as LAPACK's.
+// Factorisations of real matrices so small that calling a library costs more than the work. Column-major, results as
+// LAPACK's.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +59,8 @@ void small_inverse(Int n, T* lu, const Int* pivots) {
   std::copy_n(result, n * n, lu);
 }
 
-/// A = L L^T in the lower triangle, or U^T U in the upper; `info` is the first leading minor that is not positive, or 0.
+/// A = L L^T in the lower triangle, or U^T U in the upper; `info` is the first leading minor that is not positive, or
+/// 0.
 template <class T, class Int>
 void small_cholesky(Int n, T* a, bool upper, Int* info) {
   auto at = [&](Int i, Int j) -> T& { return upper ? a[i * n + j] : a[j * n + i]; };  // i >= j

@@ -9,7 +9,6 @@
 namespace facula::kernels {
 
 // ---- sigmoid family
-// --------------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN T sigmoid(T self) {
@@ -68,7 +67,6 @@ FACULA_FN T mish_backward(T grad_output, T self) {
 }
 
 // ---- exponential and Gaussian units
-// ----------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN T elu(T self, T alpha, T scale, T input_scale) {
@@ -113,7 +111,6 @@ FACULA_FN T gelu_tanh_backward(T grad_output, T self) {
 }
 
 // ---- piecewise linear units
-// ------------------------------------------------------------------------------------
 
 /// Comparisons are written so that NaN passes through.
 template <class T>

@@ -54,7 +54,6 @@ using Complex64 = Complex<float>;
 using Complex128 = Complex<double>;
 
 // ---- parts and predicates
-// ------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN Complex<T> conj(Complex<T> z) {
@@ -111,7 +110,6 @@ FACULA_FN Complex128 times_i(Complex128 z) { return {-z.im, z.re}; }
 FACULA_FN Complex128 over_i(Complex128 z) { return {z.im, -z.re}; }
 
 // ---- exponential and logarithm
-// -------------------------------------------------------------------------------
 
 inline constexpr double exp_overflows = 709;
 
@@ -165,7 +163,6 @@ FACULA_RARE Complex128 exp2(Complex128 z) { return exp(z * ln_2); }
 FACULA_RARE Complex128 sigmoid(Complex128 z) { return 1.0 / (1.0 + exp(-z)); }
 
 // ---- powers
-// --------------------------------------------------------------------------------------------------
 
 /// The root with a non-negative real part.
 FACULA_RARE Complex128 sqrt(Complex128 z) {
@@ -175,13 +172,11 @@ FACULA_RARE Complex128 sqrt(Complex128 z) {
   if (z.re == inf) return {inf, isnan(z.im) ? z.im : copysign(0.0, z.im)};
   if (z.re == -inf) return {isnan(z.im) ? z.im : 0, copysign(inf, z.im)};
   const double largest = fmax(abs(z.re), abs(z.im));
-  const double scale =
-      largest > 0x1p1020 ? 0x1p-4 : (largest < 0x1p-960 ? 0x1p120 : 1.0);  // an even power of two
+  const double scale = largest > 0x1p1020 ? 0x1p-4 : (largest < 0x1p-960 ? 0x1p120 : 1.0);  // an even power of two
   const double x = abs(z.re) * scale, y = z.im * scale;
   const double unscale = scale == 1.0 ? 1.0 : (scale < 1 ? 0x1p2 : 0x1p-60);
   const double root = sqrt(0.5 * (x + hypot(x, y))), other = 0.5 * abs(y) / root;
-  const Complex128 result =
-      z.re < 0 ? Complex128{other, copysign(root, y)} : Complex128{root, copysign(other, y)};
+  const Complex128 result = z.re < 0 ? Complex128{other, copysign(root, y)} : Complex128{root, copysign(other, y)};
   return result * unscale;
 }
 
@@ -196,7 +191,6 @@ FACULA_RARE Complex128 pow(Complex128 z, Complex128 w) {
 }
 
 // ---- hyperbolic functions
-// ------------------------------------------------------------------------------------
 
 FACULA_RARE Complex128 sinh(Complex128 z) {
   const double x = z.re, y = z.im;
@@ -245,8 +239,7 @@ FACULA_RARE Complex128 asinh(Complex128 z) {
     const Complex128 w = log_of_double(abs(x), y);
     return {copysign(w.re, x), w.im};
   }
-  const Complex128 minus = sqrt(Complex128{1 + y, -x}),
-                   plus = sqrt(Complex128{1 - y, x});  // of 1 - iz, 1 + iz
+  const Complex128 minus = sqrt(Complex128{1 + y, -x}), plus = sqrt(Complex128{1 - y, x});  // of 1 - iz, 1 + iz
   return {asinh(plus.im * minus.re - plus.re * minus.im), atan2(y, plus.re * minus.re - plus.im * minus.im)};
 }
 
@@ -262,8 +255,7 @@ FACULA_RARE Complex128 acos(Complex128 z) {
 }
 
 FACULA_RARE Complex128 acosh(Complex128 z) {
-  const Complex128 w =
-      acos(z);  // acosh(z) is i acos(z) or -i acos(z), whichever has a non-negative real part
+  const Complex128 w = acos(z);  // acosh(z) is i acos(z) or -i acos(z), whichever has a non-negative real part
   return signbit(w.im) ? Complex128{-w.im, w.re} : Complex128{w.im, -w.re};
 }
 
@@ -271,8 +263,7 @@ FACULA_RARE Complex128 atanh(Complex128 z) {
   const double x = z.re, y = z.im;
   if (isnan(z) && !isinf(z)) return {x == 0 ? x : Float<double>::nan, Float<double>::nan};
   if (isinf(z) || abs(x) > square_overflows || abs(y) > square_overflows) {
-    const double re =
-        isfinite(z) ? (abs(x) > abs(y) ? 1 / x / (1 + y / x * (y / x)) : x / y / (y + x / y * x)) : 0.0;
+    const double re = isfinite(z) ? (abs(x) > abs(y) ? 1 / x / (1 + y / x * (y / x)) : x / y / (y + x / y * x)) : 0.0;
     return {copysign(re, x), isnan(y) ? y : copysign(pi / 2, y)};
   }
   const double a = abs(x), to_one = 1 - a;
@@ -282,7 +273,6 @@ FACULA_RARE Complex128 atanh(Complex128 z) {
 }
 
 // ---- trigonometric functions, through i z
-// --------------------------------------------------------------------
 
 FACULA_RARE Complex128 sin(Complex128 z) { return over_i(sinh(times_i(z))); }
 FACULA_RARE Complex128 cos(Complex128 z) { return cosh(times_i(z)); }

@@ -8,17 +8,15 @@
 namespace facula::kernels {
 
 // ---- exponentials
-// --------------------------------------------------------------------------------------------
 
 inline constexpr double double_to_integer = 0x1.8p52;  // adding it rounds to an integer in the low bits
 inline constexpr double ln_2_high_double = 0x1.62e42ffp-1, ln_2_low_double = -0x1.718432a1b0e26p-35;
 
 /// e^r for |r| <= ln 2.
 FACULA_FN double exp_polynomial(double r) {
-  return horner(r, 1.5935605082211019e-10, 2.1062338738812023e-09, 2.5055032894579658e-08,
-                2.7556157967575783e-07, 2.755730065520106e-06, 2.4801590830174558e-05, 0.00019841269892764265,
-                0.001388888888357696, 0.008333333333269936, 0.04166666666670208, 0.16666666666666938,
-                0.49999999999999928, 1.0, 1.0);
+  return horner(r, 1.5935605082211019e-10, 2.1062338738812023e-09, 2.5055032894579658e-08, 2.7556157967575783e-07,
+                2.755730065520106e-06, 2.4801590830174558e-05, 0.00019841269892764265, 0.001388888888357696,
+                0.008333333333269936, 0.04166666666670208, 0.16666666666666938, 0.49999999999999928, 1.0, 1.0);
 }
 
 /// e^x: x = 2 n ln 2 + r with |r| <= ln 2, and the power of two is applied as 2^n twice, so that subnormal
@@ -49,10 +47,9 @@ FACULA_FN double exp_normal(double x) {
   const double n = shifted - double_to_integer;
   double r = mul_add(n, -ln_2_high_double, x);
   r = mul_add(n, -ln_2_low_double, r);
-  const double p =
-      horner(r, 2.0826610400313841e-09, 2.5112037290469702e-08, 2.7557581906249061e-07,
-             2.7557234860519807e-06, 2.4801586926559774e-05, 0.00019841269896385351, 0.0013888888889115668,
-             0.0083333333333170338, 0.041666666666666095, 0.16666666666666682, 0.5, 1.0, 1.0);
+  const double p = horner(r, 2.0826610400313841e-09, 2.5112037290469702e-08, 2.7557581906249061e-07,
+                          2.7557234860519807e-06, 2.4801586926559774e-05, 0.00019841269896385351, 0.0013888888889115668,
+                          0.0083333333333170338, 0.041666666666666095, 0.16666666666666682, 0.5, 1.0, 1.0);
   return from_bits(bits(p) + (bits(shifted) << 52));
 }
 
@@ -62,13 +59,11 @@ FACULA_FN double expm1(double x) {
   const double n = shifted - double_to_integer;
   double r = mul_add(n, -ln_2_high_double, y);
   r = mul_add(n, -ln_2_low_double, r);
-  const double q =
-      horner(r, 2.0875325394977151e-09, 2.5108979033673004e-08, 2.7557402660061107e-07,
-             2.7557244373810235e-06, 2.4801587172515879e-05, 0.00019841269885966236, 0.0013888888888962383,
-             0.0083333333333216915, 0.041666666666666512, 0.16666666666666677, 0.5);
+  const double q = horner(r, 2.0875325394977151e-09, 2.5108979033673004e-08, 2.7557402660061107e-07,
+                          2.7557244373810235e-06, 2.4801587172515879e-05, 0.00019841269885966236, 0.0013888888888962383,
+                          0.0083333333333216915, 0.041666666666666512, 0.16666666666666677, 0.5);
   const double p = mul_add(r * r, q, r);
-  const double half_power =
-      from_bits((bits(shifted) << 52) + 0x3fe0000000000000ull);  // 2^(n-1): 2^1024 overflows
+  const double half_power = from_bits((bits(shifted) << 52) + 0x3fe0000000000000ull);  // 2^(n-1): 2^1024 overflows
   const double half_result = mul_add(half_power, p, half_power - 0.5);
   return abs(x) < 0x1p-54 ? x : half_result + half_result;
 }
@@ -87,7 +82,6 @@ FACULA_FN double sinh(double x) { return FACULA_LIBM(sinh)(x); }
 FACULA_FN double cosh(double x) { return FACULA_LIBM(cosh)(x); }
 
 // ---- logarithms
-// ----------------------------------------------------------------------------------------------
 
 /// x = (1 + f) * 2^exponent with 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x, subnormal ones
 /// included.
@@ -97,9 +91,7 @@ struct SplitLogDouble {
 };
 
 /// The signed integer in the top bits of `u` above bit 52, as a double, without a 64-bit integer conversion.
-FACULA_FN double exponent_to_double(UInt64 u) {
-  return from_bits((u >> 52) + 0x4330000000000000ull) - 0x1p52;
-}
+FACULA_FN double exponent_to_double(UInt64 u) { return from_bits((u >> 52) + 0x4330000000000000ull) - 0x1p52; }
 
 FACULA_FN SplitLogDouble split_log(double x) {
   const bool subnormal = x < Float<double>::smallest_normal;
@@ -112,9 +104,8 @@ FACULA_FN SplitLogDouble split_log(double x) {
 /// log(1 + f) - f on the interval of split_log, through s = f / (2 + f): log(1 + f) = 2 atanh(s).
 FACULA_FN double log1p_tail(double f) {
   const double s = f / (2.0 + f), z = s * s, half_square = 0.5 * f * f;
-  const double r =
-      z * horner(z, 0.14799034458830579, 0.15313759514791342, 0.18183574995083124, 0.22222198382184463,
-                 0.28571428744101857, 0.39999999999407676, 0.66666666666667351);
+  const double r = z * horner(z, 0.14799034458830579, 0.15313759514791342, 0.18183574995083124, 0.22222198382184463,
+                              0.28571428744101857, 0.39999999999407676, 0.66666666666667351);
   return mul_add(s, half_square + r, -half_square);
 }
 
@@ -162,7 +153,6 @@ FACULA_FN double atanh(double x) { return FACULA_LIBM(atanh)(x); }
 FACULA_FN double pow(double x, double y) { return FACULA_LIBM(pow)(x, y); }
 
 // ---- trigonometry
-// --------------------------------------------------------------------------------------------
 
 /// x = quarter * pi/2 + high + low with |high| <= pi/4 (a little more by rounding).
 struct QuarterTurnsDouble {
@@ -172,14 +162,13 @@ struct QuarterTurnsDouble {
 
 /// Column b: 2^(32 b) * 2/pi modulo 4, as a sum of four doubles.
 FACULA_TABLE double two_over_pi[4][32] = {
-    {0x1.45f306dc9c883p-1,  -0x1.b1bbead603d8bp+0, 0x1.fc2757d1f534ep+0,  0x1.f534ddc0db629p+0,
-     0x1.b6c52b3278872p-1,  0x1.3c439041fe516p+0,  0x1.fe5163abdebbcp+0,  -0x1.0a21d4f246dc9p-3,
-     0x1.b7246e3a424ddp+0,  -0x1.bdb22d1ff9b6dp+0, 0x1.924bba8274648p-6,  -0x1.f62e6de301e21p+0,
-     0x1.fc3bd63962535p-1,  0x1.62534e7dd1047p-1,  -0x1.177dca0ad144cp+0, 0x1.2ebb4484e99c7p+0,
-     0x1.d338e04d68bf0p-1,  -0x1.4ba081bec66e3p+0, 0x1.3991d63983534p+0,  0x1.835339f49c846p+0,
-     0x1.3908bf177bf25p-1,  -0x1.081b5f13801dap-2, -0x1.c00ed00043f4dp-1, -0x1.0fd33f8086877p-3,
-     -0x1.0d0ee74a5f593p-4, -0x1.4beb25c125930p-1, -0x1.25930261b069fp-1, -0x1.b069ec9161738p-1,
-     -0x1.61738132c3403p-1, -0x1.61a015d28ad84p+0, 0x1.7527bac7ebe5fp+0,  -0x1.41a0e84c2f8c6p-4},
+    {0x1.45f306dc9c883p-1,  -0x1.b1bbead603d8bp+0, 0x1.fc2757d1f534ep+0,  0x1.f534ddc0db629p+0,  0x1.b6c52b3278872p-1,
+     0x1.3c439041fe516p+0,  0x1.fe5163abdebbcp+0,  -0x1.0a21d4f246dc9p-3, 0x1.b7246e3a424ddp+0,  -0x1.bdb22d1ff9b6dp+0,
+     0x1.924bba8274648p-6,  -0x1.f62e6de301e21p+0, 0x1.fc3bd63962535p-1,  0x1.62534e7dd1047p-1,  -0x1.177dca0ad144cp+0,
+     0x1.2ebb4484e99c7p+0,  0x1.d338e04d68bf0p-1,  -0x1.4ba081bec66e3p+0, 0x1.3991d63983534p+0,  0x1.835339f49c846p+0,
+     0x1.3908bf177bf25p-1,  -0x1.081b5f13801dap-2, -0x1.c00ed00043f4dp-1, -0x1.0fd33f8086877p-3, -0x1.0d0ee74a5f593p-4,
+     -0x1.4beb25c125930p-1, -0x1.25930261b069fp-1, -0x1.b069ec9161738p-1, -0x1.61738132c3403p-1, -0x1.61a015d28ad84p+0,
+     0x1.7527bac7ebe5fp+0,  -0x1.41a0e84c2f8c6p-4},
     {-0x1.6b01ec5417056p-55, 0x1.f47d4d377036ep-54,  -0x1.1f924eb53361ep-55, 0x1.664f10e4107f9p-54,
      0x1.07f9458eaf7afp-58,  0x1.d5ef5de2b0db9p-55,  0x1.586dc91b8e909p-54,  0x1.d2126e9700325p-59,
      0x1.700324977504fp-55,  -0x1.15f62e6de301ep-56, 0x1.cfe1deb1cb12ap-60,  -0x1.38d3b5963045ep-54,
@@ -271,14 +260,13 @@ FACULA_FN double atan(double x) { return FACULA_LIBM(atan)(x); }
 FACULA_FN double atan2(double y, double x) { return FACULA_LIBM(atan2)(y, x); }
 
 // ---- error function
-// ------------------------------------------------------------------------------------------
 
 /// erf where |x| < 1.
 FACULA_FN double erf_near_zero(double x) {
-  const double p = horner(x * x, -7.7724002452225595e-10, 1.3707243141214788e-08, -1.6205461863232195e-07,
-                          1.6447022029839567e-06, -1.4924703572726404e-05, 0.00012055293130975034,
-                          -0.00085483259147184332, 0.0052239776058213578, -0.026866170643076278,
-                          0.11283791670943971, -0.37612638903183515, 0.12837916709551256);
+  const double p =
+      horner(x * x, -7.7724002452225595e-10, 1.3707243141214788e-08, -1.6205461863232195e-07, 1.6447022029839567e-06,
+             -1.4924703572726404e-05, 0.00012055293130975034, -0.00085483259147184332, 0.0052239776058213578,
+             -0.026866170643076278, 0.11283791670943971, -0.37612638903183515, 0.12837916709551256);
   return mul_add(p, x, x);
 }
 
@@ -287,11 +275,11 @@ FACULA_FN double erf(double x) {
   // Beyond, erf(a) = 1 - exp(-q(a - 1)); from 5.95 on it rounds to 1.
   const double u = clamp(a, 0.0, 5.95) - 1.0;
   const double q =
-      horner(u, -1.0555482346395705e-12, 2.9210091882574232e-11, -3.7252426008849889e-10,
-             2.8917837944212963e-09, -1.5031769530272659e-08, 5.240678219959144e-08, -9.8372258343150966e-08,
-             -1.4150746682819548e-07, 2.0580775375896658e-06, -9.6073329095530669e-06, 2.7158037350299075e-05,
-             -2.6277336431584061e-05, -0.00023732267430237681, 0.001977902615603354, -0.010033825382162033,
-             0.041561098042577092, 0.8431072563586357, 2.638967514234789, 1.8496055099332482);
+      horner(u, -1.0555482346395705e-12, 2.9210091882574232e-11, -3.7252426008849889e-10, 2.8917837944212963e-09,
+             -1.5031769530272659e-08, 5.240678219959144e-08, -9.8372258343150966e-08, -1.4150746682819548e-07,
+             2.0580775375896658e-06, -9.6073329095530669e-06, 2.7158037350299075e-05, -2.6277336431584061e-05,
+             -0.00023732267430237681, 0.001977902615603354, -0.010033825382162033, 0.041561098042577092,
+             0.8431072563586357, 2.638967514234789, 1.8496055099332482);
   const double large = copysign(1.0 - exp_normal(-q), x);
   return a < 1.0 ? small : (a >= 1.0 ? large : x);
 }
@@ -300,13 +288,13 @@ FACULA_FN double erfc(double x) {
   const double a = clamp(abs(x), 0.0, 27.3);
   // e^(a^2) (1 + 2 a) erfc(a) is smooth in (a - 2) / (a + 2); a^2 is taken with its rounding error.
   const double v = (a - 2.0) / (a + 2.0);
-  const double p = horner(
-      v, -9.844387783469698e-08, 1.7483255095513319e-07, 3.4467168631981958e-07, -3.6749008223528563e-07,
-      -9.8710786524641129e-07, -5.7793411292060695e-07, 1.5628990732577642e-06, 5.1579706109160368e-06,
-      3.6994375808031431e-06, -1.3470719047840262e-05, -3.6423049279979864e-05, -1.5145992020442034e-06,
-      0.00015103950067737028, 0.00020636786957744377, -0.00045434090001778899, -0.0014568140045286009,
-      0.0012713389723317385, 0.0087226538786902598, -0.0080340150827119469, -0.054220000992117622,
-      0.16405128003344763, -0.16603039761528851, -0.092763826585746043, 1.2769783815525286);
+  const double p =
+      horner(v, -9.844387783469698e-08, 1.7483255095513319e-07, 3.4467168631981958e-07, -3.6749008223528563e-07,
+             -9.8710786524641129e-07, -5.7793411292060695e-07, 1.5628990732577642e-06, 5.1579706109160368e-06,
+             3.6994375808031431e-06, -1.3470719047840262e-05, -3.6423049279979864e-05, -1.5145992020442034e-06,
+             0.00015103950067737028, 0.00020636786957744377, -0.00045434090001778899, -0.0014568140045286009,
+             0.0012713389723317385, 0.0087226538786902598, -0.0080340150827119469, -0.054220000992117622,
+             0.16405128003344763, -0.16603039761528851, -0.092763826585746043, 1.2769783815525286);
   const double s = a * a;
   const double scaled = p / mul_add(2.0, a, 1.0);
   const double tail = exp(-s) * mul_add(scaled, -product_error(a, a, s), scaled);

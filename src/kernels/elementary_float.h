@@ -9,10 +9,8 @@
 namespace facula::kernels {
 
 // ---- exponentials
-// --------------------------------------------------------------------------------------------
 
-inline constexpr float float_to_integer =
-    12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+inline constexpr float float_to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
 
 /// e^x * scale for x in [-174, 174]: x = 2 n ln 2 + r with |r| <= ln 2, and the power of two is applied as
 /// 2^n twice, so that subnormal results round once, too large ones overflow and NaN stays NaN.
@@ -40,8 +38,7 @@ FACULA_FN float exp_normal(float x) {
   const float n = shifted - float_to_integer;
   float r = mul_add(n, -0x1.62e4p-1f, x);
   r = mul_add(n, -0x1.7f7d1cp-20f, r);
-  const float p =
-      horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
+  const float p = horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
   return from_bits(bits(p) + (bits(shifted) << 23));
 }
 
@@ -53,8 +50,7 @@ FACULA_FN float exp_nonpositive(float x) {
   const float n = shifted - to_raised_integer;
   float r = mul_add(n, -0x1.62e4p-1f, x);
   r = mul_add(n, -0x1.7f7d1cp-20f, r);
-  const float p =
-      horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
+  const float p = horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
   return from_bits(bits(p) + (bits(shifted) << 23)) * 0x1p-64f;
 }
 
@@ -82,7 +78,8 @@ FACULA_FN float expm1(float x) {
   return abs(x) < 0x1p-25f ? x : half_result + half_result;
 }
 
-/// 1 / (1 + e^-x), as e^x / (1 + e^x) below zero. The rounding errors of e and of 1 + e go into a correction of the quotient.
+/// 1 / (1 + e^-x), as e^x / (1 + e^x) below zero. The rounding errors of e and of 1 + e go into a correction of the
+/// quotient.
 FACULA_FN float sigmoid(float x) {
   constexpr float to_raised_integer = float_to_integer + 64.0f;  // as exp_nonpositive
   const float a = 104.0f < abs(x) ? -104.0f : -abs(x);
@@ -106,8 +103,7 @@ FACULA_FN float sigmoid(float x) {
 
 FACULA_FN float tanh(float x) {
   const float a = abs(x), s = x * x;
-  const float p =
-      horner(s, -0.00570498453f, 0.0206390899f, -0.0537397191f, 0.133314416f, -0.333332807f);  // to 0.625
+  const float p = horner(s, -0.00570498453f, 0.0206390899f, -0.0537397191f, 0.133314416f, -0.333332807f);  // to 0.625
   const float small = mul_add(p * s, a, a);
   const float e = exp_normal(10.0f < a ? 20.0f : 2.0f * a);
   const float large = 1.0f - 2.0f / (e + 1.0f);
@@ -128,7 +124,6 @@ FACULA_FN float cosh(float x) {
 }
 
 // ---- logarithms
-// ----------------------------------------------------------------------------------------------
 
 /// x = (1 + f) * 2^exponent with 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x, subnormal ones
 /// included.
@@ -212,19 +207,16 @@ FACULA_FN float atanh(float x) {
 }
 
 // ---- power
-// ---------------------------------------------------------------------------------------------------
 
 /// a^y for positive finite a, through double, so that the result is rounded once.
 FACULA_FN float positive_power(float a, float y) {
   const SplitLog s = split_log(a);
   const double f = s.f;
-  const double p =
-      horner(f, 0.063181536040406952, -0.12352034129930399, 0.12612342857435016, -0.11962563907681435,
-             0.1291441400431754, -0.14412618668643673, 0.16042523005793324, -0.180350402811778,
-             0.2060952667152553, -0.24044872733701483, 0.28853907067569567, -0.36067376589872779,
-             0.48089834658554464, -0.72134752042497541, 1.4426950408893544);
-  const double z =
-      clamp(static_cast<double>(y) * mul_add(p, f, static_cast<double>(s.exponent)), -200.0, 200.0);
+  const double p = horner(f, 0.063181536040406952, -0.12352034129930399, 0.12612342857435016, -0.11962563907681435,
+                          0.1291441400431754, -0.14412618668643673, 0.16042523005793324, -0.180350402811778,
+                          0.2060952667152553, -0.24044872733701483, 0.28853907067569567, -0.36067376589872779,
+                          0.48089834658554464, -0.72134752042497541, 1.4426950408893544);
+  const double z = clamp(static_cast<double>(y) * mul_add(p, f, static_cast<double>(s.exponent)), -200.0, 200.0);
   const double shifted = z + 0x1.8p52;
   const double r = z - (shifted - 0x1.8p52);
   const double q =
@@ -248,7 +240,6 @@ FACULA_FN float pow(float x, float y) {
 }
 
 // ---- trigonometry
-// --------------------------------------------------------------------------------------------
 
 /// x = quarter * pi/2 + r with |r| <= pi/4 (a little more by rounding); only the low two bits of quarter
 /// count.
@@ -284,9 +275,7 @@ FACULA_FN QuarterTurns quarter_turns(float x) {
 FACULA_FN float sin_kernel(float r, float s) {
   return mul_add(horner(s, -0.000195152505f, 0.0083321603f, -0.166666552f) * s, r, r);
 }
-FACULA_FN float cos_kernel(float s) {
-  return horner(s, 2.44384155e-05f, -0.00138873677f, 0.0416666456f, -0.5f, 1.0f);
-}
+FACULA_FN float cos_kernel(float s) { return horner(s, 2.44384155e-05f, -0.00138873677f, 0.0416666456f, -0.5f, 1.0f); }
 
 FACULA_FN float sin(float x) {
   const QuarterTurns t = quarter_turns(x);
@@ -305,9 +294,8 @@ FACULA_FN float cos(float x) {
 FACULA_FN float tan(float x) {
   const QuarterTurns t = quarter_turns(x);
   const float s = t.r * t.r;
-  const float p =
-      horner(s, 0.00489499047f, -0.000980144949f, 0.0116931731f, 0.0209465716f, 0.0541257598f, 0.133320764f,
-             0.333333671f);  // to 0.82, since the quarter of a large x may be off by 2^-5
+  const float p = horner(s, 0.00489499047f, -0.000980144949f, 0.0116931731f, 0.0209465716f, 0.0541257598f, 0.133320764f,
+                         0.333333671f);  // to 0.82, since the quarter of a large x may be off by 2^-5
   const float value = mul_add(p * s, t.r, t.r);
   return abs(x) < 0x1p-12f ? x : (t.quarter & 1 ? -1.0f / value : value);
 }
@@ -315,8 +303,8 @@ FACULA_FN float tan(float x) {
 /// atan of a in [0, 1].
 FACULA_FN float atan_kernel(float a) {
   const float s = a * a;
-  const float p = horner(s, 0.00292092934f, -0.0163690131f, 0.0432138667f, -0.0755240545f, 0.106661037f,
-                         -0.142110825f, 0.199937761f, -0.333331525f);
+  const float p = horner(s, 0.00292092934f, -0.0163690131f, 0.0432138667f, -0.0755240545f, 0.106661037f, -0.142110825f,
+                         0.199937761f, -0.333331525f);
   return mul_add(p * s, a, a);
 }
 
@@ -366,12 +354,11 @@ FACULA_FN float acos(float x) {
 }
 
 // ---- error function
-// ------------------------------------------------------------------------------------------
 
 /// erf where |x| < 0.93.
 FACULA_FN float erf_near_zero(float x) {
-  const float p = horner(x * x, -0.000595373509f, 0.0049859439f, -0.0267617274f, 0.112816833f, -0.376124799f,
-                         0.128379151f);
+  const float p =
+      horner(x * x, -0.000595373509f, 0.0049859439f, -0.0267617274f, 0.112816833f, -0.376124799f, 0.128379151f);
   return mul_add(p, x, x);
 }
 
@@ -389,9 +376,8 @@ FACULA_FN float erfc(float x) {
   const float a = clamp(abs(x), 0.0f, 10.1f);
   // e^(a^2) (1 + 2 a) erfc(a) is smooth in (a - 2) / (a + 2); a^2 is taken with its rounding error.
   const float v = (a - 2.0f) / (a + 2.0f);
-  const float p =
-      horner(v, -0.000400571618f, -0.00122992147f, 0.00131351687f, 0.00863167457f, -0.00805987231f,
-             -0.0542042963f, 0.164055347f, -0.16603142f, -0.0927639827f, 1.27697837f);
+  const float p = horner(v, -0.000400571618f, -0.00122992147f, 0.00131351687f, 0.00863167457f, -0.00805987231f,
+                         -0.0542042963f, 0.164055347f, -0.16603142f, -0.0927639827f, 1.27697837f);
   const float s = a * a;
   const float e = exp_nonpositive(-s), low = -product_error(a, a, s);
   const float scaled = p / mul_add(2.0f, a, 1.0f);

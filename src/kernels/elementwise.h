@@ -12,14 +12,10 @@ namespace facula::kernels {
 
 /// Integer types and bool; among the compute types only these have a remainder operator.
 template <class T>
-concept Integer = requires(T x) {
-  x % x;
-};
+concept Integer = requires(T x) { x % x; };
 
 template <class T>
-concept Real = requires(T x) {
-  x < x;
-};
+concept Real = requires(T x) { x < x; };
 
 template <Integer T>
 inline constexpr bool is_signed = T(-1) < T(0);
@@ -28,7 +24,6 @@ template <Integer T>
 inline constexpr int bit_width = 8 * sizeof(T);
 
 // ---- sign and magnitude
-// ----------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN T neg(T self) {
@@ -91,7 +86,6 @@ FACULA_FN R angle(Complex<R> self) {
 }
 
 // ---- rounding
-// --------------------------------------------------------------------------------------------------
 
 template <Integer T>
 FACULA_FN T floor(T self) {
@@ -123,7 +117,6 @@ FACULA_FN T round_scaled(T self, T up, T down) {
 }
 
 // ---- powers and logarithms
-// -------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN T cube(T self) {
@@ -208,7 +201,6 @@ FACULA_FN T rad2deg(T self) {
 }
 
 // ---- arithmetic
-// ------------------------------------------------------------------------------------------------
 
 /// alpha is nearly always 1; the test is hoisted out of the loop, and keeps infinite complex numbers from 0 *
 /// inf.
@@ -276,8 +268,8 @@ FACULA_FN T floor_divide(T self, T other) {
   return r != T(0) && (r < T(0)) != (other < T(0)) ? static_cast<T>(quotient - T(1)) : quotient;
 }
 
-// The quick forms divide doubles: below 2^51 the quotient of two whole numbers lies further below the next whole number than
-// rounding reaches. 1.5 * 2^52 converts them, also where there is no instruction for vectors.
+// The quick forms divide doubles: below 2^51 the quotient of two whole numbers lies further below the next whole number
+// than rounding reaches. 1.5 * 2^52 converts them, also where there is no instruction for vectors.
 FACULA_FN double whole_to_double(Int64 x) { return from_bits(static_cast<UInt64>(x) + bits(0x1.8p52)) - 0x1.8p52; }
 FACULA_FN Int64 double_to_whole(double x) { return static_cast<Int64>(bits(x + 0x1.8p52) - bits(0x1.8p52)); }
 
@@ -328,10 +320,9 @@ FACULA_FN T heaviside(T self, T values) {
 }
 
 // ---- extrema and limits
-// ----------------------------------------------------------------------------------------
 
-/// The upper bound wins where the bounds cross; NaN in any place gives NaN. Bounds are mostly numbers: the test of them leaves
-/// the loop, and one instruction for each is left.
+/// The upper bound wins where the bounds cross; NaN in any place gives NaN. Bounds are mostly numbers: the test of them
+/// leaves the loop, and one instruction for each is left.
 template <class T>
 FACULA_FN T clamp_between(T self, T min, T max) {
   const T limited = min > self ? min : self;
@@ -369,7 +360,6 @@ FACULA_FN Complex<R> nan_to_num(Complex<R> self, Complex<R> nan, Complex<R> posi
 }
 
 // ---- classification
-// --------------------------------------------------------------------------------------------
 
 template <Integer T>
 FACULA_FN bool isnan(T) {
@@ -403,7 +393,6 @@ FACULA_FN bool isreal(Complex<R> self) {
 }
 
 // ---- comparison and logic
-// --------------------------------------------------------------------------------------
 
 template <class T>
 FACULA_FN bool eq(T self, T other) {
@@ -483,7 +472,6 @@ FACULA_FN T bitwise_right_shift(T self, T other) {
 }
 
 // ---- selection and fused forms
-// ---------------------------------------------------------------------------------
 
 /// Condition is bool, or T where the loop has converted every input.
 template <class Condition, class T>

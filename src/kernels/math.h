@@ -73,7 +73,6 @@ inline constexpr double sqrt_pi = 1.77245385090551602730;
 inline constexpr double sqrt_2 = 1.41421356237309504880;
 
 // ---- sign, classification, rounding
-// --------------------------------------------------------------------------
 
 FACULA_FN float abs(float x) { return FACULA_LIBM(fabsf)(x); }
 FACULA_FN double abs(double x) { return FACULA_LIBM(fabs)(x); }
@@ -106,7 +105,6 @@ FACULA_FN float round_half_even(float x) { return FACULA_LIBM(rintf)(x); }
 FACULA_FN double round_half_even(double x) { return FACULA_LIBM(rint)(x); }
 
 // ---- arithmetic
-// ----------------------------------------------------------------------------------------------
 
 FACULA_FN float sqrt(float x) { return FACULA_LIBM(sqrtf)(x); }
 FACULA_FN double sqrt(double x) { return FACULA_LIBM(sqrt)(x); }
@@ -189,15 +187,16 @@ FACULA_FN T clamp(T x, T low, T high) {
   return low > x ? low : x;
 }
 
-/// Whether the quotient may be wrong by more than one when it is rounded down from a / b, or an operand is 0, infinite or NaN.
+/// Whether the quotient may be wrong by more than one when it is rounded down from a / b, or an operand is 0, infinite
+/// or NaN.
 template <class T>
 FACULA_FN bool quotient_is_hard(T a, T b) {
   constexpr T most = sizeof(T) == 8 ? T(0x1p51) : T(0x1p22);
   constexpr T largest = has_fma ? Float<T>::largest : Float<T>::largest * T(0x1p-28);  // room for product_error
   return !((abs(a) < most * abs(b)) & (abs(b) <= largest));
 }
-/// C's remainder where the quotient is not hard. a - q b is representable, so the fused product is exact, also where rounding
-/// made q one too large.
+/// C's remainder where the quotient is not hard. a - q b is representable, so the fused product is exact, also where
+/// rounding made q one too large.
 template <class T>
 FACULA_FN T fmod_quick(T a, T b) {
   const T x = abs(a), y = abs(b), q = trunc(x / y), product = q * y;
@@ -206,7 +205,9 @@ FACULA_FN T fmod_quick(T a, T b) {
 }
 /// Remainder with the sign of the dividend (C).
 FACULA_FN float fmod(float a, float b) { return quotient_is_hard(a, b) ? FACULA_LIBM(fmodf)(a, b) : fmod_quick(a, b); }
-FACULA_FN double fmod(double a, double b) { return quotient_is_hard(a, b) ? FACULA_LIBM(fmod)(a, b) : fmod_quick(a, b); }
+FACULA_FN double fmod(double a, double b) {
+  return quotient_is_hard(a, b) ? FACULA_LIBM(fmod)(a, b) : fmod_quick(a, b);
+}
 
 /// Remainder with the sign of the divisor (Python's %), from C's.
 template <class T>

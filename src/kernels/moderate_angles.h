@@ -1,5 +1,5 @@
-// sin and cos of angles that are not large, in half the time: fused steps take the half (double: quarter) turns off. For
-// other angles, and without fused hardware, sin and cos of math.h serve.
+// sin and cos of angles that are not large, in half the time: fused steps take the half (double: quarter) turns off.
+// For other angles, and without fused hardware, sin and cos of math.h serve.
 #pragma once
 
 #include "math.h"

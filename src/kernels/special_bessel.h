@@ -7,7 +7,6 @@
 namespace facula::kernels {
 
 // ---- oscillating
-// ---------------------------------------------------------------------------------------------
 
 FACULA_RARE double bessel_j0(double x) { return isinf(x) ? Float<double>::nan : FACULA_LIBM(j0)(x); }
 FACULA_RARE double bessel_j1(double x) { return isinf(x) ? Float<double>::nan : FACULA_LIBM(j1)(x); }
@@ -27,7 +26,6 @@ FACULA_RARE double spherical_bessel_j0(double x) {
 }
 
 // ---- modified, first kind
-// ------------------------------------------------------------------------------------
 
 /// e^-x I0(x) in x / 4 - 1, x of 0..8, and sqrt(x) e^-x I0(x) in 16 / x - 1, x from 8 on.
 FACULA_TABLE double i0e_small[] = {
@@ -70,8 +68,7 @@ FACULA_TABLE double i1e_large[] = {
 /// e^-|x| I0(x).
 FACULA_RARE double i0e(double x) {
   const double a = abs(x);
-  return a <= 8 ? chebyshev_series(0.25 * a - 1, i0e_small)
-                : chebyshev_series(16 / a - 1, i0e_large) / sqrt(a);
+  return a <= 8 ? chebyshev_series(0.25 * a - 1, i0e_small) : chebyshev_series(16 / a - 1, i0e_large) / sqrt(a);
 }
 
 /// e^-|x| I1(x).
@@ -94,7 +91,6 @@ FACULA_RARE double modified_bessel_i0(double x) { return i0(x); }
 FACULA_RARE double modified_bessel_i1(double x) { return i1(x); }
 
 // ---- modified, second kind
-// -----------------------------------------------------------------------------------
 
 /// K0(x) + log(x / 2) I0(x) in x^2 / 2 - 1, x of 0..2, and sqrt(x) e^x K0(x) in 4 / x - 1, x from 2 on.
 FACULA_TABLE double k0_small[] = {-0.26766369661695139,   0.3442898999246285,     0.035979936515361501,
@@ -149,7 +145,6 @@ FACULA_RARE double scaled_modified_bessel_k1(double x) {
 }
 
 // ---- Airy
-// ----------------------------------------------------------------------------------------------------
 
 inline constexpr double airy_zeta_at_2 = 1.88561808316412673174;  // 2/3 * 2^1.5
 

@@ -33,8 +33,7 @@ FACULA_RARE double digamma(double x) {
   }
   for (; x < 10; x += 1) result -= 1 / x;
   const double z = 1 / (x * x);
-  const double tail =
-      horner(z, 1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12);
+  const double tail = horner(z, 1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12);
   return result + (log(x) - 0.5 / x - z * tail);
 }
 
@@ -96,7 +95,6 @@ FACULA_RARE double polygamma(double n, double x) {
 }
 
 // ---- incomplete gamma functions
-// ------------------------------------------------------------------------------
 
 /// log(1 + x) - x without cancellation.
 FACULA_RARE double log1p_minus_x(double x) {
@@ -141,13 +139,12 @@ FACULA_RARE double igammac_fraction(double a, double x) {
 FACULA_RARE double igamma_uniform(double a, double x, double side) {
   const double mu = (x - a) / a;
   const double half_eta_square = -log1p_minus_x(mu), eta = copysign(sqrt(2 * half_eta_square), mu);
-  const double c0 = horner(eta, -571.0 / 261273600, 1.0 / 25515, -139.0 / 777600, 1.0 / 2835, 1.0 / 864,
-                           -2.0 / 135, 1.0 / 12, -1.0 / 3);
+  const double c0 = horner(eta, -571.0 / 261273600, 1.0 / 25515, -139.0 / 777600, 1.0 / 2835, 1.0 / 864, -2.0 / 135,
+                           1.0 / 12, -1.0 / 3);
   const double c1 = horner(eta, -223.0 / 1088640, 25.0 / 12096, -1.0 / 288, -1.0 / 540);
   const double density = exp(-a * half_eta_square);
   // Where the density has vanished eta may be large and the corrections' series meaningless.
-  const double correction =
-      density > 0 ? density / sqrt(2 * pi * a) * (c0 + c1 / a + 25.0 / 6048 / (a * a)) : 0;
+  const double correction = density > 0 ? density / sqrt(2 * pi * a) * (c0 + c1 / a + 25.0 / 6048 / (a * a)) : 0;
   return 0.5 * erfc(side * eta * sqrt(0.5 * a)) + side * correction;
 }
 

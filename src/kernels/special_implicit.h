@@ -57,7 +57,8 @@ FACULA_RARE double gamma_sample_grad(double a, double x, double tolerance = 1e-1
   if (a > 5000) return gamma_sample_grad_large(a, x);
   if (x <= a + 1) {  // F = x f / a * sum, by the power series
     Dual sum{1, 0}, term{1, 0};
-    for (int k = 1; k < 4000 && (term.value > tolerance * sum.value || abs(term.slope) > tolerance * abs(sum.slope)); ++k) {
+    for (int k = 1; k < 4000 && (term.value > tolerance * sum.value || abs(term.slope) > tolerance * abs(sum.slope));
+         ++k) {
       const double r = 1 / (a + k);
       term = term * Dual{x * r, -x * r * r};
       sum = sum + term;
@@ -65,10 +66,11 @@ FACULA_RARE double gamma_sample_grad(double a, double x, double tolerance = 1e-1
     return -x / a * ((log(x) - digamma(a + 1)) * sum.value + sum.slope);
   }
   // 1 - F = x f * fraction
-  const Dual upper = inverse(continued_fraction({x + 1 - a, -1}, tolerance, [=](int k, Dual& numerator, Dual& denominator) {
-    numerator = {-k * (k - a), static_cast<double>(k)};
-    denominator = {x + 1 - a + 2 * k, -1};
-  }));
+  const Dual upper =
+      inverse(continued_fraction({x + 1 - a, -1}, tolerance, [=](int k, Dual& numerator, Dual& denominator) {
+        numerator = {-k * (k - a), static_cast<double>(k)};
+        denominator = {x + 1 - a + 2 * k, -1};
+      }));
   return x * ((log(x) - digamma(a)) * upper.value + upper.slope);
 }
 
@@ -77,13 +79,14 @@ FACULA_RARE double gamma_sample_grad(double a, double x, double tolerance = 1e-1
 FACULA_RARE Dual beta_fraction(Dual a, Dual b, double x, double tolerance) {
   const Dual lambda = a + Dual{-x} * (a + b);
   Dual r = inverse(a + Dual{1});  // 1 / (a + 2 n - 1)
-  return inverse(continued_fraction(a * (lambda + Dual{1}) * r, tolerance, [&](int k, Dual& numerator, Dual& denominator) {
-    const double n = k;
-    const Dual p = Dual{n * x} * (b + Dual{-n}) * r;
-    numerator = p * Dual{x} * (a + Dual{n - 1}) * (a + b + Dual{n - 1}) * r;
-    r = inverse(a + Dual{2 * n + 1});
-    denominator = Dual{n} + p + (a + Dual{n}) * (lambda + Dual{1 + n * (2 - x)}) * r;
-  }));
+  return inverse(
+      continued_fraction(a * (lambda + Dual{1}) * r, tolerance, [&](int k, Dual& numerator, Dual& denominator) {
+        const double n = k;
+        const Dual p = Dual{n * x} * (b + Dual{-n}) * r;
+        numerator = p * Dual{x} * (a + Dual{n - 1}) * (a + b + Dual{n - 1}) * r;
+        r = inverse(a + Dual{2 * n + 1});
+        denominator = Dual{n} + p + (a + Dual{n}) * (lambda + Dual{1 + n * (2 - x)}) * r;
+      }));
 }
 
 /// dx/da / (1 - x) of a sample x of the beta distribution with parameters a and total - a, the second one fixed.
@@ -95,7 +98,8 @@ FACULA_RARE double dirichlet_grad(double x, double a, double total, double toler
   if (x == 0) return 0;
   if (b == 0) return trigamma(a);  // the limit; reached when total is rounded
   const bool below = x < (a + 1) / (total + 2);
-  const Dual part = below ? beta_fraction({a, 1}, {b, 0}, x, tolerance) : beta_fraction({b, 0}, {a, 1}, 1 - x, tolerance);
+  const Dual part =
+      below ? beta_fraction({a, 1}, {b, 0}, x, tolerance) : beta_fraction({b, 0}, {a, 1}, 1 - x, tolerance);
   const double slope = (log(x) - digamma(a) + digamma(total)) * part.value + part.slope;
   return below ? -x * slope : x * slope;
 }

@@ -13,8 +13,7 @@ Dims per_dimension(IntList list, int64_t count, const char* op, const char* what
   return Dims(list);
 }
 
-Windows windows_of(const Tensor& image, int64_t channels, IntList out, IntList kernel,
-                   const ConvGeometry& geometry) {
+Windows windows_of(const Tensor& image, int64_t channels, IntList out, IntList kernel, const ConvGeometry& geometry) {
   Windows w;
   w.channels = channels;
   w.channel_stride = image.stride(1);
@@ -36,9 +35,8 @@ namespace ops {
 namespace {
 
 const char* conv_name(int64_t spatial, bool transposed) {
-  static const char* const names[2][4] = {
-      {"convolution", "conv1d", "conv2d", "conv3d"},
-      {"convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}};
+  static const char* const names[2][4] = {{"convolution", "conv1d", "conv2d", "conv3d"},
+                                          {"convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}};
   return names[transposed][spatial >= 1 && spatial <= 3 ? spatial : 0];
 }
 
@@ -48,8 +46,8 @@ struct Arguments {
   Dims output_padding;
 };
 
-Arguments read_arguments(const Tensor& input, const Tensor& weight, IntList stride, IntList padding,
-                         IntList dilation, bool transposed, IntList output_padding, int64_t groups) {
+Arguments read_arguments(const Tensor& input, const Tensor& weight, IntList stride, IntList padding, IntList dilation,
+                         bool transposed, IntList output_padding, int64_t groups) {
   int64_t spatial = weight.dim() - 2;
   const char* op = conv_name(spatial, transposed);
   FACULA_CHECK(spatial >= 1 && spatial <= 3, ErrorKind::Runtime, op,
@@ -68,8 +66,7 @@ Arguments read_arguments(const Tensor& input, const Tensor& weight, IntList stri
   for (int64_t d : a.geometry.dilation)
     FACULA_CHECK(d > 0, ErrorKind::Runtime, op, ": dilation must be positive, got ", a.geometry.dilation);
   for (int64_t p : a.output_padding)
-    FACULA_CHECK(p >= 0, ErrorKind::Runtime, op, ": output_padding must not be negative, got ",
-                 a.output_padding);
+    FACULA_CHECK(p >= 0, ErrorKind::Runtime, op, ": output_padding must not be negative, got ", a.output_padding);
   FACULA_CHECK(groups > 0, ErrorKind::Runtime, op, ": groups must be positive, got ", groups);
   return a;
 }
@@ -83,45 +80,41 @@ void check_operands(const Arguments& a, const Tensor& input, const Tensor& weigh
                ": input and weight must be on one device, got ", input.device(), " and ", weight.device());
   FACULA_CHECK(input.dtype() != DType::Bool, ErrorKind::NotImplemented, a.op, ": not implemented for dtype ",
                input.dtype());
-  FACULA_CHECK(first >= groups, ErrorKind::Runtime, a.op,
-               ": the first size of weight must be at least groups=", groups, ", got a weight of shape ",
-               weight.sizes());
+  FACULA_CHECK(first >= groups, ErrorKind::Runtime, a.op, ": the first size of weight must be at least groups=", groups,
+               ", got a weight of shape ", weight.sizes());
   FACULA_CHECK(first % groups == 0, ErrorKind::Runtime, a.op,
                ": the first size of weight must be divisible by groups=", groups, ", got a weight of shape ",
                weight.sizes());
   int64_t channels = transposed ? first : weight.size(1) * groups;
-  FACULA_CHECK(input.size(1) == channels, ErrorKind::Runtime, a.op, ": with groups=", groups,
-               " and a weight of shape ", weight.sizes(), ", input must have ", channels, " channels, got ",
-               input.size(1), " in shape ", input.sizes());
+  FACULA_CHECK(input.size(1) == channels, ErrorKind::Runtime, a.op, ": with groups=", groups, " and a weight of shape ",
+               weight.sizes(), ", input must have ", channels, " channels, got ", input.size(1), " in shape ",
+               input.sizes());
   if (!bias.defined()) return;
   int64_t results = transposed ? weight.size(1) * groups : first;
-  FACULA_CHECK(bias.dim() == 1 && bias.size(0) == results, ErrorKind::Runtime, a.op,
-               ": with a weight of shape ", weight.sizes(), ", bias must have shape [", results, "], got ",
-               bias.sizes());
-  FACULA_CHECK(bias.dtype() == input.dtype(), ErrorKind::Runtime, a.op,
-               ": bias must have the dtype of input, ", input.dtype(), ", got ", bias.dtype());
+  FACULA_CHECK(bias.dim() == 1 && bias.size(0) == results, ErrorKind::Runtime, a.op, ": with a weight of shape ",
+               weight.sizes(), ", bias must have shape [", results, "], got ", bias.sizes());
+  FACULA_CHECK(bias.dtype() == input.dtype(), ErrorKind::Runtime, a.op, ": bias must have the dtype of input, ",
+               input.dtype(), ", got ", bias.dtype());
 }
 
 Dims result_sizes(const Arguments& a, const Tensor& input, const Tensor& weight, bool transposed) {
   const ConvGeometry& g = a.geometry;
   Dims sizes{input.size(0), transposed ? weight.size(1) * g.groups : weight.size(0)};
   for (size_t d = 0; d < g.stride.size(); ++d) {
-    int64_t in = input.sizes()[2 + d], kernel = weight.sizes()[2 + d],
-            reach = g.dilation[d] * (kernel - 1) + 1;
+    int64_t in = input.sizes()[2 + d], kernel = weight.sizes()[2 + d], reach = g.dilation[d] * (kernel - 1) + 1;
     if (transposed) {
-      FACULA_CHECK(kernel > 0, ErrorKind::Runtime, a.op, ": the kernel must not be empty, got a weight of shape ", weight.sizes());
+      FACULA_CHECK(kernel > 0, ErrorKind::Runtime, a.op, ": the kernel must not be empty, got a weight of shape ",
+                   weight.sizes());
       FACULA_CHECK(a.output_padding[d] < std::max(g.stride[d], g.dilation[d]), ErrorKind::Runtime, a.op,
-                   ": output_padding must be smaller than stride or dilation, got output_padding=",
-                   a.output_padding, ", stride=", g.stride, ", dilation=", g.dilation);
+                   ": output_padding must be smaller than stride or dilation, got output_padding=", a.output_padding,
+                   ", stride=", g.stride, ", dilation=", g.dilation);
       sizes.push_back((in - 1) * g.stride[d] - 2 * g.padding[d] + reach + a.output_padding[d]);
-      FACULA_CHECK(sizes.back() > 0, ErrorKind::Runtime, a.op,
-                   ": the result would have no positions: input of shape ", input.sizes(),
-                   ", weight of shape ", weight.sizes(), ", padding=", g.padding);
+      FACULA_CHECK(sizes.back() > 0, ErrorKind::Runtime, a.op, ": the result would have no positions: input of shape ",
+                   input.sizes(), ", weight of shape ", weight.sizes(), ", padding=", g.padding);
     } else {
       FACULA_CHECK(kernel > 0 && in + 2 * g.padding[d] >= reach, ErrorKind::Runtime, a.op,
                    ": the kernel must not be larger than the padded input: input of shape ", input.sizes(),
-                   ", padding=", g.padding, ", dilation=", g.dilation, ", got a weight of shape ",
-                   weight.sizes());
+                   ", padding=", g.padding, ", dilation=", g.dilation, ", got a weight of shape ", weight.sizes());
       sizes.push_back((in + 2 * g.padding[d] - reach) / g.stride[d] + 1);
     }
   }
@@ -135,31 +128,26 @@ MemoryFormat format_of(const Tensor& a, const Tensor& b) {
 
 Tensor dense(const Tensor& t, MemoryFormat format) {
   if (t.is_contiguous(format)) return t;
-  Tensor copy =
-      facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "convolution"), t.dtype(), t.device());
+  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "convolution"), t.dtype(), t.device());
   copy_kernel(t.device(), copy, t);
   return copy;
 }
 
 }  // namespace
 
-Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
-                   IntList padding, IntList dilation, bool transposed, IntList output_padding,
-                   int64_t groups) {
+Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                   IntList dilation, bool transposed, IntList output_padding, int64_t groups) {
   Arguments a = read_arguments(input, weight, stride, padding, dilation, transposed, output_padding, groups);
   check_operands(a, input, weight, bias, transposed);
   Dims sizes = result_sizes(a, input, weight, transposed);
   MemoryFormat format = format_of(input, weight);
-  Tensor result =
-      facula::empty_strided(sizes, strides_of(sizes, format, a.op), input.dtype(), input.device());
+  Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, a.op), input.dtype(), input.device());
   if (result.is_meta() || result.numel() == 0) return result;
   Tensor given = dense(input, format);
   Tensor kernel = weight.is_dense() ? weight : dense(weight, MemoryFormat::Contiguous);
   Tensor offset = bias.defined() ? dense(bias, MemoryFormat::Contiguous) : bias;
-  if (transposed)
-    convolution_kernel(input.device(), ConvMap::Input, given, result, kernel, offset, a.geometry);
-  else
-    convolution_kernel(input.device(), ConvMap::Output, result, given, kernel, offset, a.geometry);
+  if (transposed) convolution_kernel(input.device(), ConvMap::Input, given, result, kernel, offset, a.geometry);
+  else convolution_kernel(input.device(), ConvMap::Output, result, given, kernel, offset, a.geometry);
   return result;
 }
 
@@ -169,8 +157,8 @@ Tensor convolution_weight(const Tensor& output, const Tensor& input, IntList wei
   Tensor result = facula::empty(weight_size, input.dtype(), input.device());
   if (result.is_meta() || result.numel() == 0) return result;
   MemoryFormat format = format_of(input, output);
-  convolution_kernel(input.device(), ConvMap::Weight, dense(output, format), dense(input, format), result,
-                     Tensor(), geometry);
+  convolution_kernel(input.device(), ConvMap::Weight, dense(output, format), dense(input, format), result, Tensor(),
+                     geometry);
   return result;
 }
 
@@ -192,12 +180,11 @@ Columns column_geometry(const char* op, IntList size, IntList kernel_size, IntLi
   for (size_t d = 0; d < 2; ++d) {
     FACULA_CHECK(c.kernel[d] > 0, ErrorKind::Runtime, op, ": kernel_size must be positive, got ", c.kernel);
     FACULA_CHECK(g.dilation[d] > 0, ErrorKind::Runtime, op, ": dilation must be positive, got ", g.dilation);
-    FACULA_CHECK(g.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ",
-                 g.padding);
+    FACULA_CHECK(g.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ", g.padding);
     FACULA_CHECK(g.stride[d] > 0, ErrorKind::Runtime, op, ": stride must be positive, got ", g.stride);
     int64_t room = size[d] + 2 * g.padding[d] - g.dilation[d] * (c.kernel[d] - 1) - 1;
-    FACULA_CHECK(room >= 0, ErrorKind::Runtime, op, ": no window of kernel_size=", c.kernel,
-                 ", dilation=", g.dilation, ", padding=", g.padding, " fits into a spatial size of ", size);
+    FACULA_CHECK(room >= 0, ErrorKind::Runtime, op, ": no window of kernel_size=", c.kernel, ", dilation=", g.dilation,
+                 ", padding=", g.padding, " fits into a spatial size of ", size);
     c.blocks.push_back(room / g.stride[d] + 1);
   }
   return c;
@@ -213,8 +200,8 @@ Tensor batched(const Tensor& t, int64_t dims) {
 }
 
 Tensor unbatched(const Tensor& t, bool drop) {
-  return drop ? make_view(t, t.sizes().slice(1, t.sizes().size() - 1),
-                          t.strides().slice(1, t.strides().size() - 1), 0, false)
+  return drop ? make_view(t, t.sizes().slice(1, t.sizes().size() - 1), t.strides().slice(1, t.strides().size() - 1), 0,
+                          false)
               : t;
 }
 
@@ -224,23 +211,20 @@ Tensor im2col(const Tensor& self, IntList kernel_size, IntList dilation, IntList
   int64_t ndim = self.dim();
   bool nonempty = ndim == 3 || ndim == 4;
   for (int64_t d = -3; nonempty && d < 0; ++d) nonempty = self.size(d) != 0;
-  FACULA_CHECK(
-      nonempty, ErrorKind::Runtime,
-      "im2col: images (N, C, H, W) or (C, H, W) whose sizes after N are not zero are expected, got shape ",
-      self.sizes());
+  FACULA_CHECK(nonempty, ErrorKind::Runtime,
+               "im2col: images (N, C, H, W) or (C, H, W) whose sizes after N are not zero are expected, got shape ",
+               self.sizes());
   FACULA_CHECK(is_inexact(self.dtype()) || self.dtype() == DType::Bool, ErrorKind::NotImplemented,
                "im2col: not implemented for dtype ", self.dtype());
-  Columns c = column_geometry("im2col", self.sizes().slice(static_cast<size_t>(ndim) - 2, 2), kernel_size,
-                              dilation, padding, stride);
+  Columns c = column_geometry("im2col", self.sizes().slice(static_cast<size_t>(ndim) - 2, 2), kernel_size, dilation,
+                              padding, stride);
   Tensor images = batched(self, 4);
-  Tensor result =
-      facula::empty({images.size(0), images.size(1) * c.kernel[0] * c.kernel[1], c.blocks[0] * c.blocks[1]},
-                    self.dtype(), self.device());
+  Tensor result = facula::empty({images.size(0), images.size(1) * c.kernel[0] * c.kernel[1], c.blocks[0] * c.blocks[1]},
+                                self.dtype(), self.device());
   if (!result.is_meta()) {
     Windows windows = windows_of(images, images.size(1), c.blocks, c.kernel, c.geometry);
     for (int64_t n = 0; n < images.size(0); ++n) {
-      im2col_kernel(self.device(), self.dtype(),
-                    result.data<char>() + n * result.stride(0) * self.item_size(),
+      im2col_kernel(self.device(), self.dtype(), result.data<char>() + n * result.stride(0) * self.item_size(),
                     images.data<char>() + n * images.stride(0) * self.item_size(), windows);
     }
   }
@@ -262,20 +246,17 @@ Tensor col2im(const Tensor& self, IntList output_size, IntList kernel_size, IntL
   FACULA_CHECK(self.size(-2) % taps == 0, ErrorKind::Runtime,
                "col2im: the size before the last must be divisible by the product of kernel_size=", c.kernel,
                ", got shape ", self.sizes());
-  FACULA_CHECK(self.size(-1) == blocks, ErrorKind::Runtime, "col2im: output_size=", size,
-               ", kernel_size=", c.kernel, ", dilation=", c.geometry.dilation,
-               ", padding=", c.geometry.padding, ", stride=", c.geometry.stride, " make ", blocks,
-               " windows, got shape ", self.sizes());
+  FACULA_CHECK(self.size(-1) == blocks, ErrorKind::Runtime, "col2im: output_size=", size, ", kernel_size=", c.kernel,
+               ", dilation=", c.geometry.dilation, ", padding=", c.geometry.padding, ", stride=", c.geometry.stride,
+               " make ", blocks, " windows, got shape ", self.sizes());
   Tensor columns = batched(self, 3);
-  Tensor result =
-      facula::empty({columns.size(0), self.size(-2) / taps, size[0], size[1]}, self.dtype(), self.device());
+  Tensor result = facula::empty({columns.size(0), self.size(-2) / taps, size[0], size[1]}, self.dtype(), self.device());
   if (!result.is_meta()) {
     columns = dense(columns, MemoryFormat::Contiguous);
     Windows windows = windows_of(result, result.size(1), c.blocks, c.kernel, c.geometry);
     std::memset(result.data<char>(), 0, static_cast<size_t>(result.numel() * result.item_size()));
     for (int64_t n = 0; n < columns.size(0); ++n) {
-      col2im_kernel(self.device(), self.dtype(),
-                    result.data<char>() + n * result.stride(0) * self.item_size(),
+      col2im_kernel(self.device(), self.dtype(), result.data<char>() + n * result.stride(0) * self.item_size(),
                     columns.data<char>() + n * columns.stride(0) * self.item_size(), windows);
     }
   }

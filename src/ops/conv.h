@@ -38,15 +38,12 @@ struct Windows {
   int64_t columns() const { return out[0] * out[1] * out[2]; }
 };
 /// The windows of the images in `image` (N, C, spatial...).
-Windows windows_of(const Tensor& image, int64_t channels, IntList out, IntList kernel,
-                   const ConvGeometry& geometry);
+Windows windows_of(const Tensor& image, int64_t channels, IntList out, IntList kernel, const ConvGeometry& geometry);
 
 /// columns (rows() x columns(), contiguous) from an image; positions outside the image give zero.
-inline Kernel<void(DType dtype, void* columns, const void* image, const Windows& windows)> im2col_kernel{
-    "im2col"};
+inline Kernel<void(DType dtype, void* columns, const void* image, const Windows& windows)> im2col_kernel{"im2col"};
 /// Adds columns into an image.
-inline Kernel<void(DType dtype, void* image, const void* columns, const Windows& windows)> col2im_kernel{
-    "col2im"};
+inline Kernel<void(DType dtype, void* image, const void* columns, const Windows& windows)> col2im_kernel{"col2im"};
 /// t (N, C, rest...) += bias (C), in place.
 inline Kernel<void(const Tensor& t, const Tensor& bias)> add_channels_kernel{"convolution"};
 /// t += other, both contiguous.

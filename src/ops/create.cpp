@@ -21,7 +21,8 @@ void set_zero(const Tensor& self) {
   else fill_all(self, Scalar(0));
 }
 
-Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
+            std::optional<Device> device) {
   DType d = dtype.value_or(self.dtype());
   Device where = device.value_or(self.device());
   MemoryFormat order = format.value_or(MemoryFormat::Preserve);
@@ -32,7 +33,8 @@ Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optiona
 
 }  // namespace
 
-Tensor empty(IntList size, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+Tensor empty(IntList size, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device,
+             const Out& out) {
   DType d = dtype.value_or(out.dtype_or(default_dtype()));
   if (out.given()) return out.make(size, d, device.value_or(out.device_or(kCPU)));
   MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
@@ -40,7 +42,8 @@ Tensor empty(IntList size, std::optional<MemoryFormat> format, std::optional<DTy
   return facula::empty_strided(size, strides_of(size, order, "empty"), d, device.value_or(kCPU));
 }
 
-Tensor full(IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+Tensor full(IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Device> device,
+            const Out& out) {
   Tensor t = out.make(size, dtype.value_or(out.dtype_or(value.dtype())), device.value_or(out.device_or(kCPU)));
   fill_all(t, value);
   return t;
@@ -56,36 +59,42 @@ Tensor ones(IntList size, std::optional<DType> dtype, std::optional<Device> devi
   return full(size, Scalar(1), dtype.value_or(out.dtype_or(default_dtype())), device, out);
 }
 
-Tensor ones_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor ones_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
+                 std::optional<Device> device) {
   Tensor t = like(self, format, dtype, device);
   fill_all(t, Scalar(1));
   return t;
 }
 
-Tensor zeros_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor zeros_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
+                  std::optional<Device> device) {
   Tensor t = like(self, format, dtype, device);
   set_zero(t);
   return t;
 }
 
-Tensor empty_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor empty_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
+                  std::optional<Device> device) {
   return like(self, format, dtype, device);
 }
 
-Tensor full_like(const Tensor& self, const Scalar& value, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor full_like(const Tensor& self, const Scalar& value, std::optional<MemoryFormat> format,
+                 std::optional<DType> dtype, std::optional<Device> device) {
   Tensor t = like(self, format, dtype, device);
   fill_all(t, value);
   return t;
 }
 
 Tensor empty_strided(IntList size, IntList stride, std::optional<DType> dtype, std::optional<Device> device) {
-  FACULA_CHECK(size.size() == stride.size(), ErrorKind::Runtime, "empty_strided: as many strides as sizes, got ", size, " and ", stride);
+  FACULA_CHECK(size.size() == stride.size(), ErrorKind::Runtime, "empty_strided: as many strides as sizes, got ", size,
+               " and ", stride);
   return facula::empty_strided(size, stride, dtype.value_or(default_dtype()), device.value_or(kCPU));
 }
 
 Tensor empty_permuted(IntList size, IntList physical_layout, std::optional<DType> dtype, std::optional<Device> device) {
   size_t n = size.size();
-  FACULA_CHECK(physical_layout.size() == n, ErrorKind::Runtime, "empty_permuted: as many entries of physical_layout as sizes, got ", size, " and ", physical_layout);
+  FACULA_CHECK(physical_layout.size() == n, ErrorKind::Runtime,
+               "empty_permuted: as many entries of physical_layout as sizes, got ", size, " and ", physical_layout);
   Dims strides(n), seen(n);
   int64_t step = 1;
   for (size_t i = n; i-- > 0;) {
@@ -103,11 +112,14 @@ Tensor new_empty(const Tensor& self, IntList size, std::optional<DType> dtype, s
   return facula::empty(size, dtype.value_or(self.dtype()), device.value_or(self.device()));
 }
 
-Tensor new_empty_strided(const Tensor& self, IntList size, IntList stride, std::optional<DType> dtype, std::optional<Device> device) {
-  return ops::empty_strided(size, stride, std::optional<DType>(dtype.value_or(self.dtype())), std::optional<Device>(device.value_or(self.device())));
+Tensor new_empty_strided(const Tensor& self, IntList size, IntList stride, std::optional<DType> dtype,
+                         std::optional<Device> device) {
+  return ops::empty_strided(size, stride, std::optional<DType>(dtype.value_or(self.dtype())),
+                            std::optional<Device>(device.value_or(self.device())));
 }
 
-Tensor new_full(const Tensor& self, IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor new_full(const Tensor& self, IntList size, const Scalar& value, std::optional<DType> dtype,
+                std::optional<Device> device) {
   return full(size, value, dtype.value_or(self.dtype()), device.value_or(self.device()));
 }
 
@@ -130,7 +142,8 @@ Tensor fill(const Tensor& self, const Scalar& value) {
 }
 
 Tensor fill(const Tensor& self, const Tensor& value) {
-  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill: value must be a number or a 0-d tensor, got shape ", value.sizes());
+  FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill: value must be a number or a 0-d tensor, got shape ",
+               value.sizes());
   Tensor t = facula::empty_like(self, self.dtype());
   if (!t.is_meta()) copy_kernel(self.device(), t, value);
   return t;
@@ -146,7 +159,8 @@ Tensor zero_(const Tensor& self) { return fill_(self, Scalar(0)); }
 namespace {
 
 void check_resizable(const Tensor& self, const char* op) {
-  FACULA_CHECK(!self.requires_grad(), ErrorKind::Runtime, op, ": a tensor that requires grad cannot be resized, got shape ", self.sizes());
+  FACULA_CHECK(!self.requires_grad(), ErrorKind::Runtime, op,
+               ": a tensor that requires grad cannot be resized, got shape ", self.sizes());
 }
 
 }  // namespace
@@ -154,7 +168,8 @@ void check_resizable(const Tensor& self, const char* op) {
 Tensor resize_(const Tensor& self, IntList size, std::optional<MemoryFormat> format) {
   check_resizable(self, "resize_");
   MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
-  FACULA_CHECK(order != MemoryFormat::Preserve, ErrorKind::Runtime, "resize_: memory_format must name an order, got ", order);
+  FACULA_CHECK(order != MemoryFormat::Preserve, ErrorKind::Runtime, "resize_: memory_format must name an order, got ",
+               order);
   if (self.sizes() != size || format) resize_tensor(self, size, strides_of(size, order, "resize_"));
   return self;
 }
@@ -163,7 +178,8 @@ Tensor resize_as_(const Tensor& self, const Tensor& the_template, std::optional<
   check_resizable(self, "resize_as_");
   MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
   if (order == MemoryFormat::Preserve) order = the_template.suggest_memory_format();
-  if (self.sizes() != the_template.sizes() || format) resize_tensor(self, the_template.sizes(), strides_of(the_template.sizes(), order, "resize_as_"));
+  if (self.sizes() != the_template.sizes() || format)
+    resize_tensor(self, the_template.sizes(), strides_of(the_template.sizes(), order, "resize_as_"));
   return self;
 }
 
@@ -181,7 +197,8 @@ Tensor to_dtype(const Tensor& self, DType dtype) {
 }
 
 Tensor copy(const Tensor& self, const Tensor& src) {
-  FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime, "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
+  FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime,
+               "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_has_values(src, self.device(), "copy_");
   Tensor t = facula::empty_like(self, self.dtype());
   if (!t.is_meta()) copy_kernel(self.device(), t, src);

@@ -15,16 +15,18 @@ void check_operands(const ElementwiseOp& op, const Operand* inputs, int count) {
   bool any = false;
   for (int i = 0; i < count; ++i) {
     any |= inputs[i].is_tensor();
-    bool refused = op.factor && count == 2 && !contains(op.dtypes, DType::Bool) && inputs[i].is_tensor() && inputs[i].dtype() == DType::Bool;
-    FACULA_CHECK(!refused, ErrorKind::Runtime, op.name, ": not defined for bool tensors (use logical_xor, or convert first), got a bool tensor");
+    bool refused = op.factor && count == 2 && !contains(op.dtypes, DType::Bool) && inputs[i].is_tensor() &&
+                   inputs[i].dtype() == DType::Bool;
+    FACULA_CHECK(!refused, ErrorKind::Runtime, op.name,
+                 ": not defined for bool tensors (use logical_xor, or convert first), got a bool tensor");
   }
   FACULA_CHECK(any || !op.needs_tensor, ErrorKind::Type, op.name, ": expected at least one Tensor, got only numbers");
 }
 
 // Ops whose dtypes PyTorch checks by hand, with another exception class than for a kernel that is missing.
 bool refuses_by_check(const char* op) {
-  static constexpr std::string_view names[] = {"relu", "hardtanh", "neg", "deg2rad", "rad2deg", "heaviside", "maximum",
-                                               "minimum", "fmax", "fmin", "isposinf", "isneginf"};
+  static constexpr std::string_view names[] = {"relu",    "hardtanh", "neg",  "deg2rad", "rad2deg",  "heaviside",
+                                               "maximum", "minimum",  "fmax", "fmin",    "isposinf", "isneginf"};
   return std::find(std::begin(names), std::end(names), op) != std::end(names);
 }
 
@@ -33,8 +35,8 @@ void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) 
   std::string_view name(op.name);
   if (name != "lerp" && name != "heaviside") return;
   for (int i = 1; i < count; ++i) {
-    FACULA_CHECK(!inputs[i].is_tensor() || inputs[i].dtype() == inputs[0].dtype(), ErrorKind::Runtime, op.name, ": tensors of one dtype, got ",
-                 inputs[0].dtype(), " and ", inputs[i].dtype());
+    FACULA_CHECK(!inputs[i].is_tensor() || inputs[i].dtype() == inputs[0].dtype(), ErrorKind::Runtime, op.name,
+                 ": tensors of one dtype, got ", inputs[0].dtype(), " and ", inputs[i].dtype());
   }
 }
 
@@ -44,8 +46,10 @@ DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
   for (int i = op.condition_first; i < count; ++i) result.add(inputs[i]);
   DType common = result.get();
   if (contains(op.dtypes, common)) return common;
-  if (is_bits(common) && contains(op.dtypes, default_dtype()) && !contains(op.dtypes, DType::Int64)) return default_dtype();
-  throw_error(refuses_by_check(op.name) ? ErrorKind::Runtime : ErrorKind::NotImplemented, op.name, ": not implemented for dtype ", common);
+  if (is_bits(common) && contains(op.dtypes, default_dtype()) && !contains(op.dtypes, DType::Int64))
+    return default_dtype();
+  throw_error(refuses_by_check(op.name) ? ErrorKind::Runtime : ErrorKind::NotImplemented, op.name,
+              ": not implemented for dtype ", common);
 }
 
 Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) {
@@ -114,8 +118,8 @@ void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, 
   }
   bool fits = op.exact_out && !in_place ? result == given.dtype() : can_cast(result, given.dtype());
   FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result, " cannot be written into ", given.dtype());
-  FACULA_CHECK(!given.storage()->read_only, ErrorKind::Runtime, op.name, ": the tensor written is on read-only memory, got shape ",
-               given.sizes());
+  FACULA_CHECK(!given.storage()->read_only, ErrorKind::Runtime, op.name,
+               ": the tensor written is on read-only memory, got shape ", given.sizes());
   if (!in_place) resize_output(given, shape, op.name);
   check_no_internal_overlap(given, op.name);
   for (int i = 0; i < count; ++i) {
@@ -141,8 +145,8 @@ bool is_tail(const TensorImpl* b, const TensorImpl* a) {
 Tensor by_rows(const ElementwiseOp& op, const Operand* inputs, const Scalar* params, int param_count) {
   const TensorImpl *a = inputs[0].impl(), *b = inputs[1].impl();
   bool suits = a && b && a->dtype == b->dtype && contains(op.dtypes, a->dtype) && !op.condition_first && b->numel > 0 &&
-               (b->flags & kContiguous) && b->storage->device.is_cpu() && is_tail(b, a) && (b->numel >= 8 || a->numel <= 64) &&
-               factors_fit(op, a->dtype, params, param_count);
+               (b->flags & kContiguous) && b->storage->device.is_cpu() && is_tail(b, a) &&
+               (b->numel >= 8 || a->numel <= 64) && factors_fit(op, a->dtype, params, param_count);
   LoopFn loop = suits ? direct_loop(op, a) : nullptr;
   if (!loop) return {};
   Tensor out = empty_like_contiguous(a, loop_result(op, a->dtype));
@@ -172,7 +176,8 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   DType result_dtype = final_dtype(op, common);
   if (out) {
     prepare_given(op, *out, shape, result_dtype, in_place, inputs, count);
-    FACULA_CHECK(out->device() == device || count == 0, ErrorKind::Runtime, op.name, ": out must be on ", device, ", got ", out->device());
+    FACULA_CHECK(out->device() == device || count == 0, ErrorKind::Runtime, op.name, ": out must be on ", device,
+                 ", got ", out->device());
   }
 
   std::array<Dims, kMaxInputs + 1> strides;  // of the output, then of the inputs
@@ -184,7 +189,8 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     if (t && t->ndim > 0) tensor_strides[tensors++] = strides[i + 1];
   }
   for (int i = 0; i < param_count; ++i) {
-    FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name, ": a real number for tensors of ", common, ", got ", params[i]);
+    FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name,
+                 ": a real number for tensors of ", common, ", got ", params[i]);
   }
   Dims order;
   Tensor result;
@@ -220,7 +226,8 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
       store_number(plan.compute, inputs[i].scalar(), plan.numbers[i]);
     }
   }
-  for (int i = 0; i < param_count; ++i) store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
+  for (int i = 0; i < param_count; ++i)
+    store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
   collapse(plan, shape, {strides.data(), static_cast<size_t>(count) + 1}, order);
   run_plan(device, plan);
   return result;

@@ -10,9 +10,9 @@ enum class ResultRule : uint8_t { Same, Bool, Real, Int64, Complex };
 
 struct ElementwiseOp {
   const char* name;
-  uint16_t id;     // OpId, remembered by storages as their last writer
-  uint16_t loop;   // LoopId
-  uint32_t dtypes; // bit per DType
+  uint16_t id;      // OpId, remembered by storages as their last writer
+  uint16_t loop;    // LoopId
+  uint32_t dtypes;  // bit per DType
   ResultRule result;
   bool condition_first;  // the first operand is a condition and takes no part in promotion
   bool factor;           // the number it takes multiplies an operand (alpha, value): no float factor for integers
@@ -106,10 +106,12 @@ inline bool fill_number(DType dtype, const Scalar& number, void* buffer, int64_t
   }
 }
 
-inline Tensor binary(const ElementwiseOp& op, const Operand& a, const Operand& b, std::initializer_list<Scalar> params = {}) {
+inline Tensor binary(const ElementwiseOp& op, const Operand& a, const Operand& b,
+                     std::initializer_list<Scalar> params = {}) {
   constexpr int64_t kFewElements = 64;
   const TensorImpl *x = a.impl(), *y = b.impl();
-  if (x && contains(op.dtypes, x->dtype) && factors_fit(op, x->dtype, params.begin(), static_cast<int>(params.size()))) {
+  if (x && contains(op.dtypes, x->dtype) &&
+      factors_fit(op, x->dtype, params.begin(), static_cast<int>(params.size()))) {
     if (y) {
       if (x->dtype == y->dtype && (y->flags & kContiguous) && same_shape(x, y) && y->storage->device.is_cpu()) {
         if (LoopFn loop = direct_loop(op, x)) {

@@ -12,16 +12,14 @@ Tensor flat(const Tensor& indices) {
   if (wide.is_contiguous()) return make_view(wide, {wide.numel()}, {1}, 0, false);
   Tensor packed = facula::empty({wide.numel()}, DType::Int64, wide.device());
   if (!wide.is_meta())
-    copy_kernel(wide.device(), make_view(packed, wide.sizes(), contiguous_strides(wide.sizes()), 0, false),
-                wide);
+    copy_kernel(wide.device(), make_view(packed, wide.sizes(), contiguous_strides(wide.sizes()), 0, false), wide);
   return packed;
 }
 
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t, bool, bool) {
-  FACULA_CHECK(weight.dim() == 2, ErrorKind::Runtime, "embedding: 'weight' must be 2-D, got shape ",
-               weight.sizes());
+  FACULA_CHECK(weight.dim() == 2, ErrorKind::Runtime, "embedding: 'weight' must be 2-D, got shape ", weight.sizes());
   Tensor rows = select_positions(weight, 0, flat(indices), {}, "embedding");
   Dims shape(indices.sizes());
   shape.push_back(weight.size(1));
@@ -54,11 +52,11 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
   return result;
 }
 
-Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags,
-                   int64_t padding) {
-  FACULA_CHECK(weight.dim() == 2 && indices.dtype() == DType::Int64 && bag_of.dtype() == DType::Int64 && indices.numel() == bag_of.numel(),
-               ErrorKind::Runtime, "_bag_argmax: a matrix and two int64 vectors of one length, got shapes ", weight.sizes(), ", ",
-               indices.sizes(), " and ", bag_of.sizes());
+Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags, int64_t padding) {
+  FACULA_CHECK(weight.dim() == 2 && indices.dtype() == DType::Int64 && bag_of.dtype() == DType::Int64 &&
+                   indices.numel() == bag_of.numel(),
+               ErrorKind::Runtime, "_bag_argmax: a matrix and two int64 vectors of one length, got shapes ",
+               weight.sizes(), ", ", indices.sizes(), " and ", bag_of.sizes());
   int64_t width = weight.size(1);
   Tensor rows = clone(indices, MemoryFormat::Contiguous), owners = clone(bag_of, MemoryFormat::Contiguous);
   Tensor result = zeros({bags, width}, DType::Int64, kCPU, {});
@@ -69,8 +67,8 @@ Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& ba
       int64_t row_step = weight.stride(0), step = weight.stride(1);
       for (int64_t i = 0; i < indices.numel(); ++i) {
         int64_t k = rows.data<int64_t>()[i], bag = owners.data<int64_t>()[i];
-        FACULA_CHECK(k >= 0 && k < weight.size(0) && bag >= 0 && bag < bags, ErrorKind::Index, "_bag_argmax: index ", k, " of bag ", bag,
-                     " is out of range for ", weight.size(0), " rows and ", bags, " bags");
+        FACULA_CHECK(k >= 0 && k < weight.size(0) && bag >= 0 && bag < bags, ErrorKind::Index, "_bag_argmax: index ", k,
+                     " of bag ", bag, " is out of range for ", weight.size(0), " rows and ", bags, " bags");
         if (k == padding) continue;
         int64_t* best = result.data<int64_t>() + bag * width;
         for (int64_t c = 0; c < width; ++c) {

@@ -18,7 +18,8 @@ Tensor transformed(const Tensor& self, const Dims& sizes, DType dtype, IntList d
 // The public transforms have wrapped their dimensions already.
 void check_dims(const Tensor& self, IntList dims, bool halved) {
   bool inside = std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return 0 <= d && d < self.dim(); });
-  FACULA_CHECK(inside && !(halved && dims.empty()), ErrorKind::Index, "fft: dimensions are in [0, ", self.dim(), "), got ", dims);
+  FACULA_CHECK(inside && !(halved && dims.empty()), ErrorKind::Index, "fft: dimensions are in [0, ", self.dim(),
+               "), got ", dims);
 }
 
 /// value(0), ..., value(count - 1), computed in float64.
@@ -59,12 +60,15 @@ Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size
 
 Tensor fft_fftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.fftfreq: n is positive, got ", n);
-  return numbers(n, dtype, device, out, [&](int64_t i) { return static_cast<double>(i < n - n / 2 ? i : i - n) / (static_cast<double>(n) * d); });
+  return numbers(n, dtype, device, out, [&](int64_t i) {
+    return static_cast<double>(i < n - n / 2 ? i : i - n) / (static_cast<double>(n) * d);
+  });
 }
 
 Tensor fft_rfftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.rfftfreq: n is positive, got ", n);
-  return numbers(n / 2 + 1, dtype, device, out, [&](int64_t i) { return static_cast<double>(i) / (static_cast<double>(n) * d); });
+  return numbers(n / 2 + 1, dtype, device, out,
+                 [&](int64_t i) { return static_cast<double>(i) / (static_cast<double>(n) * d); });
 }
 
 }  // namespace facula::ops

@@ -19,7 +19,8 @@ Tensor as_matrix(const Tensor& contiguous, int64_t rows, int64_t columns) {
 }
 
 void require_values(const Tensor& self, const char* op) {
-  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, op, ": the shape of the result depends on values, got a meta tensor");
+  FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, op,
+               ": the shape of the result depends on values, got a meta tensor");
 }
 
 Tensor from_vector(const std::vector<int64_t>& values) {
@@ -33,10 +34,12 @@ Tensor from_vector(const std::vector<int64_t>& values) {
 Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   require_values(self, "bincount");
   FACULA_CHECK(minlength >= 0, ErrorKind::Runtime, "bincount: minlength must not be negative, got ", minlength);
-  FACULA_CHECK(self.dim() == 1 && is_integral(self.dtype()), ErrorKind::Runtime, "bincount: a 1-d tensor of integers that are not negative, got shape ",
-               self.sizes(), " of ", self.dtype());
-  FACULA_CHECK(!weights.defined() || weights.sizes() == self.sizes(), ErrorKind::Runtime, "bincount: weights must have the shape ", self.sizes(),
-               ", got ", weights.defined() ? weights.sizes() : IntList());
+  FACULA_CHECK(self.dim() == 1 && is_integral(self.dtype()), ErrorKind::Runtime,
+               "bincount: a 1-d tensor of integers that are not negative, got shape ", self.sizes(), " of ",
+               self.dtype());
+  FACULA_CHECK(!weights.defined() || weights.sizes() == self.sizes(), ErrorKind::Runtime,
+               "bincount: weights must have the shape ", self.sizes(), ", got ",
+               weights.defined() ? weights.sizes() : IntList());
   Tensor values = packed(self, DType::Int64);
   int64_t length = minlength;
   const int64_t* x = values.data<int64_t>();
@@ -51,17 +54,21 @@ Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
 }
 
 Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max, const Out& out) {
-  FACULA_CHECK(is_floating(self.dtype()) || is_integral(self.dtype()), ErrorKind::NotImplemented, "histc: not implemented for dtype ", self.dtype());
+  FACULA_CHECK(is_floating(self.dtype()) || is_integral(self.dtype()), ErrorKind::NotImplemented,
+               "histc: not implemented for dtype ", self.dtype());
   FACULA_CHECK(bins > 0, ErrorKind::Runtime, "histc: bins must be positive, got ", bins);
   double low = min.to_double(), high = max.to_double();
-  FACULA_CHECK(std::isfinite(low) && std::isfinite(high), ErrorKind::Runtime, "histc: finite limits, got ", low, " and ", high);
-  FACULA_CHECK(low <= high, ErrorKind::Runtime, "histc: max must not be less than min, got min ", low, " and max ", high);
+  FACULA_CHECK(std::isfinite(low) && std::isfinite(high), ErrorKind::Runtime, "histc: finite limits, got ", low,
+               " and ", high);
+  FACULA_CHECK(low <= high, ErrorKind::Runtime, "histc: max must not be less than min, got min ", low, " and max ",
+               high);
   Tensor result = zeros({bins}, self.dtype(), self.device());
   if (self.is_meta()) return result;
   if (low == high && self.numel() > 0) {
     low = amin(self, {}, false).item().to_double();
     high = amax(self, {}, false).item().to_double();
-    FACULA_CHECK(std::isfinite(low) && std::isfinite(high), ErrorKind::Runtime, "histc: finite elements when min equals max, got the range ", low, " to ", high);
+    FACULA_CHECK(std::isfinite(low) && std::isfinite(high), ErrorKind::Runtime,
+                 "histc: finite elements when min equals max, got the range ", low, " to ", high);
   }
   if (low == high) {
     low -= 1;
@@ -76,24 +83,29 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& 
 
 Tensor _histogramdd(const Tensor& self, TensorList bins, const Tensor& weight, bool density) {
   constexpr const char* op = "histogramdd";
-  FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
+  FACULA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::NotImplemented, op,
+               ": not implemented for dtype ", self.dtype());
   int64_t coordinates = static_cast<int64_t>(bins.size());
-  FACULA_CHECK(self.dim() >= 2 && self.size(-1) == coordinates, ErrorKind::Runtime, op, ": one set of edges per coordinate, got ", bins.size(),
-               " for shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2 && self.size(-1) == coordinates, ErrorKind::Runtime, op,
+               ": one set of edges per coordinate, got ", bins.size(), " for shape ", self.sizes());
   int64_t points = 1;
   for (int64_t d = 0; d + 1 < self.dim(); ++d) points *= self.size(d);
-  FACULA_CHECK(weight.numel() == points, ErrorKind::Runtime, op, ": one weight per point, got shape ", weight.sizes(), " for shape ", self.sizes());
+  FACULA_CHECK(weight.numel() == points, ErrorKind::Runtime, op, ": one weight per point, got shape ", weight.sizes(),
+               " for shape ", self.sizes());
   std::vector<Tensor> edges;
   Dims shape;
   for (const Tensor& b : bins) {
-    FACULA_CHECK(b.dim() == 1 && b.numel() > 0, ErrorKind::Runtime, op, ": edges must be vectors that are not empty, got shape ", b.sizes());
-    FACULA_CHECK(b.dtype() == self.dtype(), ErrorKind::Runtime, op, ": edges must have the dtype ", self.dtype(), ", got ", b.dtype());
+    FACULA_CHECK(b.dim() == 1 && b.numel() > 0, ErrorKind::Runtime, op,
+                 ": edges must be vectors that are not empty, got shape ", b.sizes());
+    FACULA_CHECK(b.dtype() == self.dtype(), ErrorKind::Runtime, op, ": edges must have the dtype ", self.dtype(),
+                 ", got ", b.dtype());
     edges.push_back(packed(b, self.dtype()));
     shape.push_back(b.numel() - 1);
   }
   Tensor result = zeros(shape, self.dtype(), self.device());
   if (self.is_meta()) return result;
-  histogramdd_kernel(self.device(), result, as_matrix(packed(self, self.dtype()), points, coordinates), edges, packed(weight, self.dtype()));
+  histogramdd_kernel(self.device(), result, as_matrix(packed(self, self.dtype()), points, coordinates), edges,
+                     packed(weight, self.dtype()));
   if (!density) return result;
   result = div(result, sum(result, std::nullopt));
   for (int64_t d = 0; d < coordinates; ++d) {
@@ -129,11 +141,14 @@ std::tuple<Tensor, Tensor, Tensor> _unique_rows(const Tensor& self, int64_t dim,
   require_values(self, "unique");
   FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "unique: not implemented for dtype ", self.dtype());
   int64_t d = wrap_dim(dim, self.dim(), "unique"), slices = self.dim() ? self.size(d) : 1;
-  FACULA_CHECK(slices == 0 || self.numel() > 0, ErrorKind::Runtime, "unique: slices along dim must have elements, got shape ", self.sizes());
+  FACULA_CHECK(slices == 0 || self.numel() > 0, ErrorKind::Runtime,
+               "unique: slices along dim must have elements, got shape ", self.sizes());
   Tensor inverse = facula::empty({slices}, DType::Int64, self.device());
   std::vector<int64_t> first, counts;
   Tensor front = packed(self.dim() ? transpose(self, 0, d) : self, self.dtype());
-  if (slices > 0) distinct_kernel(self.device(), as_matrix(front, slices, front.numel() / slices), consecutive, inverse, first, counts);
+  if (slices > 0)
+    distinct_kernel(self.device(), as_matrix(front, slices, front.numel() / slices), consecutive, inverse, first,
+                    counts);
   return {from_vector(first), inverse, from_vector(counts)};
 }
 
@@ -143,7 +158,8 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   common.add(test_elements);
   Tensor result = out.make(elements.sizes(), DType::Bool, elements.device());
   if (elements.is_meta()) return result;
-  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::Runtime, "isin: not implemented for dtype ", common.get());
+  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::Runtime,
+               "isin: not implemented for dtype ", common.get());
   isin_kernel(elements.device(), result, packed(elements, common.get()), packed(test_elements, common.get()), invert);
   return result;
 }

@@ -17,13 +17,12 @@ std::vector<Tensor> without_masks(const Tensor& self, TensorList indices, const 
                  ": too many indices for a tensor of ", self.dim(), " dimensions, got a mask of ", t.dim());
     for (int64_t d = 0; d < t.dim(); ++d) {
       FACULA_CHECK(t.size(d) == self.size(static_cast<int64_t>(plain.size()) + d), ErrorKind::Index, op,
-                   ": the mask's shape ", t.sizes(), " does not match the indexed tensor of shape ",
-                   self.sizes(), " at dimension ", d);
+                   ": the mask's shape ", t.sizes(), " does not match the indexed tensor of shape ", self.sizes(),
+                   " at dimension ", d);
     }
     Tensor positions = nonzero(t);
     for (int64_t d = 0; d < t.dim(); ++d)
-      plain.push_back(
-          make_view(positions, {positions.size(0)}, {positions.stride(0)}, d * positions.stride(1), false));
+      plain.push_back(make_view(positions, {positions.size(0)}, {positions.stride(0)}, d * positions.stride(1), false));
   }
   return plain;
 }
@@ -38,15 +37,14 @@ Dims index_shape_of(const std::vector<Tensor>& indices, const char* op) {
   Dims shape;
   for (const Tensor& t : indices) {
     if (!t.defined()) continue;
-    FACULA_CHECK(is_integral(t.dtype()), ErrorKind::Index, op, ": indices must be integers or bool, got ",
-                 t.dtype());
+    FACULA_CHECK(is_integral(t.dtype()), ErrorKind::Index, op, ": indices must be integers or bool, got ", t.dtype());
     bool fits = true;
     for (size_t i = 0; i < std::min<size_t>(shape.size(), static_cast<size_t>(t.dim())); ++i) {
       int64_t a = shape[shape.size() - 1 - i], b = t.size(t.dim() - 1 - static_cast<int64_t>(i));
       fits = fits && (a == b || a == 1 || b == 1);
     }
-    FACULA_CHECK(fits, ErrorKind::Index, op, ": the index tensors must broadcast together, got shapes ",
-                 shape, " and ", t.sizes());
+    FACULA_CHECK(fits, ErrorKind::Index, op, ": the index tensors must broadcast together, got shapes ", shape, " and ",
+                 t.sizes());
     shape = broadcast(shape, t.sizes(), op);
   }
   return shape;
@@ -75,8 +73,8 @@ void fold(IndexMap& map, const Dims& dims, const std::vector<Tensor>& indices, I
     if (step < 0) lowest += (size - 1) * step;
     for (int64_t i = 0; i < index.numel(); ++i) {
       int64_t k = at[i] + ((at[i] >> 63) & size);
-      FACULA_CHECK(static_cast<uint64_t>(k) < static_cast<uint64_t>(size), ErrorKind::Index, map.op,
-                   ": index ", at[i], " is out of bounds for dimension ", d, " with size ", size);
+      FACULA_CHECK(static_cast<uint64_t>(k) < static_cast<uint64_t>(size), ErrorKind::Index, map.op, ": index ", at[i],
+                   " is out of bounds for dimension ", d, " with size ", size);
       offsets[i] += start + k * step;
     }
   }
@@ -95,8 +93,7 @@ Geometry geometry(const Tensor& self, const std::vector<Tensor>& indices, const 
   Dims indexed, whole;
   for (int64_t d = 0; d < self.dim(); ++d)
     (d < static_cast<int64_t>(indices.size()) && indices[d].defined() ? indexed : whole).push_back(d);
-  bool neighbours =
-      indexed.empty() || indexed.back() - indexed[0] + 1 == static_cast<int64_t>(indexed.size());
+  bool neighbours = indexed.empty() || indexed.back() - indexed[0] + 1 == static_cast<int64_t>(indexed.size());
   size_t at = neighbours && !indexed.empty() ? static_cast<size_t>(indexed[0]) : 0;
   for (size_t i = 0; i < whole.size() + 1; ++i) {
     if (i == at) {
@@ -112,8 +109,8 @@ Geometry geometry(const Tensor& self, const std::vector<Tensor>& indices, const 
   if (self.is_meta()) return g;
   int64_t places = count_elements(g.index_shape, op);
   for (int64_t d : indexed) {
-    FACULA_CHECK(self.size(d) > 0 || places == 0, ErrorKind::Index, op,
-                 ": index is out of bounds for dimension ", d, " with size 0");
+    FACULA_CHECK(self.size(d) > 0 || places == 0, ErrorKind::Index, op, ": index is out of bounds for dimension ", d,
+                 " with size 0");
   }
   g.map.op = op;
   g.map.target = self;
@@ -128,15 +125,14 @@ Geometry geometry(const Tensor& self, const std::vector<Tensor>& indices, const 
     fold(g.map, indexed, indices, g.index_shape);
   }
   Dims strides(g.result_shape.size(), 0);
-  for (size_t i = 0; i < g.index_shape.size(); ++i)
-    strides[at + i] = g.map.index.stride(static_cast<int64_t>(i));
+  for (size_t i = 0; i < g.index_shape.size(); ++i) strides[at + i] = g.map.index.stride(static_cast<int64_t>(i));
   g.map.index = make_view(g.map.index, g.result_shape, strides, 0, false);
   return g;
 }
 
 void check_values(const Tensor& self, const Tensor& values, const Geometry& g) {
-  FACULA_CHECK(self.dtype() == values.dtype(), ErrorKind::Runtime,
-               "index_put: values must have the tensor's dtype ", self.dtype(), ", got ", values.dtype());
+  FACULA_CHECK(self.dtype() == values.dtype(), ErrorKind::Runtime, "index_put: values must have the tensor's dtype ",
+               self.dtype(), ", got ", values.dtype());
   FACULA_CHECK(broadcasts_to(values.sizes(), g.result_shape), ErrorKind::Runtime,
                "index_put: shape mismatch: values of shape ", values.sizes(),
                " cannot be broadcast to the indexing result of shape ", g.result_shape);
@@ -144,8 +140,7 @@ void check_values(const Tensor& self, const Tensor& values, const Geometry& g) {
 
 // A flat int64 index against the elements of self in order.
 IndexMap flat_map(const Tensor& self, const Tensor& index, const char* op) {
-  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Runtime, op, ": the index must be int64, got ",
-               index.dtype());
+  FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Runtime, op, ": the index must be int64, got ", index.dtype());
   FACULA_CHECK(self.numel() > 0 || index.numel() == 0, ErrorKind::Index, op,
                ": nothing can be taken from an empty tensor, got index of shape ", index.sizes());
   IndexMap map;
@@ -186,8 +181,8 @@ void index_put_(const Tensor& self, TensorList indices, const Tensor& values, bo
     source = facula::empty(values.sizes(), values.dtype());
     copy_kernel(self.device(), source, values);
   }
-  Tensor shown = make_view(source, g.result_shape,
-                           broadcast_strides(source.sizes(), source.strides(), g.result_shape), 0, false);
+  Tensor shown =
+      make_view(source, g.result_shape, broadcast_strides(source.sizes(), source.strides(), g.result_shape), 0, false);
   scatter_kernel(self.device(), g.map, shown, accumulate ? Combine::Add : Combine::Assign);
 }
 Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
@@ -212,9 +207,8 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
   check_apart(self, source, "put_");
   FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime,
                "put: self and source must have the same dtype, got ", self.dtype(), " and ", source.dtype());
-  FACULA_CHECK(index.numel() == source.numel(), ErrorKind::Index,
-               "put: source must have one element per index, got ", source.numel(), " elements and ",
-               index.numel(), " indices");
+  FACULA_CHECK(index.numel() == source.numel(), ErrorKind::Index, "put: source must have one element per index, got ",
+               source.numel(), " elements and ", index.numel(), " indices");
   IndexMap map = flat_map(self, index, "put");
   if (self.is_meta() || index.numel() == 0) return;
   Tensor flat = in_order(index), values = in_order(source), target = in_order(self);

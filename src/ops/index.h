@@ -30,8 +30,7 @@ inline Kernel<int64_t(const Tensor& in)> count_nonzero_kernel{"nonzero"};
 inline Kernel<void(const Tensor& out, const Tensor& in)> nonzero_kernel{"nonzero"};
 
 /// Contiguous tensors of one shape: the elements where mask is true, packed; and packed ones spread there.
-inline Kernel<void(const Tensor& out, const Tensor& in, const Tensor& mask)> masked_select_kernel{
-    "masked_select"};
+inline Kernel<void(const Tensor& out, const Tensor& in, const Tensor& mask)> masked_select_kernel{"masked_select"};
 inline Kernel<void(const Tensor& out, const Tensor& mask, const Tensor& source)> masked_scatter_kernel{
     "masked_scatter"};
 

@@ -29,8 +29,7 @@ struct Scatter {
   bool empty;
 };
 
-Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src,
-                      const char* op) {
+Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src, const char* op) {
   Scatter s{index_as_int64(index, op, true), wrap_dim(dim, self.dim(), op), index.numel() == 0};
   s.index = at_least_1d(s.index);
   if (s.empty) return s;
@@ -38,14 +37,13 @@ Scatter check_scatter(const Tensor& self, int64_t dim, const Tensor& index, cons
   bool ranks = std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(self.dim(), 1) &&
                (!src || std::max<int64_t>(index.dim(), 1) == std::max<int64_t>(src->dim(), 1));
   FACULA_CHECK(ranks, ErrorKind::Runtime, op,
-               ": the index must have as many dimensions as the tensors it goes with, got index of shape ",
-               index_sizes, " for a tensor of shape ", self_sizes);
+               ": the index must have as many dimensions as the tensors it goes with, got index of shape ", index_sizes,
+               " for a tensor of shape ", self_sizes);
   for (int64_t d = 0; d < index.dim(); ++d) {
     bool fits = (d == s.dim || index.size(d) <= at_least_1d(self).size(d)) &&
                 (!src || index.size(d) <= at_least_1d(*src).size(d));
-    FACULA_CHECK(
-        fits, ErrorKind::Runtime, op, ": the index must not be larger than self apart from dimension ", dim,
-        src ? ", nor than src" : "", ", got index of shape ", index_sizes, " for self of shape ", self_sizes);
+    FACULA_CHECK(fits, ErrorKind::Runtime, op, ": the index must not be larger than self apart from dimension ", dim,
+                 src ? ", nor than src" : "", ", got index of shape ", index_sizes, " for self of shape ", self_sizes);
   }
   return s;
 }
@@ -114,22 +112,21 @@ Scalar identity_of(const Reduction& r, DType dtype) {
   return visit_dtype(dtype, [&]<class T>(TypeTag<T>) -> Scalar {
     if constexpr (std::is_integral_v<T>)
       return Scalar(r.identity < 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max());
-    else
-      return Scalar(r.identity);
+    else return Scalar(r.identity);
   });
 }
 
 void check_ordered(const Tensor& self, const Reduction& r, const char* op) {
-  FACULA_CHECK(!self.is_complex() || r.how == Combine::Add || r.how == Combine::Multiply, ErrorKind::NotImplemented,
-               op, ": complex numbers have no order, got ", self.dtype());
+  FACULA_CHECK(!self.is_complex() || r.how == Combine::Add || r.how == Combine::Multiply, ErrorKind::NotImplemented, op,
+               ": complex numbers have no order, got ", self.dtype());
   FACULA_CHECK(!(r.mean && self.dtype() == DType::Bool), ErrorKind::Runtime, op, ": bool has no mean, got ",
                self.dtype());
 }
 
 // Reduces `source` into the places of `map`. The mean divides by how many elements came together (integers
 // round down).
-void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Tensor& source,
-                 const Reduction& r, bool include_self) {
+void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Tensor& source, const Reduction& r,
+                 bool include_self) {
   Device device = self.device();
   if (!include_self)
     scatter_kernel(
@@ -144,10 +141,8 @@ void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Ten
   scatter_kernel(device, count_map, shown_as(Scalar(1), self.dtype(), source.sizes()), Combine::Add);
   Tensor none = eq(counts, Operand(Scalar(0)));
   _where_into(counts, true, none, Operand(Scalar(1)), counts);
-  if (is_inexact(self.dtype()))
-    div_into(map.target, true, map.target, counts);
-  else
-    _div_floor_into(map.target, true, map.target, counts);
+  if (is_inexact(self.dtype())) div_into(map.target, true, map.target, counts);
+  else _div_floor_into(map.target, true, map.target, counts);
 }
 
 // ---- one index per position
@@ -178,8 +173,7 @@ Dims selected_shape(const Tensor& self, const Positions& p) {
 
 // source of index_add, index_copy and index_reduce: of self's shape with one position per index; a 0-d one
 // stands for one position
-Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source, const char* op,
-                    ErrorKind kind) {
+Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source, const char* op, ErrorKind kind) {
   check_same_dtype(self, source, op);
   Dims shape = selected_shape(self, p);
   bool one_each = self.dim() == 0 || std::string_view(op).starts_with("index_copy");
@@ -188,8 +182,9 @@ Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source
   bool same_rank = source.dim() == self.dim() || self.dim() + source.dim() < 2;
   bool counts_fit = source.dim() == 0 || (source.dim() == self.dim() && source.size(p.dim) == shape[p.dim]);
   if (one_each && counts_fit) kind = ErrorKind::Runtime;  // what does not fit is the slices
-  FACULA_CHECK((same_rank || one_each) && at_least_1d(source).sizes() == IntList(shape), kind, op, ": the source must have shape ",
-               shape, " (one position of dimension ", p.dim, " per index), got ", source.sizes());
+  FACULA_CHECK((same_rank || one_each) && at_least_1d(source).sizes() == IntList(shape), kind, op,
+               ": the source must have shape ", shape, " (one position of dimension ", p.dim, " per index), got ",
+               source.sizes());
   return at_least_1d(source);
 }
 
@@ -197,8 +192,8 @@ IndexMap positions_map(const Tensor& self, const Positions& p, IntList shape, co
   return map_along(at_least_1d(self), p.dim, spread(p, shape), op, ErrorKind::Index);
 }
 
-void scatter_positions(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                       Combine how, const char* op, ErrorKind kind) {
+void scatter_positions(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Combine how,
+                       const char* op, ErrorKind kind) {
   Positions p = check_positions(self, dim, index, op);
   Tensor values = check_source(self, p, source, op, kind);
   if (self.is_meta() || values.numel() == 0) return;
@@ -236,29 +231,27 @@ void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar
   scatter_into(self, dim, index, value, Combine::Assign, "scatter_");
 }
 
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
-               std::string_view reduce, const Out& out) {
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
+               const Out& out) {
   Combine how = combine_named(reduce);
   Tensor result = copy_to_write(self, out);
   scatter_into(result, dim, index, src, how, "scatter");
   return result;
 }
-void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
-              std::string_view reduce) {
+void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce) {
   Combine how = combine_named(reduce);
   check_in_place(self, {&index, &src}, "scatter_");
   scatter_into(self, dim, index, src, how, "scatter_");
 }
 
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
-               std::string_view reduce, const Out& out) {
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::string_view reduce,
+               const Out& out) {
   Combine how = combine_named(reduce);
   Tensor result = copy_to_write(self, out);
   scatter_into(result, dim, index, value, how, "scatter");
   return result;
 }
-void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
-              std::string_view reduce) {
+void scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::string_view reduce) {
   Combine how = combine_named(reduce);
   check_in_place(self, {&index}, "scatter_");
   scatter_into(self, dim, index, value, how, "scatter_");
@@ -274,8 +267,8 @@ void scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
   scatter_into(self, dim, index, src, Combine::Add, "scatter_add_");
 }
 
-void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
-                     std::string_view reduce, bool include_self) {
+void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
+                     bool include_self) {
   Reduction r = reduction_named(reduce, "scatter_reduce", true);
   check_in_place(self, {&index, &src}, "scatter_reduce_");
   check_ordered(self, r, "scatter_reduce");
@@ -285,8 +278,8 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
   reduce_into(self, s.dim, map_along(at_least_1d(self), s.dim, s.index, "scatter_reduce", ErrorKind::Runtime),
               window(src, s.index), r, include_self);
 }
-Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
-                      std::string_view reduce, bool include_self, const Out& out) {
+Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
+                      bool include_self, const Out& out) {
   Tensor result = copy_to_write(self, out);
   scatter_reduce_(result, dim, index, src, reduce, include_self);
   return result;
@@ -307,20 +300,18 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index, const 
   return select_positions(self, dim, index, out, "index_select");
 }
 
-void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                const Scalar& alpha) {
+void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
   check_in_place(self, {&index, &source}, "index_add_");
   bool one = !alpha.is_complex() && alpha.to_double() == 1;
-  FACULA_CHECK(one || self.dtype() == DType::Bool || !is_bits(self.dtype()) || !alpha.is_floating(),
-               ErrorKind::Runtime, "index_add: alpha must be an integer for an integer tensor, got ",
-               alpha.to_double());
+  FACULA_CHECK(one || self.dtype() == DType::Bool || !is_bits(self.dtype()) || !alpha.is_floating(), ErrorKind::Runtime,
+               "index_add: alpha must be an integer for an integer tensor, got ", alpha.to_double());
   Tensor scaled = one || source.is_meta() || source.numel() == 0
                       ? source
                       : mul(source, Operand(number_in(alpha, source.dtype(), "index_add")));
   scatter_positions(self, dim, index, scaled, Combine::Add, "index_add", ErrorKind::Index);
 }
-Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                 const Scalar& alpha, const Out& out) {
+Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha,
+                 const Out& out) {
   Tensor result = copy_to_write(self, out);
   index_add_(result, dim, index, source, alpha);
   return result;
@@ -332,8 +323,7 @@ void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
                index.dtype());
   scatter_positions(self, dim, index, source, Combine::Assign, "index_copy", ErrorKind::Index);
 }
-Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                  const Out& out) {
+Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Out& out) {
   Tensor result = copy_to_write(self, out);
   index_copy_(result, dim, index, source);
   return result;
@@ -368,8 +358,8 @@ Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Te
   return result;
 }
 
-void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                   std::string_view reduce, bool include_self) {
+void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                   bool include_self) {
   Reduction r = reduction_named(reduce, "index_reduce", false);
   check_in_place(self, {&index, &source}, "index_reduce_");
   check_ordered(self, r, "index_reduce");
@@ -378,8 +368,8 @@ void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const T
   if (self.is_meta() || values.numel() == 0) return;
   reduce_into(self, p.dim, positions_map(self, p, values.sizes(), "index_reduce"), values, r, include_self);
 }
-Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                    std::string_view reduce, bool include_self, const Out& out) {
+Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                    bool include_self, const Out& out) {
   Tensor result = copy_to_write(self, out);
   index_reduce_(result, dim, index, source, reduce, include_self);
   return result;

@@ -14,9 +14,8 @@ inline Tensor at_least_1d(const Tensor& t) { return t.dim() ? t : make_view(t, {
 /// Index tensors are int64 inside; int32 is converted, and with `empty_fits` one without elements may have
 /// any dtype.
 inline Tensor index_as_int64(const Tensor& index, const char* op, bool empty_fits = false) {
-  FACULA_CHECK(
-      index.dtype() == DType::Int64 || index.dtype() == DType::Int32 || (empty_fits && index.numel() == 0),
-      ErrorKind::Runtime, op, ": the index must be int64 or int32, got ", index.dtype());
+  FACULA_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32 || (empty_fits && index.numel() == 0),
+               ErrorKind::Runtime, op, ": the index must be int64 or int32, got ", index.dtype());
   if (index.dtype() == DType::Int64) return index;
   Tensor wide = facula::empty(index.sizes(), DType::Int64, index.device());
   if (!index.is_meta()) copy_kernel(index.device(), wide, index);
@@ -25,8 +24,8 @@ inline Tensor index_as_int64(const Tensor& index, const char* op, bool empty_fit
 
 /// What a scatter writes to: the out= tensor or fresh memory, holding the values of self.
 inline Tensor copy_to_write(const Tensor& self, const Out& out) {
-  Tensor result = out.given() ? out.make(self.sizes(), self.dtype(), self.device())
-                              : facula::empty_like(self, self.dtype());
+  Tensor result =
+      out.given() ? out.make(self.sizes(), self.dtype(), self.device()) : facula::empty_like(self, self.dtype());
   if (!self.is_meta()) copy_kernel(self.device(), result, self);
   return result;
 }
@@ -38,8 +37,8 @@ inline void check_apart(const Tensor& self, const Tensor& read, const char* op) 
   bool apart = self.impl()->data + a.high <= read.impl()->data + b.low ||
                read.impl()->data + b.high <= self.impl()->data + a.low;
   FACULA_CHECK(apart || !self.is_dense() || !read.is_dense(), ErrorKind::Runtime, op,
-               ": the written tensor shares memory with an argument (clone that first), got shapes ",
-               self.sizes(), " and ", read.sizes());
+               ": the written tensor shares memory with an argument (clone that first), got shapes ", self.sizes(),
+               " and ", read.sizes());
 }
 
 /// Ops whose result's shape depends on values do not work around out= lying in their input.
@@ -53,9 +52,7 @@ inline Scalar number_in(const Scalar& value, DType dtype, const char* op) {
   if (is_complex(dtype)) return Scalar(value.to_complex());
   require_value(value, dtype, op);
   if (is_floating(dtype)) return Scalar(value.to_double());
-  return dtype == DType::Bool  ? Scalar(value.to_bool())
-         : value.is_integral() ? value
-                               : Scalar(value.to_int());
+  return dtype == DType::Bool ? Scalar(value.to_bool()) : value.is_integral() ? value : Scalar(value.to_int());
 }
 
 /// One number shown in a shape, as the source of a scatter.

@@ -23,7 +23,7 @@ struct PlanOperand {
 struct Plan {
   int inputs = 0;
   int64_t numel = 0;
-  Dims shape;          // innermost dimension first
+  Dims shape;                          // innermost dimension first
   DType compute = DType::Float32;      // what the loop reads
   DType loop_result = DType::Float32;  // what the loop writes
   uint16_t loop = 0;

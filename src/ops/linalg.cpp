@@ -7,20 +7,24 @@
 
 namespace facula::ops {
 
-std::tuple<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, bool check_errors, const Out&, const Out&) {
+std::tuple<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, bool check_errors, const Out&,
+                                              const Out&) {
   check_square("linalg.cholesky", self);
   Tensor factor = column_major(self), info = info_like(self);
   if (self.is_meta()) return {factor, info};
   cholesky_kernel(self.device(), factor, info, upper);
   zero_triangle(factor, upper);
-  if (check_errors) check_info("linalg.cholesky", info, "the matrix is not positive-definite: the leading minor of this order is not positive");
+  if (check_errors)
+    check_info("linalg.cholesky", info,
+               "the matrix is not positive-definite: the leading minor of this order is not positive");
   return {factor, info};
 }
 
 Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper, const Out&) {
   check_square("cholesky_solve", input2);
   check_pair("cholesky_solve", input2, self);
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "cholesky_solve: batches of matrices, got shapes ", self.sizes(), " and ", input2.sizes());
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "cholesky_solve: batches of matrices, got shapes ", self.sizes(),
+               " and ", input2.sizes());
   Tensor flipped = column_major(transpose(input2, -2, -1));
   if (!flipped.is_meta() && flipped.is_complex()) _conj_physical_into(flipped, true, flipped);
   const Tensor &lower = upper ? flipped : input2, &other = upper ? input2 : flipped;
@@ -32,7 +36,8 @@ Tensor cholesky_inverse(const Tensor& self, bool upper, const Out&) {
   if (!self.is_meta() && self.numel()) {
     Tensor zeros = eq(diagonal(self, 0, -2, -1), Operand(Scalar(0)));
     FACULA_CHECK(count_nonzero(zeros, std::nullopt).item().to_int() == 0, ErrorKind::LinAlg,
-                 "cholesky_inverse: a factor without zeros on its diagonal, got a singular one of shape ", self.sizes());
+                 "cholesky_inverse: a factor without zeros on its diagonal, got a singular one of shape ",
+                 self.sizes());
   }
   Tensor identity = empty_column_major(self, self.size(-1), self.size(-1));
   set_identity(identity);
@@ -47,7 +52,8 @@ void fill_singular(const Tensor& x, const Tensor& info) {
   visit_dtype(x.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_lapack_type<T>) {
       for (int64_t i = 0; i < info.numel(); ++i)
-        if (info.data<int32_t>()[i] > 0) std::fill_n(x.data<T>() + i * each, each, T(std::numeric_limits<float>::quiet_NaN()));
+        if (info.data<int32_t>()[i] > 0)
+          std::fill_n(x.data<T>() + i * each, each, T(std::numeric_limits<float>::quiet_NaN()));
     }
   });
 }
@@ -65,14 +71,17 @@ std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors, con
   return {result, info};
 }
 
-std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool pivot, bool check_errors, const Out&, const Out&, const Out&) {
+std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool pivot, bool check_errors, const Out&,
+                                                       const Out&, const Out&) {
   check_matrix("linalg.lu_factor", A);
-  FACULA_CHECK(pivot, ErrorKind::Runtime, "linalg.lu_factor: without pivoting there is no factorisation on the CPU, got pivot=False");
+  FACULA_CHECK(pivot, ErrorKind::Runtime,
+               "linalg.lu_factor: without pivoting there is no factorisation on the CPU, got pivot=False");
   Tensor factors = column_major(A), info = info_like(A);
   Tensor pivots = facula::empty(vector_sizes(A, std::min(A.size(-1), A.size(-2))), DType::Int32, A.device());
   if (A.is_meta()) return {factors, pivots, info};
   lu_kernel(A.device(), factors, pivots, info);
-  if (check_errors) check_info("linalg.lu_factor", info, "the factor U is singular: there is a zero at this position of its diagonal");
+  if (check_errors)
+    check_info("linalg.lu_factor", info, "the factor U is singular: there is a zero at this position of its diagonal");
   return {factors, pivots, info};
 }
 
@@ -91,22 +100,28 @@ Tensor _lu_permutation(const Tensor& pivots, int64_t rows, DType dtype) {
     for (int64_t r = 0; r < rows; ++r) order[r] = r;
     for (int64_t r = 0; r < k; ++r) {
       int64_t other = from.data<int32_t>()[i * k + r] - 1;
-      FACULA_CHECK(other >= r && other < rows, ErrorKind::Runtime, "lu_unpack: pivots count from one up to the number of rows ", rows, ", got ", other + 1);
+      FACULA_CHECK(other >= r && other < rows, ErrorKind::Runtime,
+                   "lu_unpack: pivots count from one up to the number of rows ", rows, ", got ", other + 1);
       std::swap(order[r], order[other]);
     }
     for (int64_t r = 0; r < rows; ++r)
-      std::memcpy(result.data<char>() + ((i * rows + order[r]) * rows + r) * result.item_size(), one.data<char>(), result.item_size());
+      std::memcpy(result.data<char>() + ((i * rows + order[r]) * rows + r) * result.item_size(), one.data<char>(),
+                  result.item_size());
   }
   return result;
 }
 
-std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, bool left, bool check_errors, const Out&, const Out&) {
+std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, bool left, bool check_errors, const Out&,
+                                           const Out&) {
   check_square("linalg.solve", A);
   check_pair("linalg.solve", A, B);
   bool vector = is_vector_right_side(A.sizes(), B.sizes());
-  FACULA_CHECK(left || !vector, ErrorKind::Runtime, "linalg.solve: a vector stands on the right side only with left=True, got shapes ", A.sizes(), " and ", B.sizes());
+  FACULA_CHECK(left || !vector, ErrorKind::Runtime,
+               "linalg.solve: a vector stands on the right side only with left=True, got shapes ", A.sizes(), " and ",
+               B.sizes());
   Tensor b = vector ? unsqueeze(B, -1) : B;
-  FACULA_CHECK(b.dim() >= 2 && b.size(left ? -2 : -1) == A.size(-1), ErrorKind::Runtime, "linalg.solve: the shapes do not fit, got ", A.sizes(), " and ", B.sizes());
+  FACULA_CHECK(b.dim() >= 2 && b.size(left ? -2 : -1) == A.size(-1), ErrorKind::Runtime,
+               "linalg.solve: the shapes do not fit, got ", A.sizes(), " and ", B.sizes());
   if (!left) {  // X A = B is A^T X^T = B^T
     auto [x, info] = linalg_solve_ex(transpose(A, -2, -1), transpose(b, -2, -1), true, check_errors);
     return {transpose(x, -2, -1), info};
@@ -124,14 +139,17 @@ std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, boo
   return {vector ? squeeze(x, -1) : x, info};
 }
 
-Tensor linalg_solve_triangular(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular, const Out&) {
+Tensor linalg_solve_triangular(const Tensor& self, const Tensor& B, bool upper, bool left, bool unitriangular,
+                               const Out&) {
   check_square("linalg.solve_triangular", self);
   check_pair("linalg.solve_triangular", self, B);
-  FACULA_CHECK(B.dim() >= 2 && B.size(left ? -2 : -1) == self.size(-1), ErrorKind::Runtime, "linalg.solve_triangular: the shapes do not fit, got ",
-               self.sizes(), " and ", B.sizes());
-  Dims batch = broadcast(self.sizes().slice(0, self.dim() - 2), B.sizes().slice(0, B.dim() - 2), "linalg.solve_triangular");
+  FACULA_CHECK(B.dim() >= 2 && B.size(left ? -2 : -1) == self.size(-1), ErrorKind::Runtime,
+               "linalg.solve_triangular: the shapes do not fit, got ", self.sizes(), " and ", B.sizes());
+  Dims batch =
+      broadcast(self.sizes().slice(0, self.dim() - 2), B.sizes().slice(0, B.dim() - 2), "linalg.solve_triangular");
   Tensor x = column_major(expand_batch(B, batch));
-  if (!x.is_meta() && x.numel()) triangular_kernel(x.device(), column_major(expand_batch(self, batch)), x, upper, left, unitriangular);
+  if (!x.is_meta() && x.numel())
+    triangular_kernel(x.device(), column_major(expand_batch(self, batch)), x, upper, left, unitriangular);
   return x;
 }
 
@@ -160,7 +178,8 @@ Tensor linalg_det(const Tensor& A, const Out&) {
 std::tuple<Tensor, Tensor> linalg_slogdet(const Tensor& A, const Out&, const Out&) {
   check_square("linalg.slogdet", A);
   IntList batch = A.sizes().slice(0, A.dim() - 2);
-  Tensor sign = facula::empty(batch, A.dtype(), A.device()), logarithm = facula::empty(batch, real_dtype(A.dtype()), A.device());
+  Tensor sign = facula::empty(batch, A.dtype(), A.device()),
+         logarithm = facula::empty(batch, real_dtype(A.dtype()), A.device());
   if (A.is_meta()) return {sign, logarithm};
   auto [lu, pivots, info] = linalg_lu_factor_ex(A, true, false);
   int64_t n = A.size(-1);
@@ -186,14 +205,16 @@ std::tuple<Tensor, Tensor> linalg_slogdet(const Tensor& A, const Out&, const Out
 
 std::tuple<Tensor, Tensor> geqrf(const Tensor& self, const Out&, const Out&) {
   check_matrix("geqrf", self);
-  Tensor a = column_major(self), tau = facula::empty(vector_sizes(self, std::min(self.size(-1), self.size(-2))), self.dtype(), self.device());
+  Tensor a = column_major(self),
+         tau = facula::empty(vector_sizes(self, std::min(self.size(-1), self.size(-2))), self.dtype(), self.device());
   if (!self.is_meta() && tau.numel()) qr_kernel(self.device(), a, tau);
   return {a, tau};
 }
 
 std::tuple<Tensor, Tensor> _linalg_qr(const Tensor& A, std::string_view mode) {
   check_matrix("linalg.qr", A);
-  FACULA_CHECK(mode == "reduced" || mode == "complete" || mode == "r", ErrorKind::Runtime, "linalg.qr: mode is 'reduced', 'complete' or 'r', got '", mode, "'");
+  FACULA_CHECK(mode == "reduced" || mode == "complete" || mode == "r", ErrorKind::Runtime,
+               "linalg.qr: mode is 'reduced', 'complete' or 'r', got '", mode, "'");
   int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n), columns = mode == "complete" ? m : k;
   auto [a, tau] = geqrf(A);
   Tensor q = mode == "r" ? facula::empty({0}, A.dtype(), A.device()) : empty_column_major(A, m, columns);
@@ -224,7 +245,8 @@ Tensor _ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool l
   check_matrix("ormqr", self);
   check_matrix("ormqr", other);
   check_reflectors("ormqr", self, tau, false);
-  FACULA_CHECK(other.size(left ? -2 : -1) == self.size(-2), ErrorKind::Runtime, "ormqr: the shapes do not fit, got ", self.sizes(), " and ", other.sizes());
+  FACULA_CHECK(other.size(left ? -2 : -1) == self.size(-2), ErrorKind::Runtime, "ormqr: the shapes do not fit, got ",
+               self.sizes(), " and ", other.sizes());
   Tensor result = column_major(other);
   if (!self.is_meta() && result.numel() && tau.size(-1)) {
     reflect_kernel(self.device(), column_major(self), in_order(tau), result, left, transpose);
@@ -250,7 +272,8 @@ std::tuple<Tensor, Tensor, Tensor> _linalg_svd(const Tensor& A, bool full_matric
   } else {
     Tensor info = info_like(A);
     svd_kernel(A.device(), column_major(A), u, s, vh, info);
-    check_info("linalg.svd", info, "the algorithm did not converge (the matrix may have infinite, NaN or ill-conditioned entries)");
+    check_info("linalg.svd", info,
+               "the algorithm did not converge (the matrix may have infinite, NaN or ill-conditioned entries)");
   }
   return {compute_uv ? u : none, s, compute_uv ? vh : none};
 }
@@ -258,7 +281,8 @@ std::tuple<Tensor, Tensor, Tensor> _linalg_svd(const Tensor& A, bool full_matric
 std::tuple<Tensor, Tensor> _linalg_eigh(const Tensor& A, std::string_view UPLO, bool compute_v) {
   check_square("linalg.eigh", A);
   bool upper = UPLO == "U" || UPLO == "u";
-  FACULA_CHECK(upper || UPLO == "L" || UPLO == "l", ErrorKind::Runtime, "linalg.eigh: UPLO is 'L' or 'U', got '", UPLO, "'");
+  FACULA_CHECK(upper || UPLO == "L" || UPLO == "l", ErrorKind::Runtime, "linalg.eigh: UPLO is 'L' or 'U', got '", UPLO,
+               "'");
   Tensor v = column_major(A), w = facula::empty(vector_sizes(A, A.size(-1)), real_dtype(A.dtype()), A.device());
   Tensor none = facula::empty({0}, A.dtype(), A.device());
   if (!A.is_meta() && A.numel()) {
@@ -291,7 +315,8 @@ std::tuple<Tensor, Tensor> linalg_eig(const Tensor& self, const Out&, const Out&
 
 Tensor _linalg_eigvals(const Tensor& self) { return complex_values(self, nullptr); }
 
-std::tuple<Tensor, Tensor, Tensor> linalg_ldl_factor_ex(const Tensor& self, bool hermitian, bool check_errors, const Out&, const Out&, const Out&) {
+std::tuple<Tensor, Tensor, Tensor> linalg_ldl_factor_ex(const Tensor& self, bool hermitian, bool check_errors,
+                                                        const Out&, const Out&, const Out&) {
   check_square("linalg.ldl_factor", self);
   Tensor factors = column_major(self), info = info_like(self);
   Tensor pivots = facula::empty(vector_sizes(self, self.size(-1)), DType::Int32, self.device());
@@ -305,20 +330,26 @@ std::tuple<Tensor, Tensor, Tensor> linalg_ldl_factor_ex(const Tensor& self, bool
 Tensor linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool hermitian, const Out&) {
   check_square("linalg.ldl_solve", LD);
   check_pair("linalg.ldl_solve", LD, B);
-  FACULA_CHECK(B.dim() >= 2 && B.size(-2) == LD.size(-1), ErrorKind::Runtime, "linalg.ldl_solve: the shapes do not fit, got ", LD.sizes(), " and ", B.sizes());
-  FACULA_CHECK(pivots.sizes() == LD.sizes().slice(0, LD.dim() - 1), ErrorKind::Runtime, "linalg.ldl_solve: one pivot per row, got shapes ", LD.sizes(), " and ", pivots.sizes());
-  FACULA_CHECK(pivots.dtype() == DType::Int32, ErrorKind::Runtime, "linalg.ldl_solve: pivots of dtype int32, got ", pivots.dtype());
+  FACULA_CHECK(B.dim() >= 2 && B.size(-2) == LD.size(-1), ErrorKind::Runtime,
+               "linalg.ldl_solve: the shapes do not fit, got ", LD.sizes(), " and ", B.sizes());
+  FACULA_CHECK(pivots.sizes() == LD.sizes().slice(0, LD.dim() - 1), ErrorKind::Runtime,
+               "linalg.ldl_solve: one pivot per row, got shapes ", LD.sizes(), " and ", pivots.sizes());
+  FACULA_CHECK(pivots.dtype() == DType::Int32, ErrorKind::Runtime, "linalg.ldl_solve: pivots of dtype int32, got ",
+               pivots.dtype());
   Dims batch = broadcast(LD.sizes().slice(0, LD.dim() - 2), B.sizes().slice(0, B.dim() - 2), "linalg.ldl_solve");
   Tensor x = column_major(expand_batch(B, batch));
   if (x.is_meta() || x.numel() == 0) return x;
   Dims exchanges(batch);
   exchanges.push_back(LD.size(-1));
-  ldl_solve_kernel(x.device(), column_major(expand_batch(LD, batch)), in_order(expand(pivots, exchanges, false)), x, hermitian);
+  ldl_solve_kernel(x.device(), column_major(expand_batch(LD, batch)), in_order(expand(pivots, exchanges, false)), x,
+                   hermitian);
   return x;
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, const Tensor& b, std::optional<double> rcond,
-                                                        std::optional<std::string_view> driver_given, const Out&, const Out&, const Out&, const Out&) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, const Tensor& b,
+                                                        std::optional<double> rcond,
+                                                        std::optional<std::string_view> driver_given, const Out&,
+                                                        const Out&, const Out&, const Out&) {
   check_matrix("linalg.lstsq", self);
   check_pair("linalg.lstsq", self, b);
   std::string_view driver = driver_given.value_or("gelsy");
@@ -328,13 +359,17 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
   bool vector = self.dim() - 1 == b.dim();
   Tensor right = vector ? unsqueeze(b, -1) : b;
   int64_t m = self.size(-2), n = self.size(-1), k = std::min(m, n);
-  FACULA_CHECK(right.dim() >= 2 && right.size(-2) == m, ErrorKind::Runtime, "linalg.lstsq: the shapes do not fit, got ", self.sizes(), " and ", b.sizes());
-  Dims batch = broadcast(self.sizes().slice(0, self.dim() - 2), right.sizes().slice(0, right.dim() - 2), "linalg.lstsq");
+  FACULA_CHECK(right.dim() >= 2 && right.size(-2) == m, ErrorKind::Runtime, "linalg.lstsq: the shapes do not fit, got ",
+               self.sizes(), " and ", b.sizes());
+  Dims batch =
+      broadcast(self.sizes().slice(0, self.dim() - 2), right.sizes().slice(0, right.dim() - 2), "linalg.lstsq");
   Tensor a = column_major(expand_batch(self, batch)), x = empty_column_major(a, std::max(m, n), right.size(-1));
   DType real = real_dtype(self.dtype());
   Tensor nothing = facula::empty({0}, real, self.device());
-  Tensor rank = driver == "gels" ? facula::empty({0}, DType::Int64, self.device()) : facula::empty(batch, DType::Int64, self.device());
-  Tensor s = driver == "gelsd" || driver == "gelss" ? facula::empty(vector_sizes(a, k), real, self.device()) : nothing, residuals = nothing;
+  Tensor rank = driver == "gels" ? facula::empty({0}, DType::Int64, self.device())
+                                 : facula::empty(batch, DType::Int64, self.device());
+  Tensor s = driver == "gelsd" || driver == "gelss" ? facula::empty(vector_sizes(a, k), real, self.device()) : nothing,
+         residuals = nothing;
   if (!self.is_meta()) {
     fill_zero(x);
     fill_zero(rank);

@@ -7,8 +7,10 @@
 namespace facula::ops {
 
 void check_matrix(const char* op, const Tensor& a) {
-  FACULA_CHECK(a.dim() >= 2, ErrorKind::Runtime, op, ": a matrix or a batch of matrices, at least 2 dimensions, got shape ", a.sizes());
-  bool known = a.dtype() == DType::Float32 || a.dtype() == DType::Float64 || a.dtype() == DType::Complex64 || a.dtype() == DType::Complex128;
+  FACULA_CHECK(a.dim() >= 2, ErrorKind::Runtime, op,
+               ": a matrix or a batch of matrices, at least 2 dimensions, got shape ", a.sizes());
+  bool known = a.dtype() == DType::Float32 || a.dtype() == DType::Float64 || a.dtype() == DType::Complex64 ||
+               a.dtype() == DType::Complex128;
   FACULA_CHECK(known, ErrorKind::Runtime, op, ": float32, float64, complex64 or complex128, got ", a.dtype());
 }
 
@@ -18,16 +20,21 @@ void check_square(const char* op, const Tensor& a) {
 }
 
 void check_pair(const char* op, const Tensor& a, const Tensor& b) {
-  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both tensors to have the same dtype, got ", a.dtype(), " and ", b.dtype());
-  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both tensors must be on one device, got ", a.device(), " and ", b.device());
+  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both tensors to have the same dtype, got ",
+               a.dtype(), " and ", b.dtype());
+  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both tensors must be on one device, got ",
+               a.device(), " and ", b.device());
   FACULA_CHECK(b.dim() >= 1, ErrorKind::Runtime, op, ": a right side with dimensions, got a 0-d tensor");
 }
 
 void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool tall) {
-  FACULA_CHECK(a.dtype() == tau.dtype() && tau.dim() == a.dim() - 1 && (!tall || a.size(-2) >= a.size(-1)) && tau.size(-1) <= std::min(a.size(-1), a.size(-2)) &&
+  FACULA_CHECK(a.dtype() == tau.dtype() && tau.dim() == a.dim() - 1 && (!tall || a.size(-2) >= a.size(-1)) &&
+                   tau.size(-1) <= std::min(a.size(-1), a.size(-2)) &&
                    tau.sizes().slice(0, tau.dim() - 1) == a.sizes().slice(0, a.dim() - 2),
-               ErrorKind::Runtime, op, tall ? ": tall matrices and at most one factor per column, got shapes " : ": matrices and at most one factor per column, got shapes ", a.sizes(), " and ", tau.sizes(), " of ",
-               a.dtype(), " and ", tau.dtype());
+               ErrorKind::Runtime, op,
+               tall ? ": tall matrices and at most one factor per column, got shapes "
+                    : ": matrices and at most one factor per column, got shapes ",
+               a.sizes(), " and ", tau.sizes(), " of ", a.dtype(), " and ", tau.dtype());
 }
 
 void check_finite(const char* op, const Tensor& a) {
@@ -36,7 +43,8 @@ void check_finite(const char* op, const Tensor& a) {
     if constexpr (is_lapack_type<T>) {
       for (int64_t i = 0; i < copy.numel(); ++i) {
         T x = copy.data<T>()[i];
-        FACULA_CHECK(std::isfinite(std::real(x)) && std::isfinite(std::imag(x)), ErrorKind::Runtime, op, ": finite elements, got an infinity or NaN");
+        FACULA_CHECK(std::isfinite(std::real(x)) && std::isfinite(std::imag(x)), ErrorKind::Runtime, op,
+                     ": finite elements, got an infinity or NaN");
       }
     }
   });
@@ -46,7 +54,8 @@ void check_info(const char* op, const Tensor& info, const char* meaning) {
   for (int64_t i = 0; i < info.numel(); ++i) {
     int32_t value = info.data<int32_t>()[i];
     if (value == 0) continue;
-    FACULA_CHECK(value > 0, ErrorKind::LinAlg, op, ": finite elements (LAPACK refused its argument ", -value, "), got an infinity or NaN");
+    FACULA_CHECK(value > 0, ErrorKind::LinAlg, op, ": finite elements (LAPACK refused its argument ", -value,
+                 "), got an infinity or NaN");
     if (info.dim() > 0) throw_error(ErrorKind::LinAlg, op, ": (batch element ", i, ") ", meaning, ", got ", value);
     throw_error(ErrorKind::LinAlg, op, ": ", meaning, ", got ", value);
   }
@@ -118,15 +127,18 @@ void set_identity(const Tensor& a) {
   Tensor one = scalar_tensor(1, a.dtype());
   for (int64_t i = 0; i < count; ++i)
     for (int64_t r = 0; r < std::min(rows, columns); ++r)
-      std::memcpy(a.data<char>() + (i * rows * columns + r * (rows + 1)) * a.item_size(), one.data<char>(), static_cast<size_t>(a.item_size()));
+      std::memcpy(a.data<char>() + (i * rows * columns + r * (rows + 1)) * a.item_size(), one.data<char>(),
+                  static_cast<size_t>(a.item_size()));
 }
 
 void zero_triangle(const Tensor& a, bool below) {
   if (a.numel() == 0) return;
   int64_t rows = a.size(-2), columns = a.size(-1), count = a.numel() / (rows * columns);
   for (int64_t i = 0; i < count * columns; ++i) {
-    int64_t column = i % columns, from = below ? std::min(column + 1, rows) : 0, to = below ? rows : std::min(column, rows);
-    std::memset(a.data<char>() + (i * rows + from) * a.item_size(), 0, static_cast<size_t>((to - from) * a.item_size()));
+    int64_t column = i % columns, from = below ? std::min(column + 1, rows) : 0,
+            to = below ? rows : std::min(column, rows);
+    std::memset(a.data<char>() + (i * rows + from) * a.item_size(), 0,
+                static_cast<size_t>((to - from) * a.item_size()));
   }
 }
 

@@ -6,8 +6,8 @@
 namespace facula::ops {
 
 template <class T>
-constexpr bool is_lapack_type = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::complex<float>> ||
-                                std::is_same_v<T, std::complex<double>>;
+constexpr bool is_lapack_type = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
 void check_matrix(const char* op, const Tensor& a);
 void check_square(const char* op, const Tensor& a);
@@ -26,7 +26,9 @@ Dims vector_sizes(const Tensor& a, int64_t length);
 Tensor info_like(const Tensor& a);
 /// Uninitialised matrices with the batch of `like`, column after column.
 Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns, DType dtype);
-inline Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns) { return empty_column_major(like, rows, columns, like.dtype()); }
+inline Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns) {
+  return empty_column_major(like, rows, columns, like.dtype());
+}
 /// A fresh copy, column after column.
 Tensor column_major(const Tensor& a);
 /// The tensor itself when contiguous, else a contiguous copy.

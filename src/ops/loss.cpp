@@ -8,9 +8,7 @@ namespace {
 
 enum Reduction : int64_t { kNone, kMean, kSum };
 
-Tensor dense(const Tensor& t) {
-  return !t.defined() || t.is_contiguous() ? t : clone(t, MemoryFormat::Contiguous);
-}
+Tensor dense(const Tensor& t) { return !t.defined() || t.is_contiguous() ? t : clone(t, MemoryFormat::Contiguous); }
 Tensor dense_as(const Tensor& t, DType dtype) { return t.defined() ? dense(to_dtype(t, dtype)) : t; }
 
 ClassLoss class_loss(IntList sizes, int64_t ignore_index, double label_smoothing = 0) {
@@ -23,8 +21,8 @@ void check_classes(const char* op, const Tensor& target, const ClassLoss& p) {
   std::ostringstream position;
   position << at / p.inner;
   if (p.inner > 1) position << ", " << at % p.inner;
-  throw_error(ErrorKind::Index, op, ": class index ", target.data<int64_t>()[at], " at target[", position.str(), "] is out of range for ",
-              p.classes, " classes; ignore_index is ", p.ignore_index);
+  throw_error(ErrorKind::Index, op, ": class index ", target.data<int64_t>()[at], " at target[", position.str(),
+              "] is out of range for ", p.classes, " classes; ignore_index is ", p.ignore_index);
 }
 
 /// The reduced loss and the sum of weights from those of every position.
@@ -58,12 +56,13 @@ std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const 
   return reduce_losses(losses, weights, reduction, self.dtype());
 }
 
-Tensor _nll_backward(const Tensor& grad_output, IntList sizes, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
-                     int64_t reduction, int64_t ignore_index) {
+Tensor _nll_backward(const Tensor& grad_output, IntList sizes, const Tensor& target, const Tensor& weight,
+                     const Tensor& total_weight, int64_t reduction, int64_t ignore_index) {
   Tensor out = facula::empty(sizes, grad_output.dtype(), grad_output.device());
   if (out.is_meta()) return out;
   Tensor scale = gradient_scale(grad_output, total_weight, reduction);
-  nll_backward_kernel(out.device(), out, scale, dense(target), dense_as(weight, scale.dtype()), class_loss(sizes, ignore_index));
+  nll_backward_kernel(out.device(), out, scale, dense(target), dense_as(weight, scale.dtype()),
+                      class_loss(sizes, ignore_index));
   return out;
 }
 
@@ -76,8 +75,8 @@ Tensor _class_logsumexp(const Tensor& self) {
   return to_dtype(log_sum, self.dtype());
 }
 
-std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
-                                                  int64_t ignore_index, double label_smoothing) {
+std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                                  int64_t reduction, int64_t ignore_index, double label_smoothing) {
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index, label_smoothing);
   Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
@@ -93,24 +92,25 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   return {loss, total_weight, log_sum};
 }
 
-Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target, const Tensor& weight,
-                               const Tensor& total_weight, const Tensor& log_sum, int64_t reduction, int64_t ignore_index,
-                               double label_smoothing) {
+Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                               const Tensor& weight, const Tensor& total_weight, const Tensor& log_sum,
+                               int64_t reduction, int64_t ignore_index, double label_smoothing) {
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
   if (out.is_meta()) return out;
   Tensor scale = gradient_scale(grad_output, total_weight, reduction);
-  cross_entropy_backward_kernel(out.device(), out, scale, dense(self), dense(target), dense_as(weight, scale.dtype()), log_sum,
-                                class_loss(self.sizes(), ignore_index, label_smoothing));
+  cross_entropy_backward_kernel(out.device(), out, scale, dense(self), dense(target), dense_as(weight, scale.dtype()),
+                                log_sum, class_loss(self.sizes(), ignore_index, label_smoothing));
   return out;
 }
 
-Tensor _class_weights(const Tensor& target, const Tensor& weight, int64_t classes, int64_t ignore_index, double label_smoothing,
-                      DType dtype) {
+Tensor _class_weights(const Tensor& target, const Tensor& weight, int64_t classes, int64_t ignore_index,
+                      double label_smoothing, DType dtype) {
   Dims sizes = {target.size(0), classes, target.size(1)};
   DType compute = compute_dtype(dtype);
   Tensor out = facula::empty(sizes, compute, target.device());
   if (out.is_meta()) return to_dtype(out, dtype);
-  class_weights_kernel(target.device(), out, dense(target), dense_as(weight, compute), class_loss(sizes, ignore_index, label_smoothing));
+  class_weights_kernel(target.device(), out, dense(target), dense_as(weight, compute),
+                       class_loss(sizes, ignore_index, label_smoothing));
   return to_dtype(out, dtype);
 }
 
@@ -122,24 +122,27 @@ namespace {
 struct CtcShape {
   Dims offsets;
   CtcProblem problem;
-  CtcShape(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths, int64_t blank) {
+  CtcShape(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths,
+           int64_t blank) {
     int64_t steps = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
-    FACULA_CHECK(blank >= 0 && blank < classes, ErrorKind::Runtime, "ctc_loss: expected a blank in [0, ", classes, "), got ", blank);
+    FACULA_CHECK(blank >= 0 && blank < classes, ErrorKind::Runtime, "ctc_loss: expected a blank in [0, ", classes,
+                 "), got ", blank);
     check_count("input_lengths", input_lengths, batch);
     check_count("target_lengths", target_lengths, batch);
     int64_t longest = 0, total = 0;
     for (int64_t n = 0; n < batch; ++n) {
       int64_t length = target_lengths[static_cast<size_t>(n)];
       FACULA_CHECK(length >= 0, ErrorKind::Runtime, "ctc_loss: expected target_lengths of at least 0, got ", length);
-      FACULA_CHECK(input_lengths[static_cast<size_t>(n)] >= 0 && input_lengths[static_cast<size_t>(n)] <= steps, ErrorKind::Runtime,
-                   "ctc_loss: expected input_lengths between 0 and ", steps, ", got ", input_lengths[static_cast<size_t>(n)]);
+      FACULA_CHECK(input_lengths[static_cast<size_t>(n)] >= 0 && input_lengths[static_cast<size_t>(n)] <= steps,
+                   ErrorKind::Runtime, "ctc_loss: expected input_lengths between 0 and ", steps, ", got ",
+                   input_lengths[static_cast<size_t>(n)]);
       offsets.push_back(targets.dim() == 1 ? total : n * targets.size(1));
       longest = std::max(longest, length);
       total += length;
     }
     if (targets.dim() == 1) {
-      FACULA_CHECK(targets.size(0) == total, ErrorKind::Runtime, "ctc_loss: expected ", total, " concatenated targets, got ",
-                   targets.size(0));
+      FACULA_CHECK(targets.size(0) == total, ErrorKind::Runtime, "ctc_loss: expected ", total,
+                   " concatenated targets, got ", targets.size(0));
     } else {
       FACULA_CHECK(targets.dim() == 2 && targets.size(0) == batch && targets.size(1) >= longest, ErrorKind::Runtime,
                    "ctc_loss: expected targets of shape (", batch, ", at least ", longest, "), got ", targets.sizes());
@@ -150,31 +153,33 @@ struct CtcShape {
 
  private:
   static void check_count(const char* what, IntList lengths, int64_t batch) {
-    FACULA_CHECK(static_cast<int64_t>(lengths.size()) == batch, ErrorKind::Runtime, "ctc_loss: expected one of ", what, " for each of ",
-                 batch, " sequences, got ", lengths.size());
+    FACULA_CHECK(static_cast<int64_t>(lengths.size()) == batch, ErrorKind::Runtime, "ctc_loss: expected one of ", what,
+                 " for each of ", batch, " sequences, got ", lengths.size());
   }
 };
 
 }  // namespace
 
-std::tuple<Tensor, Tensor> _ctc(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths,
-                                int64_t blank, bool) {
+std::tuple<Tensor, Tensor> _ctc(const Tensor& log_probs, const Tensor& targets, IntList input_lengths,
+                                IntList target_lengths, int64_t blank, bool) {
   CtcShape shape(log_probs, targets, input_lengths, target_lengths, blank);
   const CtcProblem& p = shape.problem;
   Tensor loss = facula::empty({p.batch}, log_probs.dtype(), log_probs.device());
   Tensor log_alpha = facula::empty({p.batch, p.steps, 2 * p.longest + 1}, log_probs.dtype(), log_probs.device());
-  if (!log_probs.is_meta()) ctc_kernel(log_probs.device(), loss, log_alpha, dense(log_probs), dense_as(targets, DType::Int64), p);
+  if (!log_probs.is_meta())
+    ctc_kernel(log_probs.device(), loss, log_alpha, dense(log_probs), dense_as(targets, DType::Int64), p);
   return {loss, log_alpha};
 }
 
 Tensor _ctc_backward(const Tensor& grad_output, const Tensor& log_probs, const Tensor& targets, IntList input_lengths,
-                     IntList target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank, bool zero_infinity) {
+                     IntList target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank,
+                     bool zero_infinity) {
   CtcShape shape(log_probs, targets, input_lengths, target_lengths, blank);
   Tensor out = facula::empty(log_probs.sizes(), log_probs.dtype(), log_probs.device());
   if (out.is_meta()) return out;
   Tensor scale = zero_infinity ? _where(isinf(loss), Scalar(0.0), grad_output) : grad_output;
-  ctc_backward_kernel(out.device(), out, dense_as(scale, log_probs.dtype()), dense(log_probs), dense_as(targets, DType::Int64),
-                      dense(loss), dense(log_alpha), shape.problem);
+  ctc_backward_kernel(out.device(), out, dense_as(scale, log_probs.dtype()), dense(log_probs),
+                      dense_as(targets, DType::Int64), dense(loss), dense(log_alpha), shape.problem);
   return out;
 }
 

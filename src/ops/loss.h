@@ -15,21 +15,23 @@ struct ClassLoss {
 /// The position of the first class that is neither in [0, classes) nor ignore_index, or -1.
 inline Kernel<int64_t(const Tensor& target, int64_t classes, int64_t ignore_index)> find_bad_class_kernel{"nll_loss"};
 /// Losses of every position (N, S), and their weights; `weight` may be undefined.
-inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
-                   const ClassLoss& p)>
+inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
+                   const Tensor& weight, const ClassLoss& p)>
     nll_kernel{"nll_loss"};
 /// grad_input = 0 but for -scale * weight at the classes; `scale` is (N, S) or has one element.
-inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight, const ClassLoss& p)>
+inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight,
+                   const ClassLoss& p)>
     nll_backward_kernel{"nll_loss"};
-inline Kernel<void(const Tensor& log_sum, const Tensor& self, const ClassLoss& p)> class_logsumexp_kernel{"cross_entropy"};
-inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
-                   const Tensor& log_sum, const ClassLoss& p)>
-    cross_entropy_kernel{"cross_entropy"};
-inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& self, const Tensor& target, const Tensor& weight,
-                   const Tensor& log_sum, const ClassLoss& p)>
-    cross_entropy_backward_kernel{"cross_entropy"};
-inline Kernel<void(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p)> class_weights_kernel{
+inline Kernel<void(const Tensor& log_sum, const Tensor& self, const ClassLoss& p)> class_logsumexp_kernel{
     "cross_entropy"};
+inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
+                   const Tensor& weight, const Tensor& log_sum, const ClassLoss& p)>
+    cross_entropy_kernel{"cross_entropy"};
+inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& self, const Tensor& target,
+                   const Tensor& weight, const Tensor& log_sum, const ClassLoss& p)>
+    cross_entropy_backward_kernel{"cross_entropy"};
+inline Kernel<void(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p)>
+    class_weights_kernel{"cross_entropy"};
 
 /// One label sequence after another: the labels of sequence n start at targets + offset[n], `stride` apart.
 struct CtcProblem {
@@ -37,11 +39,12 @@ struct CtcProblem {
   const int64_t *input_lengths, *target_lengths, *offsets;
   int64_t blank;
 };
-inline Kernel<void(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets, const CtcProblem& p)>
+inline Kernel<void(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets,
+                   const CtcProblem& p)>
     ctc_kernel{"ctc_loss"};
 /// `scale` (N) is the incoming gradient, zero for sequences that take no part.
-inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets, const Tensor& loss,
-                   const Tensor& log_alpha, const CtcProblem& p)>
+inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets,
+                   const Tensor& loss, const Tensor& log_alpha, const CtcProblem& p)>
     ctc_backward_kernel{"ctc_loss"};
 
 }  // namespace facula

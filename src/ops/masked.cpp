@@ -9,14 +9,12 @@ namespace {
 Tensor in_order(const Tensor& t, IntList shape) {
   if (t.is_contiguous() && t.sizes() == shape) return t;
   Tensor packed = facula::empty(shape, t.dtype(), t.device());
-  copy_kernel(t.device(), packed,
-              make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
+  copy_kernel(t.device(), packed, make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
   return packed;
 }
 
 void check_mask(const Tensor& mask, const char* op) {
-  FACULA_CHECK(mask.dtype() == DType::Bool, ErrorKind::Runtime, op, ": the mask must be bool, got ",
-               mask.dtype());
+  FACULA_CHECK(mask.dtype() == DType::Bool, ErrorKind::Runtime, op, ": the mask must be bool, got ", mask.dtype());
 }
 
 void check_fill(const Tensor& self, const Tensor& mask) {
@@ -101,8 +99,7 @@ Tensor masked_select(const Tensor& self, const Tensor& mask, const Out& out) {
 Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source, const Out& out) {
   check_mask(mask, "masked_scatter");
   FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime,
-               "masked_scatter: self and source must have the same dtype, got ", self.dtype(), " and ",
-               source.dtype());
+               "masked_scatter: self and source must have the same dtype, got ", self.dtype(), " and ", source.dtype());
   Dims shape = broadcast(self.sizes(), mask.sizes(), "masked_scatter");
   Tensor result = out.make(shape, self.dtype(), self.device());
   if (self.is_meta()) return result;

@@ -2,22 +2,24 @@
 #include "ops/matmul.h"
 
 #include "core/number.h"
-
 #include "raw_ops.h"
 
 namespace facula::ops {
 namespace {
 
 void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
-  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both factors to have the same dtype, got ", a.dtype(), " and ", b.dtype());
-  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both factors must be on one device, got ", a.device(), " and ", b.device());
+  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": expected both factors to have the same dtype, got ",
+               a.dtype(), " and ", b.dtype());
+  FACULA_CHECK(a.device() == b.device(), ErrorKind::Runtime, op, ": both factors must be on one device, got ",
+               a.device(), " and ", b.device());
   FACULA_CHECK(a.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", a.dtype());
   FACULA_CHECK(a.dtype() != DType::Complex32 && !is_float8(a.dtype()), ErrorKind::Runtime, op,
                ": not implemented for dtype ", a.dtype());
 }
 
 void check_matrices(const char* op, const Tensor& a, const Tensor& b, int64_t dims) {
-  FACULA_CHECK(a.dim() == dims && b.dim() == dims, ErrorKind::Runtime, op, ": two ", dims, "-D tensors, got shapes ", a.sizes(), " and ", b.sizes());
+  FACULA_CHECK(a.dim() == dims && b.dim() == dims, ErrorKind::Runtime, op, ": two ", dims, "-D tensors, got shapes ",
+               a.sizes(), " and ", b.sizes());
   FACULA_CHECK(a.size(-1) == b.size(-2) && (dims == 2 || a.size(0) == b.size(0)), ErrorKind::Runtime, op,
                ": the shapes cannot be multiplied, got ", a.sizes(), " and ", b.sizes());
   check_dtypes(op, a, b);
@@ -40,7 +42,8 @@ MatrixOperand operand(const Tensor& t) {
 }
 
 /// out = alpha a b + beta out for matrices or batches of them; `out` is contiguous.
-void multiply(const Tensor& out, const Tensor& a_given, const Tensor& b_given, const Scalar& alpha = 1, const Scalar& beta = 0) {
+void multiply(const Tensor& out, const Tensor& a_given, const Tensor& b_given, const Scalar& alpha = 1,
+              const Scalar& beta = 0) {
   Tensor a = readable(a_given), b = readable(b_given);
   MatrixProduct p;
   p.dtype = out.dtype();
@@ -59,11 +62,12 @@ void multiply(const Tensor& out, const Tensor& a_given, const Tensor& b_given, c
 }
 
 /// beta self + alpha a b with self broadcast to `sizes`.
-Tensor add_product(const char* op, const Tensor& self, const Tensor& a, const Tensor& b, IntList sizes, const Scalar& beta,
-                   const Scalar& alpha, const Out& out) {
+Tensor add_product(const char* op, const Tensor& self, const Tensor& a, const Tensor& b, IntList sizes,
+                   const Scalar& beta, const Scalar& alpha, const Out& out) {
   check_dtypes(op, self, a);
   for (const Scalar* factor : {&beta, &alpha}) require_value(*factor, self.dtype(), op);
-  FACULA_CHECK(broadcasts_to(self.sizes(), sizes), ErrorKind::Runtime, op, ": the tensor that is added must broadcast to ", sizes, ", got ", self.sizes());
+  FACULA_CHECK(broadcasts_to(self.sizes(), sizes), ErrorKind::Runtime, op,
+               ": the tensor that is added must broadcast to ", sizes, ", got ", self.sizes());
   Tensor result = out.make(sizes, self.dtype(), self.device());
   if (result.is_meta()) return result;
   bool read = !beta.equals(0);
@@ -73,11 +77,11 @@ Tensor add_product(const char* op, const Tensor& self, const Tensor& a, const Te
 }
 
 Tensor as_column(const Tensor& vec) { return make_view(vec, {vec.size(0), 1}, {vec.stride(0), 1}, 0, false); }
-Tensor as_row(const Tensor& vec) { return make_view(vec, {1, vec.size(0)}, {std::max<int64_t>(vec.numel(), 1), vec.stride(0)}, 0, false); }
-/// A vector whose elements a product can step through.
-Tensor stepping(const Tensor& vec) {
-  return vec.stride(0) >= 1 || vec.numel() <= 1 ? vec : contiguous_copy(vec);
+Tensor as_row(const Tensor& vec) {
+  return make_view(vec, {1, vec.size(0)}, {std::max<int64_t>(vec.numel(), 1), vec.stride(0)}, 0, false);
 }
+/// A vector whose elements a product can step through.
+Tensor stepping(const Tensor& vec) { return vec.stride(0) >= 1 || vec.numel() <= 1 ? vec : contiguous_copy(vec); }
 
 }  // namespace
 
@@ -95,26 +99,32 @@ Tensor bmm(const Tensor& self, const Tensor& mat2, const Out& out) {
   return result;
 }
 
-Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, const Out& out) {
+Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
+             const Out& out) {
   check_matrices("addmm", mat1, mat2, 2);
   return add_product("addmm", self, mat1, mat2, {mat1.size(0), mat2.size(1)}, beta, alpha, out);
 }
 
-Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha, const Out& out) {
+Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha,
+               const Out& out) {
   check_matrices("baddbmm", batch1, batch2, 3);
-  return add_product("baddbmm", self, batch1, batch2, {batch1.size(0), batch1.size(1), batch2.size(2)}, beta, alpha, out);
+  return add_product("baddbmm", self, batch1, batch2, {batch1.size(0), batch1.size(1), batch2.size(2)}, beta, alpha,
+                     out);
 }
 
 Tensor mv(const Tensor& self, const Tensor& vec, const Out& out) {
-  FACULA_CHECK(self.dim() == 2 && vec.dim() == 1, ErrorKind::Runtime, "mv: a matrix and a vector, got shapes ", self.sizes(), " and ", vec.sizes());
-  FACULA_CHECK(self.size(1) == vec.size(0), ErrorKind::Runtime, "mv: the shapes cannot be multiplied, got ", self.sizes(), " and ", vec.sizes());
+  FACULA_CHECK(self.dim() == 2 && vec.dim() == 1, ErrorKind::Runtime, "mv: a matrix and a vector, got shapes ",
+               self.sizes(), " and ", vec.sizes());
+  FACULA_CHECK(self.size(1) == vec.size(0), ErrorKind::Runtime, "mv: the shapes cannot be multiplied, got ",
+               self.sizes(), " and ", vec.sizes());
   check_dtypes("mv", self, vec);
   Tensor result = out.make({self.size(0)}, self.dtype(), self.device());
   if (!result.is_meta()) multiply(result, self, as_column(stepping(vec)));
   return result;
 }
 
-Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha, const Out& out) {
+Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
+             const Out& out) {
   FACULA_CHECK(mat.dim() == 2 && vec.dim() == 1 && mat.size(1) == vec.size(0), ErrorKind::Runtime,
                "addmv: a matrix and a vector that can be multiplied, got shapes ", mat.sizes(), " and ", vec.sizes());
   check_dtypes("addmv", mat, vec);
@@ -122,8 +132,10 @@ Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Sca
 }
 
 Tensor dot(const Tensor& self, const Tensor& tensor, const Out& out) {
-  FACULA_CHECK(self.dim() == 1 && tensor.dim() == 1, ErrorKind::Runtime, "dot: two 1-D tensors, got shapes ", self.sizes(), " and ", tensor.sizes());
-  FACULA_CHECK(self.size(0) == tensor.size(0), ErrorKind::Runtime, "dot: vectors of one length, got shapes ", self.sizes(), " and ", tensor.sizes());
+  FACULA_CHECK(self.dim() == 1 && tensor.dim() == 1, ErrorKind::Runtime, "dot: two 1-D tensors, got shapes ",
+               self.sizes(), " and ", tensor.sizes());
+  FACULA_CHECK(self.size(0) == tensor.size(0), ErrorKind::Runtime, "dot: vectors of one length, got shapes ",
+               self.sizes(), " and ", tensor.sizes());
   check_dtypes("dot", self, tensor);
   Tensor result = out.make({}, self.dtype(), self.device());
   if (!result.is_meta()) multiply(result, as_row(stepping(self)), as_column(stepping(tensor)));
@@ -136,7 +148,8 @@ namespace {
 void fill_rows(const Tensor& out, const Tensor& bias, int64_t rows, int64_t columns) {
   if (bias.dim() == 1 && bias.size(0) == columns && bias.is_contiguous() && out.is_cpu()) {
     size_t bytes = static_cast<size_t>(columns * out.item_size());
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(out.data<char>() + static_cast<size_t>(r) * bytes, bias.data<char>(), bytes);
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(out.data<char>() + static_cast<size_t>(r) * bytes, bias.data<char>(), bytes);
   } else {
     copy_kernel(out.device(), out, expand(bias, out.sizes(), false));
   }
@@ -145,8 +158,9 @@ void fill_rows(const Tensor& out, const Tensor& bias, int64_t rows, int64_t colu
 }  // namespace
 
 Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, const Out& out) {
-  FACULA_CHECK(self.dim() > 0 && (weight.dim() == 2 || weight.dim() == 1) && self.size(-1) == weight.size(-1), ErrorKind::Runtime,
-               "linear: the last dimensions of input and weight must agree, got shapes ", self.sizes(), " and ", weight.sizes());
+  FACULA_CHECK(self.dim() > 0 && (weight.dim() == 2 || weight.dim() == 1) && self.size(-1) == weight.size(-1),
+               ErrorKind::Runtime, "linear: the last dimensions of input and weight must agree, got shapes ",
+               self.sizes(), " and ", weight.sizes());
   check_dtypes("linear", self, weight);
   MatrixProduct p;
   p.dtype = self.dtype();
@@ -159,7 +173,8 @@ Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, cons
   Tensor result = out.make(sizes, self.dtype(), self.device());
   if (bias.defined()) {
     check_dtypes("linear", self, bias);
-    FACULA_CHECK(broadcasts_to(bias.sizes(), sizes), ErrorKind::Runtime, "linear: bias must broadcast to ", sizes, ", got ", bias.sizes());
+    FACULA_CHECK(broadcasts_to(bias.sizes(), sizes), ErrorKind::Runtime, "linear: bias must broadcast to ", sizes,
+                 ", got ", bias.sizes());
     p.beta = 1;
   }
   if (result.is_meta()) return result;

@@ -6,9 +6,7 @@
 namespace facula::ops {
 namespace {
 
-Tensor dense(const Tensor& t) {
-  return !t.defined() || t.is_contiguous() ? t : clone(t, MemoryFormat::Contiguous);
-}
+Tensor dense(const Tensor& t) { return !t.defined() || t.is_contiguous() ? t : clone(t, MemoryFormat::Contiguous); }
 
 /// Weights and statistics as the kernels want them.
 Tensor parameter(const Tensor& t, DType compute) { return t.defined() ? dense(to_dtype(t, compute)) : t; }
@@ -63,19 +61,20 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm(const Tensor& self, const Tensor& w
   return {out, mean, rstd};
 }
 
-Tensor _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                          int64_t groups, int64_t channels, bool center) {
+Tensor _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
+                          const Tensor& rstd, int64_t groups, int64_t channels, bool center) {
   DType compute = compute_dtype(self.dtype());
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
   if (!self.is_meta()) {
-    row_norm_backward_kernel(self.device(), out, dense(to_dtype(grad, self.dtype())), dense(self), parameter(weight, compute), mean,
-                             rstd, row_layout(self, rstd.numel(), groups, channels), center);
+    row_norm_backward_kernel(self.device(), out, dense(to_dtype(grad, self.dtype())), dense(self),
+                             parameter(weight, compute), mean, rstd, row_layout(self, rstd.numel(), groups, channels),
+                             center);
   }
   return out;
 }
 
-Tensor _row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd, int64_t groups,
-                                 int64_t channels) {
+Tensor _row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
+                                 int64_t groups, int64_t channels) {
   Tensor out = facula::empty({groups * channels}, compute_dtype(self.dtype()), self.device());
   if (!self.is_meta()) {
     row_norm_backward_weight_kernel(self.device(), out, dense(to_dtype(grad, self.dtype())), dense(self), mean, rstd,
@@ -92,7 +91,8 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
   Tensor input = in_order_of(self, self);
   Tensor out = facula::empty_like(input, self.dtype());
   int64_t channels = self.size(1);
-  Tensor mean = facula::empty({channels}, compute, self.device()), rstd = facula::empty({channels}, compute, self.device());
+  Tensor mean = facula::empty({channels}, compute, self.device()),
+         rstd = facula::empty({channels}, compute, self.device());
   if (self.is_meta()) return {out, mean, rstd};
   ChannelLayout layout = channel_layout(self);
   Tensor variance = facula::empty({channels}, compute, self.device());
@@ -139,12 +139,13 @@ Tensor _channel_norm_backward(const Tensor& grad_output, const Tensor& self, con
   return out;
 }
 
-Tensor _channel_norm_backward_weight(const Tensor& grad_output, const Tensor& self, const Tensor& mean, const Tensor& rstd) {
+Tensor _channel_norm_backward_weight(const Tensor& grad_output, const Tensor& self, const Tensor& mean,
+                                     const Tensor& rstd) {
   if (self.is_meta()) return facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
   Tensor total = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
   Tensor centered = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
-  channel_sums_kernel(self.device(), total, centered, in_order_of(self, to_dtype(grad_output, self.dtype())), in_order_of(self, self),
-                      mean, channel_layout(self));
+  channel_sums_kernel(self.device(), total, centered, in_order_of(self, to_dtype(grad_output, self.dtype())),
+                      in_order_of(self, self), mean, channel_layout(self));
   return mul(centered, rstd);
 }
 

@@ -15,11 +15,11 @@ struct RowLayout {
 inline Kernel<void(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, const Tensor& weight,
                    const Tensor& bias, const RowLayout& layout, double eps, bool center)>
     row_norm_kernel{"_row_norm"};
-inline Kernel<void(const Tensor& grad_input, const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                   const Tensor& rstd, const RowLayout& layout, bool center)>
+inline Kernel<void(const Tensor& grad_input, const Tensor& grad, const Tensor& self, const Tensor& weight,
+                   const Tensor& mean, const Tensor& rstd, const RowLayout& layout, bool center)>
     row_norm_backward_kernel{"_row_norm_backward"};
-inline Kernel<void(const Tensor& grad_weight, const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
-                   const RowLayout& layout)>
+inline Kernel<void(const Tensor& grad_weight, const Tensor& grad, const Tensor& self, const Tensor& mean,
+                   const Tensor& rstd, const RowLayout& layout)>
     row_norm_backward_weight_kernel{"_row_norm_backward_weight"};
 
 /// The same for channels: outer x channels x inner, statistics per channel.
@@ -32,15 +32,16 @@ struct ChannelLayout {
 inline Kernel<void(const Tensor& mean, const Tensor& variance, const Tensor& self, const ChannelLayout& layout)>
     channel_moments_kernel{"_channel_norm"};
 /// out = self * scale + shift.
-inline Kernel<void(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift, const ChannelLayout& layout)>
+inline Kernel<void(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift,
+                   const ChannelLayout& layout)>
     channel_affine_kernel{"_channel_norm"};
 /// Sums over each channel of grad, and of grad * (self - mean).
-inline Kernel<void(const Tensor& total, const Tensor& centered, const Tensor& grad, const Tensor& self, const Tensor& mean,
-                   const ChannelLayout& layout)>
+inline Kernel<void(const Tensor& total, const Tensor& centered, const Tensor& grad, const Tensor& self,
+                   const Tensor& mean, const ChannelLayout& layout)>
     channel_sums_kernel{"_channel_norm_backward"};
 /// out = grad * a + self * b + c.
-inline Kernel<void(const Tensor& out, const Tensor& grad, const Tensor& self, const Tensor& a, const Tensor& b, const Tensor& c,
-                   const ChannelLayout& layout)>
+inline Kernel<void(const Tensor& out, const Tensor& grad, const Tensor& self, const Tensor& a, const Tensor& b,
+                   const Tensor& c, const ChannelLayout& layout)>
     channel_combine_kernel{"_channel_norm_backward"};
 
 }  // namespace facula

@@ -56,7 +56,8 @@ class ResultType {
     if (!higher) return lower;
     if (!lower || dtype_class(*lower) <= dtype_class(*higher)) return higher;
     // a float tensor with a complex number: the number takes the tensor's precision
-    if (is_complex(*lower) && is_floating(*higher)) return complex_dtype(*higher == DType::BFloat16 ? DType::Float32 : *higher);
+    if (is_complex(*lower) && is_floating(*higher))
+      return complex_dtype(*higher == DType::BFloat16 ? DType::Float32 : *higher);
     return is_complex(*lower) || is_floating(*lower) ? *lower : promote(*higher, *lower);
   }
   std::optional<DType> dim_, zero_, number_;

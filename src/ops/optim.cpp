@@ -7,14 +7,15 @@ namespace facula {
 namespace {
 
 bool same_layout(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && (a.strides() == b.strides() || (a.is_contiguous() && b.is_contiguous()));
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
+         (a.strides() == b.strides() || (a.is_contiguous() && b.is_contiguous()));
 }
 
 /// `t` itself, or a copy with the layout of `like`.
 Tensor arranged(const Tensor& t, const Tensor& like, const char* op, const char* what) {
   if (same_layout(t, like)) return t;
-  FACULA_CHECK(t.sizes() == like.sizes(), ErrorKind::Runtime, op, ": expected ", what, " of the parameter's shape ", like.sizes(), ", got ",
-               t.sizes());
+  FACULA_CHECK(t.sizes() == like.sizes(), ErrorKind::Runtime, op, ": expected ", what, " of the parameter's shape ",
+               like.sizes(), ", got ", t.sizes());
   Tensor copy = facula::empty_strided(like.sizes(), like.strides(), like.dtype(), like.device());
   copy_kernel(like.device(), copy, t);
   return copy;
@@ -27,7 +28,8 @@ void finish(const Tensor& made, const Tensor& wanted) {
 
 }  // namespace
 
-void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad, const std::array<Tensor, kMaxOptimStates>& states,
+void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad,
+                const std::array<Tensor, kMaxOptimStates>& states,
                 const std::array<double, kMaxOptimNumbers>& numbers) {
   const char* op = kOptimRuleInfo[static_cast<size_t>(rule)].name;
   Tensor p = param.is_dense() ? param : facula::empty(param.sizes(), param.dtype(), param.device());

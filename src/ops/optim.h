@@ -14,8 +14,8 @@ constexpr int kMaxOptimNumbers = 12;
 
 struct OptimRuleInfo {
   const char* name;
-  const char* states;   // in the order of OptimPass::states; those in brackets may be absent
-  int numbers;          // how many OptimPass::numbers it reads
+  const char* states;  // in the order of OptimPass::states; those in brackets may be absent
+  int numbers;         // how many OptimPass::numbers it reads
 };
 constexpr std::array<OptimRuleInfo, kOptimRules> kOptimRuleInfo = {{
     {"sgd", "[momentum_buffer]", 6},
@@ -45,7 +45,7 @@ struct OptimPass {
 inline Kernel<void(const OptimPass&)> optim_kernel{"optimizer step"};
 
 /// Runs a rule on tensors of any layout and of one dtype; `states` may hold undefined tensors.
-void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad, const std::array<Tensor, kMaxOptimStates>& states,
-                const std::array<double, kMaxOptimNumbers>& numbers);
+void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad,
+                const std::array<Tensor, kMaxOptimStates>& states, const std::array<double, kMaxOptimNumbers>& numbers);
 
 }  // namespace facula

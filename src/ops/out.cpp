@@ -16,16 +16,16 @@ Out::Out(const char* op, const Tensor& given, TensorList inputs, Cast cast) : op
 }
 
 Tensor Out::make(IntList sizes, DType dtype, Device device) const {
-  bool direct = given() && !aliased_ && given_.dtype() == dtype && given_.device() == device && given_.sizes() == sizes &&
-                given_.is_contiguous();
+  bool direct = given() && !aliased_ && given_.dtype() == dtype && given_.device() == device &&
+                given_.sizes() == sizes && given_.is_contiguous();
   return direct ? given_ : empty(sizes, dtype, device);
 }
 
 void Out::finish(const Tensor& made) const {
   if (!given() || made.is_same(given_)) return;
   bool fits = cast_ == Cast::None ? made.dtype() == given_.dtype() : can_cast(made.dtype(), given_.dtype());
-  FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(),
-               " cannot be written into out= of ", given_.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(), " cannot be written into out= of ",
+               given_.dtype());
   FACULA_CHECK(given_.device() == made.device(), ErrorKind::Runtime, op_, ": out= must be on ", made.device(), ", got ",
                given_.device());
   resize_output(given_, made.sizes(), op_);
@@ -46,15 +46,16 @@ void resize_output(const Tensor& out, IntList sizes, const char* op) {
 
 namespace {
 
-/// Grows the storage of `self`. A tensor remembers an address, so the bytes move only while nobody but `self` and its base
-/// holds them.
+/// Grows the storage of `self`. A tensor remembers an address, so the bytes move only while nobody but `self` and its
+/// base holds them.
 void grow_storage(const Tensor& self, size_t needed) {
   Storage* storage = self.storage();
   TensorImpl* base = self.impl()->base;
   if (base && base->storage != storage) base = nullptr;
   size_t known = 1 + (base != nullptr) + (storage_objects ? storage_objects(storage) : 0);
   FACULA_CHECK(storage->refs.load() <= known, ErrorKind::Runtime,
-               "resize_: other tensors on the same memory cannot follow it when it grows (resize before making views, or clone), got ",
+               "resize_: other tensors on the same memory cannot follow it when it grows (resize before making views, "
+               "or clone), got ",
                storage->nbytes, " bytes that are to become ", needed);
   char* before = storage->data;
   resize_storage(storage, needed);

@@ -11,7 +11,8 @@ class Out {
   Out() = default;
   /// Which dtypes `given` may have beside that of the result: none, or every one of no lower class.
   enum class Cast { None, Class };
-  /// `given` receives the result; when it shares memory with an input, the op works on fresh memory and finish() copies.
+  /// `given` receives the result; when it shares memory with an input, the op works on fresh memory and finish()
+  /// copies.
   Out(const char* op, const Tensor& given, std::initializer_list<const Tensor*> inputs, Cast cast);
   Out(const char* op, const Tensor& given, TensorList inputs, Cast cast);
 

@@ -12,10 +12,8 @@ namespace {
 
 const char* const kMaxPool[] = {"", "max_pool1d", "max_pool2d", "max_pool3d"};
 const char* const kAvgPool[] = {"", "avg_pool1d", "avg_pool2d", "avg_pool3d"};
-const char* const kAdaptiveAvgPool[] = {"", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
-                                        "adaptive_avg_pool3d"};
-const char* const kAdaptiveMaxPool[] = {"", "adaptive_max_pool1d", "adaptive_max_pool2d",
-                                        "adaptive_max_pool3d"};
+const char* const kAdaptiveAvgPool[] = {"", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"};
+const char* const kAdaptiveMaxPool[] = {"", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"};
 const char* const kFractionalMaxPool[] = {"", "fractional_max_pool1d", "fractional_max_pool2d",
                                           "fractional_max_pool3d"};
 
@@ -28,8 +26,7 @@ struct Input {
 
 Tensor dense(const Tensor& t, MemoryFormat format) {
   if (t.is_contiguous(format)) return t;
-  Tensor copy =
-      facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "pooling"), t.dtype(), t.device());
+  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "pooling"), t.dtype(), t.device());
   if (!t.is_meta()) copy_kernel(t.device(), copy, t);
   return copy;
 }
@@ -43,12 +40,11 @@ Tensor with_batch(const Tensor& self, int64_t spatial) {
 }
 
 Input read_input(const char* op, const Tensor& self, int64_t spatial, bool empty_allowed = false) {
-  FACULA_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, ErrorKind::Runtime, op,
-               ": input must have ", spatial + 2, " dimensions, or ", spatial + 1,
-               " without batch, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, ErrorKind::Runtime, op, ": input must have ",
+               spatial + 2, " dimensions, or ", spatial + 1, " without batch, got shape ", self.sizes());
   for (int64_t d = self.dim() - spatial - (empty_allowed ? 0 : 1); d < self.dim(); ++d) {
-    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op,
-                 ": only the batch size of the input may be zero, got shape ", self.sizes());
+    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op, ": only the batch size of the input may be zero, got shape ",
+                 self.sizes());
   }
   bool batched = self.dim() == spatial + 2;
   MemoryFormat format = batched ? self.suggest_memory_format() : MemoryFormat::Contiguous;
@@ -58,8 +54,7 @@ Input read_input(const char* op, const Tensor& self, int64_t spatial, bool empty
 Tensor make_result(const Input& input, IntList spatial, DType dtype) {
   Dims sizes{input.tensor.size(0), input.tensor.size(1)};
   for (int64_t s : spatial) sizes.push_back(s);
-  return facula::empty_strided(sizes, strides_of(sizes, input.format, "pooling"), dtype,
-                               input.tensor.device());
+  return facula::empty_strided(sizes, strides_of(sizes, input.format, "pooling"), dtype, input.tensor.device());
 }
 
 Tensor finish(const Input& input, const Tensor& made) {
@@ -91,23 +86,22 @@ Sliding read_windows(const char* op, IntList size, IntList kernel_size, IntList 
   constexpr int64_t most = std::numeric_limits<int32_t>::max();  // so that their products fit
   for (size_t d = 0; d < size.size(); ++d) {
     for (int64_t value : {s.kernel[d], s.stride[d], s.padding[d], s.dilation[d]})
-      FACULA_CHECK(value <= most, ErrorKind::Runtime, op, ": kernel_size, stride, padding and dilation must be at most ", most, ", got ", value);
+      FACULA_CHECK(value <= most, ErrorKind::Runtime, op,
+                   ": kernel_size, stride, padding and dilation must be at most ", most, ", got ", value);
     FACULA_CHECK(s.kernel[d] > 0, ErrorKind::Runtime, op, ": kernel_size must be positive, got ", s.kernel);
     FACULA_CHECK(s.stride[d] > 0, ErrorKind::Runtime, op, ": stride must be positive, got ", s.stride);
     FACULA_CHECK(s.dilation[d] > 0, ErrorKind::Runtime, op, ": dilation must be positive, got ", s.dilation);
-    FACULA_CHECK(s.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ",
-                 s.padding);
+    FACULA_CHECK(s.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ", s.padding);
     int64_t reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
     FACULA_CHECK(s.padding[d] <= reach / 2, ErrorKind::Runtime, op,
-                 ": padding must be at most half of the window, kernel_size=", s.kernel,
-                 ", dilation=", s.dilation, ", got padding=", s.padding);
+                 ": padding must be at most half of the window, kernel_size=", s.kernel, ", dilation=", s.dilation,
+                 ", got padding=", s.padding);
     int64_t room = size[d] + 2 * s.padding[d] - reach + (ceil_mode ? s.stride[d] - 1 : 0);
     int64_t out = floor_divide(room, s.stride[d]) + 1;
     if (ceil_mode && (out - 1) * s.stride[d] >= size[d] + s.padding[d])
       --out;  // no window lies in the far padding alone
-    FACULA_CHECK(out >= 1, ErrorKind::Runtime, op,
-                 ": the result would have no windows: kernel_size=", s.kernel, ", got a spatial size of ",
-                 size);
+    FACULA_CHECK(out >= 1, ErrorKind::Runtime, op, ": the result would have no windows: kernel_size=", s.kernel,
+                 ", got a spatial size of ", size);
     s.out.push_back(out);
   }
   return s;
@@ -137,15 +131,13 @@ PoolGeometry max_geometry(const Sliding& s, IntList size) {
   return g;
 }
 
-PoolGeometry avg_geometry(const Sliding& s, IntList size, bool count_include_pad,
-                          std::optional<int64_t> divisor) {
+PoolGeometry avg_geometry(const Sliding& s, IntList size, bool count_include_pad, std::optional<int64_t> divisor) {
   PoolGeometry g;
   g.divisor = divisor ? static_cast<double>(*divisor) : 0;
   for (size_t d = 0; d < size.size(); ++d) {
     PoolAxis& axis = axis_of(g, d, size.size(), size[d], s.out[d]);
     for (int64_t o = 0; o < s.out[d]; ++o) {
-      int64_t begin = o * s.stride[d] - s.padding[d],
-              end = std::min(begin + s.kernel[d], size[d] + s.padding[d]);
+      int64_t begin = o * s.stride[d] - s.padding[d], end = std::min(begin + s.kernel[d], size[d] + s.padding[d]);
       axis.begin[o] = std::max<int64_t>(begin, 0);
       axis.end[o] = std::max(axis.begin[o], std::min(end, size[d]));
       axis.divisor[o] = static_cast<double>(count_include_pad ? end - begin : axis.end[o] - axis.begin[o]);
@@ -172,10 +164,8 @@ using Pair = std::tuple<Tensor, Tensor>;
 // The geometry has tables as long as the result's sides: it is made after the result, for which there may be no memory.
 template <class F>
 Pair max_over(const Input& input, IntList out, F&& geometry) {
-  Tensor values = make_result(input, out, input.tensor.dtype()),
-         indices = make_result(input, out, DType::Int64);
-  if (!values.is_meta() && values.numel())
-    max_pool_kernel(values.device(), values, indices, input.tensor, geometry());
+  Tensor values = make_result(input, out, input.tensor.dtype()), indices = make_result(input, out, DType::Int64);
+  if (!values.is_meta() && values.numel()) max_pool_kernel(values.device(), values, indices, input.tensor, geometry());
   return {finish(input, values), finish(input, indices)};
 }
 
@@ -228,8 +218,7 @@ Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList
                 bool count_include_pad, std::optional<int64_t> divisor_override) {
   int64_t spatial = static_cast<int64_t>(kernel_size.size());
   const char* op = kAvgPool[spatial];
-  FACULA_CHECK(divisor_override.value_or(1) != 0, ErrorKind::Runtime, op,
-               ": divisor_override must not be zero, got 0");
+  FACULA_CHECK(divisor_override.value_or(1) != 0, ErrorKind::Runtime, op, ": divisor_override must not be zero, got 0");
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), self.dtype() == DType::Int64);
   IntList size = spatial_part(input.tensor);
@@ -237,9 +226,8 @@ Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList
   return mean_over(input, s.out, [&] { return avg_geometry(s, size, count_include_pad, divisor_override); });
 }
 
-Tensor avg_pool_transpose(const Tensor& self, IntList size, IntList kernel_size, IntList stride,
-                          IntList padding, bool ceil_mode, bool count_include_pad,
-                          std::optional<int64_t> divisor_override) {
+Tensor avg_pool_transpose(const Tensor& self, IntList size, IntList kernel_size, IntList stride, IntList padding,
+                          bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override) {
   const char* op = kAvgPool[size.size()];
   Sliding s = read_windows(op, size, kernel_size, stride, padding, {1}, ceil_mode);
   return spread(op, self, size, avg_geometry(s, size, count_include_pad, divisor_override));
@@ -288,9 +276,9 @@ void fractional_starts(PoolAxis& axis, T sample, int64_t kernel) {
   T alpha = out > 1 ? static_cast<T>(axis.in - kernel) / static_cast<T>(out - 1) : T(0);
   for (int64_t o = 0; o < out; ++o) {
     bool last = o == out - 1;
-    axis.begin[o] = last ? axis.in - kernel
-                         : static_cast<int64_t>((static_cast<T>(o) + sample) * alpha) -
-                               static_cast<int64_t>(sample * alpha);
+    axis.begin[o] =
+        last ? axis.in - kernel
+             : static_cast<int64_t>((static_cast<T>(o) + sample) * alpha) - static_cast<int64_t>(sample * alpha);
     axis.end[o] = axis.begin[o] + kernel;
   }
 }
@@ -303,8 +291,7 @@ Tensor plane(const Tensor& t, int64_t n, int64_t c) {
 
 }  // namespace
 
-Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size,
-                         const Tensor& random_samples) {
+Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size, const Tensor& random_samples) {
   size_t spatial = kernel_size.size();
   const char* op = kFractionalMaxPool[spatial];
   Input input = read_input(op, self, static_cast<int64_t>(spatial));
@@ -322,13 +309,11 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
                  ", got an input of spatial size ", size);
   }
   FACULA_CHECK(random_samples.dtype() == self.dtype(), ErrorKind::Runtime, op,
-               ": random_samples must have the dtype of the input, ", self.dtype(), ", got ",
-               random_samples.dtype());
+               ": random_samples must have the dtype of the input, ", self.dtype(), ", got ", random_samples.dtype());
   Dims expected{batch, channels, static_cast<int64_t>(spatial)};
-  FACULA_CHECK(random_samples.dim() == 3 && random_samples.size(0) >= batch &&
-                   random_samples.size(1) == channels && random_samples.size(2) == expected[2],
-               ErrorKind::Runtime, op, ": random_samples must have shape ", expected, ", got ",
-               random_samples.sizes());
+  FACULA_CHECK(random_samples.dim() == 3 && random_samples.size(0) >= batch && random_samples.size(1) == channels &&
+                   random_samples.size(2) == expected[2],
+               ErrorKind::Runtime, op, ": random_samples must have shape ", expected, ", got ", random_samples.sizes());
   Tensor values = make_result(input, out, self.dtype()), indices = make_result(input, out, DType::Int64);
   if (values.is_meta()) return {finish(input, values), finish(input, indices)};
   Tensor samples = facula::empty(random_samples.sizes(), DType::Float64);
@@ -341,10 +326,8 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
       for (size_t d = 0; d < spatial; ++d) {
         double sample = u[spatial == 2 ? 1 - d : d];  // two dimensions: the first sample is of the width
         PoolAxis& axis = geometry.axes[3 - spatial + d];
-        if (self.dtype() == DType::Float64)
-          fractional_starts<double>(axis, sample, kernel_size[d]);
-        else
-          fractional_starts<float>(axis, static_cast<float>(sample), kernel_size[d]);
+        if (self.dtype() == DType::Float64) fractional_starts<double>(axis, sample, kernel_size[d]);
+        else fractional_starts<float>(axis, static_cast<float>(sample), kernel_size[d]);
       }
       max_pool_kernel(kCPU, plane(values, n, c), plane(indices, n, c), plane(input.tensor, n, c), geometry);
     }
@@ -357,13 +340,12 @@ namespace {
 void check_indices(const char* op, const Tensor& self, const Tensor& indices) {
   FACULA_CHECK(indices.dtype() == DType::Int64, ErrorKind::Runtime, op, ": indices must be int64, got ",
                indices.dtype());
-  FACULA_CHECK(indices.sizes() == self.sizes(), ErrorKind::Runtime, op,
-               ": indices must have the shape of the input, ", self.sizes(), ", got ", indices.sizes());
+  FACULA_CHECK(indices.sizes() == self.sizes(), ErrorKind::Runtime, op, ": indices must have the shape of the input, ",
+               self.sizes(), ", got ", indices.sizes());
 }
 
 void check_in_plane(const char* op, int64_t bad, IntList size) {
-  FACULA_CHECK(bad == -1, ErrorKind::Runtime, op, ": indices must lie in planes of size ", size, ", got ",
-               bad);
+  FACULA_CHECK(bad == -1, ErrorKind::Runtime, op, ": indices must lie in planes of size ", size, ", got ", bad);
 }
 
 Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList size) {
@@ -403,8 +385,7 @@ Tensor max_unpool2d(const Tensor& self, const Tensor& indices, IntList output_si
   return unpool("max_unpool2d", self, indices, per_dimension(output_size, 2, "max_unpool2d", "output_size"));
 }
 
-Tensor max_unpool3d(const Tensor& self, const Tensor& indices, IntList output_size, IntList stride,
-                    IntList padding) {
+Tensor max_unpool3d(const Tensor& self, const Tensor& indices, IntList output_size, IntList stride, IntList padding) {
   for (int64_t s : per_dimension(stride, 3, "max_unpool3d", "stride")) {
     FACULA_CHECK(s > 0, ErrorKind::Runtime, "max_unpool3d: stride must be positive, got ", stride);
   }

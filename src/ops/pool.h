@@ -29,15 +29,13 @@ inline IntList spatial_part(const Tensor& t) { return t.sizes().slice(2, t.sizes
 // Tensors are (N, C, spatial...), dense, all in one memory format: contiguous or channels-last.
 inline Kernel<void(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& geometry)>
     max_pool_kernel{"max_pool"};
-inline Kernel<void(const Tensor& out, const Tensor& in, const PoolGeometry& geometry)> avg_pool_kernel{
-    "avg_pool"};
+inline Kernel<void(const Tensor& out, const Tensor& in, const PoolGeometry& geometry)> avg_pool_kernel{"avg_pool"};
 /// Adds into `out`, which has the input's shape; float32 and float64.
-inline Kernel<void(const Tensor& out, const Tensor& in, const PoolGeometry& geometry)>
-    avg_pool_transpose_kernel{"avg_pool"};
+inline Kernel<void(const Tensor& out, const Tensor& in, const PoolGeometry& geometry)> avg_pool_transpose_kernel{
+    "avg_pool"};
 /// out[plane][indices] += or = values. Gives the first index out of range, or -1.
 inline Kernel<int64_t(const Tensor& out, const Tensor& values, const Tensor& indices, bool accumulate)>
     scatter_planes_kernel{"max_unpool"};
-inline Kernel<int64_t(const Tensor& out, const Tensor& in, const Tensor& indices)> gather_planes_kernel{
-    "max_unpool"};
+inline Kernel<int64_t(const Tensor& out, const Tensor& in, const Tensor& indices)> gather_planes_kernel{"max_unpool"};
 
 }  // namespace facula

@@ -28,8 +28,7 @@ Tensor flat(const Tensor& dense) { return make_view(dense, {dense.numel()}, {1},
 Tensor packed(const Tensor& t, IntList shape, DType dtype) {
   if (t.is_contiguous() && t.sizes() == shape && t.dtype() == dtype) return t;
   Tensor copy = facula::empty(shape, dtype, t.device());
-  copy_kernel(t.device(), copy,
-              make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
+  copy_kernel(t.device(), copy, make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
   return copy;
 }
 
@@ -49,8 +48,7 @@ Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
   bool direct = self.is_contiguous();
   f.serial = !direct;
   Tensor target = direct ? self : packed_like(self);
-  with_generator(generator, self.numel(),
-                 [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
+  with_generator(generator, self.numel(), [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
   if (!direct) copy_kernel(self.device(), self, target);
   return self;
 }
@@ -69,14 +67,10 @@ struct Limits {
 Limits limits_of(DType dtype) {
   return visit_dtype(dtype, [](auto tag) -> Limits {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, bool>)
-      return {0, 1};
-    else if constexpr (std::is_same_v<T, uint64_t>)
-      return {0, std::numeric_limits<int64_t>::max()};
-    else if constexpr (std::is_integral_v<T>)
-      return {std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
-    else
-      return {std::numeric_limits<int64_t>::lowest(), std::numeric_limits<int64_t>::max()};
+    if constexpr (std::is_same_v<T, bool>) return {0, 1};
+    else if constexpr (std::is_same_v<T, uint64_t>) return {0, std::numeric_limits<int64_t>::max()};
+    else if constexpr (std::is_integral_v<T>) return {std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+    else return {std::numeric_limits<int64_t>::lowest(), std::numeric_limits<int64_t>::max()};
   });
 }
 
@@ -87,8 +81,8 @@ int digits_of(DType dtype) {
 Tensor fill_range(const Tensor& self, int64_t from, int64_t to, Generator* generator, const char* op) {
   FACULA_CHECK(from < to, ErrorKind::Runtime, op, ": 'from' must be less than 'to', got ", from, " and ", to);
   Limits limits = limits_of(self.dtype());
-  FACULA_CHECK(from >= limits.low && from <= limits.high, ErrorKind::Runtime, op,
-               ": 'from' is out of bounds for ", self.dtype(), ", got ", from);
+  FACULA_CHECK(from >= limits.low && from <= limits.high, ErrorKind::Runtime, op, ": 'from' is out of bounds for ",
+               self.dtype(), ", got ", from);
   FACULA_CHECK(to - 1 >= limits.low && to - 1 <= limits.high, ErrorKind::Runtime, op,
                ": 'to' - 1 is out of bounds for ", self.dtype(), ", got ", to - 1);
   return fill(self,
@@ -102,13 +96,11 @@ Tensor fill_range(const Tensor& self, int64_t from, int64_t to, Generator* gener
 Tensor fill_from(const Tensor& self, int64_t from, Generator* generator) {
   if (from == std::numeric_limits<int64_t>::lowest())
     return fill(self, {.distribution = Distribution::FullRange, .op = "random_"}, generator);
-  int64_t last =
-      is_floating(self.dtype()) ? int64_t{1} << digits_of(self.dtype()) : limits_of(self.dtype()).high;
+  int64_t last = is_floating(self.dtype()) ? int64_t{1} << digits_of(self.dtype()) : limits_of(self.dtype()).high;
   FACULA_CHECK(from >= limits_of(self.dtype()).low && from < last, ErrorKind::Runtime,
                "random_: 'from' is out of bounds for ", self.dtype(), ", got ", from);
   uint64_t range = static_cast<uint64_t>(last) - static_cast<uint64_t>(from) + 1;
-  return fill(self, {.distribution = Distribution::Range, .range = range, .base = from, .op = "random_"},
-              generator);
+  return fill(self, {.distribution = Distribution::Range, .range = range, .base = from, .op = "random_"}, generator);
 }
 
 Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
@@ -116,8 +108,7 @@ Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optiona
   MemoryFormat order = format.value_or(MemoryFormat::Preserve);
   Dims strides = order == MemoryFormat::Preserve ? preserved_strides(self.sizes(), self.strides())
                                                  : strides_of(self.sizes(), order, op);
-  return facula::empty_strided(self.sizes(), strides, dtype.value_or(self.dtype()),
-                               device.value_or(self.device()));
+  return facula::empty_strided(self.sizes(), strides, dtype.value_or(self.dtype()), device.value_or(self.device()));
 }
 
 void check_std(const Tensor& std_) {
@@ -125,20 +116,18 @@ void check_std(const Tensor& std_) {
   if (std_.is_meta() || std_.numel() == 0) return;
   Tensor values = packed(std_, std_.sizes(), DType::Float64);
   for (int64_t i = 0; i < values.numel(); ++i) {
-    FACULA_CHECK(!(values.data<double>()[i] < 0), ErrorKind::Runtime,
-                 "normal: every std must not be negative, got ", values.data<double>()[i]);
+    FACULA_CHECK(!(values.data<double>()[i] < 0), ErrorKind::Runtime, "normal: every std must not be negative, got ",
+                 values.data<double>()[i]);
   }
 }
 
 RandomFill normal_fill(const Tensor& self, double mean, double std, const char* op) {
   FACULA_CHECK(!(std < 0), ErrorKind::Runtime, op, ": std must not be negative, got ", std);
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op,
-               ": expected a floating or complex dtype, got ", self.dtype());
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": expected a floating or complex dtype, got ",
+               self.dtype());
   // both parts of a complex value get the mean, and half the variance each
-  return {.distribution = Distribution::Normal,
-          .a = mean,
-          .b = self.is_complex() ? std / std::sqrt(2.0) : std,
-          .op = op};
+  return {
+      .distribution = Distribution::Normal, .a = mean, .b = self.is_complex() ? std / std::sqrt(2.0) : std, .op = op};
 }
 
 }  // namespace
@@ -150,13 +139,12 @@ Tensor normal_(const Tensor& self, double mean, double std, Generator* generator
 Tensor uniform_(const Tensor& self, double from, double to, Generator* generator) {
   FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented,
                "uniform_: expected a floating or complex dtype, got ", self.dtype());
-  FACULA_CHECK(from <= to, ErrorKind::Runtime, "uniform_: 'from' must not be greater than 'to', got ", from,
-               " and ", to);
+  FACULA_CHECK(from <= to, ErrorKind::Runtime, "uniform_: 'from' must not be greater than 'to', got ", from, " and ",
+               to);
   FACULA_CHECK(to - from <= (self.dtype() == DType::Float64   ? std::numeric_limits<double>::max()
                              : self.dtype() == DType::Float16 ? 65504.0
                                                               : std::numeric_limits<float>::max()),
-               ErrorKind::Runtime, "uniform_: the range does not fit into ", self.dtype(), ", got ", from,
-               " to ", to);
+               ErrorKind::Runtime, "uniform_: the range does not fit into ", self.dtype(), ", got ", from, " to ", to);
   return fill(self, {.distribution = Distribution::Uniform, .a = from, .b = to, .op = "uniform_"}, generator);
 }
 
@@ -176,10 +164,10 @@ Tensor bernoulli_(const Tensor& self, double p, Generator* generator) {
 }
 
 Tensor bernoulli_(const Tensor& self, const Tensor& p, Generator* generator) {
-  FACULA_CHECK(is_floating(p.dtype()), ErrorKind::NotImplemented,
-               "bernoulli_: probabilities must be floating, got ", p.dtype());
-  FACULA_CHECK(broadcasts_to(p.sizes(), self.sizes()), ErrorKind::Runtime,
-               "bernoulli_: p must broadcast to shape ", self.sizes(), ", got ", p.sizes());
+  FACULA_CHECK(is_floating(p.dtype()), ErrorKind::NotImplemented, "bernoulli_: probabilities must be floating, got ",
+               p.dtype());
+  FACULA_CHECK(broadcasts_to(p.sizes(), self.sizes()), ErrorKind::Runtime, "bernoulli_: p must broadcast to shape ",
+               self.sizes(), ", got ", p.sizes());
   check_no_internal_overlap(self, "bernoulli_");
   if (self.is_meta()) return self;
   DType wide = p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
@@ -210,30 +198,28 @@ Tensor exponential_(const Tensor& self, double lambd, Generator* generator) {
 Tensor cauchy_(const Tensor& self, double median, double sigma, Generator* generator) {
   check_continuous(self, "cauchy_");
   FACULA_CHECK(sigma > 0, ErrorKind::Runtime, "cauchy_: sigma must be positive, got ", sigma);
-  return fill(self, {.distribution = Distribution::Cauchy, .a = median, .b = sigma, .op = "cauchy_"},
-              generator);
+  return fill(self, {.distribution = Distribution::Cauchy, .a = median, .b = sigma, .op = "cauchy_"}, generator);
 }
 
 Tensor geometric_(const Tensor& self, double p, Generator* generator) {
   FACULA_CHECK(p > 0 && p < 1, ErrorKind::Runtime, "geometric_: p must lie between 0 and 1, got ", p);
-  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "geometric_: expected a real dtype, got ",
-               self.dtype());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "geometric_: expected a real dtype, got ", self.dtype());
   return fill(self, {.distribution = Distribution::Geometric, .a = p, .op = "geometric_"}, generator);
 }
 
 Tensor log_normal_(const Tensor& self, double mean, double std, Generator* generator) {
-  FACULA_CHECK(is_floating(self.dtype()), ErrorKind::NotImplemented,
-               "log_normal_: expected a floating dtype, got ", self.dtype());
+  FACULA_CHECK(is_floating(self.dtype()), ErrorKind::NotImplemented, "log_normal_: expected a floating dtype, got ",
+               self.dtype());
   FACULA_CHECK(std > 0, ErrorKind::Runtime, "log_normal_: std must be positive, got ", std);
-  return fill(self, {.distribution = Distribution::LogNormal, .a = mean, .b = std, .op = "log_normal_"},
-              generator);
+  return fill(self, {.distribution = Distribution::LogNormal, .a = mean, .b = std, .op = "log_normal_"}, generator);
 }
 
 // ---- new tensors
 
 Tensor rand(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
             const Out& out) {
-  return uniform_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), 0, 1, generator);
+  return uniform_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), 0, 1,
+                  generator);
 }
 Tensor randn(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
              const Out& out) {
@@ -241,8 +227,8 @@ Tensor randn(IntList size, Generator* generator, std::optional<DType> dtype, std
 }
 Tensor randint(int64_t low, int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
                std::optional<Device> device, const Out& out) {
-  return fill_range(out.make(size, dtype.value_or(out.dtype_or(DType::Int64)), device.value_or(kCPU)), low, high, generator,
-                    "randint");
+  return fill_range(out.make(size, dtype.value_or(out.dtype_or(DType::Int64)), device.value_or(kCPU)), low, high,
+                    generator, "randint");
 }
 Tensor randint(int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
                std::optional<Device> device, const Out& out) {
@@ -256,8 +242,8 @@ Tensor randperm(int64_t n, Generator* generator, std::optional<DType> dtype, std
                "randperm: expected an integer or floating dtype, got ", d);
   int64_t largest = is_floating(d) ? int64_t{1} << digits_of(d) : limits_of(d).high;
   FACULA_CHECK(n - 1 <= largest, ErrorKind::Runtime, "randperm: n is too large for ", d, ", got ", n);
-  return fill(out.make({n}, d, device.value_or(kCPU)),
-              {.distribution = Distribution::Permutation, .op = "randperm"}, generator);
+  return fill(out.make({n}, d, device.value_or(kCPU)), {.distribution = Distribution::Permutation, .op = "randperm"},
+              generator);
 }
 Tensor rand_like(const Tensor& self, Generator* generator, std::optional<MemoryFormat> format,
                  std::optional<DType> dtype, std::optional<Device> device) {
@@ -268,13 +254,11 @@ Tensor randn_like(const Tensor& self, Generator* generator, std::optional<Memory
   return normal_(like(self, format, dtype, device, "randn_like"), 0, 1, generator);
 }
 Tensor randint_like(const Tensor& self, int64_t low, int64_t high, Generator* generator,
-                    std::optional<MemoryFormat> format, std::optional<DType> dtype,
-                    std::optional<Device> device) {
+                    std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device) {
   return fill_range(like(self, format, dtype, device, "randint_like"), low, high, generator, "randint_like");
 }
-Tensor randint_like(const Tensor& self, int64_t high, Generator* generator,
-                    std::optional<MemoryFormat> format, std::optional<DType> dtype,
-                    std::optional<Device> device) {
+Tensor randint_like(const Tensor& self, int64_t high, Generator* generator, std::optional<MemoryFormat> format,
+                    std::optional<DType> dtype, std::optional<Device> device) {
   return randint_like(self, 0, high, generator, format, dtype, device);
 }
 
@@ -309,32 +293,28 @@ Tensor normal(double mean, double std, IntList size, Generator* generator, std::
 }
 
 Tensor bernoulli(const Tensor& self, Generator* generator, const Out& out) {
-  Tensor result = out.given() ? out.make(self.sizes(), self.dtype(), self.device())
-                              : facula::empty_like(self, self.dtype());
+  Tensor result =
+      out.given() ? out.make(self.sizes(), self.dtype(), self.device()) : facula::empty_like(self, self.dtype());
   return bernoulli_(result, self, generator);
 }
 Tensor bernoulli(const Tensor& self, double p, Generator* generator) {
   return bernoulli_(facula::empty_like(self, self.dtype()), p, generator);
 }
 
-Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Generator* generator,
-                   const Out& out) {
+Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Generator* generator, const Out& out) {
   FACULA_CHECK(self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime,
                "multinomial: weights must have one or two dimensions, got shape ", self.sizes());
   FACULA_CHECK(is_floating(self.dtype()), ErrorKind::Runtime, "multinomial: weights must be floating, got ",
                self.dtype());
-  FACULA_CHECK(num_samples > 0, ErrorKind::Runtime, "multinomial: num_samples must be positive, got ",
-               num_samples);
+  FACULA_CHECK(num_samples > 0, ErrorKind::Runtime, "multinomial: num_samples must be positive, got ", num_samples);
   FACULA_CHECK(replacement || num_samples <= self.size(-1), ErrorKind::Runtime,
-               "multinomial: without replacement there are at most ", self.size(-1), " samples, got ",
-               num_samples);
-  FACULA_CHECK(self.size(-1) <= int64_t{1} << 24, ErrorKind::Runtime,
-               "multinomial: at most 2**24 categories, got ", self.size(-1));
-  FACULA_CHECK(out.dtype_or(DType::Int64) == DType::Int64, ErrorKind::Runtime,
-               "multinomial: out= must be int64, got ", out.dtype_or(DType::Int64));
+               "multinomial: without replacement there are at most ", self.size(-1), " samples, got ", num_samples);
+  FACULA_CHECK(self.size(-1) <= int64_t{1} << 24, ErrorKind::Runtime, "multinomial: at most 2**24 categories, got ",
+               self.size(-1));
+  FACULA_CHECK(out.dtype_or(DType::Int64) == DType::Int64, ErrorKind::Runtime, "multinomial: out= must be int64, got ",
+               out.dtype_or(DType::Int64));
   bool single = self.dim() == 1;
-  Tensor result =
-      out.make(single ? Dims{num_samples} : Dims{self.size(0), num_samples}, DType::Int64, self.device());
+  Tensor result = out.make(single ? Dims{num_samples} : Dims{self.size(0), num_samples}, DType::Int64, self.device());
   if (self.is_meta() || result.numel() == 0) return result;
   Tensor weights = packed(self, self.sizes(), self.dtype());
   int64_t rows = single ? 1 : self.size(0), categories = self.size(-1);
@@ -377,8 +357,7 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
   FACULA_CHECK(is_floating(count.dtype()) && is_floating(prob.dtype()), ErrorKind::Value,
                "binomial: count and prob must be floating, got ", count.dtype(), " and ", prob.dtype());
   FACULA_CHECK(count.dtype() == prob.dtype(), ErrorKind::Runtime,
-               "binomial: count and prob must have the same dtype, got ", count.dtype(), " and ",
-               prob.dtype());
+               "binomial: count and prob must have the same dtype, got ", count.dtype(), " and ", prob.dtype());
   Dims shape = broadcast(count.sizes(), prob.sizes(), "binomial");
   Tensor result = facula::empty(shape, count.dtype(), count.device());
   if (result.is_meta()) return result;
@@ -394,8 +373,7 @@ Tensor _rrelu_slopes(const Tensor& self, double lower, double upper, Generator* 
   Tensor slopes = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return slopes;
   Tensor values = packed(self, self.sizes(), self.dtype());
-  with_generator(generator, 0,
-                 [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
+  with_generator(generator, 0, [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
   return slopes;
 }
 

@@ -32,8 +32,7 @@ struct RandomFill {
 };
 
 /// `out` is contiguous. The caller holds the generator's mutex.
-inline Kernel<void(const Tensor& out, const RandomFill& fill, Generator& generator)> random_fill_kernel{
-    "random"};
+inline Kernel<void(const Tensor& out, const RandomFill& fill, Generator& generator)> random_fill_kernel{"random"};
 /// 1 with the probability in p, of the same shape and contiguous, of a floating dtype.
 inline Kernel<void(const Tensor& out, const Tensor& p, Generator& generator)> bernoulli_kernel{"bernoulli"};
 inline Kernel<void(const Tensor& out, const Tensor& rate, Generator& generator)> poisson_kernel{"poisson"};

@@ -6,7 +6,8 @@
 
 namespace facula::ops {
 
-Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op) : kept(self.sizes()) {
+Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op)
+    : kept(self.sizes()) {
   bool all = !dim || dim->empty();
   Dims mask(static_cast<size_t>(self.dim()), all);
   for (size_t i = 0; !all && i < dim->size(); ++i) {
@@ -29,7 +30,8 @@ Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdi
 
 void Reduction::require_elements(const Tensor& self, bool dim_given, const char* op, ErrorKind without_dim) const {
   if (empty_dim < 0) return;
-  if (!dim_given) throw_error(without_dim, op, ": an empty tensor needs the dimension to reduce, got shape ", self.sizes());
+  if (!dim_given)
+    throw_error(without_dim, op, ": an empty tensor needs the dimension to reduce, got shape ", self.sizes());
   throw_error(ErrorKind::Index, op, ": dimension ", empty_dim, " must not have size zero, got shape ", self.sizes());
 }
 
@@ -37,7 +39,8 @@ namespace {
 
 DType accumulator(const FoldArgs& args) {
   switch (args.fold) {
-    case Fold::Any: case Fold::All: return DType::Bool;
+    case Fold::Any:
+    case Fold::All: return DType::Bool;
     case Fold::CountNonzero: return DType::Int64;
     default: return args.compute;
   }
@@ -47,7 +50,8 @@ DType accumulator(const FoldArgs& args) {
 Tensor fold(const Tensor& self, const Reduction& r, const FoldArgs& args, DType dtype, const Out& out) {
   DType made = accumulator(args);
   Tensor result = made == dtype ? out.make(r.shape, dtype, self.device()) : facula::empty(r.shape, made, self.device());
-  if (!self.is_meta()) fold_kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
+  if (!self.is_meta())
+    fold_kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
   return made == dtype ? result : to_dtype(result, dtype);
 }
 
@@ -58,19 +62,23 @@ DType sum_dtype(const Tensor& self, std::optional<DType> dtype, const Out& out) 
   return dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
 }
 
-Tensor total(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, DType dtype, const char* op, const Out& out) {
+Tensor total(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, DType dtype, const char* op,
+             const Out& out) {
   Tensor input = dtype == DType::Bool ? to_dtype(self, DType::Bool) : self;  // 0.5 is true
   return fold(input, Reduction(self, dim, keepdim, op), {.fold = kind, .compute = wide(dtype)}, dtype, out);
 }
 
 DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
-  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean(): a floating-point or complex tensor, or such a dtype=, got ", d);
+  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean(): a floating-point or complex tensor, or such a dtype=, got ",
+               d);
   return d;
 }
 
-Tensor extremum(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op, const Out& out) {
-  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::UInt64, ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
+Tensor extremum(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op,
+                const Out& out) {
+  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::UInt64, ErrorKind::NotImplemented, op,
+               ": not implemented for dtype ", self.dtype());
   Reduction r(self, dim, keepdim, op);
   r.require_elements(self, dim && !dim->empty(), op);
   return fold(self, r, {.fold = kind, .compute = wide(self.dtype())}, self.dtype(), out);
@@ -78,7 +86,8 @@ Tensor extremum(Fold kind, const Tensor& self, std::optional<IntList> dim, bool 
 
 Tensor truth(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op, const Out& out) {
   DType dtype = out.dtype_or(self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
-  FACULA_CHECK(dtype == DType::Bool || dtype == DType::UInt8, ErrorKind::Runtime, op, ": out= is bool or uint8, got ", dtype);
+  FACULA_CHECK(dtype == DType::Bool || dtype == DType::UInt8, ErrorKind::Runtime, op, ": out= is bool or uint8, got ",
+               dtype);
   if (dim && dim->empty()) {  // no dimension: every element for itself
     Tensor each = to_dtype(to_dtype(self, DType::Bool), dtype);
     return each.is_same(self) ? clone(self, std::nullopt) : each;
@@ -103,14 +112,18 @@ Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::op
   return total(Fold::Sum, self, dim, keepdim, sum_dtype(self, dtype, out), "sum", out);
 }
 
-Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
+Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
+              const Out& out) {
   FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
   DType result = sum_dtype(self, dtype, out);
-  FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented, "nansum: not implemented for out= of ", result);
+  FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented,
+               "nansum: not implemented for out= of ", result);
   return total(Fold::NanSum, self, dim, keepdim, result, "nansum", out);
 }
 
-Tensor mean(const Tensor& self, std::optional<DType> dtype, const Out& out) { return mean(self, std::nullopt, false, dtype, out); }
+Tensor mean(const Tensor& self, std::optional<DType> dtype, const Out& out) {
+  return mean(self, std::nullopt, false, dtype, out);
+}
 
 Tensor mean(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
   DType d = mean_dtype(self, dtype);
@@ -151,7 +164,8 @@ Tensor all(const Tensor& self, std::optional<IntList> dim, bool keepdim, const O
 }
 
 Tensor count_nonzero(const Tensor& self, std::optional<IntList> dim) {
-  return fold(self, Reduction(self, dim, false, "count_nonzero"), {.fold = Fold::CountNonzero, .compute = DType::Bool}, DType::Int64, {});
+  return fold(self, Reduction(self, dim, false, "count_nonzero"), {.fold = Fold::CountNonzero, .compute = DType::Bool},
+              DType::Int64, {});
 }
 
 namespace {
@@ -161,10 +175,13 @@ Tensor spread(const Tensor& self, std::optional<IntList> dim, double correction,
   DType compute = wide(self.dtype());
   Tensor center = facula::empty(r.kept, compute, self.device());
   if (!self.is_meta())
-    fold_kernel(self.device(), center, self, FoldArgs{.fold = Fold::Sum, .compute = compute, .divisor = static_cast<double>(r.count)});
+    fold_kernel(self.device(), center, self,
+                FoldArgs{.fold = Fold::Sum, .compute = compute, .divisor = static_cast<double>(r.count)});
   double divisor = std::max(0.0, static_cast<double>(r.count) - correction);
-  return fold(self, r, {.fold = Fold::CenteredSquares, .compute = compute, .divisor = divisor, .finish = finish, .center = &center},
-              self.dtype(), {});
+  return fold(
+      self, r,
+      {.fold = Fold::CenteredSquares, .compute = compute, .divisor = divisor, .finish = finish, .center = &center},
+      self.dtype(), {});
 }
 
 }  // namespace
@@ -190,14 +207,16 @@ FoldArgs norm_fold(double order, DType compute) {
 
 }  // namespace
 
-Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
-                          const Out& out) {
+Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim,
+                          std::optional<DType> dtype, const Out& out) {
   constexpr const char* op = "linalg.vector_norm";
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ", self.dtype());
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
+               self.dtype());
   FACULA_CHECK(!ord.is_complex(), ErrorKind::Runtime, op, ": a real order, got ", ord);
   if (dtype) {
-    FACULA_CHECK(is_inexact(*dtype) && is_complex(*dtype) == self.is_complex() && promote(*dtype, self.dtype()) == *dtype, ErrorKind::Runtime, op,
-                 ": dtype must be at least as wide as ", self.dtype(), " and of its kind, got ", *dtype);
+    FACULA_CHECK(
+        is_inexact(*dtype) && is_complex(*dtype) == self.is_complex() && promote(*dtype, self.dtype()) == *dtype,
+        ErrorKind::Runtime, op, ": dtype must be at least as wide as ", self.dtype(), " and of its kind, got ", *dtype);
   }
   double order = ord.to_double();
   Reduction r(self, dim, keepdim, op);
@@ -237,7 +256,8 @@ Tensor hash_tensor(const Tensor& self, IntList dim, bool keepdim, int64_t mode, 
     bits = make_view(doubles, doubles.sizes(), doubles.strides(), 0, false);
     bits.impl()->dtype = DType::Int64;
   }
-  return fold(bits, Reduction(self, dim, keepdim, "hash_tensor"), {.fold = Fold::Xor, .compute = DType::Int64}, DType::UInt64, out);
+  return fold(bits, Reduction(self, dim, keepdim, "hash_tensor"), {.fold = Fold::Xor, .compute = DType::Int64},
+              DType::UInt64, out);
 }
 
 }  // namespace facula::ops

@@ -29,10 +29,10 @@ enum class Finish : uint8_t { Nothing, Sqrt, Power };
 
 struct FoldArgs {
   Fold fold;
-  DType compute;              // elements are converted to this
-  double divisor = 1;         // the accumulated value is divided by it
+  DType compute;       // elements are converted to this
+  double divisor = 1;  // the accumulated value is divided by it
   Finish finish = Finish::Nothing;
-  double power = 2;           // of PowerSum; Finish::Power takes its root
+  double power = 2;                // of PowerSum; Finish::Power takes its root
   const Tensor* center = nullptr;  // of CenteredSquares: of compute dtype, contiguous, shaped as out
 };
 

@@ -10,7 +10,8 @@ struct Reduction {
   /// `dim` missing or empty reduces over all dimensions.
   Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op);
   /// Refuses to reduce over nothing, for reductions that have no identity.
-  void require_elements(const Tensor& self, bool dim_given, const char* op, ErrorKind without_dim = ErrorKind::Runtime) const;
+  void require_elements(const Tensor& self, bool dim_given, const char* op,
+                        ErrorKind without_dim = ErrorKind::Runtime) const;
 
   Dims kept;               // the input's shape with reduced sizes one
   Dims shape;              // the result's shape

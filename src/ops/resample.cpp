@@ -52,10 +52,8 @@ struct TapsBuilder {
   TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor)
       : in(in_size), out(out_size), align_corners(corners) {
     taps.in = in;
-    if (align_corners)
-      scale = out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
-    else
-      scale = factor > 0 ? static_cast<T>(1.0 / factor) : static_cast<T>(in) / static_cast<T>(out);
+    if (align_corners) scale = out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : T(0);
+    else scale = factor > 0 ? static_cast<T>(1.0 / factor) : static_cast<T>(in) / static_cast<T>(out);
   }
 
   void add(int64_t index, T weight) {
@@ -69,14 +67,12 @@ struct TapsBuilder {
 
   void nearest() {
     for (int64_t o = 0; o < out; ++o, finish_output()) {
-      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(static_cast<T>(o) * scale))), in - 1),
-          T(1));
+      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(static_cast<T>(o) * scale))), in - 1), T(1));
     }
   }
   void nearest_exact() {
     for (int64_t o = 0; o < out; ++o, finish_output()) {
-      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(std::max(position(o), T(0)) + T(0.5)))),
-                   in - 1),
+      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(std::max(position(o), T(0)) + T(0.5)))), in - 1),
           T(1));
     }
   }
@@ -130,26 +126,18 @@ struct TapsBuilder {
 };
 
 template <class T>
-Taps make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corners, double scale,
-               bool antialias) {
+Taps make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corners, double scale, bool antialias) {
   using Builder = TapsBuilder<T>;
   Builder b(in, out, align_corners, scale);
   if (antialias) {
-    if (mode == "linear")
-      b.filtered(1, Builder::triangle);
-    else if (mode == "cubic")
-      b.filtered(2, [](T x) { return Builder::cubic_filter(x, T(-0.5)); });
-    else
-      b.filtered(3, Builder::lanczos);
+    if (mode == "linear") b.filtered(1, Builder::triangle);
+    else if (mode == "cubic") b.filtered(2, [](T x) { return Builder::cubic_filter(x, T(-0.5)); });
+    else b.filtered(3, Builder::lanczos);
   } else {
-    if (mode == "nearest")
-      b.nearest();
-    else if (mode == "nearest-exact")
-      b.nearest_exact();
-    else if (mode == "linear")
-      b.linear();
-    else
-      b.cubic();
+    if (mode == "nearest") b.nearest();
+    else if (mode == "nearest-exact") b.nearest_exact();
+    else if (mode == "linear") b.linear();
+    else b.cubic();
   }
   return std::move(b.taps);
 }
@@ -158,8 +146,7 @@ MemoryFormat format_of(const Tensor& t) { return t.suggest_memory_format(); }
 
 Tensor dense(const Tensor& t, MemoryFormat format, DType dtype) {
   if (t.is_contiguous(format) && t.dtype() == dtype) return t;
-  Tensor copy =
-      facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "interpolate"), dtype, t.device());
+  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "interpolate"), dtype, t.device());
   copy_kernel(t.device(), copy, t);
   return copy;
 }
@@ -198,8 +185,8 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   for (int64_t s : size) sizes.push_back(s);
   for (size_t d = 1; d < sizes.size(); ++d) {
     FACULA_CHECK(sizes[d] > 0 && self.sizes()[d] > 0, ErrorKind::Runtime, op,
-                 ": sizes of input and output must be positive (but for the batch), got input shape ",
-                 self.sizes(), " and output size ", size);
+                 ": sizes of input and output must be positive (but for the batch), got input shape ", self.sizes(),
+                 " and output size ", size);
   }
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, op), self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
@@ -214,9 +201,7 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
     taps.push_back(transpose ? t.transposed() : std::move(t));
     copies &= taps.back().copies();
   }
-  DType dtype = copies                         ? self.dtype()
-                : self.dtype() == DType::UInt8 ? DType::Float32
-                                               : compute_dtype(self.dtype());
+  DType dtype = copies ? self.dtype() : self.dtype() == DType::UInt8 ? DType::Float32 : compute_dtype(self.dtype());
   Tensor t = dense(self, format, dtype);
   for (size_t k = 0; k < spatial; ++k) {  // the transpose goes through the dimensions in the opposite order
     size_t d = transpose ? k : spatial - 1 - k;
@@ -233,13 +218,13 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
 
 }  // namespace
 
-Tensor resample(const Tensor& self, IntList output_size, std::string_view mode, bool align_corners,
-                FloatList scales, bool antialias) {
+Tensor resample(const Tensor& self, IntList output_size, std::string_view mode, bool align_corners, FloatList scales,
+                bool antialias) {
   return resize(self, output_size, mode, align_corners, scales, antialias, false);
 }
 
-Tensor resample_transpose(const Tensor& self, IntList size, std::string_view mode, bool align_corners,
-                          FloatList scales, bool antialias) {
+Tensor resample_transpose(const Tensor& self, IntList size, std::string_view mode, bool align_corners, FloatList scales,
+                          bool antialias) {
   return resize(self, size, mode, align_corners, scales, antialias, true);
 }
 
@@ -249,28 +234,27 @@ namespace {
 
 void check_grid(const Tensor& input, const Tensor& grid, int64_t interpolation_mode, int64_t padding_mode) {
   const char* op = "grid_sampler";
-  FACULA_CHECK(input.device() == grid.device(), ErrorKind::Runtime, op,
-               ": input and grid must be on one device, got ", input.device(), " and ", grid.device());
+  FACULA_CHECK(input.device() == grid.device(), ErrorKind::Runtime, op, ": input and grid must be on one device, got ",
+               input.device(), " and ", grid.device());
   FACULA_CHECK(input.dim() == 4 || input.dim() == 5, ErrorKind::Runtime, op,
                ": input must be (N, C, H, W) or (N, C, D, H, W), got shape ", input.sizes());
   FACULA_CHECK(grid.dim() == input.dim(), ErrorKind::Runtime, op, ": grid must have ", input.dim(),
                " dimensions as input has, got shape ", grid.sizes());
   FACULA_CHECK(grid.size(0) == input.size(0), ErrorKind::Runtime, op,
-               ": grid and input must have one batch size, got shapes ", grid.sizes(), " and ",
-               input.sizes());
+               ": grid and input must have one batch size, got shapes ", grid.sizes(), " and ", input.sizes());
   FACULA_CHECK(grid.size(-1) == input.dim() - 2, ErrorKind::Runtime, op, ": the last size of grid must be ",
                input.dim() - 2, ", got shape ", grid.sizes());
   for (int64_t size : spatial_part(input))
-    FACULA_CHECK(size > 0, ErrorKind::Runtime, op,
-                 ": input must not be empty in its spatial dimensions, got shape ", input.sizes());
+    FACULA_CHECK(size > 0, ErrorKind::Runtime, op, ": input must not be empty in its spatial dimensions, got shape ",
+                 input.sizes());
   FACULA_CHECK(interpolation_mode >= 0 && interpolation_mode <= 2, ErrorKind::Runtime, op,
                ": interpolation_mode must be 0, 1 or 2, got ", interpolation_mode);
-  FACULA_CHECK(padding_mode >= 0 && padding_mode <= 2, ErrorKind::Runtime, op,
-               ": padding_mode must be 0, 1 or 2, got ", padding_mode);
+  FACULA_CHECK(padding_mode >= 0 && padding_mode <= 2, ErrorKind::Runtime, op, ": padding_mode must be 0, 1 or 2, got ",
+               padding_mode);
   FACULA_CHECK(interpolation_mode != 2 || input.dim() == 4, ErrorKind::Runtime, op,
                ": cubic interpolation is for images (N, C, H, W), got input shape ", input.sizes());
-  FACULA_CHECK(input.dtype() == grid.dtype(), ErrorKind::Runtime, op,
-               ": input and grid must have one dtype, got ", input.dtype(), " and ", grid.dtype());
+  FACULA_CHECK(input.dtype() == grid.dtype(), ErrorKind::Runtime, op, ": input and grid must have one dtype, got ",
+               input.dtype(), " and ", grid.dtype());
   FACULA_CHECK(is_floating(input.dtype()), ErrorKind::NotImplemented, op, ": not implemented for dtype ",
                input.dtype());
 }
@@ -319,8 +303,8 @@ Tensor grid_sampler_grid_gradient(const Tensor& self, const Tensor& input, const
   Tensor result = facula::empty(grid.sizes(), dtype, self.device());
   std::memset(result.data<char>(), 0, static_cast<size_t>(result.numel() * result.item_size()));
   if (self.numel()) {
-    grid_sampler_grid_kernel(self.device(), result, widened(self), dense(input, format_of(input), dtype),
-                             widened(grid), sampling(interpolation_mode, padding_mode, align_corners));
+    grid_sampler_grid_kernel(self.device(), result, widened(self), dense(input, format_of(input), dtype), widened(grid),
+                             sampling(interpolation_mode, padding_mode, align_corners));
   }
   return narrowed(result, grid.dtype());
 }

@@ -33,11 +33,10 @@ struct GridSampling {
 // float32 and float64. `grid` and results are contiguous, `input` dense; input gradients are added.
 inline Kernel<void(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how)>
     grid_sampler_kernel{"grid_sampler"};
-inline Kernel<void(const Tensor& input_gradient, const Tensor& gradient, const Tensor& grid,
-                   const GridSampling& how)>
+inline Kernel<void(const Tensor& input_gradient, const Tensor& gradient, const Tensor& grid, const GridSampling& how)>
     grid_sampler_input_kernel{"grid_sampler"};
-inline Kernel<void(const Tensor& grid_gradient, const Tensor& gradient, const Tensor& input,
-                   const Tensor& grid, const GridSampling& how)>
+inline Kernel<void(const Tensor& grid_gradient, const Tensor& gradient, const Tensor& input, const Tensor& grid,
+                   const GridSampling& how)>
     grid_sampler_grid_kernel{"grid_sampler"};
 
 }  // namespace facula

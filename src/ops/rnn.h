@@ -19,7 +19,7 @@ struct RnnStep {
   const void* bias;               // of gates_h, or null
   void *h, *c;                    // (rows, hidden), updated; c only of an LSTM
   void *saved, *h_before, *c_before;
-  void* output;                   // a copy of the new h
+  void* output;  // a copy of the new h
 };
 
 struct RnnStepBackward {
@@ -27,8 +27,8 @@ struct RnnStepBackward {
   DType dtype;
   int64_t rows, hidden;
   const void *saved, *h_before, *c_before;
-  const void* grad_output;      // or null
-  void *grad_h, *grad_c;        // of the step's results, turned into those of its inputs (but for the way through gates_h)
+  const void* grad_output;  // or null
+  void *grad_h, *grad_c;    // of the step's results, turned into those of its inputs (but for the way through gates_h)
   void *grad_gates, *grad_gates_h;  // the latter only of a GRU, where they differ
 };
 

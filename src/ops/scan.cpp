@@ -9,7 +9,8 @@ namespace {
 
 // The compute dtype of a line; bool and the integers are handled as int64.
 DType line_dtype(const Tensor& self, const char* op) {
-  FACULA_CHECK(self.dtype() != DType::UInt64, ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
+  FACULA_CHECK(self.dtype() != DType::UInt64, ErrorKind::NotImplemented, op, ": not implemented for dtype ",
+               self.dtype());
   return is_bits(self.dtype()) ? DType::Int64 : compute_dtype(self.dtype());
 }
 
@@ -26,14 +27,17 @@ void run_lines(LineOp line, DType compute, int64_t dim, TensorList in, TensorLis
 }
 
 // A line op whose result has the shape of its input.
-Tensor scan(LineOp line, const Tensor& self, int64_t dim, DType result_dtype, const char* op, const Out& out, DType compute) {
+Tensor scan(LineOp line, const Tensor& self, int64_t dim, DType result_dtype, const char* op, const Out& out,
+            DType compute) {
   int64_t d = wrap_dim(dim, self.dim(), op);
-  Tensor result = compute == result_dtype ? out.make(self.sizes(), compute, self.device()) : facula::empty(self.sizes(), compute, self.device());
+  Tensor result = compute == result_dtype ? out.make(self.sizes(), compute, self.device())
+                                          : facula::empty(self.sizes(), compute, self.device());
   run_lines(line, compute, d, {self}, {result});
   return compute == result_dtype ? result : to_dtype(result, result_dtype);
 }
 
-Tensor accumulate(LineOp line, const Tensor& self, int64_t dim, std::optional<DType> dtype, const char* op, const Out& out) {
+Tensor accumulate(LineOp line, const Tensor& self, int64_t dim, std::optional<DType> dtype, const char* op,
+                  const Out& out) {
   DType result = dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
   FACULA_CHECK(result != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", result);
   return scan(line, self, dim, result, op, out, is_bits(result) ? DType::Int64 : compute_dtype(result));
@@ -41,13 +45,16 @@ Tensor accumulate(LineOp line, const Tensor& self, int64_t dim, std::optional<DT
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-// A line op that gives values and their positions; `size` is the length of its results along dim, -1 as long as the input.
-Pair with_positions(LineOp line, const Tensor& self, int64_t dim, int64_t size, const char* op, const Out& out0, const Out& out1) {
+// A line op that gives values and their positions; `size` is the length of its results along dim, -1 as long as the
+// input.
+Pair with_positions(LineOp line, const Tensor& self, int64_t dim, int64_t size, const char* op, const Out& out0,
+                    const Out& out1) {
   int64_t d = wrap_dim(dim, self.dim(), op);
   DType compute = line_dtype(self, op);
   Dims shape(self.sizes());
   if (size >= 0 && self.dim() > 0) shape[d] = size;
-  Tensor values = compute == self.dtype() ? out0.make(shape, compute, self.device()) : facula::empty(shape, compute, self.device());
+  Tensor values =
+      compute == self.dtype() ? out0.make(shape, compute, self.device()) : facula::empty(shape, compute, self.device());
   Tensor positions = out1.make(shape, DType::Int64, self.device());
   run_lines(line, compute, d, {self}, {values, positions});
   return {compute == self.dtype() ? values : to_dtype(values, self.dtype()), positions};
@@ -65,7 +72,8 @@ Tensor without_dim(const Tensor& t, int64_t dim) {
 Pair chosen(LineOp line, const Tensor& self, int64_t dim, bool keepdim, const char* op) {
   require_real(self, op, ErrorKind::Runtime);
   int64_t d = wrap_dim(dim, self.dim(), op);
-  FACULA_CHECK(self.dim() == 0 || self.size(d) > 0, ErrorKind::Index, op, ": dimension ", d, " must not have size zero, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() == 0 || self.size(d) > 0, ErrorKind::Index, op, ": dimension ", d,
+               " must not have size zero, got shape ", self.sizes());
   auto [values, positions] = with_positions(line, self, d, 1, op, {}, {});
   if (keepdim) return {values, positions};
   return {without_dim(values, d), without_dim(positions, d)};
@@ -80,9 +88,11 @@ Tensor flat(const Tensor& self) {
 }
 
 Tensor arg_extremum(LineOp line, const Tensor& self, std::optional<int64_t> dim, bool keepdim, const char* op) {
-  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::Runtime, op, ": a tensor of numbers that have an order, got ", self.dtype());
+  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::Runtime, op,
+               ": a tensor of numbers that have an order, got ", self.dtype());
   if (dim) return std::get<1>(chosen(line, self, *dim, keepdim, op));
-  FACULA_CHECK(self.numel() > 0, ErrorKind::Index, op, ": an empty tensor needs the dimension to reduce, got shape ", self.sizes());
+  FACULA_CHECK(self.numel() > 0, ErrorKind::Index, op, ": an empty tensor needs the dimension to reduce, got shape ",
+               self.sizes());
   Tensor position = std::get<1>(chosen(line, flat(self), 0, false, op));
   if (!keepdim) return position;
   Dims ones(static_cast<size_t>(self.dim()), 1);
@@ -100,7 +110,8 @@ Tensor cumprod(const Tensor& self, int64_t dim, std::optional<DType> dtype, cons
 }
 
 Tensor logcumsumexp(const Tensor& self, int64_t dim, const Out& out) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, "logcumsumexp: not implemented for dtype ", self.dtype());
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, "logcumsumexp: not implemented for dtype ",
+               self.dtype());
   return scan(LineOp::LogCumSumExp, self, dim, self.dtype(), "logcumsumexp", out, compute_dtype(self.dtype()));
 }
 
@@ -144,8 +155,12 @@ Tensor _log_softmax_backward(const Tensor& grad_output, const Tensor& output, in
   return softmax_gradient(LineOp::LogSoftmaxBackward, grad_output, output, dim, "log_softmax");
 }
 
-Pair max(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) { return chosen(LineOp::ArgMax, self, dim, keepdim, "max()"); }
-Pair min(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) { return chosen(LineOp::ArgMin, self, dim, keepdim, "min()"); }
+Pair max(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
+  return chosen(LineOp::ArgMax, self, dim, keepdim, "max()");
+}
+Pair min(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
+  return chosen(LineOp::ArgMin, self, dim, keepdim, "min()");
+}
 
 Tensor argmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim, const Out&) {
   return arg_extremum(LineOp::ArgMax, self, dim, keepdim, "argmax()");
@@ -156,12 +171,14 @@ Tensor argmin(const Tensor& self, std::optional<int64_t> dim, bool keepdim, cons
 }
 
 Pair median(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "median: not implemented for dtype ", self.dtype());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "median: not implemented for dtype ",
+               self.dtype());
   return chosen(LineOp::Median, self, dim, keepdim, "median()");
 }
 
 Pair nanmedian(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "nanmedian: not implemented for dtype ", self.dtype());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "nanmedian: not implemented for dtype ",
+               self.dtype());
   return chosen(LineOp::NanMedian, self, dim, keepdim, "nanmedian()");
 }
 

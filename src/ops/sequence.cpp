@@ -1,5 +1,5 @@
-// Number sequences, index tables and windows. They are computed on the CPU, in double precision or as exact integers, and
-// then copied to where they belong.
+// Number sequences, index tables and windows. They are computed on the CPU, in double precision or as exact integers,
+// and then copied to where they belong.
 #include <cmath>
 
 #include "core/parallel.h"
@@ -46,19 +46,23 @@ void check_real(const char* op, std::initializer_list<Scalar> numbers) {
 double checked_steps(const char* op, const Scalar& start, const Scalar& end, const Scalar& step) {
   double from = start.to_double(), to = end.to_double(), by = step.to_double();
   FACULA_CHECK(by != 0, ErrorKind::Runtime, op, ": step must not be zero, got ", step);
-  FACULA_CHECK(std::isfinite(from) && std::isfinite(to), ErrorKind::Runtime, op, ": start and end must be finite, got ", start, " and ", end);
+  FACULA_CHECK(std::isfinite(from) && std::isfinite(to), ErrorKind::Runtime, op, ": start and end must be finite, got ",
+               start, " and ", end);
   FACULA_CHECK((by > 0 && to >= from) || (by < 0 && to <= from), ErrorKind::Runtime, op,
                ": the sign of step must lead from start to end, got start ", start, ", end ", end, " and step ", step);
   double steps = (to - from) / by;
-  FACULA_CHECK(steps < 9e18, ErrorKind::Runtime, op, ": too many elements, got start ", start, ", end ", end, " and step ", step);
+  FACULA_CHECK(steps < 9e18, ErrorKind::Runtime, op, ": too many elements, got start ", start, ", end ", end,
+               " and step ", step);
   return steps;
 }
 
-Tensor progression(int64_t count, DType dtype, const Scalar& start, const Scalar& step, std::optional<Device> device, const Out& out) {
+Tensor progression(int64_t count, DType dtype, const Scalar& start, const Scalar& step, std::optional<Device> device,
+                   const Out& out) {
   Device where = device.value_or(out.device_or(kCPU));
   if (is_bits(dtype)) {
     uint64_t from = static_cast<uint64_t>(start.to_int()), by = static_cast<uint64_t>(step.to_int());
-    return make_vector(count, dtype, where, out, [=](int64_t i) { return static_cast<int64_t>(from + by * static_cast<uint64_t>(i)); });
+    return make_vector(count, dtype, where, out,
+                       [=](int64_t i) { return static_cast<int64_t>(from + by * static_cast<uint64_t>(i)); });
   }
   double from = start.to_double(), by = step.to_double();
   return make_vector(count, dtype, where, out, [=](int64_t i) { return from + by * static_cast<double>(i); });
@@ -67,7 +71,8 @@ Tensor progression(int64_t count, DType dtype, const Scalar& start, const Scalar
 // int64 is counted exactly, beyond the 53 bits of a double; the other dtypes as fractions, before numbers are rounded.
 int64_t arange_count(DType dtype, const Scalar& start, const Scalar& end, const Scalar& step) {
   double steps = checked_steps("arange", start, end, step);
-  FACULA_CHECK(!is_bits(dtype) || step.to_int() != 0, ErrorKind::Value, "arange: step must not become zero as ", dtype, ", got ", step);
+  FACULA_CHECK(!is_bits(dtype) || step.to_int() != 0, ErrorKind::Value, "arange: step must not become zero as ", dtype,
+               ", got ", step);
   if (dtype != DType::Int64) return static_cast<int64_t>(std::ceil(steps));
   __int128 gap = static_cast<__int128>(end.to_int()) - start.to_int(), by = step.to_int();
   return static_cast<int64_t>((gap + by - (by > 0 ? 1 : -1)) / by);
@@ -75,15 +80,18 @@ int64_t arange_count(DType dtype, const Scalar& start, const Scalar& end, const 
 
 }  // namespace
 
-Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype,
+              std::optional<Device> device, const Out& out) {
   check_real("arange", {start, end, step});
   DType d = sequence_dtype(dtype, out, {start, end, step});
-  FACULA_CHECK(d != DType::Bool && !is_complex(d), ErrorKind::NotImplemented, "arange: a dtype of real numbers, got ", d);
+  FACULA_CHECK(d != DType::Bool && !is_complex(d), ErrorKind::NotImplemented, "arange: a dtype of real numbers, got ",
+               d);
   int64_t count = arange_count(d, start, end, step);
   return progression(count, d, start, step, device, out);
 }
 
-Tensor arange(const Scalar& start, const Scalar& end, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+Tensor arange(const Scalar& start, const Scalar& end, std::optional<DType> dtype, std::optional<Device> device,
+              const Out& out) {
   return arange(start, end, Scalar(1), dtype, device, out);
 }
 
@@ -91,7 +99,8 @@ Tensor arange(const Scalar& end, std::optional<DType> dtype, std::optional<Devic
   return arange(Scalar(0), end, Scalar(1), dtype, device, out);
 }
 
-Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype,
+             std::optional<Device> device, const Out& out) {
   check_real("range", {start, end, step});
   if (warn) warn("range: deprecated and different from Python's range, as the end is included; use arange");
   DType d = dtype.value_or(out.dtype_or(default_dtype()));
@@ -104,7 +113,8 @@ namespace {
 Scalar end_point(const Operand& point, const char* op) {
   if (!point.is_tensor()) return point.scalar();
   Tensor t = point.tensor();
-  FACULA_CHECK(t.dim() == 0, ErrorKind::Runtime, op, ": start and end must be numbers or 0-d tensors, got shape ", t.sizes());
+  FACULA_CHECK(t.dim() == 0, ErrorKind::Runtime, op, ": start and end must be numbers or 0-d tensors, got shape ",
+               t.sizes());
   return t.item();
 }
 
@@ -121,8 +131,12 @@ Spacing spacing(const char* op, const Operand& start, const Operand& end, int64_
   bool complex = s.start.is_complex() || s.end.is_complex();
   DType natural = complex ? complex_dtype(default_dtype()) : default_dtype();
   s.dtype = dtype.value_or(out.dtype_or(natural));
-  FACULA_CHECK(!complex || is_complex(s.dtype), ErrorKind::Runtime, op, ": complex start or end need a complex dtype, got ", s.dtype);
-  s.device = device ? *device : start.is_tensor() ? start.tensor().device() : end.is_tensor() ? end.tensor().device() : out.device_or(kCPU);
+  FACULA_CHECK(!complex || is_complex(s.dtype), ErrorKind::Runtime, op,
+               ": complex start or end need a complex dtype, got ", s.dtype);
+  s.device = device              ? *device
+             : start.is_tensor() ? start.tensor().device()
+             : end.is_tensor()   ? end.tensor().device()
+                                 : out.device_or(kCPU);
   auto rounded = [&](const Scalar& x) {
     return visit_dtype(s.dtype, [&]<class T>(TypeTag<T>) -> Scalar {
       if constexpr (std::is_integral_v<T>) return Scalar(x.to<T>());
@@ -138,7 +152,10 @@ Spacing spacing(const char* op, const Operand& start, const Operand& end, int64_
 template <class T>
 struct Points {
   Points(T start, T end, int64_t steps)
-      : start(start), end(steps == 1 ? start : end), step((this->end - start) / static_cast<double>(std::max<int64_t>(steps - 1, 1))), steps(steps) {}
+      : start(start),
+        end(steps == 1 ? start : end),
+        step((this->end - start) / static_cast<double>(std::max<int64_t>(steps - 1, 1))),
+        steps(steps) {}
   T operator()(int64_t i) const {
     const bool first_half = i < steps / 2;
     return (first_half ? start : end) + step * static_cast<double>(first_half ? i : i + 1 - steps);
@@ -149,17 +166,21 @@ struct Points {
 
 }  // namespace
 
-Tensor linspace(const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+Tensor linspace(const Operand& start, const Operand& end, int64_t steps, std::optional<DType> dtype,
+                std::optional<Device> device, const Out& out) {
   Spacing s = spacing("linspace", start, end, steps, dtype, device, out);
-  if (is_complex(s.dtype)) return make_vector(steps, s.dtype, s.device, out, Points(s.start.to_complex(), s.end.to_complex(), steps));
+  if (is_complex(s.dtype))
+    return make_vector(steps, s.dtype, s.device, out, Points(s.start.to_complex(), s.end.to_complex(), steps));
   return make_vector(steps, s.dtype, s.device, out, Points(s.start.to_double(), s.end.to_double(), steps));
 }
 
-Tensor logspace(const Operand& start, const Operand& end, int64_t steps, double base, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+Tensor logspace(const Operand& start, const Operand& end, int64_t steps, double base, std::optional<DType> dtype,
+                std::optional<Device> device, const Out& out) {
   Spacing s = spacing("logspace", start, end, steps, dtype, device, out);
   if (is_complex(s.dtype)) {
     Points exponent(s.start.to_complex(), s.end.to_complex(), steps);
-    return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return std::pow(std::complex<double>(base), exponent(i)); });
+    return make_vector(steps, s.dtype, s.device, out,
+                       [=](int64_t i) { return std::pow(std::complex<double>(base), exponent(i)); });
   }
   if (is_bits(s.dtype)) {  // PyTorch takes the distance in float32 here, which shows where a power is nearly whole
     double from = s.start.to_double(), to = steps == 1 ? from : s.end.to_double();
@@ -185,28 +206,32 @@ Tensor eye(int64_t n, int64_t m, std::optional<DType> dtype, std::optional<Devic
   return result;
 }
 
-Tensor eye(int64_t n, std::optional<DType> dtype, std::optional<Device> device, const Out& out) { return eye(n, n, dtype, device, out); }
+Tensor eye(int64_t n, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  return eye(n, n, dtype, device, out);
+}
 
 namespace {
 
 // How many positions of a matrix have column <= row + offset.
 __int128 count_lower(__int128 row, __int128 col, __int128 offset) {
-  __int128 begin = std::clamp<__int128>(-offset, 0, row);             // rows before have none
+  __int128 begin = std::clamp<__int128>(-offset, 0, row);              // rows before have none
   __int128 full = std::clamp<__int128>(col - offset - 1, begin, row);  // rows from here on have all columns
   return (full - begin) * (begin + full + 2 * offset + 1) / 2 + (row - full) * col;
 }
 
 // Positions (row, column) with column <= row + offset, or those with column >= row + offset, row by row.
-Tensor triangle_indices(const char* op, bool lower, int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
-                        std::optional<Device> device) {
+Tensor triangle_indices(const char* op, bool lower, int64_t row, int64_t col, int64_t offset,
+                        std::optional<DType> dtype, std::optional<Device> device) {
   FACULA_CHECK(row >= 0, ErrorKind::Runtime, op, ": row must not be negative, got ", row);
   FACULA_CHECK(col >= 0, ErrorKind::Runtime, op, ": col must not be negative, got ", col);
   DType d = dtype.value_or(DType::Int64);
-  FACULA_CHECK(d == DType::Int64 || d == DType::Int32, ErrorKind::Runtime, op, ": dtype must be int32 or int64, got ", d);
+  FACULA_CHECK(d == DType::Int64 || d == DType::Int32, ErrorKind::Runtime, op, ": dtype must be int32 or int64, got ",
+               d);
   offset = std::clamp(offset, -row, col);
-  __int128 exact = lower ? count_lower(row, col, offset) : __int128{row} * col - count_lower(row, col, __int128{offset} - 1);
-  FACULA_CHECK(exact <= std::numeric_limits<int64_t>::max(), ErrorKind::Runtime, op, ": too many positions for 64 bits, got ", row, " rows and ", col,
-               " columns");
+  __int128 exact =
+      lower ? count_lower(row, col, offset) : __int128{row} * col - count_lower(row, col, __int128{offset} - 1);
+  FACULA_CHECK(exact <= std::numeric_limits<int64_t>::max(), ErrorKind::Runtime, op,
+               ": too many positions for 64 bits, got ", row, " rows and ", col, " columns");
   int64_t count = static_cast<int64_t>(exact);
   Device where = device.value_or(kCPU);
   Tensor result = facula::empty({2, count}, d, where);
@@ -226,11 +251,13 @@ Tensor triangle_indices(const char* op, bool lower, int64_t row, int64_t col, in
 
 }  // namespace
 
-Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                    std::optional<Device> device) {
   return triangle_indices("tril_indices", true, row, col, offset, dtype, device);
 }
 
-Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                    std::optional<Device> device) {
   return triangle_indices("triu_indices", false, row, col, offset, dtype, device);
 }
 
@@ -238,38 +265,44 @@ namespace {
 
 // `value(i, last)` over a window whose last index is `last`; a periodic one is cut from a window one longer.
 template <class F>
-Tensor window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device, F value) {
+Tensor window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device,
+              F value) {
   DType d = dtype.value_or(default_dtype());
   FACULA_CHECK(is_floating(d), ErrorKind::Runtime, op, ": a floating-point dtype, got ", d);
   FACULA_CHECK(length >= 0, ErrorKind::Runtime, op, ": window_length must not be negative, got ", length);
   double last = static_cast<double>(periodic ? length : length - 1);
-  return make_vector(length, d, device.value_or(kCPU), Out(), [=](int64_t i) { return length == 1 ? 1.0 : value(static_cast<double>(i), last); });
+  return make_vector(length, d, device.value_or(kCPU), Out(),
+                     [=](int64_t i) { return length == 1 ? 1.0 : value(static_cast<double>(i), last); });
 }
 
 /// A window that is `value` of the cosines of its angles.
 template <class F>
-Tensor cosine_window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device, F value) {
+Tensor cosine_window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype,
+                     std::optional<Device> device, F value) {
   constexpr double kTurn = 6.28318530717958647692;
   const bool meta = device && device->is_meta();
-  Tensor angles = window(op, length, periodic, DType::Float64, meta ? kMeta : kCPU, [](double i, double last) { return kTurn * i / last; });
+  Tensor angles = window(op, length, periodic, DType::Float64, meta ? kMeta : kCPU,
+                         [](double i, double last) { return kTurn * i / last; });
   Tensor cosines = cos(angles);
   const double* c = meta || length == 0 ? nullptr : cosines.data<double>();
-  return window(op, length, periodic, dtype, device, [=](double i, double) { return value(c[static_cast<int64_t>(i)]); });
+  return window(op, length, periodic, dtype, device,
+                [=](double i, double) { return value(c[static_cast<int64_t>(i)]); });
 }
 
 }  // namespace
 
 Tensor bartlett_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
-  return window("bartlett_window", length, periodic, dtype, device, [](double i, double last) { return 1 - std::abs(2 * i / last - 1); });
+  return window("bartlett_window", length, periodic, dtype, device,
+                [](double i, double last) { return 1 - std::abs(2 * i / last - 1); });
 }
 
 Tensor blackman_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
-  return cosine_window("blackman_window", length, periodic, dtype, device, [](double c) {
-    return std::max(0.42 - 0.5 * c + 0.08 * (2 * c * c - 1), 0.0);
-  });
+  return cosine_window("blackman_window", length, periodic, dtype, device,
+                       [](double c) { return std::max(0.42 - 0.5 * c + 0.08 * (2 * c * c - 1), 0.0); });
 }
 
-Tensor hamming_window(int64_t length, bool periodic, double alpha, double beta, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor hamming_window(int64_t length, bool periodic, double alpha, double beta, std::optional<DType> dtype,
+                      std::optional<Device> device) {
   return cosine_window("hamming_window", length, periodic, dtype, device, [=](double c) { return alpha - beta * c; });
 }
 
@@ -277,7 +310,8 @@ Tensor hann_window(int64_t length, bool periodic, std::optional<DType> dtype, st
   return cosine_window("hann_window", length, periodic, dtype, device, [](double c) { return 0.5 - 0.5 * c; });
 }
 
-Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<DType> dtype, std::optional<Device> device) {
+Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<DType> dtype,
+                     std::optional<Device> device) {
   double scale = kernels::i0(beta);
   return window("kaiser_window", length, periodic, dtype, device, [=](double i, double last) {
     double x = 2 * i / last - 1;

@@ -42,7 +42,8 @@ Tensor view(const Tensor& self, IntList size) {
     inferred = infer_shape(size, self.numel(), "view");
     shape = inferred;
   }
-  if (self.is_contiguous() && (self.dim() == 0 || self.stride(-1) == 1)) {  // even elements: the strides of a fresh tensor
+  if (self.is_contiguous() &&
+      (self.dim() == 0 || self.stride(-1) == 1)) {  // even elements: the strides of a fresh tensor
     int64_t n = static_cast<int64_t>(shape.size()), step = 1;
     ViewBuilder view(self, n);
     for (int64_t i = n - 1; i >= 0; --i) {
@@ -61,19 +62,24 @@ Tensor view(const Tensor& self, IntList size) {
 
 Tensor view(const Tensor& self, DType dtype) {
   if (dtype == self.dtype()) return make_view(self, self.sizes(), self.strides());
-  FACULA_CHECK(!self.is_conj(), ErrorKind::Runtime, "view: a tensor that is not conjugated lazily (use resolve_conj), got shape ", self.sizes());
+  FACULA_CHECK(!self.is_conj(), ErrorKind::Runtime,
+               "view: a tensor that is not conjugated lazily (use resolve_conj), got shape ", self.sizes());
   int64_t from = self.item_size(), to = item_size(dtype);
   Dims sizes(self.sizes()), strides(self.strides());
   if (from != to) {
-    FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "view: a 0-d tensor has no dimension to shrink or grow, got ", self.dtype(), " viewed as ", dtype);
-    FACULA_CHECK(strides.back() == 1, ErrorKind::Runtime, "view: the last stride must be 1 to read ", self.dtype(), " as ", dtype, ", got strides ", self.strides());
+    FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "view: a 0-d tensor has no dimension to shrink or grow, got ",
+                 self.dtype(), " viewed as ", dtype);
+    FACULA_CHECK(strides.back() == 1, ErrorKind::Runtime, "view: the last stride must be 1 to read ", self.dtype(),
+                 " as ", dtype, ", got strides ", self.strides());
     int64_t bytes = sizes.back() * from;
-    FACULA_CHECK(bytes % to == 0 && self.storage_offset() * from % to == 0, ErrorKind::Runtime, "view: the last size times ", from,
-                 " and the offset in bytes must be divisible by ", to, " to read ", self.dtype(), " as ", dtype, ", got shape ", self.sizes());
+    FACULA_CHECK(bytes % to == 0 && self.storage_offset() * from % to == 0, ErrorKind::Runtime,
+                 "view: the last size times ", from, " and the offset in bytes must be divisible by ", to, " to read ",
+                 self.dtype(), " as ", dtype, ", got shape ", self.sizes());
     sizes.back() = bytes / to;
     for (size_t i = 0; i + 1 < strides.size(); ++i) {
-      FACULA_CHECK(strides[i] * from % to == 0, ErrorKind::Runtime, "view: the strides times ", from, " must be divisible by ", to,
-                   " to read ", self.dtype(), " as ", dtype, ", got strides ", self.strides());
+      FACULA_CHECK(strides[i] * from % to == 0, ErrorKind::Runtime, "view: the strides times ", from,
+                   " must be divisible by ", to, " to read ", self.dtype(), " as ", dtype, ", got strides ",
+                   self.strides());
       strides[i] = strides[i] * from / to;
     }
   }
@@ -114,7 +120,8 @@ Tensor permute(const Tensor& self, IntList dims) {
 
 Tensor expand(const Tensor& self, IntList size, bool) {
   int64_t n = static_cast<int64_t>(size.size()), shift = n - self.dim();
-  FACULA_CHECK(shift >= 0, ErrorKind::Runtime, "expand: at least as many sizes as the tensor of shape ", self.sizes(), " has dimensions, got ", size);
+  FACULA_CHECK(shift >= 0, ErrorKind::Runtime, "expand: at least as many sizes as the tensor of shape ", self.sizes(),
+               " has dimensions, got ", size);
   ViewBuilder view(self, n);
   for (int64_t i = n - 1; i >= 0; --i) {
     int64_t own = i < shift ? 1 : self.size(i - shift), wanted = size[i];
@@ -122,8 +129,8 @@ Tensor expand(const Tensor& self, IntList size, bool) {
     FACULA_CHECK(wanted >= 0 || (wanted == -1 && i >= shift), ErrorKind::Runtime,
                  "expand: a size is not negative, or -1 to keep that of an existing dimension, got ", size);
     if (wanted == -1) wanted = own;
-    FACULA_CHECK(own == wanted || own == 1, ErrorKind::Runtime, "expand: the expanded size must match the existing size ", own,
-                 " at dimension ", i, ", got ", size);
+    FACULA_CHECK(own == wanted || own == 1, ErrorKind::Runtime,
+                 "expand: the expanded size must match the existing size ", own, " at dimension ", i, ", got ", size);
     view.sizes[i] = wanted;
     view.strides[i] = own == wanted ? step : 0;
   }
@@ -131,22 +138,27 @@ Tensor expand(const Tensor& self, IntList size, bool) {
 }
 
 Tensor as_strided(const Tensor& self, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-  FACULA_CHECK(size.size() == stride.size(), ErrorKind::Runtime, "as_strided: as many strides as sizes, got ", size, " and ", stride);
-  for (int64_t s : stride) FACULA_CHECK(s >= 0 || self.impl()->base, ErrorKind::Runtime, "as_strided: strides must not be negative, got ", stride);
+  FACULA_CHECK(size.size() == stride.size(), ErrorKind::Runtime, "as_strided: as many strides as sizes, got ", size,
+               " and ", stride);
+  for (int64_t s : stride)
+    FACULA_CHECK(s >= 0 || self.impl()->base, ErrorKind::Runtime, "as_strided: strides must not be negative, got ",
+                 stride);
   int64_t offset = storage_offset.value_or(self.storage_offset());
   FACULA_CHECK(offset >= 0, ErrorKind::Runtime, "as_strided: storage_offset must not be negative, got ", offset);
   int64_t count = count_elements(size, "as_strided"), low = offset, high = offset;
   for (size_t i = 0; i < size.size(); ++i) (stride[i] < 0 ? low : high) += (size[i] - 1) * stride[i];
   int64_t available = static_cast<int64_t>(self.storage()->nbytes) / self.item_size();
-  FACULA_CHECK(count == 0 || (low >= 0 && high < available), ErrorKind::Runtime, "as_strided: sizes ", size, ", strides ", stride,
-               " and offset ", offset, " reach outside of the storage of ", available, " elements");
+  FACULA_CHECK(count == 0 || (low >= 0 && high < available), ErrorKind::Runtime, "as_strided: sizes ", size,
+               ", strides ", stride, " and offset ", offset, " reach outside of the storage of ", available,
+               " elements");
   return make_view(self, size, stride, offset - self.storage_offset());
 }
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "select: a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "select"), size = self.size(d);
-  FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select: index ", index, " is out of range for dimension ", d, " of shape ", self.sizes());
+  FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select: index ", index,
+               " is out of range for dimension ", d, " of shape ", self.sizes());
   if (index < 0) index += size;
   return without_dim(self, d).finish(index * self.stride(d));
 }
@@ -204,7 +216,9 @@ Tensor squeezed(const Tensor& self, uint64_t chosen) {
 }  // namespace
 
 Tensor squeeze(const Tensor& self) { return squeezed(self, ~uint64_t{0}); }
-Tensor squeeze(const Tensor& self, int64_t dim) { return squeezed(self, uint64_t{1} << wrap_dim(dim, self.dim(), "squeeze")); }
+Tensor squeeze(const Tensor& self, int64_t dim) {
+  return squeezed(self, uint64_t{1} << wrap_dim(dim, self.dim(), "squeeze"));
+}
 Tensor squeeze(const Tensor& self, IntList dim) {
   uint64_t chosen = 0;
   for (int64_t d : dim) {
@@ -219,7 +233,8 @@ Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) 
   FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "diagonal: a tensor of at least two dimensions, got a 0-d one");
   int64_t a = wrap_dim(dim1, self.dim(), "diagonal"), b = wrap_dim(dim2, self.dim(), "diagonal");
   FACULA_CHECK(a != b, ErrorKind::Runtime, "diagonal: two different dimensions, got ", dim1, " and ", dim2);
-  int64_t count = offset >= 0 ? std::min(self.size(a), self.size(b) - offset) : std::min(self.size(a) + offset, self.size(b));
+  int64_t count =
+      offset >= 0 ? std::min(self.size(a), self.size(b) - offset) : std::min(self.size(a) + offset, self.size(b));
   count = std::max<int64_t>(count, 0);
   ViewBuilder view(self, self.dim() - 1);
   int64_t to = 0;
@@ -237,8 +252,8 @@ Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step)
   int64_t d = wrap_dim(dimension, self.dim(), "unfold"), n = self.dim();
   int64_t available = n ? self.size(d) : 1, own_step = n ? self.stride(d) : 1;
   FACULA_CHECK(step > 0, ErrorKind::Runtime, "unfold: step must be greater than zero, got ", step);
-  FACULA_CHECK(size >= 0 && size <= available, ErrorKind::Runtime, "unfold: size must lie between 0 and the ", available,
-               " positions of dimension ", d, ", got ", size);
+  FACULA_CHECK(size >= 0 && size <= available, ErrorKind::Runtime, "unfold: size must lie between 0 and the ",
+               available, " positions of dimension ", d, ", got ", size);
   ViewBuilder view(self, n + 1);
   for (int64_t i = 0; i < n; ++i) {
     view.sizes[i] = i == d ? (available - size) / step + 1 : self.size(i);
@@ -260,7 +275,8 @@ Tensor conj(const Tensor& self) {
 
 Tensor view_as_real(const Tensor& self) {
   FACULA_CHECK(self.is_complex(), ErrorKind::Runtime, "view_as_real: a complex tensor, got ", self.dtype());
-  FACULA_CHECK(!self.is_conj(), ErrorKind::Runtime, "view_as_real: a tensor that is not conjugated lazily (use resolve_conj), got shape ", self.sizes());
+  FACULA_CHECK(!self.is_conj(), ErrorKind::Runtime,
+               "view_as_real: a tensor that is not conjugated lazily (use resolve_conj), got shape ", self.sizes());
   Dims sizes(self.sizes()), strides(self.strides());
   for (int64_t& s : strides) s *= 2;
   sizes.push_back(2);
@@ -271,10 +287,11 @@ Tensor view_as_real(const Tensor& self) {
 }
 
 Tensor view_as_complex(const Tensor& self) {
-  FACULA_CHECK(self.dtype() == DType::Float16 || self.dtype() == DType::Float32 || self.dtype() == DType::Float64, ErrorKind::Runtime,
-               "view_as_complex: a float16, float32 or float64 tensor, got ", self.dtype());
+  FACULA_CHECK(self.dtype() == DType::Float16 || self.dtype() == DType::Float32 || self.dtype() == DType::Float64,
+               ErrorKind::Runtime, "view_as_complex: a float16, float32 or float64 tensor, got ", self.dtype());
   FACULA_CHECK(self.dim() > 0 && self.size(-1) == 2 && self.stride(-1) == 1, ErrorKind::Runtime,
-               "view_as_complex: a last dimension of size 2 and stride 1, got sizes ", self.sizes(), " and strides ", self.strides());
+               "view_as_complex: a last dimension of size 2 and stride 1, got sizes ", self.sizes(), " and strides ",
+               self.strides());
   Dims sizes(self.sizes()), strides(self.strides());
   sizes.pop_back();
   strides.pop_back();
@@ -282,19 +299,23 @@ Tensor view_as_complex(const Tensor& self) {
     FACULA_CHECK(s % 2 == 0, ErrorKind::Runtime, "view_as_complex: strides must be even, got ", self.strides());
     s /= 2;
   }
-  FACULA_CHECK(self.storage_offset() % 2 == 0, ErrorKind::Runtime, "view_as_complex: the storage offset must be even, got ", self.storage_offset());
+  FACULA_CHECK(self.storage_offset() % 2 == 0, ErrorKind::Runtime,
+               "view_as_complex: the storage offset must be even, got ", self.storage_offset());
   Tensor view = make_view(self, sizes, strides);
   view.impl()->dtype = complex_dtype(self.dtype());
   return view;
 }
 
-Tensor as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-  Tensor result = facula::empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), self.dtype(), self.device());
+Tensor as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride,
+                          std::optional<int64_t> storage_offset) {
+  Tensor result =
+      facula::empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), self.dtype(), self.device());
   if (self.is_meta()) return result;
   copy_kernel(self.device(), result, self);
   int64_t offset = storage_offset ? *storage_offset : 0;
   Tensor part = as_strided(result, size, stride, offset);
-  FACULA_CHECK(part.sizes() == src.sizes(), ErrorKind::Runtime, "as_strided_scatter: src must have shape ", size, ", got ", src.sizes());
+  FACULA_CHECK(part.sizes() == src.sizes(), ErrorKind::Runtime, "as_strided_scatter: src must have shape ", size,
+               ", got ", src.sizes());
   copy_kernel(self.device(), part, src);
   return result;
 }

@@ -37,9 +37,7 @@ struct Rows {
     }
     return make_view(t, sizes, strides, 0, false);
   }
-  bool in_place(const Tensor& t) const {
-    return t.is_contiguous() && (order.empty() || order.back() == t.dim() - 1);
-  }
+  bool in_place(const Tensor& t) const { return t.is_contiguous() && (order.empty() || order.back() == t.dim() - 1); }
   // A (rows, count) tensor that may be filled for `t`: its own memory when the dimension is last already.
   Tensor target(const Tensor& t, int64_t count) const {
     return in_place(t) ? make_view(t, {rows, count}, {count, 1}, 0, false)
@@ -48,8 +46,7 @@ struct Rows {
   void give_back(const Tensor& t, const Tensor& filled) const {
     if (in_place(t)) return;
     Tensor there = view(t);
-    copy_kernel(t.device(), there,
-                make_view(filled, there.sizes(), contiguous_strides(there.sizes()), 0, false));
+    copy_kernel(t.device(), there, make_view(filled, there.sizes(), contiguous_strides(there.sizes()), 0, false));
   }
   // The rows of `t`, copied where they do not lie contiguous.
   Tensor source(const Tensor& t) const {
@@ -60,8 +57,8 @@ struct Rows {
   }
 };
 
-std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descending, const char* op,
-                                  const Out& out0, const Out& out1) {
+std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descending, const char* op, const Out& out0,
+                                  const Out& out1) {
   check_ordered(self, op);
   int64_t d = wrap_dim(dim, self.dim(), op);
   Tensor values = out0.given() ? out0.make(self.sizes(), self.dtype(), self.device())
@@ -71,8 +68,7 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
   Rows rows(self, d);
   Tensor row_values = rows.target(values, rows.n), row_indices = rows.target(indices, rows.n);
   Tensor from = rows.view(self);
-  copy_kernel(self.device(), make_view(row_values, from.sizes(), contiguous_strides(from.sizes()), 0, false),
-              from);
+  copy_kernel(self.device(), make_view(row_values, from.sizes(), contiguous_strides(from.sizes()), 0, false), from);
   sort_kernel(self.device(), row_values, row_indices, descending);
   rows.give_back(values, row_values);
   rows.give_back(indices, row_indices);
@@ -83,8 +79,8 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
 
 bool to_the_right(bool right, std::optional<std::string_view> side, const char* op) {
   if (!side) return right;
-  FACULA_CHECK(*side == "left" || *side == "right", ErrorKind::Runtime, op,
-               ": side must be 'left' or 'right', got '", std::string(*side), "'");
+  FACULA_CHECK(*side == "left" || *side == "right", ErrorKind::Runtime, op, ": side must be 'left' or 'right', got '",
+               std::string(*side), "'");
   FACULA_CHECK(!right || *side == "right", ErrorKind::Runtime, op,
                ": side and right contradict each other, got side='left' and right=True");
   return *side == "right";
@@ -119,8 +115,8 @@ void check_search(const Tensor& sequence, const Tensor& values, const Tensor& so
   Tensor order = contiguous_as(sorter, DType::Int64);
   for (int64_t i = 0; i < order.numel(); ++i) {
     int64_t k = order.data<int64_t>()[i];
-    FACULA_CHECK(k >= 0 && k < sequence.size(-1), ErrorKind::Runtime, op,
-                 ": the sorter's entries must lie in [0, ", sequence.size(-1), "), got ", k);
+    FACULA_CHECK(k >= 0 && k < sequence.size(-1), ErrorKind::Runtime, op, ": the sorter's entries must lie in [0, ",
+                 sequence.size(-1), "), got ", k);
   }
 }
 
@@ -128,8 +124,7 @@ Tensor search(const Tensor& sequence, const Tensor& values, DType dtype, bool ou
               const Tensor& sorter, const char* op, const Out& out) {
   check_search(sequence, values, sorter, op);
   FACULA_CHECK(!out_int32 || sequence.size(-1) < std::numeric_limits<int32_t>::max(), ErrorKind::Runtime, op,
-               ": positions of a sequence of ", sequence.size(-1),
-               " do not fit into int32, got out_int32=True");
+               ": positions of a sequence of ", sequence.size(-1), " do not fit into int32, got out_int32=True");
   Tensor result = out.make(values.sizes(), out_int32 ? DType::Int32 : DType::Int64, sequence.device());
   if (result.is_meta() || values.numel() == 0) return result;
   Tensor s = contiguous_as(sequence, dtype), v = contiguous_as(values, dtype);
@@ -144,8 +139,8 @@ Tensor search(const Tensor& sequence, const Tensor& values, DType dtype, bool ou
 }
 
 // A number against a sequence is compared in the dtype that both fit into.
-Tensor search_number(const Tensor& sequence, const Scalar& value, bool out_int32, bool right,
-                     const Tensor& sorter, const char* op, const Out& out) {
+Tensor search_number(const Tensor& sequence, const Scalar& value, bool out_int32, bool right, const Tensor& sorter,
+                     const char* op, const Out& out) {
   FACULA_CHECK(sequence.dim() == 1, ErrorKind::Runtime, op,
                ": for a number the sequence must be one-dimensional, got shape ", sequence.sizes());
   FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, op, ": complex numbers have no order, got ",
@@ -153,18 +148,17 @@ Tensor search_number(const Tensor& sequence, const Scalar& value, bool out_int32
   ResultType common;
   common.add(sequence.dtype(), 1);
   common.add(value);
-  return search(sequence, scalar_tensor(value, common.get(), sequence.device()), common.get(), out_int32,
-                right, sorter, op, out);
+  return search(sequence, scalar_tensor(value, common.get(), sequence.device()), common.get(), out_int32, right, sorter,
+                op, out);
 }
 
 }  // namespace
 
-std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending, const Out& out0,
-                                const Out& out1) {
+std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending, const Out& out0, const Out& out1) {
   return sorted(self, dim, descending, "sort", out0, out1);
 }
-std::tuple<Tensor, Tensor> sort(const Tensor& self, std::optional<bool>, int64_t dim, bool descending,
-                                const Out& out0, const Out& out1) {
+std::tuple<Tensor, Tensor> sort(const Tensor& self, std::optional<bool>, int64_t dim, bool descending, const Out& out0,
+                                const Out& out1) {
   return sorted(self, dim, descending, "sort", out0, out1);
 }
 Tensor argsort(const Tensor& self, int64_t dim, bool descending) {
@@ -174,19 +168,16 @@ Tensor argsort(const Tensor& self, bool, int64_t dim, bool descending, const Out
   return std::get<1>(sorted(self, dim, descending, "argsort", {}, out));
 }
 
-std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool,
-                                const Out& out0, const Out& out1) {
+std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool, const Out& out0,
+                                const Out& out1) {
   check_ordered(self, "topk");
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "topk: a tensor of numbers, got ", self.dtype());
   int64_t d = wrap_dim(dim, self.dim(), "topk");
   FACULA_CHECK(k >= 0 && k <= (self.dim() ? self.size(d) : 1), ErrorKind::Runtime,
-               "topk: k must not exceed the size of dimension ", dim, ", ", self.dim() ? self.size(d) : 1,
-               ", got ", k);
+               "topk: k must not exceed the size of dimension ", dim, ", ", self.dim() ? self.size(d) : 1, ", got ", k);
   Dims shape(self.sizes());
-  if (self.dim())
-    shape[d] = k;
-  else if (k == 0)
-    shape = {0};
+  if (self.dim()) shape[d] = k;
+  else if (k == 0) shape = {0};
   Tensor values = out0.make(shape, self.dtype(), self.device()),
          indices = out1.make(shape, DType::Int64, self.device());
   if (self.is_meta() || values.numel() == 0) return {values, indices};
@@ -203,8 +194,7 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, 
   check_ordered(self, "kthvalue");
   check_out_apart(out0, {&self}, "kthvalue");
   int64_t d = wrap_dim(dim, self.dim(), "kthvalue"), n = self.dim() ? self.size(d) : 1;
-  FACULA_CHECK(n > 0, ErrorKind::Index, "kthvalue: dimension ", dim, " must not be empty, got shape ",
-               self.sizes());
+  FACULA_CHECK(n > 0, ErrorKind::Index, "kthvalue: dimension ", dim, " must not be empty, got shape ", self.sizes());
   FACULA_CHECK(k >= 1 && k <= n, ErrorKind::Runtime, "kthvalue: k must lie in [1, ", n, "], got ", k);
   Dims shape(self.sizes());
   if (self.dim()) keepdim ? void(shape[d] = 1) : shape.erase(d);
@@ -220,8 +210,8 @@ std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, 
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right,
                     std::optional<std::string_view> side, const Tensor& sorter, const Out& out) {
   DType common = promote(sorted_sequence.dtype(), self.dtype());
-  return search(sorted_sequence, self, common, out_int32, to_the_right(right, side, "searchsorted"),
-                sorter, "searchsorted", out);
+  return search(sorted_sequence, self, common, out_int32, to_the_right(right, side, "searchsorted"), sorter,
+                "searchsorted", out);
 }
 Tensor searchsorted(const Tensor& sorted_sequence, const Scalar& self, bool out_int32, bool right,
                     std::optional<std::string_view> side, const Tensor& sorter, const Out& out) {
@@ -232,7 +222,8 @@ Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, b
   FACULA_CHECK(boundaries.dim() == 1, ErrorKind::Runtime,
                "bucketize: the boundaries must be one-dimensional, got shape ", boundaries.sizes());
   DType common = promote(boundaries.dtype(), self.dtype());
-  return search(to_dtype(boundaries, common), to_dtype(self, common), common, out_int32, right, Tensor(), "bucketize", out);
+  return search(to_dtype(boundaries, common), to_dtype(self, common), common, out_int32, right, Tensor(), "bucketize",
+                out);
 }
 Tensor bucketize(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right, const Out& out) {
   return search_number(boundaries, self, out_int32, right, Tensor(), "bucketize", out);

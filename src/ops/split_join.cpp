@@ -20,7 +20,8 @@ void copy_into(const Tensor& target, const Tensor& source) {
   if (target.numel() > 0 && !target.is_meta()) copy_kernel(target.device(), target, source);
 }
 
-// Whether every part and the result are plain memory of one dtype, and pieces are long enough; then joining is copying bytes.
+// Whether every part and the result are plain memory of one dtype, and pieces are long enough; then joining is copying
+// bytes.
 bool joins_as_bytes(const Tensor& result, const std::vector<Tensor>& parts, int64_t outer) {
   constexpr int64_t kPiece = 64;  // bytes
   if (!result.is_cpu() || !result.is_contiguous()) return false;
@@ -54,7 +55,8 @@ void join_bytes(const Tensor& result, const std::vector<Tensor>& parts, int64_t 
           std::memcpy(target, in, static_cast<size_t>(lengths[k]));
           continue;
         }
-        parallel_for(0, lengths[k], 4 * kGrain, [&](int64_t a, int64_t b) { std::memcpy(target + a, in + a, static_cast<size_t>(b - a)); });
+        parallel_for(0, lengths[k], 4 * kGrain,
+                     [&](int64_t a, int64_t b) { std::memcpy(target + a, in + a, static_cast<size_t>(b - a)); });
       }
     }
   });
@@ -77,8 +79,8 @@ DType common_dtype(TensorList tensors) {
 
 void check_same_device(const char* op, TensorList tensors) {
   for (const Tensor& t : tensors) {
-    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": all tensors must be on one device, got ", tensors[0].device(),
-                 " and ", t.device());
+    FACULA_CHECK(t.device() == tensors[0].device(), ErrorKind::Runtime, op, ": all tensors must be on one device, got ",
+                 tensors[0].device(), " and ", t.device());
   }
 }
 
@@ -101,7 +103,8 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
   for (const Tensor& t : tensors) {
     if (!out.given()) break;
     bool same_place = t.storage() == out.tensor().storage() && t.impl()->data == out.tensor().impl()->data;
-    FACULA_CHECK(!same_place || t.numel() == 0, ErrorKind::Runtime, "cat: out= must not share memory with an input, got shape ", t.sizes());
+    FACULA_CHECK(!same_place || t.numel() == 0, ErrorKind::Runtime,
+                 "cat: out= must not share memory with an input, got shape ", t.sizes());
     check_no_partial_overlap(out.tensor(), t, "cat");
   }
   std::vector<Tensor> parts;  // without empty vectors, which stand for nothing
@@ -120,12 +123,14 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
   for (const Tensor& t : parts) {
     bool fits = t.dim() == static_cast<int64_t>(sizes.size());
     for (int64_t i = 0; fits && i < t.dim(); ++i) fits = i == d || t.size(i) == sizes[i];
-    FACULA_CHECK(fits, ErrorKind::Runtime, "cat: sizes must match except in dimension ", d, ", got ", parts[0].sizes(), " and ", t.sizes());
+    FACULA_CHECK(fits, ErrorKind::Runtime, "cat: sizes must match except in dimension ", d, ", got ", parts[0].sizes(),
+                 " and ", t.sizes());
     sizes[d] += t.size(d);
   }
   MemoryFormat format = out.given() ? MemoryFormat::Contiguous : joined_format(parts);
-  Tensor result = format == MemoryFormat::Contiguous ? out.make(sizes, dtype, tensors[0].device())
-                                                     : facula::empty_strided(sizes, strides_of(sizes, format, "cat"), dtype, tensors[0].device());
+  Tensor result = format == MemoryFormat::Contiguous
+                      ? out.make(sizes, dtype, tensors[0].device())
+                      : facula::empty_strided(sizes, strides_of(sizes, format, "cat"), dtype, tensors[0].device());
   if (result.is_meta() || result.numel() == 0) return result;
   int64_t outer = product(IntList(sizes).slice(0, static_cast<size_t>(d)));
   if (joins_as_bytes(result, parts, outer)) {
@@ -146,7 +151,8 @@ Tensor stack(TensorList tensors, int64_t dim, const Out& out) {
   const Tensor& first = tensors[0];
   int64_t d = wrap_dim(dim, first.dim() + 1, "stack");
   for (const Tensor& t : tensors) {
-    FACULA_CHECK(t.sizes() == first.sizes(), ErrorKind::Runtime, "stack: tensors of equal shape, got ", first.sizes(), " and ", t.sizes());
+    FACULA_CHECK(t.sizes() == first.sizes(), ErrorKind::Runtime, "stack: tensors of equal shape, got ", first.sizes(),
+                 " and ", t.sizes());
   }
   Dims sizes(first.sizes());
   sizes.insert(static_cast<size_t>(d), static_cast<int64_t>(tensors.size()));
@@ -205,7 +211,8 @@ Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
     Tensor rolled = roll(make_view(flat, {self.numel()}, {1}, 0, false), shifts, {0});
     return make_view(rolled, self.sizes(), contiguous_strides(self.sizes()), 0, false);
   }
-  FACULA_CHECK(shifts.size() == dims.size(), ErrorKind::Runtime, "roll: as many shifts as dims, got ", shifts, " and ", dims);
+  FACULA_CHECK(shifts.size() == dims.size(), ErrorKind::Runtime, "roll: as many shifts as dims, got ", shifts, " and ",
+               dims);
   Dims steps, along;
   for (size_t k = 0; k < dims.size(); ++k) {
     FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "roll: a 0-d tensor has no dimension, got dims ", dims);
@@ -227,7 +234,8 @@ Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
 
 Tensor repeat(const Tensor& self, IntList repeats) {
   int64_t n = static_cast<int64_t>(repeats.size()), shift = n - self.dim();
-  FACULA_CHECK(shift >= 0, ErrorKind::Runtime, "repeat: a count for every dimension of the tensor of shape ", self.sizes(), ", got ", repeats);
+  FACULA_CHECK(shift >= 0, ErrorKind::Runtime, "repeat: a count for every dimension of the tensor of shape ",
+               self.sizes(), ", got ", repeats);
   Dims sizes, split, target_strides, source_strides;
   for (int64_t i = 0; i < n; ++i) {
     FACULA_CHECK(repeats[i] >= 0, ErrorKind::Runtime, "repeat: counts must not be negative, got ", repeats);
@@ -252,16 +260,20 @@ Tensor repeat(const Tensor& self, IntList repeats) {
 Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
   FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "constant_pad_nd: an even number of counts, got ", pad);
   int64_t padded = static_cast<int64_t>(pad.size() / 2);
-  FACULA_CHECK(padded <= self.dim(), ErrorKind::Runtime, "constant_pad_nd: at most two counts per dimension of the tensor of shape ", self.sizes(), ", got ", pad);
+  FACULA_CHECK(padded <= self.dim(), ErrorKind::Runtime,
+               "constant_pad_nd: at most two counts per dimension of the tensor of shape ", self.sizes(), ", got ",
+               pad);
   Tensor source = self;
   Dims sizes(self.sizes());
   for (int64_t k = 0; k < padded; ++k) {
     int64_t d = self.dim() - 1 - k;
     sizes[d] += pad[2 * k] + pad[2 * k + 1];
-    FACULA_CHECK(sizes[d] >= 0, ErrorKind::Runtime, "constant_pad_nd: the padding ", pad, " leaves a negative size in dimension ", d, ", got shape ", self.sizes());
+    FACULA_CHECK(sizes[d] >= 0, ErrorKind::Runtime, "constant_pad_nd: the padding ", pad,
+                 " leaves a negative size in dimension ", d, ", got shape ", self.sizes());
   }
   MemoryFormat format = self.suggest_memory_format();
-  Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, "constant_pad_nd"), self.dtype(), self.device());
+  Tensor result =
+      facula::empty_strided(sizes, strides_of(sizes, format, "constant_pad_nd"), self.dtype(), self.device());
   require_value(value, self.dtype(), "constant_pad_nd");
   if (result.is_meta() || result.numel() == 0) return result;
   Tensor target = result;

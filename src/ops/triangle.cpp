@@ -8,7 +8,8 @@ namespace facula::ops {
 namespace {
 
 Tensor triangle(const char* op, const Tensor& self, int64_t diagonal, bool upper, const Out& out) {
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": a tensor of at least two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": a tensor of at least two dimensions, got shape ",
+               self.sizes());
   Tensor result = out.make(self.sizes(), self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
   copy_kernel(self.device(), result, self);
@@ -18,8 +19,12 @@ Tensor triangle(const char* op, const Tensor& self, int64_t diagonal, bool upper
 
 }  // namespace
 
-Tensor tril(const Tensor& self, int64_t diagonal, const Out& out) { return triangle("tril", self, diagonal, false, out); }
-Tensor triu(const Tensor& self, int64_t diagonal, const Out& out) { return triangle("triu", self, diagonal, true, out); }
+Tensor tril(const Tensor& self, int64_t diagonal, const Out& out) {
+  return triangle("tril", self, diagonal, false, out);
+}
+Tensor triu(const Tensor& self, int64_t diagonal, const Out& out) {
+  return triangle("triu", self, diagonal, true, out);
+}
 
 Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "diag_embed: a tensor of at least one dimension, got a 0-d one");
@@ -34,7 +39,8 @@ Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2
 }
 
 Tensor fill_diagonal_(const Tensor& self, const Scalar& value, bool wrap) {
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "fill_diagonal_: a tensor of at least two dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "fill_diagonal_: a tensor of at least two dimensions, got shape ",
+               self.sizes());
   int64_t count = self.size(0), step = 0;
   for (int64_t i = 0; i < self.dim(); ++i) {
     FACULA_CHECK(self.dim() == 2 || self.size(i) == self.size(0), ErrorKind::Runtime,
@@ -48,7 +54,8 @@ Tensor fill_diagonal_(const Tensor& self, const Scalar& value, bool wrap) {
   // The diagonal of a tall matrix starts again one row below the square it filled.
   int64_t rows = self.size(0), columns = self.size(1);
   for (int64_t first = columns + 1; wrap && self.dim() == 2 && first < rows; first += columns + 1) {
-    copy_kernel(self.device(), make_view(self, {std::min(columns, rows - first)}, {step}, first * self.stride(0), false), one);
+    copy_kernel(self.device(),
+                make_view(self, {std::min(columns, rows - first)}, {step}, first * self.stride(0), false), one);
   }
   return self;
 }

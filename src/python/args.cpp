@@ -19,34 +19,57 @@ bool all_items(PyObject* sequence, F&& fits) {
 }
 
 bool is_zero_dim_tensor(PyObject* o) { return is_tensor(o) && tensor_of(o).defined() && tensor_of(o).dim() == 0; }
-inline bool is_index(PyObject* o) { return PyLong_CheckExact(o) || is_int(o) || (is_zero_dim_tensor(o) && is_bits(tensor_of(o).dtype())); }
+inline bool is_index(PyObject* o) {
+  return PyLong_CheckExact(o) || is_int(o) || (is_zero_dim_tensor(o) && is_bits(tensor_of(o).dtype()));
+}
 bool is_real_number(PyObject* o) { return is_number(o) && !PyComplex_Check(o); }
-bool is_bool_object(PyObject* o) { return PyBool_Check(o) || std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"); }
+bool is_bool_object(PyObject* o) {
+  return PyBool_Check(o) || std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool");
+}
 
 bool fits(ArgType type, int list_size, PyObject* o) {
   switch (type) {
-    case ArgType::OptTensor: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptTensor:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::Tensor: return is_tensor(o);
     case ArgType::TensorList: return is_sequence(o) && all_items(o, is_tensor);
     case ArgType::Operand: return is_tensor(o) || is_number(o);
-    case ArgType::OptScalar: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptScalar:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::Scalar: return is_number(o) || is_zero_dim_tensor(o);
-    case ArgType::OptInt: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptInt:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::Int: return is_index(o);
-    case ArgType::OptFloat: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptFloat:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::Float: return is_real_number(o) || is_zero_dim_tensor(o);
-    case ArgType::OptBool: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptBool:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::Bool: return is_bool_object(o);
-    case ArgType::OptIntList: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptIntList:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::IntList: return (is_sequence(o) && all_items(o, is_index)) || (list_size > 0 && is_index(o));
-    case ArgType::OptFloatList: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptFloatList:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::FloatList: return is_sequence(o) && all_items(o, is_real_number);
-    case ArgType::OptStr: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptStr:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::Str: return PyUnicode_Check(o);
-    case ArgType::OptDType: if (o == Py_None) return true; [[fallthrough]];
+    case ArgType::OptDType:
+      if (o == Py_None) return true;
+      [[fallthrough]];
     case ArgType::DType: return is_dtype(o);
     case ArgType::OptDevice: return o == Py_None || is_device(o);
-    case ArgType::OptLayout: return o == Py_None || (PyObject_TypeCheck(o, &LayoutType) && to_layout(o) == Layout::Strided);
+    case ArgType::OptLayout:
+      return o == Py_None || (PyObject_TypeCheck(o, &LayoutType) && to_layout(o) == Layout::Strided);
     case ArgType::OptMemoryFormat: return o == Py_None || PyObject_TypeCheck(o, &MemoryFormatType);
     case ArgType::OptGenerator: return o == Py_None || PyObject_TypeCheck(o, &GeneratorType);
     case ArgType::OutTensor: return o == Py_None || is_tensor(o);
@@ -131,8 +154,8 @@ inline bool accept(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
   return accept_slow(spec, value, attempt);
 }
 
-bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, PyObject** slots,
-          Attempt& attempt) {
+bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+          PyObject** slots, Attempt& attempt) {
   for (int i = 0; i < s.count; ++i) slots[i] = nullptr;
   if (self) {
     if (s.self_index < 0) return false;
@@ -194,8 +217,10 @@ void describe(std::string& text, PyObject* o) {
   text += Py_TYPE(o)->tp_name;
 }
 
-void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  std::string text = std::string(f.name) + "(): the arguments fit no signature; expected " + (f.count > 1 ? "one of:" : "");
+void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                     PyObject* kwnames) {
+  std::string text =
+      std::string(f.name) + "(): the arguments fit no signature; expected " + (f.count > 1 ? "one of:" : "");
   for (int i = 0; i < f.count; ++i) text += (f.count > 1 ? "\n * (" : "(") + std::string(f.signatures[i].text) + ")";
   text += f.count > 1 ? "\ngot (" : ", got (";
   if (self) {
@@ -227,7 +252,8 @@ void intern_names(FunctionSpec& f) {
 
 }  // namespace
 
-int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, PyObject** slots) {
+int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+          PyObject** slots) {
   if (kwnames && f.signatures[0].count && !f.signatures[0].args[0].interned) intern_names(f);
   slots[kMaxArgs - 1] = nullptr;
   try {

@@ -7,9 +7,32 @@
 namespace facula::python {
 
 enum class ArgType : uint8_t {
-  Tensor, OptTensor, TensorList, Operand, Scalar, OptScalar, Int, OptInt, Float, OptFloat, Bool, OptBool, IntList,
-  OptIntList, FloatList, OptFloatList, Str, OptStr, DType, OptDType, OptDevice, OptLayout, OptMemoryFormat, OptGenerator,
-  OutTensor, OutTuple,
+  Tensor,
+  OptTensor,
+  TensorList,
+  Operand,
+  Scalar,
+  OptScalar,
+  Int,
+  OptInt,
+  Float,
+  OptFloat,
+  Bool,
+  OptBool,
+  IntList,
+  OptIntList,
+  FloatList,
+  OptFloatList,
+  Str,
+  OptStr,
+  DType,
+  OptDType,
+  OptDevice,
+  OptLayout,
+  OptMemoryFormat,
+  OptGenerator,
+  OutTensor,
+  OutTuple,
 };
 
 struct ArgSpec {
@@ -35,11 +58,12 @@ struct FunctionSpec {
 };
 
 constexpr int kMaxArgs = 24;
-constexpr int kFailed = -1;    // a Python error is set
-constexpr int kHandled = -2;   // an override answered; its result is in slots[0]
+constexpr int kFailed = -1;   // a Python error is set
+constexpr int kHandled = -2;  // an override answered; its result is in slots[0]
 
 /// Finds the signature that fits and puts the arguments into `slots` (null: not given). `self` is null for functions.
-int parse(FunctionSpec& function, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, PyObject** slots);
+int parse(FunctionSpec& function, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+          PyObject** slots);
 
 // Slot -> C++ value. The lists convert implicitly to what C++ functions take and live until the end of the call.
 
@@ -49,7 +73,8 @@ inline const Tensor& arg_tensor(PyObject* slot) { return given(slot) ? tensor_of
 
 /// The tensor that an in-place form writes to.
 inline const Tensor& arg_written(const char* op, PyObject* slot) {
-  FACULA_CHECK(slot && is_tensor(slot), ErrorKind::Type, op, "_: expected a Tensor to write to, got ", slot ? Py_TYPE(slot)->tp_name : "nothing");
+  FACULA_CHECK(slot && is_tensor(slot), ErrorKind::Type, op, "_: expected a Tensor to write to, got ",
+               slot ? Py_TYPE(slot)->tp_name : "nothing");
   return tensor_of(slot);
 }
 
@@ -67,9 +92,7 @@ IntsArg arg_ints(PyObject* slot, int list_size);
 
 struct OptIntsArg {
   std::optional<Dims> values;
-  operator std::optional<IntList>() const {
-    return values ? std::optional<IntList>(IntList(*values)) : std::nullopt;
-  }
+  operator std::optional<IntList>() const { return values ? std::optional<IntList>(IntList(*values)) : std::nullopt; }
 };
 inline OptIntsArg arg_opt_ints(PyObject* slot, int list_size) {
   return given(slot) ? OptIntsArg{arg_ints(slot, list_size).values} : OptIntsArg{};

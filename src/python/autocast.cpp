@@ -16,9 +16,11 @@ PyObject* set_enabled(PyObject*, PyObject* value) {
 PyObject* get_dtype(PyObject*, PyObject*) { return wrap_dtype(autocast_state().dtype); }
 PyObject* set_dtype(PyObject*, PyObject* value) {
   return guarded([&] {
-    FACULA_CHECK(is_dtype(value), ErrorKind::Type, "set_autocast_dtype: dtype must be a dtype, got ", Py_TYPE(value)->tp_name);
+    FACULA_CHECK(is_dtype(value), ErrorKind::Type, "set_autocast_dtype: dtype must be a dtype, got ",
+                 Py_TYPE(value)->tp_name);
     DType dtype = to_dtype_value(value);
-    FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "set_autocast_dtype: expected a floating-point dtype, got ", dtype);
+    FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "set_autocast_dtype: expected a floating-point dtype, got ",
+                 dtype);
     autocast_state().dtype = dtype;
     return Py_NewRef(Py_None);
   });
@@ -47,10 +49,14 @@ PyMethodDef functions[] = {
     {"_set_autocast_enabled", set_enabled, METH_O, "Switches autocast of CPU tensors on this thread."},
     {"_get_autocast_dtype", get_dtype, METH_NOARGS, "The lower precision of CPU tensors."},
     {"_set_autocast_dtype", set_dtype, METH_O, "Sets the lower precision of CPU tensors."},
-    {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS, "is_autocast_cache_enabled(): whether cast weights are kept."},
-    {"set_autocast_cache_enabled", set_cache_enabled, METH_O, "set_autocast_cache_enabled(enabled): whether cast weights are kept."},
-    {"autocast_increment_nesting", increment_nesting, METH_NOARGS, "autocast_increment_nesting(): one region deeper; returns how deep."},
-    {"autocast_decrement_nesting", decrement_nesting, METH_NOARGS, "autocast_decrement_nesting(): leaves a region; returns how deep."},
+    {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS,
+     "is_autocast_cache_enabled(): whether cast weights are kept."},
+    {"set_autocast_cache_enabled", set_cache_enabled, METH_O,
+     "set_autocast_cache_enabled(enabled): whether cast weights are kept."},
+    {"autocast_increment_nesting", increment_nesting, METH_NOARGS,
+     "autocast_increment_nesting(): one region deeper; returns how deep."},
+    {"autocast_decrement_nesting", decrement_nesting, METH_NOARGS,
+     "autocast_decrement_nesting(): leaves a region; returns how deep."},
     {"clear_autocast_cache", clear_cache, METH_NOARGS, "clear_autocast_cache(): lets go of cast weights."},
     {"_autocast_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(cast)), METH_FASTCALL,
      "A tensor in a dtype where autocast touches it, else the tensor."},

@@ -1,11 +1,10 @@
 // backward(), grad(), grad modes, and nodes as Python objects.
-#include "autograd/engine.h"
-#include "autograd/saved.h"
-
 #include <cstring>
 #include <map>
 #include <unordered_set>
 
+#include "autograd/engine.h"
+#include "autograd/saved.h"
 #include "functions.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
@@ -71,7 +70,8 @@ class SavedValue final : public SavedVisitor {
   void ints(IntList list) override { value_ = Owned(check(wrap_ints(list))); }
   void floats(const std::vector<double>& list) override {
     value_ = Owned(check(PyTuple_New(static_cast<Py_ssize_t>(list.size()))));
-    for (size_t i = 0; i < list.size(); ++i) PyTuple_SET_ITEM(value_.get(), static_cast<Py_ssize_t>(i), check(PyFloat_FromDouble(list[i])));
+    for (size_t i = 0; i < list.size(); ++i)
+      PyTuple_SET_ITEM(value_.get(), static_cast<Py_ssize_t>(i), check(PyFloat_FromDouble(list[i])));
   }
   void text(const std::string& s) override { value_ = Owned(check(PyUnicode_FromString(s.c_str()))); }
   void dtype(DType d) override { value_ = Owned(check(wrap_dtype(d))); }
@@ -85,8 +85,10 @@ class SavedValue final : public SavedVisitor {
 PyObject* node_saved(PyObject* o, void* member) {
   return guarded([&] {
     const Node& node = node_of(o);
-    FACULA_CHECK(!node.freed, ErrorKind::Runtime, node.name(), ": Trying to access saved values after they have already been freed (give "
-                 "retain_graph=True to the first backward), got ", attribute_of(static_cast<const char*>(member)));
+    FACULA_CHECK(!node.freed, ErrorKind::Runtime, node.name(),
+                 ": Trying to access saved values after they have already been freed (give "
+                 "retain_graph=True to the first backward), got ",
+                 attribute_of(static_cast<const char*>(member)));
     SavedValue value(node, static_cast<const char*>(member));
     node.visit_saved(value);
     return value.take();
@@ -101,7 +103,8 @@ PyGetSetDef* saved_properties(const Node& node) {
   for (size_t i = 0; i < found.names.size(); ++i) {
     auto* member = new std::string(found.names[i]);
     auto* attribute = new std::string(attribute_of(*member));
-    properties[i] = {attribute->c_str(), node_saved, nullptr, "A value that the derivative needs.", const_cast<char*>(member->c_str())};
+    properties[i] = {attribute->c_str(), node_saved, nullptr, "A value that the derivative needs.",
+                     const_cast<char*>(member->c_str())};
   }
   return properties;
 }
@@ -142,7 +145,10 @@ const std::map<std::string_view, NameByRank> names_by_rank = {
 std::string linear_name(const Node& node) {
   int rank = node.output(0).ndim();
   if (rank == 2) return node.wants(2) ? "AddmmBackward0" : "MmBackward0";
-  return rank == 0 ? "MvBackward0" : node.wants(2) ? "ViewBackward0" : rank == 1 ? "SqueezeBackward4" : "UnsafeViewBackward0";
+  return rank == 0       ? "MvBackward0"
+         : node.wants(2) ? "ViewBackward0"
+         : rank == 1     ? "SqueezeBackward4"
+                         : "UnsafeViewBackward0";
 }
 
 std::string row_norm_name(const Node& node) {
@@ -153,9 +159,13 @@ std::string row_norm_name(const Node& node) {
   return last_dims ? "NativeLayerNormBackward0" : "NativeGroupNormBackward0";
 }
 
-std::string grid_sampler_name(const Node& node) { return node.output(0).ndim() == 5 ? "GridSampler3DBackward0" : "GridSampler2DBackward0"; }
+std::string grid_sampler_name(const Node& node) {
+  return node.output(0).ndim() == 5 ? "GridSampler3DBackward0" : "GridSampler2DBackward0";
+}
 
-std::string pow_name(const Node& node) { return !node.wants(1) ? "PowBackward0" : node.wants(0) ? "PowBackward1" : "PowBackward2"; }
+std::string pow_name(const Node& node) {
+  return !node.wants(1) ? "PowBackward0" : node.wants(0) ? "PowBackward1" : "PowBackward2";
+}
 
 const std::map<std::string_view, std::string (*)(const Node&)> names_by_use = {
     {"GridSamplerBackward0", grid_sampler_name},
@@ -164,7 +174,8 @@ const std::map<std::string_view, std::string (*)(const Node&)> names_by_use = {
     {"RowNormBackward0", row_norm_name},
 };
 
-// Nodes are named after their op's overload; PyTorch counts the overloads of a name. What a program prints is PyTorch's.
+// Nodes are named after their op's overload; PyTorch counts the overloads of a name. What a program prints is
+// PyTorch's.
 std::string public_name(const Node& node) {
   static const std::map<std::string_view, std::string_view> names = {
       {"ChannelNormBackward0", "NativeBatchNormBackward0"},
@@ -226,8 +237,10 @@ PyTypeObject* class_of(const Node& node) {
   auto found = classes.find(key);
   if (found != classes.end()) return found->second;
   auto* qualified = new std::string("facula.autograd." + name);  // kept by the class
-  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)}, {Py_tp_getset, saved_properties(node)}, {0, nullptr}};
-  PyType_Spec spec = {qualified->c_str(), sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  PyType_Slot slots[] = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)}, {Py_tp_getset, saved_properties(node)}, {0, nullptr}};
+  PyType_Spec spec = {qualified->c_str(), sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                      slots};
   Owned bases(check(PyTuple_Pack(1, &NodeType)));
   auto* made = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpecWithBases(&spec, bases.get())));
   return classes[key] = made;
@@ -256,8 +269,10 @@ PyObject* wrap_node(Ref<Node> node) {
 }
 
 Node& node_of(PyObject* o) {
-  FACULA_CHECK(PyObject_TypeCheck(o, &NodeType), ErrorKind::Type, "Node: expected a node of the graph, got ", Py_TYPE(o)->tp_name);
-  FACULA_CHECK(self_of(o)->node, ErrorKind::Runtime, "Node: the graph that it belonged to is gone, got ", Py_TYPE(o)->tp_name);
+  FACULA_CHECK(PyObject_TypeCheck(o, &NodeType), ErrorKind::Type, "Node: expected a node of the graph, got ",
+               Py_TYPE(o)->tp_name);
+  FACULA_CHECK(self_of(o)->node, ErrorKind::Runtime, "Node: the graph that it belonged to is gone, got ",
+               Py_TYPE(o)->tp_name);
   return *self_of(o)->node;
 }
 
@@ -285,7 +300,8 @@ PyObject* node_next(PyObject* o, void*) {
     Owned tuple(check(PyTuple_New(static_cast<Py_ssize_t>(node.edge_count()))));
     for (size_t i = 0; i < node.edge_count(); ++i) {
       const Edge& edge = node.edge(i);
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(Py_BuildValue("(NI)", wrap_node(edge.node), edge.slot)));
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                       check(Py_BuildValue("(NI)", wrap_node(edge.node), edge.slot)));
     }
     return tuple.release();
   });
@@ -293,7 +309,8 @@ PyObject* node_next(PyObject* o, void*) {
 PyObject* node_variable(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     auto* accumulate = dynamic_cast<AccumulateGrad*>(&node_of(o));
-    FACULA_CHECK(accumulate, ErrorKind::Attribute, "variable: only an AccumulateGrad node has it, got ", Py_TYPE(o)->tp_name);
+    FACULA_CHECK(accumulate, ErrorKind::Attribute, "variable: only an AccumulateGrad node has it, got ",
+                 Py_TYPE(o)->tp_name);
     return wrap(accumulate->leaf());
   });
 }
@@ -319,8 +336,9 @@ PyObject* node_input_metadata(PyObject* o, void*) {
     Owned tuple(check(PyTuple_New(static_cast<Py_ssize_t>(node.output_count()))));
     for (size_t i = 0; i < node.output_count(); ++i) {
       const OutputInfo& info = node.output(i);
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
-                       check(Py_BuildValue("(NNN)", wrap_size(info.sizes()), wrap_dtype(info.dtype), wrap_device(info.device))));
+      PyTuple_SET_ITEM(
+          tuple.get(), static_cast<Py_ssize_t>(i),
+          check(Py_BuildValue("(NNN)", wrap_size(info.sizes()), wrap_dtype(info.dtype), wrap_device(info.device))));
     }
     return tuple.release();
   });
@@ -334,7 +352,8 @@ PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "The name of the 
                               {"_sequence_nr", node_sequence, METH_NOARGS, "The number that orders nodes of a thread."},
                               {}};
 PyGetSetDef node_properties[] = {
-    {"next_functions", node_next, nullptr, "Pairs of the nodes that receive this one's results, and the slot there.", nullptr},
+    {"next_functions", node_next, nullptr, "Pairs of the nodes that receive this one's results, and the slot there.",
+     nullptr},
     {"variable", node_variable, nullptr, "The leaf of an AccumulateGrad node.", nullptr},
     {"metadata", node_metadata, nullptr, "A dict that lives as long as the node.", nullptr},
     {"_input_metadata", node_input_metadata, nullptr, "(shape, dtype, device) of the gradients it takes.", nullptr},
@@ -342,9 +361,7 @@ PyGetSetDef node_properties[] = {
 
 // ---- requests
 
-PyObject* edge_attribute(PyObject* o, const char* name) {
-  return check(PyObject_GetAttrString(o, name));
-}
+PyObject* edge_attribute(PyObject* o, const char* name) { return check(PyObject_GetAttrString(o, name)); }
 
 // A Tensor or a GradientEdge.
 Edge read_edge(PyObject* o) {
@@ -373,26 +390,29 @@ Tensor one(const Shape& shape) {
 Tensor implicit_gradient(const Shape& shape) {
   int64_t numel = 1;
   for (int64_t s : shape.sizes) numel *= s;
-  FACULA_CHECK(numel == 1, ErrorKind::Runtime, "backward: grad can be implicitly created only for scalar outputs (give a gradient of the "
-               "output's shape, or reduce it first, for example with sum()), got shape ", shape.sizes);
+  FACULA_CHECK(numel == 1, ErrorKind::Runtime,
+               "backward: grad can be implicitly created only for scalar outputs (give a gradient of the "
+               "output's shape, or reduce it first, for example with sum()), got shape ",
+               shape.sizes);
   FACULA_CHECK(!is_complex(shape.dtype), ErrorKind::Runtime,
                "backward: grad can be implicitly created only for real scalar outputs, got ", shape.dtype);
   return one(shape);
 }
 
 Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, bool create_graph) {
-  FACULA_CHECK(is_tensor(given_grad), ErrorKind::Type, "backward: a gradient is a Tensor or None, got ", Py_TYPE(given_grad)->tp_name);
+  FACULA_CHECK(is_tensor(given_grad), ErrorKind::Type, "backward: a gradient is a Tensor or None, got ",
+               Py_TYPE(given_grad)->tp_name);
   const Tensor& grad = tensor_of(given_grad);
-  FACULA_CHECK(grad.sizes() == shape.sizes, ErrorKind::Runtime, "backward: Mismatch in shape: the gradient of output ", i,
-               " must have its shape ", shape.sizes, ", got ", grad.sizes());
-  FACULA_CHECK(grad.is_complex() == is_complex(shape.dtype), ErrorKind::Runtime, "backward: for output ", i, " of ", shape.dtype,
-               " a gradient of the same kind is expected, got ", grad.dtype());
+  FACULA_CHECK(grad.sizes() == shape.sizes, ErrorKind::Runtime, "backward: Mismatch in shape: the gradient of output ",
+               i, " must have its shape ", shape.sizes, ", got ", grad.sizes());
+  FACULA_CHECK(grad.is_complex() == is_complex(shape.dtype), ErrorKind::Runtime, "backward: for output ", i, " of ",
+               shape.dtype, " a gradient of the same kind is expected, got ", grad.dtype());
   return create_graph || !grad.requires_grad() ? grad : alias(grad);
 }
 
 [[noreturn]] void report_no_history(Py_ssize_t i, IntList sizes, DType dtype) {
-  throw_error(ErrorKind::Runtime, "backward: element ", i, " of tensors does not require grad and does not have a grad_fn, got shape ",
-              sizes, " of ", dtype);
+  throw_error(ErrorKind::Runtime, "backward: element ", i,
+              " of tensors does not require grad and does not have a grad_fn, got shape ", sizes, " of ", dtype);
 }
 
 class DualInput final : public Node {
@@ -401,13 +421,15 @@ class DualInput final : public Node {
   std::string name() const override { return "DualInput"; }
 };
 
-// _reaches_other_leaves(tensor, leaves): whether its graph leads to a leaf (or a forward-mode input) that is not among them
+// _reaches_other_leaves(tensor, leaves): whether its graph leads to a leaf (or a forward-mode input) that is not among
+// them
 PyObject* function_reaches_other_leaves(PyObject*, PyObject* args) {
   PyObject *o, *list;
   if (!PyArg_ParseTuple(args, "OO!", &o, &PyList_Type, &list)) return nullptr;
   return guarded([&] {
     std::unordered_set<const Node*> seen;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) seen.insert(gradient_edge(tensor_of(PyList_GET_ITEM(list, i)).impl()).node.get());
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+      seen.insert(gradient_edge(tensor_of(PyList_GET_ITEM(list, i)).impl()).node.get());
     std::vector<const Node*> stack;
     Edge root = gradient_edge(tensor_of(o).impl());
     if (root.node && seen.insert(root.node.get()).second) stack.push_back(root.node.get());
@@ -441,7 +463,8 @@ Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool 
     }
     Shape shape = shape_of(item, edge);
     PyObject* given_grad = PyTuple_GET_ITEM(grads, i);
-    r.grads.push_back(given_grad == Py_None ? implicit_gradient(shape) : checked_gradient(given_grad, shape, i, create_graph));
+    r.grads.push_back(given_grad == Py_None ? implicit_gradient(shape)
+                                            : checked_gradient(given_grad, shape, i, create_graph));
     r.roots.push_back(std::move(edge));
   }
   for (Py_ssize_t i = 0; inputs != Py_None && i < PyTuple_GET_SIZE(inputs); ++i) {
@@ -457,7 +480,9 @@ Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool 
 PyObject* function_run_backward(PyObject*, PyObject* args) {
   PyObject *tensors, *grads, *inputs;
   int keep, create, accumulate;
-  if (!PyArg_ParseTuple(args, "O!O!Oppp", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &inputs, &keep, &create, &accumulate)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!Oppp", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &inputs, &keep, &create,
+                        &accumulate))
+    return nullptr;
   return guarded([&] {
     Request r = read_request(tensors, grads, inputs, create, !accumulate);
     std::vector<Tensor> captured;
@@ -520,15 +545,18 @@ PyObject* method_retain_grad(PyObject* self, PyObject*) {
   });
 }
 PyObject* method_detach(PyObject* self, PyObject*) {
-  bool overridden = ((!is_plain_tensor(self) && has_override(self)) || (thread_state.modes & kModePython)) && !overrides_disabled();
+  bool overridden =
+      ((!is_plain_tensor(self) && has_override(self)) || (thread_state.modes & kModePython)) && !overrides_disabled();
   if (overridden) return call_override("detach", true, self, nullptr, 0, nullptr);
   return guarded([&] { return wrap(alias(tensor_of(self))); });
 }
 PyObject* method_detach_(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = tensor_of(self);
-    FACULA_CHECK(!t.impl()->base, ErrorKind::Runtime,
-                 "detach_: Can't detach views in-place (use detach(), which gives a tensor of its own), got a view of shape ", t.sizes());
+    FACULA_CHECK(
+        !t.impl()->base, ErrorKind::Runtime,
+        "detach_: Can't detach views in-place (use detach(), which gives a tensor of its own), got a view of shape ",
+        t.sizes());
     clear_history(t);
     return Py_NewRef(self);
   });
@@ -546,7 +574,9 @@ PyObject* function_set_grad_enabled(PyObject*, PyObject* value) {
   thread_state.grad_enabled = PyObject_IsTrue(value) == 1;
   return PyBool_FromLong(before);
 }
-PyObject* function_is_forward_enabled(PyObject*, PyObject*) { return PyBool_FromLong(thread_state.forward_grad_enabled); }
+PyObject* function_is_forward_enabled(PyObject*, PyObject*) {
+  return PyBool_FromLong(thread_state.forward_grad_enabled);
+}
 PyObject* function_set_forward_enabled(PyObject*, PyObject* value) {
   bool before = thread_state.forward_grad_enabled;
   thread_state.forward_grad_enabled = PyObject_IsTrue(value) == 1;
@@ -558,11 +588,15 @@ PyObject* set_mode(Mode mode, bool on) {
   else thread_state.modes &= ~static_cast<uint32_t>(mode);
   return PyBool_FromLong(before);
 }
-PyObject* function_is_inference_mode(PyObject*, PyObject*) { return PyBool_FromLong((thread_state.modes & kModeInference) != 0); }
-PyObject* function_set_inference_mode(PyObject*, PyObject* value) { return set_mode(kModeInference, PyObject_IsTrue(value) == 1); }
+PyObject* function_is_inference_mode(PyObject*, PyObject*) {
+  return PyBool_FromLong((thread_state.modes & kModeInference) != 0);
+}
+PyObject* function_set_inference_mode(PyObject*, PyObject* value) {
+  return set_mode(kModeInference, PyObject_IsTrue(value) == 1);
+}
 
-// ---- forward mode: an input is an identity node that carries a tangent; what depends on it is marked and recorded, and
-// its tangent is derived when asked for (facula/autograd/forward_ad.py)
+// ---- forward mode: an input is an identity node that carries a tangent; what depends on it is marked and recorded,
+// and its tangent is derived when asked for (facula/autograd/forward_ad.py)
 
 PyObject* function_make_dual(PyObject*, PyObject* o) {
   return guarded([&] {
@@ -579,7 +613,9 @@ PyObject* function_make_dual(PyObject*, PyObject* o) {
     return Py_BuildValue("(NN)", wrap(std::move(dual)), wrap(std::move(origin)));
   });
 }
-PyObject* function_is_dual(PyObject*, PyObject* o) { return PyBool_FromLong(is_tensor(o) && (live_flags(tensor_of(o).impl()) & kDual)); }
+PyObject* function_is_dual(PyObject*, PyObject* o) {
+  return PyBool_FromLong(is_tensor(o) && (live_flags(tensor_of(o).impl()) & kDual));
+}
 PyObject* function_clear_dual(PyObject*, PyObject* o) {
   tensor_of(o).impl()->flags &= ~static_cast<uint32_t>(kDual);
   Py_RETURN_NONE;
@@ -602,33 +638,43 @@ void check_signals() {
 }
 
 PyMethodDef functions[] = {
-    {"_run_backward", function_run_backward, METH_VARARGS, "Evaluates the graph backwards; facula.autograd is the public face."},
-    {"is_grad_enabled", function_is_grad_enabled, METH_NOARGS, "is_grad_enabled(): whether ops on this thread are recorded."},
+    {"_run_backward", function_run_backward, METH_VARARGS,
+     "Evaluates the graph backwards; facula.autograd is the public face."},
+    {"is_grad_enabled", function_is_grad_enabled, METH_NOARGS,
+     "is_grad_enabled(): whether ops on this thread are recorded."},
     {"_set_grad_enabled", function_set_grad_enabled, METH_O, "Switches recording on this thread; returns what it was."},
-    {"_is_fwd_grad_enabled", function_is_forward_enabled, METH_NOARGS, "Whether forward mode follows ops on this thread."},
-    {"_set_fwd_grad_enabled", function_set_forward_enabled, METH_O, "Switches forward mode on this thread; returns what it was."},
+    {"_is_fwd_grad_enabled", function_is_forward_enabled, METH_NOARGS,
+     "Whether forward mode follows ops on this thread."},
+    {"_set_fwd_grad_enabled", function_set_forward_enabled, METH_O,
+     "Switches forward mode on this thread; returns what it was."},
     {"is_inference_mode_enabled", function_is_inference_mode, METH_NOARGS, "Whether inference mode is on."},
     {"_set_inference_mode", function_set_inference_mode, METH_O, "Switches inference mode; returns what it was."},
     {"_install_node_methods", function_install_node_methods, METH_O, "Adds Python functions to the type of nodes."},
-    {"_reaches_other_leaves", function_reaches_other_leaves, METH_VARARGS, "Whether a graph leads to leaves beyond those given."},
-    {"_make_dual", function_make_dual, METH_O, "(dual, origin): two aliases of a tensor that forward mode follows; writes leave the history of the second."},
+    {"_reaches_other_leaves", function_reaches_other_leaves, METH_VARARGS,
+     "Whether a graph leads to leaves beyond those given."},
+    {"_make_dual", function_make_dual, METH_O,
+     "(dual, origin): two aliases of a tensor that forward mode follows; writes leave the history of the second."},
     {"_is_dual", function_is_dual, METH_O, "Whether forward mode follows the tensor."},
     {"_mark_dual", function_mark_dual, METH_O, "Makes forward mode follow a recorded tensor."},
     {"_clear_dual", function_clear_dual, METH_O, "Makes forward mode follow the tensor no longer."},
     {}};
 PyMethodDef methods[] = {
     {"backward", as_function(method_backward), METH_FASTCALL | METH_KEYWORDS,
-     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds the gradient of this tensor to `.grad` of the "
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds the gradient of this tensor to "
+     "`.grad` of the "
      "leaves it was made from, or of `inputs` only."},
-    {"retain_grad", method_retain_grad, METH_NOARGS, "retain_grad(): backward fills `.grad` of this result of an op, too."},
-    {"detach", method_detach, METH_NOARGS, "detach(): the same values without history; shares memory and the count of writes."},
+    {"retain_grad", method_retain_grad, METH_NOARGS,
+     "retain_grad(): backward fills `.grad` of this result of an op, too."},
+    {"detach", method_detach, METH_NOARGS,
+     "detach(): the same values without history; shares memory and the count of writes."},
     {"detach_", method_detach_, METH_NOARGS, "detach_(): removes the history; the tensor becomes a leaf."},
     {"_accumulator", method_accumulator, METH_NOARGS, "The node that receives the gradient of the tensor."},
     {}};
-PyGetSetDef properties[] = {{"grad_fn", get_grad_fn, nullptr, "The node that made the tensor, or None.", nullptr},
-                            {"output_nr", get_output_nr, nullptr, "Which output of grad_fn it is.", nullptr},
-                            {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called on a result of an op.", nullptr},
-                            {}};
+PyGetSetDef properties[] = {
+    {"grad_fn", get_grad_fn, nullptr, "The node that made the tensor, or None.", nullptr},
+    {"output_nr", get_output_nr, nullptr, "Which output of grad_fn it is.", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called on a result of an op.", nullptr},
+    {}};
 
 }  // namespace
 

@@ -10,7 +10,8 @@ namespace {
 PyObject* wrapper_class = nullptr;
 
 const Tensor& wrapper_of(PyObject* o) {
-  FACULA_CHECK(is_tensor(o) && is_batched(tensor_of(o)), ErrorKind::Type, "vmap: expected an example of a batch, got ", Py_TYPE(o)->tp_name);
+  FACULA_CHECK(is_tensor(o) && is_batched(tensor_of(o)), ErrorKind::Type, "vmap: expected an example of a batch, got ",
+               Py_TYPE(o)->tp_name);
   return tensor_of(o);
 }
 
@@ -19,8 +20,8 @@ PyObject* function_make_batched(PyObject*, PyObject* args) {
   int level;
   if (!PyArg_ParseTuple(args, "Oi", &value, &level)) return nullptr;
   return guarded([&] {
-    FACULA_CHECK(is_tensor(value) && tensor_of(value).dim() > 0, ErrorKind::Value, "vmap: expected a Tensor with a batch dimension, got ",
-                 Py_TYPE(value)->tp_name);
+    FACULA_CHECK(is_tensor(value) && tensor_of(value).dim() > 0, ErrorKind::Value,
+                 "vmap: expected a Tensor with a batch dimension, got ", Py_TYPE(value)->tp_name);
     return wrap(make_batched(tensor_of(value), static_cast<uint32_t>(level)));
   });
 }
@@ -73,7 +74,8 @@ void warn(const char* op) {
 }
 
 PyMethodDef functions[] = {
-    {"_make_batched", function_make_batched, METH_VARARGS, "_make_batched(value, level): one example of the batch `value`."},
+    {"_make_batched", function_make_batched, METH_VARARGS,
+     "_make_batched(value, level): one example of the batch `value`."},
     {"_batch_value", function_batch_value, METH_O, "The batch behind an example."},
     {"_batch_level", function_batch_level, METH_O, "The number of the vmap that made an example, 0 for other objects."},
     {"_push_vmap", function_push_vmap, METH_VARARGS, "_push_vmap(size, randomness): begins a vmap, returns its level."},

@@ -53,8 +53,9 @@ PyObject* wrap_results(const char* op, std::initializer_list<const char*> names,
 
 template <size_t N>
 auto out_tuple(PyObject* slot) {
-  return [&]<size_t... I>(std::index_sequence<I...>) { return std::make_tuple(arg_out(slot, static_cast<int>(I))...); }(
-      std::make_index_sequence<N>{});
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return std::make_tuple(arg_out(slot, static_cast<int>(I))...);
+  }(std::make_index_sequence<N>{});
 }
 
 }  // namespace facula::python

@@ -19,11 +19,15 @@ struct Scan {
 };
 
 bool is_sequence_like(PyObject* o) {
-  return (PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_number(o))) && !is_tensor(o);
+  return (PyList_Check(o) || PyTuple_Check(o) ||
+          (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_number(o))) &&
+         !is_tensor(o);
 }
 
 bool is_ndarray(PyObject* o) { return std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray"; }
-bool is_array(PyObject* o) { return is_ndarray(o) || (!is_tensor(o) && !is_number(o) && PyObject_HasAttrString(o, "__array_interface__")); }
+bool is_array(PyObject* o) {
+  return is_ndarray(o) || (!is_tensor(o) && !is_number(o) && PyObject_HasAttrString(o, "__array_interface__"));
+}
 
 DType number_dtype(PyObject* o) {
   if (is_tensor(o)) return tensor_of(o).dtype();
@@ -66,15 +70,16 @@ void scan(PyObject* data, size_t depth, Scan& result, std::optional<DType>& dtyp
       for (int64_t s : tensor_of(data).sizes()) result.shape.push_back(s);
     }
   } else {
-    FACULA_CHECK(is_number(data), ErrorKind::Type, "tensor: expected numbers, sequences of them, arrays or tensors, got ", Py_TYPE(data)->tp_name);
+    FACULA_CHECK(is_number(data), ErrorKind::Type,
+                 "tensor: expected numbers, sequences of them, arrays or tensors, got ", Py_TYPE(data)->tp_name);
   }
   DType found = number_dtype(data);
   dtype = dtype ? promote(*dtype, found) : found;
 }
 
-/// A number as an element. Like PyTorch: integers of any length for floating-point and bool elements, negative ones wrap
-/// around in unsigned elements of less than 64 bits, numbers too large for float16, bfloat16 and float32 are infinite, and nothing
-/// else may be lost but a fraction.
+/// A number as an element. Like PyTorch: integers of any length for floating-point and bool elements, negative ones
+/// wrap around in unsigned elements of less than 64 bits, numbers too large for float16, bfloat16 and float32 are
+/// infinite, and nothing else may be lost but a fraction.
 template <class T>
 T element(PyObject* o) {
   constexpr DType dtype = dtype_of<T>();
@@ -85,41 +90,49 @@ T element(PyObject* o) {
       int overflow = 0;
       const long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
       constexpr bool widest = std::is_same_v<T, uint64_t>;
-      FACULA_CHECK(!widest || overflow || value >= 0, ErrorKind::Value, "tensor: an integer with a value in ", dtype, ", got ", value);
-      FACULA_CHECK(!overflow || (widest && overflow > 0), ErrorKind::Value, "tensor: an integer with a value in ", dtype, ", got one of ", bit_length(o), " bits");
+      FACULA_CHECK(!widest || overflow || value >= 0, ErrorKind::Value, "tensor: an integer with a value in ", dtype,
+                   ", got ", value);
+      FACULA_CHECK(!overflow || (widest && overflow > 0), ErrorKind::Value, "tensor: an integer with a value in ",
+                   dtype, ", got one of ", bit_length(o), " bits");
     } else {
       const double value = PyLong_AsDouble(o);
       if (value == -1.0 && PyErr_Occurred()) throw PythonError{};
       return Scalar(value).to<T>();
     }
   }
-  FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: a real number for ", dtype, ", got a complex one");
+  FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: a real number for ", dtype,
+               ", got a complex one");
   const Scalar value = to_scalar(o);
   constexpr bool narrow = dtype == DType::Float16 || dtype == DType::BFloat16 || dtype == DType::Float32;
-  FACULA_CHECK(narrow || has_value<T>(value), ErrorKind::Runtime, "tensor: a number with a value in ", dtype, ", got ", value);
+  FACULA_CHECK(narrow || has_value<T>(value), ErrorKind::Runtime, "tensor: a number with a value in ", dtype, ", got ",
+               value);
   return value.to<T>();
 }
 
 template <class T>
 char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   if (depth == shape.size()) {
-    if (is_sequence_like(data)) throw_error(ErrorKind::Value, "tensor: the sequences differ in depth, got a sequence where a number is expected");
+    if (is_sequence_like(data))
+      throw_error(ErrorKind::Value, "tensor: the sequences differ in depth, got a sequence where a number is expected");
     const T value = element<T>(data);
     std::memcpy(at, &value, sizeof value);
     return at + sizeof value;
   }
   if (is_tensor(data)) {
-    FACULA_CHECK(!tensor_of(data).is_meta(), ErrorKind::Runtime, "tensor: a meta tensor has no values, got shape ", tensor_of(data).sizes());
+    FACULA_CHECK(!tensor_of(data).is_meta(), ErrorKind::Runtime, "tensor: a meta tensor has no values, got shape ",
+                 tensor_of(data).sizes());
     Tensor source = contiguous(to_dtype(tensor_of(data), dtype_of<T>()), MemoryFormat::Contiguous);
-    FACULA_CHECK(source.sizes() == shape.slice(depth, shape.size() - depth), ErrorKind::Value, "tensor: the tensors differ in shape, got ", source.sizes());
+    FACULA_CHECK(source.sizes() == shape.slice(depth, shape.size() - depth), ErrorKind::Value,
+                 "tensor: the tensors differ in shape, got ", source.sizes());
     size_t bytes = static_cast<size_t>(source.numel()) * sizeof(T);
     std::memcpy(at, source.impl()->data, bytes);
     return at + bytes;
   }
-  FACULA_CHECK(is_sequence_like(data), ErrorKind::Value, "tensor: the sequences differ in depth, got ", Py_TYPE(data)->tp_name,
-               " where a sequence of ", shape[depth], " is expected");
+  FACULA_CHECK(is_sequence_like(data), ErrorKind::Value, "tensor: the sequences differ in depth, got ",
+               Py_TYPE(data)->tp_name, " where a sequence of ", shape[depth], " is expected");
   Py_ssize_t n = PySequence_Size(data);
-  FACULA_CHECK(n == shape[depth], ErrorKind::Value, "tensor: expected sequence of length ", shape[depth], " at dim ", depth, ", got ", n);
+  FACULA_CHECK(n == shape[depth], ErrorKind::Value, "tensor: expected sequence of length ", shape[depth], " at dim ",
+               depth, ", got ", n);
   for (Py_ssize_t i = 0; i < n; ++i) {
     Owned item(check(PySequence_GetItem(data, i)));
     at = store_all<T>(item.get(), depth + 1, shape, at);
@@ -142,11 +155,17 @@ Tensor from_sequence(PyObject* data, std::optional<DType> wanted) {
 // NumPy, through the array interface and the buffer it describes: no copy, no NumPy headers
 
 DType dtype_of_typestring(std::string_view text) {
-  FACULA_CHECK(text.size() >= 3 && text[0] != '>', ErrorKind::Type, "from_numpy: native byte order is expected, got dtype '", text, "'");
-  struct Row { std::string_view code; DType dtype; };
-  static constexpr Row rows[] = {{"b1", DType::Bool}, {"u1", DType::UInt8}, {"i1", DType::Int8}, {"i2", DType::Int16}, {"i4", DType::Int32},
-                                 {"i8", DType::Int64}, {"u2", DType::UInt16}, {"u4", DType::UInt32}, {"u8", DType::UInt64}, {"f2", DType::Float16},
-                                 {"f4", DType::Float32}, {"f8", DType::Float64}, {"c8", DType::Complex64}, {"c16", DType::Complex128}};
+  FACULA_CHECK(text.size() >= 3 && text[0] != '>', ErrorKind::Type,
+               "from_numpy: native byte order is expected, got dtype '", text, "'");
+  struct Row {
+    std::string_view code;
+    DType dtype;
+  };
+  static constexpr Row rows[] = {{"b1", DType::Bool},      {"u1", DType::UInt8},      {"i1", DType::Int8},
+                                 {"i2", DType::Int16},     {"i4", DType::Int32},      {"i8", DType::Int64},
+                                 {"u2", DType::UInt16},    {"u4", DType::UInt32},     {"u8", DType::UInt64},
+                                 {"f2", DType::Float16},   {"f4", DType::Float32},    {"f8", DType::Float64},
+                                 {"c8", DType::Complex64}, {"c16", DType::Complex128}};
   for (const Row& row : rows) {
     if (text.substr(1) == row.code) return row.dtype;
   }
@@ -170,7 +189,8 @@ const char* typestring_of(DType dtype) {
     case DType::Float64: return "<f8";
     case DType::Complex64: return "<c8";
     case DType::Complex128: return "<c16";
-    default: throw_error(ErrorKind::Type, "numpy: NumPy has no dtype for ", dtype, " (convert the tensor first), got ", dtype);
+    default:
+      throw_error(ErrorKind::Type, "numpy: NumPy has no dtype for ", dtype, " (convert the tensor first), got ", dtype);
   }
 }
 
@@ -190,7 +210,8 @@ struct ArrayMemory {
 
 void to_elements(Dims& steps, int64_t item) {
   for (int64_t& s : steps) {
-    FACULA_CHECK(s % item == 0, ErrorKind::Value, "from_numpy: strides must be multiples of the element size ", item, ", got ", s);
+    FACULA_CHECK(s % item == 0, ErrorKind::Value, "from_numpy: strides must be multiples of the element size ", item,
+                 ", got ", s);
     s /= item;
   }
 }
@@ -209,7 +230,8 @@ ArrayMemory read_struct(PyObject* capsule) {
   auto* found = static_cast<ArrayStruct*>(PyCapsule_GetPointer(capsule, nullptr));
   if (!found) throw PythonError{};
   std::string code{found->flags & kNativeOrder ? '<' : '>', found->kind};
-  ArrayMemory memory{dtype_of_typestring(code + std::to_string(found->item)), Dims(), Dims(), static_cast<char*>(found->data), !(found->flags & kWritable)};
+  ArrayMemory memory{dtype_of_typestring(code + std::to_string(found->item)), Dims(), Dims(),
+                     static_cast<char*>(found->data), !(found->flags & kWritable)};
   for (int i = 0; i < found->dimensions; ++i) {
     memory.sizes.push_back(found->sizes[i]);
     memory.steps.push_back(found->strides[i]);
@@ -220,14 +242,17 @@ ArrayMemory read_struct(PyObject* capsule) {
 
 ArrayMemory read_interface(PyObject* array) {
   Owned interface(check(PyObject_GetAttrString(array, "__array_interface__")));
-  FACULA_CHECK(PyDict_Check(interface.get()), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
+  FACULA_CHECK(PyDict_Check(interface.get()), ErrorKind::Type, "from_numpy: expected a NumPy array, got ",
+               Py_TYPE(array)->tp_name);
   PyObject* typestring = PyDict_GetItemString(interface.get(), "typestr");
   PyObject* shape = PyDict_GetItemString(interface.get(), "shape");
   PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
   PyObject* data = PyDict_GetItemString(interface.get(), "data");
-  FACULA_CHECK(typestring && shape && data && PyTuple_Check(data), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
+  FACULA_CHECK(typestring && shape && data && PyTuple_Check(data), ErrorKind::Type,
+               "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
   ArrayMemory memory{dtype_of_typestring(arg_string(typestring)), arg_ints(shape, 0).values, Dims(),
-                     static_cast<char*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0))), PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1};
+                     static_cast<char*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0))),
+                     PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1};
   if (strides && strides != Py_None) {
     memory.steps = arg_ints(strides, 0).values;
     to_elements(memory.steps, item_size(memory.dtype));
@@ -267,8 +292,9 @@ PyObject* array_interface(const Tensor& t) {
   Dims bytes(t.strides());
   for (int64_t& s : bytes) s *= t.item_size();
   Owned strides(wrap_ints(bytes));
-  return Py_BuildValue("{s:O,s:O,s:s,s:(NO),s:i}", "shape", shape.get(), "strides", strides.get(), "typestr", typestring_of(t.dtype()), "data",
-                       PyLong_FromVoidPtr(t.impl()->data), t.storage()->read_only ? Py_True : Py_False, "version", 3);
+  return Py_BuildValue("{s:O,s:O,s:s,s:(NO),s:i}", "shape", shape.get(), "strides", strides.get(), "typestr",
+                       typestring_of(t.dtype()), "data", PyLong_FromVoidPtr(t.impl()->data),
+                       t.storage()->read_only ? Py_True : Py_False, "version", 3);
 }
 
 PyObject* method_array_interface(PyObject* self, PyObject*) {
@@ -284,7 +310,8 @@ PyObject* element(const char* at) {
   else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(value);
   else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
     return PyComplex_FromDoubles(value.real(), value.imag());
-  else if constexpr (std::is_same_v<T, ComplexHalf>) return PyComplex_FromDoubles(static_cast<float>(value.re), static_cast<float>(value.im));
+  else if constexpr (std::is_same_v<T, ComplexHalf>)
+    return PyComplex_FromDoubles(static_cast<float>(value.re), static_cast<float>(value.im));
   else return PyFloat_FromDouble(static_cast<double>(value));
 }
 
@@ -292,7 +319,8 @@ template <class T>
 PyObject* nested_list(const Tensor& t, int64_t dim, const char* at) {
   if (dim == t.dim()) return element<T>(at);
   PyObject* list = check(PyList_New(t.size(dim)));
-  for (int64_t i = 0; i < t.size(dim); ++i) PyList_SET_ITEM(list, i, nested_list<T>(t, dim + 1, at + i * t.stride(dim) * t.item_size()));
+  for (int64_t i = 0; i < t.size(dim); ++i)
+    PyList_SET_ITEM(list, i, nested_list<T>(t, dim + 1, at + i * t.stride(dim) * t.item_size()));
   return list;
 }
 
@@ -341,7 +369,8 @@ PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requ
   Tensor t;
   if (is_tensor(data)) {
     const Tensor& source = tensor_of(data);
-    bool same = (!wanted.dtype || *wanted.dtype == source.dtype()) && (!wanted.device || *wanted.device == source.device());
+    bool same =
+        (!wanted.dtype || *wanted.dtype == source.dtype()) && (!wanted.device || *wanted.device == source.device());
     if (!copy && same && !requires_grad) return Py_NewRef(data);
     if (!copy) {
       t = source;
@@ -363,7 +392,9 @@ PyObject* function_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
   int requires_grad = 0, pin_memory = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", const_cast<char**>(names), &data, &dtype, &device, &requires_grad, &pin_memory)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", const_cast<char**>(names), &data, &dtype, &device,
+                                   &requires_grad, &pin_memory))
+    return nullptr;
   return guarded([&] {
     Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
     return make_tensor(data, wanted, true, requires_grad);
@@ -374,7 +405,8 @@ PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
   if (thread_state.modes & kModePython) return call_override_with("as_tensor", args, kwargs);
   static const char* names[] = {"data", "dtype", "device", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(names), &data, &dtype, &device)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(names), &data, &dtype, &device))
+    return nullptr;
   return guarded([&] {
     Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
     return make_tensor(data, wanted, false, false);
@@ -404,17 +436,20 @@ PyObject* function_index_tensor(PyObject*, PyObject* data) {
 
 PyMethodDef functions[] = {
     {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_tensor)), METH_VARARGS | METH_KEYWORDS,
-     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor with a copy of the data "
+     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor with a copy of the "
+     "data "
      "(numbers, nested sequences, arrays or tensors)."},
-    {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_as_tensor)), METH_VARARGS | METH_KEYWORDS,
+    {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_as_tensor)),
+     METH_VARARGS | METH_KEYWORDS,
      "as_tensor(data, dtype=None, device=None): the data as a tensor, sharing memory and history where possible."},
     {"from_numpy", function_from_numpy, METH_O, "from_numpy(array): a tensor on the array's memory."},
     {"_index_tensor", function_index_tensor, METH_O, "An index given as a sequence, as a tensor."},
     {}};
 
-PyMethodDef methods[] = {{"tolist", method_tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
-                         {"_array_interface", method_array_interface, METH_NOARGS, "What NumPy needs to see the same memory."},
-                         {}};
+PyMethodDef methods[] = {
+    {"tolist", method_tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
+    {"_array_interface", method_array_interface, METH_NOARGS, "What NumPy needs to see the same memory."},
+    {}};
 
 }  // namespace
 

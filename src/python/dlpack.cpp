@@ -49,11 +49,13 @@ struct TypeRow {
   uint8_t code, bits;
 };
 constexpr TypeRow kTypes[] = {
-    {DType::Int8, 0, 8},         {DType::Int16, 0, 16},        {DType::Int32, 0, 32},          {DType::Int64, 0, 64},
-    {DType::UInt8, 1, 8},        {DType::UInt16, 1, 16},       {DType::UInt32, 1, 32},         {DType::UInt64, 1, 64},
-    {DType::Float16, 2, 16},     {DType::Float32, 2, 32},      {DType::Float64, 2, 64},        {DType::BFloat16, 4, 16},
-    {DType::Complex32, 5, 32},   {DType::Complex64, 5, 64},    {DType::Complex128, 5, 128},    {DType::Bool, 6, 8},
-    {DType::Float8E4M3FN, 10, 8}, {DType::Float8E4M3FNUZ, 11, 8}, {DType::Float8E5M2, 12, 8},  {DType::Float8E5M2FNUZ, 13, 8},
+    {DType::Int8, 0, 8},        {DType::Int16, 0, 16},          {DType::Int32, 0, 32},
+    {DType::Int64, 0, 64},      {DType::UInt8, 1, 8},           {DType::UInt16, 1, 16},
+    {DType::UInt32, 1, 32},     {DType::UInt64, 1, 64},         {DType::Float16, 2, 16},
+    {DType::Float32, 2, 32},    {DType::Float64, 2, 64},        {DType::BFloat16, 4, 16},
+    {DType::Complex32, 5, 32},  {DType::Complex64, 5, 64},      {DType::Complex128, 5, 128},
+    {DType::Bool, 6, 8},        {DType::Float8E4M3FN, 10, 8},   {DType::Float8E4M3FNUZ, 11, 8},
+    {DType::Float8E5M2, 12, 8}, {DType::Float8E5M2FNUZ, 13, 8},
 };
 
 DLDataType to_dl(DType dtype) {
@@ -67,7 +69,8 @@ DType from_dl(DLDataType type) {
   for (const TypeRow& row : kTypes) {
     if (row.code == type.code && row.bits == type.bits && type.lanes == 1) return row.dtype;
   }
-  throw_error(ErrorKind::Buffer, "from_dlpack: unsupported element type, got code ", int{type.code}, ", ", int{type.bits}, " bits, ", type.lanes, " lanes");
+  throw_error(ErrorKind::Buffer, "from_dlpack: unsupported element type, got code ", int{type.code}, ", ",
+              int{type.bits}, " bits, ", type.lanes, " lanes");
 }
 
 DLDevice to_dl(Device device) {
@@ -90,7 +93,13 @@ Managed* export_tensor(const Tensor& t) {
   held->tensor = t;
   held->sizes = t.sizes();
   held->strides = t.strides();
-  held->managed.tensor = {t.impl()->data, to_dl(t.device()), static_cast<int32_t>(t.dim()), to_dl(t.dtype()), held->sizes.data(), held->strides.data(), 0};
+  held->managed.tensor = {t.impl()->data,
+                          to_dl(t.device()),
+                          static_cast<int32_t>(t.dim()),
+                          to_dl(t.dtype()),
+                          held->sizes.data(),
+                          held->strides.data(),
+                          0};
   held->managed.context = held.get();
   held->managed.deleter = [](Managed* m) { delete static_cast<Export<Managed>*>(m->context); };
   return &held.release()->managed;
@@ -107,7 +116,8 @@ void destroy_versioned(PyObject* capsule) { destroy_capsule<DLManagedTensorVersi
 
 PyObject* to_capsule(const Tensor& t, bool versioned, bool copied) {
   if (!versioned) {
-    FACULA_CHECK(!t.storage()->read_only, ErrorKind::Buffer, "__dlpack__: a read-only tensor needs max_version >= (1, 0), got shape ", t.sizes());
+    FACULA_CHECK(!t.storage()->read_only, ErrorKind::Buffer,
+                 "__dlpack__: a read-only tensor needs max_version >= (1, 0), got shape ", t.sizes());
     return check(PyCapsule_New(export_tensor<DLManagedTensor>(t), kPlain, destroy_plain));
   }
   auto* m = export_tensor<DLManagedTensorVersioned>(t);
@@ -118,15 +128,19 @@ PyObject* to_capsule(const Tensor& t, bool versioned, bool copied) {
 }
 
 void check_exportable(const Tensor& t) {
-  FACULA_CHECK(!t.requires_grad(), ErrorKind::Buffer, "__dlpack__: a tensor that requires grad cannot be exported (use detach()), got shape ", t.sizes());
-  FACULA_CHECK(!t.is_conj(), ErrorKind::Buffer, "__dlpack__: the values are stored as conjugates (use resolve_conj()), got shape ", t.sizes());
+  FACULA_CHECK(!t.requires_grad(), ErrorKind::Buffer,
+               "__dlpack__: a tensor that requires grad cannot be exported (use detach()), got shape ", t.sizes());
+  FACULA_CHECK(!t.is_conj(), ErrorKind::Buffer,
+               "__dlpack__: the values are stored as conjugates (use resolve_conj()), got shape ", t.sizes());
 }
 
 // __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)
 PyObject* method_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
   PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", const_cast<char**>(names), &stream, &version, &device, &copy)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", const_cast<char**>(names), &stream, &version,
+                                   &device, &copy))
+    return nullptr;
   return guarded([&] {
     Tensor t = tensor_of(self);
     check_exportable(t);
@@ -172,7 +186,8 @@ void release_managed(Storage* s) {
 
 Device from_dl(DLDevice d) {
   if (d.type == kCPUDevice || d.type == kCUDAHost) return kCPU;
-  FACULA_CHECK(d.type == kCUDADevice, ErrorKind::Buffer, "from_dlpack: memory of the CPU or of CUDA is expected, got device type ", d.type);
+  FACULA_CHECK(d.type == kCUDADevice, ErrorKind::Buffer,
+               "from_dlpack: memory of the CPU or of CUDA is expected, got device type ", d.type);
   return Device{DeviceType::CUDA, static_cast<int8_t>(d.id)};
 }
 
@@ -188,7 +203,8 @@ Tensor import_managed(Managed* m, bool read_only) {
   if (count_elements(sizes, "from_dlpack") == 0) high = 0;
   for (size_t i = 0; high && i < sizes.size(); ++i) (strides[i] < 0 ? low : high) += (sizes[i] - 1) * strides[i];
   int64_t item = item_size(dtype);
-  Storage* s = borrow_storage(data + low * item, static_cast<size_t>((high - low) * item), from_dl(dl.device), release_managed<Managed>, m);
+  Storage* s = borrow_storage(data + low * item, static_cast<size_t>((high - low) * item), from_dl(dl.device),
+                              release_managed<Managed>, m);
   s->read_only = read_only;
   TensorImpl* impl = new_impl();
   impl->storage = s;
@@ -203,13 +219,15 @@ PyObject* function_from_dlpack(PyObject*, PyObject* capsule) {
   return guarded([&] {
     if (PyCapsule_IsValid(capsule, kVersioned)) {
       auto* m = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
-      FACULA_CHECK(m->major <= kMajor, ErrorKind::Buffer, "from_dlpack: DLPack versions up to ", kMajor, ".x are understood, got ", m->major, ".", m->minor);
+      FACULA_CHECK(m->major <= kMajor, ErrorKind::Buffer, "from_dlpack: DLPack versions up to ", kMajor,
+                   ".x are understood, got ", m->major, ".", m->minor);
       Tensor t = import_managed(m, (m->flags & kReadOnly) != 0);
       check(PyCapsule_SetName(capsule, "used_dltensor_versioned"));
       return wrap(std::move(t));
     }
     FACULA_CHECK(PyCapsule_IsValid(capsule, kPlain), ErrorKind::Runtime,
-                 "from_dlpack: expected an unused DLPack capsule (each can be consumed once), got ", Py_TYPE(capsule)->tp_name);
+                 "from_dlpack: expected an unused DLPack capsule (each can be consumed once), got ",
+                 Py_TYPE(capsule)->tp_name);
     Tensor t = import_managed(static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kPlain)), false);
     check(PyCapsule_SetName(capsule, "used_dltensor"));
     return wrap(std::move(t));
@@ -232,7 +250,9 @@ const char* format_of(DType dtype) {
     case DType::Float64: return "d";
     case DType::Complex64: return "Zf";
     case DType::Complex128: return "Zd";
-    default: throw_error(ErrorKind::Buffer, "buffer: the buffer protocol has no format for ", dtype, " (convert the tensor first), got ", dtype);
+    default:
+      throw_error(ErrorKind::Buffer, "buffer: the buffer protocol has no format for ", dtype,
+                  " (convert the tensor first), got ", dtype);
   }
 }
 
@@ -244,12 +264,17 @@ struct View {
 void fill_view(PyObject* self, Py_buffer* view, int flags) {
   const Tensor& t = tensor_of(self);
   FACULA_CHECK(t.is_cpu(), ErrorKind::Buffer, "buffer: only memory of the CPU is a buffer, got device ", t.device());
-  FACULA_CHECK(!t.requires_grad() && !t.is_conj(), ErrorKind::Buffer, "buffer: use detach() or resolve_conj() first, got shape ", t.sizes());
-  FACULA_CHECK(!(flags & PyBUF_WRITABLE) || !t.storage()->read_only, ErrorKind::Buffer, "buffer: the tensor is on read-only memory, got shape ", t.sizes());
+  FACULA_CHECK(!t.requires_grad() && !t.is_conj(), ErrorKind::Buffer,
+               "buffer: use detach() or resolve_conj() first, got shape ", t.sizes());
+  FACULA_CHECK(!(flags & PyBUF_WRITABLE) || !t.storage()->read_only, ErrorKind::Buffer,
+               "buffer: the tensor is on read-only memory, got shape ", t.sizes());
   bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
-  bool wants_c = (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;
-  FACULA_CHECK(t.is_contiguous() || (strided && !wants_c), ErrorKind::Buffer, "buffer: a contiguous tensor is expected, got strides ", t.strides());
-  FACULA_CHECK((flags & PyBUF_F_CONTIGUOUS) != PyBUF_F_CONTIGUOUS || t.dim() < 2, ErrorKind::Buffer, "buffer: Fortran order was asked for, got shape ", t.sizes());
+  bool wants_c =
+      (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;
+  FACULA_CHECK(t.is_contiguous() || (strided && !wants_c), ErrorKind::Buffer,
+               "buffer: a contiguous tensor is expected, got strides ", t.strides());
+  FACULA_CHECK((flags & PyBUF_F_CONTIGUOUS) != PyBUF_F_CONTIGUOUS || t.dim() < 2, ErrorKind::Buffer,
+               "buffer: Fortran order was asked for, got shape ", t.sizes());
   const char* format = format_of(t.dtype());
   auto held = std::make_unique<View>();
   held->tensor = t;
@@ -276,9 +301,10 @@ PyMethodDef methods[] = {
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None): a DLPack capsule of the tensor."},
     {"__dlpack_device__", method_dlpack_device, METH_NOARGS, "DLPack's (device type, device id)."},
     {}};
-PyMethodDef functions[] = {{"to_dlpack", function_to_dlpack, METH_O, "to_dlpack(tensor): a DLPack capsule of the unversioned form."},
-                           {"_from_dlpack", function_from_dlpack, METH_O, "The tensor of a DLPack capsule."},
-                           {}};
+PyMethodDef functions[] = {
+    {"to_dlpack", function_to_dlpack, METH_O, "to_dlpack(tensor): a DLPack capsule of the unversioned form."},
+    {"_from_dlpack", function_from_dlpack, METH_O, "The tensor of a DLPack capsule."},
+    {}};
 
 }  // namespace
 

@@ -17,7 +17,8 @@ PyObject* promote_types(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"type1", "type2", nullptr};
   PyObject *a, *b;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:promote_types", const_cast<char**>(names), &a, &b)) return nullptr;
-  return guarded([&] { return wrap_dtype(promote(dtype_argument(a, "promote_types"), dtype_argument(b, "promote_types"))); });
+  return guarded(
+      [&] { return wrap_dtype(promote(dtype_argument(a, "promote_types"), dtype_argument(b, "promote_types"))); });
 }
 
 PyObject* can_cast_types(PyObject*, PyObject* args, PyObject* kwargs) {
@@ -30,11 +31,14 @@ PyObject* can_cast_types(PyObject*, PyObject* args, PyObject* kwargs) {
 PyObject* result_type(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"tensor", "other", nullptr};
   PyObject* operands[2];
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:result_type", const_cast<char**>(names), &operands[0], &operands[1])) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:result_type", const_cast<char**>(names), &operands[0],
+                                   &operands[1]))
+    return nullptr;
   return guarded([&] {
     ResultType type;
     for (PyObject* o : operands) {
-      FACULA_CHECK(is_tensor(o) || is_number(o), ErrorKind::Type, "result_type(): expected tensors and numbers, got ", Py_TYPE(o)->tp_name);
+      FACULA_CHECK(is_tensor(o) || is_number(o), ErrorKind::Type, "result_type(): expected tensors and numbers, got ",
+                   Py_TYPE(o)->tp_name);
       type.add(arg_operand(o));
     }
     return wrap_dtype(type.get());
@@ -62,10 +66,14 @@ PyCFunction keywords(F* f) {
 }
 
 PyMethodDef functions[] = {
-    {"promote_types", keywords(promote_types), METH_VARARGS | METH_KEYWORDS, "promote_types(type1, type2): the smallest dtype that both convert to safely."},
-    {"can_cast", keywords(can_cast_types), METH_VARARGS | METH_KEYWORDS, "can_cast(from_, to): whether results of one dtype may be written into another."},
-    {"result_type", keywords(result_type), METH_VARARGS | METH_KEYWORDS, "result_type(tensor, other): the dtype of an arithmetic op on tensors or numbers."},
-    {"set_flush_denormal", set_flush_denormal, METH_O, "set_flush_denormal(mode): treats subnormal numbers as zero; False where the processor cannot."},
+    {"promote_types", keywords(promote_types), METH_VARARGS | METH_KEYWORDS,
+     "promote_types(type1, type2): the smallest dtype that both convert to safely."},
+    {"can_cast", keywords(can_cast_types), METH_VARARGS | METH_KEYWORDS,
+     "can_cast(from_, to): whether results of one dtype may be written into another."},
+    {"result_type", keywords(result_type), METH_VARARGS | METH_KEYWORDS,
+     "result_type(tensor, other): the dtype of an arithmetic op on tensors or numbers."},
+    {"set_flush_denormal", set_flush_denormal, METH_O,
+     "set_flush_denormal(mode): treats subnormal numbers as zero; False where the processor cannot."},
     {}};
 
 }  // namespace

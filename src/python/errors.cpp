@@ -42,8 +42,8 @@ void translate_exception() {
 }
 
 void init_errors(PyObject* module) {
-  out_of_memory_class = PyErr_NewExceptionWithDoc("torch.OutOfMemoryError", "Memory could not be allocated on a device.",
-                                                  PyExc_RuntimeError, nullptr);
+  out_of_memory_class = PyErr_NewExceptionWithDoc(
+      "torch.OutOfMemoryError", "Memory could not be allocated on a device.", PyExc_RuntimeError, nullptr);
   linalg_class = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix does not allow the operation.",
                                            PyExc_RuntimeError, nullptr);
   Py_XINCREF(out_of_memory_class);

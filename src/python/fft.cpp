@@ -14,8 +14,10 @@ void fft_cpu(const Tensor& out, const Tensor& in, IntList dims, FftKind kind) {
     transform = check(PyObject_GetAttrString(module.get(), "transform"));
   }
   Owned target(wrap(alias(out))), source(wrap(alias(in))), axes(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
-  for (size_t i = 0; i < dims.size(); ++i) PyTuple_SET_ITEM(axes.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(dims[i]));
-  Owned done(check(PyObject_CallFunction(transform, "OOOi", target.get(), source.get(), axes.get(), static_cast<int>(kind))));
+  for (size_t i = 0; i < dims.size(); ++i)
+    PyTuple_SET_ITEM(axes.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(dims[i]));
+  Owned done(
+      check(PyObject_CallFunction(transform, "OOOi", target.get(), source.get(), axes.get(), static_cast<int>(kind))));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // autograd.Function: its context, which is also the node as Python sees it, and apply().
 //
-// The C++ node owns the Python context; the context knows its node until that dies. Values given to save_for_backward are
-// held by the node, outputs without their history, so that a graph of custom functions has no reference cycles.
+// The C++ node owns the Python context; the context knows its node until that dies. Values given to save_for_backward
+// are held by the node, outputs without their history, so that a graph of custom functions has no reference cycles.
 #include "autograd/inplace.h"
 #include "functions.h"
 #include "python/bindings.h"
@@ -16,7 +16,11 @@ namespace {
 PyNode* self_of(PyObject* o) { return reinterpret_cast<PyNode*>(o); }
 
 PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
-#define NAME(x) ([]() -> PyObject* { static PyObject* name = interned(x); return name; }())
+#define NAME(x)                          \
+  ([]() -> PyObject* {                   \
+    static PyObject* name = interned(x); \
+    return name;                         \
+  }())
 
 Owned attribute(PyObject* o, PyObject* name) { return Owned(check(PyObject_GetAttr(o, name))); }
 bool flag(PyObject* o, PyObject* name) { return PyObject_IsTrue(attribute(o, name).get()) == 1; }
@@ -44,7 +48,8 @@ class FunctionNode final : public Node {
   }
   void save(const Tensor& t, bool is_output) { saved_.emplace_back(t, is_output); }
   std::vector<Tensor> saved() const {
-    FACULA_CHECK(!freed, ErrorKind::Runtime, name(), ": Trying to backward through the graph a second time, but its saved tensors are "
+    FACULA_CHECK(!freed, ErrorKind::Runtime, name(),
+                 ": Trying to backward through the graph a second time, but its saved tensors are "
                  "freed (give retain_graph=True to the first backward)");
     return unpack_list(saved_, *this);
   }
@@ -65,7 +70,8 @@ Owned FunctionNode::arguments(const Tensor* grads) const {
   PyTuple_SET_ITEM(tuple.get(), 0, Py_NewRef(context_));
   for (size_t i = 0; i < output_count(); ++i) {
     Tensor grad = grads[i];
-    if (!grad.defined() && materialize && output(i).ndim() >= 0) grad = zeros(output(i).sizes(), output(i).dtype, output(i).device);
+    if (!grad.defined() && materialize && output(i).ndim() >= 0)
+      grad = zeros(output(i).sizes(), output(i).dtype, output(i).device);
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i + 1), check(wrap(std::move(grad))));
   }
   return tuple;
@@ -81,7 +87,9 @@ void FunctionNode::apply(const Tensor* grads, Tensor* results) {
 }
 
 void FunctionNode::take(PyObject* result, Tensor* results) const {
-  Owned items(PyTuple_Check(result) ? Py_NewRef(result) : PyList_Check(result) ? check(PyList_AsTuple(result)) : check(PyTuple_Pack(1, result)));
+  Owned items(PyTuple_Check(result)  ? Py_NewRef(result)
+              : PyList_Check(result) ? check(PyList_AsTuple(result))
+                                     : check(PyTuple_Pack(1, result)));
   auto expected = static_cast<Py_ssize_t>(input_edges_.size()), got = PyTuple_GET_SIZE(items.get());
   for (Py_ssize_t i = expected; i < got; ++i) {
     if (PyTuple_GET_ITEM(items.get(), i) != Py_None) expected = -1;
@@ -92,15 +100,18 @@ void FunctionNode::take(PyObject* result, Tensor* results) const {
     PyObject* item = PyTuple_GET_ITEM(items.get(), i);
     int edge = input_edges_[static_cast<size_t>(i)];
     if (item == Py_None) continue;
-    FACULA_CHECK(edge >= 0, ErrorKind::Runtime, "function ", name(), " returned a gradient different from None at position ", i + 1,
+    FACULA_CHECK(edge >= 0, ErrorKind::Runtime, "function ", name(),
+                 " returned a gradient different from None at position ", i + 1,
                  ", but the corresponding forward input was not a Tensor");
-    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "function ", name(), ": expected a Tensor or None as gradient ", i + 1, ", got ", Py_TYPE(item)->tp_name);
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "function ", name(), ": expected a Tensor or None as gradient ",
+                 i + 1, ", got ", Py_TYPE(item)->tp_name);
     const Edge& to = this->edge(static_cast<size_t>(edge));
     if (!to.node) continue;
     IntList wanted = to.node->output(to.slot).sizes();
     const Tensor& grad = tensor_of(item);
     FACULA_CHECK(grad.sizes() == wanted || broadcasts_to(wanted, grad.sizes()), ErrorKind::Runtime, "Function ", name(),
-                 " returned an invalid gradient at index ", i, " - got ", grad.sizes(), " but expected shape compatible with ", wanted);
+                 " returned an invalid gradient at index ", i, " - got ", grad.sizes(),
+                 " but expected shape compatible with ", wanted);
     results[edge] = grad;
   }
 }
@@ -132,7 +143,8 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
 }
 
 PyGetSetDef context_properties[] = {
-    {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given, checked for writes since.", nullptr},
+    {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given, checked for writes since.",
+     nullptr},
     {"saved_variables", get_saved_tensors, nullptr, "As saved_tensors.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, "What the program keeps on the context.", nullptr},
     {}};
@@ -170,7 +182,8 @@ struct Outputs {
       return Py_NewRef(o);
     }
     bool input = is_input(o), written = contains(dirty.get(), o), plain = contains(non_differentiable.get(), o);
-    FACULA_CHECK(!(written && plain), ErrorKind::Runtime, "mark_non_differentiable: a tensor that was changed in place cannot be non-differentiable");
+    FACULA_CHECK(!(written && plain), ErrorKind::Runtime,
+                 "mark_non_differentiable: a tensor that was changed in place cannot be non-differentiable");
     const Tensor& t = tensor_of(o);
     if (!node) return input && !written ? wrap(alias_view(t)) : Py_NewRef(o);
     if (written) {
@@ -200,7 +213,8 @@ struct Outputs {
     if (!node || to_save.get() == Py_None) return;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(to_save.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(to_save.get(), i);
-      FACULA_CHECK(item == Py_None || is_tensor(item), ErrorKind::Type, "save_for_backward: can only save tensors, but argument ", i, " is of type ",
+      FACULA_CHECK(item == Py_None || is_tensor(item), ErrorKind::Type,
+                   "save_for_backward: can only save tensors, but argument ", i, " is of type ",
                    Py_TYPE(item)->tp_name);
       if (item == Py_None) node->save(Tensor(), false);
       else node->save(tensor_of(item), contains(finished, item) && grad_fn(tensor_of(item).impl()).get() == node.get());
@@ -212,9 +226,12 @@ void check_dirty(const Outputs& outputs, PyObject* raw) {
   if (outputs.dirty.get() == Py_None) return;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(outputs.dirty.get()); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(outputs.dirty.get(), i);
-    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "mark_dirty: expects Tensors, but argument ", i, " is of type ", Py_TYPE(item)->tp_name);
-    FACULA_CHECK(contains(raw, item), ErrorKind::Runtime, "mark_dirty: Some elements marked as dirty during the forward method were not returned as "
-                 "output. The inputs that are modified inplace must all be outputs of the Function, got argument ", i);
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "mark_dirty: expects Tensors, but argument ", i, " is of type ",
+                 Py_TYPE(item)->tp_name);
+    FACULA_CHECK(contains(raw, item), ErrorKind::Runtime,
+                 "mark_dirty: Some elements marked as dirty during the forward method were not returned as "
+                 "output. The inputs that are modified inplace must all be outputs of the Function, got argument ",
+                 i);
     tensor_of(item).storage()->bump_version(0);
   }
 }
@@ -248,8 +265,14 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   Owned raw = call_forward(cls, context.get(), args, nargs);
   bool single = !PyTuple_Check(raw.get()) && !PyList_Check(raw.get());
   Owned items(single ? check(PyTuple_Pack(1, raw.get())) : check(PySequence_Tuple(raw.get())));
-  Outputs outputs{cls, context.get(), args, nargs, {}, attribute(context.get(), NAME("dirty_tensors")),
-                  attribute(context.get(), NAME("non_differentiable")), attribute(context.get(), NAME("to_save"))};
+  Outputs outputs{cls,
+                  context.get(),
+                  args,
+                  nargs,
+                  {},
+                  attribute(context.get(), NAME("dirty_tensors")),
+                  attribute(context.get(), NAME("non_differentiable")),
+                  attribute(context.get(), NAME("to_save"))};
   if (marks) {
     outputs.node = Ref<FunctionNode>::adopt(new FunctionNode(context.get()));
     outputs.node->marks = marks;
@@ -259,7 +282,8 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   check_dirty(outputs, items.get());
   Py_ssize_t count = PyTuple_GET_SIZE(items.get());
   Owned finished(check(PyTuple_New(count)));
-  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(finished.get(), i, check(outputs.finish(PyTuple_GET_ITEM(items.get(), i))));
+  for (Py_ssize_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(finished.get(), i, check(outputs.finish(PyTuple_GET_ITEM(items.get(), i))));
   outputs.save(finished.get());
   for (PyObject* name : {NAME("to_save"), NAME("dirty_tensors"), NAME("non_differentiable")}) {
     check(PyObject_SetAttr(context.get(), name, Py_None));
@@ -294,7 +318,8 @@ PyObject* apply_positional(PyObject* cls, PyObject* const* args, Py_ssize_t narg
 
 PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
-    FACULA_CHECK(PyObject_HasAttrString(cls, "_backward_cls"), ErrorKind::Type, "apply: call it on a subclass of autograd.Function, got ",
+    FACULA_CHECK(PyObject_HasAttrString(cls, "_backward_cls"), ErrorKind::Type,
+                 "apply: call it on a subclass of autograd.Function, got ",
                  reinterpret_cast<PyTypeObject*>(cls)->tp_name);
     Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     if (named == 0 && !flag(cls, NAME("_has_defaults"))) return apply_positional(cls, args, nargs);
@@ -310,11 +335,11 @@ PyObject* method_apply_plain(PyObject* cls, PyObject* const* args, Py_ssize_t na
   return guarded([&] { return apply(cls, args, nargs); });
 }
 
-
 PyMethodDef context_methods[] = {
-    {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply)), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
-     "apply(*args, **kwargs): runs forward and records backward."},
-    {"_apply_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_plain)), METH_FASTCALL | METH_CLASS, "apply without vmap and jvp."},
+    {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply)),
+     METH_FASTCALL | METH_KEYWORDS | METH_CLASS, "apply(*args, **kwargs): runs forward and records backward."},
+    {"_apply_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_plain)),
+     METH_FASTCALL | METH_CLASS, "apply without vmap and jvp."},
     {}};
 
 }  // namespace

@@ -11,8 +11,7 @@ PyTypeObject GeneratorType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 namespace {
 
 struct PyGenerator {
-  PyObject_HEAD
-  Generator* generator;
+  PyObject_HEAD Generator* generator;
   bool owned;
 };
 
@@ -27,7 +26,8 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     if (device != Py_None) {
       Device wanted = to_device_value(device);
-      FACULA_CHECK(wanted.is_cpu(), ErrorKind::Runtime, "Generator: only the CPU has a generator in this build, got ", wanted);
+      FACULA_CHECK(wanted.is_cpu(), ErrorKind::Runtime, "Generator: only the CPU has a generator in this build, got ",
+                   wanted);
     }
     PyObject* o = check(type->tp_alloc(type, 0));
     reinterpret_cast<PyGenerator*>(o)->generator = new Generator;
@@ -86,7 +86,8 @@ PyObject* get_state(PyObject* o, PyObject*) {
 PyObject* set_state(PyObject* o, PyObject* value) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(value) && tensor_of(value).dtype() == DType::UInt8, ErrorKind::Type,
-                 "set_state: a uint8 tensor from get_state, got ", is_tensor(value) ? "another dtype" : Py_TYPE(value)->tp_name);
+                 "set_state: a uint8 tensor from get_state, got ",
+                 is_tensor(value) ? "another dtype" : Py_TYPE(value)->tp_name);
     Tensor state = contiguous(tensor_of(value), MemoryFormat::Contiguous);
     Generator& g = generator_of(o);
     std::lock_guard<std::mutex> guard(g.mutex);
@@ -107,7 +108,8 @@ PyObject* get_device(PyObject*, void*) { return wrap_device(kCPU); }
 PyObject* generator_reduce(PyObject* o, PyObject*) {
   return guarded([&] {
     Owned state(check(get_state(o, nullptr)));
-    Owned rebuild(check(PyObject_GetAttrString(Owned(check(PyImport_ImportModule("facula.random"))).get(), "_rebuild_generator")));
+    Owned rebuild(check(
+        PyObject_GetAttrString(Owned(check(PyImport_ImportModule("facula.random"))).get(), "_rebuild_generator")));
     return Py_BuildValue("O(O)", rebuild.get(), state.get());
   });
 }
@@ -118,22 +120,24 @@ PyObject* no_offset(PyObject*, PyObject*) {
 }
 PyObject* no_graphs(PyObject*, PyObject*) {
   return guarded([]() -> PyObject* {
-    throw_error(ErrorKind::NotImplemented, "Generator: graphsafe_get_state and graphsafe_set_state are for CUDA graphs");
+    throw_error(ErrorKind::NotImplemented,
+                "Generator: graphsafe_get_state and graphsafe_set_state are for CUDA graphs");
   });
 }
 
-PyMethodDef methods[] = {{"manual_seed", manual_seed, METH_O, "manual_seed(seed): restarts the stream; returns the generator."},
-                         {"seed", fresh_seed, METH_NOARGS, "Restarts from the system's entropy; returns the seed."},
-                         {"initial_seed", initial_seed, METH_NOARGS, "The seed of the last restart."},
-                         {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor of 5,056 elements."},
-                         {"set_state", set_state, METH_O, "set_state(state): continues from a saved state."},
-                         {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
-                         {"get_offset", no_offset, METH_NOARGS, "Raises RuntimeError on the CPU."},
-                         {"set_offset", no_offset, METH_O, "Raises RuntimeError on the CPU."},
-                         {"graphsafe_get_state", no_graphs, METH_NOARGS, "Raises NotImplementedError."},
-                         {"graphsafe_set_state", no_graphs, METH_O, "Raises NotImplementedError."},
-                         {"__reduce__", generator_reduce, METH_NOARGS, nullptr},
-                         {}};
+PyMethodDef methods[] = {
+    {"manual_seed", manual_seed, METH_O, "manual_seed(seed): restarts the stream; returns the generator."},
+    {"seed", fresh_seed, METH_NOARGS, "Restarts from the system's entropy; returns the seed."},
+    {"initial_seed", initial_seed, METH_NOARGS, "The seed of the last restart."},
+    {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor of 5,056 elements."},
+    {"set_state", set_state, METH_O, "set_state(state): continues from a saved state."},
+    {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
+    {"get_offset", no_offset, METH_NOARGS, "Raises RuntimeError on the CPU."},
+    {"set_offset", no_offset, METH_O, "Raises RuntimeError on the CPU."},
+    {"graphsafe_get_state", no_graphs, METH_NOARGS, "Raises NotImplementedError."},
+    {"graphsafe_set_state", no_graphs, METH_O, "Raises NotImplementedError."},
+    {"__reduce__", generator_reduce, METH_NOARGS, nullptr},
+    {}};
 PyGetSetDef properties[] = {{"device", get_device, nullptr, "The device of the generator.", nullptr}, {}};
 
 }  // namespace

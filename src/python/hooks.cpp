@@ -36,7 +36,8 @@ struct TensorHooks final : TensorHook {
       Owned argument(check(wrap(current)));
       Owned result(check(PyObject_CallOneArg(PyList_GET_ITEM(hooks.get(), i), argument.get())));
       if (result.get() == Py_None) continue;
-      FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "register_hook: a hook returns a Tensor or None, got ", Py_TYPE(result.get())->tp_name);
+      FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "register_hook: a hook returns a Tensor or None, got ",
+                   Py_TYPE(result.get())->tp_name);
       current = tensor_of(result.get());
     }
     return current.is_same(grad) ? Tensor() : current;
@@ -53,7 +54,8 @@ struct LeafHooks final : TensorHook {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks.get()); ++i) {
       Owned argument(check(wrap(leaf)));
       Owned result(check(PyObject_CallOneArg(PyList_GET_ITEM(hooks.get(), i), argument.get())));
-      FACULA_CHECK(result.get() == Py_None, ErrorKind::Runtime, "register_post_accumulate_grad_hook: hooks should return None, got ",
+      FACULA_CHECK(result.get() == Py_None, ErrorKind::Runtime,
+                   "register_post_accumulate_grad_hook: hooks should return None, got ",
                    Py_TYPE(result.get())->tp_name);
     }
     return Tensor();
@@ -65,10 +67,12 @@ void take_tuple(PyObject* given, std::vector<Tensor>& tensors, const char* what)
   Owned single(PyTuple_Check(given) || PyList_Check(given) ? nullptr : PyTuple_Pack(1, given));
   Owned items(check(PySequence_Tuple(single ? single.get() : given)));
   FACULA_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(items.get())) == tensors.size(), ErrorKind::Runtime, what,
-               ": a hook must return as many gradients as it was given, expected ", tensors.size(), ", got ", PyTuple_GET_SIZE(items.get()));
+               ": a hook must return as many gradients as it was given, expected ", tensors.size(), ", got ",
+               PyTuple_GET_SIZE(items.get()));
   for (size_t i = 0; i < tensors.size(); ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
-    FACULA_CHECK(item == Py_None || is_tensor(item), ErrorKind::Type, what, ": a hook returns Tensors or None, got ", Py_TYPE(item)->tp_name);
+    FACULA_CHECK(item == Py_None || is_tensor(item), ErrorKind::Type, what, ": a hook returns Tensors or None, got ",
+                 Py_TYPE(item)->tp_name);
     tensors[i] = item == Py_None ? Tensor() : tensor_of(item);
   }
 }
@@ -88,7 +92,8 @@ struct NodeHooks final : NodeHook {
         Owned grad_inputs(check(wrap(inputs)));
         result = Owned(check(PyObject_CallFunctionObjArgs(hook, grad_inputs.get(), grad_outputs.get(), nullptr)));
       }
-      if (result.get() != Py_None) take_tuple(result.get(), before ? outputs : inputs, before ? "register_prehook" : "register_hook");
+      if (result.get() != Py_None)
+        take_tuple(result.get(), before ? outputs : inputs, before ? "register_prehook" : "register_hook");
     }
   }
   Held dict;
@@ -117,7 +122,8 @@ PyObject* dict_in(List& list, Find find, Add add) {
 
 PyObject* tensor_hook_dict(const Tensor& tensor) {
   Edge edge = gradient_edge(tensor.impl());
-  FACULA_CHECK(edge.node, ErrorKind::Runtime, "register_hook: cannot register a hook on a tensor that doesn't require gradient, got shape ",
+  FACULA_CHECK(edge.node, ErrorKind::Runtime,
+               "register_hook: cannot register a hook on a tensor that doesn't require gradient, got shape ",
                tensor.sizes());
   auto& list = edge.node->extra().tensor_hooks;
   for (auto& [slot, hook] : list) {
@@ -155,7 +161,8 @@ int visit_node(Node* node, Visit&& visit) {
   int status = 0;
   if (PyObject* attributes = context_attributes(node)) status = visit(attributes);
   if (node->is_accumulator) {
-    for (auto& hook : static_cast<AccumulateGrad*>(node)->after_accumulate) status = status ? status : visit_hook(hook, visit);
+    for (auto& hook : static_cast<AccumulateGrad*>(node)->after_accumulate)
+      status = status ? status : visit_hook(hook, visit);
   }
   NodeExtra* extra = node->extra_if_any();
   if (!extra) return status;
@@ -203,14 +210,18 @@ PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
   return guarded([&] {
     const Tensor& tensor = tensor_of(o);
     FACULA_CHECK(tensor.requires_grad(), ErrorKind::Runtime,
-                 "register_post_accumulate_grad_hook: cannot register a hook on a tensor that doesn't require gradient, got shape ", tensor.sizes());
+                 "register_post_accumulate_grad_hook: cannot register a hook on a tensor that doesn't require "
+                 "gradient, got shape ",
+                 tensor.sizes());
     Ref<Node> node = gradient_edge(tensor.impl()).node;
     FACULA_CHECK(node->is_accumulator, ErrorKind::Runtime,
-                 "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors, got a result of ",
+                 "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf "
+                 "tensors, got a result of ",
                  node->name());
     auto& list = static_cast<AccumulateGrad&>(*node).after_accumulate;
     collect_cycles_through(o);
-    return dict_in<LeafHooks>(list, [](auto& e) { return e.get(); }, [&](PyObject* d) { list.push_back(std::make_shared<LeafHooks>(d)); });
+    return dict_in<LeafHooks>(
+        list, [](auto& e) { return e.get(); }, [&](PyObject* d) { list.push_back(std::make_shared<LeafHooks>(d)); });
   });
 }
 
@@ -218,8 +229,9 @@ PyObject* node_hook_dict(PyObject* o, bool before) {
   return guarded([&] {
     NodeExtra& extra = node_of(o).extra();
     auto& list = before ? extra.before : extra.after;
-    return dict_in<NodeHooks>(list, [](auto& e) { return e.get(); },
-                              [&](PyObject* d) { list.push_back(std::make_shared<NodeHooks>(d, before)); });
+    return dict_in<NodeHooks>(
+        list, [](auto& e) { return e.get(); },
+        [&](PyObject* d) { list.push_back(std::make_shared<NodeHooks>(d, before)); });
   });
 }
 PyObject* function_node_hooks(PyObject*, PyObject* o) { return node_hook_dict(o, false); }
@@ -257,7 +269,8 @@ struct PythonPacked final : PackedTensor {
   Tensor unpack() override {
     WithLock lock;
     Owned result(check(PyObject_CallOneArg(unpack_hook.get(), packed.get())));
-    FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "saved_tensors_hooks: unpack_hook returns a Tensor, got ", Py_TYPE(result.get())->tp_name);
+    FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "saved_tensors_hooks: unpack_hook returns a Tensor, got ",
+                 Py_TYPE(result.get())->tp_name);
     return tensor_of(result.get());
   }
   Held packed, unpack_hook;
@@ -271,7 +284,8 @@ std::unique_ptr<PackedTensor> pack(const Tensor& tensor) {
   Owned argument(check(wrap(tensor)));
   Owned packed(check(PyObject_CallOneArg(pair.pack, argument.get())));
   FACULA_CHECK(tensor.storage()->current_version() == version, ErrorKind::Runtime,
-               "saved_tensors_hooks: a saved tensor pack hook is modifying its input in place, got shape ", tensor.sizes());
+               "saved_tensors_hooks: a saved tensor pack hook is modifying its input in place, got shape ",
+               tensor.sizes());
   return std::make_unique<PythonPacked>(packed.get(), pair.unpack);
 }
 
@@ -303,7 +317,8 @@ PyObject* function_pop_saved_hooks(PyObject*, PyObject*) {
 }
 // _disable_saved_hooks(reason or None) -> the reason before
 PyObject* function_disable_saved_hooks(PyObject*, PyObject* reason) {
-  PyObject* before = saved_hooks_disabled.empty() ? Py_NewRef(Py_None) : PyUnicode_FromString(saved_hooks_disabled.c_str());
+  PyObject* before =
+      saved_hooks_disabled.empty() ? Py_NewRef(Py_None) : PyUnicode_FromString(saved_hooks_disabled.c_str());
   const char* text = reason == Py_None ? "" : PyUnicode_AsUTF8(reason);
   if (!text) return nullptr;
   if (*text && !saved_hooks.empty()) {
@@ -322,7 +337,8 @@ thread_local PyObject* node_profiler = nullptr;  // called with (name, begin, en
 void node_ran(const Node& node, int64_t start, int64_t end) {
   WithLock lock;
   if (!node_profiler) return;
-  Owned done(check(PyObject_CallFunction(node_profiler, "sLL", node.name().c_str(), static_cast<long long>(start), static_cast<long long>(end))));
+  Owned done(check(PyObject_CallFunction(node_profiler, "sLL", node.name().c_str(), static_cast<long long>(start),
+                                         static_cast<long long>(end))));
 }
 // _set_node_profiler(callable or None) -> the one before
 PyObject* function_set_node_profiler(PyObject*, PyObject* callable) {
@@ -370,7 +386,9 @@ PyObject* function_set_anomaly(PyObject*, PyObject* args) {
   anomaly_checks_nan = check_nan != 0;
   Py_RETURN_NONE;
 }
-PyObject* function_is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong((thread_state.modes & kModeAnomaly) != 0); }
+PyObject* function_is_anomaly(PyObject*, PyObject*) {
+  return PyBool_FromLong((thread_state.modes & kModeAnomaly) != 0);
+}
 PyObject* function_is_nan_check(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_checks_nan); }
 
 PyObject* function_pass_id(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(current_pass()); }
@@ -385,7 +403,8 @@ PyObject* function_pass_reaches(PyObject*, PyObject* list) {
 PyObject* function_node_owner(PyObject*, PyObject* o) {
   return guarded([&] {
     Node* node = gradient_edge(tensor_of(o).impl()).node.detach();
-    return check(PyCapsule_New(node, nullptr, [](PyObject* capsule) { release(static_cast<Node*>(PyCapsule_GetPointer(capsule, nullptr))); }));
+    return check(PyCapsule_New(
+        node, nullptr, [](PyObject* capsule) { release(static_cast<Node*>(PyCapsule_GetPointer(capsule, nullptr))); }));
   });
 }
 
@@ -399,13 +418,16 @@ PyMethodDef functions[] = {
     {"_node_prehooks", function_node_prehooks, METH_O, "The dict of hooks called before a node."},
     {"_push_saved_hooks", function_push_saved_hooks, METH_VARARGS, "Enters a saved_tensors_hooks pair."},
     {"_pop_saved_hooks", function_pop_saved_hooks, METH_NOARGS, "Leaves it."},
-    {"_disable_saved_hooks", function_disable_saved_hooks, METH_O, "Forbids saved_tensors_hooks with a reason; returns the one before."},
-    {"_set_node_profiler", function_set_node_profiler, METH_O, "Calls a function with (name, begin, end) of every node on this thread."},
+    {"_disable_saved_hooks", function_disable_saved_hooks, METH_O,
+     "Forbids saved_tensors_hooks with a reason; returns the one before."},
+    {"_set_node_profiler", function_set_node_profiler, METH_O,
+     "Calls a function with (name, begin, end) of every node on this thread."},
     {"_set_anomaly", function_set_anomaly, METH_VARARGS, "_set_anomaly(on, check_nan)."},
     {"is_anomaly_enabled", function_is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
     {"is_anomaly_check_nan_enabled", function_is_nan_check, METH_NOARGS, "Whether anomaly mode looks for NaN."},
     {}};
-PyGetSetDef properties[] = {{"_backward_hooks", get_backward_hooks, set_backward_hooks, "The dict of register_hook, or None.", nullptr}, {}};
+PyGetSetDef properties[] = {
+    {"_backward_hooks", get_backward_hooks, set_backward_hooks, "The dict of register_hook, or None.", nullptr}, {}};
 
 }  // namespace
 

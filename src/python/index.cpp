@@ -64,7 +64,8 @@ bool treat_as_tuple(PyObject* key) {
   if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(key); ++i) {
     PyObject* item = PyList_GET_ITEM(key, i);
-    if (item == Py_Ellipsis || item == Py_None || PySlice_Check(item) || is_tensor(item) || is_nested_sequence(item)) return true;
+    if (item == Py_Ellipsis || item == Py_None || PySlice_Check(item) || is_tensor(item) || is_nested_sequence(item))
+      return true;
   }
   return false;
 }
@@ -103,8 +104,8 @@ class Reader {
       ellipses += item == Py_Ellipsis;
     }
     FACULA_CHECK(ellipses <= 1, ErrorKind::Index, "index: at most one ellipsis, got ", ellipses);
-    FACULA_CHECK(consumed <= result_.view.dim(), ErrorKind::Index, "index: too many indices for a tensor of ", result_.view.dim(),
-                 " dimensions, got ", consumed);
+    FACULA_CHECK(consumed <= result_.view.dim(), ErrorKind::Index, "index: too many indices for a tensor of ",
+                 result_.view.dim(), " dimensions, got ", consumed);
     rest_ = result_.view.dim() - consumed;
     for (PyObject* item : items_) take(item);
     return std::move(result_);
@@ -128,7 +129,8 @@ class Reader {
       take_integer(to_int(item));
     } else if (is_tensor(item)) {
       take_tensor(tensor_of(item));
-    } else if (is_nested_sequence(item) || PyObject_HasAttrString(item, "__array_interface__") || PyObject_HasAttrString(item, "__array__")) {
+    } else if (is_nested_sequence(item) || PyObject_HasAttrString(item, "__array_interface__") ||
+               PyObject_HasAttrString(item, "__array__")) {
       take_tensor(index_tensor(item));
     } else if (PyIndex_Check(item)) {
       take_integer(to_int(item));
@@ -137,7 +139,8 @@ class Reader {
       take_tensor(index_tensor(list.get()));
     } else {
       throw_error(PyUnicode_Check(item) || PyBytes_Check(item) ? ErrorKind::Type : ErrorKind::Index,
-                  "index: expected integers, slices, ellipsis, None, tensors, sequences or bools, got ", Py_TYPE(item)->tp_name);
+                  "index: expected integers, slices, ellipsis, None, tensors, sequences or bools, got ",
+                  Py_TYPE(item)->tp_name);
     }
   }
 
@@ -145,12 +148,14 @@ class Reader {
     Tensor& view = result_.view;
     FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
     int64_t size = view.size(at_);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ", at_, " with size ", size);
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ", at_,
+                 " with size ", size);
     view = select(view, at_, i);
   }
 
   void take_tensor(const Tensor& t) {
-    if (t.dim() == 0 && is_integral(t.dtype()) && t.dtype() != DType::UInt8 && !t.is_meta() && !(t.flags() & kBatched)) {
+    if (t.dim() == 0 && is_integral(t.dtype()) && t.dtype() != DType::UInt8 && !t.is_meta() &&
+        !(t.flags() & kBatched)) {
       take_integer(t.item().to_int());
       return;
     }
@@ -159,7 +164,8 @@ class Reader {
       put(unsqueeze(t, 0));
       return;
     }
-    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Index, "index: tensors used as indices must be int, long, uint8 or bool, got ", t.dtype());
+    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Index,
+                 "index: tensors used as indices must be int, long, uint8 or bool, got ", t.dtype());
     put(t);
   }
 
@@ -194,7 +200,8 @@ Tensor quick_view(const Tensor& t, PyObject* key, bool& done) {
     int64_t i = to_int(key);
     FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
     int64_t size = t.size(0);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension 0 with size ", size);
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension 0 with size ",
+                 size);
     return select(t, 0, i);
   }
   if (PySlice_Check(key)) {
@@ -228,7 +235,8 @@ Scalar element_number(DType dtype, PyObject* value) {
 // The value of x[...] = v as a tensor; numbers take x's dtype.
 Tensor assigned_value(const Tensor& target, PyObject* value) {
   if (is_tensor(value)) return tensor_of(value);
-  FACULA_CHECK(is_number(value), ErrorKind::Type, "index: a number or a tensor is assigned to elements of a tensor, got ", Py_TYPE(value)->tp_name);
+  FACULA_CHECK(is_number(value), ErrorKind::Type,
+               "index: a number or a tensor is assigned to elements of a tensor, got ", Py_TYPE(value)->tp_name);
   return scalar_tensor(element_number(target.dtype(), value), target.dtype(), target.device());
 }
 
@@ -236,7 +244,8 @@ Tensor assigned_value(const Tensor& target, PyObject* value) {
 Tensor without_leading_ones(const Tensor& value, int64_t ndim) {
   int64_t drop = 0;
   while (value.dim() - drop > ndim && value.size(drop) == 1) ++drop;
-  return drop ? reshape(value, value.sizes().slice(static_cast<size_t>(drop), static_cast<size_t>(value.dim() - drop))) : value;
+  return drop ? reshape(value, value.sizes().slice(static_cast<size_t>(drop), static_cast<size_t>(value.dim() - drop)))
+              : value;
 }
 
 // A mask of the dimensions from `at` on that broadcasts over the others.
@@ -282,7 +291,8 @@ PyObject* getitem(PyObject* self, PyObject* key) {
     Tensor view = quick_view(t, key, quick);
     if (quick) return wrap(std::move(view));
     Indexed indexed = Reader(t).read(key);
-    if (const Tensor* mask = indexed.only_mask(); mask && mask->dim() == indexed.view.dim()) return wrap(masked_select(indexed.view, *mask));
+    if (const Tensor* mask = indexed.only_mask(); mask && mask->dim() == indexed.view.dim())
+      return wrap(masked_select(indexed.view, *mask));
     indexed.expand_masks();
     if (indexed.advanced) return wrap(index(indexed.view, indexed.tensors));
     if (indexed.view.is_same(t)) return wrap(alias_view(t));
@@ -295,7 +305,8 @@ int setitem(PyObject* self, PyObject* key, PyObject* value) {
     PyErr_SetString(PyExc_TypeError, "index: elements of a tensor cannot be deleted");
     return -1;
   }
-  bool special = overridden(self) || key_overridden(key) || (is_tensor(value) && overridden(value)) || (thread_state.modes & kModePython);
+  bool special = overridden(self) || key_overridden(key) || (is_tensor(value) && overridden(value)) ||
+                 (thread_state.modes & kModePython);
   if (special && !overrides_disabled()) {
     PyObject* args[] = {key, value};
     PyObject* result = call_override("__setitem__", true, self, args, 2, nullptr);

@@ -2,7 +2,8 @@
 #include "cpu/backend.h"
 #include "python/bindings.h"
 
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "facula._C", "The core of Facula.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "facula._C", "The core of Facula.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 PyMODINIT_FUNC PyInit__C() {
   using namespace facula::python;
@@ -10,9 +11,9 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   try {
     facula::cpu::register_backend();
-    for (auto* init : {init_errors, init_types, init_tensor_type, init_overrides, init_generator, init_creation, init_autograd, init_settings,
-                       init_tensor_methods, init_tensor_new, init_storage, init_dlpack, init_memory, init_dtype_functions, init_fft,
-                       init_optim, init_module_lookup, init_generated}) {
+    for (auto* init : {init_errors, init_types, init_tensor_type, init_overrides, init_generator, init_creation,
+                       init_autograd, init_settings, init_tensor_methods, init_tensor_new, init_storage, init_dlpack,
+                       init_memory, init_dtype_functions, init_fft, init_optim, init_module_lookup, init_generated}) {
       init(module);
     }
   } catch (...) {

@@ -1,5 +1,5 @@
-// Attribute lookup of nn.Module in C: what `__getattr__` would find in `_parameters`, `_buffers` and `_modules` is found
-// without raising and catching an AttributeError first.
+// Attribute lookup of nn.Module in C: what `__getattr__` would find in `_parameters`, `_buffers` and `_modules` is
+// found without raising and catching an AttributeError first.
 #include "python/objects.h"
 
 // Exported by every supported Python, declared in public headers only by some.

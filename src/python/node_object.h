@@ -5,11 +5,10 @@
 
 namespace facula::python {
 
-/// What Python sees of a node. An ordinary one keeps its node alive; the context of an autograd.Function is kept alive by
-/// its node, and is left without one when the node goes.
+/// What Python sees of a node. An ordinary one keeps its node alive; the context of an autograd.Function is kept alive
+/// by its node, and is left without one when the node goes.
 struct PyNode {
-  PyObject_HEAD
-  Node* node;
+  PyObject_HEAD Node* node;
   bool owns_node;
   PyObject* dict;
   PyObject* weak_references;

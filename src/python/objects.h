@@ -6,8 +6,7 @@
 namespace facula::python {
 
 struct PyTensor {
-  PyObject_HEAD
-  Tensor tensor;  // empty while the tensor owns this object (see tensor_type.cpp)
+  PyObject_HEAD Tensor tensor;  // empty while the tensor owns this object (see tensor_type.cpp)
   PyObject* dict;
   PyObject* weak_references;
 };
@@ -65,12 +64,14 @@ bool has_override(PyObject* o);
 /// As has_override, for a class that does more than Tensor's own, which gives results the subclass.
 bool has_own_override(PyObject* o);
 bool overrides_disabled();
-PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames);
 
 /// Whether a call on `o` goes to an override or to a function mode.
 inline bool is_overridden(PyObject* o) {
   bool plain = is_plain_tensor(o) && !(thread_state.modes & kModePython);
-  return __builtin_expect(!plain, 0) && ((thread_state.modes & kModePython) || has_override(o)) && !overrides_disabled();
+  return __builtin_expect(!plain, 0) && ((thread_state.modes & kModePython) || has_override(o)) &&
+         !overrides_disabled();
 }
 
 /// The storage behind an UntypedStorage or TypedStorage object; a TypeError naming `op` otherwise.

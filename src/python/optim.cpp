@@ -14,11 +14,13 @@ namespace {
 PyObject* interned(const char* text) { return check(PyUnicode_InternFromString(text)); }
 
 struct Names {
-  PyObject *params = interned("params"), *lr = interned("lr"), *momentum = interned("momentum"), *dampening = interned("dampening"),
-           *weight_decay = interned("weight_decay"), *nesterov = interned("nesterov"), *maximize = interned("maximize"),
+  PyObject *params = interned("params"), *lr = interned("lr"), *momentum = interned("momentum"),
+           *dampening = interned("dampening"), *weight_decay = interned("weight_decay"),
+           *nesterov = interned("nesterov"), *maximize = interned("maximize"),
            *momentum_buffer = interned("momentum_buffer"), *betas = interned("betas"), *eps = interned("eps"),
            *amsgrad = interned("amsgrad"), *decoupled = interned("decoupled_weight_decay"), *step = interned("step"),
-           *exp_avg = interned("exp_avg"), *exp_avg_sq = interned("exp_avg_sq"), *max_exp_avg_sq = interned("max_exp_avg_sq");
+           *exp_avg = interned("exp_avg"), *exp_avg_sq = interned("exp_avg_sq"),
+           *max_exp_avg_sq = interned("max_exp_avg_sq");
 };
 const Names& names() {
   static const Names made;
@@ -52,8 +54,8 @@ bool flag(PyObject* group, PyObject* key) {
 
 const Tensor& state_tensor(PyObject* state, PyObject* key) {
   PyObject* found = entry(state, key);
-  FACULA_CHECK(is_tensor(found), ErrorKind::Type, "step: optimizer state '", PyUnicode_AsUTF8(key), "' must be a tensor, got ",
-               Py_TYPE(found)->tp_name);
+  FACULA_CHECK(is_tensor(found), ErrorKind::Type, "step: optimizer state '", PyUnicode_AsUTF8(key),
+               "' must be a tensor, got ", Py_TYPE(found)->tp_name);
   return tensor_of(found);
 }
 
@@ -61,7 +63,8 @@ const Tensor& state_tensor(PyObject* state, PyObject* key) {
 template <class F>
 void each_parameter(PyObject* group, F&& f) {
   PyObject* params = entry(group, names().params);
-  FACULA_CHECK(PyList_Check(params), ErrorKind::Type, "step: params of a group must be a list, got ", Py_TYPE(params)->tp_name);
+  FACULA_CHECK(PyList_Check(params), ErrorKind::Type, "step: params of a group must be a list, got ",
+               Py_TYPE(params)->tp_name);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); ++i) {
     PyObject* object = PyList_GET_ITEM(params, i);
     if (!is_tensor(object)) continue;
@@ -86,7 +89,9 @@ double advance(const Tensor& step) {
   double value = step.item().to_double() + 1;
   if (step.dtype() == DType::Float32 && step.is_cpu()) *step.data<float>() = static_cast<float>(value);
   else if (step.dtype() == DType::Float64 && step.is_cpu()) *step.data<double>() = value;
-  else throw_error(ErrorKind::NotImplemented, "step: the step counter must be a float32 or float64 CPU tensor, got ", step.dtype());
+  else
+    throw_error(ErrorKind::NotImplemented, "step: the step counter must be a float32 or float64 CPU tensor, got ",
+                step.dtype());
   step.storage()->bump_version(0);
   return value;
 }
@@ -100,9 +105,9 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     PyObject *group = args[0], *states = args[1];
     const Names& n = names();
     const double momentum = option(group, n.momentum);
-    std::array<double, kMaxOptimNumbers> numbers = {flag(group, n.maximize) ? -1.0 : 1.0, option(group, n.weight_decay),
-                                                    option(group, n.lr),                  momentum,
-                                                    1.0 - option(group, n.dampening),     flag(group, n.nesterov) ? 1.0 : 0.0};
+    std::array<double, kMaxOptimNumbers> numbers = {
+        flag(group, n.maximize) ? -1.0 : 1.0, option(group, n.weight_decay),      option(group, n.lr), momentum,
+        1.0 - option(group, n.dampening),     flag(group, n.nesterov) ? 1.0 : 0.0};
     each_parameter(group, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
       if (momentum == 0) return optim_step(OptimRule::Sgd, param, grad, {}, numbers);
       PyObject* state = PyDict_GetItemWithError(states, object);
@@ -130,12 +135,13 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 /// _optim_adam(group, states, start): start(group, param) makes the state of a parameter.
 PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&]() -> PyObject* {
-    FACULA_CHECK(nargs == 3, ErrorKind::Type, "_optim_adam: takes a group, the states and a function, got ", nargs, " arguments");
+    FACULA_CHECK(nargs == 3, ErrorKind::Type, "_optim_adam: takes a group, the states and a function, got ", nargs,
+                 " arguments");
     PyObject *group = args[0], *states = args[1], *start = args[2];
     const Names& n = names();
     PyObject* betas = entry(group, n.betas);
-    FACULA_CHECK(PySequence_Check(betas) && PySequence_Size(betas) == 2, ErrorKind::Type, "Adam: betas must be two numbers, got ",
-                 Py_TYPE(betas)->tp_name);
+    FACULA_CHECK(PySequence_Check(betas) && PySequence_Size(betas) == 2, ErrorKind::Type,
+                 "Adam: betas must be two numbers, got ", Py_TYPE(betas)->tp_name);
     Owned first(check(PySequence_GetItem(betas, 0))), second(check(PySequence_GetItem(betas, 1)));
     const double beta1 = number(first.get()), beta2 = number(second.get());
     const double lr = option(group, n.lr), decay = option(group, n.weight_decay);
@@ -172,8 +178,8 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 /// _optim_step(rule, param, grad, states, numbers); states may hold None.
 PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&]() -> PyObject* {
-    FACULA_CHECK(nargs == 5 && PyUnicode_Check(args[0]) && is_tensor(args[1]) && is_tensor(args[2]) && PyTuple_Check(args[3]) &&
-                     PyTuple_Check(args[4]),
+    FACULA_CHECK(nargs == 5 && PyUnicode_Check(args[0]) && is_tensor(args[1]) && is_tensor(args[2]) &&
+                     PyTuple_Check(args[3]) && PyTuple_Check(args[4]),
                  ErrorKind::Type, "_optim_step: takes a rule, two tensors and two tuples, got ", nargs, " arguments");
     std::string_view wanted = PyUnicode_AsUTF8(args[0]);
     int rule = 0;
@@ -182,12 +188,13 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     std::array<Tensor, kMaxOptimStates> states;
     std::array<double, kMaxOptimNumbers> numbers = {};
     Py_ssize_t state_count = PyTuple_GET_SIZE(args[3]), number_count = PyTuple_GET_SIZE(args[4]);
-    FACULA_CHECK(state_count <= kMaxOptimStates && number_count == kOptimRuleInfo[static_cast<size_t>(rule)].numbers, ErrorKind::Type,
-                 "_optim_step: rule '", wanted, "' takes ", kOptimRuleInfo[static_cast<size_t>(rule)].numbers, " numbers, got ",
-                 number_count);
+    FACULA_CHECK(state_count <= kMaxOptimStates && number_count == kOptimRuleInfo[static_cast<size_t>(rule)].numbers,
+                 ErrorKind::Type, "_optim_step: rule '", wanted, "' takes ",
+                 kOptimRuleInfo[static_cast<size_t>(rule)].numbers, " numbers, got ", number_count);
     for (Py_ssize_t i = 0; i < state_count; ++i)
       if (PyObject* s = PyTuple_GET_ITEM(args[3], i); is_tensor(s)) states[static_cast<size_t>(i)] = tensor_of(s);
-    for (Py_ssize_t i = 0; i < number_count; ++i) numbers[static_cast<size_t>(i)] = number(PyTuple_GET_ITEM(args[4], i));
+    for (Py_ssize_t i = 0; i < number_count; ++i)
+      numbers[static_cast<size_t>(i)] = number(PyTuple_GET_ITEM(args[4], i));
     optim_step(static_cast<OptimRule>(rule), tensor_of(args[1]), tensor_of(args[2]), states, numbers);
     Py_RETURN_NONE;
   });

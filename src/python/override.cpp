@@ -23,7 +23,8 @@ PyObject* disabled_call(PyObject*, PyObject* args) {
   }
   Owned empty(positional ? nullptr : PyTuple_New(0));
   ++disabled_depth;
-  PyObject* result = PyObject_Call(function, positional ? positional : empty.get(), keywords == Py_None ? nullptr : keywords);
+  PyObject* result =
+      PyObject_Call(function, positional ? positional : empty.get(), keywords == Py_None ? nullptr : keywords);
   --disabled_depth;
   return result;
 }
@@ -57,10 +58,12 @@ PyMethodDef disabled_definition = {"_disabled_torch_function_impl", disabled_cal
 PyMethodDef functions[] = {
     {"_change_override_disabled", set_disabled, METH_O, "Adds to the depth of disabled overrides of this thread."},
     {"_overrides_disabled", is_disabled, METH_NOARGS, "Whether overrides are disabled on this thread."},
-    {"_has_torch_function_variadic", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(any_override)), METH_FASTCALL,
-     "Whether one of the arguments, or a mode, takes over calls."},
-    {"_set_default_torch_function", set_default_implementation, METH_O, "Tells the core which function is Tensor.__torch_function__."},
-    {"_set_function_mode_active", set_mode_active, METH_O, "Whether function modes must see every call of this thread."},
+    {"_has_torch_function_variadic", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(any_override)),
+     METH_FASTCALL, "Whether one of the arguments, or a mode, takes over calls."},
+    {"_set_default_torch_function", set_default_implementation, METH_O,
+     "Tells the core which function is Tensor.__torch_function__."},
+    {"_set_function_mode_active", set_mode_active, METH_O,
+     "Whether function modes must see every call of this thread."},
     {}};
 
 }  // namespace
@@ -76,8 +79,8 @@ bool has_own_override(PyObject* o) {
 
 bool has_override(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
-  if (type == &TensorType || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o) || PyList_Check(o) ||
-      o == Py_None || PyType_Check(o)) {
+  if (type == &TensorType || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || PyTuple_Check(o) ||
+      PyList_Check(o) || o == Py_None || PyType_Check(o)) {
     return false;
   }
   PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), torch_function_name());
@@ -89,7 +92,8 @@ bool has_override(PyObject* o) {
   return found != disabled_implementation;
 }
 
-PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames) {
   Owned module(PyImport_ImportModule("facula.overrides"));
   if (!module) return nullptr;
   Owned positional(PyTuple_New(nargs + (self ? 1 : 0)));
@@ -100,7 +104,8 @@ PyObject* call_override(const char* name, bool method, PyObject* self, PyObject*
   for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
     PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]);
   }
-  return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, method ? Py_True : Py_False, positional.get(), keywords.get());
+  return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, method ? Py_True : Py_False, positional.get(),
+                             keywords.get());
 }
 
 PyObject* call_override_with(const char* name, PyObject* args, PyObject* kwargs) {

@@ -11,9 +11,11 @@ namespace {
 PyObject* get_default(PyObject*, PyObject*) { return wrap_dtype(default_dtype()); }
 PyObject* set_default(PyObject*, PyObject* value) {
   return guarded([&] {
-    FACULA_CHECK(is_dtype(value), ErrorKind::Type, "set_default_dtype: expected a dtype, got ", Py_TYPE(value)->tp_name);
+    FACULA_CHECK(is_dtype(value), ErrorKind::Type, "set_default_dtype: expected a dtype, got ",
+                 Py_TYPE(value)->tp_name);
     DType dtype = to_dtype_value(value);
-    FACULA_CHECK(is_floating(dtype) && !is_float8(dtype), ErrorKind::Type, "set_default_dtype: only floating-point dtypes are supported, got ", dtype);
+    FACULA_CHECK(is_floating(dtype) && !is_float8(dtype), ErrorKind::Type,
+                 "set_default_dtype: only floating-point dtypes are supported, got ", dtype);
     set_default_dtype(dtype);
     return Py_NewRef(Py_None);
   });
@@ -23,7 +25,8 @@ PyObject* set_threads(PyObject*, PyObject* value) {
   return guarded([&] {
     FACULA_CHECK(is_int(value), ErrorKind::Type, "set_num_threads: expected an int, got ", Py_TYPE(value)->tp_name);
     int64_t count = to_int(value);
-    FACULA_CHECK(count > 0 && count < 65536, ErrorKind::Runtime, "set_num_threads: expected a positive number of threads, got ", count);
+    FACULA_CHECK(count > 0 && count < 65536, ErrorKind::Runtime,
+                 "set_num_threads: expected a positive number of threads, got ", count);
     set_num_threads(static_cast<int>(count));
     return Py_NewRef(Py_None);
   });
@@ -53,8 +56,10 @@ void* save_lock() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
 void restore_lock(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
 
 PyMethodDef functions[] = {
-    {"get_default_dtype", get_default, METH_NOARGS, "get_default_dtype(): the dtype of tensors made from Python floats."},
-    {"set_default_dtype", set_default, METH_O, "set_default_dtype(d): sets the dtype of tensors made from Python floats."},
+    {"get_default_dtype", get_default, METH_NOARGS,
+     "get_default_dtype(): the dtype of tensors made from Python floats."},
+    {"set_default_dtype", set_default, METH_O,
+     "set_default_dtype(d): sets the dtype of tensors made from Python floats."},
     {"get_num_threads", get_threads, METH_NOARGS, "get_num_threads(): threads that one op may use."},
     {"set_num_threads", set_threads, METH_O, "set_num_threads(count): threads that one op may use."},
     {"_isa_level", isa_level, METH_NOARGS, "The instruction-set level of the CPU kernels in use: v4, v3, v2 or base."},

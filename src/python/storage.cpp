@@ -1,7 +1,8 @@
 // facula.UntypedStorage: the bytes behind tensors as an object, and shared memory.
 //
-// A tensor remembers the address of its first element, so that bytes can move (into shared memory, or to grow) only while
-// everybody who holds the storage is known: the storage object, the tensor it was taken from, and that tensor's base.
+// A tensor remembers the address of its first element, so that bytes can move (into shared memory, or to grow) only
+// while everybody who holds the storage is known: the storage object, the tensor it was taken from, and that tensor's
+// base.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,8 +21,7 @@ PyTypeObject StorageType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 namespace {
 
 struct PyStorage {
-  PyObject_HEAD
-  Storage* storage;
+  PyObject_HEAD Storage* storage;
   Tensor origin;  // the tensor it was last taken from
   int copy_fd;    // shared memory with a copy of bytes that could not move, or -1
 };
@@ -122,7 +122,8 @@ void move_holders(const std::vector<TensorImpl*>& impls, const char* before, cha
 /// Moves the bytes into shared memory; false when somebody else holds them.
 bool share(Storage* s, const Tensor& origin, const char* op) {
   if (is_shared(s) || s->nbytes == 0) return true;
-  FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, op, ": only memory of the CPU can be shared, got device ", s->device);
+  FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, op, ": only memory of the CPU can be shared, got device ",
+               s->device);
   auto impls = all_holders(s, origin);
   if (!impls) return false;
   int fd = make_memory(s->nbytes, op);
@@ -137,14 +138,16 @@ bool share(Storage* s, const Tensor& origin, const char* op) {
 
 void share_or_throw(Storage* s, const Tensor& origin, const char* op) {
   FACULA_CHECK(share(s, origin, op), ErrorKind::Runtime, op,
-               ": other tensors on the same memory cannot follow it into shared memory (share before making detached views, or clone), got ",
+               ": other tensors on the same memory cannot follow it into shared memory (share before making detached "
+               "views, or clone), got ",
                s->nbytes, " bytes");
 }
 
 // _storage_share(storage) -> descriptor; of a copy when the bytes cannot move
 PyObject* function_storage_share(PyObject*, PyObject* o) {
   return guarded([&] {
-    FACULA_CHECK(is_storage(o), ErrorKind::Type, "_storage_share: expected an UntypedStorage, got ", Py_TYPE(o)->tp_name);
+    FACULA_CHECK(is_storage(o), ErrorKind::Type, "_storage_share: expected an UntypedStorage, got ",
+                 Py_TYPE(o)->tp_name);
     PyStorage* self = self_of(o);
     Storage* s = self->storage;
     FACULA_CHECK(s->nbytes > 0, ErrorKind::Runtime, "_storage_share: an empty storage cannot be shared, got 0 bytes");
@@ -172,7 +175,8 @@ PyObject* function_storage_from_fd(PyObject*, PyObject* args) {
       throw_error(ErrorKind::Value, "_storage_from_fd: the shared memory is smaller than nbytes, got ", bytes);
     }
     void* data = map_memory(fd, static_cast<size_t>(bytes), "_storage_from_fd");
-    return adopt_storage(borrow_storage(data, static_cast<size_t>(bytes), kCPU, release_shared, new Shared{fd, static_cast<size_t>(bytes)}));
+    return adopt_storage(borrow_storage(data, static_cast<size_t>(bytes), kCPU, release_shared,
+                                        new Shared{fd, static_cast<size_t>(bytes)}));
   });
 }
 
@@ -204,11 +208,13 @@ PyObject* function_storage_view(PyObject*, PyObject* o) {
 PyObject* function_tensor_from_storage(PyObject*, PyObject* args) {
   PyObject *storage, *dtype, *sizes, *strides;
   Py_ssize_t offset;
-  if (!PyArg_ParseTuple(args, "OOnOO:_tensor_from_storage", &storage, &dtype, &offset, &sizes, &strides)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OOnOO:_tensor_from_storage", &storage, &dtype, &offset, &sizes, &strides))
+    return nullptr;
   return guarded([&] {
-    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "_tensor_from_storage: dtype is a dtype, got ", Py_TYPE(dtype)->tp_name);
-    return wrap(tensor_on_storage(storage_of(storage, "_tensor_from_storage"), to_dtype_value(dtype), offset, arg_ints(sizes, 1).values,
-                                  arg_ints(strides, 1).values, "_tensor_from_storage"));
+    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "_tensor_from_storage: dtype is a dtype, got ",
+                 Py_TYPE(dtype)->tp_name);
+    return wrap(tensor_on_storage(storage_of(storage, "_tensor_from_storage"), to_dtype_value(dtype), offset,
+                                  arg_ints(sizes, 1).values, arg_ints(strides, 1).values, "_tensor_from_storage"));
   });
 }
 
@@ -222,7 +228,8 @@ PyObject* with(PyObject* o, F&& f) {
 PyObject* storage_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"size", "device", nullptr};
   PyObject *size = nullptr, *device = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", const_cast<char**>(names), &size, &device)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", const_cast<char**>(names), &size, &device))
+    return nullptr;
   return guarded([&] {
     Device where = device == Py_None ? kCPU : to_device_value(device);
     if (!size || is_int(size)) {
@@ -231,7 +238,8 @@ PyObject* storage_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
       return adopt_storage(make_storage(static_cast<size_t>(bytes), where));
     }
     Owned list(PySequence_List(size));
-    FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ", Py_TYPE(size)->tp_name);
+    FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ",
+                 Py_TYPE(size)->tp_name);
     Owned bytes(check(PyBytes_FromObject(list.get())));
     Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), where);
     std::memcpy(s->data, PyBytes_AS_STRING(bytes.get()), s->nbytes);
@@ -278,10 +286,12 @@ PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"source", "non_blocking", nullptr};
   PyObject* source;
   int non_blocking = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:copy_", const_cast<char**>(names), &source, &non_blocking)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:copy_", const_cast<char**>(names), &source, &non_blocking))
+    return nullptr;
   return with(o, [&](Storage* s) {
     const Storage* from = storage_of(source, "copy_");
-    FACULA_CHECK(from->nbytes == s->nbytes, ErrorKind::Runtime, "copy_: the source must have ", s->nbytes, " bytes, got ", from->nbytes);
+    FACULA_CHECK(from->nbytes == s->nbytes, ErrorKind::Runtime, "copy_: the source must have ", s->nbytes,
+                 " bytes, got ", from->nbytes);
     FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "copy_: the storage is read-only, got ", s->nbytes, " bytes");
     if (s->data && from->data) std::memmove(s->data, from->data, s->nbytes);
     s->bump_version(0);
@@ -304,10 +314,12 @@ PyObject* storage_resize(PyObject* o, PyObject* size) {
     FACULA_CHECK(bytes >= 0, ErrorKind::Runtime, "resize_: size must not be negative, got ", bytes);
     if (static_cast<size_t>(bytes) == s->nbytes) return Py_NewRef(o);
     auto impls = all_holders(s, self_of(o)->origin);
-    FACULA_CHECK(impls, ErrorKind::Runtime, "resize_: other tensors are on this storage of ", s->nbytes, " bytes, got ", bytes);
+    FACULA_CHECK(impls, ErrorKind::Runtime, "resize_: other tensors are on this storage of ", s->nbytes, " bytes, got ",
+                 bytes);
     for (TensorImpl* impl : *impls) {
       int64_t end = impl->data - s->data + byte_extent(Tensor::share(impl)).high;
-      FACULA_CHECK(impl->numel == 0 || end <= bytes, ErrorKind::Runtime, "resize_: a tensor on this storage needs ", end, " bytes, got ", bytes);
+      FACULA_CHECK(impl->numel == 0 || end <= bytes, ErrorKind::Runtime, "resize_: a tensor on this storage needs ",
+                   end, " bytes, got ", bytes);
     }
     char* before = s->data;
     resize_storage(s, static_cast<size_t>(bytes));
@@ -332,14 +344,18 @@ PyObject* storage_from_file(PyObject*, PyObject* args, PyObject* kwargs) {
   return function ? PyObject_Call(function.get(), args, kwargs) : nullptr;
 }
 
-PyObject* storage_sizeof(PyObject* o, PyObject*) { return PyLong_FromSize_t(sizeof(PyStorage) + self_of(o)->storage->nbytes); }
+PyObject* storage_sizeof(PyObject* o, PyObject*) {
+  return PyLong_FromSize_t(sizeof(PyStorage) + self_of(o)->storage->nbytes);
+}
 
 // from_buffer(buffer, dtype=None, count=-1, offset=0): a copy of the bytes
 PyObject* storage_from_buffer(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"buffer", "byte_order", "count", "offset", "dtype", nullptr};
   PyObject *buffer, *order = Py_None, *dtype = Py_None;
   Py_ssize_t count = -1, offset = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OnnO:from_buffer", const_cast<char**>(names), &buffer, &order, &count, &offset, &dtype)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OnnO:from_buffer", const_cast<char**>(names), &buffer, &order,
+                                   &count, &offset, &dtype))
+    return nullptr;
   return guarded([&] {
     FACULA_CHECK(order == Py_None || PyUnicode_CompareWithASCIIString(order, "big") != 0, ErrorKind::NotImplemented,
                  "from_buffer: byte_order 'native' or 'little', got 'big'");
@@ -348,7 +364,8 @@ PyObject* storage_from_buffer(PyObject*, PyObject* args, PyObject* kwargs) {
     int64_t unit = dtype == Py_None ? 1 : item_size(to_dtype_value(dtype));
     int64_t bytes = count < 0 ? static_cast<int64_t>(whole->nbytes) - offset : count * unit;
     FACULA_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= static_cast<int64_t>(whole->nbytes), ErrorKind::Value,
-                 "from_buffer: count and offset must lie in the buffer of ", whole->nbytes, " bytes, got ", count, " and ", offset);
+                 "from_buffer: count and offset must lie in the buffer of ", whole->nbytes, " bytes, got ", count,
+                 " and ", offset);
     return adopt_storage(copy_of(whole, static_cast<size_t>(offset), static_cast<size_t>(bytes)));
   });
 }
@@ -362,7 +379,8 @@ PyObject* get_no(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* storage_repr(PyObject* o) {
   Owned device(wrap_device(self_of(o)->storage->device));
   Owned text(PyObject_Str(device.get()));
-  return PyUnicode_FromFormat("<torch.UntypedStorage of %zd bytes on %U>", static_cast<Py_ssize_t>(self_of(o)->storage->nbytes), text.get());
+  return PyUnicode_FromFormat("<torch.UntypedStorage of %zd bytes on %U>",
+                              static_cast<Py_ssize_t>(self_of(o)->storage->nbytes), text.get());
 }
 
 Py_ssize_t storage_length(PyObject* o) { return static_cast<Py_ssize_t>(self_of(o)->storage->nbytes); }
@@ -386,7 +404,8 @@ Range checked_slice(const Storage* s, PyObject* key) {
 
 PyObject* storage_item(PyObject* o, PyObject* key) {
   return with(o, [&](Storage* s) {
-    FACULA_CHECK(s->data || !s->nbytes, ErrorKind::NotImplemented, "UntypedStorage: a meta storage has no values, got ", s->nbytes, " bytes");
+    FACULA_CHECK(s->data || !s->nbytes, ErrorKind::NotImplemented, "UntypedStorage: a meta storage has no values, got ",
+                 s->nbytes, " bytes");
     if (!PySlice_Check(key)) return PyLong_FromLong(static_cast<uint8_t>(s->data[checked_index(s, key)]));
     Range r = checked_slice(s, key);
     retain(s);
@@ -400,7 +419,8 @@ int storage_assign(PyObject* o, PyObject* key, PyObject* value) {
   try {
     Storage* s = self_of(o)->storage;
     FACULA_CHECK(value, ErrorKind::Type, "UntypedStorage: bytes cannot be deleted, got del");
-    FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "UntypedStorage: the storage is read-only, got ", s->nbytes, " bytes");
+    FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "UntypedStorage: the storage is read-only, got ", s->nbytes,
+                 " bytes");
     Range r = PySlice_Check(key) ? checked_slice(s, key) : Range{checked_index(s, key), 1};
     if (r.count) std::memset(s->data + r.start, static_cast<uint8_t>(to_int(value)), static_cast<size_t>(r.count));
     s->bump_version(0);
@@ -418,14 +438,17 @@ int storage_buffer(PyObject* o, Py_buffer* view, int flags) {
     return -1;
   }
   static char nothing;
-  return PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes), s->read_only, flags);
+  return PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes), s->read_only,
+                           flags);
 }
 
 PyObject* storage_compare(PyObject* a, PyObject* b, int op) {
   if (!is_storage(a) || !is_storage(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
   return PyBool_FromLong((self_of(a)->storage == self_of(b)->storage) == (op == Py_EQ));
 }
-Py_hash_t storage_hash(PyObject* o) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self_of(o)->storage) >> 4); }
+Py_hash_t storage_hash(PyObject* o) {
+  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self_of(o)->storage) >> 4);
+}
 
 template <class F>
 PyCFunction keywords(F* f) {
@@ -443,11 +466,13 @@ PyMethodDef storage_methods[] = {
     {"is_shared", storage_is_shared, METH_NOARGS, "Whether other processes can map the bytes."},
     {"is_pinned", storage_no, METH_VARARGS, "False on the CPU."},
     {"resizable", storage_resizable, METH_NOARGS, "Whether resize_ can work."},
-    {"share_memory_", storage_share_memory, METH_NOARGS, "Moves the bytes into memory that other processes can map; returns the storage."},
+    {"share_memory_", storage_share_memory, METH_NOARGS,
+     "Moves the bytes into memory that other processes can map; returns the storage."},
     {"clone", storage_clone, METH_NOARGS, "A copy."},
     {"__copy__", storage_clone, METH_NOARGS, nullptr},
     {"__deepcopy__", storage_deepcopy, METH_O, nullptr},
-    {"copy_", keywords(storage_copy), METH_VARARGS | METH_KEYWORDS, "copy_(source, non_blocking=False): takes the bytes of source."},
+    {"copy_", keywords(storage_copy), METH_VARARGS | METH_KEYWORDS,
+     "copy_(source, non_blocking=False): takes the bytes of source."},
     {"fill_", storage_fill, METH_O, "fill_(value): sets every byte."},
     {"resize_", storage_resize, METH_O, "resize_(size): grows or shrinks to `size` bytes."},
     {"tolist", storage_tolist, METH_NOARGS, "The bytes as a list of ints."},
@@ -474,7 +499,9 @@ PyBufferProcs storage_buffer_procs = {storage_buffer, nullptr};
 PyObject* method_untyped_storage(PyObject* self, PyObject*) {
   return guarded([&] { return wrap_storage(shared_storage(tensor_of(self).storage()), tensor_of(self)); });
 }
-PyObject* method_is_shared(PyObject* self, PyObject*) { return PyBool_FromLong(is_shared(shared_storage(tensor_of(self).storage()))); }
+PyObject* method_is_shared(PyObject* self, PyObject*) {
+  return PyBool_FromLong(is_shared(shared_storage(tensor_of(self).storage())));
+}
 PyObject* method_share_memory(PyObject* self, PyObject*) {
   return guarded([&] {
     share_or_throw(shared_storage(tensor_of(self).storage()), tensor_of(self), "share_memory_");
@@ -485,17 +512,22 @@ PyObject* method_share_memory(PyObject* self, PyObject*) {
 PyMethodDef tensor_methods[] = {
     {"untyped_storage", method_untyped_storage, METH_NOARGS, "The bytes behind the tensor."},
     {"is_shared", method_is_shared, METH_NOARGS, "Whether the memory is shared with other processes."},
-    {"share_memory_", method_share_memory, METH_NOARGS, "Moves the tensor into memory that other processes can map; returns it."},
+    {"share_memory_", method_share_memory, METH_NOARGS,
+     "Moves the tensor into memory that other processes can map; returns it."},
     {}};
 
 PyMethodDef functions[] = {
-    {"_storage_from_buffer", function_storage_from_buffer, METH_O, "An UntypedStorage over any Python buffer, which it keeps alive."},
+    {"_storage_from_buffer", function_storage_from_buffer, METH_O,
+     "An UntypedStorage over any Python buffer, which it keeps alive."},
     {"_storage_view", function_storage_view, METH_O, "The bytes of a CPU storage as a memoryview."},
     {"_storage_share", function_storage_share, METH_O,
-     "The descriptor of shared memory with the bytes of a storage: its own from now on, or a copy when other tensors hold them."},
-    {"_storage_from_fd", function_storage_from_fd, METH_VARARGS, "_storage_from_fd(fd, nbytes): an UntypedStorage over shared memory."},
+     "The descriptor of shared memory with the bytes of a storage: its own from now on, or a copy when other tensors "
+     "hold them."},
+    {"_storage_from_fd", function_storage_from_fd, METH_VARARGS,
+     "_storage_from_fd(fd, nbytes): an UntypedStorage over shared memory."},
     {"_tensor_from_storage", function_tensor_from_storage, METH_VARARGS,
-     "_tensor_from_storage(storage, dtype, offset, sizes, strides): a tensor over a storage; offset and strides count elements."},
+     "_tensor_from_storage(storage, dtype, offset, sizes, strides): a tensor over a storage; offset and strides count "
+     "elements."},
     {}};
 
 }  // namespace
@@ -516,7 +548,8 @@ Storage* storage_of(PyObject* o, const char* op) {
   if (is_storage(o)) return self_of(o)->storage;
   Owned inner(PyObject_GetAttrString(o, "_untyped_storage"));
   if (!inner) PyErr_Clear();
-  FACULA_CHECK(inner && is_storage(inner.get()), ErrorKind::Type, op, "(): expected a storage, got ", Py_TYPE(o)->tp_name);
+  FACULA_CHECK(inner && is_storage(inner.get()), ErrorKind::Type, op, "(): expected a storage, got ",
+               Py_TYPE(o)->tp_name);
   return self_of(inner.get())->storage;  // kept alive by the outer object
 }
 

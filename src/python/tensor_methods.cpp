@@ -2,8 +2,8 @@
 #include "core/allocator.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
-#include "python/node_object.h"
 #include "python/bindings.h"
+#include "python/node_object.h"
 
 namespace facula::python {
 namespace {
@@ -20,9 +20,11 @@ struct Target {
 bool same_device(Device a, Device b) { return a == b || (a.type == b.type && (!a.is_cuda() || a.index < 0)); }
 
 Tensor move_to(const Tensor& t, DType dtype, Device device) {
-  FACULA_CHECK(!t.is_meta(), ErrorKind::NotImplemented, "to: a meta tensor has no values to copy to ", device, ", got shape ", t.sizes());
+  FACULA_CHECK(!t.is_meta(), ErrorKind::NotImplemented, "to: a meta tensor has no values to copy to ", device,
+               ", got shape ", t.sizes());
   FACULA_CHECK(device.is_meta() || allocators[static_cast<int>(device.type)].allocate, ErrorKind::Assertion,
-               "to: this facula was built without ", device.is_cuda() ? "CUDA" : name(device.type), ", got device ", device);
+               "to: this facula was built without ", device.is_cuda() ? "CUDA" : name(device.type), ", got device ",
+               device);
   FACULA_CHECK(!(t.requires_grad() && GradMode::enabled()), ErrorKind::NotImplemented,
                "to: gradients across devices are not recorded (use detach(), or no_grad()), got device ", device);
   Tensor out = facula::empty_strided(t.sizes(), preserved_strides(t.sizes(), t.strides()), dtype, device);
@@ -55,12 +57,14 @@ PyObject* converted(PyObject* self, const Target& target) {
 }
 
 MemoryFormat format_of(const char* op, PyObject* o) {
-  FACULA_CHECK(PyObject_TypeCheck(o, &MemoryFormatType), ErrorKind::Type, op, "(): memory_format is a memory_format, got ", Py_TYPE(o)->tp_name);
+  FACULA_CHECK(PyObject_TypeCheck(o, &MemoryFormatType), ErrorKind::Type, op,
+               "(): memory_format is a memory_format, got ", Py_TYPE(o)->tp_name);
   return to_memory_format(o);
 }
 
 [[noreturn]] void bad_to_argument(PyObject* o, Py_ssize_t position) {
-  throw_error(ErrorKind::Type, "to(): expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
+  throw_error(ErrorKind::Type,
+              "to(): expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
               "memory_format=None; got ", Py_TYPE(o)->tp_name, " at position ", position);
 }
 
@@ -106,7 +110,8 @@ void read_keyword(Target& target, std::string_view name, PyObject* value) {
     target.dtype = tensor_of(value).dtype();
     target.device = tensor_of(value).device();
   } else {
-    throw_error(ErrorKind::Type, "to(): expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
+    throw_error(ErrorKind::Type,
+                "to(): expected (dtype), (device, dtype) or (other), each with non_blocking=False, copy=False, ",
                 "memory_format=None; got ", name, "=", Py_TYPE(value)->tp_name);
   }
 }
@@ -131,7 +136,8 @@ PyObject* function_parse_to(PyObject*, PyObject* const* args, Py_ssize_t n, PyOb
     Target target = read_target(args, n, kwnames);
     bool non_blocking = false;
     for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, k), "non_blocking") == 0) non_blocking = to_bool(args[n + k]);
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, k), "non_blocking") == 0)
+        non_blocking = to_bool(args[n + k]);
     }
     for (Py_ssize_t i = 0; i < n; ++i) {
       if (PyBool_Check(args[i])) {
@@ -139,9 +145,10 @@ PyObject* function_parse_to(PyObject*, PyObject* const* args, Py_ssize_t n, PyOb
         break;
       }
     }
-    return Py_BuildValue("(NNNN)", target.device ? wrap_device(*target.device) : Py_NewRef(Py_None),
-                         target.dtype ? wrap_dtype(*target.dtype) : Py_NewRef(Py_None), PyBool_FromLong(non_blocking),
-                         target.format == MemoryFormat::Preserve ? Py_NewRef(Py_None) : wrap_memory_format(target.format));
+    return Py_BuildValue(
+        "(NNNN)", target.device ? wrap_device(*target.device) : Py_NewRef(Py_None),
+        target.dtype ? wrap_dtype(*target.dtype) : Py_NewRef(Py_None), PyBool_FromLong(non_blocking),
+        target.format == MemoryFormat::Preserve ? Py_NewRef(Py_None) : wrap_memory_format(target.format));
   });
 }
 
@@ -152,17 +159,19 @@ PyObject* method_convert(PyObject* self, PyObject* const* args, Py_ssize_t n, Py
   if (n == 0 && !kwnames && tensor_of(self).dtype() == D) return Py_NewRef(self);
   return guarded([&] {
     Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    bool known = n + keywords <= 1 && (!keywords || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "memory_format") == 0);
-    FACULA_CHECK(known, ErrorKind::Type, name, "(): expected (memory_format=preserve_format), got ", n + keywords, " arguments");
+    bool known = n + keywords <= 1 &&
+                 (!keywords || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "memory_format") == 0);
+    FACULA_CHECK(known, ErrorKind::Type, name, "(): expected (memory_format=preserve_format), got ", n + keywords,
+                 " arguments");
     Target target{D, std::nullopt};
     if (n + keywords && args[0] != Py_None) target.format = format_of(name, args[0]);
     return converted(self, target);
   });
 }
 
-#define CONVERSION(name, dtype)                                                                          \
-  PyObject* convert_##name(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {      \
-    return method_convert<DType::dtype>(self, args, n, kwnames, #name);                                   \
+#define CONVERSION(name, dtype)                                                                      \
+  PyObject* convert_##name(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) { \
+    return method_convert<DType::dtype>(self, args, n, kwnames, #name);                              \
   }
 CONVERSION(float, Float32)
 CONVERSION(double, Float64)
@@ -184,7 +193,8 @@ PyObject* method_cpu(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObje
   return guarded([&] {
     Target target{std::nullopt, kCPU};
     Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    FACULA_CHECK(n + keywords <= 1, ErrorKind::Type, "cpu(): expected (memory_format=preserve_format), got ", n + keywords, " arguments");
+    FACULA_CHECK(n + keywords <= 1, ErrorKind::Type, "cpu(): expected (memory_format=preserve_format), got ",
+                 n + keywords, " arguments");
     if (n + keywords && args[0] != Py_None) target.format = format_of("cpu", args[0]);
     return converted(self, target);
   });
@@ -199,17 +209,20 @@ PyObject* method_cuda(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
       if (name == "device") {
         if (value == Py_None) return;
         target.device = to_device_value(value);
-        FACULA_CHECK(target.device->is_cuda(), ErrorKind::Runtime, "cuda(): device is a CUDA device, got ", *target.device);
+        FACULA_CHECK(target.device->is_cuda(), ErrorKind::Runtime, "cuda(): device is a CUDA device, got ",
+                     *target.device);
       } else if (name == "memory_format") {
         target.format = format_of("cuda", value);
       } else {
-        FACULA_CHECK(name == "non_blocking", ErrorKind::Type, "cuda(): expected (device=None, non_blocking=False, memory_format), got ", name);
+        FACULA_CHECK(name == "non_blocking", ErrorKind::Type,
+                     "cuda(): expected (device=None, non_blocking=False, memory_format), got ", name);
       }
     };
     constexpr const char* names[] = {"device", "non_blocking", "memory_format"};
     FACULA_CHECK(n <= 3, ErrorKind::Type, "cuda(): expected at most 3 arguments, got ", n);
     for (Py_ssize_t i = 0; i < n; ++i) read(names[i], args[i]);
-    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) read(PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k)
+      read(PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
     return converted(self, target);
   });
 }
@@ -226,7 +239,8 @@ PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_set_to(): tensor is a Tensor, got ", Py_TYPE(other)->tp_name);
     const Tensor &a = tensor_of(self), &b = tensor_of(other);
-    return PyBool_FromLong(shared_storage(a.storage()) == shared_storage(b.storage()) && a.impl()->data == b.impl()->data && a.sizes() == b.sizes() && a.strides() == b.strides());
+    return PyBool_FromLong(shared_storage(a.storage()) == shared_storage(b.storage()) &&
+                           a.impl()->data == b.impl()->data && a.sizes() == b.sizes() && a.strides() == b.strides());
   });
 }
 
@@ -239,9 +253,11 @@ PyObject* method_is_same_size(PyObject* self, PyObject* other) {
 
 void put_on_storage(const Tensor& t, const Tensor& source) {
   TensorImpl* impl = t.impl();
-  FACULA_CHECK(source.dtype() == t.dtype(), ErrorKind::Runtime, "set_: the source must have the tensor's dtype ", t.dtype(), ", got ", source.dtype());
+  FACULA_CHECK(source.dtype() == t.dtype(), ErrorKind::Runtime, "set_: the source must have the tensor's dtype ",
+               t.dtype(), ", got ", source.dtype());
   FACULA_CHECK(!(t.requires_grad() && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
-               "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ", t.sizes());
+               "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ",
+               t.sizes());
   retain(source.storage());
   release(impl->storage);
   impl->storage = source.storage();
@@ -255,7 +271,9 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"source", "storage_offset", "size", "stride", nullptr};
   PyObject *source = Py_None, *size = Py_None, *stride = Py_None;
   Py_ssize_t offset = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OnOO:set_", const_cast<char**>(names), &source, &offset, &size, &stride)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OnOO:set_", const_cast<char**>(names), &source, &offset, &size,
+                                   &stride))
+    return nullptr;
   return guarded([&] {
     const Tensor& t = tensor_of(self);
     DType dtype = t.dtype();
@@ -268,9 +286,11 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       return Py_NewRef(self);
     }
     Storage* storage = is_tensor(source) ? tensor_of(source).storage() : storage_of(source, "set_");
-    Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset} : arg_ints(size, 1).values;
+    Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset}
+                                 : arg_ints(size, 1).values;
     Dims strides = stride == Py_None ? contiguous_strides(sizes) : arg_ints(stride, 1).values;
-    FACULA_CHECK(sizes.size() == strides.size(), ErrorKind::Runtime, "set_: size and stride differ in length, got ", sizes, " and ", strides);
+    FACULA_CHECK(sizes.size() == strides.size(), ErrorKind::Runtime, "set_: size and stride differ in length, got ",
+                 sizes, " and ", strides);
     put_on_storage(t, tensor_on_storage(storage, dtype, offset, sizes, strides, "set_"));
     return Py_NewRef(self);
   });
@@ -280,7 +300,8 @@ constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;
 
 PyMethodDef methods[] = {
     {"to", as_function(method_to), kFast,
-     "to(dtype) / to(device=None, dtype=None) / to(other), with non_blocking=False, copy=False, memory_format=None: the values in "
+     "to(dtype) / to(device=None, dtype=None) / to(other), with non_blocking=False, copy=False, memory_format=None: "
+     "the values in "
      "another dtype or on another device; the tensor itself when nothing changes."},
     {"float", as_function(convert_float), kFast, "As float32."},
     {"double", as_function(convert_double), kFast, "As float64."},
@@ -296,15 +317,20 @@ PyMethodDef methods[] = {
     {"cdouble", as_function(convert_cdouble), kFast, "As complex128."},
     {"chalf", as_function(convert_chalf), kFast, "As complex32."},
     {"cpu", as_function(method_cpu), kFast, "cpu(memory_format=preserve_format): the tensor on the CPU."},
-    {"cuda", as_function(method_cuda), kFast, "cuda(device=None, non_blocking=False, memory_format=preserve_format): the tensor on a GPU."},
+    {"cuda", as_function(method_cuda), kFast,
+     "cuda(device=None, non_blocking=False, memory_format=preserve_format): the tensor on a GPU."},
     {"type_as", method_type_as, METH_O, "type_as(other): in the dtype and on the device of other."},
-    {"is_set_to", method_is_set_to, METH_O, "is_set_to(tensor): whether both show the same elements of the same storage."},
+    {"is_set_to", method_is_set_to, METH_O,
+     "is_set_to(tensor): whether both show the same elements of the same storage."},
     {"is_same_size", method_is_same_size, METH_O, "is_same_size(other): whether the shapes are equal."},
     {"set_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_set_)), METH_VARARGS | METH_KEYWORDS,
-     "set_(source=None, storage_offset=0, size=None, stride=None): exchanges the storage and the geometry; offset and stride in elements."},
+     "set_(source=None, storage_offset=0, size=None, stride=None): exchanges the storage and the geometry; offset and "
+     "stride in elements."},
     {}};
 
-PyMethodDef functions[] = {{"_parse_to", as_function(function_parse_to), kFast, "The arguments of `to`, as (device, dtype, non_blocking, memory_format)."}, {}};
+PyMethodDef functions[] = {{"_parse_to", as_function(function_parse_to), kFast,
+                            "The arguments of `to`, as (device, dtype, non_blocking, memory_format)."},
+                           {}};
 
 }  // namespace
 

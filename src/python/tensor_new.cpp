@@ -14,14 +14,16 @@ struct Request {
 bool all_ints(PyObject* args) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
     PyObject* item = PyTuple_GET_ITEM(args, i);
-    if (!is_int(item) && !(is_tensor(item) && tensor_of(item).dim() == 0 && is_integral(tensor_of(item).dtype()) && PyTuple_GET_SIZE(args) > 1)) return false;
+    if (!is_int(item) && !(is_tensor(item) && tensor_of(item).dim() == 0 && is_integral(tensor_of(item).dtype()) &&
+                           PyTuple_GET_SIZE(args) > 1))
+      return false;
   }
   return true;
 }
 
 Tensor from_tensor(const Tensor& source, const Request& request) {
-  FACULA_CHECK(!request.dtype || *request.dtype == source.dtype(), ErrorKind::Type, request.name, "(): expected a tensor of ",
-               *request.dtype, ", got ", source.dtype());
+  FACULA_CHECK(!request.dtype || *request.dtype == source.dtype(), ErrorKind::Type, request.name,
+               "(): expected a tensor of ", *request.dtype, ", got ", source.dtype());
   return make_view(source, source.sizes(), source.strides(), 0, false);
 }
 
@@ -38,11 +40,12 @@ Device device_argument(PyObject* kwargs, const Request& request) {
   Py_ssize_t at = 0;
   while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
     FACULA_CHECK(PyUnicode_CompareWithASCIIString(key, "device") == 0, ErrorKind::Type, request.name,
-                 "(): expected sizes, a sequence, a tensor or a storage, and device=None, got the keyword ", PyUnicode_AsUTF8(key));
+                 "(): expected sizes, a sequence, a tensor or a storage, and device=None, got the keyword ",
+                 PyUnicode_AsUTF8(key));
     if (value != Py_None) device = to_device_value(value);
   }
-  FACULA_CHECK(device.type == request.device.type, ErrorKind::Runtime, request.name, "(): this class is for ", request.device,
-               " (use tensor(..., device=)), got device ", device);
+  FACULA_CHECK(device.type == request.device.type, ErrorKind::Runtime, request.name, "(): this class is for ",
+               request.device, " (use tensor(..., device=)), got device ", device);
   return device;
 }
 
@@ -62,8 +65,9 @@ Tensor construct(PyObject* args, PyObject* kwargs, const Request& request) {
   FACULA_CHECK(n == 1, ErrorKind::Type, request.name, "(): expected sizes, a sequence, a tensor or a storage, got ", n,
                " arguments, the first of class ", Py_TYPE(first)->tp_name);
   if (PyObject_HasAttrString(first, "_cdata")) return from_storage(first, request);
-  FACULA_CHECK(!is_number(first) && (PySequence_Check(first) || PyObject_HasAttrString(first, "__array__")), ErrorKind::Type, request.name,
-               "(): expected sizes, a sequence, a tensor or a storage, got ", Py_TYPE(first)->tp_name);
+  FACULA_CHECK(!is_number(first) && (PySequence_Check(first) || PyObject_HasAttrString(first, "__array__")),
+               ErrorKind::Type, request.name, "(): expected sizes, a sequence, a tensor or a storage, got ",
+               Py_TYPE(first)->tp_name);
   return tensor_from_data(first, dtype, device, true);
 }
 
@@ -80,7 +84,9 @@ PyObject* function_legacy_new(PyObject*, PyObject* args) {
 }
 
 PyMethodDef functions[] = {
-    {"_legacy_new", function_legacy_new, METH_VARARGS, "_legacy_new(name, dtype, device, args, kwargs): what FloatTensor(...) and x.new(...) make."}, {}};
+    {"_legacy_new", function_legacy_new, METH_VARARGS,
+     "_legacy_new(name, dtype, device, args, kwargs): what FloatTensor(...) and x.new(...) make."},
+    {}};
 
 }  // namespace
 

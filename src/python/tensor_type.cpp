@@ -1,17 +1,16 @@
 // facula.Tensor: the Python object, its identity, properties and operators.
 //
 // Identity. While a PyTensor lives, its tensor's `pyobj` points to it, so that the same tensor always comes back as the
-// same object. When the last Python reference goes but C++ still holds the tensor, an object with state (attributes, weak
-// references, a subclass) is not freed: the tensor takes it over (`owns_pyobj`) and gives it back when it is wrapped
-// again. A plain object without state is freed at once: nobody can tell.
+// same object. When the last Python reference goes but C++ still holds the tensor, an object with state (attributes,
+// weak references, a subclass) is not freed: the tensor takes it over (`owns_pyobj`) and gives it back when it is
+// wrapped again. A plain object without state is freed at once: nobody can tell.
 #include <unordered_map>
 
+#include "autograd/inplace.h"
 #include "functions.h"
-#include "python/node_object.h"
 #include "python/args.h"
 #include "python/bindings.h"
-
-#include "autograd/inplace.h"
+#include "python/node_object.h"
 
 namespace facula::python {
 
@@ -133,7 +132,9 @@ int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
   return status;
 }
 
-PyObject* meta_new(PyTypeObject* meta, PyObject* args, PyObject* kwargs) { return PyType_Type.tp_new(meta, args, kwargs); }
+PyObject* meta_new(PyTypeObject* meta, PyObject* args, PyObject* kwargs) {
+  return PyType_Type.tp_new(meta, args, kwargs);
+}
 
 int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
   if (PyType_Type.tp_init(cls, args, kwargs) < 0) return -1;
@@ -222,7 +223,8 @@ PyObject* property(PyObject* o, F&& f) {
 // classes with an override of their own.
 template <PyObject* (*F)(PyObject*, void*)>
 PyObject* fact(PyObject* o, void* name) {
-  if (!is_plain_tensor(o) && has_own_override(o) && !overrides_disabled()) return call_override(static_cast<const char*>(name), true, o, nullptr, 0, nullptr);
+  if (!is_plain_tensor(o) && has_own_override(o) && !overrides_disabled())
+    return call_override(static_cast<const char*>(name), true, o, nullptr, 0, nullptr);
   return F(o, nullptr);
 }
 template <PyObject* (*F)(PyObject*, void*)>
@@ -237,16 +239,23 @@ PyObject* get_device(PyObject* o, void*) { return wrap_device(tensor_of(o).devic
 PyObject* get_layout(PyObject*, void*) { return wrap_layout(Layout::Strided); }
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).dim()); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size()); }
-PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size() * tensor_of(o).numel()); }
+PyObject* get_nbytes(PyObject* o, void*) {
+  return PyLong_FromLongLong(tensor_of(o).item_size() * tensor_of(o).numel());
+}
 PyObject* get_version(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
-    FACULA_CHECK(!(t.flags() & kInference), ErrorKind::Runtime, "_version: Inference tensors do not track version counter, got shape ", t.sizes());
+    FACULA_CHECK(!(t.flags() & kInference), ErrorKind::Runtime,
+                 "_version: Inference tensors do not track version counter, got shape ", t.sizes());
     return PyLong_FromLong(t.storage()->current_version());
   });
 }
-PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong((live_flags(tensor_of(o).impl()) & kRequiresGrad) != 0); }
+PyObject* get_requires_grad(PyObject* o, void*) {
+  return PyBool_FromLong((live_flags(tensor_of(o).impl()) & kRequiresGrad) != 0);
+}
 PyObject* get_is_leaf(PyObject* o, void*) {
-  return property(o, [](const Tensor& t) { return PyBool_FromLong(!(live_flags(t.impl()) & kRequiresGrad) || !grad_fn(t.impl())); });
+  return property(o, [](const Tensor& t) {
+    return PyBool_FromLong(!(live_flags(t.impl()) & kRequiresGrad) || !grad_fn(t.impl()));
+  });
 }
 PyObject* get_base(PyObject* o, void*) {
   TensorImpl* base = tensor_of(o).impl()->base;
@@ -257,7 +266,8 @@ PyObject* get_grad(PyObject* o, void*) {
     AutogradMeta* meta = autograd_meta(t.impl());
     if (meta && meta->grad_fn && !meta->retains_grad && !meta->grad.defined() && (t.flags() & kRequiresGrad)) {
       constexpr const char* kText =
-          "grad: The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Backward does not fill it: use "
+          "grad: The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Backward does not fill "
+          "it: use "
           "retain_grad() before, or the leaf it was computed from";
       if (PyErr_WarnEx(PyExc_UserWarning, kText, 1) < 0) return nullptr;
     }
@@ -276,12 +286,14 @@ int set_grad(PyObject* o, PyObject* value, void*) {
     }
     FACULA_CHECK(is_tensor(value), ErrorKind::Type, "grad: expected a Tensor or None, got ", Py_TYPE(value)->tp_name);
     const Tensor& grad = tensor_of(value);
-    FACULA_CHECK(grad.sizes() == t.sizes(), ErrorKind::Runtime, "grad: the gradient must have the tensor's shape ", t.sizes(),
-                 ", got ", grad.sizes());
-    FACULA_CHECK(grad.dtype() == t.dtype(), ErrorKind::Runtime, "grad: the gradient must have the tensor's dtype ", t.dtype(),
-                 ", got ", grad.dtype());
-    FACULA_CHECK(grad.device() == t.device(), ErrorKind::Runtime, "grad: the gradient must be on ", t.device(), ", got ", grad.device());
-    FACULA_CHECK(!grad.is_same(t), ErrorKind::Runtime, "grad: a tensor cannot be its own gradient, got shape ", t.sizes());
+    FACULA_CHECK(grad.sizes() == t.sizes(), ErrorKind::Runtime, "grad: the gradient must have the tensor's shape ",
+                 t.sizes(), ", got ", grad.sizes());
+    FACULA_CHECK(grad.dtype() == t.dtype(), ErrorKind::Runtime, "grad: the gradient must have the tensor's dtype ",
+                 t.dtype(), ", got ", grad.dtype());
+    FACULA_CHECK(grad.device() == t.device(), ErrorKind::Runtime, "grad: the gradient must be on ", t.device(),
+                 ", got ", grad.device());
+    FACULA_CHECK(!grad.is_same(t), ErrorKind::Runtime, "grad: a tensor cannot be its own gradient, got shape ",
+                 t.sizes());
     set_grad_of(t, grad);
     return 0;
   } catch (...) {
@@ -316,7 +328,8 @@ PyObject* get_data(PyObject* o, void*) {
 }
 int set_data(PyObject* o, PyObject* value, void*) {
   try {
-    FACULA_CHECK(value && is_tensor(value), ErrorKind::Type, "data: expected a Tensor, got ", value ? Py_TYPE(value)->tp_name : "nothing");
+    FACULA_CHECK(value && is_tensor(value), ErrorKind::Type, "data: expected a Tensor, got ",
+                 value ? Py_TYPE(value)->tp_name : "nothing");
     TensorImpl* impl = tensor_of(o).impl();
     const Tensor& source = tensor_of(value);
     Storage* storage = shared_storage(source.storage());
@@ -360,7 +373,8 @@ Tensor reversed_dims(const Tensor& t) {
   return permute(t, order);
 }
 Tensor swapped_last(const Tensor& t, const char* what) {
-  FACULA_CHECK(t.dim() >= 2 || (t.dim() == 0 && what[0] != 'm'), ErrorKind::Runtime, what, ": a tensor of at least two dimensions, got ", t.dim(), "-D");
+  FACULA_CHECK(t.dim() >= 2 || (t.dim() == 0 && what[0] != 'm'), ErrorKind::Runtime, what,
+               ": a tensor of at least two dimensions, got ", t.dim(), "-D");
   return t.dim() == 0 ? t : transpose(t, -2, -1);
 }
 PyObject* get_T(PyObject* o, void*) {
@@ -371,12 +385,14 @@ PyObject* get_mT(PyObject* o, void*) {
 }
 PyObject* get_H(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
-    FACULA_CHECK(t.dim() == 2 || t.dim() == 0, ErrorKind::Runtime, "H: a matrix, got a tensor of ", t.dim(), " dimensions");
+    FACULA_CHECK(t.dim() == 2 || t.dim() == 0, ErrorKind::Runtime, "H: a matrix, got a tensor of ", t.dim(),
+                 " dimensions");
     return wrap(t.is_complex() ? conj(swapped_last(t, "H")) : swapped_last(t, "H"));
   });
 }
 PyObject* get_mH(PyObject* o, void*) {
-  return property(o, [](const Tensor& t) { return wrap(t.is_complex() ? conj(swapped_last(t, "mH")) : swapped_last(t, "mH")); });
+  return property(
+      o, [](const Tensor& t) { return wrap(t.is_complex() ? conj(swapped_last(t, "mH")) : swapped_last(t, "mH")); });
 }
 template <bool Answer>
 PyObject* get_constant(PyObject*, void*) {
@@ -413,18 +429,21 @@ PyGetSetDef properties[] = {
     {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"_version", get_version, nullptr, "How often the storage was written in place.", nullptr},
-    {"requires_grad", fact<get_requires_grad>, set_requires_grad_property, "Whether ops on it are recorded.", const_cast<char*>("requires_grad.__get__")},
+    {"requires_grad", fact<get_requires_grad>, set_requires_grad_property, "Whether ops on it are recorded.",
+     const_cast<char*>("requires_grad.__get__")},
     {"is_leaf", fact<get_is_leaf>, nullptr, "Whether no recorded op made it.", const_cast<char*>("is_leaf.__get__")},
     {"_base", get_base, nullptr, "The tensor it is a view of, or None.", nullptr},
     {"grad", fact<get_grad>, set_grad, "The accumulated gradient, or None.", const_cast<char*>("grad.__get__")},
     {"_grad", get_grad_quietly, set_grad, "As grad, without a warning where it is not kept.", nullptr},
-    {"data", result<get_data>, set_data, "The same values without history; assigning exchanges the storage.", const_cast<char*>("data.__get__")},
+    {"data", result<get_data>, set_data, "The same values without history; assigning exchanges the storage.",
+     const_cast<char*>("data.__get__")},
     {"real", result<get_real>, set_real, "The real part (a view).", const_cast<char*>("real.__get__")},
     {"imag", result<get_imag>, set_imag, "The imaginary part (a view).", const_cast<char*>("imag.__get__")},
     {"T", result<get_T>, nullptr, "Dimensions reversed.", const_cast<char*>("T.__get__")},
     {"mT", result<get_mT>, nullptr, "The last two dimensions exchanged.", const_cast<char*>("mT.__get__")},
     {"H", result<get_H>, nullptr, "The conjugate transpose of a matrix.", const_cast<char*>("H.__get__")},
-    {"mH", result<get_mH>, nullptr, "The last two dimensions exchanged and conjugated.", const_cast<char*>("mH.__get__")},
+    {"mH", result<get_mH>, nullptr, "The last two dimensions exchanged and conjugated.",
+     const_cast<char*>("mH.__get__")},
     {"is_cuda", fact<get_is_cuda>, nullptr, "On a CUDA device.", const_cast<char*>("is_cuda.__get__")},
     {"is_cpu", fact<get_is_cpu>, nullptr, "On the CPU.", const_cast<char*>("is_cpu.__get__")},
     {"is_meta", fact<get_is_meta>, nullptr, "Without data.", const_cast<char*>("is_meta.__get__")},
@@ -447,7 +466,8 @@ PyGetSetDef properties[] = {
 // methods that are not ops
 
 PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None) return wrap_size(tensor_of(self).sizes());
+  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None)
+    return wrap_size(tensor_of(self).sizes());
   return guarded([&] {
     const Tensor& t = tensor_of(self);
     FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "size: dim is an int, got ", Py_TYPE(args[0])->tp_name);
@@ -456,7 +476,8 @@ PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
   });
 }
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None) return wrap_ints(tensor_of(self).strides());
+  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None)
+    return wrap_ints(tensor_of(self).strides());
   return guarded([&] {
     const Tensor& t = tensor_of(self);
     FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(args[0])->tp_name);
@@ -465,7 +486,9 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
 }
 PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).dim()); }
 PyObject* method_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).numel()); }
-PyObject* method_storage_offset(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).storage_offset()); }
+PyObject* method_storage_offset(PyObject* self, PyObject*) {
+  return PyLong_FromLongLong(tensor_of(self).storage_offset());
+}
 PyObject* method_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(tensor_of(self).impl()->data); }
 PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).item_size()); }
 PyObject* method_get_device(PyObject* self, PyObject*) { return PyLong_FromLong(tensor_of(self).device().index); }
@@ -477,7 +500,8 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t
   PyObject* format = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? args[0] : nullptr;
   if (!format) return PyBool_FromLong(tensor_of(self).is_contiguous());
   if (!PyObject_TypeCheck(format, &MemoryFormatType)) {
-    PyErr_Format(PyExc_TypeError, "is_contiguous: memory_format is a facula.memory_format, got %s", Py_TYPE(format)->tp_name);
+    PyErr_Format(PyExc_TypeError, "is_contiguous: memory_format is a facula.memory_format, got %s",
+                 Py_TYPE(format)->tp_name);
     return nullptr;
   }
   return PyBool_FromLong(tensor_of(self).is_contiguous(to_memory_format(format)));
@@ -487,7 +511,9 @@ PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(
 PyObject* method_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(is_signed(tensor_of(self).dtype())); }
 PyObject* method_is_conj(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_conj()); }
 PyObject* method_is_neg(PyObject*, PyObject*) { Py_RETURN_FALSE; }
-PyObject* method_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong((tensor_of(self).flags() & kInference) != 0); }
+PyObject* method_is_inference(PyObject* self, PyObject*) {
+  return PyBool_FromLong((tensor_of(self).flags() & kInference) != 0);
+}
 PyObject* method_requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
     bool wanted = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? to_bool(args[0]) : true;
@@ -504,10 +530,12 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"cls", "data", "require_grad", nullptr};
   PyObject *cls = nullptr, *data = nullptr;
   int requires_grad = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p:_make_subclass", const_cast<char**>(names), &cls, &data, &requires_grad)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p:_make_subclass", const_cast<char**>(names), &cls, &data,
+                                   &requires_grad))
+    return nullptr;
   return guarded([&] {
-    FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType), ErrorKind::Type,
-                 "_make_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
+    FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType),
+                 ErrorKind::Type, "_make_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
     FACULA_CHECK(is_tensor(data), ErrorKind::Type, "_make_subclass: data is a Tensor, got ", Py_TYPE(data)->tp_name);
     Tensor made = alias(tensor_of(data));
     if (requires_grad) set_requires_grad(made, true);
@@ -517,20 +545,22 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
 
 PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&] {
-    FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType), ErrorKind::Type,
-                 "as_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
+    FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType),
+                 ErrorKind::Type, "as_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
     return wrap_as(view_as(tensor_of(self), tensor_of(self)), reinterpret_cast<PyTypeObject*>(cls));
   });
 }
 
 PyMethodDef methods[] = {
     {"size", as_function(method_size), METH_FASTCALL | METH_KEYWORDS, "size(dim=None): the shape, or one size of it."},
-    {"stride", as_function(method_stride), METH_FASTCALL | METH_KEYWORDS, "stride(dim=None): steps in elements between neighbours."},
+    {"stride", as_function(method_stride), METH_FASTCALL | METH_KEYWORDS,
+     "stride(dim=None): steps in elements between neighbours."},
     {"dim", method_dim, METH_NOARGS, "The number of dimensions."},
     {"ndimension", method_dim, METH_NOARGS, "The number of dimensions."},
     {"numel", method_numel, METH_NOARGS, "The number of elements."},
     {"nelement", method_numel, METH_NOARGS, "The number of elements."},
-    {"storage_offset", method_storage_offset, METH_NOARGS, "Elements from the start of the storage to the first element."},
+    {"storage_offset", method_storage_offset, METH_NOARGS,
+     "Elements from the start of the storage to the first element."},
     {"data_ptr", method_data_ptr, METH_NOARGS, "Address of the first element."},
     {"element_size", method_element_size, METH_NOARGS, "Bytes per element."},
     {"get_device", method_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
@@ -547,7 +577,8 @@ PyMethodDef methods[] = {
     {"requires_grad_", as_function(method_requires_grad_), METH_FASTCALL | METH_KEYWORDS,
      "requires_grad_(requires_grad=True): starts or stops recording; returns the tensor."},
     {"_bump_version", method_bump_version, METH_NOARGS, "Counts a write made behind autograd's back."},
-    {"_make_subclass", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_subclass)), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+    {"_make_subclass", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_subclass)),
+     METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      "_make_subclass(cls, data, require_grad=False): the data, without history, as an object of cls."},
     {"as_subclass", as_subclass, METH_O, "as_subclass(cls): a view of the tensor as an object of cls."},
     {}};
@@ -571,10 +602,19 @@ PyObject* or_not_implemented(PyObject* result) {
 // `a + b` is the method of `a` when that is a tensor, else the reflected method of `b`.
 PyObject* override_operator(const char* name, PyObject* a, PyObject* b) {
   if (is_tensor(a)) return or_not_implemented(call_override(name, true, a, &b, 1, nullptr));
-  static const std::unordered_map<std::string_view, const char*> reflected = {
-      {"add", "__radd__"}, {"sub", "__rsub__"}, {"mul", "__rmul__"}, {"div", "__rtruediv__"}, {"floor_divide", "__rfloordiv__"},
-      {"remainder", "__rmod__"}, {"bitwise_and", "__rand__"}, {"bitwise_or", "__ror__"}, {"bitwise_xor", "__rxor__"},
-      {"bitwise_left_shift", "__rlshift__"}, {"bitwise_right_shift", "__rrshift__"}, {"pow", "__rpow__"}, {"matmul", "__rmatmul__"}};
+  static const std::unordered_map<std::string_view, const char*> reflected = {{"add", "__radd__"},
+                                                                              {"sub", "__rsub__"},
+                                                                              {"mul", "__rmul__"},
+                                                                              {"div", "__rtruediv__"},
+                                                                              {"floor_divide", "__rfloordiv__"},
+                                                                              {"remainder", "__rmod__"},
+                                                                              {"bitwise_and", "__rand__"},
+                                                                              {"bitwise_or", "__ror__"},
+                                                                              {"bitwise_xor", "__rxor__"},
+                                                                              {"bitwise_left_shift", "__rlshift__"},
+                                                                              {"bitwise_right_shift", "__rrshift__"},
+                                                                              {"pow", "__rpow__"},
+                                                                              {"matmul", "__rmatmul__"}};
   auto found = reflected.find(name);
   if (found == reflected.end() || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
   return or_not_implemented(call_override(found->second, true, b, &a, 1, nullptr));
@@ -596,7 +636,8 @@ PyObject* binary_operator(const char* name, BinaryOp op, PyObject* a, PyObject* 
 PyObject* inplace_operator(const char* name, InplaceOp op, PyObject* a, PyObject* b) {
   if (!is_tensor(a)) Py_RETURN_NOTIMPLEMENTED;
   bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (!is_plain_tensor(b) && has_override(b)) ||
-                     (thread_state.modes & kModePython)) && !overrides_disabled();
+                     (thread_state.modes & kModePython)) &&
+                    !overrides_disabled();
   if (overridden) {
     return or_not_implemented(call_override(name, true, a, &b, 1, nullptr));
   }
@@ -607,13 +648,14 @@ PyObject* inplace_operator(const char* name, InplaceOp op, PyObject* a, PyObject
   });
 }
 
-#define BINARY(slot, name, expression)                                                                          \
-  PyObject* slot(PyObject* a, PyObject* b) {                                                                    \
+#define BINARY(slot, name, expression)                                                                           \
+  PyObject* slot(PyObject* a, PyObject* b) {                                                                     \
     return binary_operator(name, [](const Operand& x, const Operand& y) -> Tensor { return expression; }, a, b); \
   }
-#define INPLACE(slot, name, expression)                                                                                 \
-  PyObject* slot(PyObject* a, PyObject* b) {                                                                            \
-    return inplace_operator(name, [](const Tensor& x, const Operand& y) -> const Tensor& { return expression; }, a, b); \
+#define INPLACE(slot, name, expression)                                                             \
+  PyObject* slot(PyObject* a, PyObject* b) {                                                        \
+    return inplace_operator(                                                                        \
+        name, [](const Tensor& x, const Operand& y) -> const Tensor& { return expression; }, a, b); \
   }
 
 const Scalar kOne(1);
@@ -647,7 +689,8 @@ PyObject* nb_inplace_power(PyObject* a, PyObject* b, PyObject*) { return inplace
 PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
   bool tensors = is_tensor(a) && is_tensor(b);
   bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (!is_plain_tensor(b) && has_override(b)) ||
-                     (thread_state.modes & kModePython)) && !overrides_disabled();
+                     (thread_state.modes & kModePython)) &&
+                    !overrides_disabled();
   if (overridden) return override_operator("matmul", a, b);
   if (!tensors) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&] { return wrap(matmul(tensor_of(a), tensor_of(b))); });
@@ -655,20 +698,29 @@ PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
 
 template <class F>
 PyObject* unary_operator(const char* name, PyObject* a, F&& f) {
-  bool overridden = ((!is_plain_tensor(a) && has_override(a)) || (thread_state.modes & kModePython)) && !overrides_disabled();
+  bool overridden =
+      ((!is_plain_tensor(a) && has_override(a)) || (thread_state.modes & kModePython)) && !overrides_disabled();
   if (overridden) return call_override(name, true, a, nullptr, 0, nullptr);
   return guarded([&] { return wrap(f(tensor_of(a))); });
 }
-PyObject* nb_negative(PyObject* a) { return unary_operator("neg", a, [](const Tensor& t) { return neg(t); }); }
-PyObject* nb_positive(PyObject* a) { return unary_operator("positive", a, [](const Tensor& t) { return positive(t); }); }
-PyObject* nb_absolute(PyObject* a) { return unary_operator("abs", a, [](const Tensor& t) { return abs(t); }); }
-PyObject* nb_invert(PyObject* a) { return unary_operator("bitwise_not", a, [](const Tensor& t) { return bitwise_not(t); }); }
+PyObject* nb_negative(PyObject* a) {
+  return unary_operator("neg", a, [](const Tensor& t) { return neg(t); });
+}
+PyObject* nb_positive(PyObject* a) {
+  return unary_operator("positive", a, [](const Tensor& t) { return positive(t); });
+}
+PyObject* nb_absolute(PyObject* a) {
+  return unary_operator("abs", a, [](const Tensor& t) { return abs(t); });
+}
+PyObject* nb_invert(PyObject* a) {
+  return unary_operator("bitwise_not", a, [](const Tensor& t) { return bitwise_not(t); });
+}
 
 int nb_bool(PyObject* a) {
   try {
     const Tensor& t = tensor_of(a);
-    FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime, "bool: the truth of a Tensor with ", t.numel() == 0 ? "no" : "more than one",
-                 " value is ambiguous, got shape ", t.sizes());
+    FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime, "bool: the truth of a Tensor with ",
+                 t.numel() == 0 ? "no" : "more than one", " value is ambiguous, got shape ", t.sizes());
     return t.item().to_bool();
   } catch (...) {
     translate_exception();
@@ -678,7 +730,8 @@ int nb_bool(PyObject* a) {
 
 // int(t), float(t), complex(t): a ValueError where item() itself raises RuntimeError, as users' handlers expect.
 Scalar real_item(const Tensor& t, const char* op) {
-  FACULA_CHECK(t.numel() == 1, ErrorKind::Value, op, ": only one element tensors can be converted to Python scalars, got shape ", t.sizes());
+  FACULA_CHECK(t.numel() == 1, ErrorKind::Value, op,
+               ": only one element tensors can be converted to Python scalars, got shape ", t.sizes());
   Scalar value = t.item();
   FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, op, ": a real number, got a complex one");
   return value;
@@ -699,7 +752,8 @@ PyObject* nb_index(PyObject* a) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(a);
     FACULA_CHECK(is_bits(t.dtype()) && t.numel() == 1, ErrorKind::Type,
-                 "index: only integer tensors of a single element can be converted to an index, got ", t.dtype(), " ", t.sizes());
+                 "index: only integer tensors of a single element can be converted to an index, got ", t.dtype(), " ",
+                 t.sizes());
     Scalar value = t.item();
     return value.is_bool() ? PyLong_FromLong(value.to_bool()) : wrap(value);
   });
@@ -707,12 +761,24 @@ PyObject* nb_index(PyObject* a) {
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   switch (op) {
-    case Py_EQ: return binary_operator("__eq__", [](const Operand& x, const Operand& y) -> Tensor { return eq(x.tensor(), y); }, a, b);
-    case Py_NE: return binary_operator("__ne__", [](const Operand& x, const Operand& y) -> Tensor { return ne(x.tensor(), y); }, a, b);
-    case Py_LT: return binary_operator("__lt__", [](const Operand& x, const Operand& y) -> Tensor { return lt(x.tensor(), y); }, a, b);
-    case Py_LE: return binary_operator("__le__", [](const Operand& x, const Operand& y) -> Tensor { return le(x.tensor(), y); }, a, b);
-    case Py_GT: return binary_operator("__gt__", [](const Operand& x, const Operand& y) -> Tensor { return gt(x.tensor(), y); }, a, b);
-    default: return binary_operator("__ge__", [](const Operand& x, const Operand& y) -> Tensor { return ge(x.tensor(), y); }, a, b);
+    case Py_EQ:
+      return binary_operator(
+          "__eq__", [](const Operand& x, const Operand& y) -> Tensor { return eq(x.tensor(), y); }, a, b);
+    case Py_NE:
+      return binary_operator(
+          "__ne__", [](const Operand& x, const Operand& y) -> Tensor { return ne(x.tensor(), y); }, a, b);
+    case Py_LT:
+      return binary_operator(
+          "__lt__", [](const Operand& x, const Operand& y) -> Tensor { return lt(x.tensor(), y); }, a, b);
+    case Py_LE:
+      return binary_operator(
+          "__le__", [](const Operand& x, const Operand& y) -> Tensor { return le(x.tensor(), y); }, a, b);
+    case Py_GT:
+      return binary_operator(
+          "__gt__", [](const Operand& x, const Operand& y) -> Tensor { return gt(x.tensor(), y); }, a, b);
+    default:
+      return binary_operator(
+          "__ge__", [](const Operand& x, const Operand& y) -> Tensor { return ge(x.tensor(), y); }, a, b);
   }
 }
 
@@ -736,7 +802,8 @@ Py_ssize_t length(PyObject* self) {
 PyObject* sequence_item(PyObject* self, Py_ssize_t i) {
   return guarded([&] {
     const Tensor& t = tensor_of(self);
-    FACULA_CHECK(t.dim() > 0 && i >= 0 && i < t.size(0), ErrorKind::Index, "index: out of range for length ", t.dim() ? t.size(0) : 0, ", got ", i);
+    FACULA_CHECK(t.dim() > 0 && i >= 0 && i < t.size(0), ErrorKind::Index, "index: out of range for length ",
+                 t.dim() ? t.size(0) : 0, ", got ", i);
     return wrap(select(t, 0, i));
   });
 }
@@ -744,7 +811,8 @@ PyObject* sequence_item(PyObject* self, Py_ssize_t i) {
 // Slots that facula/_tensor.py implements: a built-in type does not notice methods put into its dict.
 PyObject* call_method_in_python(PyObject* self, const char* name, PyObject* arg = nullptr) {
   PyObject* function = PyDict_GetItemString(TensorType.tp_dict, name);
-  if (!function) return PyErr_Format(PyExc_NotImplementedError, "Tensor.%s: the Python half of facula is not loaded", name);
+  if (!function)
+    return PyErr_Format(PyExc_NotImplementedError, "Tensor.%s: the Python half of facula is not loaded", name);
   return PyObject_CallFunctionObjArgs(function, self, arg, nullptr);
 }
 PyObject* repr_slot(PyObject* self) { return call_method_in_python(self, "__repr__"); }

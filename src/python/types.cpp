@@ -11,8 +11,7 @@ namespace {
 
 template <class T>
 struct PyValue {
-  PyObject_HEAD
-  T value;
+  PyObject_HEAD T value;
 };
 
 template <class T>
@@ -60,7 +59,8 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap_dtype(real_dtyp
 PyObject* dtype_to_complex(PyObject* self, PyObject*) { return wrap_dtype(complex_dtype(value_of<DType>(self))); }
 
 PyGetSetDef dtype_properties[] = {
-    {"is_floating_point", dtype_flag<flag_floating>, nullptr, "Whether values are real floating-point numbers.", nullptr},
+    {"is_floating_point", dtype_flag<flag_floating>, nullptr, "Whether values are real floating-point numbers.",
+     nullptr},
     {"is_complex", dtype_flag<flag_complex>, nullptr, "Whether values are complex numbers.", nullptr},
     {"is_signed", dtype_flag<flag_signed>, nullptr, "Whether negative values exist.", nullptr},
     {"itemsize", dtype_itemsize, nullptr, "Bytes per element.", nullptr},
@@ -98,11 +98,13 @@ PyObject* device_compare(PyObject* a, PyObject* b, int op) {
 PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"type", "index", nullptr};
   PyObject *type = nullptr, *index = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &type, &index)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &type, &index))
+    return nullptr;
   return guarded([&] {
     Device device = read_device(type);
     if (index != Py_None) {
-      FACULA_CHECK(device.index < 0, ErrorKind::Runtime, "device: the index stands in the type already, got ", to_string(device));
+      FACULA_CHECK(device.index < 0, ErrorKind::Runtime, "device: the index stands in the type already, got ",
+                   to_string(device));
       device.index = static_cast<int8_t>(to_int(index));
     }
     return wrap_device(device);
@@ -110,7 +112,8 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
 }
 PyObject* device_reduce(PyObject* self, PyObject*) {
   Device d = value_of<Device>(self);
-  return pickled("device", d.index < 0 ? Py_BuildValue("(s)", name(d.type)) : Py_BuildValue("(si)", name(d.type), static_cast<int>(d.index)));
+  return pickled("device", d.index < 0 ? Py_BuildValue("(s)", name(d.type))
+                                       : Py_BuildValue("(si)", name(d.type), static_cast<int>(d.index)));
 }
 // `with device:` is the Python layer's: it sets the default device
 PyObject* device_hook(const char* which, PyObject* self) {
@@ -122,9 +125,10 @@ PyObject* device_hook(const char* which, PyObject* self) {
 }
 PyObject* device_enter(PyObject* self, PyObject*) { return device_hook("enter", self); }
 PyObject* device_exit(PyObject* self, PyObject*) { return device_hook("exit", self); }
-PyGetSetDef device_properties[] = {{"type", device_type, nullptr, "'cpu', 'cuda' or 'meta'.", nullptr},
-                                   {"index", device_index, nullptr, "Ordinal, or None for the current device.", nullptr},
-                                   {}};
+PyGetSetDef device_properties[] = {
+    {"type", device_type, nullptr, "'cpu', 'cuda' or 'meta'.", nullptr},
+    {"index", device_index, nullptr, "Ordinal, or None for the current device.", nullptr},
+    {}};
 PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr},
                                 {"__enter__", device_enter, METH_NOARGS, nullptr},
                                 {"__exit__", device_exit, METH_VARARGS, nullptr},
@@ -133,10 +137,13 @@ PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullp
 // layout and memory format
 
 // All tensors are strided; the other layouts are names that programs compare with.
-constexpr const char* kLayoutNames[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "jagged"};
+constexpr const char* kLayoutNames[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
+                                        "sparse_bsr", "sparse_bsc", "_mkldnn",    "jagged"};
 const char* layout_name(PyObject* self) { return kLayoutNames[static_cast<int>(value_of<Layout>(self))]; }
 PyObject* layout_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", layout_name(self)); }
-PyObject* layout_reduce(PyObject* self, PyObject*) { return pickled("constant", Py_BuildValue("(s)", layout_name(self))); }
+PyObject* layout_reduce(PyObject* self, PyObject*) {
+  return pickled("constant", Py_BuildValue("(s)", layout_name(self)));
+}
 PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, nullptr}, {}};
 
 const char* format_name(PyObject* self) {
@@ -144,7 +151,9 @@ const char* format_name(PyObject* self) {
   return names[static_cast<int>(value_of<MemoryFormat>(self))];
 }
 PyObject* format_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", format_name(self)); }
-PyObject* format_reduce(PyObject* self, PyObject*) { return pickled("constant", Py_BuildValue("(s)", format_name(self))); }
+PyObject* format_reduce(PyObject* self, PyObject*) {
+  return pickled("constant", Py_BuildValue("(s)", format_name(self)));
+}
 PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS, nullptr}, {}};
 
 // Size
@@ -184,7 +193,8 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (PyLong_Check(item)) continue;
     PyObject* number = PyIndex_Check(item) ? PyNumber_Index(item) : nullptr;
     if (!number) {
-      if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "Size: expected integers, got %s at position %zd", Py_TYPE(item)->tp_name, i);
+      if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "Size: expected integers, got %s at position %zd", Py_TYPE(item)->tp_name, i);
       Py_DECREF(self);
       return nullptr;
     }
@@ -193,7 +203,9 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   }
   return self;
 }
-PyObject* size_subscript(PyObject* self, PyObject* key) { return as_size(PyTuple_Type.tp_as_mapping->mp_subscript(self, key)); }
+PyObject* size_subscript(PyObject* self, PyObject* key) {
+  return as_size(PyTuple_Type.tp_as_mapping->mp_subscript(self, key));
+}
 PyObject* size_concat(PyObject* a, PyObject* b) { return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b)); }
 PyObject* size_repeat(PyObject* a, Py_ssize_t n) { return as_size(PyTuple_Type.tp_as_sequence->sq_repeat(a, n)); }
 PyObject* size_add(PyObject* a, PyObject* b) {
@@ -205,7 +217,9 @@ PyObject* whole_slice() {
   static PyObject* slice = PySlice_New(nullptr, nullptr, nullptr);
   return slice;
 }
-PyObject* size_reduce(PyObject* self, PyObject*) { return pickled("size", PyTuple_Type.tp_as_mapping->mp_subscript(self, whole_slice())); }
+PyObject* size_reduce(PyObject* self, PyObject*) {
+  return pickled("size", PyTuple_Type.tp_as_mapping->mp_subscript(self, whole_slice()));
+}
 PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The product of the sizes."},
                               {"__reduce__", size_reduce, METH_NOARGS, nullptr},
                               {}};
@@ -229,13 +243,15 @@ PyTypeObject SizeType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 PyObject* wrap_size(IntList sizes) {
   PyObject* size = SizeType.tp_alloc(&SizeType, static_cast<Py_ssize_t>(sizes.size()));
-  for (size_t i = 0; size && i < sizes.size(); ++i) PyTuple_SET_ITEM(size, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
+  for (size_t i = 0; size && i < sizes.size(); ++i)
+    PyTuple_SET_ITEM(size, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
   return size;
 }
 
 PyObject* wrap_ints(IntList values) {
   PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(values.size()));
-  for (size_t i = 0; tuple && i < values.size(); ++i) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(values[i]));
+  for (size_t i = 0; tuple && i < values.size(); ++i)
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(values[i]));
   return tuple;
 }
 
@@ -260,7 +276,9 @@ bool is_dtype(PyObject* o) {
          reinterpret_cast<PyTypeObject*>(o) == &PyLong_Type || reinterpret_cast<PyTypeObject*>(o) == &PyBool_Type ||
          reinterpret_cast<PyTypeObject*>(o) == &PyComplex_Type;
 }
-bool is_device(PyObject* o) { return PyObject_TypeCheck(o, &DeviceType_) || PyUnicode_Check(o) || PyLong_CheckExact(o); }
+bool is_device(PyObject* o) {
+  return PyObject_TypeCheck(o, &DeviceType_) || PyUnicode_Check(o) || PyLong_CheckExact(o);
+}
 
 DType to_dtype_value(PyObject* o) {
   if (PyObject_TypeCheck(o, &DTypeType)) return value_of<DType>(o);
@@ -287,7 +305,8 @@ Device to_device_value(PyObject* o) {
 }
 
 Layout to_layout(PyObject* o) {
-  FACULA_CHECK(value_of<Layout>(o) == Layout::Strided, ErrorKind::NotImplemented, "layout: tensors are strided here, got torch.", layout_name(o));
+  FACULA_CHECK(value_of<Layout>(o) == Layout::Strided, ErrorKind::NotImplemented,
+               "layout: tensors are strided here, got torch.", layout_name(o));
   return Layout::Strided;
 }
 MemoryFormat to_memory_format(PyObject* o) { return value_of<MemoryFormat>(o); }
@@ -298,7 +317,8 @@ bool is_number(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   if (PyObject_TypeCheck(o, &TensorType)) return false;
   return type->tp_as_number && (type->tp_as_number->nb_float || type->tp_as_number->nb_index) &&
-         !(type->tp_as_sequence && type->tp_as_sequence->sq_length) && !(type->tp_as_mapping && type->tp_as_mapping->mp_length) &&
+         !(type->tp_as_sequence && type->tp_as_sequence->sq_length) &&
+         !(type->tp_as_mapping && type->tp_as_mapping->mp_length) &&
          std::string_view(type->tp_name).starts_with("numpy");
 }
 bool is_int(PyObject* o) {
@@ -369,7 +389,8 @@ bool to_bool(PyObject* o) {
 }
 
 void init_types(PyObject* module) {
-  auto simple = [](PyTypeObject& type, const char* name, size_t size, reprfunc repr, PyMethodDef* methods, PyGetSetDef* properties, const char* doc) {
+  auto simple = [](PyTypeObject& type, const char* name, size_t size, reprfunc repr, PyMethodDef* methods,
+                   PyGetSetDef* properties, const char* doc) {
     type.tp_name = name;
     type.tp_basicsize = static_cast<Py_ssize_t>(size);
     type.tp_flags = Py_TPFLAGS_DEFAULT;
@@ -378,7 +399,8 @@ void init_types(PyObject* module) {
     type.tp_getset = properties;
     type.tp_doc = doc;
   };
-  simple(DTypeType, "torch.dtype", sizeof(PyValue<DType>), dtype_repr, dtype_methods, dtype_properties, "The type of a tensor's elements.");
+  simple(DTypeType, "torch.dtype", sizeof(PyValue<DType>), dtype_repr, dtype_methods, dtype_properties,
+         "The type of a tensor's elements.");
   ready(DTypeType, module, "dtype");
   simple(DeviceType_, "torch.device", sizeof(PyValue<Device>), device_repr, device_methods, device_properties,
          "device(type, index=None): where a tensor's elements are.");
@@ -387,7 +409,8 @@ void init_types(PyObject* module) {
   DeviceType_.tp_richcompare = device_compare;
   DeviceType_.tp_new = device_new;
   ready(DeviceType_, module, "device");
-  simple(LayoutType, "torch.layout", sizeof(PyValue<Layout>), layout_repr, layout_methods, nullptr, "How elements are arranged.");
+  simple(LayoutType, "torch.layout", sizeof(PyValue<Layout>), layout_repr, layout_methods, nullptr,
+         "How elements are arranged.");
   ready(LayoutType, module, "layout");
   simple(MemoryFormatType, "torch.memory_format", sizeof(PyValue<MemoryFormat>), format_repr, format_methods, nullptr,
          "The order of dimensions in memory.");

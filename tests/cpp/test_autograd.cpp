@@ -15,12 +15,12 @@ namespace {
 
 int failures = 0;
 
-#define EXPECT(condition)                                             \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);     \
-      ++failures;                                                     \
-    }                                                                 \
+#define EXPECT(condition)                                         \
+  do {                                                            \
+    if (!(condition)) {                                           \
+      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      ++failures;                                                 \
+    }                                                             \
   } while (0)
 
 using namespace facula;
@@ -61,7 +61,8 @@ void test_restricted_pass() {
   std::vector<Edge> roots, inputs;
   roots.push_back(gradient_edge(y.impl()));
   inputs.push_back(gradient_edge(x.impl()));
-  std::vector<Tensor> found = run_backward(roots, {scalar_tensor(Scalar(1.0), DType::Float64)}, inputs, {false, false, false});
+  std::vector<Tensor> found =
+      run_backward(roots, {scalar_tensor(Scalar(1.0), DType::Float64)}, inputs, {false, false, false});
   EXPECT(value(found[0]) == 5);
   EXPECT(!grad_of(x).defined() && !grad_of(z).defined());
 }
@@ -304,7 +305,8 @@ void test_second_derivatives() {
   std::vector<Edge> roots, inputs;
   roots.push_back(gradient_edge((x * x * x).impl()));
   inputs.push_back(gradient_edge(x.impl()));
-  std::vector<Tensor> first = run_backward(roots, {scalar_tensor(Scalar(1.0), DType::Float64)}, inputs, {true, true, false});
+  std::vector<Tensor> first =
+      run_backward(roots, {scalar_tensor(Scalar(1.0), DType::Float64)}, inputs, {true, true, false});
   EXPECT(value(first[0]) == 12);
   backward(first[0]);
   EXPECT(value(grad_of(x)) == 12);

@@ -162,8 +162,8 @@ void test_normal() {
 }
 
 void test_integers() {
-  for (uint64_t range : {uint64_t{1}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 28) - 1, uint64_t{1} << 28,
-                         (uint64_t{1} << 40) + 3}) {
+  for (uint64_t range :
+       {uint64_t{1}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 28) - 1, uint64_t{1} << 28, (uint64_t{1} << 40) + 3}) {
     Generator generator(6), draws(6);
     std::vector<int64_t> values(3000);
     fill_random_range(values.data(), 3000, range, -5, generator);
@@ -179,8 +179,7 @@ void test_integers() {
   CHECK(*std::max_element(narrow.begin(), narrow.end()) == 127);
   int64_t from = 3, to = (int64_t{1} << 28) - 1;
   fit_random_range<float>(from, to);
-  CHECK(from == 3 && to < (int64_t{1} << 28) - 1 &&
-        static_cast<int64_t>(static_cast<float>(to - 1)) < to + 16);
+  CHECK(from == 3 && to < (int64_t{1} << 28) - 1 && static_cast<int64_t>(static_cast<float>(to - 1)) < to + 16);
 }
 
 void test_bernoulli_and_waiting_times() {

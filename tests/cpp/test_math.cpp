@@ -44,14 +44,12 @@ long double ulp(long double value) {
 template <class T>
 long double error_in_ulp(T actual, long double expected) {
   const T rounded = static_cast<T>(expected);
-  if (std::isnan(expected) || std::isnan(actual))
-    return std::isnan(expected) == std::isnan(actual) ? 0 : 1e30L;
+  if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) == std::isnan(actual) ? 0 : 1e30L;
   if (std::isinf(rounded) || std::isinf(actual)) {
     if (rounded == actual) return 0;
     // One side rounded to infinity: measure from the largest finite number.
     const T finite = std::copysign(std::numeric_limits<T>::max(), rounded);
-    return std::isinf(rounded) && actual == finite ? 1
-                                                   : (std::fabs(expected) >= std::fabs(finite) ? 1 : 1e30L);
+    return std::isinf(rounded) && actual == finite ? 1 : (std::fabs(expected) >= std::fabs(finite) ? 1 : 1e30L);
   }
   if (actual == 0 && expected == 0 && std::signbit(actual) != std::signbit(expected)) return 1e30L;
   return std::fabs(actual - expected) / ulp<T>(expected);
@@ -156,10 +154,8 @@ void check_binary(const Binary<T>& f) {
   for (int x = -3; x <= 3; ++x)
     for (int y = -5; y <= 5; ++y) look(T(x), T(y));
   for (int i = 0; i < sample_count; ++i) {
-    if (i % 2)
-      look(words.any_bits<T>(), words.any_bits<T>());
-    else
-      look(T(words.uniform(f.low, f.high)), T(words.uniform(f.low, f.high)));
+    if (i % 2) look(words.any_bits<T>(), words.any_bits<T>());
+    else look(T(words.uniform(f.low, f.high)), T(words.uniform(f.low, f.high)));
   }
   std::printf("%-8s f%-2d %8.3Lf ULP at %.17g, %.17g\n", f.name, int(sizeof(T) * 8), worst, double(worst_x),
               double(worst_y));
@@ -215,8 +211,8 @@ void check_range_reduction() {
     CHECK(error_in_ulp(k::sin(x), std::sin(static_cast<long double>(x))) < 1.5L * without_fma);
     CHECK(error_in_ulp(k::cos(x), std::cos(static_cast<long double>(x))) < 1.5L * without_fma);
   }
-  const double near_multiple_double[] = {6381956970095103.0 * 0x1p797, 5319372648326541.0 * 0x1p-48, 0x1p32,
-                                         0x1p1000, 1e22};
+  const double near_multiple_double[] = {6381956970095103.0 * 0x1p797, 5319372648326541.0 * 0x1p-48, 0x1p32, 0x1p1000,
+                                         1e22};
   for (double x : near_multiple_double) {
     CHECK(error_in_ulp(k::sin(x), std::sin(static_cast<long double>(x))) < 1.5L * without_fma);
     CHECK(error_in_ulp(k::cos(x), std::cos(static_cast<long double>(x))) < 1.5L * without_fma);
@@ -235,8 +231,7 @@ void check_comparisons_and_remainders() {
         std::isnan(k::remainder(T(1), T(0))));
   CHECK(k::floor_divide(T(-7), T(3)) == T(-3) && k::floor_divide(T(7), T(-3)) == T(-3));
   CHECK(k::floor_divide(T(1), T(0)) == inf<T> && k::floor_divide(T(6), T(3)) == T(2));
-  CHECK(k::isnan(nan<T>) && !k::isnan(inf<T>) && k::isinf(-inf<T>) && !k::isinf(nan<T>) &&
-        !k::isfinite(nan<T>));
+  CHECK(k::isnan(nan<T>) && !k::isnan(inf<T>) && k::isinf(-inf<T>) && !k::isinf(nan<T>) && !k::isfinite(nan<T>));
   CHECK(k::signbit(-T(0)) && !k::signbit(T(0)));
   CHECK(k::nextafter(T(1), T(2)) == T(1) + std::numeric_limits<T>::epsilon());
   int exponent = 0;

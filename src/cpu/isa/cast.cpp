@@ -67,9 +67,11 @@ void cast_loop<float, Half>(int64_t n, void* out, const void* in) {
   auto* a = static_cast<const Half*>(in);
   int64_t i = 0;
 #if defined(__AVX512F__)
-  for (; i + 16 <= n; i += 16) _mm512_storeu_ps(o + i, _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i))));
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(o + i, _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i))));
 #endif
-  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + i))));
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + i))));
   for (; i < n; ++i) o[i] = a[i];
 }
 
@@ -80,10 +82,12 @@ void cast_loop<Half, float>(int64_t n, void* out, const void* in) {
   int64_t i = 0;
 #if defined(__AVX512F__)
   for (; i + 16 <= n; i += 16)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(o + i), _mm512_maskz_cvtps_ph(kAll, _mm512_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(o + i),
+                        _mm512_maskz_cvtps_ph(kAll, _mm512_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
   for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(o + i), _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(o + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
   for (; i < n; ++i) o[i] = a[i];
 }
 #endif
@@ -162,7 +166,8 @@ void gather_row(int64_t n, T* o, const char* in, int64_t step) {
 template <class T>
 void gather_loop(const Rows& rows, void* out, const char* in) {
   T* o = static_cast<T*>(out);
-  for (int64_t r = 0; r < rows.count; ++r) gather_row(rows.length, o + r * rows.length, in + r * rows.row_step, rows.step);
+  for (int64_t r = 0; r < rows.count; ++r)
+    gather_row(rows.length, o + r * rows.length, in + r * rows.row_step, rows.step);
 }
 
 template <class T>

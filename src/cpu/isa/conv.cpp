@@ -11,13 +11,11 @@ namespace {
 
 template <class T>
 void add_to(T& target, const T& value) {
-  if constexpr (std::is_same_v<T, bool>)
-    target = target || value;
+  if constexpr (std::is_same_v<T, bool>) target = target || value;
   else if constexpr (requires { value.re; }) {
     target.re = Half(static_cast<float>(target.re) + static_cast<float>(value.re));
     target.im = Half(static_cast<float>(target.im) + static_cast<float>(value.im));
-  } else
-    target = T(target + value);
+  } else target = T(target + value);
 }
 
 // Calls f(row of columns, first output position of the run, image offset of it or -1 outside, output
@@ -27,8 +25,7 @@ void for_each_run(const Windows& w, int64_t from, int64_t to, F&& f) {
   int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
   for (int64_t row = from; row < to; ++row) {
     int64_t channel = row / taps, tap = row % taps;
-    int64_t k2 = tap % w.kernel[2], k1 = tap / w.kernel[2] % w.kernel[1],
-            k0 = tap / w.kernel[2] / w.kernel[1];
+    int64_t k2 = tap % w.kernel[2], k1 = tap / w.kernel[2] % w.kernel[1], k0 = tap / w.kernel[2] / w.kernel[1];
     for (int64_t o0 = 0; o0 < w.out[0]; ++o0) {
       int64_t i0 = o0 * w.stride[0] - w.padding[0] + k0 * w.dilation[0];
       for (int64_t o1 = 0; o1 < w.out[1]; ++o1) {
@@ -63,8 +60,7 @@ void im2col_cpu(DType dtype, void* columns, const void* image, const Windows& w)
         int64_t step = w.stride[2] * w.in_strides[2];
         const T* source = in + base + shift * w.in_strides[2];
         if (step == 1)
-          std::memcpy(static_cast<void*>(run + first), source + first,
-                      static_cast<size_t>(last - first) * sizeof(T));
+          std::memcpy(static_cast<void*>(run + first), source + first, static_cast<size_t>(last - first) * sizeof(T));
         else
           for (int64_t o = first; o < last; ++o) run[o] = source[o * step];
         std::memset(static_cast<void*>(run + last), 0, static_cast<size_t>(w.out[2] - last) * sizeof(T));
@@ -79,18 +75,16 @@ void col2im_cpu(DType dtype, void* image, const void* columns, const Windows& w)
     const T* in = static_cast<const T*>(columns);
     int64_t width = w.columns(), taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
     int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(width * taps, 1));
-    parallel_for(0, w.channels, grain,
-                 [&](int64_t from, int64_t to) {  // windows of different channels do not meet
-                   for_each_run(w, from * taps, to * taps,
-                                [&](int64_t row, int64_t at, bool inside, int64_t base, int64_t shift) {
-                                  if (!inside) return;
-                                  const T* run = in + row * width + at;
-                                  int64_t first, last, step = w.stride[2] * w.in_strides[2];
-                                  inside_run(w, shift, first, last);
-                                  T* target = out + base + shift * w.in_strides[2];
-                                  for (int64_t o = first; o < last; ++o) add_to(target[o * step], run[o]);
-                                });
-                 });
+    parallel_for(0, w.channels, grain, [&](int64_t from, int64_t to) {  // windows of different channels do not meet
+      for_each_run(w, from * taps, to * taps, [&](int64_t row, int64_t at, bool inside, int64_t base, int64_t shift) {
+        if (!inside) return;
+        const T* run = in + row * width + at;
+        int64_t first, last, step = w.stride[2] * w.in_strides[2];
+        inside_run(w, shift, first, last);
+        T* target = out + base + shift * w.in_strides[2];
+        for (int64_t o = first; o < last; ++o) add_to(target[o * step], run[o]);
+      });
+    });
   });
 }
 

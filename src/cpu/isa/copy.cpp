@@ -155,12 +155,14 @@ void copy_elements(const Rows& m) {
   if (dense && m.in_step == 2 * item) return copy_stepping<T, 1, 2>(m);
   if (m.in_step == item && m.out_step == 2 * item) return copy_stepping<T, 2, 1>(m);
   for_rows(m, [&](char* out, const char* in) {
-    for (int64_t i = 0; i < m.n; ++i, out += m.out_step, in += m.in_step) *reinterpret_cast<E*>(out) = *reinterpret_cast<const E*>(in);
+    for (int64_t i = 0; i < m.n; ++i, out += m.out_step, in += m.in_step)
+      *reinterpret_cast<E*>(out) = *reinterpret_cast<const E*>(in);
   });
 }
 
 void copy_block(const Plan& plan, const Rows& m) {
-  if (plan.out.dtype != plan.in[0].dtype) return for_rows(m, [&](char* out, const char* in) { copy_run(plan, out, in, m.n); });
+  if (plan.out.dtype != plan.in[0].dtype)
+    return for_rows(m, [&](char* out, const char* in) { copy_run(plan, out, in, m.n); });
   switch (item_size(plan.out.dtype)) {
     case 1: return copy_elements<uint8_t>(m);
     case 2: return copy_elements<uint16_t>(m);
@@ -202,12 +204,14 @@ void copy_rows(const Plan& plan, int64_t from, int64_t to) {
 void copy_all(const Plan& plan) {
   int64_t n = plan.shape[0], rows = plan.numel / n;
   if (rows > 1) {
-    parallel_for(0, rows, std::max<int64_t>(1, kGrain / n), [&](int64_t from, int64_t to) { copy_rows(plan, from, to); });
+    parallel_for(0, rows, std::max<int64_t>(1, kGrain / n),
+                 [&](int64_t from, int64_t to) { copy_rows(plan, from, to); });
     return;
   }
   parallel_for(0, n, kGrain, [&](int64_t from, int64_t to) {
     int64_t out_step = plan.out.strides[0], in_step = plan.in[0].strides[0];
-    copy_block(plan, {plan.out.data + from * out_step, plan.in[0].data + from * in_step, 0, 0, out_step, in_step, to - from, 1});
+    copy_block(plan, {plan.out.data + from * out_step, plan.in[0].data + from * in_step, 0, 0, out_step, in_step,
+                      to - from, 1});
   });
 }
 

@@ -1,5 +1,5 @@
-// Loops of elementary functions that do better than the compiler can with the scalar function. sin and cos take the cheap
-// argument reduction in blocks without large arguments. With AVX-512, functions read short tables in registers (a
+// Loops of elementary functions that do better than the compiler can with the scalar function. sin and cos take the
+// cheap argument reduction in blocks without large arguments. With AVX-512, functions read short tables in registers (a
 // permutation is one instruction) and scale by powers of two with instructions that know overflow, subnormal numbers,
 // infinity and NaN.
 //
@@ -60,9 +60,13 @@ template <class T, class F>
 void vector_loop(int64_t n, void* out, const void* const* in, F f) {
   T* o = static_cast<T*>(out);
   const T* a = static_cast<const T*>(in[0]);
-  in_blocks(n, o, [=](int64_t from, int64_t count) {
-    by_vectors<64 / sizeof(T)>(from, count, [&](int64_t i, __mmask16 lanes) { store(o + i, lanes, f(load(a + i, lanes))); });
-  }, a);
+  in_blocks(
+      n, o,
+      [=](int64_t from, int64_t count) {
+        by_vectors<64 / sizeof(T)>(from, count,
+                                   [&](int64_t i, __mmask16 lanes) { store(o + i, lanes, f(load(a + i, lanes))); });
+      },
+      a);
 }
 
 /// x = (n + k / 32) ln 2 + r: e^x = 2^n * 2^(k/32) * e^r.
@@ -79,7 +83,8 @@ struct Exp {
     const Vector shifted = _mm512_fmadd_ps(x, all(1.44269504f), to_32nds), n = _mm512_sub_ps(shifted, to_32nds);
     Vector r = _mm512_fnmadd_ps(n, all(0x1.62e4p-1f), x);
     r = _mm512_fnmadd_ps(n, all(0x1.7f7d1cp-20f), r);
-    r = _mm512_range_ps(r, all(1.0f), 2);  // at most 1 in magnitude, also where x is infinite or NaN: scaling does the rest
+    r = _mm512_range_ps(r, all(1.0f),
+                        2);  // at most 1 in magnitude, also where x is infinite or NaN: scaling does the rest
     const Vector p = _mm512_mul_ps(_mm512_fmadd_ps(r, all(0.50000489f), all(1.00001467f)), r);  // e^r - 1 to ln(2) / 64
     const Vector t = power[_mm512_castps_si512(shifted)];
     return _mm512_scalef_ps(_mm512_fmadd_ps(t, p, t), n);
@@ -95,7 +100,8 @@ struct ExpDouble {
       for (int k = 0; k < 16; ++k) power[k] = std::exp2(k / 16.0);
     }
   };
-  explicit ExpDouble(const Values& values) : low(_mm512_loadu_pd(values.power)), high(_mm512_loadu_pd(values.power + 8)) {}
+  explicit ExpDouble(const Values& values)
+      : low(_mm512_loadu_pd(values.power)), high(_mm512_loadu_pd(values.power + 8)) {}
   static __m512d all(double x) { return _mm512_set1_pd(x); }
   __m512d operator()(__m512d x) const {
     const __m512d to_16ths = all(kernels::double_to_integer / 16);
@@ -103,7 +109,8 @@ struct ExpDouble {
     __m512d r = _mm512_fnmadd_pd(n, all(0x1.62e42fefa3800p-1), x);
     r = _mm512_fnmadd_pd(n, all(0x1.ef35793c76730p-45), r);
     r = _mm512_range_pd(r, all(1.0), 2);  // as in Exp
-    __m512d p = _mm512_fmadd_pd(r, all(1.0 / 720), all(0.008333496279944296));  // Taylor's; these two make up for r^7 / 5040
+    __m512d p =
+        _mm512_fmadd_pd(r, all(1.0 / 720), all(0.008333496279944296));  // Taylor's; these two make up for r^7 / 5040
     p = _mm512_fmadd_pd(p, r, all(1.0 / 24));
     p = _mm512_fmadd_pd(p, r, all(0.16666666662843235));
     p = _mm512_fmadd_pd(p, r, all(0.5));
@@ -114,8 +121,8 @@ struct ExpDouble {
   __m512d low, high;
 };
 
-/// e^x / (1 + e^x) for x below zero, 1 / (1 + e^-x) above. The rounding errors of e and of 1 + e go into a correction of
-/// the quotient.
+/// e^x / (1 + e^x) for x below zero, 1 / (1 + e^-x) above. The rounding errors of e and of 1 + e go into a correction
+/// of the quotient.
 struct Sigmoid {
   explicit Sigmoid(const Exp::Values& values) : power(values.power) {}
   Vector operator()(Vector x) const {
@@ -136,14 +143,15 @@ struct Sigmoid {
     const __mmask16 below = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
     const Vector above = _mm512_mask_mov_ps(all(1.0f), below, e), above_error = _mm512_maskz_mov_ps(below, e_error);
     const Vector quotient = _mm512_mul_ps(above, inverse);
-    const Vector rest = _mm512_add_ps(_mm512_fnmadd_ps(quotient, sum, above), _mm512_fnmadd_ps(quotient, sum_error, above_error));
+    const Vector rest =
+        _mm512_add_ps(_mm512_fnmadd_ps(quotient, sum, above), _mm512_fnmadd_ps(quotient, sum_error, above_error));
     return _mm512_fmadd_ps(rest, inverse, quotient);
   }
   Table power;
 };
 
-/// x = 2^e m, with c near 1 / m from a table by the leading bits of m: log x = e ln 2 - log c + log(m c). Around 1, where
-/// the result is small, c is exactly 1 or 1/2.
+/// x = 2^e m, with c near 1 / m from a table by the leading bits of m: log x = e ln 2 - log c + log(m c). Around 1,
+/// where the result is small, c is exactly 1 or 1/2.
 struct Log {
   static constexpr double kLn2 = 0x1.62e43p-1;  // the float
   struct Values {
@@ -182,19 +190,21 @@ struct Log {
   Table c, log_c;
 };
 
-/// An odd function that is flat beyond `bound`, as a polynomial of degree 4 in each of 32 pieces of [0, bound]: eight to an
-/// octave of 1 + 15 |x| / bound, so that they are short where the function bends. In the first piece of f(x) - x.
+/// An odd function that is flat beyond `bound`, as a polynomial of degree 4 in each of 32 pieces of [0, bound]: eight
+/// to an octave of 1 + 15 |x| / bound, so that they are short where the function bends. In the first piece of f(x) - x.
 struct OddPieces {
   struct Values {
     float bound, scale, middle[32] = {}, coefficient[5][32] = {};
-    Values(double (*f)(double), double bound) : bound(static_cast<float>(bound)), scale(static_cast<float>(14.999 / bound)) {
+    Values(double (*f)(double), double bound)
+        : bound(static_cast<float>(bound)), scale(static_cast<float>(14.999 / bound)) {
       for (int piece = 0; piece < 32; ++piece) fit(f, piece);
     }
     /// Interpolation at the Chebyshev points, in the first piece of f(x) / x - 1.
     void fit(double (*f)(double), int piece) {
       const double octave = std::ldexp(1.0, piece / 8), half = octave / 16 / scale;
       const double mid = (octave - 1) / scale + (2 * (piece % 8) + 1) * half;
-      const int at = (piece + 24) % 32, first = piece == 0, points = 5 - first;  // 24: from the exponent of 1, which is 127
+      const int at = (piece + 24) % 32, first = piece == 0,
+                points = 5 - first;  // 24: from the exponent of 1, which is 127
       middle[at] = first ? 0.0f : static_cast<float>(mid);
       double x[5], t[5], c[5] = {};
       for (int j = 0; j < points; ++j) {
@@ -225,7 +235,8 @@ struct OddPieces {
     const __mmask16 first = _mm512_cmp_ps_mask(place, all(1.125f), _CMP_LT_OQ);
     y = _mm512_fmadd_ps(y, r, _mm512_mask_mov_ps(coefficient[0][piece], first, a));
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);  // the sign of x, the rest of y
-    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(magnitude, _mm512_castps_si512(y), _mm512_castps_si512(x), 0xca));
+    return _mm512_castsi512_ps(
+        _mm512_ternarylogic_epi32(magnitude, _mm512_castps_si512(y), _mm512_castps_si512(x), 0xca));
   }
   Vector bound, scale;
   Table middle, coefficient[5];
@@ -236,7 +247,8 @@ template <bool Cosine>
 struct HalfTurns {
   Vector operator()(Vector x) const {
     const Vector magic = all(kernels::float_to_integer), turns = _mm512_set1_ps(0.318309886f), half = all(0.5f);
-    const Vector shifted = Cosine ? _mm512_add_ps(_mm512_fmadd_ps(x, turns, half), magic) : _mm512_fmadd_ps(x, turns, magic);
+    const Vector shifted =
+        Cosine ? _mm512_add_ps(_mm512_fmadd_ps(x, turns, half), magic) : _mm512_fmadd_ps(x, turns, magic);
     Vector h = _mm512_sub_ps(shifted, magic);
     if (Cosine) h = _mm512_sub_ps(h, half);
     Vector r = _mm512_fnmadd_ps(h, all(0x1.921fb4p1f), x);
@@ -258,7 +270,8 @@ struct HalfTurnsDouble {
   static __m512d all(double x) { return _mm512_set1_pd(x); }
   __m512d operator()(__m512d x) const {
     const __m512d magic = all(kernels::double_to_integer), turns = all(1 / kernels::pi), half = all(0.5);
-    const __m512d shifted = Cosine ? _mm512_add_pd(_mm512_fmadd_pd(x, turns, half), magic) : _mm512_fmadd_pd(x, turns, magic);
+    const __m512d shifted =
+        Cosine ? _mm512_add_pd(_mm512_fmadd_pd(x, turns, half), magic) : _mm512_fmadd_pd(x, turns, magic);
     __m512d h = _mm512_sub_pd(shifted, magic);
     if (Cosine) h = _mm512_sub_pd(h, half);
     __m512d r = _mm512_fnmadd_pd(h, all(0x1.921fb54442d18p+1), x);
@@ -279,8 +292,8 @@ struct HalfTurnsDouble {
 bool all_below(Vector v, float bound) { return _mm512_cmp_ps_mask(v, all(bound), _CMP_LT_OQ) == 0xffff; }
 bool all_below(__m512d v, double bound) { return _mm512_cmp_pd_mask(v, _mm512_set1_pd(bound), _CMP_LT_OQ) == 0xff; }
 
-/// `moderate` for `count` vectors at once, `any` where their sum of squares shows an element of `bound` or more, or NaN. What
-/// was read is kept for that, as the output may be the same memory.
+/// `moderate` for `count` vectors at once, `any` where their sum of squares shows an element of `bound` or more, or
+/// NaN. What was read is kept for that, as the output may be the same memory.
 template <int count, class T, class Moderate, class Any>
 [[gnu::always_inline]] inline void angles(T* o, const T* a, __mmask16 lanes, T bound, Moderate moderate, Any any) {
   constexpr int width = 64 / sizeof(T);
@@ -303,10 +316,15 @@ void angle_loop(int64_t n, void* out, const void* const* in, T bound, Moderate m
   constexpr int width = 64 / sizeof(T), at_once = 8;
   T* o = static_cast<T*>(out);
   const T* a = static_cast<const T*>(in[0]);
-  in_blocks(n, o, [=](int64_t from, int64_t count) {
-    if (count == width * at_once) return angles<at_once>(o + from, a + from, static_cast<__mmask16>(0xffff), bound, moderate, any);
-    by_vectors<width>(from, count, [&](int64_t i, __mmask16 lanes) { angles<1>(o + i, a + i, lanes, bound, moderate, any); });
-  }, a);
+  in_blocks(
+      n, o,
+      [=](int64_t from, int64_t count) {
+        if (count == width * at_once)
+          return angles<at_once>(o + from, a + from, static_cast<__mmask16>(0xffff), bound, moderate, any);
+        by_vectors<width>(from, count,
+                          [&](int64_t i, __mmask16 lanes) { angles<1>(o + i, a + i, lanes, bound, moderate, any); });
+      },
+      a);
 }
 
 void sin_float(int64_t n, void* out, const void* const* in, const void*) {
@@ -316,22 +334,28 @@ void cos_float(int64_t n, void* out, const void* const* in, const void*) {
   angle_loop<float>(n, out, in, kernels::moderate_angle, HalfTurns<true>(), [](float x) { return kernels::cos(x); });
 }
 void sin_double(int64_t n, void* out, const void* const* in, const void*) {
-  angle_loop<double>(n, out, in, kernels::moderate_angle_double, HalfTurnsDouble<false>(), [](double x) { return kernels::sin(x); });
+  angle_loop<double>(n, out, in, kernels::moderate_angle_double, HalfTurnsDouble<false>(),
+                     [](double x) { return kernels::sin(x); });
 }
 void cos_double(int64_t n, void* out, const void* const* in, const void*) {
-  angle_loop<double>(n, out, in, kernels::moderate_angle_double, HalfTurnsDouble<true>(), [](double x) { return kernels::cos(x); });
+  angle_loop<double>(n, out, in, kernels::moderate_angle_double, HalfTurnsDouble<true>(),
+                     [](double x) { return kernels::cos(x); });
 }
 
 const Exp::Values& powers() {
   static const Exp::Values values;
   return values;
 }
-void exp_float(int64_t n, void* out, const void* const* in, const void*) { vector_loop<float>(n, out, in, Exp(powers())); }
+void exp_float(int64_t n, void* out, const void* const* in, const void*) {
+  vector_loop<float>(n, out, in, Exp(powers()));
+}
 void exp_double(int64_t n, void* out, const void* const* in, const void*) {
   static const ExpDouble::Values values;
   vector_loop<double>(n, out, in, ExpDouble(values));
 }
-void sigmoid_float(int64_t n, void* out, const void* const* in, const void*) { vector_loop<float>(n, out, in, Sigmoid(powers())); }
+void sigmoid_float(int64_t n, void* out, const void* const* in, const void*) {
+  vector_loop<float>(n, out, in, Sigmoid(powers()));
+}
 void log_float(int64_t n, void* out, const void* const* in, const void*) {
   static const Log::Values values;
   vector_loop<float>(n, out, in, Log(values));
@@ -352,32 +376,39 @@ template <class T, class Moderate, class Any>
 void where_moderate(int64_t n, void* out, const void* const* in, T bound, Moderate moderate, Any any) {
   T* o = static_cast<T*>(out);
   const T* a = static_cast<const T*>(in[0]);
-  in_blocks(n, o, [=](int64_t from, int64_t count) {
-    T largest = kernels::has_fma ? T(0) : bound;
-    _Pragma("omp simd reduction(max:largest)") for (int64_t i = from; i < from + count; ++i) {
-      const T magnitude = kernels::abs(a[i]);
-      largest = magnitude > largest ? magnitude : largest;
-    }
-    if (largest < bound) apply(count, o + from, a + from, moderate);
-    else apply(count, o + from, a + from, any);
-  }, a);
+  in_blocks(
+      n, o,
+      [=](int64_t from, int64_t count) {
+        T largest = kernels::has_fma ? T(0) : bound;
+        _Pragma("omp simd reduction(max:largest)") for (int64_t i = from; i < from + count; ++i) {
+          const T magnitude = kernels::abs(a[i]);
+          largest = magnitude > largest ? magnitude : largest;
+        }
+        if (largest < bound) apply(count, o + from, a + from, moderate);
+        else apply(count, o + from, a + from, any);
+      },
+      a);
 }
 
 void sin_float(int64_t n, void* out, const void* const* in, const void*) {
-  where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::sin_moderate(x); },
-                        [](float x) { return kernels::sin(x); });
+  where_moderate<float>(
+      n, out, in, kernels::moderate_angle, [](float x) { return kernels::sin_moderate(x); },
+      [](float x) { return kernels::sin(x); });
 }
 void cos_float(int64_t n, void* out, const void* const* in, const void*) {
-  where_moderate<float>(n, out, in, kernels::moderate_angle, [](float x) { return kernels::cos_moderate(x); },
-                        [](float x) { return kernels::cos(x); });
+  where_moderate<float>(
+      n, out, in, kernels::moderate_angle, [](float x) { return kernels::cos_moderate(x); },
+      [](float x) { return kernels::cos(x); });
 }
 void sin_double(int64_t n, void* out, const void* const* in, const void*) {
-  where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::sin_moderate(x); },
-                         [](double x) { return kernels::sin(x); });
+  where_moderate<double>(
+      n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::sin_moderate(x); },
+      [](double x) { return kernels::sin(x); });
 }
 void cos_double(int64_t n, void* out, const void* const* in, const void*) {
-  where_moderate<double>(n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::cos_moderate(x); },
-                         [](double x) { return kernels::cos(x); });
+  where_moderate<double>(
+      n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::cos_moderate(x); },
+      [](double x) { return kernels::cos(x); });
 }
 
 #endif

@@ -23,7 +23,8 @@ bool is_direct(const PlanOperand& operand, DType dtype) {
 /// Whether the elements lie one after the other in the order of the plan.
 bool is_flat(const Plan& plan, const PlanOperand& operand, DType dtype) {
   bool flat = is_direct(operand, dtype);
-  for (size_t d = 1; d < plan.shape.size(); ++d) flat = flat && operand.strides[d] == operand.strides[d - 1] * plan.shape[d - 1];
+  for (size_t d = 1; d < plan.shape.size(); ++d)
+    flat = flat && operand.strides[d] == operand.strides[d - 1] * plan.shape[d - 1];
   return flat;
 }
 
@@ -43,8 +44,10 @@ struct Position {
   int64_t left_in_row() const { return plan.shape[0] - index[0]; }
   /// The next of at most `count` elements: the rest of a row, or as many whole rows as follow each other evenly.
   Rows next(int64_t count, const PlanOperand& operand) const {
-    if (index[0] > 0 || index.size() == 1 || count < plan.shape[0]) return {1, std::min(count, left_in_row()), 0, operand.strides[0]};
-    return {std::min(count / plan.shape[0], plan.shape[1] - index[1]), plan.shape[0], operand.strides[1], operand.strides[0]};
+    if (index[0] > 0 || index.size() == 1 || count < plan.shape[0])
+      return {1, std::min(count, left_in_row()), 0, operand.strides[0]};
+    return {std::min(count / plan.shape[0], plan.shape[1] - index[1]), plan.shape[0], operand.strides[1],
+            operand.strides[0]};
   }
   void advance(const Rows& rows) {
     if (rows.count > 1) index[1] += rows.count - 1;
@@ -64,7 +67,8 @@ struct Position {
 /// Packs `count` elements from flat element `from` on into `buffer` in dtype `compute`.
 void pack(const PlanOperand& operand, Position at, int64_t count, DType compute, char* buffer) {
   int64_t item = item_size(operand.dtype);
-  if (operand.strides[0] == item && count <= at.left_in_row()) return cast(compute, operand.dtype, count, buffer, operand.data + at.offset(operand));
+  if (operand.strides[0] == item && count <= at.left_in_row())
+    return cast(compute, operand.dtype, count, buffer, operand.data + at.offset(operand));
   alignas(64) char raw[kChunk * 16];
   char* packed = operand.dtype == compute ? buffer : raw;
   for (int64_t done = 0; done < count;) {
@@ -80,7 +84,8 @@ void unpack(const Plan& plan, Position at, int64_t count, const char* buffer) {
   const PlanOperand& out = plan.out;
   int64_t item = item_size(out.dtype);
   alignas(64) char raw[kChunk * 16];
-  if (out.strides[0] == item && count <= at.left_in_row()) return cast(out.dtype, plan.loop_result, count, out.data + at.offset(out), buffer);
+  if (out.strides[0] == item && count <= at.left_in_row())
+    return cast(out.dtype, plan.loop_result, count, out.data + at.offset(out), buffer);
   if (plan.loop_result != out.dtype) {
     cast(out.dtype, plan.loop_result, count, raw, buffer);
     buffer = raw;

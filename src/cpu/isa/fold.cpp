@@ -14,12 +14,14 @@ std::vector<Dimension> dimensions(const Tensor& out, const Tensor& in) {
   std::vector<Dimension> dims;
   for (int64_t d = 0; d < in.dim(); ++d) {
     bool reduced = out.size(d) == 1;
-    if (in.size(d) != 1) dims.push_back({in.size(d), in.stride(d) * in.item_size(), reduced ? 0 : out.stride(d), reduced});
+    if (in.size(d) != 1)
+      dims.push_back({in.size(d), in.stride(d) * in.item_size(), reduced ? 0 : out.stride(d), reduced});
   }
   // a stride of zero brings nothing new into the cache line: outermost
   auto distance = [](const Dimension& d) { return d.in == 0 ? INT64_MAX : std::abs(d.in); };
   std::reverse(dims.begin(), dims.end());
-  std::stable_sort(dims.begin(), dims.end(), [&](const Dimension& a, const Dimension& b) { return distance(a) < distance(b); });
+  std::stable_sort(dims.begin(), dims.end(),
+                   [&](const Dimension& a, const Dimension& b) { return distance(a) < distance(b); });
   std::vector<Dimension> merged;
   for (const Dimension& d : dims) {
     if (!merged.empty()) {

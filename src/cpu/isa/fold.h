@@ -1,7 +1,7 @@
-// Reductions ("folds") of strided tensors. Whatever the layout, a fold becomes one of two shapes: rows, where the elements
-// that lie closest together are reduced, and columns, where they belong to different results. Partial results are merged
-// pairwise over blocks of fixed size, so that rounding errors grow with the logarithm of the length and the result does
-// not depend on the number of threads.
+// Reductions ("folds") of strided tensors. Whatever the layout, a fold becomes one of two shapes: rows, where the
+// elements that lie closest together are reduced, and columns, where they belong to different results. Partial results
+// are merged pairwise over blocks of fixed size, so that rounding errors grow with the logarithm of the length and the
+// result does not depend on the number of threads.
 #pragma once
 
 #include <cmath>
@@ -16,10 +16,10 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-constexpr int64_t kFoldBlock = 4096;       // elements folded by one pass of vector accumulators
-constexpr int64_t kFoldChunk = 1 << 16;    // elements one thread takes at a time; part of the result's definition
-constexpr int64_t kColumnTile = 256;       // neighbouring results folded together
-constexpr int64_t kColumnRows = 128;       // rows folded into a tile before tiles are merged pairwise
+constexpr int64_t kFoldBlock = 4096;     // elements folded by one pass of vector accumulators
+constexpr int64_t kFoldChunk = 1 << 16;  // elements one thread takes at a time; part of the result's definition
+constexpr int64_t kColumnTile = 256;     // neighbouring results folded together
+constexpr int64_t kColumnRows = 128;     // rows folded into a tile before tiles are merged pairwise
 
 struct FoldPlan {
   const char* in = nullptr;
@@ -47,7 +47,8 @@ inline int64_t strided_offset(int64_t index, const Dims& sizes, const Dims& stri
   return offset;
 }
 
-/// `n` elements from `at` on, as contiguous values of the compute dtype: in place, or packed and converted into `buffer`.
+/// `n` elements from `at` on, as contiguous values of the compute dtype: in place, or packed and converted into
+/// `buffer`.
 const void* load_elements(const FoldPlan& plan, const char* at, int64_t n, void* buffer, void* packed);
 
 template <class T>
@@ -161,8 +162,9 @@ void fold_as_rows(const Op& op, const FoldPlan& plan, const typename Op::Value* 
       int64_t place = strided_offset(k, plan.kept, plan.kept_out);
       typename Op::Value center = centers ? centers[place] : typename Op::Value();
       int64_t first = c * chunk, last = std::min(length, first + chunk);
-      Acc value = split_inner ? fold_run(op, plan, base + first * plan.inner_stride, last - first, center, scratch.get())
-                              : fold_rows(op, plan, base, first, last, center, scratch.get());
+      Acc value = split_inner
+                      ? fold_run(op, plan, base + first * plan.inner_stride, last - first, center, scratch.get())
+                      : fold_rows(op, plan, base, first, last, center, scratch.get());
       if (chunks == 1) store(place, value);
       else partials[static_cast<size_t>(task)] = value;
     }
@@ -180,13 +182,15 @@ struct ColumnScratch {
 
 /// How many rows are folded side by side: narrow rows that follow each other in memory are read as wider ones.
 inline int64_t rows_side_by_side(const FoldPlan& plan, int64_t width) {
-  bool adjacent = plan.direct() && width == plan.inner && plan.reduced.size() == 1 && plan.reduced_in[0] == width * plan.inner_stride;
+  bool adjacent = plan.direct() && width == plan.inner && plan.reduced.size() == 1 &&
+                  plan.reduced_in[0] == width * plan.inner_stride;
   return adjacent && width <= 32 ? 64 / width : 1;
 }
 
 /// acc[w] = step(acc[w], x[w], center[w]) over one row.
 template <class Op>
-void fold_row_into(const Op& op, typename Op::Acc* acc, const typename Op::Value* x, const typename Op::Value* center, int64_t width) {
+void fold_row_into(const Op& op, typename Op::Acc* acc, const typename Op::Value* x, const typename Op::Value* center,
+                   int64_t width) {
   using Value = typename Op::Value;
   if (center) {
     FACULA_SIMD
@@ -221,7 +225,8 @@ void fold_columns(const Op& op, const FoldPlan& plan, const char* base, int64_t 
     std::fill_n(wide, 64, op.identity());
     for (int64_t w = 0; center && w < beside * width; ++w) centers[w] = center[w % width];
     for (; r + beside <= to; r += beside)
-      fold_row_into(op, wide, reinterpret_cast<const Value*>(base + r * plan.reduced_in[0]), center ? centers : nullptr, beside * width);
+      fold_row_into(op, wide, reinterpret_cast<const Value*>(base + r * plan.reduced_in[0]), center ? centers : nullptr,
+                    beside * width);
     for (int64_t w = 0; w < beside * width; ++w) acc[w % width] = op.merge(acc[w % width], wide[w]);
   }
   for (; r < to; ++r) {
@@ -238,7 +243,8 @@ void fold_as_columns(const Op& op, const FoldPlan& plan, const typename Op::Valu
   int64_t tiles = (plan.inner + kColumnTile - 1) / kColumnTile, width = std::min(plan.inner, kColumnTile);
   int64_t chunk = std::max(kColumnRows, kFoldChunk / width);
   int64_t chunks = std::max<int64_t>(1, (plan.reduced_count + chunk - 1) / chunk);
-  std::vector<Acc> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * tiles * chunks * width) : 0, op.identity());
+  std::vector<Acc> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * tiles * chunks * width) : 0,
+                            op.identity());
   bool needs_scratch = !plan.direct();
   auto geometry = [&](int64_t group, int64_t& first, int64_t& count) {
     first = group % tiles * kColumnTile;
@@ -246,32 +252,36 @@ void fold_as_columns(const Op& op, const FoldPlan& plan, const typename Op::Valu
     return strided_offset(group / tiles, plan.kept, plan.kept_out) + first * plan.inner_out;
   };
   int64_t work = std::min(chunk, plan.reduced_count) * width;
-  parallel_for(0, plan.kept_count * tiles * chunks, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)), [&](int64_t from, int64_t to) {
-    std::unique_ptr<ColumnScratch<Op>> scratch(needs_scratch ? new ColumnScratch<Op> : nullptr);
-    alignas(64) Acc acc[kColumnTile];
-    alignas(64) Value middle[kColumnTile];
-    for (int64_t task = from; task < to; ++task) {
-      int64_t group = task / chunks, c = task % chunks, first, count;
-      int64_t place = geometry(group, first, count);
-      for (int64_t w = 0; centers && w < count; ++w) middle[w] = centers[place + w * plan.inner_out];
-      const char* base = plan.in + strided_offset(group / tiles, plan.kept, plan.kept_in) + first * plan.inner_stride;
-      int64_t begin = c * chunk, end = std::min(plan.reduced_count, begin + chunk);
-      Acc* target = chunks == 1 ? acc : partials.data() + task * width;
-      fold_columns(op, plan, base, begin, end, count, centers ? middle : nullptr, target, scratch.get());
-      for (int64_t w = 0; chunks == 1 && w < count; ++w) store(place + w * plan.inner_out, acc[w]);
-    }
-  });
+  parallel_for(0, plan.kept_count * tiles * chunks, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),
+               [&](int64_t from, int64_t to) {
+                 std::unique_ptr<ColumnScratch<Op>> scratch(needs_scratch ? new ColumnScratch<Op> : nullptr);
+                 alignas(64) Acc acc[kColumnTile];
+                 alignas(64) Value middle[kColumnTile];
+                 for (int64_t task = from; task < to; ++task) {
+                   int64_t group = task / chunks, c = task % chunks, first, count;
+                   int64_t place = geometry(group, first, count);
+                   for (int64_t w = 0; centers && w < count; ++w) middle[w] = centers[place + w * plan.inner_out];
+                   const char* base =
+                       plan.in + strided_offset(group / tiles, plan.kept, plan.kept_in) + first * plan.inner_stride;
+                   int64_t begin = c * chunk, end = std::min(plan.reduced_count, begin + chunk);
+                   Acc* target = chunks == 1 ? acc : partials.data() + task * width;
+                   fold_columns(op, plan, base, begin, end, count, centers ? middle : nullptr, target, scratch.get());
+                   for (int64_t w = 0; chunks == 1 && w < count; ++w) store(place + w * plan.inner_out, acc[w]);
+                 }
+               });
   if (chunks == 1) return;
   for (int64_t group = 0; group < plan.kept_count * tiles; ++group) {
     int64_t first, count, place = geometry(group, first, count);
     for (int64_t w = 0; w < count; ++w)
-      store(place + w * plan.inner_out, merge_partials(op, partials.data() + group * chunks * width + w, chunks, width));
+      store(place + w * plan.inner_out,
+            merge_partials(op, partials.data() + group * chunks * width + w, chunks, width));
   }
 }
 
 /// Runs a fold; `store(place, accumulated)` receives each result with its position in the contiguous output.
 template <class Op, class Store>
-void run_fold(const Op& op, const Tensor& out, const Tensor& in, DType compute, const typename Op::Value* centers, Store store) {
+void run_fold(const Op& op, const Tensor& out, const Tensor& in, DType compute, const typename Op::Value* centers,
+              Store store) {
   if (in.numel() == 0) {
     for (int64_t i = 0; i < out.numel(); ++i) store(i, op.identity());
     return;

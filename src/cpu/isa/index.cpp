@@ -30,8 +30,8 @@ struct Bounds {
     return at;
   }
   [[noreturn, gnu::noinline]] void fail(int64_t k) const {
-    throw_error(map->error, map->op, ": index out of range: expected ", wrap ? -size : 0, " <= index < ",
-                size, ", got ", k);
+    throw_error(map->error, map->op, ": index out of range: expected ", wrap ? -size : 0, " <= index < ", size,
+                ", got ", k);
   }
 };
 
@@ -45,12 +45,10 @@ struct Row {
   int64_t unit;  // bytes of target per unit of index
 };
 
-int64_t index_at(const Row& r, int64_t i) {
-  return *reinterpret_cast<const int64_t*>(r.index + i * r.index_step);
-}
+int64_t index_at(const Row& r, int64_t i) { return *reinterpret_cast<const int64_t*>(r.index + i * r.index_step); }
 
-// Blocks of indices that are checked together, so that reading them becomes vector code. Calls work(from, n, places) with
-// the places in the target, in elements.
+// Blocks of indices that are checked together, so that reading them becomes vector code. Calls work(from, n, places)
+// with the places in the target, in elements.
 template <class T, class Place, class F>
 void by_checked_blocks(const Row& r, const Bounds& bounds, F work) {
   constexpr int64_t kBlock = 64, item = sizeof(T);
@@ -94,8 +92,7 @@ void gather_row(const Row& r, const Bounds& bounds) {
       return;
     }
     for (int64_t i = 0; i < r.count; ++i)
-      *reinterpret_cast<T*>(r.dense + i * r.dense_step) =
-          *reinterpret_cast<const T*>(from + i * r.target_step);
+      *reinterpret_cast<T*>(r.dense + i * r.dense_step) = *reinterpret_cast<const T*>(from + i * r.target_step);
     return;
   }
   if (r.dense_step == item && r.index_step == 8) {
@@ -148,31 +145,21 @@ using RowFn = void (*)(const Row&, const Bounds&);
 
 RowFn gather_for(int64_t item) {
   switch (item) {
-    case 1:
-      return gather_row<uint8_t>;
-    case 2:
-      return gather_row<uint16_t>;
-    case 4:
-      return gather_row<uint32_t>;
-    case 8:
-      return gather_row<uint64_t>;
-    default:
-      return gather_row<Bytes16>;
+    case 1: return gather_row<uint8_t>;
+    case 2: return gather_row<uint16_t>;
+    case 4: return gather_row<uint32_t>;
+    case 8: return gather_row<uint64_t>;
+    default: return gather_row<Bytes16>;
   }
 }
 
 RowFn assign_for(int64_t item) {
   switch (item) {
-    case 1:
-      return scatter_row<Combine::Assign, uint8_t>;
-    case 2:
-      return scatter_row<Combine::Assign, uint16_t>;
-    case 4:
-      return scatter_row<Combine::Assign, uint32_t>;
-    case 8:
-      return scatter_row<Combine::Assign, uint64_t>;
-    default:
-      return scatter_row<Combine::Assign, Bytes16>;
+    case 1: return scatter_row<Combine::Assign, uint8_t>;
+    case 2: return scatter_row<Combine::Assign, uint16_t>;
+    case 4: return scatter_row<Combine::Assign, uint32_t>;
+    case 8: return scatter_row<Combine::Assign, uint64_t>;
+    default: return scatter_row<Combine::Assign, Bytes16>;
   }
 }
 
@@ -180,14 +167,10 @@ RowFn scatter_for(DType dtype, Combine how) {
   if (how == Combine::Assign) return assign_for(item_size(dtype));
   return visit_dtype(dtype, [&]<class T>(TypeTag<T>) -> RowFn {
     switch (how) {
-      case Combine::Add:
-        return scatter_row<Combine::Add, T>;
-      case Combine::Multiply:
-        return scatter_row<Combine::Multiply, T>;
-      case Combine::Max:
-        return scatter_row<Combine::Max, T>;
-      default:
-        return scatter_row<Combine::Min, T>;
+      case Combine::Add: return scatter_row<Combine::Add, T>;
+      case Combine::Multiply: return scatter_row<Combine::Multiply, T>;
+      case Combine::Max: return scatter_row<Combine::Max, T>;
+      default: return scatter_row<Combine::Min, T>;
     }
   });
 }

@@ -73,7 +73,9 @@ void load(const LineOperand& t, int64_t lines, const char* const* at, LineBuffer
   bool contiguous = t.stride == item || t.length == 1;
   if (!contiguous) {
     buffer.packed.resize(static_cast<size_t>(lines * pitch));
-    by_item_size(item, [&](auto size) { pack<decltype(size)::value>(lines, t.length, buffer.packed.data(), pitch, at, t.stride); });
+    by_item_size(item, [&](auto size) {
+      pack<decltype(size)::value>(lines, t.length, buffer.packed.data(), pitch, at, t.stride);
+    });
   }
   if (t.dtype != t.compute) buffer.converted.resize(static_cast<size_t>(lines * wide_pitch));
   for (int64_t b = 0; b < lines; ++b) {
@@ -90,7 +92,10 @@ void load(const LineOperand& t, int64_t lines, const char* const* at, LineBuffer
 }  // namespace
 
 LineOperand::LineOperand(const Tensor& t, int64_t dim, DType compute)
-    : data(t.data<char>()), dtype(t.dtype()), compute(compute), length(t.dim() ? t.size(dim) : 1),
+    : data(t.data<char>()),
+      dtype(t.dtype()),
+      compute(compute),
+      length(t.dim() ? t.size(dim) : 1),
       stride(t.dim() ? t.stride(dim) * t.item_size() : t.item_size()) {
   int64_t next = -1;
   bool even = true;
@@ -103,7 +108,8 @@ LineOperand::LineOperand(const Tensor& t, int64_t dim, DType compute)
   if (even && !strides.empty()) pitch = strides[0];
 }
 
-void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, const std::vector<LineOperand>& out, const LineFunction& f) {
+void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, const std::vector<LineOperand>& out,
+               const LineFunction& f) {
   Dims others;
   int64_t count = 1;
   for (int64_t d = static_cast<int64_t>(sizes.size()); d-- > 0;) {
@@ -114,7 +120,8 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
   int64_t n = sizes.empty() ? 1 : sizes[dim];
   LockRelease unlocked(count * n > 4 * kGrain);
   auto is_direct = [](const LineOperand& t) { return t.direct(); };
-  FACULA_CHECK(n < std::numeric_limits<int64_t>::max() / (32 * kBatch), ErrorKind::Runtime, "a dimension is too long to walk along, got size ", n);
+  FACULA_CHECK(n < std::numeric_limits<int64_t>::max() / (32 * kBatch), ErrorKind::Runtime,
+               "a dimension is too long to walk along, got size ", n);
   bool packs = !std::all_of(in.begin(), in.end(), is_direct) || !std::all_of(out.begin(), out.end(), is_direct);
   int64_t grain = std::max<int64_t>(packs ? kBatch : 1, kGrain / std::max<int64_t>(n, 1));
   parallel_for(0, count, grain, [&](int64_t from, int64_t to) {
@@ -139,14 +146,17 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
       }
       for (size_t k = 0; k < out.size(); ++k) {
         for (int64_t b = 0; b < lines; ++b) out_at[k][b] = place(out[k], first + b);
-        if (!out[k].direct()) out_buffers[k].packed.resize(static_cast<size_t>(lines * pitch_of(out[k].length, item_size(out[k].dtype))));
+        if (!out[k].direct())
+          out_buffers[k].packed.resize(static_cast<size_t>(lines * pitch_of(out[k].length, item_size(out[k].dtype))));
       }
       for (int64_t b = 0; b < lines; ++b) {
         const void* arguments[4];
         void* results[4];
         for (size_t k = 0; k < in.size(); ++k) arguments[k] = in_values[k][b];
         for (size_t k = 0; k < out.size(); ++k) {
-          results[k] = out[k].direct() ? out_at[k][b] : out_buffers[k].packed.data() + b * pitch_of(out[k].length, item_size(out[k].dtype));
+          results[k] = out[k].direct()
+                           ? out_at[k][b]
+                           : out_buffers[k].packed.data() + b * pitch_of(out[k].length, item_size(out[k].dtype));
         }
         f(arguments, results);
       }
@@ -154,7 +164,8 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
         if (out[k].direct()) continue;
         int64_t pitch = pitch_of(out[k].length, item_size(out[k].dtype));
         by_item_size(item_size(out[k].dtype), [&](auto size) {
-          unpack<decltype(size)::value>(lines, out[k].length, out_at[k], out[k].stride, out_buffers[k].packed.data(), pitch);
+          unpack<decltype(size)::value>(lines, out[k].length, out_at[k], out[k].stride, out_buffers[k].packed.data(),
+                                        pitch);
         });
       }
     }

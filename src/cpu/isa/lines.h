@@ -25,6 +25,7 @@ struct LineOperand {
 using LineFunction = std::function<void(const void* const* in, void* const* out)>;
 
 /// Calls `f` once per line; lines are shared out among threads.
-void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, const std::vector<LineOperand>& out, const LineFunction& f);
+void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, const std::vector<LineOperand>& out,
+               const LineFunction& f);
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -1,4 +1,6 @@
 // Losses over classes on the CPU.
+#include "ops/loss.h"
+
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -7,7 +9,6 @@
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
 #include "kernels/math.h"
-#include "ops/loss.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -18,7 +19,8 @@ int64_t find_bad_class(const Tensor& target, int64_t classes, int64_t ignore_ind
   const int64_t* t = target.data<int64_t>();
   const int64_t n = target.numel();
   bool bad = false;
-  for (int64_t i = 0; i < n; ++i) bad |= static_cast<uint64_t>(t[i]) >= static_cast<uint64_t>(classes) && t[i] != ignore_index;
+  for (int64_t i = 0; i < n; ++i)
+    bad |= static_cast<uint64_t>(t[i]) >= static_cast<uint64_t>(classes) && t[i] != ignore_index;
   if (!bad) return -1;
   for (int64_t i = 0;; ++i)
     if (static_cast<uint64_t>(t[i]) >= static_cast<uint64_t>(classes) && t[i] != ignore_index) return i;
@@ -28,14 +30,15 @@ int64_t find_bad_class(const Tensor& target, int64_t classes, int64_t ignore_ind
 template <class F>
 void each_position(const Tensor& target, const ClassLoss& p, F&& f) {
   const int64_t* t = target.data<int64_t>();
-  parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.classes * p.inner, 1)), [&](int64_t from, int64_t to) {
-    for (int64_t n = from; n < to; ++n) {
-      for (int64_t s = 0; s < p.inner; ++s) {
-        const int64_t at = n * p.inner + s;
-        f(at, n * p.classes * p.inner + s, t[at] == p.ignore_index ? -1 : t[at]);
-      }
-    }
-  });
+  parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.classes * p.inner, 1)),
+               [&](int64_t from, int64_t to) {
+                 for (int64_t n = from; n < to; ++n) {
+                   for (int64_t s = 0; s < p.inner; ++s) {
+                     const int64_t at = n * p.inner + s;
+                     f(at, n * p.classes * p.inner + s, t[at] == p.ignore_index ? -1 : t[at]);
+                   }
+                 }
+               });
 }
 
 template <class A>
@@ -43,8 +46,8 @@ A class_weight(const Tensor& weight, int64_t c) {
   return weight.defined() ? weight.data<A>()[c] : A(1);
 }
 
-void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
-             const ClassLoss& p) {
+void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
+             const Tensor& weight, const ClassLoss& p) {
   visit_floating("nll_loss", self.dtype(), [&]<class T, class A>(T, A) {
     each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
       const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
@@ -54,7 +57,8 @@ void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, co
   });
 }
 
-void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight, const ClassLoss& p) {
+void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight,
+                      const ClassLoss& p) {
   const int64_t step = scale.numel() == 1 ? 0 : 1;
   visit_floating("nll_loss", grad_input.dtype(), [&]<class T, class A>(T, A) {
     T* out = grad_input.data<T>();
@@ -104,20 +108,21 @@ void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassL
   LockRelease unlocked(self.numel() > kLongWork);
   const int64_t length = p.classes * p.inner;
   visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
-    parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / 8 / std::max<int64_t>(length, 1)), [&](int64_t from, int64_t to) {
-      std::vector<A> top(static_cast<size_t>(p.inner == 1 ? 0 : p.inner));
-      for (int64_t n = from; n < to; ++n) {
-        const T* x = self.data<T>() + n * length;
-        A* out = log_sum.data<A>() + n * p.inner;
-        if (p.inner == 1) *out = log_sum_row<T, A>(x, p.classes);
-        else log_sum_columns(out, x, p, top);
-      }
-    });
+    parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / 8 / std::max<int64_t>(length, 1)),
+                 [&](int64_t from, int64_t to) {
+                   std::vector<A> top(static_cast<size_t>(p.inner == 1 ? 0 : p.inner));
+                   for (int64_t n = from; n < to; ++n) {
+                     const T* x = self.data<T>() + n * length;
+                     A* out = log_sum.data<A>() + n * p.inner;
+                     if (p.inner == 1) *out = log_sum_row<T, A>(x, p.classes);
+                     else log_sum_columns(out, x, p, top);
+                   }
+                 });
   });
 }
 
-void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
-                       const Tensor& log_sum, const ClassLoss& p) {
+void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
+                       const Tensor& weight, const Tensor& log_sum, const ClassLoss& p) {
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
     each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
@@ -176,37 +181,41 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
         for (int64_t k = 0; k < p.classes; ++k) to[k] = T(s.all * kernels::exp(load(x[k]) - s.total));
         if (c < 0) return;
         to[c] = T(load(to[c]) - s.g * s.factor);
-        for (int64_t k = 0; p.label_smoothing > 0 && k < p.classes; ++k) to[k] = T(load(to[k]) - s.g * A(share * class_weight<A>(weight, k)));
+        for (int64_t k = 0; p.label_smoothing > 0 && k < p.classes; ++k)
+          to[k] = T(load(to[k]) - s.g * A(share * class_weight<A>(weight, k)));
       });
       return;
     }
     const int64_t tiles = (p.inner + kPositions - 1) / kPositions;
-    parallel_for(0, p.samples * tiles, std::max<int64_t>(1, kGrain / (p.classes * kPositions)), [&](int64_t from, int64_t to) {
-      for (int64_t tile = from; tile < to; ++tile) {
-        const int64_t n = tile / tiles, first = tile % tiles * kPositions, count = std::min(kPositions, p.inner - first);
-        A g[kPositions], factor[kPositions], all[kPositions], total[kPositions];
-        int64_t chosen[kPositions];
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t at = n * p.inner + first + i, c = target.data<int64_t>()[at];
-          chosen[i] = c == p.ignore_index ? -1 : c;
-          const ClassSlope<A> s = slope(at, chosen[i]);
-          g[i] = s.g, factor[i] = s.factor, all[i] = s.all, total[i] = s.total;
-        }
-        const int64_t base = n * p.classes * p.inner + first;
-        for (int64_t k = 0; k < p.classes; ++k) {
-          const A extra = p.label_smoothing > 0 ? A(share * class_weight<A>(weight, k)) : A(0);
-          const T* x = scores + base + k * p.inner;
-          T* y = out + base + k * p.inner;
-          FACULA_SIMD
-          for (int64_t i = 0; i < count; ++i) y[i] = T(all[i] * kernels::exp(load(x[i]) - total[i]) - g[i] * extra);
-        }
-        for (int64_t i = 0; i < count; ++i) {
-          if (chosen[i] < 0) continue;
-          T& y = out[base + chosen[i] * p.inner + i];
-          y = T(load(y) - g[i] * factor[i]);
-        }
-      }
-    });
+    parallel_for(0, p.samples * tiles, std::max<int64_t>(1, kGrain / (p.classes * kPositions)),
+                 [&](int64_t from, int64_t to) {
+                   for (int64_t tile = from; tile < to; ++tile) {
+                     const int64_t n = tile / tiles, first = tile % tiles * kPositions,
+                                   count = std::min(kPositions, p.inner - first);
+                     A g[kPositions], factor[kPositions], all[kPositions], total[kPositions];
+                     int64_t chosen[kPositions];
+                     for (int64_t i = 0; i < count; ++i) {
+                       const int64_t at = n * p.inner + first + i, c = target.data<int64_t>()[at];
+                       chosen[i] = c == p.ignore_index ? -1 : c;
+                       const ClassSlope<A> s = slope(at, chosen[i]);
+                       g[i] = s.g, factor[i] = s.factor, all[i] = s.all, total[i] = s.total;
+                     }
+                     const int64_t base = n * p.classes * p.inner + first;
+                     for (int64_t k = 0; k < p.classes; ++k) {
+                       const A extra = p.label_smoothing > 0 ? A(share * class_weight<A>(weight, k)) : A(0);
+                       const T* x = scores + base + k * p.inner;
+                       T* y = out + base + k * p.inner;
+                       FACULA_SIMD
+                       for (int64_t i = 0; i < count; ++i)
+                         y[i] = T(all[i] * kernels::exp(load(x[i]) - total[i]) - g[i] * extra);
+                     }
+                     for (int64_t i = 0; i < count; ++i) {
+                       if (chosen[i] < 0) continue;
+                       T& y = out[base + chosen[i] * p.inner + i];
+                       y = T(load(y) - g[i] * factor[i]);
+                     }
+                   }
+                 });
   });
 }
 
@@ -253,7 +262,8 @@ struct CtcSequence {
 
 template <class A>
 CtcSequence<A> ctc_sequence(const Tensor& log_probs, const Tensor& targets, const CtcProblem& p, int64_t n) {
-  return {log_probs.data<A>() + n * p.classes, p.batch * p.classes, targets.data<int64_t>() + p.offsets[n], p.target_lengths[n], p.blank};
+  return {log_probs.data<A>() + n * p.classes, p.batch * p.classes, targets.data<int64_t>() + p.offsets[n],
+          p.target_lengths[n], p.blank};
 }
 
 template <class A>
@@ -274,15 +284,16 @@ A ctc_forward(const CtcSequence<A>& q, A* alpha, int64_t width, int64_t steps) {
   return -log_add(last[states - 1], states > 1 ? last[states - 2] : never, never);
 }
 
-void ctc_cpu(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets, const CtcProblem& p) {
+void ctc_cpu(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets,
+             const CtcProblem& p) {
   visit_floating("ctc_loss", log_probs.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
       const int64_t width = 2 * p.longest + 1;
       std::fill(log_alpha.data<A>(), log_alpha.data<A>() + log_alpha.numel(), CtcSequence<A>::kNever);
       parallel_for(0, p.batch, 1, [&](int64_t from, int64_t to) {
         for (int64_t n = from; n < to; ++n) {
-          loss.data<A>()[n] = ctc_forward(ctc_sequence<A>(log_probs, targets, p, n), log_alpha.data<A>() + n * p.steps * width, width,
-                                          p.input_lengths[n]);
+          loss.data<A>()[n] = ctc_forward(ctc_sequence<A>(log_probs, targets, p, n),
+                                          log_alpha.data<A>() + n * p.steps * width, width, p.input_lengths[n]);
         }
       });
     } else {
@@ -293,8 +304,8 @@ void ctc_cpu(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_prob
 
 /// Writes scale * (exp(log_prob) - share of the paths through each label) for one sequence.
 template <class A>
-void ctc_sequence_backward(const CtcSequence<A>& q, A* grad, const A* alpha, int64_t width, int64_t steps, int64_t classes, A loss,
-                           A scale) {
+void ctc_sequence_backward(const CtcSequence<A>& q, A* grad, const A* alpha, int64_t width, int64_t steps,
+                           int64_t classes, A loss, A scale) {
   constexpr A never = CtcSequence<A>::kNever;
   const int64_t states = q.states();
   std::vector<A> beta(static_cast<size_t>(states), never), next(beta), paths(static_cast<size_t>(classes));
@@ -321,8 +332,8 @@ void ctc_sequence_backward(const CtcSequence<A>& q, A* grad, const A* alpha, int
   }
 }
 
-void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets, const Tensor& loss,
-                      const Tensor& log_alpha, const CtcProblem& p) {
+void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets,
+                      const Tensor& loss, const Tensor& log_alpha, const CtcProblem& p) {
   visit_floating("ctc_loss", log_probs.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
       const int64_t width = 2 * p.longest + 1;
@@ -332,7 +343,8 @@ void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
           const A factor = scale.data<A>()[n];
           if (factor == 0) continue;
           ctc_sequence_backward(ctc_sequence<A>(log_probs, targets, p, n), grad_input.data<A>() + n * p.classes,
-                                log_alpha.data<A>() + n * p.steps * width, width, p.input_lengths[n], p.classes, loss.data<A>()[n], factor);
+                                log_alpha.data<A>() + n * p.steps * width, width, p.input_lengths[n], p.classes,
+                                loss.data<A>()[n], factor);
         }
       });
     }

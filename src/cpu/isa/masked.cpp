@@ -13,14 +13,11 @@ constexpr int64_t kBlock = 1 << 14;
 
 template <class T>
 bool is_nonzero(const T& value) {
-  if constexpr (requires { value.real(); })
-    return value.real() != 0 || value.imag() != 0;
+  if constexpr (requires { value.real(); }) return value.real() != 0 || value.imag() != 0;
   else if constexpr (requires { value.re; })
     return static_cast<float>(value.re) != 0 || static_cast<float>(value.im) != 0;
-  else if constexpr (!std::is_arithmetic_v<T>)
-    return static_cast<float>(value) != 0;
-  else
-    return value != T(0);
+  else if constexpr (!std::is_arithmetic_v<T>) return static_cast<float>(value) != 0;
+  else return value != T(0);
 }
 
 template <class T>
@@ -73,8 +70,7 @@ void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, in
     int64_t first = ndim ? at[ndim - 1] : 0, run = std::min(to - i, inner - first), start = row;
     int64_t* column = o + (ndim - 1) * column_step;
     for (int64_t j = 0; j < run && row < rows; ++j) {
-      if (ndim)
-        column[row * row_step] = first + j;  // written in any case and kept when chosen: no branch to predict
+      if (ndim) column[row * row_step] = first + j;  // written in any case and kept when chosen: no branch to predict
       row += is_nonzero(values[i + j]);
     }
     for (int64_t d = 0; d + 1 < ndim; ++d) {
@@ -105,16 +101,11 @@ void visit_size(int64_t item, F&& f) {
     uint64_t low, high;
   };
   switch (item) {
-    case 1:
-      return f(TypeTag<uint8_t>{});
-    case 2:
-      return f(TypeTag<uint16_t>{});
-    case 4:
-      return f(TypeTag<uint32_t>{});
-    case 8:
-      return f(TypeTag<uint64_t>{});
-    default:
-      return f(TypeTag<Bytes16>{});
+    case 1: return f(TypeTag<uint8_t>{});
+    case 2: return f(TypeTag<uint16_t>{});
+    case 4: return f(TypeTag<uint32_t>{});
+    case 8: return f(TypeTag<uint64_t>{});
+    default: return f(TypeTag<Bytes16>{});
   }
 }
 
@@ -122,16 +113,15 @@ void masked_select_cpu(const Tensor& out, const Tensor& in, const Tensor& mask) 
   LockRelease release(in.numel() > kGrain);
   const bool* chosen = mask.data<bool>();
   visit_size(in.item_size(), [&]<class T>(TypeTag<T>) {
-    for_each_block(in.numel(), block_starts(mask),
-                   [&](int64_t from, int64_t to, int64_t place, int64_t last) {
-                     const T* source = in.data<T>();
-                     T* target = out.data<T>() + place;
-                     const T* end = out.data<T>() + last;
-                     for (int64_t i = from; i < to && target < end; ++i) {
-                       *target = source[i];  // written in any case and kept when chosen: no branch to predict
-                       target += chosen[i];
-                     }
-                   });
+    for_each_block(in.numel(), block_starts(mask), [&](int64_t from, int64_t to, int64_t place, int64_t last) {
+      const T* source = in.data<T>();
+      T* target = out.data<T>() + place;
+      const T* end = out.data<T>() + last;
+      for (int64_t i = from; i < to && target < end; ++i) {
+        *target = source[i];  // written in any case and kept when chosen: no branch to predict
+        target += chosen[i];
+      }
+    });
   });
 }
 

@@ -38,7 +38,8 @@ void row_product(const MatrixProduct& p, const U* a, const U* b, U* out, U alpha
       for (int64_t r = 0; r < 4; ++r) x[r] = static_cast<U>(alpha * a[(k + r) * p.a.column]);
       const U *y0 = b + k * p.b.row + j0, *y1 = y0 + p.b.row, *y2 = y1 + p.b.row, *y3 = y2 + p.b.row;
       FACULA_SIMD
-      for (int64_t j = 0; j < width; ++j) o[j] = static_cast<U>(o[j] + x[0] * y0[j] + x[1] * y1[j] + x[2] * y2[j] + x[3] * y3[j]);
+      for (int64_t j = 0; j < width; ++j)
+        o[j] = static_cast<U>(o[j] + x[0] * y0[j] + x[1] * y1[j] + x[2] * y2[j] + x[3] * y3[j]);
     }
     for (; k < p.inner; ++k) {
       U x = static_cast<U>(alpha * a[k * p.a.column]);

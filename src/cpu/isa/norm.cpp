@@ -1,12 +1,13 @@
 // Normalisations on the CPU. Sums run over blocks of a fixed length whose totals are added in double precision, and
 // work is split by rows or channels only, so results do not depend on the number of threads.
+#include "ops/norm.h"
+
 #include <cmath>
 #include <type_traits>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
-#include "ops/norm.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -94,8 +95,8 @@ void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, con
         const A inverse = A(1.0 / std::sqrt(squares / static_cast<double>(n) + eps));
         mean.data<A>()[r] = m;
         rstd.data<A>()[r] = inverse;
-        normalise_row(out.data<T>() + r * n, x, row_parameter<A>(weight, layout, r), row_parameter<A>(bias, layout, r), layout, m,
-                      inverse);
+        normalise_row(out.data<T>() + r * n, x, row_parameter<A>(weight, layout, r), row_parameter<A>(bias, layout, r),
+                      layout, m, inverse);
       }
     });
   });
@@ -103,7 +104,8 @@ void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, con
 
 /// grad_input = rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalised row.
 template <class T, class A>
-void row_backward(T* out, const T* grad, const T* x, const A* weight, const RowLayout& layout, A mean, A rstd, bool center) {
+void row_backward(T* out, const T* grad, const T* x, const A* weight, const RowLayout& layout, A mean, A rstd,
+                  bool center) {
   const int64_t n = layout.length();
   double total = 0, with_x = 0;
   if (layout.inner == 1) {
@@ -152,8 +154,8 @@ void row_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad, const T
 
 /// Adds the rows [from, to) of grad * x^ to `totals`, one per group and channel.
 template <class T, class A>
-void add_weight_rows(A* totals, const T* grad, const T* self, const A* mean, const A* rstd, const RowLayout& layout, int64_t from,
-                     int64_t to) {
+void add_weight_rows(A* totals, const T* grad, const T* self, const A* mean, const A* rstd, const RowLayout& layout,
+                     int64_t from, int64_t to) {
   const int64_t n = layout.length();
   for (int64_t r = from; r < to; ++r) {
     const T *g = grad + r * n, *x = self + r * n;
@@ -182,8 +184,8 @@ void row_norm_backward_weight_cpu(const Tensor& grad_weight, const Tensor& grad,
     std::vector<A> partial(static_cast<size_t>(parts * width), A(0));
     parallel_for(0, parts, 1, [&](int64_t from, int64_t to) {
       for (int64_t p = from; p < to; ++p) {
-        add_weight_rows(partial.data() + p * width, grad.data<T>(), self.data<T>(), mean.data<A>(), rstd.data<A>(), layout,
-                        p * rows_per_part, std::min((p + 1) * rows_per_part, layout.rows));
+        add_weight_rows(partial.data() + p * width, grad.data<T>(), self.data<T>(), mean.data<A>(), rstd.data<A>(),
+                        layout, p * rows_per_part, std::min((p + 1) * rows_per_part, layout.rows));
       }
     });
     for (int64_t i = 0; i < width; ++i) {
@@ -233,7 +235,9 @@ void column_moments(A* mean, A* variance, const T* x, const ChannelLayout& layou
   for (int64_t c = 0; c < layout.channels; ++c) variance[c] = A(totals[static_cast<size_t>(c)] / count);
 }
 
-int64_t channel_grain(const ChannelLayout& layout) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.count(), 1)); }
+int64_t channel_grain(const ChannelLayout& layout) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.count(), 1));
+}
 
 void channel_moments_cpu(const Tensor& mean, const Tensor& variance, const Tensor& self, const ChannelLayout& layout) {
   LockRelease unlocked(self.numel() > kLongWork);
@@ -260,8 +264,8 @@ void channel_moments_cpu(const Tensor& mean, const Tensor& variance, const Tenso
   });
 }
 
-void channel_sums_cpu(const Tensor& total, const Tensor& centered, const Tensor& grad, const Tensor& self, const Tensor& mean,
-                      const ChannelLayout& layout) {
+void channel_sums_cpu(const Tensor& total, const Tensor& centered, const Tensor& grad, const Tensor& self,
+                      const Tensor& mean, const ChannelLayout& layout) {
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const T *g = grad.data<T>(), *x = self.data<T>();
@@ -304,9 +308,10 @@ void channel_sums_cpu(const Tensor& total, const Tensor& centered, const Tensor&
 template <class F>
 void each_channel_run(const ChannelLayout& layout, F&& body) {
   if (layout.inner == 1) {
-    parallel_for(0, layout.outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.channels, 1)), [&](int64_t from, int64_t to) {
-      for (int64_t o = from; o < to; ++o) body(o * layout.channels, layout.channels, int64_t{-1});
-    });
+    parallel_for(0, layout.outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.channels, 1)),
+                 [&](int64_t from, int64_t to) {
+                   for (int64_t o = from; o < to; ++o) body(o * layout.channels, layout.channels, int64_t{-1});
+                 });
     return;
   }
   parallel_for(0, layout.outer * layout.channels, std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.inner, 1)),
@@ -315,7 +320,8 @@ void each_channel_run(const ChannelLayout& layout, F&& body) {
                });
 }
 
-void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift, const ChannelLayout& layout) {
+void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift,
+                        const ChannelLayout& layout) {
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *a = scale.data<A>(), *b = shift.data<A>();
@@ -334,8 +340,8 @@ void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& sca
   });
 }
 
-void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& self, const Tensor& a, const Tensor& b, const Tensor& c,
-                         const ChannelLayout& layout) {
+void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& self, const Tensor& a, const Tensor& b,
+                         const Tensor& c, const ChannelLayout& layout) {
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *p = a.data<A>(), *q = b.data<A>(), *r = c.data<A>();

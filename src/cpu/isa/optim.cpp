@@ -1,11 +1,12 @@
 // Update rules of optimizers on the CPU. A rule reads its numbers in the constructor and updates one element at a time;
 // its template arguments say which of the three states exist.
+#include "ops/optim.h"
+
 #include <cmath>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
-#include "ops/optim.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -24,7 +25,9 @@ struct Rule {
 template <class A>
 struct Lerp {
   A weight;
-  A operator()(A from, A to) const { return weight < A(0.5) ? from + weight * (to - from) : to - (to - from) * (A(1) - weight); }
+  A operator()(A from, A to) const {
+    return weight < A(0.5) ? from + weight * (to - from) : to - (to - from) * (A(1) - weight);
+  }
 };
 
 // numbers: sign, decay, lr, momentum, 1 - dampening, nesterov
@@ -32,8 +35,7 @@ template <class A>
 struct Sgd : Rule<A> {
   A lr, momentum, undamped;
   bool nesterov;
-  Sgd(const double* v)
-      : Rule<A>(v), lr(A(v[2])), momentum(A(v[3])), undamped(A(v[4])), nesterov(v[5] != 0) {}
+  Sgd(const double* v) : Rule<A>(v), lr(A(v[2])), momentum(A(v[3])), undamped(A(v[4])), nesterov(v[5] != 0) {}
   template <bool with_momentum, bool, bool>
   void update(A& p, A g, A& buffer, A&, A&) const {
     g = this->gradient(g, p);
@@ -52,7 +54,13 @@ struct Adam : Rule<A> {
   Lerp<A> average;
   A beta2, rest2, step_size, root_correction, eps;
   Adam(const double* v)
-      : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(v[8])), step_size(A(v[5])), root_correction(A(v[6])),
+      : Rule<A>(v),
+        shrink(A(v[2])),
+        average{A(v[3])},
+        beta2(A(v[4])),
+        rest2(A(v[8])),
+        step_size(A(v[5])),
+        root_correction(A(v[6])),
         eps(A(v[7])) {}
   template <bool, bool, bool amsgrad>
   void update(A& p, A g, A& m, A& v, A& top) const {
@@ -89,8 +97,15 @@ struct NAdam : Rule<A> {
   Lerp<A> average;
   A beta2, rest2, correction, eps, rate_gradient, rate_average;
   NAdam(const double* v)
-      : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(1.0 - v[4])), correction(A(v[5])), eps(A(v[6])),
-        rate_gradient(A(v[7])), rate_average(A(v[8])) {}
+      : Rule<A>(v),
+        shrink(A(v[2])),
+        average{A(v[3])},
+        beta2(A(v[4])),
+        rest2(A(1.0 - v[4])),
+        correction(A(v[5])),
+        eps(A(v[6])),
+        rate_gradient(A(v[7])),
+        rate_average(A(v[8])) {}
   template <bool, bool, bool>
   void update(A& p, A g, A& m, A& v, A&) const {
     g = this->gradient(g, p);
@@ -103,15 +118,23 @@ struct NAdam : Rule<A> {
   }
 };
 
-// numbers: sign, decay, shrink, 1 - beta1, beta2, bias correction 1, eps, lr, rectification * sqrt(bias correction 2) or 0
+// numbers: sign, decay, shrink, 1 - beta1, beta2, bias correction 1, eps, lr, rectification * sqrt(bias correction 2)
+// or 0
 template <class A>
 struct RAdam : Rule<A> {
   A shrink;
   Lerp<A> average;
   A beta2, rest2, correction, eps, lr, rectified;
   RAdam(const double* v)
-      : Rule<A>(v), shrink(A(v[2])), average{A(v[3])}, beta2(A(v[4])), rest2(A(1.0 - v[4])), correction(A(v[5])), eps(A(v[6])),
-        lr(A(v[7])), rectified(A(v[8])) {}
+      : Rule<A>(v),
+        shrink(A(v[2])),
+        average{A(v[3])},
+        beta2(A(v[4])),
+        rest2(A(1.0 - v[4])),
+        correction(A(v[5])),
+        eps(A(v[6])),
+        lr(A(v[7])),
+        rectified(A(v[8])) {}
   template <bool, bool, bool>
   void update(A& p, A g, A& m, A& v, A&) const {
     g = this->gradient(g, p);
@@ -157,7 +180,13 @@ struct RmsProp : Rule<A> {
   A lr, alpha, rest, eps, momentum;
   Lerp<A> average;
   RmsProp(const double* v)
-      : Rule<A>(v), lr(A(v[2])), alpha(A(v[3])), rest(A(1.0 - v[3])), eps(A(v[4])), momentum(A(v[5])), average{A(1.0 - v[3])} {}
+      : Rule<A>(v),
+        lr(A(v[2])),
+        alpha(A(v[3])),
+        rest(A(1.0 - v[3])),
+        eps(A(v[4])),
+        momentum(A(v[5])),
+        average{A(1.0 - v[3])} {}
   template <bool, bool with_momentum, bool centered>
   void update(A& p, A g, A& squares, A& buffer, A& mean) const {
     g = this->gradient(g, p);

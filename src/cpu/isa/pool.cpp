@@ -29,10 +29,8 @@ void visit_real(DType dtype, F&& f) {
 
 template <class F>
 void visit_wide(DType dtype, F&& f) {
-  if (dtype == DType::Float32)
-    f(TypeTag<float>{});
-  else
-    f(TypeTag<double>{});
+  if (dtype == DType::Float32) f(TypeTag<float>{});
+  else f(TypeTag<double>{});
 }
 
 int64_t spatial_count(const Tensor& t) {
@@ -43,9 +41,7 @@ int64_t spatial_count(const Tensor& t) {
 
 bool channels_last(const Tensor& t) { return !t.is_contiguous(); }
 
-int64_t grain_of(int64_t work_per_item) {
-  return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1));
-}
+int64_t grain_of(int64_t work_per_item) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1)); }
 
 // Splits a flat output position into its window along each axis.
 struct Window {
@@ -74,8 +70,7 @@ template <class F>
 inline void for_each_in(const PoolGeometry& g, const Window& w, F&& f) {
   for (int64_t i0 = w.begin[0]; i0 < w.end[0]; i0 += w.step[0])
     for (int64_t i1 = w.begin[1]; i1 < w.end[1]; i1 += w.step[1])
-      for (int64_t i2 = w.begin[2]; i2 < w.end[2]; i2 += w.step[2])
-        f((i0 * g.axes[1].in + i1) * g.axes[2].in + i2);
+      for (int64_t i2 = w.begin[2]; i2 < w.end[2]; i2 += w.step[2]) f((i0 * g.axes[1].in + i1) * g.axes[2].in + i2);
 }
 
 int64_t window_size(const PoolGeometry& g) {
@@ -135,7 +130,8 @@ struct UniformRange {
     stride = middle + 1 < n ? axis.begin[middle + 1] - axis.begin[middle] : 1;
     auto alike = [&](size_t o) { return axis.end[o] - axis.begin[o] == size; };
     while (low > 0 && alike(low - 1) && axis.begin[low] - axis.begin[low - 1] == stride) --low;
-    while (high < n && alike(high) && axis.begin[high] == axis.begin[low] + static_cast<int64_t>(high - low) * stride) ++high;
+    while (high < n && alike(high) && axis.begin[high] == axis.begin[low] + static_cast<int64_t>(high - low) * stride)
+      ++high;
     from = static_cast<int64_t>(low), to = static_cast<int64_t>(high);
   }
 };
@@ -149,7 +145,8 @@ void for_window_rows(const PoolGeometry& g, int64_t o0, int64_t o1, F&& f) {
 }
 
 template <class T>
-void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g, const UniformRange& inner, Best<T>& best, Best<T>& columns) {
+void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g, const UniformRange& inner, Best<T>& best,
+               Best<T>& columns) {
   const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
   const int64_t width = a2.out();
   bool side_by_side = inner.to - inner.from >= 8;
@@ -186,7 +183,8 @@ void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g, con
           for (int64_t i = a2.begin[o2]; i < a2.end[o2]; i += a2.step) see(columns.value[i], columns.where[i]);
         } else {
           for_window_rows(g, o0, o1, [&](int64_t row) {
-            for (int64_t i = a2.begin[o2]; i < a2.end[o2]; i += a2.step) see(in[row + i], static_cast<int32_t>(row + i));
+            for (int64_t i = a2.begin[o2]; i < a2.end[o2]; i += a2.step)
+              see(in[row + i], static_cast<int32_t>(row + i));
           });
         }
         best.value[o2] = value;
@@ -202,8 +200,8 @@ void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g, con
 
 // One output position of channels-last memory.
 template <class T>
-void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const PoolGeometry& g,
-                  const Window& w, Compute<T>* best, int32_t* where) {
+void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const PoolGeometry& g, const Window& w,
+                  Compute<T>* best, int32_t* where) {
   bool first = true;
   for_each_in(g, w, [&](int64_t at) {
     const T* values = in + at * channels;
@@ -231,13 +229,15 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
   LockRelease release(out.numel() > kGrain);
   visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
     int64_t* where = indices.data<int64_t>();
-    FACULA_CHECK(inputs <= INT32_MAX, ErrorKind::Runtime, "max_pool: planes of at most 2^31 elements, got shape ", in.sizes());
+    FACULA_CHECK(inputs <= INT32_MAX, ErrorKind::Runtime, "max_pool: planes of at most 2^31 elements, got shape ",
+                 in.sizes());
     if (!channels_last(in)) {
       UniformRange inner(g.axes[2]);
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
         Best<T> best, columns;
         for (int64_t p = from; p < to; ++p)
-          max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g, inner, best, columns);
+          max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g, inner, best,
+                    columns);
       });
       return;
     }
@@ -245,9 +245,8 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
       std::vector<Compute<T>> best(static_cast<size_t>(channels));
       std::vector<int32_t> places(static_cast<size_t>(channels));
       for (int64_t p = from; p < to; ++p) {
-        max_channels(out.data<T>() + p * channels, where + p * channels,
-                     in.data<T>() + p / outputs * inputs * channels, channels, g, window_at(g, p % outputs),
-                     best.data(), places.data());
+        max_channels(out.data<T>() + p * channels, where + p * channels, in.data<T>() + p / outputs * inputs * channels,
+                     channels, g, window_at(g, p % outputs), best.data(), places.data());
       }
     });
   });
@@ -257,10 +256,8 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
 
 template <class T>
 T mean(Compute<T> sum, double divisor) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(sum / static_cast<T>(divisor));
-  else
-    return T(sum / static_cast<Compute<T>>(divisor));
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(sum / static_cast<T>(divisor));
+  else return T(sum / static_cast<Compute<T>>(divisor));
 }
 
 template <class T>
@@ -300,21 +297,22 @@ void for_each_window(const PoolGeometry& g, F&& f) {
 template <class F>
 void for_each_row(const PoolGeometry& g, const Window& w, F&& f) {
   for (int64_t i0 = w.begin[0]; i0 < w.end[0]; ++i0)
-    for (int64_t i1 = w.begin[1]; i1 < w.end[1]; ++i1)
-      f((i0 * g.axes[1].in + i1) * g.axes[2].in + w.begin[2]);
+    for (int64_t i1 = w.begin[1]; i1 < w.end[1]; ++i1) f((i0 * g.axes[1].in + i1) * g.axes[2].in + w.begin[2]);
 }
 
 // Calls f(flat position, length) for every run of neighbouring elements of a window.
 template <class F>
 void for_each_run(const PoolGeometry& g, const Window& w, F&& f) {
   const int64_t width = g.axes[2].in, rows = w.end[1] - w.begin[1];
-  if (w.end[2] - w.begin[2] != width || rows <= 0) return for_each_row(g, w, [&](int64_t at) { f(at, w.end[2] - w.begin[2]); });
+  if (w.end[2] - w.begin[2] != width || rows <= 0)
+    return for_each_row(g, w, [&](int64_t at) { f(at, w.end[2] - w.begin[2]); });
   for (int64_t i0 = w.begin[0]; i0 < w.end[0]; ++i0) f((i0 * g.axes[1].in + w.begin[1]) * width, rows * width);
 }
 
 // All alike outputs of a row at once, element by element of their windows.
 template <class T>
-void mean_row(T* out, const T* in, const PoolGeometry& g, const UniformRange& inner, int64_t o0, int64_t o1, std::vector<Compute<T>>& sums) {
+void mean_row(T* out, const T* in, const PoolGeometry& g, const UniformRange& inner, int64_t o0, int64_t o1,
+              std::vector<Compute<T>>& sums) {
   const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
   const int64_t n = inner.to - inner.from;
   Compute<T>* sum = sums.data();
@@ -348,7 +346,8 @@ void mean_plane(T* out, const T* in, const PoolGeometry& g, const UniformRange& 
   for_each_window(g, [&](int64_t o, const Window& w) {
     const int64_t o2 = o % width;
     if (side_by_side && o2 >= inner.from && o2 < inner.to) {
-      if (o2 == inner.from) mean_row(out + o - o2, in, g, inner, o / width / g.axes[1].out(), o / width % g.axes[1].out(), sums);
+      if (o2 == inner.from)
+        mean_row(out + o - o2, in, g, inner, o / width / g.axes[1].out(), o / width % g.axes[1].out(), sums);
       return;
     }
     Compute<T> sum = 0;
@@ -358,8 +357,7 @@ void mean_plane(T* out, const T* in, const PoolGeometry& g, const UniformRange& 
 }
 
 template <class T>
-void mean_channels(T* out, const T* in, int64_t channels, const PoolGeometry& g, const Window& w,
-                   Compute<T>* sum) {
+void mean_channels(T* out, const T* in, int64_t channels, const PoolGeometry& g, const Window& w, Compute<T>* sum) {
   std::fill_n(sum, channels, Compute<T>(0));
   for_each_in(g, w, [&](int64_t at) {
     const T* values = in + at * channels;
@@ -377,15 +375,16 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
       UniformRange inner(g.axes[2]);
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
         std::vector<Compute<T>> sums;
-        for (int64_t p = from; p < to; ++p) mean_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g, inner, sums);
+        for (int64_t p = from; p < to; ++p)
+          mean_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g, inner, sums);
       });
       return;
     }
     parallel_for(0, batch * outputs, grain_of(channels * window_size(g)), [&](int64_t from, int64_t to) {
       std::vector<Compute<T>> sum(static_cast<size_t>(channels));
       for (int64_t p = from; p < to; ++p) {
-        mean_channels(out.data<T>() + p * channels, in.data<T>() + p / outputs * inputs * channels, channels,
-                      g, window_at(g, p % outputs), sum.data());
+        mean_channels(out.data<T>() + p * channels, in.data<T>() + p / outputs * inputs * channels, channels, g,
+                      window_at(g, p % outputs), sum.data());
       }
     });
   });
@@ -423,16 +422,15 @@ void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeome
   visit_wide(in.dtype(), [&]<class T>(TypeTag<T>) {
     if (!channels_last(out)) {
       parallel_for(0, batch * channels, grain_of(outputs), [&](int64_t from, int64_t to) {
-        for (int64_t p = from; p < to; ++p)
-          spread_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g);
+        for (int64_t p = from; p < to; ++p) spread_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g);
       });
       return;
     }
     parallel_for(0, batch, grain_of(outputs * channels), [&](int64_t from, int64_t to) {
       std::vector<T> shares(static_cast<size_t>(channels));
       for (int64_t n = from; n < to; ++n) {
-        spread_channels(out.data<T>() + n * outputs * channels, in.data<T>() + n * inputs * channels,
-                        channels, g, shares.data());
+        spread_channels(out.data<T>() + n * outputs * channels, in.data<T>() + n * inputs * channels, channels, g,
+                        shares.data());
       }
     });
   });

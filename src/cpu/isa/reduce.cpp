@@ -32,9 +32,7 @@ struct SumFold<std::complex<T>> {
 
 template <class T>
 struct NanSumFold : SumFold<T> {
-  auto step(auto a, auto x, auto) const {
-    return x == x ? a + x : a;
-  }
+  auto step(auto a, auto x, auto) const { return x == x ? a + x : a; }
 };
 
 template <class T>

@@ -14,9 +14,7 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-int64_t grain_of(int64_t work_per_item) {
-  return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1));
-}
+int64_t grain_of(int64_t work_per_item) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1)); }
 
 template <class T>
 void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& taps) {
@@ -66,11 +64,12 @@ void weigh_lines(T* out, const T* in, int64_t outer, const Taps& taps, const T* 
     std::vector<T> turned_in(static_cast<size_t>(taps.in * side)), turned_out(static_cast<size_t>(outputs * side));
     for (int64_t b = from; b < to; ++b) {
       int64_t first = b * side, lines = std::min(side, outer - first);
-      transpose_tiles<Bits>(reinterpret_cast<const char*>(in + first * taps.in), taps.in * item, reinterpret_cast<char*>(turned_in.data()),
-                            lines * item, taps.in, lines);
-      for (int64_t o = 0; o < outputs; ++o) weigh_row(turned_out.data() + o * lines, turned_in.data(), lines, taps, weights, o);
-      transpose_tiles<Bits>(reinterpret_cast<const char*>(turned_out.data()), lines * item, reinterpret_cast<char*>(out + first * outputs),
-                            outputs * item, lines, outputs);
+      transpose_tiles<Bits>(reinterpret_cast<const char*>(in + first * taps.in), taps.in * item,
+                            reinterpret_cast<char*>(turned_in.data()), lines * item, taps.in, lines);
+      for (int64_t o = 0; o < outputs; ++o)
+        weigh_row(turned_out.data() + o * lines, turned_in.data(), lines, taps, weights, o);
+      transpose_tiles<Bits>(reinterpret_cast<const char*>(turned_out.data()), lines * item,
+                            reinterpret_cast<char*>(out + first * outputs), outputs * item, lines, outputs);
     }
   });
 }
@@ -201,10 +200,10 @@ struct AxisRule {
   }
 };
 
-constexpr int kMaxReads = 64;    // of one position: four along each of three axes
+constexpr int kMaxReads = 64;  // of one position: four along each of three axes
 
-// The input elements that a run of grid positions reads, all axes together: arrays over the positions, one after the other
-// for each element of their neighbourhoods.
+// The input elements that a run of grid positions reads, all axes together: arrays over the positions, one after the
+// other for each element of their neighbourhoods.
 template <class T>
 struct Samples {
   int reads = 0;
@@ -225,7 +224,8 @@ class Sampler {
       strides_[d] = input.stride(-1 - d);
       extent += (input.size(-1 - d) - 1) * strides_[d];
     }
-    FACULA_CHECK(extent <= INT32_MAX, ErrorKind::NotImplemented, "grid_sample: planes of at most 2^31 elements, got shape ", input.sizes());
+    FACULA_CHECK(extent <= INT32_MAX, ErrorKind::NotImplemented,
+                 "grid_sample: planes of at most 2^31 elements, got shape ", input.sizes());
   }
 
   /// What `n` positions read, their coordinates side by side in `grid`.
@@ -273,16 +273,15 @@ int64_t points_of(const Tensor& grid) { return grid.numel() / (grid.size(0) * gr
 
 template <class F>
 void visit_float(DType dtype, F&& f) {
-  if (dtype == DType::Float32)
-    f(TypeTag<float>{});
-  else
-    f(TypeTag<double>{});
+  if (dtype == DType::Float32) f(TypeTag<float>{});
+  else f(TypeTag<double>{});
 }
 
 // Calls f(image, first position, count, samples) for runs of positions of one image.
 template <class T, class F>
 void for_samples(const Tensor& input, const Tensor& grid, const GridSampling& how, bool slopes, int64_t work, F&& f) {
-  int64_t batch = input.size(0), points = points_of(grid), dims = grid.size(-1), runs = (points + kPoints - 1) / kPoints;
+  int64_t batch = input.size(0), points = points_of(grid), dims = grid.size(-1),
+          runs = (points + kPoints - 1) / kPoints;
   Sampler<T> sampler(input, how);
   parallel_for(0, batch * runs, grain_of(work * kPoints), [&](int64_t from, int64_t to) {
     Samples<T> s;
@@ -299,22 +298,23 @@ void grid_sampler_cpu(const Tensor& out, const Tensor& input, const Tensor& grid
   LockRelease release(out.numel() > kGrain);
   int64_t channels = input.size(1), points = points_of(grid);
   visit_float(out.dtype(), [&]<class T>(TypeTag<T>) {
-    for_samples<T>(input, grid, how, false, channels * 8, [&](int64_t n, int64_t first, int64_t count, const Samples<T>& s) {
-      for (int64_t c = 0; c < channels; ++c) {
-        const T* source = input.data<T>() + n * input.stride(0) + c * input.stride(1);
-        T sums[kPoints] = {};
-        for (int k = 0; k < s.reads; ++k) {
-          const int32_t* offset = s.offset.data() + k * kPoints;
-          const T* weight = s.weight.data() + k * kPoints;
-          FACULA_SIMD
-          for (int64_t p = 0; p < count; ++p) {
-            const T value = source[std::max(offset[p], 0)];  // read in any case: a gather needs no branch
-            sums[p] += offset[p] >= 0 ? value * weight[p] : T(0);
+    for_samples<T>(
+        input, grid, how, false, channels * 8, [&](int64_t n, int64_t first, int64_t count, const Samples<T>& s) {
+          for (int64_t c = 0; c < channels; ++c) {
+            const T* source = input.data<T>() + n * input.stride(0) + c * input.stride(1);
+            T sums[kPoints] = {};
+            for (int k = 0; k < s.reads; ++k) {
+              const int32_t* offset = s.offset.data() + k * kPoints;
+              const T* weight = s.weight.data() + k * kPoints;
+              FACULA_SIMD
+              for (int64_t p = 0; p < count; ++p) {
+                const T value = source[std::max(offset[p], 0)];  // read in any case: a gather needs no branch
+                sums[p] += offset[p] >= 0 ? value * weight[p] : T(0);
+              }
+            }
+            std::copy_n(sums, count, out.data<T>() + (n * channels + c) * points + first);
           }
-        }
-        std::copy_n(sums, count, out.data<T>() + (n * channels + c) * points + first);
-      }
-    });
+        });
   });
 }
 
@@ -352,30 +352,31 @@ void grid_sampler_grid_cpu(const Tensor& result, const Tensor& gradient, const T
   LockRelease release(gradient.numel() > kGrain);
   int64_t channels = input.size(1), points = points_of(grid), dims = grid.size(-1);
   visit_float(result.dtype(), [&]<class T>(TypeTag<T>) {
-    for_samples<T>(input, grid, how, true, channels * 16, [&](int64_t n, int64_t first, int64_t count, const Samples<T>& s) {
-      T sums[3][kPoints] = {};
-      for (int64_t c = 0; c < channels; ++c) {
-        const T* source = input.data<T>() + n * input.stride(0) + c * input.stride(1);
-        const T* g = gradient.data<T>() + (n * channels + c) * points + first;
-        for (int k = 0; k < s.reads; ++k) {
-          const int32_t* offset = s.offset.data() + k * kPoints;
-          T value[kPoints];
-          FACULA_SIMD
-          for (int64_t p = 0; p < count; ++p) {
-            const T x = source[std::max(offset[p], 0)];
-            value[p] = offset[p] >= 0 ? x * g[p] : T(0);
-          }
-          for (int64_t d = 0; d < dims; ++d) {
-            const T* slope = s.slope[d].data() + k * kPoints;
-            FACULA_SIMD
-            for (int64_t p = 0; p < count; ++p) sums[d][p] += value[p] * slope[p];
-          }
-        }
-      }
-      T* to = result.data<T>() + (n * points + first) * dims;
-      for (int64_t p = 0; p < count; ++p)
-        for (int64_t d = 0; d < dims; ++d) to[p * dims + d] = sums[d][p];
-    });
+    for_samples<T>(input, grid, how, true, channels * 16,
+                   [&](int64_t n, int64_t first, int64_t count, const Samples<T>& s) {
+                     T sums[3][kPoints] = {};
+                     for (int64_t c = 0; c < channels; ++c) {
+                       const T* source = input.data<T>() + n * input.stride(0) + c * input.stride(1);
+                       const T* g = gradient.data<T>() + (n * channels + c) * points + first;
+                       for (int k = 0; k < s.reads; ++k) {
+                         const int32_t* offset = s.offset.data() + k * kPoints;
+                         T value[kPoints];
+                         FACULA_SIMD
+                         for (int64_t p = 0; p < count; ++p) {
+                           const T x = source[std::max(offset[p], 0)];
+                           value[p] = offset[p] >= 0 ? x * g[p] : T(0);
+                         }
+                         for (int64_t d = 0; d < dims; ++d) {
+                           const T* slope = s.slope[d].data() + k * kPoints;
+                           FACULA_SIMD
+                           for (int64_t p = 0; p < count; ++p) sums[d][p] += value[p] * slope[p];
+                         }
+                       }
+                     }
+                     T* to = result.data<T>() + (n * points + first) * dims;
+                     for (int64_t p = 0; p < count; ++p)
+                       for (int64_t d = 0; d < dims; ++d) to[p * dims + d] = sums[d][p];
+                   });
   });
 }
 

@@ -1,8 +1,9 @@
 // Recurrent cells on the CPU.
+#include "ops/rnn.h"
+
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "kernels/activation.h"
-#include "ops/rnn.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -23,8 +24,10 @@ struct Row {
   T *h, *c, *saved, *h_before, *c_before, *output;
   Row(const RnnStep& s, int64_t row)
       : x(static_cast<const T*>(s.gates_x) + row * gate_factor(s.mode) * s.hidden),
-        g(static_cast<const T*>(s.gates_h) + row * gate_factor(s.mode) * s.hidden), bias(static_cast<const T*>(s.bias)),
-        h(static_cast<T*>(s.h) + row * s.hidden), c(s.c ? static_cast<T*>(s.c) + row * s.hidden : nullptr),
+        g(static_cast<const T*>(s.gates_h) + row * gate_factor(s.mode) * s.hidden),
+        bias(static_cast<const T*>(s.bias)),
+        h(static_cast<T*>(s.h) + row * s.hidden),
+        c(s.c ? static_cast<T*>(s.c) + row * s.hidden : nullptr),
         saved(static_cast<T*>(s.saved) + row * saved_factor(s.mode) * s.hidden),
         h_before(static_cast<T*>(s.h_before) + row * s.hidden),
         c_before(s.c_before ? static_cast<T*>(s.c_before) + row * s.hidden : nullptr),
@@ -98,9 +101,11 @@ struct BackwardRow {
         h_before(static_cast<const T*>(s.h_before) + row * s.hidden),
         c_before(s.c_before ? static_cast<const T*>(s.c_before) + row * s.hidden : nullptr),
         grad_output(s.grad_output ? static_cast<const T*>(s.grad_output) + row * s.hidden : nullptr),
-        grad_h(static_cast<T*>(s.grad_h) + row * s.hidden), grad_c(s.grad_c ? static_cast<T*>(s.grad_c) + row * s.hidden : nullptr),
+        grad_h(static_cast<T*>(s.grad_h) + row * s.hidden),
+        grad_c(s.grad_c ? static_cast<T*>(s.grad_c) + row * s.hidden : nullptr),
         grad_gates(static_cast<T*>(s.grad_gates) + row * gate_factor(s.mode) * s.hidden),
-        grad_gates_h(s.grad_gates_h ? static_cast<T*>(s.grad_gates_h) + row * gate_factor(s.mode) * s.hidden : nullptr) {}
+        grad_gates_h(s.grad_gates_h ? static_cast<T*>(s.grad_gates_h) + row * gate_factor(s.mode) * s.hidden
+                                    : nullptr) {}
   T incoming(int64_t i) const { return grad_output ? grad_h[i] + grad_output[i] : grad_h[i]; }
 };
 

@@ -60,7 +60,8 @@ T log_add_exp(T a, T b) {
 
 template <class T>
 std::complex<T> log_add_exp(std::complex<T> a, std::complex<T> b) {
-  if (a.real() != a.real() || b.real() != b.real() || a.imag() != a.imag() || b.imag() != b.imag()) return {T(NAN), T(NAN)};
+  if (a.real() != a.real() || b.real() != b.real() || a.imag() != a.imag() || b.imag() != b.imag())
+    return {T(NAN), T(NAN)};
   if (a.real() < b.real()) std::swap(a, b);
   if (b.real() == -INFINITY) return a;
   if (a.real() == INFINITY) return a;
@@ -189,7 +190,8 @@ void median_line(int64_t n, const T* x, T* value, int64_t* position) {
     // the element in the middle of the sorted line, equal ones in their order
     std::vector<T> sorted(x, x + n);
     int64_t middle = (n - nans - 1) / 2;
-    std::nth_element(sorted.begin(), sorted.begin() + middle, sorted.end(), [](T a, T b) { return less_nan_last(a, b); });
+    std::nth_element(sorted.begin(), sorted.begin() + middle, sorted.end(),
+                     [](T a, T b) { return less_nan_last(a, b); });
     T wanted = sorted[static_cast<size_t>(middle)];
     int64_t skip = std::count(sorted.begin(), sorted.begin() + middle, wanted);
     int64_t at = std::find(x, x + n, wanted) - x;
@@ -205,7 +207,8 @@ void mode_line(int64_t n, const T* x, T* value, int64_t* position) {
   std::sort(sorted.begin(), sorted.end(), [](T a, T b) { return less_nan_last(a, b); });
   int64_t best = 0, at = 0;
   for (int64_t from = 0, to; from < n; from = to) {
-    for (to = from + 1; to < n && sorted[to] == sorted[from]; ++to) {}
+    for (to = from + 1; to < n && sorted[to] == sorted[from]; ++to) {
+    }
     if (to - from <= best) continue;
     best = to - from;
     at = from;
@@ -407,8 +410,6 @@ void line_cpu(LineOp op, DType compute, int64_t dim, TensorList in, TensorList o
 
 }  // namespace
 
-void register_scan() {
-  line_kernel.set(DeviceType::CPU, line_cpu);
-}
+void register_scan() { line_kernel.set(DeviceType::CPU, line_cpu); }
 
 }  // namespace facula::cpu::FACULA_ISA

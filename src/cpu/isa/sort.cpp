@@ -20,10 +20,7 @@ constexpr int64_t kRadixFrom = 512;  // elements
 template <class T>
 constexpr bool is_narrow_float = !std::is_arithmetic_v<T>;  // half, bfloat16 and float8: read as float
 template <class T>
-constexpr bool has_order = !requires(T v) {
-  v.real();
-}
-&&!requires(T v) { v.re; };
+constexpr bool has_order = !requires(T v) { v.real(); } && !requires(T v) { v.re; };
 
 // Keys of up to 32 bits share an integer of 64 with the position; longer ones one of 128.
 template <class T>
@@ -91,9 +88,7 @@ void radix_sort(P* data, P* scratch, int64_t n) {
   P *from = data, *to = scratch;
   for (int p = 0; p < passes; ++p) {
     int64_t* count = counts.get() + p * buckets;
-    auto digit = [&](P v) {
-      return static_cast<uint64_t>(v >> (kPositionBits<P> + p * digit_bits)) & (buckets - 1);
-    };
+    auto digit = [&](P v) { return static_cast<uint64_t>(v >> (kPositionBits<P> + p * digit_bits)) & (buckets - 1); };
     if (count[digit(from[0])] == n) continue;
     for (int64_t start = 0, b = 0; b < buckets; ++b) start += std::exchange(count[b], start);
     for (int64_t i = 0; i < n; ++i) to[count[digit(from[i])]++] = from[i];
@@ -124,10 +119,8 @@ template <class T>
 void sort_row(T* values, int64_t* indices, int64_t n, bool descending, Scratch<T>& s) {
   std::memcpy(static_cast<void*>(s.copy.get()), values, static_cast<size_t>(n) * sizeof(T));
   pack_row(s.copy.get(), n, descending, s.order.get());
-  if (n >= kRadixFrom)
-    radix_sort(s.order.get(), s.spare.get(), n);
-  else
-    std::sort(s.order.get(), s.order.get() + n);
+  if (n >= kRadixFrom) radix_sort(s.order.get(), s.spare.get(), n);
+  else std::sort(s.order.get(), s.order.get() + n);
   unpack_row(s.order.get(), s.copy.get(), n, values, indices);
 }
 
@@ -173,8 +166,8 @@ void each_within(const T* in, int64_t n, bool descending, const Packed<T>& bound
 
 constexpr int64_t kInserted = 32;
 
-// The k first packed elements of a row: few are kept in order, many in a buffer of candidates, which is thinned out when
-// full and ends unordered.
+// The k first packed elements of a row: few are kept in order, many in a buffer of candidates, which is thinned out
+// when full and ends unordered.
 template <class T>
 Packed<T>* select_first(const T* in, int64_t n, int64_t k, bool descending, std::vector<Packed<T>>& buffer) {
   const int64_t room = k <= kInserted ? k : std::min(n, 4 * k);
@@ -242,8 +235,7 @@ template <bool Right, class T>
 int64_t place_of(const T* sequence, const int64_t* order, int64_t n, T value) {
   auto before = [&](int64_t i) {
     T element = sequence[order ? order[i] : i];
-    if constexpr (std::is_arithmetic_v<T>)
-      return Right ? !(element > value) : !(element >= value);
+    if constexpr (std::is_arithmetic_v<T>) return Right ? !(element > value) : !(element >= value);
     else
       return Right ? !(static_cast<float>(element) > static_cast<float>(value))
                    : !(static_cast<float>(element) >= static_cast<float>(value));
