@@ -1,5 +1,6 @@
 """Promises about the repository: include direction, what adding an op takes, what every entry states."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -157,3 +158,51 @@ def test_an_unbuilt_checkout_says_so(tmp_path):
     shutil.copy(ROOT / "facula" / "__init__.py", tmp_path / "facula")
     done = subprocess.run([sys.executable, "-c", "import facula"], cwd=tmp_path, capture_output=True, text=True, env={"PATH": ""})
     assert done.returncode == 1 and "without its compiled library; start Python in another folder" in done.stderr
+
+
+# rooms of the Python package (ARCHITECTURE.md, "Layers")
+
+FUNCTIONS = ["facula/functions", "facula/nn/functions"]
+# words of rooms that no op is near to
+OWN_TOPICS = set("array_api autocast check control_flow device dtype foreach settings symbolic tensor tensor_types".split())
+# private modules of PyTorch that packages import: here under the same names
+PYTORCH_PRIVATE = set("_dynamo _ops _tensor _tensor_str _utils".split())
+
+
+def defined(path):
+    """The public names that a module defines."""
+    for node in ast.parse(path.read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        names = [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else [t.id for t in targets if isinstance(t, ast.Name)]
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def rooms(folder):
+    return [path for path in (ROOT / folder).glob("*.py") if path.stem != "__init__"]
+
+
+@pytest.mark.parametrize("folder", FUNCTIONS)
+def test_functions_stand_in_rooms_with_topic_words(folder):
+    topics = {path.stem for path in (ROOT / "ops").glob("*.yaml")} | OWN_TOPICS
+    for path in rooms(folder):
+        assert path.stem in topics or path.stem in defined(path), f"{path}: neither a topic nor a function in it"
+
+
+@pytest.mark.parametrize("folder", FUNCTIONS)
+def test_functions_are_written_once(folder):
+    found = {}
+    for path in rooms(folder):
+        for name in set(defined(path)) - {"Tensor"}:
+            assert name not in found, f"{name} stands in {path.name} and in {found[name]}"
+            found[name] = path.name
+
+
+def test_public_names_stand_in_no_private_file():
+    from facula import _names
+
+    for module, names in _names._LAZY.items():
+        private = {part for part in module.split(".") if part.startswith("_")} - PYTORCH_PRIVATE
+        assert not private, f"facula.{names.split()[0]} comes from the private file {module}"
+    assert sum(len(names.split()) for names in _names._LAZY.values()) == len(_names.LAZY_NAMES), "a name stands twice in _LAZY"
+    stray = [p.name for p in (ROOT / "facula/nn").glob("_functional*.py")]
+    assert not stray, f"functions of nn.functional belong into nn/functions: {stray}"

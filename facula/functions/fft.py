@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import _C
-from ._autocast import in_float32
+from facula import _C
+from facula._autocast import in_float32
 
 
 def _window(op: str, window, win_length: int, n_fft: int, like):
@@ -113,4 +113,4 @@ def _overlapped(frames, hop_length: int):
     return total.index_add(1, places, frames.reshape(batch, -1))
 
 
-_C._install_methods({"stft": stft, "istft": istft})
+

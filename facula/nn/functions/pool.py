@@ -5,8 +5,8 @@ from __future__ import annotations
 import facula
 from facula import _C
 
-from ._native import functional_op, op
-from ._tuples import _list_with_default, _pair, _single, _triple
+from .._native import functional_op, op
+from .._tuples import _list_with_default, _pair, _single, _triple
 
 _nn = _C.nn_functional
 

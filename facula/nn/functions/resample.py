@@ -1,4 +1,4 @@
-"""Padding, resizing and sampling functions of nn.functional."""
+"""Resizing and sampling functions of nn.functional."""
 
 from __future__ import annotations
 
@@ -7,25 +7,12 @@ import warnings
 import facula
 from facula import _C
 
-from ._functional_pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 _nn = _C.nn_functional
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
-
-
-def pad(input, pad, mode: str = "constant", value: float | None = None):
-    """Add elements (or, with negative numbers, remove them) at both ends of the last dimensions.
-
-    Args:
-        pad: (before, after) of the last dimension, then of the last but one, ...
-        mode: 'constant', 'reflect', 'replicate' or 'circular'.
-        value: of the constant mode. Default: 0.
-    """
-    if mode != "constant" and _C._is_autocast_enabled() and (mode == "replicate" or mode == "reflect" and len(pad) <= 4):
-        input = _C._autocast_tensor(input, facula.float32)
-    return _nn.pad(input, pad, mode, value)
 
 
 # (mode, input dimensions) -> kernel of (input, sizes, scales); linear kinds also take align_corners.

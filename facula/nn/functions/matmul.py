@@ -1,4 +1,4 @@
-"""Products of groups of matrices, and of matrices with scales."""
+"""Linear functions of nn.functional, distances, and products of groups of matrices or of matrices with scales."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import enum
 
 import facula
 
-__all__ = ["ScalingType", "SwizzleType", "grouped_mm", "scaled_grouped_mm", "scaled_mm"]
+from .._native import functional_op, op
+
+bilinear = op("bilinear")
+linear = functional_op("linear")
+cosine_similarity = op("cosine_similarity")
+pairwise_distance = op("pairwise_distance")
+pdist = op("pdist")
 
 
 class ScalingType(enum.IntEnum):

@@ -8,8 +8,9 @@ import warnings
 import facula
 from facula import _C
 
-from ._functional_layers import dropout, linear
-from ._native import functional_op
+from .._native import functional_op
+from .matmul import linear
+from .random import dropout
 
 _nn = _C.nn_functional
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _C
+from facula import _C
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

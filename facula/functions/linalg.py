@@ -1,8 +1,8 @@
-"""Approximate factorisations of low rank, and `lu` in its old form."""
+"""Approximate factorisations of low rank, `lu` in its old form, and norms under old names."""
 
 from __future__ import annotations
 
-from . import _C
+from facula import _C
 
 
 def lu(A, pivot=True, get_infos=False, out=None):
@@ -58,4 +58,33 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter=niter)
 
 
-_C._install_methods({"lu": lu})
+
+def frobenius_norm(input, dim, keepdim=False, *, out=None):
+    """The root of the sum of squared absolute values over `dim`, one dimension or two."""
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"frobenius_norm: at most two dimensions, got {dim}")
+    return _C.linalg.vector_norm(input, 2, dims or None, keepdim, out=out)
+
+
+def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
+    """The sum of the singular values of a matrix, or of those in the two dimensions `dim`."""
+    if isinstance(dim, bool):
+        dim, keepdim = None, dim
+    from facula import linalg
+
+    if dim is None and input.dim() != 2:
+        raise RuntimeError(f"nuclear_norm: a matrix, or two dimensions in dim, got shape {list(input.shape)}")
+    return linalg.matrix_norm(input, "nuc", (0, 1) if dim is None else tuple(dim), keepdim, out=out)
+
+
+def native_norm(input, p=2, dim=None, keepdim=False, dtype=None):
+    """As norm over all elements, or over `dim`."""
+    return _C.linalg.vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+def norm_except_dim(v, pow=2, dim=0):
+    """The norm of order `pow` of each slice along `dim`, in a shape that broadcasts with `v`; over everything for -1."""
+    if dim == -1:
+        return _C.linalg.vector_norm(v, pow)
+    return _C.linalg.vector_norm(v, pow, [d for d in range(v.dim()) if d != dim % v.dim()], True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 import warnings
 
 import numpy as np
 
-from . import _C
+from facula import _C
 
 Tensor = _C.Tensor
 _warned = []
@@ -133,7 +132,7 @@ def _as_tensor(obj, dtype):
 
 
 def _exports_buffer(obj):
-    if isinstance(obj, (list, tuple, builtins.int, builtins.float, builtins.complex)) or hasattr(
+    if isinstance(obj, (list, tuple, int, float, complex)) or hasattr(
         obj, "__array_interface__"
     ):
         return False
@@ -144,9 +143,16 @@ def _exports_buffer(obj):
     return True
 
 
-def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
-    """A 1-D tensor of `size` elements on a memory map of a file; see `UntypedStorage.from_file`."""
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
+    """A 1-D tensor on the bytes of a file.
+
+    Args:
+        shared: True to write changes back to the file, which is made or grown as needed; else it is left as it is.
+        size: number of elements.
+    """
     dtype = dtype or _C.get_default_dtype()
+    if size <= 0:
+        raise RuntimeError(f"from_file: a positive number of elements, got size={size}")
     storage = _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
     tensor = _C._tensor_from_storage(storage, dtype, 0, (size,), (1,))
-    return tensor.requires_grad_(requires_grad) if requires_grad else tensor
+    return tensor.requires_grad_(requires_grad)

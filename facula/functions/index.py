@@ -1,8 +1,9 @@
-"""Indexing functions whose result depends on a Python flag."""
+"""Indexing functions with an option that the op does not have, and `embedding_renorm_`."""
 
 from __future__ import annotations
 
-from . import _C
+from facula import _C
+from facula.autograd.grad_mode import no_grad
 
 
 def nonzero(input, *, out=None, as_tuple=False):
@@ -19,3 +20,14 @@ def nonzero(input, *, out=None, as_tuple=False):
 
 
 _C._install_methods({"nonzero": nonzero})
+
+
+def embedding_renorm_(input, indices, max_norm, norm_type):
+    """Scales the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place."""
+    with no_grad():
+        rows = indices.reshape(-1).unique()
+        values = input.index_select(0, rows)
+        norms = _C.linalg.vector_norm(values, norm_type, [1], True)
+        factors = _C.where(norms > max_norm, max_norm / (norms + 1e-7), _C.ones_like(norms))
+        input.index_copy_(0, rows, values * factors)
+    return input

@@ -10,7 +10,8 @@ from __future__ import annotations
 import facula
 from facula import _C
 
-from ._functional_layers import dropout, linear
+from .matmul import linear
+from .random import dropout
 
 _nn = _C.nn_functional
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Number
 
-from . import _C
+from facula import _C
 
 Tensor = _C.Tensor
 

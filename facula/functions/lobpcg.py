@@ -6,9 +6,10 @@ step takes the best vectors in the span of the present ones, their preconditione
 
 from __future__ import annotations
 
-from . import _C
-from ._type_info import finfo
-from .autograd.grad_mode import no_grad
+from facula import _C
+from facula.autograd.grad_mode import no_grad
+
+from .dtype import finfo
 
 Tensor = _C.Tensor
 

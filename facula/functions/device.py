@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from . import _C
-from .overrides import TorchFunctionMode, _modes, _push
+from facula import _C
+from facula.overrides import TorchFunctionMode, _modes, _push
 
 _FACTORIES = """
     tensor as_tensor asarray empty zeros ones full arange linspace logspace eye rand randn randint randperm
@@ -88,3 +88,11 @@ def get_default_device():
         if isinstance(mode, DeviceContext):
             return mode.device
     return _C.device("cpu")
+
+
+def get_device_module(device=None):
+    """The module of a kind of device: facula.cpu, facula.cuda."""
+    import importlib
+
+    kind = "cpu" if device is None else _C.device(device).type
+    return importlib.import_module(f"facula.{kind}")

@@ -6,7 +6,7 @@ themselves are all of class Tensor.
 
 from __future__ import annotations
 
-from . import _C
+from facula import _C
 
 _LEGACY_NAMES = {
     "float32": "Float",
@@ -54,6 +54,7 @@ class tensortype(type):
 
     @property
     def is_cuda(cls):
+        """Whether its tensors are on a GPU."""
         return cls.device_type == "cuda"
 
 
@@ -62,7 +63,8 @@ def _module(device_type):
 
 
 def _make(legacy, dtype, device_type):
-    body = {"dtype": dtype, "device_type": device_type, "layout": _C.strided, "is_sparse": False}
+    doc = f"Makes and stands for tensors of {dtype} on {device_type}; tensors themselves are of class Tensor."
+    body = {"__doc__": doc, "dtype": dtype, "device_type": device_type, "layout": _C.strided, "is_sparse": False}
     return tensortype(f"{legacy}Tensor", (), {**body, "__module__": _module(device_type)})
 
 
@@ -70,6 +72,7 @@ CPU_TYPES = {f"{legacy}Tensor": _make(legacy, dtype, "cpu") for dtype, legacy in
 CUDA_TYPES = {
     f"{legacy}Tensor": _make(legacy, dtype, "cuda") for dtype, legacy in _DTYPES.items() if legacy in _CLASSES
 }
+globals().update(CPU_TYPES)
 _BY_NAME = {
     f"{_module(device)}.{legacy}Tensor": (dtype, device)
     for dtype, legacy in _DTYPES.items()

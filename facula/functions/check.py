@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from . import _C
+from facula import _C
 
 
 def _check_with(error_type, cond, message=None):

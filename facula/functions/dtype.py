@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _C
+from facula import _C
 
 # mantissa bits, smallest normal exponent, largest value, decimal digits that always survive
 _FLOATS = {

@@ -12,15 +12,10 @@ import facula
 from facula import _C
 from facula._autocast import in_float32
 
-from . import _reduction
-from ._functional_layers import linear
-from ._native import op
+from .. import _reduction
+from .matmul import linear, pairwise_distance
 
 _nn = _C.nn_functional
-
-cosine_similarity = op("cosine_similarity")
-pairwise_distance = op("pairwise_distance")
-pdist = op("pdist")
 
 
 def _reduce(loss, reduction: str):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from facula import Tensor
-
-from ._functional_rnn import _one_layer, run
+from facula.nn.functions.rnn import _one_layer, run
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
 

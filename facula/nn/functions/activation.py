@@ -11,7 +11,7 @@ import warnings
 import facula
 from facula import _C
 
-from ._native import functional_op, op
+from .._native import functional_op, op
 
 _nn = _C.nn_functional
 
