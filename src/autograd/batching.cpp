@@ -314,8 +314,6 @@ Tensor batched_convolution_weight(const Tensor& output, const Tensor& input, Int
   return batch.wrap(split_front(made, batch.size()));
 }
 
-namespace {}  // namespace
-
 // On a copy in which the examples follow each other.
 Tensor batched_as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, IntList stride,
                                   std::optional<int64_t> offset) {
