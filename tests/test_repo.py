@@ -96,6 +96,24 @@ def test_every_public_op_states_its_derivative():
     assert not missing, "no `grad:` (write `grad: none` when there is none): " + ", ".join(missing)
 
 
+def test_every_key_of_the_schema_is_read():
+    """What README.md documents is what schema.py knows (schema.load checks that), and an emitter or a test reads it."""
+    readers = [p for p in (ROOT / "codegen").glob("*.py") if p.name != "schema.py"] + list((ROOT / "tests").glob("*.py"))
+    text = "".join(p.read_text() for p in readers)
+    unread = [key for key, attribute in schema.KEYS.items() if key != "op" and not re.search(rf"\bop\.{attribute}\b", text)]
+    assert not unread
+
+
+@pytest.mark.parametrize("row", ["| `colour` | what nothing reads |\n", ""])
+def test_the_documented_keys_are_the_schemas(tmp_path, row):
+    text = (ROOT / "ops" / "README.md").read_text()
+    kind = "| `kind` | see below |\n"
+    assert kind in text
+    (tmp_path / "README.md").write_text(text.replace(kind, kind + row if row else ""))
+    with pytest.raises(schema.SchemaError, match=r"README\.md:1: .* differ in (colour|kind)$"):
+        schema.load(tmp_path)
+
+
 def run_codegen(ops_folder: Path, source: Path, out: Path):
     return subprocess.run(
         [sys.executable, "-m", "codegen", "--ops", str(ops_folder), "--source", str(source), "--out", str(out)],
@@ -145,6 +163,8 @@ def test_an_elementwise_op_touches_two_files(tmp_path):
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  colour: red\n", "colour"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  dtypes: float99\n", "dtypes"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n", "doc"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  checks: [tensor]\n", "checks"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: unary\n  scalar: f\n  doc: x\n  checks: [tensor]\n", "checks"),
     ],
 )
 def test_schema_errors_say_file_line_and_key(tmp_path, entry, key):
