@@ -5,6 +5,7 @@
 
 #include "autograd/inplace.h"
 #include "functions.h"
+#include "observe/observer.h"
 
 namespace facula {
 namespace {
@@ -88,6 +89,7 @@ OutputInfo::OutputInfo(const Tensor& t)
 
 Node::Node() : sequence_(next_sequence++) {
   if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && on_node_created) on_node_created(this);
+  if (__builtin_expect(watching() != 0, 0)) tell_node_made(*this);
 }
 
 Node::~Node() {
