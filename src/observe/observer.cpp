@@ -133,6 +133,12 @@ void tell_node_ends(const Node& node) {
 void tell_node_made(const Node& node) {
   tell([&](Observer& o) { o.node_made(node); });
 }
+void tell_kernel_begins(const char* name) {
+  tell([&](Observer& o) { o.kernel_begins(name); });
+}
+void tell_kernel_ends() {
+  tell([](Observer& o) { o.kernel_ends(); });
+}
 void tell_range_begins(std::string_view name) {
   tell([&](Observer& o) { o.range_begins(name); });
 }

@@ -79,6 +79,8 @@ inline bool is_watched(uint32_t flags) { return __builtin_expect((watching() | (
 void tell_node_begins(const Node& node);
 void tell_node_ends(const Node& node);
 void tell_node_made(const Node& node);
+void tell_kernel_begins(const char* name);
+void tell_kernel_ends();
 void tell_range_begins(std::string_view name);
 void tell_range_ends();
 
