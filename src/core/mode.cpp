@@ -31,18 +31,27 @@ void set_watch_everywhere(uint32_t bits, bool on) {
   }
 }
 
-void thread_begins(ThreadState* state) {
-  Threads& all = threads();
-  std::lock_guard guard(all.lock);
-  all.known.push_back(state);
-  state->watch.fetch_or(all.everywhere, std::memory_order_relaxed);
-}
+namespace {
 
-void thread_ends(ThreadState* state) {
-  Threads& all = threads();
-  std::lock_guard guard(all.lock);
-  std::erase(all.known, state);
-}
+class Known {
+ public:
+  Known() {
+    Threads& all = threads();
+    std::lock_guard guard(all.lock);
+    all.known.push_back(&thread_state);
+    thread_state.watch.fetch_and(~uint32_t{kUnknownThread}, std::memory_order_relaxed);
+    thread_state.watch.fetch_or(all.everywhere, std::memory_order_relaxed);
+  }
+  ~Known() {
+    Threads& all = threads();
+    std::lock_guard guard(all.lock);
+    std::erase(all.known, &thread_state);
+  }
+};
+
+}  // namespace
+
+void know_this_thread() { static thread_local Known known; }
 
 void threads_lock() { threads().lock.lock(); }
 void threads_unlock() { threads().lock.unlock(); }

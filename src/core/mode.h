@@ -23,13 +23,14 @@ enum Watch : uint32_t {
   kWatchDispatch = 1u << 2,       // __torch_dispatch__ modes
   kWatchThreadMemory = 1u << 3,   // an observer of this thread follows storages
   kWatchProcessMemory = 1u << 4,  // an observer of all threads does
+  kUnknownThread = 1u << 31,      // it has not met an op yet
 };
 
 constexpr uint32_t kWatchMemory = kWatchThreadMemory | kWatchProcessMemory;
 
 struct ThreadState {
   uint32_t modes = 0;
-  std::atomic<uint32_t> watch{0};  // bits of Watch; other threads set and clear those of the process
+  std::atomic<uint32_t> watch{kUnknownThread};  // bits of Watch; other threads set and clear those of the process
   bool grad_enabled = true;
   bool forward_grad_enabled = true;
 };
@@ -48,9 +49,8 @@ inline void set_watch(uint32_t bits, bool on) {
 
 /// Sets or clears bits of every thread's `watch`, also of threads that begin later.
 void set_watch_everywhere(uint32_t bits, bool on);
-/// A thread is known from its first small block on, to its end.
-void thread_begins(ThreadState* state);
-void thread_ends(ThreadState* state);
+/// A thread is known from its first op on, to its end: takes over what watches all threads.
+void know_this_thread();
 /// Around fork(). The third is for the child, while the lock is held: only the forking thread lives on there.
 void threads_lock();
 void threads_unlock();

@@ -228,14 +228,12 @@ class ThreadLists {
  public:
   ThreadLists() : bins_(new ThreadBins) {
     set_list_limits(bins_);
-    thread_begins(&thread_state);
     std::lock_guard guard(pool().lock);
     pool().threads.push_back(bins_);
     thread_bins = bins_;
   }
   ~ThreadLists() {
     ended = true;
-    thread_ends(&thread_state);
     thread_bins = &no_bins;
     std::lock_guard guard(pool().lock);
     drain(bins_);

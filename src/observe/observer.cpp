@@ -49,6 +49,7 @@ void change_process_list(Change&& change) {
 
 template <class F>
 void tell(F&& f) {
+  if (__builtin_expect((watching() & kUnknownThread) != 0, 0)) know_this_thread();
   const uint32_t watch = watching();
   if (!(watch & (kWatchThread | kWatchProcess))) return;
   Unwatched quiet;

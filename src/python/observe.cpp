@@ -210,6 +210,7 @@ PyObject* function_set_empty_observer(PyObject*, PyObject* on) {
 // ---- ranges
 
 PyObject* function_watching(PyObject*, PyObject*) {
+  if (watching() & kUnknownThread) know_this_thread();
   return PyBool_FromLong((watching() & (kWatchThread | kWatchProcess)) != 0);
 }
 PyObject* function_range_begins(PyObject*, PyObject* name) {
