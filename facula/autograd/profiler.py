@@ -1,8 +1,8 @@
 """The profiler: which ops, backward nodes and ranges ran, when, on which thread, and how long.
 
-The core records (src/profiler): an op where its kernel runs (`aten::mm`), an op made of others around them (`aten::cross_entropy`),
-a backward node where the engine runs it, a range where `record_function` names it, on all threads. `facula.profiler.profile`
-adds schedules and files.
+The core records (src/profiler) on all threads: an op where its kernel runs (`aten::mm`), an op made of others around them
+(`aten::matmul`), a backward node where the engine runs it, a range where `record_function` names it.
+`facula.profiler.profile` adds schedules and files.
 """
 
 from __future__ import annotations

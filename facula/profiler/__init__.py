@@ -256,7 +256,9 @@ class profile:
 
     def get_trace_id(self):
         """The identifier of the recording: what `custom_trace_id_callback` gave, or None before one began."""
-        return None if self.profiler is None else self._custom_trace_id() if self._custom_trace_id else f"{id(self.profiler):032X}"
+        if self.profiler is None:
+            return None
+        return self._custom_trace_id() if self._custom_trace_id else f"{id(self.profiler):032X}"
 
     def set_custom_trace_id_callback(self, callback):
         """Who names recordings."""

@@ -48,8 +48,9 @@ def _flow(pid, number, forward, node):
 
 def _thread_names(recording, pid):
     for number, (thread, title) in enumerate(sorted(recording.threads.items())):
-        for key, value in (("thread_name", {"name": f"thread {thread} ({title})"}), ("thread_sort_index", {"sort_index": number})):
-            yield {"ph": "M", "name": key, "pid": pid, "tid": thread, "args": value}
+        common = {"ph": "M", "pid": pid, "tid": thread}
+        yield {"name": "thread_name", "args": {"name": f"thread {thread} ({title})"}, **common}
+        yield {"name": "thread_sort_index", "args": {"sort_index": number}, **common}
 
 
 def _memory_rows(recording, pid):
