@@ -255,11 +255,29 @@ def _is_zerotensor(self):
     return False
 
 
-def _make_wrapper_subclass(cls, *args, **kwargs):
-    """Tensors without memory of their own need `__torch_dispatch__`, which is not supported."""
-    raise NotImplementedError(
-        f"_make_wrapper_subclass: tensors that only wrap others are not supported, got {cls.__name__}"
-    )
+def _make_wrapper_subclass(
+    cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None, device=None,
+    pin_memory=False, requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False,
+    dispatch_layout=False,
+):  # fmt: skip
+    """A tensor of class `cls` with a shape and a dtype and without memory: its `__torch_dispatch__` does the work.
+
+    Errors: RuntimeError where `cls` has no `__torch_dispatch__`.
+    """
+    from .utils._python_dispatch import _disable_current_modes, has_dispatch
+
+    if not has_dispatch(cls):
+        raise RuntimeError(f"_make_wrapper_subclass: {cls.__name__} must define __torch_dispatch__, got a class without")
+    import facula
+
+    with _disable_current_modes():
+        if strides is None:
+            data = facula.empty(size, dtype=dtype, device="meta", memory_format=memory_format or facula.contiguous_format)
+        else:
+            data = facula.empty_strided(size, strides, dtype=dtype, device="meta")
+    result = Tensor._make_subclass(cls, data, requires_grad)
+    result.__dict__["_reported_device"] = facula.device("cpu" if device is None else device)
+    return result
 
 
 # Relatives: tensors like this one
