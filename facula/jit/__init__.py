@@ -4,6 +4,7 @@ import contextlib
 from typing import Final, TypeVar  # noqa: F401
 
 import facula
+from facula.futures import Future
 from facula.jit import annotations  # noqa: F401
 
 __all__ = [
@@ -178,26 +179,11 @@ def isinstance(obj, target_type):
     return annotations.matches(obj, target_type)
 
 
-class Future:
-    """A result that is there already."""
-
-    def __init__(self, value=None):
-        self._value = value
-
-    def wait(self):
-        """The result."""
-        return self._value
-
-    value = wait
-
-    def done(self):
-        """True."""
-        return True
-
-
 def fork(func, *args, **kwargs):
     """Runs `func` at once; `wait` gives its result."""
-    return Future(func(*args, **kwargs))
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
 def wait(future):
