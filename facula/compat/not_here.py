@@ -54,12 +54,14 @@ REMOVED = {
 NAMES = {
     "quantised": {
         "torch": """
-            choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
-            fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation
-            fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight
-            fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr
-            q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qint32 qint8 qscheme
-            quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_gru_cell
+            QInt32Storage QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage choose_qparams_optimized dequantize
+            empty_quantized fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
+            fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation
+            fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix
+            fused_moving_avg_obs_fake_quant int_repr per_channel_affine per_channel_affine_float_qparams
+            per_channel_symmetric per_tensor_affine per_tensor_symmetric q_per_channel_axis q_per_channel_scales
+            q_per_channel_zero_points q_scale q_zero_point qint32 qint8 qscheme quantize_per_channel quantize_per_tensor
+            quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm
             quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell
             quantized_rnn_tanh_cell quint2x4 quint4x2 quint8
             """,
@@ -526,7 +528,7 @@ NAMES = {
         "torch.cuda": """
             BFloat16Storage BoolStorage ByteStorage CUDAGraph CUDAPluggableAllocator CharStorage ComplexDoubleStorage
             ComplexFloatStorage DoubleStorage Event ExternalStream FloatStorage GreenContext HalfStorage IntStorage
-            LongStorage MemPool ShortStorage Stream caching_allocator_alloc caching_allocator_delete
+            LongStorage MemPool ShortStorage Stream _CudaDeviceProperties caching_allocator_alloc caching_allocator_delete
             caching_allocator_disabled caching_allocator_enable can_device_access_peer change_current_allocator check_error
             clock_rate cudaStatus cudart current_blas_handle current_device current_solver_handle current_stream
             default_stream device_memory_used get_allocator_backend get_device_capability get_device_name
@@ -579,9 +581,9 @@ NAMES = {
         "torch.mps.event": "Event",
         "torch.mps.profiler": "is_capturing_metal is_metal_capture_enabled metal_capture profile start stop",
         "torch.mtia": """
-            MTIAGraph attach_out_of_memory_observer current_device current_stream default_stream get_device_capability
-            get_device_properties get_rng_state graph graph_pool_handle init initial_seed record_memory_history set_device
-            set_rng_state set_rng_state_all set_stream snapshot synchronize
+            Event MTIAGraph Stream StreamContext attach_out_of_memory_observer current_device current_stream default_stream
+            get_device_capability get_device_name get_device_properties get_rng_state graph graph_pool_handle init
+            initial_seed record_memory_history set_device set_rng_state set_rng_state_all set_stream snapshot synchronize
             """,
         "torch.utils.backend_registration": "generate_methods_for_privateuse1_backend rename_privateuse1_backend",
         "torch.xpu": """
