@@ -59,7 +59,7 @@ def numpy(self, *, force=False):
             "numpy: can't be called on a Tensor that requires grad (use tensor.detach().numpy()), "
             f"got shape {list(tensor.shape)}"
         )
-    if tensor.device.type != "cpu":
+    if tensor.device.type != "cpu" or tensor.is_meta:  # a wrapper only says that it lies on the CPU
         raise TypeError(f"numpy: only the CPU's memory can be shared (use tensor.cpu()), got device {tensor.device}")
     if tensor.is_conj():
         raise RuntimeError(
@@ -374,11 +374,11 @@ _C._install_methods(
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
         "_typed_storage": storage,
-        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
         "__nonzero__": Tensor.__bool__,
         "__long__": Tensor.__int__,
         "__array_priority__": 1000,
         "__torch_function__": classmethod(__torch_function__),
+        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
         "__cuda_array_interface__": property(__cuda_array_interface__),
         "__div__": Tensor.__truediv__,
         "__rdiv__": Tensor.__rtruediv__,

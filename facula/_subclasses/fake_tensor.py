@@ -66,15 +66,14 @@ class FakeTensorMode(TorchDispatchMode):
         allow_fallback_kernels, shape_env, static_shapes: accepted for programs that give them; sizes are always numbers here.
     """
 
-    def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None, export=False):
+    def __init__(
+        self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None, export=False,
+    ):  # fmt: skip
         super().__init__()
         self.allow_fallback_kernels = allow_fallback_kernels
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env, self.static_shapes, self.export = shape_env, static_shapes, export
         self._known = {}  # id of a real tensor -> (the tensor, its imitation)
-
-    def __enter__(self):
-        return super().__enter__()
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
         """The imitation of a real tensor: shape, strides, dtype, device and requires_grad. The same one for the same tensor."""
@@ -98,10 +97,10 @@ class FakeTensorMode(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         given = (args, kwargs)
         fakes = [leaf for leaf in _pytree.tree_leaves(given) if isinstance(leaf, _C.Tensor)]
-        device = kwargs.get("device") or (args[-1] if isinstance(args[-1:], tuple) and args and _is_device(args[-1]) else None)
-        device = facula.device(device) if device is not None else _common_device(fakes)
+        named = [leaf for leaf in _pytree.tree_leaves(given) if _is_device(leaf)]
+        device = named[0] if named else _common_device(fakes)
         plain_args, plain_kwargs = _pytree.tree_map(self._plain, given)
-        if "device" in plain_kwargs or not fakes:
+        if not fakes:  # a factory
             plain_kwargs["device"] = "meta"
         try:
             result = func(*plain_args, **plain_kwargs)
@@ -128,6 +127,11 @@ class FakeTensorMode(TorchDispatchMode):
 
     def _fake(self, leaf, device):
         return FakeTensor(self, leaf, device) if isinstance(leaf, _C.Tensor) and not isinstance(leaf, FakeTensor) else leaf
+
+
+def is_fake(value):
+    """Whether it is a fake tensor."""
+    return isinstance(value, FakeTensor)
 
 
 def _is_device(value):

@@ -234,7 +234,8 @@ _C._set_dispatch_handler(_handle)
 
 def is_traceable_wrapper_subclass(t):
     """Whether a tensor names the tensors it wraps (`__tensor_flatten__`) and can be made from them."""
-    return isinstance(t, _C.Tensor) and type(t) is not _C.Tensor and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+    wraps = hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+    return isinstance(t, _C.Tensor) and type(t) is not _C.Tensor and wraps
 
 
 def transform_subclass(t, callback, outer_size=None, outer_stride=None):

@@ -65,6 +65,17 @@ bool dispatch_to_python(const OpCall& call) {
   return true;
 }
 
+Tensor detach_by_handler(const Tensor& self) {
+  if (disabled_depth > 0 || !handler) return make_view(self, self.sizes(), self.strides(), 0, false);
+  WithLock lock;
+  Below below;
+  Owned values(check(Py_BuildValue("(N)", wrap(self))));
+  Owned result(check(PyObject_CallFunction(handler, "sssOs", "detach", "", "function", values.get(), "Tensor self")));
+  FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "detach: __torch_dispatch__ must give a Tensor, got ",
+               Py_TYPE(result.get())->tp_name);
+  return tensor_of(result.get());
+}
+
 PyObject* set_handler(PyObject*, PyObject* callable) {
   handler = Py_NewRef(callable);
   Py_RETURN_NONE;
@@ -81,7 +92,8 @@ PyObject* change_disabled(PyObject*, PyObject* change) {
 PyObject* without_dispatch(PyObject*, PyObject* o) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(o), ErrorKind::Type, "_without_dispatch: a Tensor, got ", Py_TYPE(o)->tp_name);
-    Tensor plain = alias(tensor_of(o));
+    const Tensor& t = tensor_of(o);
+    Tensor plain = make_view(t, t.sizes(), t.strides(), 0, false);
     plain.impl()->flags &= ~static_cast<uint32_t>(kPythonDispatch);
     return wrap(std::move(plain));
   });
@@ -127,6 +139,7 @@ void init_dispatch(PyObject* module) {
   Py_INCREF(disabled_implementation);
   PyModule_AddObject(module, "_disabled_torch_dispatch_impl", disabled_implementation);
   dispatch = dispatch_to_python;
+  detach_by_class = detach_by_handler;
 }
 
 }  // namespace facula::python

@@ -197,7 +197,7 @@ PyObject* wrap(Tensor tensor) {
 
 PyObject* wrap_as(Tensor tensor, PyTypeObject* type) {
   if (type == &TensorType) return wrap(std::move(tensor));
-  if (tensor.impl()->pyobj) tensor = alias(tensor);
+  if (tensor.impl()->pyobj) tensor = make_view(tensor, tensor.sizes(), tensor.strides(), 0, false);
   PyObject* o = check(type->tp_alloc(type, 0));
   PyTensor* self = self_of(o);
   new (&self->tensor) Tensor(std::move(tensor));
