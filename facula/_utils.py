@@ -184,7 +184,7 @@ def reduce_tensor(tensor, needs_untyped=None):
             no storage class of its own.
     """
     if isinstance(tensor, facula.nn.Parameter):
-        return _reduce_parameter(tensor)
+        return reduce_parameter(tensor)
     function, args = _reduce_plain(tensor, needs_untyped or _has_no_storage_class)
     state = _get_obj_state(tensor)
     if type(tensor) is facula.Tensor and not state:
@@ -196,7 +196,8 @@ def _has_no_storage_class(tensor):
     return storage_class_name(tensor.dtype) is None
 
 
-def _reduce_parameter(parameter):
+def reduce_parameter(parameter):
+    """As `reduce_tensor`, of an nn.Parameter; `Parameter.__reduce_ex__` answers with it."""
     state = _get_obj_state(parameter)
     args = (parameter.detach(), parameter.requires_grad, OrderedDict())
     return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)
