@@ -26,7 +26,8 @@ __all__ = [
 _BACKENDS = ("cudagraphs", "inductor", "openxla", "tvm")
 _DEBUG_BACKENDS = """
     aot_eager aot_eager_decomp_partition aot_eager_decomp_partition_crossref aot_eager_decomp_partition_with_mode
-    aot_eager_default_partitioner aot_ts eager eager_debug eager_noexcept invoke_subgraph onnxrt openxla_eval pre_dispatch_eager ts
+    aot_eager_default_partitioner aot_ts eager eager_debug eager_noexcept invoke_subgraph onnxrt openxla_eval
+    pre_dispatch_eager ts
     """.split()
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
