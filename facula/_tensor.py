@@ -285,9 +285,8 @@ def _make_wrapper_subclass(
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A tensor with a copy of `data`, by default in this tensor's dtype and on its device."""
-    return _C.tensor(
-        data, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
-    )
+    device = self.device if device is None else device
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
 
 
 def new(self, *args, **kwargs):
@@ -299,6 +298,8 @@ def type_(self, dtype=None, non_blocking=False, **kwargs):
     """The type's name ("torch.FloatTensor") without arguments; with a dtype or such a name, the converted tensor."""
     from .functions import tensor_types
 
+    if kwargs:
+        raise TypeError(f"type: the arguments are dtype and non_blocking, got {', '.join(kwargs)}")
     if dtype is None:
         return tensor_types.name_of(self.dtype, self.device)
     wanted, device = tensor_types.parse(dtype)

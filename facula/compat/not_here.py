@@ -631,7 +631,7 @@ NAMES = {
             """,
     },
     "extension": {
-        "torch.library": "get_kernel",
+        "torch.library": "get_ctx get_kernel infer_schema opcheck",
         "torch.utils.cpp_extension": """
             BuildExtension CUDAExtension CUDA_HOME CppExtension ROCM_HOME SyclExtension check_compiler_is_gcc
             check_compiler_ok_for_platform get_compiler_abi_compatibility_and_version get_cxx_compiler
