@@ -139,6 +139,7 @@ class PythonObserver final : public Observer {
   void tell(const Owned& f, Call&& call) {
     if (!f) return;
     WithLock lock;
+    Unwatched quiet;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);  // an op that failed with a Python error ends, too
     Owned result;
