@@ -1,14 +1,17 @@
-"""TorchScript's decorators and questions. Facula runs Python itself: what is decorated stays as it is."""
+"""TorchScript's decorators and questions. Facula runs Python itself: nothing is compiled, traced or written."""
 
+import builtins
 import contextlib
+import types
 from typing import Final, TypeVar  # noqa: F401
 
 import facula
-from facula.jit import annotations  # noqa: F401
+from facula.futures import Future
+from facula.jit import annotations, scripted  # noqa: F401
+from facula.jit.scripted import ScriptFunction, ScriptModule
 
 __all__ = [
     "Attribute",
-    "CompilationUnit",
     "Error",
     "Future",
     "ONNXTracedModule",
@@ -31,12 +34,10 @@ __all__ = [
     "is_tracing",
     "isinstance",
     "last_executed_optimized_graph",
-    "load",
     "onednn_fusion_enabled",
     "optimize_for_inference",
     "optimized_execution",
     "run_frozen_optimizations",
-    "save",
     "script",
     "script_if_tracing",
     "script_method",
@@ -63,37 +64,26 @@ class TracerWarning(Warning):
     """Warns that a trace fixes a value of the program; never given, as nothing is traced."""
 
 
-class ScriptModule(facula.nn.Module):
-    """An nn.Module; kept for programs that derive from it or ask for it."""
-
-
 RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
 
 
-class ScriptFunction:
-    """For isinstance checks: no function is ever one, as none is compiled."""
-
-
-class CompilationUnit:
-    """Compiles TorchScript source, which is not supported."""
-
-    def __init__(self, lang=None, _frames_up=0):
-        raise NotImplementedError("jit.CompilationUnit: Facula does not compile TorchScript source")
-
-
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """`obj` itself."""
+    """A module as a ScriptModule, a function as a ScriptFunction; both run eagerly. Anything else is itself."""
+    if builtins.isinstance(obj, facula.nn.Module):
+        return scripted.module(obj)
+    if builtins.isinstance(obj, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+        return scripted.function(obj)
     return obj
 
 
 def trace(func, example_inputs=None, *args, **kwargs):
-    """`func` itself: it runs eagerly, with whatever control flow it has."""
-    return func
+    """As `script`: what is traced runs eagerly, with whatever control flow it has."""
+    return script(func)
 
 
 def trace_module(mod, inputs, *args, **kwargs):
-    """`mod` itself."""
-    return mod
+    """As `script`."""
+    return script(mod)
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
@@ -178,43 +168,16 @@ def isinstance(obj, target_type):
     return annotations.matches(obj, target_type)
 
 
-class Future:
-    """A result that is there already."""
-
-    def __init__(self, value=None):
-        self._value = value
-
-    def wait(self):
-        """The result."""
-        return self._value
-
-    value = wait
-
-    def done(self):
-        """True."""
-        return True
-
-
 def fork(func, *args, **kwargs):
     """Runs `func` at once; `wait` gives its result."""
-    return Future(func(*args, **kwargs))
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
 def wait(future):
     """The result of `fork`."""
     return future.wait()
-
-
-def save(m, f, _extra_files=None):
-    """Not supported: there is no TorchScript program to save."""
-    raise NotImplementedError(
-        "jit.save: Facula makes no TorchScript programs; save model.state_dict() with facula.save"
-    )
-
-
-def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Not supported: TorchScript programs are not run."""
-    raise NotImplementedError("jit.load: Facula does not run TorchScript programs")
 
 
 @contextlib.contextmanager
@@ -268,3 +231,9 @@ class ONNXTracedModule(facula.nn.Module):
 
     def __init__(self, *args, **kwargs):
         raise NotImplementedError("jit.ONNXTracedModule is not supported by Facula")
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.jit", name)
