@@ -59,7 +59,7 @@ def numpy(self, *, force=False):
             "numpy: can't be called on a Tensor that requires grad (use tensor.detach().numpy()), "
             f"got shape {list(tensor.shape)}"
         )
-    if tensor.device.type != "cpu":
+    if tensor.device.type != "cpu" or tensor.is_meta:  # a wrapper only says that it lies on the CPU
         raise TypeError(f"numpy: only the CPU's memory can be shared (use tensor.cpu()), got device {tensor.device}")
     if tensor.is_conj():
         raise RuntimeError(
@@ -255,6 +255,31 @@ def _is_zerotensor(self):
     return False
 
 
+def _make_wrapper_subclass(
+    cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None, device=None,
+    pin_memory=False, requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False,
+    dispatch_layout=False,
+):  # fmt: skip
+    """A tensor of class `cls` with a shape and a dtype and without memory: its `__torch_dispatch__` does the work.
+
+    Errors: RuntimeError where `cls` has no `__torch_dispatch__`.
+    """
+    from .utils._python_dispatch import _disable_current_modes, has_dispatch
+
+    if not has_dispatch(cls):
+        raise RuntimeError(f"_make_wrapper_subclass: {cls.__name__} must define __torch_dispatch__, got a class without")
+    import facula
+
+    with _disable_current_modes():
+        if strides is None:
+            data = facula.empty(size, dtype=dtype, device="meta", memory_format=memory_format or facula.contiguous_format)
+        else:
+            data = facula.empty_strided(size, strides, dtype=dtype, device="meta")
+    result = Tensor._make_subclass(cls, data, requires_grad)
+    result.__dict__["_reported_device"] = facula.device("cpu" if device is None else device)
+    return result
+
+
 # Relatives: tensors like this one
 
 
@@ -354,6 +379,7 @@ _C._install_methods(
         "__long__": Tensor.__int__,
         "__array_priority__": 1000,
         "__torch_function__": classmethod(__torch_function__),
+        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
         "__cuda_array_interface__": property(__cuda_array_interface__),
         "__div__": Tensor.__truediv__,
         "__rdiv__": Tensor.__rtruediv__,

@@ -65,7 +65,6 @@ ANSWERS = {
     "torch._dynamo.graph_break": None,
     "torch._dynamo.utils.is_compile_supported": False,
     "torch._utils.is_compiling": False,
-    "torch._subclasses.fake_tensor.is_fake": False,
     "torch.fx.experimental.proxy_tensor.get_proxy_mode": None,
     "torch.onnx.is_in_onnx_export": False,
     "torch.onnx.register_custom_op_symbolic": None,
