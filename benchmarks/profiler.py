@@ -2,8 +2,8 @@
 
     python benchmarks/profiler.py [--repeats N] [--json FILE]
 
-Repeats alternate between the two sides; ratios are of medians (minima for `a + b`). The share of the step that is named is the time
-of its outermost events within `ProfilerStep` over the step's.
+Repeats alternate between the two sides; ratios are of medians (minima for `a + b`). The share of the step that is named is
+the time of its outermost events over the step's.
 """
 
 from __future__ import annotations
