@@ -10,6 +10,7 @@ import functools
 import inspect
 import sys
 from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -578,7 +579,7 @@ def _forms_of(op, entry):
         else:
             parts.append(text)
             types[len(parts) - 1] = _plain(arg.type)
-    missing = [("input" if a.name == "self" else a.name, _plain(a.type)) for a in op.args if a.name not in entry]
+    missing = [("input" if a.name == "self" else a.name, _plain(a.type)) for a in op.args if a.name not in entry and not iskeyword(a.name)]
     if "out" in op.variants:
         missing.append(("out", "out" if op.tensor_returns == 1 else "out[]"))
     inner = ", ".join(parts)
@@ -658,7 +659,7 @@ def signatures() -> list[tuple[str, list[tuple[str, str, bool]], bool]]:
     for op in op_samples.all_ops():
         if excluded(op.name):
             continue
-        args = [("input" if a.name == "self" else a.name, _plain(a.type), a.keyword_only) for a in op.args]
+        args = [("input" if a.name == "self" else a.name, _plain(a.type), a.keyword_only) for a in op.args if not iskeyword(a.name)]
         out = [("out", "out" if op.tensor_returns == 1 else "out[]", True)] if "out" in op.variants else []
         if not op.names or "function" in op.variants:
             found += [(name, args + out, False) for name in public_names(op)]
