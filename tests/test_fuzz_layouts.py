@@ -35,3 +35,14 @@ def test_writes_to_views_without_elements_are_differentiated():
     part = facula.ones(0, requires_grad=True)
     facula.select_scatter(facula.ones(2, 8)[:0, 1::3], part, 1, 1).sum().backward()
     assert part.grad.shape == (0,)
+
+
+def test_optimizers_read_parameters_that_are_conjugated_lazily():
+    values, gradient = facula.tensor([1 + 2j, -3j]), facula.tensor([0.5 - 1j, 2j])
+    results = []
+    for parameter in (values.clone(), values.conj().resolve_conj().conj()):
+        parameter = parameter.detach().requires_grad_()
+        parameter.grad = gradient
+        facula.optim.RMSprop([parameter], lr=0.1, momentum=0.9, centered=True).step()
+        results.append(parameter.detach().resolve_conj())
+    assert facula.allclose(*results)
