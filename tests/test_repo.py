@@ -22,9 +22,10 @@ MAY_INCLUDE = {
     "ops": {"ops", "kernels", "core"},
     "cpu": {"cpu", "ops", "kernels", "core"},
     "cuda": {"cuda", "ops", "core"},
+    "guard": {"guard", "cpu", "ops", "core"},
     "autograd": {"autograd", "ops", "core"},
     "composite": {"composite", "autograd", "ops", "core"},
-    "python": {"python", "autograd", "composite", "cpu", "ops", "core"},
+    "python": {"python", "autograd", "composite", "cpu", "guard", "ops", "core"},
 }
 GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")
 # generated headers and the layer that makes them

@@ -233,9 +233,9 @@ class Pass {
     while (!ready_.empty()) {
       int32_t number = pop();
       bool long_one = run_task(tasks_[number]);
-      if ((--until_check == 0 || long_one) && check_interrupt) {
+      if ((--until_check == 0 || long_one) && host.check_interrupt) {
         until_check = kNodesPerInterruptCheck;
-        check_interrupt();
+        host.check_interrupt();
       }
     }
   }
@@ -425,7 +425,7 @@ class Pass {
     int64_t start = monotonic_ns();
     if (thread_state.modes & kModeAnomaly) call_watched(node, grads, results);
     else node.apply(grads.data(), results);
-    if (on_node_ran) on_node_ran(node, start, monotonic_ns());
+    if (host.node_ran) host.node_ran(node, start, monotonic_ns());
   }
 
   // Anomaly mode: says which forward call a failure belongs to, and looks for NaN.
@@ -440,7 +440,7 @@ class Pass {
                      "' returned nan values in its ", i, "th output.");
       }
     } catch (...) {
-      if (on_backward_error) on_backward_error(node);
+      if (host.backward_failed) host.backward_failed(node);
       throw;
     }
   }

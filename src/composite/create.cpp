@@ -94,7 +94,7 @@ void check_vectors(const char* op, TensorList tensors) {
 std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view> indexing) {
   FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "meshgrid: at least one tensor, got none");
   check_vectors("meshgrid", tensors);
-  if (!indexing && warn) warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
+  if (!indexing && host.warn) host.warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
   std::string_view order = indexing.value_or("ij");
   FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing must be 'ij' or 'xy', got '",
                order, "'");

@@ -27,21 +27,29 @@ std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
 }
 
 Device parse_device(const std::string& text) {
-  size_t colon = text.find(':');
-  std::string type = text.substr(0, colon);
+  const size_t colon = text.find(':');
+  const std::string type = text.substr(0, colon);
   Device device;
-  bool known = true;
-  if (type == "cpu") device.type = DeviceType::CPU;
-  else if (type == "cuda") device.type = DeviceType::CUDA;
-  else if (type == "meta") device.type = DeviceType::Meta;
-  else known = false;
-  if (colon != std::string::npos && known) {
-    std::string digits = text.substr(colon + 1);
-    known = !digits.empty() && digits.size() <= 2 && digits.find_first_not_of("0123456789") == std::string::npos;
-    if (known) device.index = static_cast<int8_t>(std::stoi(digits));
+  bool known = false;
+  std::string all;
+  for (int t = 0; t < kDeviceTypes; ++t) {
+    if (!device_names[t]) continue;
+    all += (all.empty() ? "" : ", ") + std::string(device_names[t]);
+    if (type != device_names[t]) continue;
+    device.type = static_cast<DeviceType>(t);
+    known = true;
   }
-  FACULA_CHECK(known, ErrorKind::Runtime, "device: expected 'cpu', 'meta' or 'cuda' with an optional ':index', got '",
-               text, "'");
+  // the words between "Expected" and the colon are PyTorch's: libraries read the list of devices from them
+  FACULA_CHECK(known, ErrorKind::Runtime, "device: Expected one of ", all,
+               " device type at start of device string: ", text);
+  if (colon != std::string::npos) {
+    const std::string digits = text.substr(colon + 1);
+    const bool number =
+        !digits.empty() && digits.size() <= 2 && digits.find_first_not_of("0123456789") == std::string::npos;
+    FACULA_CHECK(number, ErrorKind::Runtime, "device: expected an index of one or two digits after '", type, ":', got '",
+                 text, "'");
+    device.index = static_cast<int8_t>(std::stoi(digits));
+  }
   return device;
 }
 

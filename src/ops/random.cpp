@@ -35,8 +35,10 @@ Tensor packed(const Tensor& t, IntList shape, DType dtype) {
 // The interpreter lock goes before the generator's is taken: whoever waits for that one may hold the
 // interpreter.
 template <class Draw>
-void with_generator(Generator* given, int64_t numel, Draw draw) {
-  Generator& generator = given ? *given : default_generator();
+void with_generator(Generator* given, Device device, int64_t numel, Draw draw) {
+  Generator& generator = given ? *given : default_generator(device);
+  FACULA_CHECK(generator.device() == device, ErrorKind::Runtime, "Generator: Expected a '", device,
+               "' device type for generator but found '", generator.device(), "'");
   LockRelease release(numel > kGrain);
   std::lock_guard<std::mutex> guard(generator.mutex);
   draw(generator);
@@ -48,7 +50,7 @@ Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
   bool direct = self.is_contiguous();
   f.serial = !direct;
   Tensor target = direct ? self : packed_like(self);
-  with_generator(generator, self.numel(), [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
+  with_generator(generator, self.device(), self.numel(), [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
   if (!direct) copy_kernel(self.device(), self, target);
   return self;
 }
@@ -183,7 +185,7 @@ Tensor bernoulli_(const Tensor& self, const Tensor& p, Generator* generator) {
                      "bernoulli_: probabilities must lie in [0, 1], got ", each.data<T>()[i]);
     }
   });
-  with_generator(generator, self.numel(),
+  with_generator(generator, self.device(), self.numel(),
                  [&](Generator& g) { bernoulli_kernel(self.device(), flat(target), flat(each), g); });
   if (!target.is_same(self)) copy_kernel(self.device(), self, target);
   return self;
@@ -318,7 +320,7 @@ Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Ge
   if (self.is_meta() || result.numel() == 0) return result;
   Tensor weights = packed(self, self.sizes(), self.dtype());
   int64_t rows = single ? 1 : self.size(0), categories = self.size(-1);
-  with_generator(generator, 0, [&](Generator& g) {
+  with_generator(generator, self.device(), 0, [&](Generator& g) {
     multinomial_kernel(self.device(), make_view(result, {rows, num_samples}, {num_samples, 1}, 0, false),
                        make_view(weights, {rows, categories}, {categories, 1}, 0, false), replacement, g);
   });
@@ -335,7 +337,7 @@ Tensor draw_each(const Tensor& self, Generator* generator,
   Tensor result = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return result;
   Tensor parameters = packed(self, self.sizes(), self.dtype());
-  with_generator(generator, 0, [&](Generator& g) { kernel(self.device(), result, parameters, g); });
+  with_generator(generator, self.device(), 0, [&](Generator& g) { kernel(self.device(), result, parameters, g); });
   return result;
 }
 
@@ -362,7 +364,7 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
   Tensor result = facula::empty(shape, count.dtype(), count.device());
   if (result.is_meta()) return result;
   Tensor counts = packed(count, shape, count.dtype()), probabilities = packed(prob, shape, prob.dtype());
-  with_generator(generator, 0,
+  with_generator(generator, count.device(), 0,
                  [&](Generator& g) { binomial_kernel(count.device(), result, counts, probabilities, g); });
   return result;
 }
@@ -373,7 +375,7 @@ Tensor _rrelu_slopes(const Tensor& self, double lower, double upper, Generator* 
   Tensor slopes = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return slopes;
   Tensor values = packed(self, self.sizes(), self.dtype());
-  with_generator(generator, 0, [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
+  with_generator(generator, self.device(), 0, [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
   return slopes;
 }
 

@@ -102,7 +102,7 @@ Tensor arange(const Scalar& end, std::optional<DType> dtype, std::optional<Devic
 Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype,
              std::optional<Device> device, const Out& out) {
   check_real("range", {start, end, step});
-  if (warn) warn("range: deprecated and different from Python's range, as the end is included; use arange");
+  if (host.warn) host.warn("range: deprecated and different from Python's range, as the end is included; use arange");
   DType d = dtype.value_or(out.dtype_or(default_dtype()));
   int64_t count = static_cast<int64_t>(std::floor(checked_steps("range", start, end, step))) + 1;
   return progression(count, d, start, step, device, out);

@@ -419,7 +419,7 @@ PyObject* function_from_numpy(PyObject*, PyObject* array) {
     Tensor t = from_array(array);
     static bool warned = false;
     if (t.storage()->read_only && !std::exchange(warned, true)) {
-      warn("from_numpy: the array is read-only; writing to the tensor raises (copy the array to write)");
+      host.warn("from_numpy: the array is read-only; writing to the tensor raises (copy the array to write)");
     }
     return wrap(std::move(t));
   });

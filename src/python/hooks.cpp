@@ -434,11 +434,11 @@ PyGetSetDef properties[] = {
 void init_hooks(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   add_to_type(TensorType, nullptr, properties);
-  pack_saved_tensor = pack;
-  current_traceback = traceback_here;
-  on_node_created = node_created;
-  on_backward_error = backward_failed;
-  on_node_ran = node_ran;
+  host.pack_saved_tensor = pack;
+  host.current_traceback = traceback_here;
+  host.node_created = node_created;
+  host.backward_failed = backward_failed;
+  host.node_ran = node_ran;
 }
 
 }  // namespace facula::python

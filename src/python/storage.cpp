@@ -10,7 +10,6 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "ops/resize.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
 
@@ -554,7 +553,7 @@ Storage* storage_of(PyObject* o, const char* op) {
 }
 
 void init_storage(PyObject* module) {
-  storage_objects = [](Storage* s) { return objects().count(s); };
+  host.storage_objects = [](Storage* s) { return objects().count(s); };
   StorageType.tp_name = "torch.UntypedStorage";
   StorageType.tp_basicsize = sizeof(PyStorage);
   StorageType.tp_flags = Py_TPFLAGS_DEFAULT;
