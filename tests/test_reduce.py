@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import facula
-from facula._reduce_functions import histogramdd, unique, unique_consecutive
+from facula.functions.reduce import histogramdd, unique, unique_consecutive
 
 
 def array(t):
