@@ -46,8 +46,8 @@ Device parse_device(const std::string& text) {
     const std::string digits = text.substr(colon + 1);
     const bool number =
         !digits.empty() && digits.size() <= 2 && digits.find_first_not_of("0123456789") == std::string::npos;
-    FACULA_CHECK(number, ErrorKind::Runtime, "device: expected an index of one or two digits after '", type, ":', got '",
-                 text, "'");
+    FACULA_CHECK(number, ErrorKind::Runtime, "device: expected an index of one or two digits after '", type,
+                 ":', got '", text, "'");
     device.index = static_cast<int8_t>(std::stoi(digits));
   }
   return device;

@@ -295,8 +295,8 @@ void check_resident(const Tensor& tensor, Device device, const char* kernel) {
 
 void check_resident(const void* memory, Device device, const char* kernel) {
   const auto owns = backend_of(device.type).owns;
-  FACULA_CHECK(!owns || !memory || owns(memory, device), ErrorKind::Runtime, kernel,
-               ": the kernel expects memory of ", device, ", got memory of the host");
+  FACULA_CHECK(!owns || !memory || owns(memory, device), ErrorKind::Runtime, kernel, ": the kernel expects memory of ",
+               device, ", got memory of the host");
 }
 
 Extent byte_extent(const Tensor& self) {

@@ -50,7 +50,8 @@ Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
   bool direct = self.is_contiguous();
   f.serial = !direct;
   Tensor target = direct ? self : packed_like(self);
-  with_generator(generator, self.device(), self.numel(), [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
+  with_generator(generator, self.device(), self.numel(),
+                 [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
   if (!direct) copy_kernel(self.device(), self, target);
   return self;
 }
@@ -375,7 +376,8 @@ Tensor _rrelu_slopes(const Tensor& self, double lower, double upper, Generator* 
   Tensor slopes = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return slopes;
   Tensor values = packed(self, self.sizes(), self.dtype());
-  with_generator(generator, self.device(), 0, [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
+  with_generator(generator, self.device(), 0,
+                 [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
   return slopes;
 }
 

@@ -28,9 +28,7 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", nullptr};
   PyObject* device = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device)) return nullptr;
-  return guarded([&] {
-    return hold(type, make_generator(device != Py_None ? to_device_value(device) : kCPU));
-  });
+  return guarded([&] { return hold(type, make_generator(device != Py_None ? to_device_value(device) : kCPU)); });
 }
 
 void generator_dealloc(PyObject* o) {
@@ -83,8 +81,7 @@ PyObject* get_state(PyObject* o, PyObject*) {
 PyObject* set_state(PyObject* o, PyObject* value) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(value) && tensor_of(value).dtype() == DType::UInt8 && tensor_of(value).is_cpu(),
-                 ErrorKind::Type,
-                 "set_state: a uint8 tensor of the CPU from get_state, got ",
+                 ErrorKind::Type, "set_state: a uint8 tensor of the CPU from get_state, got ",
                  is_tensor(value) ? "another tensor" : Py_TYPE(value)->tp_name);
     Tensor state = contiguous(tensor_of(value), MemoryFormat::Contiguous);
     Generator& g = generator_of(o);
