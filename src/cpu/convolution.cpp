@@ -55,7 +55,7 @@ void convolve_columns(ConvMap map, const Tensor& y, const Tensor& x, const Tenso
 Tensor plain(const Tensor& t, DType dtype, bool copy) {
   if (t.is_contiguous() && t.dtype() == dtype) return t;
   Tensor made = facula::empty(t.sizes(), dtype);
-  if (copy) copy_kernel(kCPU, made, t);
+  if (copy) copy_elements(made, t);
   return made;
 }
 
@@ -70,7 +70,7 @@ void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor&
   if (x.numel() == 0 || y.numel() == 0 || w.numel() == 0) set_zero(made);
   else convolve_columns(map, py, px, pw, g);
   if (bias.defined()) add_channels_kernel(kCPU, made, plain(bias, dtype, true));
-  if (!made.is_same(result)) copy_kernel(kCPU, result, made);
+  if (!made.is_same(result)) copy_elements(result, made);
 }
 
 // The bias of a transposed convolution comes after oneDNN's part: in float32, so that narrow results are
@@ -78,7 +78,7 @@ void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor&
 bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
   Tensor wide = facula::empty_strided(x.sizes(), x.strides(), DType::Float32);
   if (!onednn::convolve(ConvMap::Input, y, wide, w, plain(bias, DType::Float32, true), g)) return false;
-  copy_kernel(kCPU, x, wide);
+  copy_elements(x, wide);
   return true;
 }
 

@@ -384,7 +384,7 @@ void fill_multinomial(int64_t* out, const T* weights, int64_t rows, int64_t cate
 #define FACULA_FOR_INTEGER(M) \
   M(bool) M(uint8_t) M(int8_t) M(int16_t) M(int32_t) M(int64_t) M(uint16_t) M(uint32_t) M(uint64_t)
 
-#define FACULA_FLOATING(T)                                                          \
+#define FACULA_FLOATING(T)                                                        \
   template void fill_uniform(T*, int64_t, double, double, Mt19937&);              \
   template void fill_normal(T*, int64_t, double, double, Mt19937&);               \
   template void fill_normal_serial(T*, int64_t, double, double, Mt19937&);        \
@@ -393,10 +393,10 @@ void fill_multinomial(int64_t* out, const T* weights, int64_t rows, int64_t cate
   template void fill_cauchy(T*, int64_t, double, double, Mt19937&);               \
   template void fill_log_normal(T*, int64_t, double, double, Mt19937&);           \
   template void fill_multinomial(int64_t*, const T*, int64_t, int64_t, int64_t, bool, Mt19937&);
-#define FACULA_ANY(T)                                                          \
+#define FACULA_ANY(T)                                                        \
   template void fill_random_range(T*, int64_t, uint64_t, int64_t, Mt19937&); \
   template void fill_random_default(T*, int64_t, Mt19937&);                  \
-  template void fit_random_range<T>(int64_t&, int64_t&);                       \
+  template void fit_random_range<T>(int64_t&, int64_t&);                     \
   template void fill_bernoulli(T*, int64_t, double, Mt19937&);               \
   template void fill_bernoulli_each(T*, const float*, int64_t, Mt19937&);    \
   template void fill_bernoulli_each(T*, const double*, int64_t, Mt19937&);   \

@@ -31,7 +31,7 @@ Tensor numbers(int64_t count, std::optional<DType> dtype, std::optional<Device> 
   if (result.is_meta()) return result;
   Tensor exact = facula::empty({count}, DType::Float64);
   for (int64_t i = 0; i < count; ++i) exact.data<double>()[i] = value(i);
-  copy_kernel(result.device(), result, exact);
+  copy_elements(result, exact);
   return result;
 }
 

@@ -2,6 +2,8 @@
 #include "ops/random.h"
 
 #include "core/parallel.h"
+#include "ops/checks.h"
+#include "ops/copies.h"
 #include "ops/out.h"
 #include "raw_elementwise.h"
 #include "raw_random.h"
@@ -25,13 +27,6 @@ Tensor packed_like(const Tensor& self) {
 
 Tensor flat(const Tensor& dense) { return make_view(dense, {dense.numel()}, {1}, 0, false); }
 
-Tensor packed(const Tensor& t, IntList shape, DType dtype) {
-  if (t.is_contiguous() && t.sizes() == shape && t.dtype() == dtype) return t;
-  Tensor copy = facula::empty(shape, dtype, t.device());
-  copy_kernel(t.device(), copy, make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
-  return copy;
-}
-
 // The interpreter lock goes before the generator's is taken: whoever waits for that one may hold the
 // interpreter.
 template <class Draw>
@@ -52,7 +47,7 @@ Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
   Tensor target = direct ? self : packed_like(self);
   with_generator(generator, self.device(), self.numel(),
                  [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
-  if (!direct) copy_kernel(self.device(), self, target);
+  if (!direct) copy_elements(self, target);
   return self;
 }
 
@@ -116,12 +111,7 @@ Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optiona
 
 void check_std(const Tensor& std_) {
   FACULA_CHECK(!std_.is_complex(), ErrorKind::Runtime, "normal: std must be real, got ", std_.dtype());
-  if (std_.is_meta() || std_.numel() == 0) return;
-  Tensor values = packed(std_, std_.sizes(), DType::Float64);
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    FACULA_CHECK(!(values.data<double>()[i] < 0), ErrorKind::Runtime, "normal: every std must not be negative, got ",
-                 values.data<double>()[i]);
-  }
+  check_values(std_, {Holds::NotNegative, ErrorKind::Runtime, "normal", "every std must not be negative"});
 }
 
 RandomFill normal_fill(const Tensor& self, double mean, double std, const char* op) {
@@ -177,18 +167,11 @@ Tensor bernoulli_(const Tensor& self, const Tensor& p, Generator* generator) {
   Tensor target = self.is_contiguous() && self.storage() != p.storage() ? self : packed_like(self);
   // probabilities in the memory order of the target
   Tensor each = facula::empty_strided(target.sizes(), target.strides(), wide, self.device());
-  copy_kernel(self.device(), each,
-              make_view(p, self.sizes(), broadcast_strides(p.sizes(), p.strides(), self.sizes()), 0, false));
-  visit_dtype(wide, [&]<class T>(TypeTag<T>) {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-      for (int64_t i = 0; i < each.numel(); ++i)
-        FACULA_CHECK(each.data<T>()[i] >= 0 && each.data<T>()[i] <= 1, ErrorKind::Runtime,
-                     "bernoulli_: probabilities must lie in [0, 1], got ", each.data<T>()[i]);
-    }
-  });
+  copy_elements(each, make_view(p, self.sizes(), broadcast_strides(p.sizes(), p.strides(), self.sizes()), 0, false));
+  check_values(each, {Holds::InUnitInterval, ErrorKind::Runtime, "bernoulli_", "probabilities must lie in [0, 1]"});
   with_generator(generator, self.device(), self.numel(),
                  [&](Generator& g) { bernoulli_kernel(self.device(), flat(target), flat(each), g); });
-  if (!target.is_same(self)) copy_kernel(self.device(), self, target);
+  if (!target.is_same(self)) copy_elements(self, target);
   return self;
 }
 
@@ -319,7 +302,7 @@ Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Ge
   bool single = self.dim() == 1;
   Tensor result = out.make(single ? Dims{num_samples} : Dims{self.size(0), num_samples}, DType::Int64, self.device());
   if (self.is_meta() || result.numel() == 0) return result;
-  Tensor weights = packed(self, self.sizes(), self.dtype());
+  Tensor weights = as_contiguous(self, self.sizes(), self.dtype());
   int64_t rows = single ? 1 : self.size(0), categories = self.size(-1);
   with_generator(generator, self.device(), 0, [&](Generator& g) {
     multinomial_kernel(self.device(), make_view(result, {rows, num_samples}, {num_samples, 1}, 0, false),
@@ -337,7 +320,7 @@ Tensor draw_each(const Tensor& self, Generator* generator,
                self.dtype());
   Tensor result = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return result;
-  Tensor parameters = packed(self, self.sizes(), self.dtype());
+  Tensor parameters = as_contiguous(self, self.sizes(), self.dtype());
   with_generator(generator, self.device(), 0, [&](Generator& g) { kernel(self.device(), result, parameters, g); });
   return result;
 }
@@ -364,7 +347,7 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
   Dims shape = broadcast(count.sizes(), prob.sizes(), "binomial");
   Tensor result = facula::empty(shape, count.dtype(), count.device());
   if (result.is_meta()) return result;
-  Tensor counts = packed(count, shape, count.dtype()), probabilities = packed(prob, shape, prob.dtype());
+  Tensor counts = as_contiguous(count, shape, count.dtype()), probabilities = as_contiguous(prob, shape, prob.dtype());
   with_generator(generator, count.device(), 0,
                  [&](Generator& g) { binomial_kernel(count.device(), result, counts, probabilities, g); });
   return result;
@@ -375,7 +358,7 @@ Tensor _rrelu_slopes(const Tensor& self, double lower, double upper, Generator* 
                self.dtype());
   Tensor slopes = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return slopes;
-  Tensor values = packed(self, self.sizes(), self.dtype());
+  Tensor values = as_contiguous(self, self.sizes(), self.dtype());
   with_generator(generator, self.device(), 0,
                  [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
   return slopes;

@@ -22,11 +22,7 @@ Tensor move_to(const Tensor& t, DType dtype, Device device) {
   FACULA_CHECK(device.is_meta() || backend_of(device.type).allocator.allocate, ErrorKind::Assertion,
                "to: this facula was built without ", device.is_cuda() ? "CUDA" : name(device.type), ", got device ",
                device);
-  FACULA_CHECK(!(t.requires_grad() && GradMode::enabled()), ErrorKind::NotImplemented,
-               "to: gradients across devices are not recorded (use detach(), or no_grad()), got device ", device);
-  Tensor out = facula::empty_strided(t.sizes(), preserved_strides(t.sizes(), t.strides()), dtype, device);
-  if (!device.is_meta()) copy_kernel(device, out, t);
-  return out;
+  return _to_device(t, device, dtype);
 }
 
 Tensor convert_to(const Tensor& t, const Target& target) {
