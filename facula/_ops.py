@@ -80,7 +80,7 @@ class OpNamespace(types.ModuleType):
             raise AttributeError(f"torch.ops.{self.name}: no attribute {op!r}")
         function = _own_function(op) if self.name in ("aten", "prims") else library.find(self.name, op)
         if function is None and self.name == "aten":
-            function = functools.partial(_missing, op)
+            function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:
             raise AttributeError(f"torch.ops.{self.name}: no operator {op!r} is registered")
         packet = OpOverloadPacket(self.name, op, function)
@@ -89,8 +89,10 @@ class OpNamespace(types.ModuleType):
         return packet
 
 
-def _missing(op, *args, **kwargs):
-    raise NotImplementedError(f"torch.ops.aten.{op} is not supported by Facula")
+def _refuse(full_name, *args, **kwargs):
+    from facula.compat import placeholders
+
+    placeholders.refuse(full_name, args, kwargs)
 
 
 class Operators(types.ModuleType):

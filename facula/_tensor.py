@@ -255,13 +255,6 @@ def _is_zerotensor(self):
     return False
 
 
-def _make_wrapper_subclass(cls, *args, **kwargs):
-    """Tensors without memory of their own need `__torch_dispatch__`, which is not supported."""
-    raise NotImplementedError(
-        f"_make_wrapper_subclass: tensors that only wrap others are not supported, got {cls.__name__}"
-    )
-
-
 # Relatives: tensors like this one
 
 
@@ -356,7 +349,6 @@ _C._install_methods(
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
         "_typed_storage": storage,
-        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
         "__nonzero__": Tensor.__bool__,
         "__long__": Tensor.__int__,
         "__array_priority__": 1000,

@@ -37,8 +37,6 @@ struct Host {
   void (*node_created)(Node* node) = nullptr;
   /// When a node with an object or metadata dies.
   void (*node_destroyed)(Node* node) = nullptr;
-  /// After every node while thread_state has kModeProfile; times of the monotonic clock in nanoseconds.
-  void (*node_ran)(const Node& node, int64_t start, int64_t end) = nullptr;
   /// In anomaly mode: shows the forward call of a node that failed.
   void (*backward_failed)(Node& node) = nullptr;
   /// The lines that run now.
