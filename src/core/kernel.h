@@ -33,6 +33,9 @@ void check_resident(const void* memory, Device device, const char* kernel);
 inline void check_resident(TensorList list, Device device, const char* kernel) {
   for (const Tensor& t : list) check_resident(t, device, kernel);
 }
+inline void check_resident(void* memory, Device device, const char* kernel) {
+  check_resident(static_cast<const void*>(memory), device, kernel);
+}
 template <class T>
 void check_resident(const T& argument, Device device, const char* kernel) {
   if constexpr (requires { argument.memory([](const auto&) {}); })

@@ -116,6 +116,7 @@ bool arena_owns(const void* memory) {
 }
 
 size_t arena_used() { return arena().used; }
+int open_kernels() { return arena().open; }
 
 void open_arena(const char* kernel) {
   Arena& a = arena();

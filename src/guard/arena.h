@@ -16,5 +16,6 @@ size_t arena_used();
 /// Opens the arena until as many calls of close_arena(); `kernel` is named in reports.
 void open_arena(const char* kernel);
 void close_arena();
+int open_kernels();
 
 }  // namespace facula::guard

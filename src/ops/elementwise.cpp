@@ -74,17 +74,6 @@ Dims broadcast_shape(const ElementwiseOp& op, const Operand* inputs, int count) 
   return shape;
 }
 
-// Dense strides of the result that follow the inputs' order of dimensions.
-Dims result_strides(IntList shape, const Dims& order) {
-  Dims strides(shape.size());
-  int64_t step = 1;
-  for (int64_t d : order) {
-    strides[d] = step;
-    step *= std::max<int64_t>(shape[d], 1);
-  }
-  return strides;
-}
-
 void to_bytes(Dims& strides, int64_t size) {
   for (int64_t& s : strides) s *= size;
 }
@@ -180,7 +169,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     order = dimension_order(shape, {strides.data(), 1});
   } else {
     order = dimension_order(shape, {tensor_strides.data(), tensors});
-    strides[0] = result_strides(shape, order);
+    strides[0] = dense_strides(shape, order);
     result = facula::empty_strided(shape, strides[0], result_dtype, device);
   }
   if (device.is_meta() || result.numel() == 0) return result;

@@ -49,10 +49,6 @@ struct Plan {
   }
 };
 
-/// Orders dimensions by the operands' strides, innermost first, as results keep the memory order of their inputs.
-/// `strides[k]` are operand k's strides over `sizes`, zero where broadcast.
-Dims dimension_order(IntList sizes, List<Dims> strides);
-
 /// Strides of `sizes` seen as `shape` (zero where broadcast).
 Dims broadcast_strides(IntList sizes, IntList strides, IntList shape);
 

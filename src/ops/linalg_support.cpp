@@ -117,7 +117,7 @@ void zero_triangle(const Tensor& a, bool below) {
 }
 
 bool residuals_known(const Tensor& rank, int64_t columns) {
-  return rank.numel() == 0 || all(eq(rank, Operand(columns))).item().to_bool();
+  return rank.numel() == 0 || all(eq(rank, Operand(columns)), std::optional<IntList>(), false).item().to_bool();
 }
 
 }  // namespace facula::ops

@@ -11,20 +11,6 @@
 namespace facula::ops {
 namespace {
 
-// Fresh memory in the order in which the elements of `self` lie: fills draw in memory order.
-Tensor packed_like(const Tensor& self) {
-  if (self.is_dense())
-    return facula::empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), self.dtype(),
-                                 self.device());
-  Dims strides(static_cast<size_t>(self.dim()));
-  int64_t step = 1;
-  for (int64_t d : dimension_order(self.sizes(), {Dims(self.strides())})) {
-    strides[d] = step;
-    step *= std::max<int64_t>(self.size(d), 1);
-  }
-  return facula::empty_strided(self.sizes(), strides, self.dtype(), self.device());
-}
-
 Tensor flat(const Tensor& dense) { return make_view(dense, {dense.numel()}, {1}, 0, false); }
 
 // The interpreter lock goes before the generator's is taken: whoever waits for that one may hold the
@@ -44,7 +30,7 @@ Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
   if (self.is_meta()) return self;
   bool direct = self.is_contiguous();
   f.serial = !direct;
-  Tensor target = direct ? self : packed_like(self);
+  Tensor target = direct ? self : facula::empty_like(self, self.dtype());
   with_generator(generator, self.device(), self.numel(),
                  [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
   if (!direct) copy_elements(self, target);
@@ -164,7 +150,7 @@ Tensor bernoulli_(const Tensor& self, const Tensor& p, Generator* generator) {
   check_no_internal_overlap(self, "bernoulli_");
   if (self.is_meta()) return self;
   DType wide = p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
-  Tensor target = self.is_contiguous() && self.storage() != p.storage() ? self : packed_like(self);
+  Tensor target = self.is_contiguous() && self.storage() != p.storage() ? self : facula::empty_like(self, self.dtype());
   // probabilities in the memory order of the target
   Tensor each = facula::empty_strided(target.sizes(), target.strides(), wide, self.device());
   copy_elements(each, make_view(p, self.sizes(), broadcast_strides(p.sizes(), p.strides(), self.sizes()), 0, false));
@@ -204,17 +190,18 @@ Tensor log_normal_(const Tensor& self, double mean, double std, Generator* gener
 
 Tensor rand(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
             const Out& out) {
-  return uniform_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), 0, 1,
-                  generator);
+  return uniform_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))),
+                  0, 1, generator);
 }
 Tensor randn(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
              const Out& out) {
-  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), 0, 1, generator);
+  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))), 0,
+                 1, generator);
 }
 Tensor randint(int64_t low, int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
                std::optional<Device> device, const Out& out) {
-  return fill_range(out.make(size, dtype.value_or(out.dtype_or(DType::Int64)), device.value_or(kCPU)), low, high,
-                    generator, "randint");
+  return fill_range(out.make(size, dtype.value_or(out.dtype_or(DType::Int64)), device.value_or(out.device_or(kCPU))),
+                    low, high, generator, "randint");
 }
 Tensor randint(int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
                std::optional<Device> device, const Out& out) {
@@ -228,8 +215,8 @@ Tensor randperm(int64_t n, Generator* generator, std::optional<DType> dtype, std
                "randperm: expected an integer or floating dtype, got ", d);
   int64_t largest = is_floating(d) ? int64_t{1} << digits_of(d) : limits_of(d).high;
   FACULA_CHECK(n - 1 <= largest, ErrorKind::Runtime, "randperm: n is too large for ", d, ", got ", n);
-  return fill(out.make({n}, d, device.value_or(kCPU)), {.distribution = Distribution::Permutation, .op = "randperm"},
-              generator);
+  return fill(out.make({n}, d, device.value_or(out.device_or(kCPU))),
+              {.distribution = Distribution::Permutation, .op = "randperm"}, generator);
 }
 Tensor rand_like(const Tensor& self, Generator* generator, std::optional<MemoryFormat> format,
                  std::optional<DType> dtype, std::optional<Device> device) {
@@ -274,8 +261,8 @@ Tensor normal(double mean, const Tensor& std, Generator* generator, const Out& o
 }
 Tensor normal(double mean, double std, IntList size, Generator* generator, std::optional<DType> dtype,
               std::optional<Device> device, const Out& out) {
-  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), mean, std,
-                 generator);
+  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))),
+                 mean, std, generator);
 }
 
 Tensor bernoulli(const Tensor& self, Generator* generator, const Out& out) {

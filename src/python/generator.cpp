@@ -17,6 +17,8 @@ struct PyGenerator {
 
 Generator& generator_of(PyObject* o) { return *reinterpret_cast<PyGenerator*>(o)->generator; }
 
+PyObject* default_object = nullptr;  // of the CPU
+
 PyObject* hold(PyTypeObject* type, std::unique_ptr<Generator> generator) {
   PyObject* o = check(type->tp_alloc(type, 0));
   reinterpret_cast<PyGenerator*>(o)->generator = generator.release();
@@ -181,7 +183,9 @@ void init_generator(PyObject* module) {
   check(PyType_Ready(&GeneratorType));
   Py_INCREF(&GeneratorType);
   PyModule_AddObject(module, "Generator", reinterpret_cast<PyObject*>(&GeneratorType));
-  PyModule_AddObject(module, "default_generator", check(default_of_device(nullptr, Owned(wrap_device(kCPU)).get())));
+  default_object = check(default_of_device(nullptr, Owned(wrap_device(kCPU)).get()));
+  Py_INCREF(default_object);
+  PyModule_AddObject(module, "default_generator", default_object);
   check(PyModule_AddFunctions(module, functions));
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
 
@@ -282,6 +283,27 @@ Storage* copy_of(Storage* s, size_t from, size_t bytes) {
   copy_elements(bytes_of(copy), bytes_of(s, from, bytes));
   return copy;
 }
+/// The storage itself when it is there already.
+PyObject* moved_to(PyObject* o, Device device) {
+  return with(o, [&](Storage* s) {
+    if (s->device == device) return Py_NewRef(o);
+    FACULA_CHECK(!s->device.is_meta(), ErrorKind::NotImplemented, "to: a meta storage has no values to copy to ",
+                 device, ", got ", s->nbytes, " bytes");
+    Storage* moved = make_storage(s->nbytes, device);
+    copy_elements(bytes_of(moved), bytes_of(s));
+    return adopt_storage(moved);
+  });
+}
+PyObject* storage_cpu(PyObject* o, PyObject*) { return moved_to(o, kCPU); }
+PyObject* storage_to(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"device", "non_blocking", nullptr};
+  PyObject* device;
+  int non_blocking = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:to", const_cast<char**>(names), &device, &non_blocking))
+    return nullptr;
+  return guarded([&] { return moved_to(o, to_device_value(device)); });
+}
+
 PyObject* storage_clone(PyObject* o, PyObject*) {
   return with(o, [](Storage* s) { return adopt_storage(copy_of(s, 0, s->nbytes)); });
 }
@@ -484,7 +506,9 @@ PyMethodDef storage_methods[] = {
     {"element_size", storage_element_size, METH_NOARGS, "1."},
     {"get_device", storage_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
     {"untyped", storage_same, METH_NOARGS, "The storage itself."},
-    {"cpu", storage_same, METH_NOARGS, "The storage itself."},
+    {"cpu", storage_cpu, METH_NOARGS, "The storage itself on the CPU, a copy there of another device's."},
+    {"to", keywords(storage_to), METH_VARARGS | METH_KEYWORDS,
+     "to(*, device, non_blocking=False): the storage itself, or a copy on another device."},
     {"is_shared", storage_is_shared, METH_NOARGS, "Whether other processes can map the bytes."},
     {"is_pinned", storage_no, METH_VARARGS, "False on the CPU."},
     {"resizable", storage_resizable, METH_NOARGS, "Whether resize_ can work."},
