@@ -74,7 +74,7 @@ def child(program):
 def test_the_device_is_unknown_until_it_is_enabled():
     run = child("import facula\ntry: facula.device('guard')\nexcept RuntimeError as e: print(e)")
     assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == "device: Expected one of cpu, cuda, meta device type at start of device string: guard"
+    assert run.stdout.strip() == "Expected one of cpu, cuda, meta device type at start of device string: guard"
 
 
 def test_a_host_access_is_reported():

@@ -23,10 +23,8 @@ REASONS = {
     "pipes": ("data pipes are not supported", "Dataset and IterableDataset"),
     "package": ("archives of programs are not supported", "save of a state_dict, beside the program's source"),
     "extension": ("extensions compiled for PyTorch cannot be loaded or built", "autograd.Function, or library.custom_op"),
-    "monitor": ("events and counters are not collected", "the profiler"),
     "measure": ("instructions are not counted, nor inputs made at random", "benchmark.Timer on inputs of your own"),
     "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
-    "subclass": ("tensors that only wrap others need __torch_dispatch__, which is not supported", "__torch_function__"),
     "masked": ("masked tensors are not supported", "a tensor with a mask beside it"),
     "mobile": ("programs for phones are not made", None),
     "internal": ("it serves PyTorch's own code", None),
@@ -286,7 +284,6 @@ NAMES = {
         "torch._inductor": "cudagraph_mark_step_begin list_mode_options",
         "torch._inductor.cpu_vec_isa": "pick_vec_isa",
         "torch._inductor.runtime.cache_dir_utils": "cache_dir",
-        "torch._subclasses.fake_tensor": "",
         "torch.compiler": """
             get_default_backend keep_portable_guards_unsafe keep_tensor_guards_unsafe load_compiled_function
             set_default_backend skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
@@ -355,7 +352,6 @@ NAMES = {
         "torch._higher_order_ops": "",
         "torch._inductor.config": "",
         "torch._inductor.runtime": "",
-        "torch._subclasses": "",
         "torch.export._trace": "",
         "torch.fx.experimental": "",
         "torch.fx.passes": "",
@@ -635,7 +631,7 @@ NAMES = {
             """,
     },
     "extension": {
-        "torch.library": "get_kernel",
+        "torch.library": "get_ctx get_kernel infer_schema opcheck",
         "torch.utils.cpp_extension": """
             BuildExtension CUDAExtension CUDA_HOME CppExtension ROCM_HOME SyclExtension check_compiler_is_gcc
             check_compiler_ok_for_platform get_compiler_abi_compatibility_and_version get_cxx_compiler
@@ -644,13 +640,6 @@ NAMES = {
             """,
         "torch.utils.file_baton": "FileBaton",
         "torch._custom_ops": "",
-    },
-    "monitor": {
-        "torch._logging": "",
-        "torch.monitor": """
-            Aggregation Event EventHandlerHandle Stat TensorboardEventHandler data_value_t log_event register_event_handler
-            unregister_event_handler
-            """,
     },
     "measure": {
         "torch.utils.benchmark": """
@@ -670,9 +659,6 @@ NAMES = {
             tensorboard_trace_handler
             """,
     },
-    "subclass": {
-        "torch.Tensor": "_make_wrapper_subclass",
-    },
     "masked": {
         "torch.masked.maskedtensor": "MaskedTensor is_masked_tensor",
     },
@@ -680,6 +666,7 @@ NAMES = {
         "torch.utils.mobile_optimizer": "LintCode MobileOptimizerType generate_mobile_module_lints optimize_for_mobile",
     },
     "internal": {
+        "torch._logging": "",
         "torch": "DisableTorchFunction ExcludeDispatchKeyGuard FatalError ThroughputBenchmark cpp",
         "torch.Tensor": "index",
         "torch._C": """

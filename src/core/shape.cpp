@@ -1,6 +1,7 @@
 #include "core/shape.h"
 
 #include <numeric>
+#include <optional>
 
 #include "core/device.h"
 #include "core/scalar.h"
@@ -26,30 +27,30 @@ std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
   return out << '(' << c.real() << (c.imag() < 0 ? "" : "+") << c.imag() << "j)";
 }
 
+// Programs read PyTorch's texts to learn which devices there are, so these begin as PyTorch's do, not with a name.
 Device parse_device(const std::string& text) {
+  FACULA_CHECK(!text.empty(), ErrorKind::Runtime, "Device string must not be empty");
   const size_t colon = text.find(':');
-  const std::string type = text.substr(0, colon);
-  Device device;
-  bool known = false;
-  std::string all;
+  const std::string wanted = text.substr(0, colon);
+  std::string known;
+  std::optional<DeviceType> type;
   for (int t = 0; t < kDeviceTypes; ++t) {
-    if (!device_names[t]) continue;
-    all += (all.empty() ? "" : ", ") + std::string(device_names[t]);
-    if (type != device_names[t]) continue;
-    device.type = static_cast<DeviceType>(t);
-    known = true;
+    const char* candidate = name(static_cast<DeviceType>(t));
+    if (!candidate) continue;  // a place that no backend has taken
+    known += std::string(known.empty() ? "" : ", ") + candidate;
+    if (wanted == candidate) type = static_cast<DeviceType>(t);
   }
-  // the words between "Expected" and the colon are PyTorch's: libraries read the list of devices from them
-  FACULA_CHECK(known, ErrorKind::Runtime, "device: Expected one of ", all,
-               " device type at start of device string: ", text);
-  if (colon != std::string::npos) {
-    const std::string digits = text.substr(colon + 1);
-    const bool number =
-        !digits.empty() && digits.size() <= 2 && digits.find_first_not_of("0123456789") == std::string::npos;
-    FACULA_CHECK(number, ErrorKind::Runtime, "device: expected an index of one or two digits after '", type,
-                 ":', got '", text, "'");
-    device.index = static_cast<int8_t>(std::stoi(digits));
-  }
+  FACULA_CHECK(type, ErrorKind::Runtime, "Expected one of ", known, " device type at start of device string: ", text);
+  Device device{*type};
+  if (colon == std::string::npos) return device;
+  const std::string digits = text.substr(colon + 1);
+  const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
+  FACULA_CHECK(number && (digits == "0" || digits[0] != '0'), ErrorKind::Runtime, "Invalid device string: '", text,
+               "'");
+  int index = digits.size() <= 3 ? std::stoi(digits) : 1000;
+  FACULA_CHECK(index <= 127, ErrorKind::Runtime, "Could not parse device index '", digits, "' in device string '", text,
+               "'");
+  device.index = static_cast<int8_t>(index);
   return device;
 }
 

@@ -104,5 +104,6 @@ void init_optim(PyObject* module);
 void init_guard(PyObject* module);
 void init_module_lookup(PyObject* module);
 void init_observe(PyObject* module);
+void init_dispatch(PyObject* module);
 
 }  // namespace facula::python
