@@ -131,7 +131,7 @@ class Run:
         """The function or method, with its gradient, the method, the in-place form and out=."""
         op = self.op
         args, kwargs = make()
-        if not op.name.endswith(("_", "_out")):  # these write to their arguments
+        if not op.name.endswith("_") and not op.id.endswith("_out"):  # these write to their arguments
             leaves(args, kwargs)
         there, there_kwargs = moved(args, True), {k: moved(v, True) for k, v in kwargs.items()}
         if "device?" in {a.type for a in op.args} and op.name != "_to_device" and not tensors(args):

@@ -152,7 +152,8 @@ Tensor bernoulli_(const Tensor& self, const Tensor& p, Generator* generator) {
   DType wide = p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
   Tensor target = self.is_contiguous() && self.storage() != p.storage() ? self : facula::empty_like(self, self.dtype());
   // probabilities in the memory order of the target
-  Tensor each = facula::empty_strided(target.sizes(), target.strides(), wide, self.device());
+  Tensor each =
+      facula::empty_strided(target.sizes(), preserved_strides(target.sizes(), target.strides()), wide, self.device());
   copy_elements(each, make_view(p, self.sizes(), broadcast_strides(p.sizes(), p.strides(), self.sizes()), 0, false));
   check_values(each, {Holds::InUnitInterval, ErrorKind::Runtime, "bernoulli_", "probabilities must lie in [0, 1]"});
   with_generator(generator, self.device(), self.numel(),
