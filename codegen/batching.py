@@ -114,7 +114,7 @@ def _random(op, args, rest):
     generator = next((a.name for a in args if a.type == "Generator?"), "nullptr")
     own = _loop(op, args, "", warn=False) if rest == "loop" else _BY_WORD[rest or "elementwise"](op, args, "")
     same = _loop(op, args, "", "same.again(); ", warn=False)
-    return f"if (batch.randomness() == Randomness::Different) {{ {own} }} SameDraws same({generator}); {same}"
+    return f"if (batch.randomness() == Randomness::Different) {{ {own} }} SameDraws same({generator}, batch.device()); {same}"
 
 
 _BY_WORD = {

@@ -27,9 +27,9 @@ def _level(stems: list[str]) -> str:
 
 
 def _backend(stems: list[str]) -> str:
-    lines = [HEADER, '#include "core/allocator.h"\n#include "cpu/allocator.h"\n#include "cpu/backend.h"\n#include "cpu/levels.h"\n', "namespace facula::cpu {\n"]
+    lines = [HEADER, '#include "cpu/backend.h"\n#include "cpu/levels.h"\n', "namespace facula::cpu {\n"]
     lines += [f"void register_{stem}();" for stem in stems]
-    lines.append("\nvoid register_backend() {\n  allocators[static_cast<int>(DeviceType::CPU)] = {allocate, release};\n  register_best_level();")
+    lines.append("\nvoid register_backend() {\n  register_best_level();")
     lines += [f"  register_{stem}();" for stem in stems]
     lines.append("}\n\n}  // namespace facula::cpu\n")
     return "\n".join(lines)

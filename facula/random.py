@@ -23,8 +23,10 @@ __all__ = [
 
 
 def manual_seed(seed):
-    """Restarts the default generator from a seed of 64 bits (negative ones wrap around); returns it."""
-    return default_generator.manual_seed(int(seed))
+    """Restarts the default generators of all devices from a seed of 64 bits (negative ones wrap around); returns the CPU's."""
+    default_generator.manual_seed(int(seed))
+    _C._seed_other_devices(int(seed))
+    return default_generator
 
 
 def seed():
@@ -71,5 +73,5 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
             set_rng_state(state)
 
 
-def _rebuild_generator(state):
-    return _C.Generator().set_state(state)
+def _rebuild_generator(state, device="cpu"):
+    return _C.Generator(device).set_state(state)

@@ -46,6 +46,43 @@ def test_level_of_the_kernels():
                                         "processor has, got v9 from FACULA_ISA")  # fmt: skip
 
 
+@pytest.mark.parametrize("options", [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {}])
+def test_sgd_on_a_large_meta_parameter(options):
+    parameter = facula.nn.Parameter(facula.empty(1 << 40, device="meta"))
+    parameter.grad = facula.empty_like(parameter)
+    optimizer = facula.optim.SGD([parameter], lr=0.1, **options)
+    for _ in range(2):
+        optimizer.step()
+    for state in optimizer.state.values():
+        assert state["momentum_buffer"].is_meta and state["momentum_buffer"].shape == parameter.shape
+
+
+def test_adam_on_a_large_meta_parameter():
+    parameter = facula.nn.Parameter(facula.empty(1 << 40, device="meta"))
+    parameter.grad = facula.empty_like(parameter)
+    optimizer = facula.optim.Adam([parameter])
+    optimizer.step()
+    assert optimizer.state[parameter]["exp_avg"].is_meta
+
+
+def test_a_state_of_another_device_is_refused():
+    parameter = facula.nn.Parameter(facula.ones(3))
+    parameter.grad = facula.ones(3)
+    optimizer = facula.optim.SGD([parameter], lr=0.1, momentum=0.9)
+    optimizer.step()
+    optimizer.state[parameter]["momentum_buffer"] = facula.empty(3, device="meta")
+    with pytest.raises(RuntimeError, match="^sgd: expected state on the parameter's device cpu, got meta"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("make", [lambda: facula.randn(3, device="meta", generator=facula.Generator()),
+                                  lambda: facula.rand(2, device="meta")])  # fmt: skip
+def test_random_meta_tensors_draw_nothing(make):
+    before = facula.get_rng_state()
+    assert make().is_meta
+    assert facula.equal(before, facula.get_rng_state())
+
+
 @pytest.mark.parametrize("text", ["nonsense", "CPU", "cpu ", "nonsense:0"])
 def test_an_unknown_device_is_named_as_programs_expect(text):
     """Packages split PyTorch's text to learn which devices there are."""

@@ -23,11 +23,12 @@ MAY_INCLUDE = {
     "ops": {"ops", "kernels", "core"},
     "cpu": {"cpu", "ops", "kernels", "core"},
     "cuda": {"cuda", "ops", "core"},
+    "guard": {"guard", "cpu", "ops", "core"},
     "observe": {"observe", "ops", "core"},
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},
     "autograd": {"autograd", "observe", "ops", "core"},
     "composite": {"composite", "autograd", "ops", "core"},
-    "python": {"python", "autograd", "composite", "observe", "profiler", "cpu", "ops", "core"},
+    "python": {"python", "autograd", "composite", "observe", "profiler", "guard", "cpu", "ops", "core"},
 }
 GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")
 # generated headers and the layer that makes them

@@ -108,6 +108,24 @@ def _cuda_restore(storage, location):
     return storage.to(device=facula.device("cuda", index))
 
 
+def _other_tag(storage):
+    device = storage.device
+    return None if device.type in ("cpu", "cuda", "meta") else str(device)
+
+
+def _other_restore(storage, location):
+    """Devices that a backend added under a name of its own."""
+    kind = str(location).partition(":")[0]
+    if kind in ("cpu", "cuda", "meta"):
+        return None
+    try:
+        device = facula.device(str(location))
+    except RuntimeError:
+        return None
+    return storage.to(device=device)
+
+
 register_package(10, _cpu_tag, _cpu_restore)
 register_package(20, _cuda_tag, _cuda_restore)
 register_package(22, _meta_tag, _meta_restore)
+register_package(30, _other_tag, _other_restore)

@@ -58,6 +58,7 @@ void Batch::see(const Tensor& t) {
                ": batches of different sizes meet, got ", size_, " and ", count);
   level_ = batch_level(t);
   size_ = count;
+  device_ = t.device();
 }
 
 Tensor Batch::raised(const Tensor& t, int64_t rank) const {
@@ -167,7 +168,7 @@ std::vector<Tensor> Batch::Example::operator()(TensorList list) const {
 
 void Batch::start_loop(bool warn) const {
   FACULA_CHECK(size_ > 0, ErrorKind::Runtime, "vmap: ", op_, " needs at least one example, got a batch of size 0");
-  if (warn && warn_example_by_example) warn_example_by_example(op_);
+  if (warn && host.warn_example_by_example) host.warn_example_by_example(op_);
 }
 
 Tensor Batch::stacked(const std::vector<Tensor>& results) const {
@@ -204,8 +205,8 @@ Randomness Batch::randomness() const {
   return mode;
 }
 
-SameDraws::SameDraws(Generator* generator)
-    : generator_(generator ? generator : &default_generator()), state_(Generator::kStateBytes) {
+SameDraws::SameDraws(Generator* generator, Device device)
+    : generator_(generator ? generator : &default_generator(device)), state_(generator_->state_bytes()) {
   std::lock_guard<std::mutex> guard(generator_->mutex);
   generator_->get_state(state_.data());
 }

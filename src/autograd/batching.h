@@ -41,8 +41,6 @@ void write_batched(const Tensor& self, const Tensor& value, const char* op, bool
 /// The shape of a wrapper becomes that of a view of it.
 void become_batched_view(const Tensor& self, const Tensor& view);
 [[noreturn]] void report_batched_out(const char* op);
-/// Installed by the Python layer: warns once that the op runs example by example.
-inline void (*warn_example_by_example)(const char* op) = nullptr;
 
 /// One op's call: the innermost vmap among its arguments, and their batches.
 class Batch {
@@ -147,6 +145,7 @@ class Batch {
 
   /// Whether examples draw different numbers or the same; throws in mode "error".
   Randomness randomness() const;
+  Device device() const { return device_; }
 
  private:
   void see(const Tensor& t);
@@ -179,12 +178,13 @@ class Batch {
   uint32_t level_ = 0;
   int64_t size_ = 0, rank_ = 0, first_rank_ = -1;
   ResultType promoted_;
+  Device device_;
 };
 
 /// Lets every example draw the same numbers.
 class SameDraws {
  public:
-  explicit SameDraws(Generator* generator);
+  SameDraws(Generator* generator, Device device);
   /// Before each example.
   void again();
 

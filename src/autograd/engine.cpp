@@ -228,9 +228,9 @@ class Pass {
     while (!ready_.empty()) {
       int32_t number = pop();
       bool long_one = run_task(tasks_[number]);
-      if ((--until_check == 0 || long_one) && check_interrupt) {
+      if ((--until_check == 0 || long_one) && host.check_interrupt) {
         until_check = kNodesPerInterruptCheck;
-        check_interrupt();
+        host.check_interrupt();
       }
     }
   }
@@ -438,7 +438,7 @@ class Pass {
                      "' returned nan values in its ", i, "th output.");
       }
     } catch (...) {
-      if (on_backward_error) on_backward_error(node);
+      if (host.backward_failed) host.backward_failed(node);
       throw;
     }
   }

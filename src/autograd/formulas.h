@@ -60,6 +60,8 @@ Tensor unsqueeze_if(const Tensor& grad, int64_t dim);
 // reduce
 Tensor sum_backward(const Tensor& grad, IntList sizes, std::optional<IntList> dim, bool keepdim);
 Tensor mean_backward(const Tensor& grad, IntList sizes, std::optional<IntList> dim, bool keepdim);
+/// Asks the values, where that needs no waiting: on the CPU, and not inside vmap.
+bool known_without_zeros(const Tensor& t);
 Tensor prod_backward(const Tensor& grad, const Tensor& self, const Tensor& result);
 Tensor prod_dim_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim, bool keepdim);
 Tensor prod_others_backward(const Tensor& grad, const Tensor& self, int64_t dim);

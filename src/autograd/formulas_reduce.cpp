@@ -1,4 +1,5 @@
 // Derivatives of reductions.
+#include "autograd/batching.h"
 #include "autograd/formulas.h"
 #include "functions.h"
 
@@ -40,11 +41,13 @@ Tensor mean_backward(const Tensor& grad, IntList sizes, std::optional<IntList> d
   return sum_backward(grad, sizes, dim, keepdim) / static_cast<double>(reduced_count(sizes, dim));
 }
 
+bool known_without_zeros(const Tensor& t) { return t.is_cpu() && !is_batched(t) && all(t).item().to_bool(); }
+
 // Without zeros the product of the others is result / self, which costs nothing more.
 Tensor prod_backward(const Tensor& grad, const Tensor& self, const Tensor& result) {
   if (self.numel() == 0) return zeros_like(self);
   if (self.dim() == 0) return grad * ones_like(self);
-  if (!self.is_meta() && all(self).item().to_bool()) return grad * conj(result / self);
+  if (known_without_zeros(self)) return grad * conj(result / self);
   Tensor flat = reshape(self, {-1});
   return reshape(grad * conj(_prod_others(flat, 0)), self.sizes());
 }
@@ -54,8 +57,7 @@ Tensor prod_dim_backward(const Tensor& grad, const Tensor& self, const Tensor& r
   IntList dims(&dim, 1);
   Tensor g = with_reduced_dims(grad, self.dim(), dims, keepdim);
   if (self.numel() == 0) return expand(g, self.sizes());
-  if (!self.is_meta() && all(self).item().to_bool())
-    return g * conj(with_reduced_dims(result, self.dim(), dims, keepdim) / self);
+  if (known_without_zeros(self)) return g * conj(with_reduced_dims(result, self.dim(), dims, keepdim) / self);
   return g * conj(_prod_others(self, dim));
 }
 

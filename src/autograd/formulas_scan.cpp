@@ -24,8 +24,7 @@ Tensor cumsum_backward(const Tensor& grad, int64_t dim) { return reversed_cumsum
 Tensor cumprod_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim) {
   if (self.dim() == 0) return grad * ones_like(self);
   if (self.numel() == 0) return zeros_like(self);
-  if (!self.is_meta() && !is_batched(self) && all(self).item().to_bool())
-    return reversed_cumsum(grad * conj(result), dim) / conj(self);
+  if (known_without_zeros(self)) return reversed_cumsum(grad * conj(result), dim) / conj(self);
   int64_t d = wrap_dim(dim, self.dim(), "cumprod"), n = self.size(d);
   Tensor lines = transpose(self, d, -1);
   Dims shape(lines.sizes());

@@ -20,8 +20,7 @@ Tensor as_strided_backward(const Tensor& grad, const TensorInfo& self, IntList s
                            std::optional<int64_t> offset) {
   int64_t places = self.storage_size();
   auto positions = [&](IntList sizes, IntList strides, int64_t start) {
-    Tensor flat = empty({places}, DType::Int64);
-    for (int64_t i = 0; i < places; ++i) flat.data<int64_t>()[i] = i;
+    Tensor flat = arange(Scalar(places), DType::Int64, grad.device());
     return reshape(contiguous(as_strided(flat, sizes, strides, start), MemoryFormat::Contiguous), {-1});
   };
   Tensor where_out = positions(size, stride, offset.value_or(self.storage_offset()));

@@ -29,7 +29,7 @@ void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
   FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
   check_no_internal_overlap(self, op_name(op));
-  if (!self.is_meta()) copy_kernel(self.device(), self, value);
+  copy_elements(self, value);
   self.storage()->bump_version(op);
 }
 

@@ -90,8 +90,14 @@ class CopySlices final : public Node {
 // Hands the gradient on; the history of a tensor that was filled with the values of another one.
 class CopyBackwards final : public Node {
  public:
-  void apply(const Tensor* grads, Tensor* results) override { results[0] = grads[0]; }
+  explicit CopyBackwards(Device source) : source_(source) {}
+  void apply(const Tensor* grads, Tensor* results) override {
+    results[0] = grads[0].device() == source_ ? grads[0] : _to_device(grads[0], source_, grads[0].dtype());
+  }
   std::string name() const override { return "CopyBackwards"; }
+
+ private:
+  Device source_;
 };
 
 class ErasedBackward final : public Node {
@@ -162,7 +168,7 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
 Tensor before_write(const Tensor& self) {
   Edge edge = gradient_edge(self.impl());
   Tensor copy = empty_like(self, self.dtype());
-  if (!self.is_meta()) copy_kernel(self.device(), copy, self);
+  copy_elements(copy, self);
   if (!edge.node || edge.node->is_accumulator) return copy;
   set_grad_fn(make_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
   copy.impl()->flags |= self.flags() & kRecorded;
@@ -175,11 +181,10 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
   check_no_internal_overlap(self, op_name(op));
-  auto node = Ref<Node>::adopt(new CopyBackwards);
+  auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
-  if (!self.is_meta())
-    copy_kernel(self.device(), self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
+  copy_elements(self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
   self.storage()->bump_version(op);
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
 }

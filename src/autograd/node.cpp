@@ -88,12 +88,12 @@ OutputInfo::OutputInfo(const Tensor& t)
 }
 
 Node::Node(bool recorded) : sequence_(next_sequence++) {
-  if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && on_node_created) on_node_created(this);
+  if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && host.node_created) host.node_created(this);
   if (__builtin_expect(recorded && watching() != 0, 0)) tell_node_made(*this);
 }
 
 Node::~Node() {
-  if (__builtin_expect(pyobj || (extra_ && extra_->metadata), 0) && on_node_destroyed) on_node_destroyed(this);
+  if (__builtin_expect(pyobj || (extra_ && extra_->metadata), 0) && host.node_destroyed) host.node_destroyed(this);
 }
 
 AutogradMeta::~AutogradMeta() {

@@ -138,11 +138,6 @@ class Node {
   InlineVector<OutputInfo, 1> outputs_;
 };
 
-/// What the Python layer installs: called for every node made in anomaly mode.
-inline void (*on_node_created)(Node*) = nullptr;
-/// Called when a node with a `pyobj` or metadata dies.
-inline void (*on_node_destroyed)(Node*) = nullptr;
-
 /// Writes into the leaf's `.grad`. It belongs to the leaf and lives as long; while a graph refers to it, it keeps the
 /// leaf alive.
 class AccumulateGrad final : public Node {

@@ -75,8 +75,8 @@ class PackedWithHistory final : public PackedTensor {
 }  // namespace
 
 void record_write(const Tensor& written) {
-  if (!current_traceback) return;
-  std::string lines = current_traceback();
+  if (!host.current_traceback) return;
+  std::string lines = host.current_traceback();
   std::lock_guard<std::mutex> guard(writes_lock);
   if (writes.size() >= kMaxWrites) writes.clear();
   writes[written.storage()] = {written.storage()->current_version(), std::move(lines)};
@@ -95,7 +95,7 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
   tensor_ =
       reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
   if (!(thread_state.modes & kModeSavedHooks)) return;
-  packed_ = pack_saved_tensor(tensor_);
+  packed_ = host.pack_saved_tensor(tensor_);
   if (!packed_) return;
   if (marks_ && !reattach_)
     packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);

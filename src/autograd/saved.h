@@ -59,16 +59,12 @@ struct PackedTensor {
   virtual ~PackedTensor() = default;
   virtual Tensor unpack() = 0;
 };
-/// Installed by the Python layer; asked while kModeSavedHooks is set.
-inline std::unique_ptr<PackedTensor> (*pack_saved_tensor)(const Tensor&) = nullptr;
 
 /// Who wrote to a storage last, with the source lines where known (anomaly mode records them).
 struct WriteRecord {
   uint32_t version = 0;
   std::string traceback;
 };
-/// Installed by the Python layer: the lines that run now.
-inline std::string (*current_traceback)() = nullptr;
 /// In anomaly mode: remembers the lines that have just written to the tensor.
 void record_write(const Tensor& written);
 inline void note_write(const Tensor& written) {

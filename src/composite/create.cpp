@@ -28,7 +28,7 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
     check_writable(self, "copy_");
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
   } else {
-    if (!self.is_meta()) copy_kernel(self.device(), self, src);
+    copy_elements(self, src);
     self.storage()->bump_version(id);
   }
   note_write(self);
@@ -94,7 +94,8 @@ void check_vectors(const char* op, TensorList tensors) {
 std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view> indexing) {
   FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "meshgrid: at least one tensor, got none");
   check_vectors("meshgrid", tensors);
-  if (!indexing && warn) warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
+  if (!indexing && host.warn)
+    host.warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
   std::string_view order = indexing.value_or("ij");
   FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing must be 'ij' or 'xy', got '",
                order, "'");
@@ -140,8 +141,9 @@ Tensor choices(int64_t n, int64_t r, bool with_replacement, Device device) {
   int64_t step = with_replacement ? 0 : 1, pool = n;
   bool overflow = with_replacement && __builtin_add_overflow(n, r - 1, &pool);
   FACULA_CHECK(!overflow, ErrorKind::Runtime, "combinations: too many elements for 64 bits, got r = ", r);
-  Tensor table = empty({n ? count_choices(pool, r) : 0, r}, std::optional<MemoryFormat>(), DType::Int64, device);
-  if (device.is_meta() || table.numel() == 0) return table;
+  Tensor table = empty({n ? count_choices(pool, r) : 0, r}, std::optional<MemoryFormat>(), DType::Int64,
+                       device.is_meta() ? device : kCPU);
+  if (device.is_meta()) return table;
   std::vector<int64_t> at(static_cast<size_t>(r));
   for (int64_t k = 0; k < r; ++k) at[k] = k * step;
   int64_t* row = table.data<int64_t>();
@@ -153,7 +155,7 @@ Tensor choices(int64_t n, int64_t r, bool with_replacement, Device device) {
     ++at[k];
     for (int64_t j = k + 1; j < r; ++j) at[j] = at[j - 1] + step;
   }
-  return table;
+  return _to_device(table, device, table.dtype());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/number.h"
 #include "functions.h"
+#include "ops/checks.h"
 
 namespace facula {
 
@@ -28,12 +29,12 @@ void require_tensor(std::string_view op, const Operand& first, const Operand& se
   throw_error(ErrorKind::Type, op, ": expected at least one Tensor, got two numbers");
 }
 
-/// The kernels give 0 for an integer divided by 0; nobody wants that answer.
-void refuse_zero_divisor(std::string_view op, const Operand& self, const Operand& other) {
+/// The loops give 0 for an integer divided by 0; nobody wants that answer.
+void refuse_zero_divisor(const char* op, const Operand& self, const Operand& other) {
   if (!is_bits(self) || !is_bits(other)) return;
-  const bool has_zero =
-      other.is_tensor() ? any(eq(all_examples(other.tensor()), 0)).item().to_bool() : other.scalar().equals(0);
-  if (has_zero) throw_error(ErrorKind::Runtime, op, ": expected an integer divisor other than zero, got 0");
+  const ValueCheck check{Holds::NotZero, ErrorKind::Runtime, op, "expected an integer divisor other than zero"};
+  if (other.is_tensor()) check_values(all_examples(other.tensor()), check);
+  else if (other.scalar().equals(0)) throw_error(check.error, op, ": ", check.expected, ", got 0");
 }
 
 }  // namespace

@@ -41,19 +41,7 @@ Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offset
   Bags b{as_int64(indices), as_int64(offsets), offsets.numel() - include_last_offset, -1};
   FACULA_CHECK(b.count >= 0, ErrorKind::Runtime,
                "embedding_bag: include_last_offset needs at least one offset, got none");
-  const int64_t* at = b.offsets.data<int64_t>();
-  FACULA_CHECK(offsets.numel() == 0 || at[0] == 0, ErrorKind::Runtime, "embedding_bag: offsets[0] must be 0, got ",
-               at[0]);
-  for (int64_t i = 0; i < offsets.numel(); ++i)
-    FACULA_CHECK(at[i] <= indices.numel() && (i == 0 || at[i] >= at[i - 1]), ErrorKind::Runtime,
-                 "embedding_bag: offsets must not decrease nor exceed the number of indices ", indices.numel(),
-                 ", got offsets[", i, "] = ", at[i]);
-  int64_t rows = weight.size(0);
-  for (int64_t i = 0; i < indices.numel(); ++i) {
-    int64_t k = b.indices.data<int64_t>()[i];
-    FACULA_CHECK(k >= 0 && k < rows, ErrorKind::Runtime, "embedding_bag: indices must lie in [0, ", rows, "), got ", k,
-                 " at position ", i);
-  }
+  const int64_t rows = weight.size(0);
   if (padding_idx) {
     FACULA_CHECK(*padding_idx >= -rows && *padding_idx < rows, ErrorKind::Runtime,
                  "embedding_bag: padding_idx must be within the ", rows, " rows of the weight, got ", *padding_idx);
@@ -62,23 +50,14 @@ Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offset
   return b;
 }
 
-// The bag of each index; how many of a bag count.
-std::pair<Tensor, Tensor> membership(const Bags& b) {
-  int64_t n = b.indices.numel();
-  Tensor bag_of = empty({n}, DType::Int64), sizes = zeros({b.count}, DType::Int64, kCPU);
-  const int64_t* at = b.offsets.data<int64_t>();
-  for (int64_t bag = 0; bag < b.count; ++bag) {
-    int64_t end = bag + 1 < b.offsets.numel() ? at[bag + 1] : n;
-    for (int64_t i = at[bag]; i < end; ++i) {
-      bag_of.data<int64_t>()[i] = bag;
-      sizes.data<int64_t>()[bag] += b.indices.data<int64_t>()[i] != b.padding;
-    }
-  }
-  return {bag_of, sizes};
+// Indices past the last offset belong to no bag: they are gathered in one behind the bags, which is then left out.
+int64_t bags_with_rest(const Bags& b) { return b.count + (b.count < b.offsets.numel()); }
+Tensor without_rest(const Tensor& t, const Bags& b) {
+  return b.count < b.offsets.numel() ? slice(t, 0, 0, b.count, 1) : t;
 }
 
 Tensor largest_rows(const Tensor& weight, const Bags& b, const Tensor& bag_of, const Tensor& sizes, Tensor& chosen) {
-  chosen = _bag_argmax(weight, b.indices, bag_of, b.count, b.padding);
+  chosen = without_rest(_bag_argmax(weight, b.indices, bag_of, bags_with_rest(b), b.padding), b);
   Tensor values = gather(weight, 0, chosen);
   return masked_fill(values, unsqueeze(sizes == 0, 1), Scalar(0));
 }
@@ -101,7 +80,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, c
   FACULA_CHECK(!weight.is_meta(), ErrorKind::NotImplemented,
                "embedding_bag: not implemented for meta tensors, got a meta weight");
   Bags b = read_bags(weight, indices, offsets, include_last_offset, padding_idx);
-  auto [bag_of, sizes] = membership(b);
+  auto [bag_of, sizes] = _bag_members(b.indices, b.offsets, b.count, weight.size(0), b.padding);
   if (mode == kMax) {
     Tensor chosen;
     Tensor result = largest_rows(weight, b, bag_of, sizes, chosen);
@@ -110,12 +89,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, c
   Tensor rows = embedding(weight, b.indices, b.padding, scale_grad_by_freq);
   if (per_sample_weights.defined()) rows = rows * unsqueeze(per_sample_weights, 1);
   if (b.padding >= 0) rows = masked_fill(rows, unsqueeze(b.indices == b.padding, 1), Scalar(0));
-  int64_t members = b.count && include_last_offset ? b.offsets.data<int64_t>()[b.count] : b.indices.numel();
-  if (members < b.indices.numel()) {  // indices past the last offset belong to no bag
-    rows = slice(rows, 0, 0, members, 1);
-  }
-  Tensor result = index_add(zeros({b.count, weight.size(1)}, weight.dtype(), weight.device()), 0,
-                            slice(bag_of, 0, 0, members, 1), rows);
+  Tensor sums = zeros({bags_with_rest(b), weight.size(1)}, weight.dtype(), weight.device());
+  Tensor result = without_rest(index_add(sums, 0, bag_of, rows), b);
   if (mode == kMean) {
     Tensor divisor = to_dtype(masked_fill(sizes, sizes == 0, Scalar(1)), weight.dtype());
     result = result / unsqueeze(divisor, 1);

@@ -38,12 +38,13 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
   int64_t largest = -1;
   FACULA_CHECK(!is_batched(self) || num_classes > 0, ErrorKind::Runtime,
                "one_hot: num_classes is needed inside vmap, got ", num_classes);
-  if (!self.is_meta()) {
-    Tensor values = contiguous(all_examples(self), MemoryFormat::Contiguous);
-    const int64_t* v = values.data<int64_t>();
-    for (int64_t i = 0; i < values.numel(); ++i) {
-      FACULA_CHECK(v[i] >= 0, ErrorKind::Runtime, "one_hot: class values must not be negative, got ", v[i]);
-      largest = std::max(largest, v[i]);
+  // where the number of classes is known, a device checks the values when it scatters
+  if (self.is_cpu() || (num_classes == -1 && !self.is_meta())) {
+    Tensor values = all_examples(self);
+    if (values.numel()) {
+      const int64_t least = min(values).item().to_int();
+      FACULA_CHECK(least >= 0, ErrorKind::Runtime, "one_hot: class values must not be negative, got ", least);
+      largest = max(values).item().to_int();
     }
   }
   FACULA_CHECK(num_classes != 0 && num_classes >= -1, ErrorKind::Runtime,

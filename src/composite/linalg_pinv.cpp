@@ -35,7 +35,9 @@ Tensor largest_of(const Tensor& values, bool descending) {
   return descending ? select(values, -1, 0) : amax(abs(values), {-1}, false);
 }
 
-Tensor number(std::optional<double> value) { return value ? scalar_tensor(*value, DType::Float64) : Tensor(); }
+Tensor number(const Tensor& self, std::optional<double> value) {
+  return value ? scalar_tensor(*value, DType::Float64, self.device()) : Tensor();
+}
 
 void check_tolerance(const char* op, const Tensor& t) {
   FACULA_CHECK(!t.defined() || !t.is_complex(), ErrorKind::Runtime, op, ": real tolerances, got ",
@@ -113,11 +115,11 @@ Tensor linalg_pinv(const Tensor& self, const Tensor& atol, const Tensor& rtol, b
 }
 
 Tensor linalg_pinv(const Tensor& self, std::optional<double> atol, std::optional<double> rtol, bool hermitian) {
-  return _linalg_pinv(self, number(atol), number(rtol), hermitian);
+  return _linalg_pinv(self, number(self, atol), number(self, rtol), hermitian);
 }
 
 Tensor linalg_pinv(const Tensor& self, double rcond, bool hermitian) {
-  return _linalg_pinv(self, scalar_tensor(0.0, DType::Float64), number(rcond), hermitian);
+  return _linalg_pinv(self, number(self, 0.0), number(self, rcond), hermitian);
 }
 
 Tensor pinverse_uncast(const Tensor& self, double rcond) { return linalg_pinv(self, rcond, false); }
@@ -144,11 +146,11 @@ Tensor linalg_matrix_rank_uncast(const Tensor& self, const Tensor& atol, const T
 
 Tensor linalg_matrix_rank_uncast(const Tensor& self, std::optional<double> atol, std::optional<double> rtol,
                                  bool hermitian) {
-  return rank_of(self, number(atol), number(rtol), hermitian);
+  return rank_of(self, number(self, atol), number(self, rtol), hermitian);
 }
 
 Tensor linalg_matrix_rank_uncast(const Tensor& self, double tol, bool hermitian) {
-  return rank_of(self, number(tol), scalar_tensor(0.0, DType::Float64), hermitian);
+  return rank_of(self, number(self, tol), number(self, 0.0), hermitian);
 }
 
 }  // namespace facula

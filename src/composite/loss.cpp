@@ -3,6 +3,8 @@
 #include "core/error.h"
 #include "core/mode.h"
 #include "functions.h"
+#include "ops/checks.h"
+#include "ops/copies.h"
 
 namespace facula {
 namespace {
@@ -52,12 +54,8 @@ Tensor binary_cross_entropy_uncast(const Tensor& self, const Tensor& target, con
                "binary_cross_entropy: expected a target of the input's shape ", self.sizes(), ", got ", target.sizes());
   FACULA_CHECK(self.dtype() == target.dtype(), ErrorKind::Runtime,
                "binary_cross_entropy: expected a target of the input's dtype ", self.dtype(), ", got ", target.dtype());
-  if (!self.is_meta() && self.numel()) {
-    GradMode no_grad(false);
-    Tensor outside = any(logical_or(lt(all_examples(self), 0), gt(all_examples(self), 1)));
-    FACULA_CHECK(!outside.item().to_bool(), ErrorKind::Runtime,
-                 "binary_cross_entropy: expected an input between 0 and 1, got other values");
-  }
+  check_values(all_examples(self),
+               {Holds::UnitInterval, ErrorKind::Runtime, "binary_cross_entropy", "expected an input between 0 and 1"});
   Tensor loss = _bce_each(self, target);
   return reduced("binary_cross_entropy", weight.defined() ? loss * weight : loss, reduction);
 }
@@ -207,12 +205,9 @@ Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, IntList i
                                  blank, zero_infinity));
   if (zero_infinity) loss = where(isinf(loss), Scalar(0.0), loss);
   if (reduction == kMean) {
-    Tensor lengths =
-        empty(IntList{static_cast<int64_t>(target_lengths.size())}, std::optional<MemoryFormat>(), loss.dtype(), kCPU);
-    visit_dtype(loss.dtype(), [&]<class T>(TypeTag<T>) {
-      for (size_t n = 0; n < target_lengths.size(); ++n)
-        lengths.data<T>()[n] = Scalar(std::max<int64_t>(target_lengths[n], 1)).to<T>();
-    });
+    Dims counts(target_lengths);
+    for (int64_t& n : counts) n = std::max<int64_t>(n, 1);
+    Tensor lengths = to_dtype(ops::vector_on(counts, loss.device()), loss.dtype());
     return reduced("ctc_loss", loss / lengths, kMean);
   }
   if (!batched && reduction == kNone) return reshape(loss, IntList());
@@ -230,7 +225,7 @@ Tensor ctc_loss_uncast(const Tensor& log_probs, const Tensor& targets, const Ten
   auto values = [](const char* what, const Tensor& lengths) {
     FACULA_CHECK(is_integral(lengths.dtype()), ErrorKind::Runtime, "ctc_loss: expected ", what,
                  " of an integer dtype, got ", lengths.dtype());
-    Tensor dense = contiguous(to_dtype(reshape(lengths, {lengths.numel()}), DType::Int64), MemoryFormat::Contiguous);
+    Tensor dense = to_dtype(ops::on_host(reshape(lengths, {lengths.numel()})), DType::Int64);
     return std::vector<int64_t>(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel());
   };
   return ctc_loss(log_probs, targets, IntList(values("input_lengths", input_lengths)),

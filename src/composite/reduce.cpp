@@ -25,11 +25,11 @@ void warn_degrees_of_freedom(const Tensor& self, OptDims dim, double correction,
   if (!dim || dim->empty()) count = self.numel();
   else if (self.dim() > 0)
     for (int64_t d : *dim) count *= self.size(wrap_dim(d, self.dim(), op));
-  if (static_cast<double>(count) > correction || !warn) return;
+  if (static_cast<double>(count) > correction || !host.warn) return;
   std::ostringstream text;
   text << op << ": degrees of freedom are <= 0: correction should be less than the number of elements reduced, got "
        << correction << " for " << count;
-  warn(text.str().c_str());
+  host.warn(text.str().c_str());
 }
 
 // The variance of complex numbers is that of their real and imaginary parts together.

@@ -1,9 +1,12 @@
 // Splitting, stacking, turning, repeating and padding written with views, cat and flip.
+#include "ops/split_join.h"
+
 #include <algorithm>
 
 #include "autograd/batching.h"
 #include "composite/parts.h"
 #include "functions.h"
+#include "ops/copies.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -94,7 +97,7 @@ std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& where, int64_
                where.dtype(), " of shape ", where.sizes());
   if (where.dim() == 0) return tensor_split(self, where.item().to_int(), dim);
   check_not_batched(where, "tensor_split");
-  Tensor plain = contiguous(where, MemoryFormat::Contiguous);
+  Tensor plain = ops::on_host(where);
   return tensor_split(self, IntList(plain.data<int64_t>(), static_cast<size_t>(plain.numel())), dim);
 }
 
@@ -221,18 +224,11 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
     Batch batch("repeat_interleave", repeats);
     return batch.loop([&](const Batch::Example& e) { return repeat_interleave(e(repeats), output_size); });
   }
-  Tensor counts = contiguous(to_dtype(repeats, DType::Int64), MemoryFormat::Contiguous);
-  const int64_t* count = counts.data<int64_t>();
-  int64_t total = 0;
-  for (int64_t i = 0; i < counts.numel(); ++i) {
-    FACULA_CHECK(count[i] >= 0, ErrorKind::Runtime, "repeat_interleave: repeats must not be negative, got ", count[i]);
-    total += count[i];
-  }
-  FACULA_CHECK(!output_size || *output_size == total, ErrorKind::Runtime,
-               "repeat_interleave: output_size must be the sum of repeats, ", total, ", got ", output_size.value_or(0));
-  Tensor positions = empty({total}, DType::Int64);
-  int64_t* at = positions.data<int64_t>();
-  for (int64_t i = 0; i < counts.numel(); ++i) at = std::fill_n(at, count[i], i);
+  Tensor counts = ops::as_contiguous(repeats, DType::Int64);
+  const int64_t total = output_size ? *output_size : repeat_total_kernel(counts.device(), counts);
+  FACULA_CHECK(total >= 0, ErrorKind::Runtime, "repeat_interleave: output_size must not be negative, got ", total);
+  Tensor positions = empty({total}, DType::Int64, repeats.device());
+  repeat_positions_kernel(counts.device(), positions, counts);
   return to_dtype(positions, repeats.dtype());
 }
 

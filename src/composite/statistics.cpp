@@ -3,6 +3,7 @@
 
 #include "autograd/batching.h"
 #include "functions.h"
+#include "ops/checks.h"
 
 namespace facula {
 namespace {
@@ -37,9 +38,7 @@ void check_quantile(const Tensor& self, const Tensor& q, const char* op) {
                q.dtype());
   FACULA_CHECK(q.dim() <= 1, ErrorKind::Runtime, op, ": q must be a number or a vector, got shape ", q.sizes());
   FACULA_CHECK(self.numel() > 0, ErrorKind::Runtime, op, ": a tensor that is not empty, got shape ", self.sizes());
-  if (q.is_meta() || q.numel() == 0) return;
-  bool inside = all(logical_and(ge(all_examples(q), 0.0), le(all_examples(q), 1.0))).item().to_bool();
-  FACULA_CHECK(inside, ErrorKind::Runtime, op, ": q must be in the range [0, 1], got values outside");
+  check_values(all_examples(q), {Holds::InUnitInterval, ErrorKind::Runtime, op, "q must be in the range [0, 1]"});
 }
 
 // The places of the quantiles among the sorted elements of each line: (..., n) sorted -> (..., q). NaN is last, so that
@@ -195,8 +194,9 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
                  " holds ", frequency ? "integers" : "floating-point numbers", ", got ", weight->dtype());
     FACULA_CHECK(weight->numel() == observations, ErrorKind::Runtime, "cov: ", name, " has one entry per observation (",
                  observations, "), got ", weight->numel());
-    FACULA_CHECK(weight->numel() == 0 || min(*weight).item().to_double() >= 0, ErrorKind::Runtime, "cov: ", name,
-                 " must not be negative, got ", weight->numel() ? min(*weight).item() : Scalar(0));
+    check_values(all_examples(*weight),
+                 {Holds::NotNegative, ErrorKind::Runtime, "cov",
+                  frequency ? "fweights must not be negative" : "aweights must not be negative"});
     w = w.defined() ? w * *weight : *weight;
   }
   int64_t last = 1;
@@ -204,8 +204,7 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
   Tensor total, average;
   if (w.defined()) {
     total = sum(w, std::optional<DType>());
-    FACULA_CHECK(total.item().to_double() != 0, ErrorKind::Runtime, "cov: weights must not sum to zero, got a sum of ",
-                 total.item());
+    check_values(all_examples(total), {Holds::NotZero, ErrorKind::Runtime, "cov", "weights must not sum to zero"});
     average = sum(in * w, along, true, std::optional<DType>()) / total;
   } else {
     average = sum(in, along, true, std::optional<DType>()) / static_cast<double>(observations);

@@ -1,18 +1,17 @@
-// Where the bytes of storages come from: one pair of functions per device, installed by the backend.
+// Where the bytes of storages come from. Small blocks of the CPU do not come here (core/storage.h).
 #pragma once
 
-#include <array>
 #include <cstddef>
 
-#include "core/device.h"
+#include "core/stream.h"
 
 namespace facula {
 
 struct Allocator {
-  void* (*allocate)(size_t bytes) = nullptr;
-  void (*release)(void* pointer, size_t bytes) = nullptr;
+  /// Memory that `stream` may use at once. Throws OutOfMemory.
+  void* (*allocate)(size_t bytes, Device device, Stream stream) = nullptr;
+  /// `bytes` as given to allocate().
+  void (*release)(void* pointer, size_t bytes, Device device) = nullptr;
 };
-
-inline std::array<Allocator, kDeviceTypes> allocators;
 
 }  // namespace facula

@@ -7,12 +7,12 @@
 
 namespace facula {
 
-enum class DeviceType : uint8_t { CPU, CUDA, Meta };
-constexpr int kDeviceTypes = 3;
+enum class DeviceType : uint8_t { CPU, CUDA, Meta, PrivateUse };
+constexpr int kDeviceTypes = 4;
 
 struct Device {
   DeviceType type = DeviceType::CPU;
-  int8_t index = -1;  // -1: the current device of that type
+  int8_t index = -1;  // -1: the current device of that type; tensors know theirs (core/backend.h, concrete())
 
   bool operator==(const Device&) const = default;
   bool is_cpu() const { return type == DeviceType::CPU; }
@@ -23,10 +23,9 @@ struct Device {
 constexpr Device kCPU{DeviceType::CPU, -1};
 constexpr Device kMeta{DeviceType::Meta, -1};
 
-inline const char* name(DeviceType type) {
-  constexpr const char* names[] = {"cpu", "cuda", "meta"};
-  return names[static_cast<int>(type)];
-}
+/// The names of device types. That of PrivateUse is null until a backend takes the place.
+inline const char* device_names[kDeviceTypes] = {"cpu", "cuda", "meta", nullptr};
+inline const char* name(DeviceType type) { return device_names[static_cast<int>(type)]; }
 
 inline std::string to_string(Device device) {
   std::string text = name(device.type);
@@ -35,7 +34,7 @@ inline std::string to_string(Device device) {
 
 inline std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
 
-/// Parses "cpu", "cuda:1", "meta"; throws a RuntimeError naming `text` otherwise.
+/// Parses "cpu", "cuda:1", "meta", ...; throws a RuntimeError naming `text` otherwise.
 Device parse_device(const std::string& text);
 
 }  // namespace facula

@@ -1,71 +1,50 @@
-// The CPU's source of random numbers: MT19937, with PyTorch's seeding, order of draws and state bytes, so
-// that a seed gives PyTorch's numbers.
+// Where random numbers come from: a stream of the device whose memory it fills. The engine is the backend's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <optional>
+
+#include "core/device.h"
 
 namespace facula {
 
 class Generator {
  public:
   static constexpr uint64_t kDefaultSeed = 67280421310721;
-  static constexpr size_t kStateBytes = 5056;
 
-  explicit Generator(uint64_t seed = kDefaultSeed) { this->seed(seed); }
+  virtual ~Generator() = default;
+  Device device() const { return device_; }
 
-  // Restarts the stream. All 64 bits are remembered, the low 32 select the stream. Forgets the cached
-  // normals.
-  void seed(uint64_t seed);
-  // Restarts it from the system's entropy; returns the seed, which has 53 bits so that a double can hold it.
+  /// Restarts the stream.
+  virtual void seed(uint64_t seed) = 0;
+  /// Restarts it from the system's entropy; returns the seed, which has 53 bits so that a double can hold it.
   uint64_t seed();
-  uint64_t initial_seed() const { return seed_; }
+  virtual uint64_t initial_seed() const = 0;
 
-  uint32_t random32() {
-    if (--left_ == 0) next_block();
-    uint32_t word = state_[next_++];
-    word ^= word >> 11;
-    word ^= (word << 7) & 0x9d2c5680;
-    word ^= (word << 15) & 0xefc60000;
-    return word ^ (word >> 18);
-  }
-  // Two draws, the first in the high half.
-  uint64_t random64() {
-    const uint64_t high = random32();
-    return high << 32 | random32();
-  }
-  // The same numbers as `count` calls, at less than a nanosecond each.
-  void fill32(uint32_t* out, size_t count);
-  void fill64(uint64_t* out, size_t count);
-
-  // The second value of a Box-Muller pair waits here for the next scalar draw; saved with the state.
-  std::optional<double> next_double_normal;
-  std::optional<float> next_float_normal;
-
-  // Seed, position, words and cached normals, kStateBytes long, little-endian:
-  //   0 u64 seed | 8 i32 draws left + 1 | 12 i32 seeded | 16 u64 next word | 24 u64[624] words
-  //   5016 f64 unused | 5024 f64 normal | 5032 f64 unused | 5040 i32 normal is there | 5048 f32 normal | 5052
-  //   bool is there
-  void get_state(uint8_t* out) const;
-  // Throws on a wrong size or content; the generator is then unchanged.
-  void set_state(const uint8_t* state, size_t bytes);
+  virtual size_t state_bytes() const = 0;
+  virtual void get_state(uint8_t* out) const = 0;
+  /// Throws on a wrong size or content; the generator is then unchanged.
+  virtual void set_state(const uint8_t* state, size_t bytes) = 0;
+  /// Another one in the same state.
+  virtual std::unique_ptr<Generator> clone() const = 0;
 
   // Whoever draws holds it for the whole fill, so that a fill's numbers are consecutive.
   std::mutex mutex;
 
- private:
-  static constexpr int kWords = 624;
-  void next_block();
+ protected:
+  explicit Generator(Device device) : device_(device) {}
 
-  uint64_t seed_ = 0;
-  int32_t left_ = 1;   // draws until the next block, plus one
-  uint32_t next_ = 0;  // word of the next draw
-  uint32_t state_[kWords];
+ private:
+  const Device device_;
 };
 
-// Used by every call without a generator of its own; starts from the system's entropy.
-Generator& default_generator();
+/// A generator for `device`, with the default seed; throws where the device has none.
+std::unique_ptr<Generator> make_generator(Device device);
+/// Used by every call without a generator of its own; starts from the system's entropy.
+Generator& default_generator(Device device);
+/// Seeds the default generators of all devices but the CPU's.
+void seed_other_devices(uint64_t seed);
 
 }  // namespace facula

@@ -7,6 +7,8 @@
 #include <exception>
 #include <utility>
 
+#include "core/host.h"
+
 namespace facula {
 
 int num_threads();
@@ -43,15 +45,11 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
 class LockRelease {
  public:
   /// `worth_it`: whether the work is long enough to pay for the two lock operations.
-  explicit LockRelease(bool worth_it) : saved_(worth_it && save ? save() : nullptr) {}
+  explicit LockRelease(bool worth_it) : saved_(worth_it && host.release_lock ? host.release_lock() : nullptr) {}
   ~LockRelease() {
-    if (saved_) restore(saved_);
+    if (saved_) host.take_lock(saved_);
   }
   LockRelease(const LockRelease&) = delete;
-
-  // Installed by the Python layer; `save` gives null when this thread does not hold the lock.
-  static inline void* (*save)() = nullptr;
-  static inline void (*restore)(void*) = nullptr;
 
  private:
   void* saved_;

@@ -1,6 +1,7 @@
 #include "core/shape.h"
 
 #include <numeric>
+#include <optional>
 
 #include "core/device.h"
 #include "core/scalar.h"
@@ -29,18 +30,21 @@ std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
 // Programs read PyTorch's texts to learn which devices there are, so these begin as PyTorch's do, not with a name.
 Device parse_device(const std::string& text) {
   FACULA_CHECK(!text.empty(), ErrorKind::Runtime, "Device string must not be empty");
-  size_t colon = text.find(':');
-  std::string wanted = text.substr(0, colon), known;
-  Device device;
-  int type = 0;
-  for (; type < kDeviceTypes && wanted != name(static_cast<DeviceType>(type)); ++type)
-    known += std::string(type ? ", " : "") + name(static_cast<DeviceType>(type));
-  FACULA_CHECK(type < kDeviceTypes, ErrorKind::Runtime, "Expected one of ", known,
-               " device type at start of device string: ", text);
-  device.type = static_cast<DeviceType>(type);
+  const size_t colon = text.find(':');
+  const std::string wanted = text.substr(0, colon);
+  std::string known;
+  std::optional<DeviceType> type;
+  for (int t = 0; t < kDeviceTypes; ++t) {
+    const char* candidate = name(static_cast<DeviceType>(t));
+    if (!candidate) continue;  // a place that no backend has taken
+    known += std::string(known.empty() ? "" : ", ") + candidate;
+    if (wanted == candidate) type = static_cast<DeviceType>(t);
+  }
+  FACULA_CHECK(type, ErrorKind::Runtime, "Expected one of ", known, " device type at start of device string: ", text);
+  Device device{*type};
   if (colon == std::string::npos) return device;
-  std::string digits = text.substr(colon + 1);
-  bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
+  const std::string digits = text.substr(colon + 1);
+  const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
   FACULA_CHECK(number && (digits == "0" || digits[0] != '0'), ErrorKind::Runtime, "Invalid device string: '", text,
                "'");
   int index = digits.size() <= 3 ? std::stoi(digits) : 1000;
@@ -169,26 +173,25 @@ bool may_self_overlap(IntList sizes, IntList strides) {
   return false;
 }
 
-Dims preserved_strides(IntList sizes, IntList strides) {
-  if (is_dense(sizes, strides) && !may_self_overlap(sizes, strides)) {
-    bool positive = std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s >= 0; });
-    return positive ? Dims(strides) : contiguous_strides(sizes);
-  }
-  // Keep the order of the dimensions by stride; equal strides and broadcast dimensions keep the logical order.
+Dims dimension_order(IntList sizes, List<Dims> strides) {
   size_t n = sizes.size();
-  std::vector<int64_t> order(n);
+  Dims order(n);
   for (size_t i = 0; i < n; ++i) order[i] = static_cast<int64_t>(n - 1 - i);
-  auto should_swap = [&](int64_t inner, int64_t outer) {
-    int64_t a = strides[inner], b = strides[outer];
-    if (a == 0 || b == 0) return 0;
-    if (a < b) return -1;
-    if (a > b) return 1;
-    return sizes[inner] > sizes[outer] ? 1 : 0;
+  // -1: keep, 1: swap, 0: this operand pair does not tell
+  auto decide = [&](int64_t inner, int64_t outer) {
+    for (const Dims& s : strides) {
+      int64_t a = std::abs(s[inner]), b = std::abs(s[outer]);
+      if (a == 0 || b == 0) continue;
+      if (a < b) return -1;
+      if (a > b) return 1;
+      if (sizes[inner] > sizes[outer]) return 1;
+    }
+    return 0;
   };
   for (size_t i = 1; i < n; ++i) {
     size_t at = i;
     for (size_t j = i; j-- > 0;) {
-      int decision = should_swap(order[j], order[at]);
+      int decision = decide(order[j], order[at]);
       if (decision > 0) {
         std::swap(order[j], order[at]);
         at = j;
@@ -197,13 +200,25 @@ Dims preserved_strides(IntList sizes, IntList strides) {
       }
     }
   }
-  Dims out(n);
+  return order;
+}
+
+Dims dense_strides(IntList sizes, const Dims& order) {
+  Dims strides(sizes.size());
   int64_t step = 1;
   for (int64_t d : order) {
-    out[d] = step;
+    strides[d] = step;
     step *= std::max<int64_t>(sizes[d], 1);
   }
-  return out;
+  return strides;
+}
+
+Dims preserved_strides(IntList sizes, IntList strides) {
+  if (is_dense(sizes, strides) && !may_self_overlap(sizes, strides)) {
+    bool positive = std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s >= 0; });
+    return positive ? Dims(strides) : contiguous_strides(sizes);
+  }
+  return dense_strides(sizes, dimension_order(sizes, {Dims(strides)}));
 }
 
 Dims broadcast(IntList a, IntList b, const char* op) {

@@ -139,6 +139,11 @@ std::ostream& operator<<(std::ostream& out, IntList list);  // [2, 3]
 inline std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << IntList(dims); }
 std::ostream& operator<<(std::ostream& out, MemoryFormat format);
 
+/// Orders dimensions by the strides of one or several operands, innermost first, as results keep the memory order of
+/// their inputs. `strides[k]` are operand k's strides over `sizes`, zero where broadcast; equal ones keep the logical order.
+Dims dimension_order(IntList sizes, List<Dims> strides);
+/// Strides without holes for dimensions in that order.
+Dims dense_strides(IntList sizes, const Dims& order);
 /// Number of elements; throws when it does not fit in 63 bits or a size is negative.
 int64_t count_elements(IntList sizes, const char* op);
 Dims contiguous_strides(IntList sizes);

@@ -3,27 +3,48 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/allocator.h"
+#include "core/backend.h"
 #include "core/error.h"
+#include "core/kernel.h"
 
 namespace facula {
 namespace {
 
 void release_allocated(Storage* s) {
-  if (s->data) allocators[static_cast<int>(s->device.type)].release(s->data, s->nbytes);
+  if (s->data) backend_of(s->device.type).allocator.release(s->data, s->nbytes, s->device);
 }
 
 void release_nothing(Storage*) {}
+
+char* allocate(size_t nbytes, Device device) {
+  const Allocator& allocator = backend_of(device.type).allocator;
+  if (!allocator.allocate) report_no_backend(device, "empty");
+  return static_cast<char*>(allocator.allocate(nbytes, device, current_stream(device)));
+}
+
+// The bytes of a storage as a tensor, for kernels.
+Tensor as_bytes(Storage* s, size_t count) {
+  return tensor_on_storage(s, DType::UInt8, 0, {static_cast<int64_t>(count)}, {1}, "resize_");
+}
+
+// Bytes move by a kernel: only the device can read its memory.
+void move_bytes(Storage* s, char* fresh, size_t count) {
+  if (s->device.is_cpu()) {
+    std::memcpy(fresh, s->data, count);
+    return;
+  }
+  Storage* target = borrow_storage(fresh, count, s->device, release_nothing, nullptr);
+  copy_elements(as_bytes(target, count), as_bytes(s, count));
+  release(target);
+}
 
 }  // namespace
 
 Storage* make_large_storage(size_t nbytes, Device device) {
   char* data = nullptr;
+  device = concrete(device);
   if (!device.is_meta() && nbytes) {
-    const Allocator& allocator = allocators[static_cast<int>(device.type)];
-    FACULA_CHECK(allocator.allocate, ErrorKind::Assertion,
-                 "empty: this facula was built without a backend for the device, got ", device);
-    data = static_cast<char*>(allocator.allocate(nbytes));
+    data = allocate(nbytes, device);
   }
   auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));
   init_storage(s, nbytes, device);
@@ -42,7 +63,7 @@ void destroy_storage(Storage* s) {
 
 Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context) {
   auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));
-  init_storage(s, nbytes, device);
+  init_storage(s, nbytes, concrete(device));
   s->header_bytes = kStorageHeader;
   s->data = static_cast<char*>(data);
   s->release_data = release;
@@ -71,9 +92,8 @@ void resize_storage(Storage* s, size_t nbytes) {
     s->nbytes = nbytes;
     return;
   }
-  const Allocator& allocator = allocators[static_cast<int>(s->device.type)];
-  char* fresh = nbytes ? static_cast<char*>(allocator.allocate(nbytes)) : nullptr;
-  if (fresh && s->data) std::memcpy(fresh, s->data, std::min(nbytes, s->nbytes));
+  char* fresh = nbytes ? allocate(nbytes, s->device) : nullptr;
+  if (fresh && s->data) move_bytes(s, fresh, std::min(nbytes, s->nbytes));
   replace_storage_data(s, fresh, release_allocated, nullptr);
   note_storage_change(s, static_cast<int64_t>(nbytes) - static_cast<int64_t>(s->nbytes));
   s->nbytes = nbytes;

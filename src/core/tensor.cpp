@@ -1,12 +1,13 @@
 #include "core/tensor.h"
 
+#include "core/kernel.h"
 #include "core/mode.h"
 
 namespace facula {
 
 void destroy_tensor(TensorImpl* impl) {
   delete impl->autograd;
-  if (impl->owns_pyobj && release_pyobject) release_pyobject(impl->pyobj);
+  if (impl->owns_pyobj && host.release_object) host.release_object(impl->pyobj);
   if (impl->base) release(impl->base);
   if (impl->dims != impl->inline_) delete[] impl->dims;
   release(impl->storage);
@@ -222,7 +223,8 @@ Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList 
 
 Tensor scalar_tensor(const Scalar& value, DType dtype, Device device) {
   Tensor t = empty({}, dtype, device);
-  if (!device.is_meta()) visit_dtype(dtype, [&]<class T>(TypeTag<T>) { *t.data<T>() = value.to<T>(); });
+  if (device.is_cpu()) visit_dtype(dtype, [&]<class T>(TypeTag<T>) { *t.data<T>() = value.to<T>(); });
+  else if (!device.is_meta()) fill_kernel(device, t, value);
   return t;
 }
 
@@ -259,8 +261,15 @@ Scalar Tensor::item() const {
                sizes());
   FACULA_CHECK(numel() == 1, ErrorKind::Runtime, "item: a Tensor with one element, got ", numel(), " elements");
   FACULA_CHECK(!is_meta(), ErrorKind::Runtime, "item: a meta tensor has no values, got shape ", sizes());
+  const char* at = impl_->data;
+  std::array<char, 16> bytes;
+  if (__builtin_expect(!is_cpu(), 0)) {
+    read_kernel(device(), *this, bytes);
+    at = bytes.data();
+  }
   return visit_dtype(dtype(), [&]<class T>(TypeTag<T>) -> Scalar {
-    T value = *data<T>();
+    T value;
+    std::memcpy(&value, at, sizeof value);
     if constexpr (std::is_same_v<T, ComplexHalf>) {
       std::complex<double> c(static_cast<float>(value.re), static_cast<float>(value.im));
       return Scalar(is_conj() ? std::conj(c) : c);
@@ -273,6 +282,22 @@ Scalar Tensor::item() const {
       return Scalar(static_cast<double>(value));
     }
   });
+}
+
+void copy_elements(const Tensor& out, const Tensor& in) {
+  if (out.is_meta() || out.numel() == 0) return;
+  copy_kernel(out.is_cpu() ? in.device() : out.device(), out, in);
+}
+
+void check_resident(const Tensor& tensor, Device device, const char* kernel) {
+  FACULA_CHECK(!tensor.defined() || tensor.device() == device, ErrorKind::Runtime, kernel,
+               ": the kernel expects its tensors on ", device, ", got one on ", tensor.device());
+}
+
+void check_resident(const void* memory, Device device, const char* kernel) {
+  const auto owns = backend_of(device.type).owns;
+  FACULA_CHECK(!owns || !memory || owns(memory, device), ErrorKind::Runtime, kernel, ": the kernel expects memory of ",
+               device, ", got memory of the host");
 }
 
 Extent byte_extent(const Tensor& self) {

@@ -19,6 +19,7 @@
 
 #include "core/autograd_meta.h"
 #include "core/dtype.h"
+#include "core/host.h"
 #include "core/mode.h"
 #include "core/scalar.h"
 #include "core/shape.h"
@@ -80,9 +81,6 @@ inline void release(TensorImpl* impl) {
   if (impl->refs.decrement()) destroy_tensor(impl);
 }
 
-/// What the Python layer installs: lets go of the Python object that a dying tensor owns.
-inline void (*release_pyobject)(void* pyobj) = nullptr;
-
 class Tensor {
  public:
   Tensor() = default;
@@ -129,7 +127,7 @@ class Tensor {
   bool requires_grad() const { return impl_->flags & kRequiresGrad; }
   /// channels_last when only that describes it, else contiguous.
   MemoryFormat suggest_memory_format() const;
-  /// The value of a one-element CPU tensor.
+  /// The value of a one-element tensor; on a device with queues, waits for it.
   Scalar item() const;
 
  private:
@@ -203,7 +201,7 @@ inline Tensor (*detach_by_class)(const Tensor& self) = nullptr;
 /// The tensor as an example of vmap `level`; `value` has the batch in front. Here, because copies of an example are
 /// examples, too; all else about them is in autograd/batching.h.
 Tensor make_batched(const Tensor& value, uint32_t level);
-/// A contiguous CPU tensor holding one number.
+/// A contiguous tensor holding one number.
 Tensor scalar_tensor(const Scalar& value, DType dtype, Device device = kCPU);
 
 /// Bytes from the data pointer to the lowest and past the highest element, for overlap checks.

@@ -28,8 +28,8 @@ void convolve_columns(ConvMap map, const Tensor& y, const Tensor& x, const Tenso
   IntList out = y.sizes().slice(2, g.stride.size()), kernel = w.sizes().slice(2, g.stride.size());
   Windows windows = windows_of(x, inputs, out, kernel, g);
   int64_t rows = windows.rows(), positions = windows.columns(), item = x.item_size();
-  Tensor columns = facula::empty({rows, positions}, x.dtype());
-  Tensor part = map == ConvMap::Weight ? facula::empty({outputs, rows}, x.dtype()) : Tensor();
+  Tensor columns = facula::empty({rows, positions}, x.dtype(), x.device());
+  Tensor part = map == ConvMap::Weight ? facula::empty({outputs, rows}, x.dtype(), x.device()) : Tensor();
   if (map != ConvMap::Output) set_zero(map == ConvMap::Input ? x : w);
   for (int64_t n = 0; n < x.size(0); ++n) {
     for (int64_t group = 0; group < g.groups; ++group) {
@@ -54,8 +54,8 @@ void convolve_columns(ConvMap map, const Tensor& y, const Tensor& x, const Tenso
 
 Tensor plain(const Tensor& t, DType dtype, bool copy) {
   if (t.is_contiguous() && t.dtype() == dtype) return t;
-  Tensor made = facula::empty(t.sizes(), dtype);
-  if (copy) copy_kernel(kCPU, made, t);
+  Tensor made = facula::empty(t.sizes(), dtype, t.device());
+  if (copy) copy_elements(made, t);
   return made;
 }
 
@@ -70,15 +70,15 @@ void convolve_plain(ConvMap map, const Tensor& y, const Tensor& x, const Tensor&
   if (x.numel() == 0 || y.numel() == 0 || w.numel() == 0) set_zero(made);
   else convolve_columns(map, py, px, pw, g);
   if (bias.defined()) add_channels_kernel(kCPU, made, plain(bias, dtype, true));
-  if (!made.is_same(result)) copy_kernel(kCPU, result, made);
+  if (!made.is_same(result)) copy_elements(result, made);
 }
 
 // The bias of a transposed convolution comes after oneDNN's part: in float32, so that narrow results are
 // rounded once.
 bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
-  Tensor wide = facula::empty_strided(x.sizes(), x.strides(), DType::Float32);
+  Tensor wide = facula::empty_strided(x.sizes(), x.strides(), DType::Float32, x.device());
   if (!onednn::convolve(ConvMap::Input, y, wide, w, plain(bias, DType::Float32, true), g)) return false;
-  copy_kernel(kCPU, x, wide);
+  copy_elements(x, wide);
   return true;
 }
 

@@ -100,51 +100,59 @@ struct Slices {
   }
 };
 
-// The elements of a vector in their order and, unless only runs count, sorted: `order` gives their positions.
+// The groups of the elements of a vector in their order or, unless only runs count, sorted: `order` gives their
+// positions. How many there are.
 template <class T>
-void distinct_values(const T* sorted, const int64_t* order, int64_t n, int64_t* inverse, std::vector<int64_t>& first,
-                     std::vector<int64_t>& counts) {
-  first.resize(static_cast<size_t>(n));
+int64_t distinct_values(const T* sorted, const int64_t* order, int64_t n, int64_t* inverse, int64_t* first,
+                        int64_t* counts) {
   int64_t groups = 0;
   for (int64_t i = 0; i < n; ++i) {
-    bool starts = i == 0 || !(Compared<T>(sorted[i - 1]) == Compared<T>(sorted[i]));
-    if (starts) first[static_cast<size_t>(groups++)] = i;
+    const bool starts = i == 0 || !(Compared<T>(sorted[i - 1]) == Compared<T>(sorted[i]));
+    if (starts) {
+      first[groups] = order ? order[i] : i;
+      counts[groups++] = 0;
+    }
+    ++counts[groups - 1];
     inverse[order ? order[i] : i] = groups - 1;
   }
-  first.resize(static_cast<size_t>(groups));
-  counts.resize(static_cast<size_t>(groups));
-  for (int64_t g = 0; g < groups; ++g) {
-    counts[static_cast<size_t>(g)] =
-        (g + 1 < groups ? first[static_cast<size_t>(g + 1)] : n) - first[static_cast<size_t>(g)];
-    if (order && g > 0) first[static_cast<size_t>(g - 1)] = order[first[static_cast<size_t>(g - 1)]];
-  }
-  if (order && groups > 0) first.back() = order[first.back()];
+  return groups;
 }
 
-void distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, std::vector<int64_t>& first,
-                  std::vector<int64_t>& counts) {
-  int64_t n = self.size(0);
+template <class T>
+int64_t distinct_slices(const Slices<T>& slices, int64_t n, bool runs, int64_t* inverse, int64_t* first,
+                        int64_t* counts) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  if (!runs) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return slices.less(a, b); });
+  int64_t groups = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || !slices.equal(order[i - 1], order[i])) {
+      first[groups] = order[i];
+      counts[groups++] = 0;
+    }
+    inverse[order[i]] = groups - 1;
+    ++counts[groups - 1];
+  }
+  return groups;
+}
+
+int64_t distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, const Tensor& first, const Tensor& counts) {
+  const int64_t n = self.size(0);
+  int64_t *places = inverse.data<int64_t>(), *starts = first.data<int64_t>(), *sizes = counts.data<int64_t>();
+  int64_t groups = 0;
   visit_real(self.dtype(), "unique", [&]<class T>(TypeTag<T>) {
-    if (self.size(1) == 1) {
-      if (runs) return distinct_values(self.data<T>(), nullptr, n, inverse.data<int64_t>(), first, counts);
+    if (self.size(1) != 1) {
+      groups = distinct_slices(Slices<T>{self.data<T>(), self.size(1)}, n, runs, places, starts, sizes);
+    } else if (runs) {
+      groups = distinct_values(self.data<T>(), nullptr, n, places, starts, sizes);
+    } else {
       Tensor sorted = facula::empty({1, n}, self.dtype()), order = facula::empty({1, n}, DType::Int64);
       std::copy_n(self.data<T>(), n, sorted.data<T>());
       sort_kernel(kCPU, sorted, order, false);
-      return distinct_values(sorted.data<T>(), order.data<int64_t>(), n, inverse.data<int64_t>(), first, counts);
-    }
-    Slices<T> slices{self.data<T>(), self.size(1)};
-    std::vector<int64_t> order(static_cast<size_t>(n));
-    std::iota(order.begin(), order.end(), 0);
-    if (!runs) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return slices.less(a, b); });
-    for (size_t i = 0; i < order.size(); ++i) {
-      if (i == 0 || !slices.equal(order[i - 1], order[i])) {
-        first.push_back(order[i]);
-        counts.push_back(0);
-      }
-      inverse.data<int64_t>()[order[i]] = static_cast<int64_t>(first.size()) - 1;
-      ++counts.back();
+      groups = distinct_values(sorted.data<T>(), order.data<int64_t>(), n, places, starts, sizes);
     }
   });
+  return groups;
 }
 
 void isin_cpu(const Tensor& out, const Tensor& self, const Tensor& among, bool invert) {

@@ -75,12 +75,12 @@ double unit(uint64_t draw) {
   return high * 0x1p-21 + low * 0x1p-53;
 }
 
-void draw(uint32_t* out, int64_t count, Generator& generator) { generator.fill32(out, static_cast<size_t>(count)); }
-void draw(uint64_t* out, int64_t count, Generator& generator) { generator.fill64(out, static_cast<size_t>(count)); }
+void draw(uint32_t* out, int64_t count, Mt19937& generator) { generator.fill32(out, static_cast<size_t>(count)); }
+void draw(uint64_t* out, int64_t count, Mt19937& generator) { generator.fill64(out, static_cast<size_t>(count)); }
 
 // out[i] = make(draw i), for `count` draws of type Draw.
 template <class Draw, class T, class Make>
-void fill(T* out, int64_t count, Generator& generator, Make make) {
+void fill(T* out, int64_t count, Mt19937& generator, Make make) {
   Draw draws[kChunk];
   for (int64_t done = 0; done < count; done += kChunk) {
     const int64_t part = std::min(kChunk, count - done);
@@ -91,12 +91,12 @@ void fill(T* out, int64_t count, Generator& generator, Make make) {
 
 // out[i] = make(a number in [0, 1) of 53 bits).
 template <class T, class Make>
-void fill_from_units(T* out, int64_t count, Generator& generator, Make make) {
+void fill_from_units(T* out, int64_t count, Mt19937& generator, Make make) {
   fill<uint64_t>(out, count, generator, [make](uint64_t draw) { return element<T>(make(unit(draw))); });
 }
 
 template <class C>
-void fill_units(C* out, int64_t count, Generator& generator) {
+void fill_units(C* out, int64_t count, Mt19937& generator) {
   using Draw = std::conditional_t<sizeof(C) == 8, uint64_t, uint32_t>;
   fill<Draw>(out, count, generator, [](Draw draw) { return unit(draw); });
 }
@@ -117,7 +117,7 @@ class Remainder {
 }  // namespace
 
 template <class T>
-void fill_uniform(T* out, int64_t count, double from, double to, Generator& generator) {
+void fill_uniform(T* out, int64_t count, double from, double to, Mt19937& generator) {
   using C = Computed<T>;
   const C low = static_cast<C>(from), high = static_cast<C>(to);
   const T first = static_cast<T>(low), excluded = static_cast<T>(high);
@@ -135,7 +135,7 @@ void fill_uniform(T* out, int64_t count, double from, double to, Generator& gene
 }
 
 // The next normal value: of the pair cached in the generator, or the first of a new pair.
-double detail::next_normal(Generator& generator) {
+double detail::next_normal(Mt19937& generator) {
   if (generator.next_double_normal.has_value()) {
     const double value = *generator.next_double_normal;
     generator.next_double_normal.reset();
@@ -169,12 +169,12 @@ void normal_blocks(double* values, int64_t blocks, double mean, double std) {
 }  // namespace
 
 template <class T>
-void fill_normal_serial(T* out, int64_t count, double mean, double std, Generator& generator) {
+void fill_normal_serial(T* out, int64_t count, double mean, double std, Mt19937& generator) {
   for (int64_t i = 0; i < count; ++i) out[i] = element<T>(std::fma(detail::next_normal(generator), std, mean));
 }
 
 template <class T>
-void fill_normal(T* out, int64_t count, double mean, double std, Generator& generator) {
+void fill_normal(T* out, int64_t count, double mean, double std, Mt19937& generator) {
   using C = Computed<T>;
   if (count < 16) return fill_normal_serial(out, count, mean, std, generator);
   C values[kChunk];
@@ -194,12 +194,12 @@ void fill_normal(T* out, int64_t count, double mean, double std, Generator& gene
 }
 
 template <class T>
-void fill_complex_normal(std::complex<T>* out, int64_t count, double std, Generator& generator) {
+void fill_complex_normal(std::complex<T>* out, int64_t count, double std, Mt19937& generator) {
   fill_normal(reinterpret_cast<T*>(out), 2 * count, 0.0, std / std::sqrt(2.0), generator);
 }
 
 template <class T>
-void fill_random_range(T* out, int64_t count, uint64_t range, int64_t base, Generator& generator) {
+void fill_random_range(T* out, int64_t count, uint64_t range, int64_t base, Mt19937& generator) {
   const auto shifted = [base](uint64_t value) {
     return element_of_integer<T>(static_cast<int64_t>(value + static_cast<uint64_t>(base)));
   };
@@ -212,13 +212,13 @@ void fill_random_range(T* out, int64_t count, uint64_t range, int64_t base, Gene
 }
 
 template <class T>
-void fill_random_full(T* out, int64_t count, Generator& generator) {
+void fill_random_full(T* out, int64_t count, Mt19937& generator) {
   fill<uint64_t>(out, count, generator,
                  [](uint64_t draw) { return element_of_integer<T>(static_cast<int64_t>(draw)); });
 }
 
 template <class T>
-void fill_random_default(T* out, int64_t count, Generator& generator) {
+void fill_random_default(T* out, int64_t count, Mt19937& generator) {
   if constexpr (std::is_same_v<T, uint64_t>) {
     fill<uint64_t>(out, count, generator, [](uint64_t draw) { return draw; });
   } else {
@@ -247,7 +247,7 @@ void fit_random_range(int64_t& from, int64_t& to) {
 }
 
 template <class T>
-void fill_bernoulli(T* out, int64_t count, double p, Generator& generator) {
+void fill_bernoulli(T* out, int64_t count, double p, Mt19937& generator) {
   // unit(draw) < p as integers, which is exact, by the sign of the difference, which vectorises.
   const auto threshold = static_cast<uint64_t>(std::ceil(std::min(p, 1.0) * 0x1p53));
   fill<uint64_t>(out, count, generator,
@@ -255,7 +255,7 @@ void fill_bernoulli(T* out, int64_t count, double p, Generator& generator) {
 }
 
 template <class T, class P>
-void fill_bernoulli_each(T* out, const P* p, int64_t count, Generator& generator) {
+void fill_bernoulli_each(T* out, const P* p, int64_t count, Mt19937& generator) {
   P values[kChunk];
   for (int64_t done = 0; done < count; done += kChunk) {
     const int64_t part = std::min(kChunk, count - done);
@@ -265,30 +265,30 @@ void fill_bernoulli_each(T* out, const P* p, int64_t count, Generator& generator
 }
 
 template <class T>
-void fill_exponential(T* out, int64_t count, double rate, Generator& generator) {
+void fill_exponential(T* out, int64_t count, double rate, Mt19937& generator) {
   const double scale = -1.0 / rate;
   fill_from_units(out, count, generator, [scale](double u) { return scale * std::log1p(-u); });
 }
 
 template <class T>
-void fill_cauchy(T* out, int64_t count, double median, double sigma, Generator& generator) {
+void fill_cauchy(T* out, int64_t count, double median, double sigma, Mt19937& generator) {
   fill_from_units(out, count, generator, [=](double u) { return std::fma(sigma, std::tan(kPi * (u - 0.5)), median); });
 }
 
 template <class T>
-void fill_log_normal(T* out, int64_t count, double mean, double std, Generator& generator) {
+void fill_log_normal(T* out, int64_t count, double mean, double std, Mt19937& generator) {
   for (int64_t i = 0; i < count; ++i)
     out[i] = element<T>(std::exp(std::fma(detail::next_normal(generator), std, mean)));
 }
 
 template <class T>
-void fill_geometric(T* out, int64_t count, double p, Generator& generator) {
+void fill_geometric(T* out, int64_t count, double p, Mt19937& generator) {
   const double scale = std::log1p(-p);
   fill_from_units(out, count, generator, [scale](double u) { return std::ceil(std::log(u) / scale); });
 }
 
 template <class T>
-void fill_permutation(T* out, int64_t count, Generator& generator) {
+void fill_permutation(T* out, int64_t count, Mt19937& generator) {
   // 32-bit draws as long as their remainders are close to uniform.
   if (count < static_cast<int64_t>(std::numeric_limits<uint32_t>::max() / 20)) {
     for (int64_t i = 0; i < count; ++i) out[i] = element_of_integer<T>(i);
@@ -331,7 +331,7 @@ void check_weights(const T* weights, int64_t rows, int64_t categories) {
 // The first category whose cumulative share reaches the draw.
 template <class T>
 void sample_with_replacement(int64_t* out, const T* weights, int64_t categories, int64_t samples,
-                             std::vector<Computed<T>>& shares, Generator& generator) {
+                             std::vector<Computed<T>>& shares, Mt19937& generator) {
   using C = Computed<T>;
   C sum = 0;
   for (int64_t i = 0; i < categories; ++i) shares[static_cast<size_t>(i)] = sum += static_cast<C>(weights[i]);
@@ -348,7 +348,7 @@ void sample_with_replacement(int64_t* out, const T* weights, int64_t categories,
 // The categories with the largest weight / Exp(1): a race that weight wins with its share of the rest.
 template <class T>
 void sample_without_replacement(int64_t* out, const T* weights, int64_t categories, int64_t samples,
-                                std::vector<Computed<T>>& keys, Generator& generator) {
+                                std::vector<Computed<T>>& keys, Mt19937& generator) {
   using C = Computed<T>;
   std::vector<T> waits(static_cast<size_t>(categories));
   fill_exponential(waits.data(), categories, 1.0, generator);
@@ -369,7 +369,7 @@ void sample_without_replacement(int64_t* out, const T* weights, int64_t categori
 
 template <class T>
 void fill_multinomial(int64_t* out, const T* weights, int64_t rows, int64_t categories, int64_t samples,
-                      bool replacement, Generator& generator) {
+                      bool replacement, Mt19937& generator) {
   check_weights(weights, rows, categories);
   FACULA_CHECK(replacement || samples <= categories, ErrorKind::Runtime,
                "multinomial: without replacement there can be at most as many samples as categories, received ",
@@ -384,32 +384,32 @@ void fill_multinomial(int64_t* out, const T* weights, int64_t rows, int64_t cate
 #define FACULA_FOR_INTEGER(M) \
   M(bool) M(uint8_t) M(int8_t) M(int16_t) M(int32_t) M(int64_t) M(uint16_t) M(uint32_t) M(uint64_t)
 
-#define FACULA_FLOATING(T)                                                          \
-  template void fill_uniform(T*, int64_t, double, double, Generator&);              \
-  template void fill_normal(T*, int64_t, double, double, Generator&);               \
-  template void fill_normal_serial(T*, int64_t, double, double, Generator&);        \
-  template void fill_complex_normal(std::complex<T>*, int64_t, double, Generator&); \
-  template void fill_exponential(T*, int64_t, double, Generator&);                  \
-  template void fill_cauchy(T*, int64_t, double, double, Generator&);               \
-  template void fill_log_normal(T*, int64_t, double, double, Generator&);           \
-  template void fill_multinomial(int64_t*, const T*, int64_t, int64_t, int64_t, bool, Generator&);
-#define FACULA_ANY(T)                                                          \
-  template void fill_random_range(T*, int64_t, uint64_t, int64_t, Generator&); \
-  template void fill_random_default(T*, int64_t, Generator&);                  \
-  template void fit_random_range<T>(int64_t&, int64_t&);                       \
-  template void fill_bernoulli(T*, int64_t, double, Generator&);               \
-  template void fill_bernoulli_each(T*, const float*, int64_t, Generator&);    \
-  template void fill_bernoulli_each(T*, const double*, int64_t, Generator&);   \
-  template void fill_geometric(T*, int64_t, double, Generator&);               \
-  template void fill_permutation(T*, int64_t, Generator&);
+#define FACULA_FLOATING(T)                                                        \
+  template void fill_uniform(T*, int64_t, double, double, Mt19937&);              \
+  template void fill_normal(T*, int64_t, double, double, Mt19937&);               \
+  template void fill_normal_serial(T*, int64_t, double, double, Mt19937&);        \
+  template void fill_complex_normal(std::complex<T>*, int64_t, double, Mt19937&); \
+  template void fill_exponential(T*, int64_t, double, Mt19937&);                  \
+  template void fill_cauchy(T*, int64_t, double, double, Mt19937&);               \
+  template void fill_log_normal(T*, int64_t, double, double, Mt19937&);           \
+  template void fill_multinomial(int64_t*, const T*, int64_t, int64_t, int64_t, bool, Mt19937&);
+#define FACULA_ANY(T)                                                        \
+  template void fill_random_range(T*, int64_t, uint64_t, int64_t, Mt19937&); \
+  template void fill_random_default(T*, int64_t, Mt19937&);                  \
+  template void fit_random_range<T>(int64_t&, int64_t&);                     \
+  template void fill_bernoulli(T*, int64_t, double, Mt19937&);               \
+  template void fill_bernoulli_each(T*, const float*, int64_t, Mt19937&);    \
+  template void fill_bernoulli_each(T*, const double*, int64_t, Mt19937&);   \
+  template void fill_geometric(T*, int64_t, double, Mt19937&);               \
+  template void fill_permutation(T*, int64_t, Mt19937&);
 
 FACULA_FOR_FLOATING(FACULA_FLOATING)
 FACULA_FOR_FLOATING(FACULA_ANY)
 FACULA_FOR_INTEGER(FACULA_ANY)
-template void fill_random_full(float*, int64_t, Generator&);
-template void fill_random_full(double*, int64_t, Generator&);
-template void fill_random_full(BFloat16*, int64_t, Generator&);
-template void fill_random_full(int64_t*, int64_t, Generator&);
-template void fill_random_full(uint64_t*, int64_t, Generator&);
+template void fill_random_full(float*, int64_t, Mt19937&);
+template void fill_random_full(double*, int64_t, Mt19937&);
+template void fill_random_full(BFloat16*, int64_t, Mt19937&);
+template void fill_random_full(int64_t*, int64_t, Mt19937&);
+template void fill_random_full(uint64_t*, int64_t, Mt19937&);
 
 }  // namespace facula::cpu

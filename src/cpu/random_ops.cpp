@@ -23,7 +23,7 @@ constexpr bool is_wide_complex = std::is_same_v<T, std::complex<float>> || std::
 
 // Distributions of real numbers; complex elements are filled as pairs of reals.
 template <class T>
-bool fill_real(T* out, int64_t n, const RandomFill& f, Generator& g) {
+bool fill_real(T* out, int64_t n, const RandomFill& f, Mt19937& g) {
   switch (f.distribution) {
     case Distribution::Uniform: fill_uniform(out, n, f.a, f.b, g); return true;
     case Distribution::Normal:
@@ -37,7 +37,7 @@ bool fill_real(T* out, int64_t n, const RandomFill& f, Generator& g) {
 }
 
 template <class T>
-bool fill_discrete(T* out, int64_t n, const RandomFill& f, Generator& g) {
+bool fill_discrete(T* out, int64_t n, const RandomFill& f, Mt19937& g) {
   switch (f.distribution) {
     case Distribution::Range: {
       int64_t from = f.base, to = static_cast<int64_t>(static_cast<uint64_t>(f.base) + f.range);
@@ -67,7 +67,8 @@ bool fill_discrete(T* out, int64_t n, const RandomFill& f, Generator& g) {
   }
 }
 
-void random_fill_cpu(const Tensor& out, const RandomFill& f, Generator& g) {
+void random_fill_cpu(const Tensor& out, const RandomFill& f, Generator& generator) {
+  Mt19937& g = mt19937(generator);
   int64_t n = out.numel();
   bool done = visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_wide_complex<T>) {
@@ -88,7 +89,8 @@ void random_fill_cpu(const Tensor& out, const RandomFill& f, Generator& g) {
   if (!done) refuse(f, out.dtype());
 }
 
-void bernoulli_cpu(const Tensor& out, const Tensor& p, Generator& g) {
+void bernoulli_cpu(const Tensor& out, const Tensor& p, Generator& generator) {
+  Mt19937& g = mt19937(generator);
   bool done = visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T> || std::is_integral_v<T>) {
       if (p.dtype() == DType::Float64) fill_bernoulli_each(out.data<T>(), p.data<double>(), out.numel(), g);
@@ -102,11 +104,11 @@ void bernoulli_cpu(const Tensor& out, const Tensor& p, Generator& g) {
 }
 
 // [0, 1) in steps of 2^-53.
-double unit(Generator& g) { return static_cast<double>(g.random64() & ((uint64_t{1} << 53) - 1)) * 0x1p-53; }
+double unit(Mt19937& g) { return static_cast<double>(g.random64() & ((uint64_t{1} << 53) - 1)) * 0x1p-53; }
 
 // Small rates: as many factors of a uniform product as stay above exp(-rate). From 10 on: transformed
 // rejection (Hoermann 1993).
-int64_t draw_poisson(double rate, Generator& g) {
+int64_t draw_poisson(double rate, Mt19937& g) {
   if (rate == 0) return 0;
   if (rate < 10) {
     double limit = std::exp(-rate), product = unit(g);
@@ -127,7 +129,8 @@ int64_t draw_poisson(double rate, Generator& g) {
   }
 }
 
-void poisson_cpu(const Tensor& out, const Tensor& rate, Generator& g) {
+void poisson_cpu(const Tensor& out, const Tensor& rate, Generator& generator) {
+  Mt19937& g = mt19937(generator);
   bool done = visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
       for (int64_t i = 0; i < out.numel(); ++i) {
@@ -147,7 +150,7 @@ void poisson_cpu(const Tensor& out, const Tensor& rate, Generator& g) {
 // rejected; a shape below 1 is that of shape + 1 times a power of a uniform value. PyTorch's bits need its roundings:
 // the constants' and the shape's.
 template <class C>
-double draw_gamma(C shape, Generator& g) {
+double draw_gamma(C shape, Mt19937& g) {
   if (!(shape >= 0) || std::isinf(shape)) return shape < 0 ? std::nan("") : static_cast<double>(shape);
   if (shape == 0) return 0;
   double scale = 1;
@@ -176,7 +179,8 @@ T positive_element(double value) {
   return static_cast<T>(static_cast<C>(value < least ? least : value));
 }
 
-void gamma_cpu(const Tensor& out, const Tensor& shapes, Generator& g) {
+void gamma_cpu(const Tensor& out, const Tensor& shapes, Generator& generator) {
+  Mt19937& g = mt19937(generator);
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
       using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -187,7 +191,8 @@ void gamma_cpu(const Tensor& out, const Tensor& shapes, Generator& g) {
 }
 
 // Gamma values by their sum; kept off 1 as well.
-void dirichlet_cpu(const Tensor& out, const Tensor& concentration, Generator& g) {
+void dirichlet_cpu(const Tensor& out, const Tensor& concentration, Generator& generator) {
+  Mt19937& g = mt19937(generator);
   const int64_t size = out.size(-1), rows = out.numel() / std::max<int64_t>(size, 1);
   std::vector<double> draws(static_cast<size_t>(out.numel()));
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
@@ -221,7 +226,7 @@ C stirling_tail(C k) {
 
 // Few expected successes: geometric gaps between them.
 template <class C>
-C binomial_by_gaps(C count, C p, Generator& g) {
+C binomial_by_gaps(C count, C p, Mt19937& g) {
   C reached = 0, successes = 0, log_failure = std::log1p(-p);
   while (true) {
     reached += std::ceil(static_cast<C>(std::log(static_cast<C>(unit(g)))) / log_failure);
@@ -232,7 +237,7 @@ C binomial_by_gaps(C count, C p, Generator& g) {
 
 // Many: transformed rejection with squeeze (Hoermann 1993).
 template <class C>
-C binomial_by_rejection(C count, C p, Generator& g) {
+C binomial_by_rejection(C count, C p, Mt19937& g) {
   C spread = std::sqrt(count * p * (1 - p));
   C b = static_cast<C>(1.15 + 2.53 * spread), a = static_cast<C>(-0.0873 + 0.0248 * b + 0.01 * p),
     c = static_cast<C>(count * p + 0.5);
@@ -252,7 +257,7 @@ C binomial_by_rejection(C count, C p, Generator& g) {
 }
 
 template <class C>
-C draw_binomial(C count, C p, Generator& g) {
+C draw_binomial(C count, C p, Mt19937& g) {
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
   if (p != p) return p;
@@ -262,7 +267,8 @@ C draw_binomial(C count, C p, Generator& g) {
   return p <= static_cast<C>(0.5) ? found : count - found;
 }
 
-void binomial_cpu(const Tensor& out, const Tensor& count, const Tensor& probability, Generator& g) {
+void binomial_cpu(const Tensor& out, const Tensor& count, const Tensor& probability, Generator& generator) {
+  Mt19937& g = mt19937(generator);
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
       using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -274,12 +280,13 @@ void binomial_cpu(const Tensor& out, const Tensor& count, const Tensor& probabil
 }
 
 // low + u * (high - low), each step rounded: the volatile keeps the compiler from fusing the two.
-double between(double low, double high, Generator& g) {
+double between(double low, double high, Mt19937& g) {
   volatile double scaled = unit(g) * (high - low);
   return scaled + low;
 }
 
-void rrelu_cpu(const Tensor& out, const Tensor& values, double lower, double upper, Generator& g) {
+void rrelu_cpu(const Tensor& out, const Tensor& values, double lower, double upper, Generator& generator) {
+  Mt19937& g = mt19937(generator);
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
       using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -294,7 +301,8 @@ void rrelu_cpu(const Tensor& out, const Tensor& values, double lower, double upp
   });
 }
 
-void multinomial_cpu(const Tensor& out, const Tensor& weights, bool replacement, Generator& g) {
+void multinomial_cpu(const Tensor& out, const Tensor& weights, bool replacement, Generator& generator) {
+  Mt19937& g = mt19937(generator);
   visit_dtype(weights.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>)
       fill_multinomial(out.data<int64_t>(), weights.data<T>(), weights.size(0), weights.size(1), out.size(1),

@@ -1,6 +1,7 @@
 // Shapes and checks of convolution.
 #include "ops/conv.h"
 
+#include "ops/copies.h"
 #include "ops/out.h"
 #include "raw_conv.h"
 
@@ -126,13 +127,6 @@ MemoryFormat format_of(const Tensor& a, const Tensor& b) {
   return format == MemoryFormat::Contiguous ? b.suggest_memory_format() : format;
 }
 
-Tensor dense(const Tensor& t, MemoryFormat format) {
-  if (t.is_contiguous(format)) return t;
-  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "convolution"), t.dtype(), t.device());
-  copy_kernel(t.device(), copy, t);
-  return copy;
-}
-
 }  // namespace
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
@@ -143,9 +137,9 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias
   MemoryFormat format = format_of(input, weight);
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, a.op), input.dtype(), input.device());
   if (result.is_meta() || result.numel() == 0) return result;
-  Tensor given = dense(input, format);
-  Tensor kernel = weight.is_dense() ? weight : dense(weight, MemoryFormat::Contiguous);
-  Tensor offset = bias.defined() ? dense(bias, MemoryFormat::Contiguous) : bias;
+  Tensor given = as_contiguous(input, format);
+  Tensor kernel = weight.is_dense() ? weight : as_contiguous(weight, MemoryFormat::Contiguous);
+  Tensor offset = bias.defined() ? as_contiguous(bias, MemoryFormat::Contiguous) : bias;
   if (transposed) convolution_kernel(input.device(), ConvMap::Input, given, result, kernel, offset, a.geometry);
   else convolution_kernel(input.device(), ConvMap::Output, result, given, kernel, offset, a.geometry);
   return result;
@@ -157,8 +151,8 @@ Tensor convolution_weight(const Tensor& output, const Tensor& input, IntList wei
   Tensor result = facula::empty(weight_size, input.dtype(), input.device());
   if (result.is_meta() || result.numel() == 0) return result;
   MemoryFormat format = format_of(input, output);
-  convolution_kernel(input.device(), ConvMap::Weight, dense(output, format), dense(input, format), result, Tensor(),
-                     geometry);
+  convolution_kernel(input.device(), ConvMap::Weight, as_contiguous(output, format), as_contiguous(input, format),
+                     result, Tensor(), geometry);
   return result;
 }
 
@@ -252,9 +246,9 @@ Tensor col2im(const Tensor& self, IntList output_size, IntList kernel_size, IntL
   Tensor columns = batched(self, 3);
   Tensor result = facula::empty({columns.size(0), self.size(-2) / taps, size[0], size[1]}, self.dtype(), self.device());
   if (!result.is_meta()) {
-    columns = dense(columns, MemoryFormat::Contiguous);
+    columns = as_contiguous(columns, MemoryFormat::Contiguous);
     Windows windows = windows_of(result, result.size(1), c.blocks, c.kernel, c.geometry);
-    std::memset(result.data<char>(), 0, static_cast<size_t>(result.numel() * result.item_size()));
+    fill_kernel(result.device(), result, Scalar(0));
     for (int64_t n = 0; n < columns.size(0); ++n) {
       col2im_kernel(self.device(), self.dtype(), result.data<char>() + n * result.stride(0) * self.item_size(),
                     columns.data<char>() + n * columns.stride(0) * self.item_size(), windows);

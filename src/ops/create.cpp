@@ -10,15 +10,13 @@ namespace {
 
 void fill_all(const Tensor& self, const Scalar& value) {
   require_value(value, self.dtype(), "fill");
-  if (self.is_meta() || self.numel() == 0) return;
-  Tensor one = facula::scalar_tensor(value, self.dtype());
-  copy_kernel(self.device(), self, one);
+  if (!self.is_meta() && self.numel()) fill_kernel(self.device(), self, value);
 }
 
 // Zero is all bits zero in every dtype; `self` is dense.
 void set_zero(const Tensor& self) {
   if (self.is_cpu()) std::memset(self.impl()->data, 0, static_cast<size_t>(self.numel() * self.item_size()));
-  else fill_all(self, Scalar(0));
+  else if (!self.is_meta()) fill_kernel(self.device(), self, Scalar(0));
 }
 
 Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
@@ -145,7 +143,7 @@ Tensor fill(const Tensor& self, const Tensor& value) {
   FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill: value must be a number or a 0-d tensor, got shape ",
                value.sizes());
   Tensor t = facula::empty_like(self, self.dtype());
-  if (!t.is_meta()) copy_kernel(self.device(), t, value);
+  copy_elements(t, value);
   return t;
 }
 
@@ -185,14 +183,22 @@ Tensor resize_as_(const Tensor& self, const Tensor& the_template, std::optional<
 
 Tensor clone(const Tensor& self, std::optional<MemoryFormat> format) {
   Tensor t = like(self, format, std::nullopt, std::nullopt);
-  if (!t.is_meta()) copy_kernel(self.device(), t, self);
+  copy_elements(t, self);
   return t;
 }
 
 Tensor to_dtype(const Tensor& self, DType dtype) {
   if (self.dtype() == dtype) return self;
   Tensor t = facula::empty_like(self, dtype);
-  if (!t.is_meta()) copy_kernel(self.device(), t, self);
+  copy_elements(t, self);
+  return t;
+}
+
+Tensor _to_device(const Tensor& self, std::optional<Device> device, DType dtype) {
+  const Device there = device.value_or(self.device());
+  check_has_values(self, there, "to");
+  Tensor t = facula::empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), dtype, there);
+  copy_elements(t, self);
   return t;
 }
 
@@ -201,7 +207,7 @@ Tensor copy(const Tensor& self, const Tensor& src) {
                "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_has_values(src, self.device(), "copy_");
   Tensor t = facula::empty_like(self, self.dtype());
-  if (!t.is_meta()) copy_kernel(self.device(), t, src);
+  copy_elements(t, src);
   return t;
 }
 

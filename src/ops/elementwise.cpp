@@ -66,33 +66,12 @@ void store_number(DType dtype, const Scalar& number, char* at) {
   });
 }
 
-DType final_dtype(const ElementwiseOp& op, DType common) {
-  switch (op.result) {
-    case ResultRule::Bool: return DType::Bool;
-    case ResultRule::Int64: return DType::Int64;
-    case ResultRule::Real: return real_dtype(common);
-    case ResultRule::Complex: return complex_dtype(common);
-    default: return common;
-  }
-}
-
 Dims broadcast_shape(const ElementwiseOp& op, const Operand* inputs, int count) {
   Dims shape;
   for (int i = 0; i < count; ++i) {
     if (inputs[i].impl()) shape = broadcast(shape, inputs[i].impl()->sizes(), op.name);
   }
   return shape;
-}
-
-// Dense strides of the result that follow the inputs' order of dimensions.
-Dims result_strides(IntList shape, const Dims& order) {
-  Dims strides(shape.size());
-  int64_t step = 1;
-  for (int64_t d : order) {
-    strides[d] = step;
-    step *= std::max<int64_t>(shape[d], 1);
-  }
-  return strides;
 }
 
 void to_bytes(Dims& strides, int64_t size) {
@@ -163,7 +142,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
                ": for integral input tensors, alpha and value must not be floating point numbers, got ", params[0]);
   Device device = common_device(op, inputs, count);
   Dims shape = broadcast_shape(op, inputs, count);
-  DType result_dtype = final_dtype(op, common);
+  DType result_dtype = loop_result(op, common);
   if (out) {
     prepare_given(op, *out, shape, result_dtype, in_place, inputs, count);
     FACULA_CHECK(out->device() == device || count == 0, ErrorKind::Runtime, op.name, ": out must be on ", device,
@@ -190,7 +169,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     order = dimension_order(shape, {strides.data(), 1});
   } else {
     order = dimension_order(shape, {tensor_strides.data(), tensors});
-    strides[0] = result_strides(shape, order);
+    strides[0] = dense_strides(shape, order);
     result = facula::empty_strided(shape, strides[0], result_dtype, device);
   }
   if (device.is_meta() || result.numel() == 0) return result;
@@ -206,14 +185,16 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   to_bytes(strides[0], result.item_size());
   for (int i = 0; i < count; ++i) {
     PlanOperand& operand = plan.in[i];
-    if (const TensorImpl* t = inputs[i].impl()) {
+    const TensorImpl* t = inputs[i].impl();
+    if (t && t->storage->device == device) {
       operand.data = t->data;
       operand.dtype = t->dtype;
       to_bytes(strides[i + 1], item_size(t->dtype));
     } else {
       operand.data = plan.numbers[i];
+      operand.residency = Residency::Number;
       operand.dtype = plan.compute;
-      store_number(plan.compute, inputs[i].scalar(), plan.numbers[i]);
+      store_number(plan.compute, t ? inputs[i].tensor().item() : inputs[i].scalar(), plan.numbers[i]);
     }
   }
   for (int i = 0; i < param_count; ++i)

@@ -40,6 +40,7 @@ inline bool same_shape(const TensorImpl* a, const TensorImpl* b) {
   return true;
 }
 
+/// What the op makes of elements of the dtype `compute`.
 inline DType loop_result(const ElementwiseOp& op, DType compute) {
   switch (op.result) {
     case ResultRule::Bool: return DType::Bool;

@@ -27,11 +27,11 @@ template <class F>
 Tensor numbers(int64_t count, std::optional<DType> dtype, std::optional<Device> device, const Out& out, F&& value) {
   DType chosen = dtype.value_or(out.given() ? DType::Float64 : default_dtype());
   FACULA_CHECK(is_inexact(chosen), ErrorKind::Runtime, "fft.fftfreq: a floating point or complex dtype, got ", chosen);
-  Tensor result = facula::empty({count}, chosen, device.value_or(kCPU));
+  Tensor result = facula::empty({count}, chosen, device.value_or(out.device_or(kCPU)));
   if (result.is_meta()) return result;
   Tensor exact = facula::empty({count}, DType::Float64);
   for (int64_t i = 0; i < count; ++i) exact.data<double>()[i] = value(i);
-  copy_kernel(result.device(), result, exact);
+  copy_elements(result, exact);
   return result;
 }
 

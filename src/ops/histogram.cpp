@@ -1,18 +1,11 @@
 // Rules of histograms and of the distinct elements of tensors.
 #include "ops/histogram.h"
 
+#include "ops/copies.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
 namespace {
-
-// Contiguous, of the given dtype.
-Tensor packed(const Tensor& self, DType dtype) {
-  if (self.dtype() == dtype && self.is_contiguous()) return self;
-  Tensor copy = facula::empty(self.sizes(), dtype, self.device());
-  if (!self.is_meta()) copy_kernel(self.device(), copy, self);
-  return copy;
-}
 
 Tensor as_matrix(const Tensor& contiguous, int64_t rows, int64_t columns) {
   return make_view(contiguous, {rows, columns}, {columns, 1}, 0, false);
@@ -21,12 +14,6 @@ Tensor as_matrix(const Tensor& contiguous, int64_t rows, int64_t columns) {
 void require_values(const Tensor& self, const char* op) {
   FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented, op,
                ": the shape of the result depends on values, got a meta tensor");
-}
-
-Tensor from_vector(const std::vector<int64_t>& values) {
-  Tensor t = facula::empty({static_cast<int64_t>(values.size())}, DType::Int64);
-  std::copy(values.begin(), values.end(), t.data<int64_t>());
-  return t;
 }
 
 }  // namespace
@@ -40,16 +27,17 @@ Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   FACULA_CHECK(!weights.defined() || weights.sizes() == self.sizes(), ErrorKind::Runtime,
                "bincount: weights must have the shape ", self.sizes(), ", got ",
                weights.defined() ? weights.sizes() : IntList());
-  Tensor values = packed(self, DType::Int64);
+  Tensor values = as_contiguous(self, DType::Int64);
   int64_t length = minlength;
-  const int64_t* x = values.data<int64_t>();
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    FACULA_CHECK(x[i] >= 0, ErrorKind::Runtime, "bincount: a 1-d tensor of integers that are not negative, got ", x[i]);
-    length = std::max(length, x[i] + 1);
+  if (values.numel()) {
+    const int64_t least = amin(values, {}, false).item().to_int(), most = amax(values, {}, false).item().to_int();
+    FACULA_CHECK(least >= 0, ErrorKind::Runtime, "bincount: a 1-d tensor of integers that are not negative, got ",
+                 least);
+    length = std::max(length, most + 1);
   }
   DType dtype = !weights.defined() ? DType::Int64 : weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
   Tensor result = zeros({length}, dtype, self.device());
-  bincount_kernel(self.device(), result, values, weights.defined() ? packed(weights, dtype) : Tensor());
+  bincount_kernel(self.device(), result, values, weights.defined() ? as_contiguous(weights, dtype) : Tensor());
   return result;
 }
 
@@ -76,7 +64,7 @@ Tensor histc(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& 
   }
   DType compute = self.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
   Tensor counts = compute == self.dtype() ? result : zeros({bins}, compute, self.device());
-  histc_kernel(self.device(), counts, packed(self, compute), low, high);
+  histc_kernel(self.device(), counts, as_contiguous(self, compute), low, high);
   if (out.given() && compute == self.dtype()) return counts;
   return compute == self.dtype() ? counts : to_dtype(counts, self.dtype());
 }
@@ -99,13 +87,13 @@ Tensor _histogramdd(const Tensor& self, TensorList bins, const Tensor& weight, b
                  ": edges must be vectors that are not empty, got shape ", b.sizes());
     FACULA_CHECK(b.dtype() == self.dtype(), ErrorKind::Runtime, op, ": edges must have the dtype ", self.dtype(),
                  ", got ", b.dtype());
-    edges.push_back(packed(b, self.dtype()));
+    edges.push_back(as_contiguous(b, self.dtype()));
     shape.push_back(b.numel() - 1);
   }
   Tensor result = zeros(shape, self.dtype(), self.device());
   if (self.is_meta()) return result;
-  histogramdd_kernel(self.device(), result, as_matrix(packed(self, self.dtype()), points, coordinates), edges,
-                     packed(weight, self.dtype()));
+  histogramdd_kernel(self.device(), result, as_matrix(as_contiguous(self, self.dtype()), points, coordinates), edges,
+                     as_contiguous(weight, self.dtype()));
   if (!density) return result;
   result = div(result, sum(result, std::nullopt));
   for (int64_t d = 0; d < coordinates; ++d) {
@@ -121,15 +109,28 @@ Tensor _histogramdd(const Tensor& self, TensorList bins, const Tensor& weight, b
 
 namespace {
 
+/// Where the groups of equal slices begin, and how many slices each has.
+struct Groups {
+  Tensor first, counts;
+  Groups(int64_t slices, Device device)
+      : first(facula::empty({slices}, DType::Int64, device)), counts(facula::empty({slices}, DType::Int64, device)) {}
+  void find(const Tensor& slices, bool runs, const Tensor& inverse) {
+    const int64_t found = distinct_kernel(slices.device(), slices, runs, inverse, first, counts);
+    if (found == first.numel()) return;
+    first = contiguous_copy(make_view(first, {found}, {1}, 0, false));
+    counts = contiguous_copy(make_view(counts, {found}, {1}, 0, false));
+  }
+};
+
 std::tuple<Tensor, Tensor, Tensor> distinct(const Tensor& self, bool runs) {
   require_values(self, "unique");
   FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "unique: not implemented for dtype ", self.dtype());
-  Tensor values = packed(self, self.dtype());
+  Tensor values = as_contiguous(self, self.dtype());
   Tensor inverse = facula::empty(self.sizes(), DType::Int64, self.device());
-  std::vector<int64_t> first, counts;
-  distinct_kernel(self.device(), as_matrix(values, self.numel(), 1), runs, inverse, first, counts);
-  Tensor chosen = index(make_view(values, {self.numel()}, {1}, 0, false), std::vector<Tensor>{from_vector(first)});
-  return {chosen, inverse, from_vector(counts)};
+  Groups groups(self.numel(), self.device());
+  groups.find(as_matrix(values, self.numel(), 1), runs, inverse);
+  Tensor chosen = index(make_view(values, {self.numel()}, {1}, 0, false), std::vector<Tensor>{groups.first});
+  return {chosen, inverse, groups.counts};
 }
 
 }  // namespace
@@ -144,12 +145,10 @@ std::tuple<Tensor, Tensor, Tensor> _unique_rows(const Tensor& self, int64_t dim,
   FACULA_CHECK(slices == 0 || self.numel() > 0, ErrorKind::Runtime,
                "unique: slices along dim must have elements, got shape ", self.sizes());
   Tensor inverse = facula::empty({slices}, DType::Int64, self.device());
-  std::vector<int64_t> first, counts;
-  Tensor front = packed(self.dim() ? transpose(self, 0, d) : self, self.dtype());
-  if (slices > 0)
-    distinct_kernel(self.device(), as_matrix(front, slices, front.numel() / slices), consecutive, inverse, first,
-                    counts);
-  return {from_vector(first), inverse, from_vector(counts)};
+  Groups groups(slices, self.device());
+  Tensor front = as_contiguous(self.dim() ? transpose(self, 0, d) : self, self.dtype());
+  if (slices > 0) groups.find(as_matrix(front, slices, front.numel() / slices), consecutive, inverse);
+  return {groups.first, inverse, groups.counts};
 }
 
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool invert, const Out& out) {
@@ -160,7 +159,8 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   if (elements.is_meta()) return result;
   FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::Runtime,
                "isin: not implemented for dtype ", common.get());
-  isin_kernel(elements.device(), result, packed(elements, common.get()), packed(test_elements, common.get()), invert);
+  isin_kernel(elements.device(), result, as_contiguous(elements, common.get()),
+              as_contiguous(test_elements, common.get()), invert);
   return result;
 }
 

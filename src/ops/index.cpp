@@ -1,4 +1,5 @@
 // Indexing with tensors: self[indices] and writing to it, take and put.
+#include "ops/copies.h"
 #include "ops/index_support.h"
 #include "raw_index.h"
 
@@ -51,32 +52,21 @@ Dims index_shape_of(const std::vector<Tensor>& indices, const char* op) {
 }
 
 Tensor spread_int64(const Tensor& index, IntList shape) {
-  Tensor wide = index;
-  if (index.dtype() != DType::Int64) {
-    wide = facula::empty(index.sizes(), DType::Int64);
-    copy_kernel(kCPU, wide, index);
-  }
+  Tensor wide = index.dtype() == DType::Int64 ? index : as_contiguous(index, DType::Int64);
   return make_view(wide, shape, broadcast_strides(wide.sizes(), wide.strides(), shape), 0, false);
 }
 
 // Several index tensors folded into one, of element offsets from the lowest place they can name.
 void fold(IndexMap& map, const Dims& dims, const std::vector<Tensor>& indices, IntList shape) {
-  Tensor table = facula::empty(shape, DType::Int64);
-  int64_t* offsets = table.data<int64_t>();
-  std::fill_n(offsets, table.numel(), 0);
+  const Device device = map.target.device();
+  Tensor table = facula::empty(shape, DType::Int64, device);
+  fill_kernel(device, table, Scalar(0));
   int64_t lowest = 0;
-  Tensor index = facula::empty(shape, DType::Int64);
   for (int64_t d : dims) {
-    copy_kernel(kCPU, index, spread_int64(indices[d], shape));
-    const int64_t* at = index.data<int64_t>();
-    int64_t size = map.target.size(d), step = map.target.stride(d), start = step < 0 ? (1 - size) * step : 0;
+    const int64_t size = map.target.size(d), step = map.target.stride(d), start = step < 0 ? (1 - size) * step : 0;
     if (step < 0) lowest += (size - 1) * step;
-    for (int64_t i = 0; i < index.numel(); ++i) {
-      int64_t k = at[i] + ((at[i] >> 63) & size);
-      FACULA_CHECK(static_cast<uint64_t>(k) < static_cast<uint64_t>(size), ErrorKind::Index, map.op, ": index ", at[i],
-                   " is out of bounds for dimension ", d, " with size ", size);
-      offsets[i] += start + k * step;
-    }
+    fold_index_kernel(device, table, as_contiguous(indices[static_cast<size_t>(d)], shape, DType::Int64),
+                      FoldedIndex{d, size, step, start, map.op});
   }
   map.target = make_view(map.target, map.target.sizes(), map.target.strides(), lowest, false);
   map.index = table;
@@ -153,13 +143,6 @@ IndexMap flat_map(const Tensor& self, const Tensor& index, const char* op) {
   return map;
 }
 
-Tensor in_order(const Tensor& t) {
-  if (t.is_contiguous()) return t;
-  Tensor packed = facula::empty(t.sizes(), t.dtype(), t.device());
-  copy_kernel(t.device(), packed, t);
-  return packed;
-}
-
 }  // namespace
 
 Tensor index(const Tensor& self, TensorList indices) {
@@ -177,10 +160,7 @@ void index_put_(const Tensor& self, TensorList indices, const Tensor& values, bo
   check_values(self, values, g);
   if (self.is_meta() || count_elements(g.result_shape, "index_put") == 0) return;
   Tensor source = values;
-  if (values.storage() == self.storage()) {
-    source = facula::empty(values.sizes(), values.dtype());
-    copy_kernel(self.device(), source, values);
-  }
+  if (values.storage() == self.storage()) source = contiguous_copy(values);
   Tensor shown =
       make_view(source, g.result_shape, broadcast_strides(source.sizes(), source.strides(), g.result_shape), 0, false);
   scatter_kernel(self.device(), g.map, shown, accumulate ? Combine::Add : Combine::Assign);
@@ -196,7 +176,7 @@ Tensor take(const Tensor& self, const Tensor& index, const Out& out) {
   IndexMap map = flat_map(self, index, "take");
   Tensor result = out.make(index.sizes(), self.dtype(), self.device());
   if (self.is_meta() || result.numel() == 0) return result;
-  map.target = in_order(self);
+  map.target = as_contiguous(self);
   gather_kernel(self.device(), result, map);
   return result;
 }
@@ -211,14 +191,14 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
                source.numel(), " elements and ", index.numel(), " indices");
   IndexMap map = flat_map(self, index, "put");
   if (self.is_meta() || index.numel() == 0) return;
-  Tensor flat = in_order(index), values = in_order(source), target = in_order(self);
+  Tensor flat = as_contiguous(index), values = as_contiguous(source), target = as_contiguous(self);
   int64_t n = index.numel();
   map.strides = Dims(1, 0);
   map.index = make_view(flat, {n}, {1}, 0, false);
   map.target = target;
   scatter_kernel(self.device(), map, make_view(values, {n}, {1}, 0, false),
                  accumulate ? Combine::Add : Combine::Assign);
-  if (!target.is_same(self)) copy_kernel(self.device(), self, target);
+  if (!target.is_same(self)) copy_elements(self, target);
 }
 Tensor put(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
   Tensor result = copy_to_write(self, {});

@@ -20,9 +20,24 @@ struct IndexMap {
   bool wraps = false;
   const char* op = "";  // for the error about an index outside
   ErrorKind error = ErrorKind::Index;
+
+  template <class See>
+  void memory(See see) const {
+    see(target);
+    see(index);
+  }
 };
 inline Kernel<void(const Tensor& out, const IndexMap& map)> gather_kernel{"gather"};
 inline Kernel<void(const IndexMap& map, const Tensor& source, Combine combine)> scatter_kernel{"scatter"};
+
+/// One of the index tensors that stand together for several dimensions.
+struct FoldedIndex {
+  int64_t dim, size;    // of the indexed tensor; indices lie in [-size, size)
+  int64_t step, start;  // what a unit of the index, and the index 0, add to a place
+  const char* op;
+};
+/// table += the places that `index` names; both contiguous int64 of one shape.
+inline Kernel<void(const Tensor& table, const Tensor& index, const FoldedIndex& fold)> fold_index_kernel{"index"};
 
 /// The number of elements of a contiguous tensor that are not zero, and their positions.
 /// `out` is (count, ndim) int64; at most its rows are filled, the first ones.

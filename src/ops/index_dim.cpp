@@ -1,5 +1,6 @@
 // Ops that index one dimension: gather and scatter with an index per element, index_* with an index per
 // position.
+#include "ops/copies.h"
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"
@@ -73,7 +74,7 @@ void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Sc
   Scalar number = number_in(value, self.dtype(), op);
   if (s.empty || self.is_meta()) return;
   scatter_kernel(self.device(), map_along(at_least_1d(self), s.dim, s.index, op, ErrorKind::Runtime),
-                 shown_as(number, self.dtype(), s.index.sizes()), how);
+                 shown_as(number, self, s.index.sizes()), how);
 }
 
 void check_in_place(const Tensor& self, std::initializer_list<const Tensor*> read, const char* op) {
@@ -129,16 +130,15 @@ void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Ten
                  bool include_self) {
   Device device = self.device();
   if (!include_self)
-    scatter_kernel(
-        device, map,
-        shown_as(number_in(identity_of(r, self.dtype()), self.dtype(), map.op), self.dtype(), source.sizes()),
-        Combine::Assign);
+    scatter_kernel(device, map,
+                   shown_as(number_in(identity_of(r, self.dtype()), self.dtype(), map.op), self, source.sizes()),
+                   Combine::Assign);
   scatter_kernel(device, map, source, r.how);
   if (!r.mean) return;
   Tensor counts = facula::empty(map.target.sizes(), self.dtype(), device);
-  copy_kernel(device, counts, scalar_tensor(Scalar(include_self ? 1 : 0), self.dtype()));
+  fill_kernel(device, counts, Scalar(include_self ? 1 : 0));
   IndexMap count_map = map_along(counts, dim, map.index, map.op, map.error);
-  scatter_kernel(device, count_map, shown_as(Scalar(1), self.dtype(), source.sizes()), Combine::Add);
+  scatter_kernel(device, count_map, shown_as(Scalar(1), self, source.sizes()), Combine::Add);
   Tensor none = eq(counts, Operand(Scalar(0)));
   _where_into(counts, true, none, Operand(Scalar(1)), counts);
   if (is_inexact(self.dtype())) div_into(map.target, true, map.target, counts);
@@ -329,17 +329,26 @@ Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Te
   return result;
 }
 
-void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
+namespace {
+
+/// `one`: a 0-d tensor of self's dtype and device.
+void index_fill_from(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& one) {
   check_in_place(self, {&index}, "index_fill_");
   FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Index, "index_fill: the index must be int64, got ",
                index.dtype());
   Positions p = check_positions(self, dim, index, "index_fill");
-  Scalar number = number_in(value, self.dtype(), "index_fill");
   Dims shape = selected_shape(self, p);
   if (self.is_meta() || count_elements(shape, "index_fill") == 0) return;
   IndexMap map = positions_map(self, p, shape, "index_fill");
   map.wraps = true;
-  scatter_kernel(self.device(), map, shown_as(number, self.dtype(), shape), Combine::Assign);
+  scatter_kernel(self.device(), map, make_view(one, shape, Dims(shape.size(), 0), 0, false), Combine::Assign);
+}
+
+}  // namespace
+
+void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
+  const Scalar number = number_in(value, self.dtype(), "index_fill");
+  index_fill_from(self, dim, index, scalar_tensor(number, self.dtype(), self.device()));
 }
 Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, const Out& out) {
   Tensor result = copy_to_write(self, out);
@@ -350,7 +359,8 @@ Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Sc
 void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime,
                "index_fill: the value must be a number or a 0-d tensor, got shape ", value.sizes());
-  index_fill_(self, dim, index, value.is_meta() ? Scalar(0) : value.item());
+  if (value.is_cpu()) return index_fill_(self, dim, index, value.item());
+  index_fill_from(self, dim, index, as_contiguous(value, self.dtype()));
 }
 Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value, const Out& out) {
   Tensor result = copy_to_write(self, out);

@@ -18,7 +18,7 @@ inline Tensor index_as_int64(const Tensor& index, const char* op, bool empty_fit
                ErrorKind::Runtime, op, ": the index must be int64 or int32, got ", index.dtype());
   if (index.dtype() == DType::Int64) return index;
   Tensor wide = facula::empty(index.sizes(), DType::Int64, index.device());
-  if (!index.is_meta()) copy_kernel(index.device(), wide, index);
+  copy_elements(wide, index);
   return wide;
 }
 
@@ -26,7 +26,7 @@ inline Tensor index_as_int64(const Tensor& index, const char* op, bool empty_fit
 inline Tensor copy_to_write(const Tensor& self, const Out& out) {
   Tensor result =
       out.given() ? out.make(self.sizes(), self.dtype(), self.device()) : facula::empty_like(self, self.dtype());
-  if (!self.is_meta()) copy_kernel(self.device(), result, self);
+  copy_elements(result, self);
   return result;
 }
 
@@ -55,9 +55,9 @@ inline Scalar number_in(const Scalar& value, DType dtype, const char* op) {
   return dtype == DType::Bool ? Scalar(value.to_bool()) : value.is_integral() ? value : Scalar(value.to_int());
 }
 
-/// One number shown in a shape, as the source of a scatter.
-inline Tensor shown_as(const Scalar& value, DType dtype, IntList shape) {
-  Tensor one = scalar_tensor(value, dtype);
+/// One number shown in a shape, as the source of a scatter into `like`.
+inline Tensor shown_as(const Scalar& value, const Tensor& like, IntList shape) {
+  Tensor one = scalar_tensor(value, like.dtype(), like.device());
   return make_view(one, shape, Dims(shape.size(), 0), 0, false);
 }
 

@@ -11,36 +11,6 @@ Dims broadcast_strides(IntList sizes, IntList strides, IntList shape) {
   return out;
 }
 
-Dims dimension_order(IntList sizes, List<Dims> strides) {
-  size_t n = sizes.size();
-  Dims order(n);
-  for (size_t i = 0; i < n; ++i) order[i] = static_cast<int64_t>(n - 1 - i);
-  // -1: keep, 1: swap, 0: this operand pair does not tell
-  auto decide = [&](int64_t inner, int64_t outer) {
-    for (const Dims& s : strides) {
-      int64_t a = std::abs(s[inner]), b = std::abs(s[outer]);
-      if (a == 0 || b == 0) continue;
-      if (a < b) return -1;
-      if (a > b) return 1;
-      if (sizes[inner] > sizes[outer]) return 1;
-    }
-    return 0;
-  };
-  for (size_t i = 1; i < n; ++i) {
-    size_t at = i;
-    for (size_t j = i; j-- > 0;) {
-      int decision = decide(order[j], order[at]);
-      if (decision > 0) {
-        std::swap(order[j], order[at]);
-        at = j;
-      } else if (decision < 0) {
-        break;
-      }
-    }
-  }
-  return order;
-}
-
 void collapse(Plan& plan, IntList shape, List<Dims> strides, const Dims& order) {
   size_t operands = strides.size();
   auto stored = [&](size_t k) -> Dims& { return k == 0 ? plan.out.strides : plan.in[k - 1].strides; };

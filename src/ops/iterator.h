@@ -14,8 +14,15 @@ using LoopFn = void (*)(int64_t n, void* out, const void* const* in, const void*
 constexpr int kMaxInputs = 3;
 constexpr int kMaxParams = 6;
 
+/// Where the bytes of an operand live.
+enum class Residency : uint8_t {
+  Memory,  // of the device the plan runs on
+  Number,  // in Plan::numbers, on the host: a device takes the value along, not the address
+};
+
 struct PlanOperand {
   char* data = nullptr;
+  Residency residency = Residency::Memory;
   DType dtype = DType::Float32;
   Dims strides;  // bytes, innermost dimension first
 };
@@ -29,14 +36,18 @@ struct Plan {
   uint16_t loop = 0;
   PlanOperand out;
   std::array<PlanOperand, kMaxInputs> in;
-  // numbers among the inputs, already in the compute dtype; `in[i].data` points at them with strides of zero
+  // numbers among the inputs, already in the compute dtype; `in[i].data` points at them with strides of zero. A 0-d
+  // tensor of the CPU beside tensors of another device is a number here.
   alignas(16) char numbers[kMaxInputs][16];
   alignas(16) char params[kMaxParams * 16];
-};
 
-/// Orders dimensions by the operands' strides, innermost first, as results keep the memory order of their inputs.
-/// `strides[k]` are operand k's strides over `sizes`, zero where broadcast.
-Dims dimension_order(IntList sizes, List<Dims> strides);
+  template <class See>
+  void memory(See see) const {
+    see(static_cast<const void*>(out.data));
+    for (int i = 0; i < inputs; ++i)
+      if (in[i].residency == Residency::Memory) see(static_cast<const void*>(in[i].data));
+  }
+};
 
 /// Strides of `sizes` seen as `shape` (zero where broadcast).
 Dims broadcast_strides(IntList sizes, IntList strides, IntList shape);

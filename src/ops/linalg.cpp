@@ -2,6 +2,8 @@
 #include "ops/linalg.h"
 
 #include "core/mode.h"
+#include "ops/checks.h"
+#include "ops/copies.h"
 #include "ops/linalg_support.h"
 #include "raw_ops.h"
 
@@ -33,12 +35,8 @@ Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper, cons
 
 Tensor cholesky_inverse(const Tensor& self, bool upper, const Out&) {
   check_square("cholesky_inverse", self);
-  if (!self.is_meta() && self.numel()) {
-    Tensor zeros = eq(diagonal(self, 0, -2, -1), Operand(Scalar(0)));
-    FACULA_CHECK(count_nonzero(zeros, std::nullopt).item().to_int() == 0, ErrorKind::LinAlg,
-                 "cholesky_inverse: a factor without zeros on its diagonal, got a singular one of shape ",
-                 self.sizes());
-  }
+  check_values(diagonal(self, 0, -2, -1),
+               {Holds::NotZero, ErrorKind::LinAlg, "cholesky_inverse", "a factor without zeros on its diagonal"});
   Tensor identity = empty_column_major(self, self.size(-1), self.size(-1));
   set_identity(identity);
   return cholesky_solve(identity, self, upper);
@@ -48,14 +46,8 @@ namespace {
 
 /// NaN for the solutions of singular systems: the complex routines do not divide by their zero pivots.
 void fill_singular(const Tensor& x, const Tensor& info) {
-  int64_t each = x.size(-2) * x.size(-1);
-  visit_dtype(x.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (is_lapack_type<T>) {
-      for (int64_t i = 0; i < info.numel(); ++i)
-        if (info.data<int32_t>()[i] > 0)
-          std::fill_n(x.data<T>() + i * each, each, T(std::numeric_limits<float>::quiet_NaN()));
-    }
-  });
+  const Scalar nan(std::complex<double>(std::numeric_limits<double>::quiet_NaN(), 0));
+  masked_fill_(x, unsqueeze(unsqueeze(gt(info, Operand(0)), -1), -1), nan);
 }
 
 }  // namespace
@@ -92,22 +84,7 @@ Tensor _lu_permutation(const Tensor& pivots, int64_t rows, DType dtype) {
   Tensor result = facula::empty(sizes, dtype, pivots.device());
   if (result.is_meta() || result.numel() == 0) return result;
   fill_zero(result);
-  Tensor from = in_order(pivots);
-  int64_t count = result.numel() / (rows * rows), k = pivots.size(-1);
-  std::vector<int64_t> order(static_cast<size_t>(rows));
-  Tensor one = scalar_tensor(1, dtype);
-  for (int64_t i = 0; i < count; ++i) {
-    for (int64_t r = 0; r < rows; ++r) order[r] = r;
-    for (int64_t r = 0; r < k; ++r) {
-      int64_t other = from.data<int32_t>()[i * k + r] - 1;
-      FACULA_CHECK(other >= r && other < rows, ErrorKind::Runtime,
-                   "lu_unpack: pivots count from one up to the number of rows ", rows, ", got ", other + 1);
-      std::swap(order[r], order[other]);
-    }
-    for (int64_t r = 0; r < rows; ++r)
-      std::memcpy(result.data<char>() + ((i * rows + order[r]) * rows + r) * result.item_size(), one.data<char>(),
-                  result.item_size());
-  }
+  lu_permutation_kernel(result.device(), result, as_contiguous(pivots));
   return result;
 }
 
@@ -159,19 +136,7 @@ Tensor linalg_det(const Tensor& A, const Out&) {
   Tensor result = facula::empty(A.sizes().slice(0, A.dim() - 2), A.dtype(), A.device());
   if (A.is_meta()) return result;
   auto [lu, pivots, info] = linalg_lu_factor_ex(A, true, false);
-  int64_t n = A.size(-1);
-  visit_dtype(A.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (is_lapack_type<T>) {
-      for (int64_t i = 0; i < result.numel(); ++i) {
-        T product(1);
-        for (int64_t r = 0; r < n; ++r) {
-          product *= lu.data<T>()[i * n * n + r * (n + 1)];
-          if (pivots.data<int32_t>()[i * n + r] != r + 1) product = -product;
-        }
-        result.data<T>()[i] = product;
-      }
-    }
-  });
+  det_kernel(A.device(), result, lu, pivots);
   return result;
 }
 
@@ -182,24 +147,7 @@ std::tuple<Tensor, Tensor> linalg_slogdet(const Tensor& A, const Out&, const Out
          logarithm = facula::empty(batch, real_dtype(A.dtype()), A.device());
   if (A.is_meta()) return {sign, logarithm};
   auto [lu, pivots, info] = linalg_lu_factor_ex(A, true, false);
-  int64_t n = A.size(-1);
-  visit_dtype(A.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (is_lapack_type<T>) {
-      for (int64_t i = 0; i < sign.numel(); ++i) {
-        T s(1);
-        auto sum = std::abs(T(0));
-        for (int64_t r = 0; r < n; ++r) {
-          T x = lu.data<T>()[i * n * n + r * (n + 1)];
-          auto size = std::abs(x);
-          s *= size == 0 ? T(0) : x / size;
-          sum += std::log(size);
-          if (pivots.data<int32_t>()[i * n + r] != r + 1) s = -s;
-        }
-        sign.data<T>()[i] = s;
-        logarithm.data<decltype(sum)>()[i] = sum;
-      }
-    }
-  });
+  slogdet_kernel(A.device(), sign, logarithm, lu, pivots);
   return {sign, logarithm};
 }
 
@@ -235,7 +183,7 @@ Tensor _householder(const Tensor& self, const Tensor& tau) {
   check_reflectors("linalg.householder_product", self, tau);
   Tensor q = column_major(self);
   if (!self.is_meta() && q.numel()) {
-    if (tau.size(-1)) reflectors_kernel(self.device(), q, in_order(tau));
+    if (tau.size(-1)) reflectors_kernel(self.device(), q, as_contiguous(tau));
     else set_identity(q);
   }
   return q;
@@ -249,7 +197,7 @@ Tensor _ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool l
                self.sizes(), " and ", other.sizes());
   Tensor result = column_major(other);
   if (!self.is_meta() && result.numel() && tau.size(-1)) {
-    reflect_kernel(self.device(), column_major(self), in_order(tau), result, left, transpose);
+    reflect_kernel(self.device(), column_major(self), as_contiguous(tau), result, left, transpose);
   }
   return result;
 }
@@ -300,7 +248,7 @@ Tensor complex_values(const Tensor& self, Tensor* vectors) {
   Tensor w = facula::empty(vector_sizes(self, self.size(-1)), dtype, self.device());
   if (vectors) *vectors = empty_column_major(self, self.size(-1), self.size(-1), dtype);
   if (self.is_meta() || self.numel() == 0) return w;
-  check_finite("linalg.eig", self);
+  check_values(self, {Holds::Finite, ErrorKind::Runtime, "linalg.eig", "finite elements"});
   Tensor info = info_like(self);
   eig_kernel(self.device(), column_major(self), w, vectors ? *vectors : Tensor(), info);
   check_info("linalg.eig", info, "the algorithm did not converge");
@@ -341,8 +289,8 @@ Tensor linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B,
   if (x.is_meta() || x.numel() == 0) return x;
   Dims exchanges(batch);
   exchanges.push_back(LD.size(-1));
-  ldl_solve_kernel(x.device(), column_major(expand_batch(LD, batch)), in_order(expand(pivots, exchanges, false)), x,
-                   hermitian);
+  ldl_solve_kernel(x.device(), column_major(expand_batch(LD, batch)), as_contiguous(expand(pivots, exchanges, false)),
+                   x, hermitian);
   return x;
 }
 

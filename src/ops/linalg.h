@@ -15,6 +15,12 @@ inline Kernel<void(const Tensor& lu, const Tensor& pivots, const Tensor& b, char
     "linalg.lu_solve"};
 /// a, given by its LU factors, becomes its inverse.
 inline Kernel<void(const Tensor& lu, const Tensor& pivots, const Tensor& info)> inverse_kernel{"linalg.inv"};
+/// The determinants of the matrices with these LU factors, and their signs and the logarithms of their sizes.
+inline Kernel<void(const Tensor& out, const Tensor& lu, const Tensor& pivots)> det_kernel{"linalg.det"};
+inline Kernel<void(const Tensor& sign, const Tensor& logarithm, const Tensor& lu, const Tensor& pivots)> slogdet_kernel{
+    "linalg.slogdet"};
+/// out (contiguous square matrices, zero) becomes the permutations that the exchanges `pivots` make together.
+inline Kernel<void(const Tensor& out, const Tensor& pivots)> lu_permutation_kernel{"lu_unpack"};
 /// b becomes the solution of a x = b (left) or x a = b for a triangular a.
 inline Kernel<void(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit)> triangular_kernel{
     "linalg.solve_triangular"};

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/copies.h"
+#include "ops/triangle.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -37,20 +39,8 @@ void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool t
                a.sizes(), " and ", tau.sizes(), " of ", a.dtype(), " and ", tau.dtype());
 }
 
-void check_finite(const char* op, const Tensor& a) {
-  Tensor copy = column_major(a);
-  visit_dtype(a.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (is_lapack_type<T>) {
-      for (int64_t i = 0; i < copy.numel(); ++i) {
-        T x = copy.data<T>()[i];
-        FACULA_CHECK(std::isfinite(std::real(x)) && std::isfinite(std::imag(x)), ErrorKind::Runtime, op,
-                     ": finite elements, got an infinity or NaN");
-      }
-    }
-  });
-}
-
-void check_info(const char* op, const Tensor& info, const char* meaning) {
+void check_info(const char* op, const Tensor& given, const char* meaning) {
+  const Tensor info = on_host(given);
   for (int64_t i = 0; i < info.numel(); ++i) {
     int32_t value = info.data<int32_t>()[i];
     if (value == 0) continue;
@@ -73,7 +63,7 @@ Dims vector_sizes(const Tensor& a, int64_t length) {
 
 Tensor info_like(const Tensor& a) {
   Tensor info = facula::empty(a.sizes().slice(0, a.dim() - 2), DType::Int32, a.device());
-  if (!info.is_meta()) std::memset(info.data<char>(), 0, static_cast<size_t>(info.numel()) * sizeof(int32_t));
+  fill_zero(info);
   return info;
 }
 
@@ -89,14 +79,7 @@ Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t columns, DTy
 
 Tensor column_major(const Tensor& a) {
   Tensor copy = empty_column_major(a, a.size(-2), a.size(-1));
-  if (!a.is_meta()) copy_kernel(a.device(), copy, a);
-  return copy;
-}
-
-Tensor in_order(const Tensor& a) {
-  if (a.is_contiguous()) return a;
-  Tensor copy = facula::empty(a.sizes(), a.dtype(), a.device());
-  if (!a.is_meta()) copy_kernel(a.device(), copy, a);
+  copy_elements(copy, a);
   return copy;
 }
 
@@ -115,37 +98,26 @@ void copy_corner(const Tensor& to, const Tensor& from) {
     sizes[sizes.size() - 1] = columns;
     return make_view(t, sizes, t.strides(), 0, false);
   };
-  copy_kernel(to.device(), corner(to), corner(from));
+  copy_elements(corner(to), corner(from));
 }
 
-void fill_zero(const Tensor& a) { std::memset(a.data<char>(), 0, static_cast<size_t>(a.numel() * a.item_size())); }
+void fill_zero(const Tensor& a) {
+  if (!a.is_meta()) fill_kernel(a.device(), a, Scalar(0));
+}
 
 void set_identity(const Tensor& a) {
   if (a.is_meta() || a.numel() == 0) return;
   fill_zero(a);
-  int64_t rows = a.size(-2), columns = a.size(-1), count = a.numel() / (rows * columns);
-  Tensor one = scalar_tensor(1, a.dtype());
-  for (int64_t i = 0; i < count; ++i)
-    for (int64_t r = 0; r < std::min(rows, columns); ++r)
-      std::memcpy(a.data<char>() + (i * rows * columns + r * (rows + 1)) * a.item_size(), one.data<char>(),
-                  static_cast<size_t>(a.item_size()));
+  fill_kernel(a.device(), diagonal(a, 0, -2, -1), Scalar(1));
 }
 
 void zero_triangle(const Tensor& a, bool below) {
-  if (a.numel() == 0) return;
-  int64_t rows = a.size(-2), columns = a.size(-1), count = a.numel() / (rows * columns);
-  for (int64_t i = 0; i < count * columns; ++i) {
-    int64_t column = i % columns, from = below ? std::min(column + 1, rows) : 0,
-            to = below ? rows : std::min(column, rows);
-    std::memset(a.data<char>() + (i * rows + from) * a.item_size(), 0,
-                static_cast<size_t>((to - from) * a.item_size()));
-  }
+  // in the order of memory, the matrices are the transposed ones
+  if (!a.is_meta() && a.numel()) clear_triangle_kernel(a.device(), transpose(a, -2, -1), 0, !below);
 }
 
 bool residuals_known(const Tensor& rank, int64_t columns) {
-  for (int64_t i = 0; i < rank.numel(); ++i)
-    if (rank.data<int64_t>()[i] != columns) return false;
-  return true;
+  return rank.numel() == 0 || all(eq(rank, Operand(columns)), std::optional<IntList>(), false).item().to_bool();
 }
 
 }  // namespace facula::ops

@@ -5,16 +5,11 @@
 
 namespace facula::ops {
 
-template <class T>
-constexpr bool is_lapack_type = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                                std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-
 void check_matrix(const char* op, const Tensor& a);
 void check_square(const char* op, const Tensor& a);
 /// A matrix and a right side of one dtype and device.
 void check_pair(const char* op, const Tensor& a, const Tensor& b);
 void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool tall = true);
-void check_finite(const char* op, const Tensor& a);
 /// Throws a LinAlgError naming the batch element when one of `info` is positive.
 void check_info(const char* op, const Tensor& info, const char* meaning);
 
@@ -31,8 +26,6 @@ inline Tensor empty_column_major(const Tensor& like, int64_t rows, int64_t colum
 }
 /// A fresh copy, column after column.
 Tensor column_major(const Tensor& a);
-/// The tensor itself when contiguous, else a contiguous copy.
-Tensor in_order(const Tensor& a);
 Tensor expand_batch(const Tensor& a, const Dims& batch);
 /// Copies the top left corner that two batches have in common.
 void copy_corner(const Tensor& to, const Tensor& from);

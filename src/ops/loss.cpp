@@ -1,6 +1,7 @@
 // Shape and dtype rules of the losses over classes.
 #include "ops/loss.h"
 
+#include "ops/copies.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -8,21 +9,8 @@ namespace {
 
 enum Reduction : int64_t { kNone, kMean, kSum };
 
-Tensor dense(const Tensor& t) { return !t.defined() || t.is_contiguous() ? t : clone(t, MemoryFormat::Contiguous); }
-Tensor dense_as(const Tensor& t, DType dtype) { return t.defined() ? dense(to_dtype(t, dtype)) : t; }
-
-ClassLoss class_loss(IntList sizes, int64_t ignore_index, double label_smoothing = 0) {
-  return {sizes[0], sizes[1], sizes[2], ignore_index, label_smoothing};
-}
-
-void check_classes(const char* op, const Tensor& target, const ClassLoss& p) {
-  int64_t at = find_bad_class_kernel(target.device(), target, p.classes, p.ignore_index);
-  if (at < 0) return;
-  std::ostringstream position;
-  position << at / p.inner;
-  if (p.inner > 1) position << ", " << at % p.inner;
-  throw_error(ErrorKind::Index, op, ": class index ", target.data<int64_t>()[at], " at target[", position.str(),
-              "] is out of range for ", p.classes, " classes; ignore_index is ", p.ignore_index);
+ClassLoss class_loss(IntList sizes, int64_t ignore_index, double label_smoothing = 0, const char* op = "nll_loss") {
+  return {sizes[0], sizes[1], sizes[2], ignore_index, label_smoothing, op};
 }
 
 /// The reduced loss and the sum of weights from those of every position.
@@ -37,7 +25,7 @@ std::pair<Tensor, Tensor> reduce_losses(const Tensor& losses, const Tensor& weig
 /// What multiplies the derivative of every position: (N, S), or one element when reduced.
 Tensor gradient_scale(const Tensor& grad, const Tensor& total_weight, int64_t reduction) {
   Tensor scale = to_dtype(grad, total_weight.dtype());
-  return dense(reduction == kMean ? div(scale, total_weight) : scale);
+  return as_contiguous(reduction == kMean ? div(scale, total_weight) : scale);
 }
 
 }  // namespace
@@ -49,9 +37,8 @@ std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const 
   Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
   Tensor weights = facula::empty({p.samples, p.inner}, compute, self.device());
   if (!self.is_meta()) {
-    Tensor classes = dense(target);
-    check_classes("nll_loss", classes, p);
-    nll_kernel(self.device(), losses, weights, dense(self), classes, dense_as(weight, compute), p);
+    Tensor classes = as_contiguous(target);
+    nll_kernel(self.device(), losses, weights, as_contiguous(self), classes, as_contiguous(weight, compute), p);
   }
   return reduce_losses(losses, weights, reduction, self.dtype());
 }
@@ -61,7 +48,7 @@ Tensor _nll_backward(const Tensor& grad_output, IntList sizes, const Tensor& tar
   Tensor out = facula::empty(sizes, grad_output.dtype(), grad_output.device());
   if (out.is_meta()) return out;
   Tensor scale = gradient_scale(grad_output, total_weight, reduction);
-  nll_backward_kernel(out.device(), out, scale, dense(target), dense_as(weight, scale.dtype()),
+  nll_backward_kernel(out.device(), out, scale, as_contiguous(target), as_contiguous(weight, scale.dtype()),
                       class_loss(sizes, ignore_index));
   return out;
 }
@@ -71,22 +58,21 @@ Tensor _class_logsumexp(const Tensor& self) {
   Tensor out = facula::empty({p.samples, p.inner}, self.dtype(), self.device());
   if (self.is_meta()) return out;
   Tensor log_sum = facula::empty({p.samples, p.inner}, compute_dtype(self.dtype()), self.device());
-  class_logsumexp_kernel(self.device(), log_sum, dense(self), p);
+  class_logsumexp_kernel(self.device(), log_sum, as_contiguous(self), p);
   return to_dtype(log_sum, self.dtype());
 }
 
 std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
                                                   int64_t reduction, int64_t ignore_index, double label_smoothing) {
   DType compute = compute_dtype(self.dtype());
-  ClassLoss p = class_loss(self.sizes(), ignore_index, label_smoothing);
+  ClassLoss p = class_loss(self.sizes(), ignore_index, label_smoothing, "cross_entropy");
   Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
   Tensor weights = facula::empty({p.samples, p.inner}, compute, self.device());
   Tensor log_sum = facula::empty({p.samples, p.inner}, compute, self.device());
   if (!self.is_meta()) {
-    Tensor classes = dense(target), scores = dense(self);
-    check_classes("cross_entropy", classes, p);
+    Tensor classes = as_contiguous(target), scores = as_contiguous(self);
     class_logsumexp_kernel(self.device(), log_sum, scores, p);
-    cross_entropy_kernel(self.device(), losses, weights, scores, classes, dense_as(weight, compute), log_sum, p);
+    cross_entropy_kernel(self.device(), losses, weights, scores, classes, as_contiguous(weight, compute), log_sum, p);
   }
   auto [loss, total_weight] = reduce_losses(losses, weights, reduction, self.dtype());
   return {loss, total_weight, log_sum};
@@ -98,8 +84,9 @@ Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, co
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
   if (out.is_meta()) return out;
   Tensor scale = gradient_scale(grad_output, total_weight, reduction);
-  cross_entropy_backward_kernel(out.device(), out, scale, dense(self), dense(target), dense_as(weight, scale.dtype()),
-                                log_sum, class_loss(self.sizes(), ignore_index, label_smoothing));
+  cross_entropy_backward_kernel(out.device(), out, scale, as_contiguous(self), as_contiguous(target),
+                                as_contiguous(weight, scale.dtype()), log_sum,
+                                class_loss(self.sizes(), ignore_index, label_smoothing));
   return out;
 }
 
@@ -109,7 +96,7 @@ Tensor _class_weights(const Tensor& target, const Tensor& weight, int64_t classe
   DType compute = compute_dtype(dtype);
   Tensor out = facula::empty(sizes, compute, target.device());
   if (out.is_meta()) return to_dtype(out, dtype);
-  class_weights_kernel(target.device(), out, dense(target), dense_as(weight, compute),
+  class_weights_kernel(target.device(), out, as_contiguous(target), as_contiguous(weight, compute),
                        class_loss(sizes, ignore_index, label_smoothing));
   return to_dtype(out, dtype);
 }
@@ -120,7 +107,6 @@ namespace {
 
 /// The checked lengths, and where the labels of each sequence start.
 struct CtcShape {
-  Dims offsets;
   CtcProblem problem;
   CtcShape(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths,
            int64_t blank) {
@@ -129,6 +115,7 @@ struct CtcShape {
                  "), got ", blank);
     check_count("input_lengths", input_lengths, batch);
     check_count("target_lengths", target_lengths, batch);
+    Dims offsets;
     int64_t longest = 0, total = 0;
     for (int64_t n = 0; n < batch; ++n) {
       int64_t length = target_lengths[static_cast<size_t>(n)];
@@ -147,9 +134,16 @@ struct CtcShape {
       FACULA_CHECK(targets.dim() == 2 && targets.size(0) == batch && targets.size(1) >= longest, ErrorKind::Runtime,
                    "ctc_loss: expected targets of shape (", batch, ", at least ", longest, "), got ", targets.sizes());
     }
-    problem = {steps, batch, classes, longest, input_lengths.data(), target_lengths.data(), offsets.data(), blank};
+    const Device device = log_probs.device();
+    problem = {steps,
+               batch,
+               classes,
+               longest,
+               blank,
+               vector_on(input_lengths, device),
+               vector_on(target_lengths, device),
+               vector_on(offsets, device)};
   }
-  CtcShape(const CtcShape&) = delete;
 
  private:
   static void check_count(const char* what, IntList lengths, int64_t batch) {
@@ -167,7 +161,7 @@ std::tuple<Tensor, Tensor> _ctc(const Tensor& log_probs, const Tensor& targets, 
   Tensor loss = facula::empty({p.batch}, log_probs.dtype(), log_probs.device());
   Tensor log_alpha = facula::empty({p.batch, p.steps, 2 * p.longest + 1}, log_probs.dtype(), log_probs.device());
   if (!log_probs.is_meta())
-    ctc_kernel(log_probs.device(), loss, log_alpha, dense(log_probs), dense_as(targets, DType::Int64), p);
+    ctc_kernel(log_probs.device(), loss, log_alpha, as_contiguous(log_probs), as_contiguous(targets, DType::Int64), p);
   return {loss, log_alpha};
 }
 
@@ -178,8 +172,9 @@ Tensor _ctc_backward(const Tensor& grad_output, const Tensor& log_probs, const T
   Tensor out = facula::empty(log_probs.sizes(), log_probs.dtype(), log_probs.device());
   if (out.is_meta()) return out;
   Tensor scale = zero_infinity ? _where(isinf(loss), Scalar(0.0), grad_output) : grad_output;
-  ctc_backward_kernel(out.device(), out, dense_as(scale, log_probs.dtype()), dense(log_probs),
-                      dense_as(targets, DType::Int64), dense(loss), dense(log_alpha), shape.problem);
+  ctc_backward_kernel(out.device(), out, as_contiguous(scale, log_probs.dtype()), as_contiguous(log_probs),
+                      as_contiguous(targets, DType::Int64), as_contiguous(loss), as_contiguous(log_alpha),
+                      shape.problem);
   return out;
 }
 

@@ -10,11 +10,11 @@ struct ClassLoss {
   int64_t samples, classes, inner;
   int64_t ignore_index;
   double label_smoothing;
+  const char* op;  // for the error about a class outside
 };
 
-/// The position of the first class that is neither in [0, classes) nor ignore_index, or -1.
-inline Kernel<int64_t(const Tensor& target, int64_t classes, int64_t ignore_index)> find_bad_class_kernel{"nll_loss"};
-/// Losses of every position (N, S), and their weights; `weight` may be undefined.
+/// Losses of every position (N, S), and their weights; `weight` may be undefined. Throws an IndexError where a class is
+/// neither in [0, classes) nor ignore_index; the other kernels are given the same classes.
 inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
                    const Tensor& weight, const ClassLoss& p)>
     nll_kernel{"nll_loss"};
@@ -36,8 +36,15 @@ inline Kernel<void(const Tensor& out, const Tensor& target, const Tensor& weight
 /// One label sequence after another: the labels of sequence n start at targets + offset[n], `stride` apart.
 struct CtcProblem {
   int64_t steps, batch, classes, longest;
-  const int64_t *input_lengths, *target_lengths, *offsets;
   int64_t blank;
+  Tensor input_lengths, target_lengths, offsets;  // int64, one per sequence
+
+  template <class See>
+  void memory(See see) const {
+    see(input_lengths);
+    see(target_lengths);
+    see(offsets);
+  }
 };
 inline Kernel<void(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets,
                    const CtcProblem& p)>

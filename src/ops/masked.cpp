@@ -1,17 +1,11 @@
 // Ops on truth values: nonzero and the masked_* family.
+#include "ops/copies.h"
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"
 
 namespace facula::ops {
 namespace {
-
-Tensor in_order(const Tensor& t, IntList shape) {
-  if (t.is_contiguous() && t.sizes() == shape) return t;
-  Tensor packed = facula::empty(shape, t.dtype(), t.device());
-  copy_kernel(t.device(), packed, make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
-  return packed;
-}
 
 void check_mask(const Tensor& mask, const char* op) {
   FACULA_CHECK(mask.dtype() == DType::Bool, ErrorKind::Runtime, op, ": the mask must be bool, got ", mask.dtype());
@@ -31,8 +25,9 @@ Tensor fill_value(const Tensor& self, const Tensor& value) {
   FACULA_CHECK(!value.is_complex() || self.is_complex(), ErrorKind::Runtime,
                "masked_fill: a complex value does not fit into ", self.dtype(), ", got ", value.dtype());
   if (value.dtype() == self.dtype()) return value;
-  if (value.is_meta()) return facula::empty({}, self.dtype(), value.device());
-  return facula::scalar_tensor(number_in(value.item(), self.dtype(), "masked_fill"), self.dtype(), value.device());
+  if (value.is_cpu())  // a number, which has to have a value in the dtype
+    return facula::scalar_tensor(number_in(value.item(), self.dtype(), "masked_fill"), self.dtype());
+  return as_contiguous(value, self.dtype());
 }
 
 Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, const Out& out) {
@@ -48,7 +43,7 @@ Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, cons
 Tensor nonzero(const Tensor& self, const Out& out) {
   FACULA_CHECK(!self.is_meta(), ErrorKind::NotImplemented,
                "nonzero: the shape of the result depends on values, got a meta tensor");
-  Tensor input = in_order(self, self.sizes());
+  Tensor input = as_contiguous(self);
   int64_t count = count_nonzero_kernel(self.device(), input);
   // one column after the other, so that x[nonzero columns] reads contiguous indices
   Tensor result = out.given() ? out.make({count, self.dim()}, DType::Int64, self.device())
@@ -62,8 +57,8 @@ Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value, cons
   FACULA_CHECK(size >= 0, ErrorKind::Runtime, "nonzero_static: size must not be negative, got ", size);
   Tensor result = out.make({size, self.dim()}, DType::Int64, self.device());
   if (self.is_meta() || result.numel() == 0) return result;
-  std::fill_n(result.data<int64_t>(), result.numel(), fill_value);
-  nonzero_kernel(self.device(), result, in_order(self, self.sizes()));
+  fill_kernel(result.device(), result, Scalar(fill_value));
+  nonzero_kernel(self.device(), result, as_contiguous(self));
   return result;
 }
 
@@ -90,9 +85,9 @@ Tensor masked_select(const Tensor& self, const Tensor& mask, const Out& out) {
                "masked_select: the shape of the result depends on values, got a meta tensor");
   check_out_apart(out, {&self, &mask}, "masked_select");
   Dims shape = broadcast(self.sizes(), mask.sizes(), "masked_select");
-  Tensor chosen = in_order(mask, shape);
+  Tensor chosen = as_contiguous(mask, shape, mask.dtype());
   Tensor result = out.make({count_nonzero_kernel(self.device(), chosen)}, self.dtype(), self.device());
-  if (result.numel()) masked_select_kernel(self.device(), result, in_order(self, shape), chosen);
+  if (result.numel()) masked_select_kernel(self.device(), result, as_contiguous(self, shape, self.dtype()), chosen);
   return result;
 }
 
@@ -103,14 +98,13 @@ Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& sour
   Dims shape = broadcast(self.sizes(), mask.sizes(), "masked_scatter");
   Tensor result = out.make(shape, self.dtype(), self.device());
   if (self.is_meta()) return result;
-  copy_kernel(self.device(), result,
-              make_view(self, shape, broadcast_strides(self.sizes(), self.strides(), shape), 0, false));
-  Tensor chosen = in_order(mask, shape);
+  copy_elements(result, make_view(self, shape, broadcast_strides(self.sizes(), self.strides(), shape), 0, false));
+  Tensor chosen = as_contiguous(mask, shape, mask.dtype());
   int64_t count = count_nonzero_kernel(self.device(), chosen);
   FACULA_CHECK(source.numel() >= count, ErrorKind::Runtime,
                "masked_scatter: source must have an element for each true one of the mask, ", count, ", got ",
                source.numel());
-  if (count) masked_scatter_kernel(self.device(), result, chosen, in_order(source, source.sizes()));
+  if (count) masked_scatter_kernel(self.device(), result, chosen, as_contiguous(source));
   return result;
 }
 

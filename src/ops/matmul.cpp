@@ -2,6 +2,7 @@
 #include "ops/matmul.h"
 
 #include "core/number.h"
+#include "ops/copies.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -23,12 +24,6 @@ void check_matrices(const char* op, const Tensor& a, const Tensor& b, int64_t di
   FACULA_CHECK(a.size(-1) == b.size(-2) && (dims == 2 || a.size(0) == b.size(0)), ErrorKind::Runtime, op,
                ": the shapes cannot be multiplied, got ", a.sizes(), " and ", b.sizes());
   check_dtypes(op, a, b);
-}
-
-Tensor contiguous_copy(const Tensor& t) {
-  Tensor copy = facula::empty(t.sizes(), t.dtype(), t.device());
-  copy_kernel(t.device(), copy, t);
-  return copy;
 }
 
 /// `t` itself when a product can read it, else a contiguous copy.
@@ -71,7 +66,7 @@ Tensor add_product(const char* op, const Tensor& self, const Tensor& a, const Te
   Tensor result = out.make(sizes, self.dtype(), self.device());
   if (result.is_meta()) return result;
   bool read = !beta.equals(0);
-  if (read) copy_kernel(result.device(), result, expand(self, sizes, false));
+  if (read) copy_elements(result, expand(self, sizes, false));
   multiply(result, a, b, alpha, read ? beta : Scalar(0));
   return result;
 }
@@ -151,7 +146,7 @@ void fill_rows(const Tensor& out, const Tensor& bias, int64_t rows, int64_t colu
     for (int64_t r = 0; r < rows; ++r)
       std::memcpy(out.data<char>() + static_cast<size_t>(r) * bytes, bias.data<char>(), bytes);
   } else {
-    copy_kernel(out.device(), out, expand(bias, out.sizes(), false));
+    copy_elements(out, expand(bias, out.sizes(), false));
   }
 }
 

@@ -21,6 +21,11 @@ struct MatrixProduct {
   char* out = nullptr;
   int64_t out_batch = 0, out_row = 0;
   Scalar alpha = 1, beta = 0;
+
+  template <class See>
+  void memory(See see) const {
+    for (const char* p : {a.data, b.data, static_cast<const char*>(out)}) see(static_cast<const void*>(p));
+  }
 };
 
 inline Kernel<void(const MatrixProduct&)> matrix_product_kernel{"matmul"};

@@ -1,15 +1,14 @@
 // Shape and dtype rules of the normalisations.
 #include "ops/norm.h"
 
+#include "ops/copies.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
 namespace {
 
-Tensor dense(const Tensor& t) { return !t.defined() || t.is_contiguous() ? t : clone(t, MemoryFormat::Contiguous); }
-
 /// Weights and statistics as the kernels want them.
-Tensor parameter(const Tensor& t, DType compute) { return t.defined() ? dense(to_dtype(t, compute)) : t; }
+Tensor parameter(const Tensor& t, DType compute) { return as_contiguous(t, compute); }
 
 void check_floating(const Tensor& self, const char* op) {
   FACULA_CHECK(is_floating(self.dtype()) && !is_float8(self.dtype()), ErrorKind::NotImplemented, op,
@@ -22,10 +21,7 @@ RowLayout row_layout(const Tensor& self, int64_t rows, int64_t groups, int64_t c
 }
 
 /// A copy in the order that the kernels walk: that of `like`, channels last or contiguous.
-Tensor in_order_of(const Tensor& like, const Tensor& t) {
-  const MemoryFormat order = like.suggest_memory_format();
-  return t.is_contiguous(order) ? t : clone(t, order);
-}
+Tensor in_order_of(const Tensor& like, const Tensor& t) { return as_contiguous(t, like.suggest_memory_format()); }
 
 /// In channels-last memory every element of a channel is a run by itself.
 ChannelLayout channel_layout(const Tensor& self) {
@@ -42,7 +38,7 @@ void move_running(const Tensor& running, const Tensor& batch, double momentum, d
   DType compute = batch.dtype();
   Tensor old = to_dtype(running, compute);
   Tensor moved = add(mul(old, Scalar(1.0 - momentum)), mul(batch, Scalar(momentum * scale)), Scalar(1));
-  copy_kernel(running.device(), running, moved);
+  copy_elements(running, moved);
   running.storage()->bump_version(op_id::_channel_norm);
 }
 
@@ -55,8 +51,8 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm(const Tensor& self, const Tensor& w
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
   Tensor mean = facula::empty({rows}, compute, self.device()), rstd = facula::empty({rows}, compute, self.device());
   if (!self.is_meta()) {
-    row_norm_kernel(self.device(), out, mean, rstd, dense(self), parameter(weight, compute), parameter(bias, compute),
-                    row_layout(self, rows, groups, channels), eps, center);
+    row_norm_kernel(self.device(), out, mean, rstd, as_contiguous(self), parameter(weight, compute),
+                    parameter(bias, compute), row_layout(self, rows, groups, channels), eps, center);
   }
   return {out, mean, rstd};
 }
@@ -66,7 +62,7 @@ Tensor _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& 
   DType compute = compute_dtype(self.dtype());
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
   if (!self.is_meta()) {
-    row_norm_backward_kernel(self.device(), out, dense(to_dtype(grad, self.dtype())), dense(self),
+    row_norm_backward_kernel(self.device(), out, as_contiguous(to_dtype(grad, self.dtype())), as_contiguous(self),
                              parameter(weight, compute), mean, rstd, row_layout(self, rstd.numel(), groups, channels),
                              center);
   }
@@ -77,8 +73,8 @@ Tensor _row_norm_backward_weight(const Tensor& grad, const Tensor& self, const T
                                  int64_t groups, int64_t channels) {
   Tensor out = facula::empty({groups * channels}, compute_dtype(self.dtype()), self.device());
   if (!self.is_meta()) {
-    row_norm_backward_weight_kernel(self.device(), out, dense(to_dtype(grad, self.dtype())), dense(self), mean, rstd,
-                                    row_layout(self, rstd.numel(), groups, channels));
+    row_norm_backward_weight_kernel(self.device(), out, as_contiguous(to_dtype(grad, self.dtype())),
+                                    as_contiguous(self), mean, rstd, row_layout(self, rstd.numel(), groups, channels));
   }
   return out;
 }

@@ -11,19 +11,25 @@ bool same_layout(const Tensor& a, const Tensor& b) {
          (a.strides() == b.strides() || (a.is_contiguous() && b.is_contiguous()));
 }
 
+void check_device(const Tensor& t, const Tensor& like, const char* op, const char* what) {
+  FACULA_CHECK(t.device() == like.device(), ErrorKind::Runtime, op, ": expected ", what, " on the parameter's device ",
+               like.device(), ", got ", t.device());
+}
+
 /// `t` itself, or a copy with the layout of `like`.
 Tensor arranged(const Tensor& t, const Tensor& like, const char* op, const char* what) {
-  if (same_layout(t, like)) return t;
+  if (same_layout(t, like) && t.device() == like.device()) return t;
+  check_device(t, like, op, what);
   FACULA_CHECK(t.sizes() == like.sizes(), ErrorKind::Runtime, op, ": expected ", what, " of the parameter's shape ",
                like.sizes(), ", got ", t.sizes());
   Tensor copy =
       facula::empty_strided(like.sizes(), preserved_strides(like.sizes(), like.strides()), like.dtype(), like.device());
-  copy_kernel(like.device(), copy, t);
+  copy_elements(copy, t);
   return copy;
 }
 
 void finish(const Tensor& made, const Tensor& wanted) {
-  if (!made.is_same(wanted)) copy_kernel(wanted.device(), wanted, made);
+  if (!made.is_same(wanted)) copy_elements(wanted, made);
   wanted.storage()->bump_version(0);
 }
 
@@ -35,7 +41,7 @@ void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad,
   const char* op = kOptimRuleInfo[static_cast<size_t>(rule)].name;
   // The pass reads memory as it lies: what has holes or is conjugated lazily is copied, and written back.
   Tensor p = param.is_dense() && !param.is_conj() ? param : facula::empty(param.sizes(), param.dtype(), param.device());
-  if (!p.is_same(param)) copy_kernel(param.device(), p, param);
+  if (!p.is_same(param)) copy_elements(p, param);
   Tensor g = arranged(grad, p, op, "a gradient");
   std::array<Tensor, kMaxOptimStates> s;
   bool complex = is_complex(p.dtype());
@@ -45,7 +51,7 @@ void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad,
     s[i] = arranged(states[i], p, op, "state");
     pass.states[i] = s[i].data();
   }
-  optim_kernel(p.device(), pass);
+  if (!p.is_meta() && p.numel()) optim_kernel(p.device(), pass);
   finish(p, param);
   for (size_t i = 0; i < s.size(); ++i)
     if (s[i].defined()) finish(s[i], states[i]);

@@ -40,6 +40,13 @@ struct OptimPass {
   const void* grad;
   std::array<void*, kMaxOptimStates> states = {};
   std::array<double, kMaxOptimNumbers> numbers = {};
+
+  template <class See>
+  void memory(See see) const {
+    see(static_cast<const void*>(param));
+    see(grad);
+    for (void* s : states) see(static_cast<const void*>(s));
+  }
 };
 
 inline Kernel<void(const OptimPass&)> optim_kernel{"optimizer step"};

@@ -1,8 +1,8 @@
 #include "ops/out.h"
 
+#include "core/host.h"
 #include "core/mode.h"
 #include "ops/kernel_table.h"
-#include "ops/resize.h"
 
 namespace facula {
 
@@ -30,16 +30,16 @@ void Out::finish(const Tensor& made) const {
                given_.device());
   resize_output(given_, made.sizes(), op_);
   check_no_internal_overlap(given_, op_);
-  if (!given_.is_meta()) copy_kernel(given_.device(), given_, made);
+  copy_elements(given_, made);
 }
 
 void resize_output(const Tensor& out, IntList sizes, const char* op) {
   if (out.sizes() == sizes) return;
-  if (out.numel() != 0 && warn) {
+  if (out.numel() != 0 && host.warn) {
     std::ostringstream text;
     text << op << ": out= had shape " << out.sizes() << " and was resized to " << sizes
          << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";
-    warn(text.str().c_str());
+    host.warn(text.str().c_str());
   }
   resize_tensor(out, sizes, contiguous_strides(sizes));
 }
@@ -52,7 +52,7 @@ void grow_storage(const Tensor& self, size_t needed) {
   Storage* storage = self.storage();
   TensorImpl* base = self.impl()->base;
   if (base && base->storage != storage) base = nullptr;
-  size_t known = 1 + (base != nullptr) + (storage_objects ? storage_objects(storage) : 0);
+  size_t known = 1 + (base != nullptr) + (host.storage_objects ? host.storage_objects(storage) : 0);
   FACULA_CHECK(storage->refs.load() <= known, ErrorKind::Runtime,
                "resize_: other tensors on the same memory cannot follow it when it grows (resize before making views, "
                "or clone), got ",

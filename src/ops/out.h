@@ -38,7 +38,4 @@ class Out {
 void resize_output(const Tensor& out, IntList sizes, const char* op);
 /// Changes sizes in place, growing the storage when needed.
 void resize_tensor(const Tensor& self, IntList sizes, IntList strides);
-/// What the Python layer installs to issue a UserWarning.
-inline void (*warn)(const char* text) = nullptr;
-
 }  // namespace facula

@@ -1,9 +1,10 @@
 // Shapes, windows and checks of pooling.
 #include "ops/pool.h"
 
-#include <cstring>
+#include <limits>
 
 #include "ops/conv.h"
+#include "ops/copies.h"
 #include "ops/out.h"
 #include "raw_pool.h"
 
@@ -24,13 +25,6 @@ struct Input {
   MemoryFormat format;
 };
 
-Tensor dense(const Tensor& t, MemoryFormat format) {
-  if (t.is_contiguous(format)) return t;
-  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "pooling"), t.dtype(), t.device());
-  if (!t.is_meta()) copy_kernel(t.device(), copy, t);
-  return copy;
-}
-
 Tensor with_batch(const Tensor& self, int64_t spatial) {
   if (self.dim() == spatial + 2) return self;
   Dims sizes(self.sizes()), strides(self.strides());
@@ -48,7 +42,7 @@ Input read_input(const char* op, const Tensor& self, int64_t spatial, bool empty
   }
   bool batched = self.dim() == spatial + 2;
   MemoryFormat format = batched ? self.suggest_memory_format() : MemoryFormat::Contiguous;
-  return {dense(with_batch(self, spatial), format), batched, format};
+  return {as_contiguous(with_batch(self, spatial), format), batched, format};
 }
 
 Tensor make_result(const Input& input, IntList spatial, DType dtype) {
@@ -107,72 +101,46 @@ Sliding read_windows(const char* op, IntList size, IntList kernel_size, IntList 
   return s;
 }
 
-PoolAxis& axis_of(PoolGeometry& g, size_t d, size_t spatial, int64_t in, int64_t out) {
-  PoolAxis& axis = g.axes[3 - spatial + d];
-  axis.in = in;
-  axis.begin.resize(static_cast<size_t>(out));
-  axis.end.resize(static_cast<size_t>(out));
-  axis.divisor.resize(static_cast<size_t>(out));
-  return axis;
-}
+PoolAxis& axis_of(PoolGeometry& g, size_t d, size_t spatial) { return g.axes[3 - spatial + d]; }
 
-PoolGeometry max_geometry(const Sliding& s, IntList size) {
+PoolGeometry sliding_geometry(const Sliding& s, IntList size) {
   PoolGeometry g;
   for (size_t d = 0; d < size.size(); ++d) {
-    PoolAxis& axis = axis_of(g, d, size.size(), size[d], s.out[d]);
-    axis.step = s.dilation[d];
-    for (int64_t o = 0; o < s.out[d]; ++o) {
-      int64_t begin = o * s.stride[d] - s.padding[d];
-      axis.end[o] = std::min(begin + s.dilation[d] * (s.kernel[d] - 1) + 1, size[d]);
-      if (begin < 0) begin += (-begin + s.dilation[d] - 1) / s.dilation[d] * s.dilation[d];
-      axis.begin[o] = begin;
-    }
+    axis_of(g, d, size.size()) = {.in = size[d],
+                                  .out = s.out[d],
+                                  .kernel = s.kernel[d],
+                                  .stride = s.stride[d],
+                                  .padding = s.padding[d],
+                                  .step = s.dilation[d]};
   }
   return g;
 }
 
 PoolGeometry avg_geometry(const Sliding& s, IntList size, bool count_include_pad, std::optional<int64_t> divisor) {
-  PoolGeometry g;
+  PoolGeometry g = sliding_geometry(s, size);
   g.divisor = divisor ? static_cast<double>(*divisor) : 0;
-  for (size_t d = 0; d < size.size(); ++d) {
-    PoolAxis& axis = axis_of(g, d, size.size(), size[d], s.out[d]);
-    for (int64_t o = 0; o < s.out[d]; ++o) {
-      int64_t begin = o * s.stride[d] - s.padding[d], end = std::min(begin + s.kernel[d], size[d] + s.padding[d]);
-      axis.begin[o] = std::max<int64_t>(begin, 0);
-      axis.end[o] = std::max(axis.begin[o], std::min(end, size[d]));
-      axis.divisor[o] = static_cast<double>(count_include_pad ? end - begin : axis.end[o] - axis.begin[o]);
-    }
-  }
+  for (PoolAxis& axis : g.axes) axis.counts_padding = count_include_pad;
   return g;
 }
 
 PoolGeometry adaptive_geometry(IntList size, IntList out) {
   PoolGeometry g;
-  for (size_t d = 0; d < size.size(); ++d) {
-    PoolAxis& axis = axis_of(g, d, size.size(), size[d], out[d]);
-    for (int64_t o = 0; o < out[d]; ++o) {
-      axis.begin[o] = o * size[d] / out[d];
-      axis.end[o] = ((o + 1) * size[d] + out[d] - 1) / out[d];
-      axis.divisor[o] = static_cast<double>(axis.end[o] - axis.begin[o]);
-    }
-  }
+  for (size_t d = 0; d < size.size(); ++d)
+    axis_of(g, d, size.size()) = {.in = size[d], .out = out[d], .adaptive = true};
   return g;
 }
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-// The geometry has tables as long as the result's sides: it is made after the result, for which there may be no memory.
-template <class F>
-Pair max_over(const Input& input, IntList out, F&& geometry) {
+Pair max_over(const Input& input, IntList out, const PoolGeometry& geometry) {
   Tensor values = make_result(input, out, input.tensor.dtype()), indices = make_result(input, out, DType::Int64);
-  if (!values.is_meta() && values.numel()) max_pool_kernel(values.device(), values, indices, input.tensor, geometry());
+  if (!values.is_meta() && values.numel()) max_pool_kernel(values.device(), values, indices, input.tensor, geometry);
   return {finish(input, values), finish(input, indices)};
 }
 
-template <class F>
-Tensor mean_over(const Input& input, IntList out, F&& geometry) {
+Tensor mean_over(const Input& input, IntList out, const PoolGeometry& geometry) {
   Tensor result = make_result(input, out, input.tensor.dtype());
-  if (!result.is_meta() && result.numel()) avg_pool_kernel(result.device(), result, input.tensor, geometry());
+  if (!result.is_meta() && result.numel()) avg_pool_kernel(result.device(), result, input.tensor, geometry);
   return finish(input, result);
 }
 
@@ -183,14 +151,10 @@ Tensor accumulated(const Input& input, IntList size, F&& f) {
   if (result.is_meta() || result.numel() == 0) return finish(input, result);
   DType wide = compute_dtype(result.dtype());
   Tensor total = wide == result.dtype() ? result : make_result(input, size, wide);
-  Tensor given = input.tensor;
-  if (given.dtype() != wide) {
-    given = make_result(input, spatial_part(given), wide);
-    copy_kernel(given.device(), given, input.tensor);
-  }
-  std::memset(total.data<char>(), 0, static_cast<size_t>(total.numel() * total.item_size()));
+  const Tensor given = as_contiguous(input.tensor, input.format, wide);
+  fill_kernel(total.device(), total, Scalar(0));
   f(total, given);
-  if (!total.is_same(result)) copy_kernel(result.device(), result, total);
+  if (!total.is_same(result)) copy_elements(result, total);
   return finish(input, result);
 }
 
@@ -211,7 +175,7 @@ Pair max_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList p
   check_dtype(op, self.dtype(), spatial > 1);
   IntList size = spatial_part(input.tensor);
   Sliding s = read_windows(op, size, kernel_size, stride, padding, dilation, ceil_mode);
-  return max_over(input, s.out, [&] { return max_geometry(s, size); });
+  return max_over(input, s.out, sliding_geometry(s, size));
 }
 
 Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
@@ -223,7 +187,7 @@ Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList
   check_dtype(op, self.dtype(), self.dtype() == DType::Int64);
   IntList size = spatial_part(input.tensor);
   Sliding s = read_windows(op, size, kernel_size, stride, padding, {1}, ceil_mode);
-  return mean_over(input, s.out, [&] { return avg_geometry(s, size, count_include_pad, divisor_override); });
+  return mean_over(input, s.out, avg_geometry(s, size, count_include_pad, divisor_override));
 }
 
 Tensor avg_pool_transpose(const Tensor& self, IntList size, IntList kernel_size, IntList stride, IntList padding,
@@ -250,7 +214,7 @@ Tensor adaptive_avg_pool(const Tensor& self, IntList output_size) {
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
-  return mean_over(input, out, [&] { return adaptive_geometry(spatial_part(input.tensor), out); });
+  return mean_over(input, out, adaptive_geometry(spatial_part(input.tensor), out));
 }
 
 Tensor adaptive_avg_pool_transpose(const Tensor& self, IntList size) {
@@ -264,39 +228,15 @@ Pair adaptive_max_pool(const Tensor& self, IntList output_size) {
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
-  return max_over(input, out, [&] { return adaptive_geometry(spatial_part(input.tensor), out); });
+  return max_over(input, out, adaptive_geometry(spatial_part(input.tensor), out));
 }
-
-namespace {
-
-// Where the windows of one dimension begin, for one sample in [0, 1).
-template <class T>
-void fractional_starts(PoolAxis& axis, T sample, int64_t kernel) {
-  int64_t out = axis.out();
-  T alpha = out > 1 ? static_cast<T>(axis.in - kernel) / static_cast<T>(out - 1) : T(0);
-  for (int64_t o = 0; o < out; ++o) {
-    bool last = o == out - 1;
-    axis.begin[o] =
-        last ? axis.in - kernel
-             : static_cast<int64_t>((static_cast<T>(o) + sample) * alpha) - static_cast<int64_t>(sample * alpha);
-    axis.end[o] = axis.begin[o] + kernel;
-  }
-}
-
-Tensor plane(const Tensor& t, int64_t n, int64_t c) {
-  Dims sizes(t.sizes());
-  sizes[0] = sizes[1] = 1;
-  return make_view(t, sizes, contiguous_strides(sizes), n * t.stride(0) + c * t.stride(1), false);
-}
-
-}  // namespace
 
 Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size, const Tensor& random_samples) {
   size_t spatial = kernel_size.size();
   const char* op = kFractionalMaxPool[spatial];
   Input input = read_input(op, self, static_cast<int64_t>(spatial));
   check_dtype(op, self.dtype(), false);
-  input.tensor = dense(input.tensor, MemoryFormat::Contiguous);
+  input.tensor = as_contiguous(input.tensor, MemoryFormat::Contiguous);
   input.format = MemoryFormat::Contiguous;
   int64_t batch = input.tensor.size(0), channels = input.tensor.size(1);
   IntList size = spatial_part(input.tensor);
@@ -316,22 +256,10 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
                ErrorKind::Runtime, op, ": random_samples must have shape ", expected, ", got ", random_samples.sizes());
   Tensor values = make_result(input, out, self.dtype()), indices = make_result(input, out, DType::Int64);
   if (values.is_meta()) return {finish(input, values), finish(input, indices)};
-  Tensor samples = facula::empty(random_samples.sizes(), DType::Float64);
-  copy_kernel(kCPU, samples, random_samples);
-  PoolGeometry geometry;
-  for (size_t d = 0; d < spatial; ++d) axis_of(geometry, d, spatial, size[d], out[d]);
-  for (int64_t n = 0; n < batch; ++n) {
-    for (int64_t c = 0; c < channels; ++c) {
-      const double* u = samples.data<double>() + (n * channels + c) * expected[2];
-      for (size_t d = 0; d < spatial; ++d) {
-        double sample = u[spatial == 2 ? 1 - d : d];  // two dimensions: the first sample is of the width
-        PoolAxis& axis = geometry.axes[3 - spatial + d];
-        if (self.dtype() == DType::Float64) fractional_starts<double>(axis, sample, kernel_size[d]);
-        else fractional_starts<float>(axis, static_cast<float>(sample), kernel_size[d]);
-      }
-      max_pool_kernel(kCPU, plane(values, n, c), plane(indices, n, c), plane(input.tensor, n, c), geometry);
-    }
-  }
+  std::array<int64_t, 3> kernel{1, 1, 1};
+  for (size_t d = 0; d < spatial; ++d) kernel[3 - spatial + d] = kernel_size[d];
+  if (values.numel())
+    fractional_max_pool_kernel(values.device(), values, indices, input.tensor, as_contiguous(random_samples), kernel);
   return {finish(input, values), finish(input, indices)};
 }
 
@@ -344,19 +272,15 @@ void check_indices(const char* op, const Tensor& self, const Tensor& indices) {
                self.sizes(), ", got ", indices.sizes());
 }
 
-void check_in_plane(const char* op, int64_t bad, IntList size) {
-  FACULA_CHECK(bad == -1, ErrorKind::Runtime, op, ": indices must lie in planes of size ", size, ", got ", bad);
-}
-
 Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList size) {
   int64_t spatial = static_cast<int64_t>(size.size());
   check_indices(op, self, indices);
   Input input = read_input(op, self, spatial);
-  Tensor where = dense(with_batch(indices, spatial), input.format);
+  Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   Tensor result = make_result(input, size, self.dtype());
   if (result.is_meta()) return finish(input, result);
-  std::memset(result.data<char>(), 0, static_cast<size_t>(result.numel() * result.item_size()));
-  check_in_plane(op, scatter_planes_kernel(result.device(), result, input.tensor, where, false), size);
+  fill_kernel(result.device(), result, Scalar(0));
+  scatter_planes_kernel(result.device(), result, input.tensor, where, false, op);
   return finish(input, result);
 }
 
@@ -365,19 +289,17 @@ Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList
 Tensor scatter_planes(const Tensor& self, const Tensor& indices, IntList output_size) {
   int64_t spatial = static_cast<int64_t>(output_size.size());
   Input input = read_input("max_pool", self, spatial, true);
-  Tensor where = dense(with_batch(indices, spatial), input.format);
+  Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   return accumulated(input, output_size, [&](const Tensor& total, const Tensor& given) {
-    check_in_plane("max_pool", scatter_planes_kernel(total.device(), total, given, where, true), output_size);
+    scatter_planes_kernel(total.device(), total, given, where, true, "max_pool");
   });
 }
 
 Tensor gather_planes(const Tensor& self, const Tensor& indices, int64_t spatial) {
   Input input = read_input("max_pool", self, spatial, true);
-  Tensor where = dense(with_batch(indices, spatial), input.format);
+  Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   Tensor result = make_result(input, spatial_part(where), self.dtype());
-  if (!result.is_meta())
-    check_in_plane("max_unpool", gather_planes_kernel(result.device(), result, input.tensor, where),
-                   spatial_part(input.tensor));
+  if (!result.is_meta()) gather_planes_kernel(result.device(), result, input.tensor, where, "max_unpool");
   return finish(input, result);
 }
 

@@ -2,6 +2,8 @@
 #include "ops/random.h"
 
 #include "core/parallel.h"
+#include "ops/checks.h"
+#include "ops/copies.h"
 #include "ops/out.h"
 #include "raw_elementwise.h"
 #include "raw_random.h"
@@ -9,34 +11,15 @@
 namespace facula::ops {
 namespace {
 
-// Fresh memory in the order in which the elements of `self` lie: fills draw in memory order.
-Tensor packed_like(const Tensor& self) {
-  if (self.is_dense())
-    return facula::empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), self.dtype(),
-                                 self.device());
-  Dims strides(static_cast<size_t>(self.dim()));
-  int64_t step = 1;
-  for (int64_t d : dimension_order(self.sizes(), {Dims(self.strides())})) {
-    strides[d] = step;
-    step *= std::max<int64_t>(self.size(d), 1);
-  }
-  return facula::empty_strided(self.sizes(), strides, self.dtype(), self.device());
-}
-
 Tensor flat(const Tensor& dense) { return make_view(dense, {dense.numel()}, {1}, 0, false); }
-
-Tensor packed(const Tensor& t, IntList shape, DType dtype) {
-  if (t.is_contiguous() && t.sizes() == shape && t.dtype() == dtype) return t;
-  Tensor copy = facula::empty(shape, dtype, t.device());
-  copy_kernel(t.device(), copy, make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
-  return copy;
-}
 
 // The interpreter lock goes before the generator's is taken: whoever waits for that one may hold the
 // interpreter.
 template <class Draw>
-void with_generator(Generator* given, int64_t numel, Draw draw) {
-  Generator& generator = given ? *given : default_generator();
+void with_generator(Generator* given, Device device, int64_t numel, Draw draw) {
+  Generator& generator = given ? *given : default_generator(device);
+  FACULA_CHECK(generator.device() == device, ErrorKind::Runtime, "Generator: Expected a '", device,
+               "' device type for generator but found '", generator.device(), "'");
   LockRelease release(numel > kGrain);
   std::lock_guard<std::mutex> guard(generator.mutex);
   draw(generator);
@@ -47,9 +30,10 @@ Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
   if (self.is_meta()) return self;
   bool direct = self.is_contiguous();
   f.serial = !direct;
-  Tensor target = direct ? self : packed_like(self);
-  with_generator(generator, self.numel(), [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
-  if (!direct) copy_kernel(self.device(), self, target);
+  Tensor target = direct ? self : facula::empty_like(self, self.dtype());
+  with_generator(generator, self.device(), self.numel(),
+                 [&](Generator& g) { random_fill_kernel(self.device(), flat(target), f, g); });
+  if (!direct) copy_elements(self, target);
   return self;
 }
 
@@ -113,12 +97,7 @@ Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optiona
 
 void check_std(const Tensor& std_) {
   FACULA_CHECK(!std_.is_complex(), ErrorKind::Runtime, "normal: std must be real, got ", std_.dtype());
-  if (std_.is_meta() || std_.numel() == 0) return;
-  Tensor values = packed(std_, std_.sizes(), DType::Float64);
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    FACULA_CHECK(!(values.data<double>()[i] < 0), ErrorKind::Runtime, "normal: every std must not be negative, got ",
-                 values.data<double>()[i]);
-  }
+  check_values(std_, {Holds::NotNegative, ErrorKind::Runtime, "normal", "every std must not be negative"});
 }
 
 RandomFill normal_fill(const Tensor& self, double mean, double std, const char* op) {
@@ -171,22 +150,15 @@ Tensor bernoulli_(const Tensor& self, const Tensor& p, Generator* generator) {
   check_no_internal_overlap(self, "bernoulli_");
   if (self.is_meta()) return self;
   DType wide = p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
-  Tensor target = self.is_contiguous() && self.storage() != p.storage() ? self : packed_like(self);
+  Tensor target = self.is_contiguous() && self.storage() != p.storage() ? self : facula::empty_like(self, self.dtype());
   // probabilities in the memory order of the target
   Tensor each =
       facula::empty_strided(target.sizes(), preserved_strides(target.sizes(), target.strides()), wide, self.device());
-  copy_kernel(self.device(), each,
-              make_view(p, self.sizes(), broadcast_strides(p.sizes(), p.strides(), self.sizes()), 0, false));
-  visit_dtype(wide, [&]<class T>(TypeTag<T>) {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-      for (int64_t i = 0; i < each.numel(); ++i)
-        FACULA_CHECK(each.data<T>()[i] >= 0 && each.data<T>()[i] <= 1, ErrorKind::Runtime,
-                     "bernoulli_: probabilities must lie in [0, 1], got ", each.data<T>()[i]);
-    }
-  });
-  with_generator(generator, self.numel(),
+  copy_elements(each, make_view(p, self.sizes(), broadcast_strides(p.sizes(), p.strides(), self.sizes()), 0, false));
+  check_values(each, {Holds::InUnitInterval, ErrorKind::Runtime, "bernoulli_", "probabilities must lie in [0, 1]"});
+  with_generator(generator, self.device(), self.numel(),
                  [&](Generator& g) { bernoulli_kernel(self.device(), flat(target), flat(each), g); });
-  if (!target.is_same(self)) copy_kernel(self.device(), self, target);
+  if (!target.is_same(self)) copy_elements(self, target);
   return self;
 }
 
@@ -219,17 +191,18 @@ Tensor log_normal_(const Tensor& self, double mean, double std, Generator* gener
 
 Tensor rand(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
             const Out& out) {
-  return uniform_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), 0, 1,
-                  generator);
+  return uniform_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))),
+                  0, 1, generator);
 }
 Tensor randn(IntList size, Generator* generator, std::optional<DType> dtype, std::optional<Device> device,
              const Out& out) {
-  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), 0, 1, generator);
+  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))), 0,
+                 1, generator);
 }
 Tensor randint(int64_t low, int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
                std::optional<Device> device, const Out& out) {
-  return fill_range(out.make(size, dtype.value_or(out.dtype_or(DType::Int64)), device.value_or(kCPU)), low, high,
-                    generator, "randint");
+  return fill_range(out.make(size, dtype.value_or(out.dtype_or(DType::Int64)), device.value_or(out.device_or(kCPU))),
+                    low, high, generator, "randint");
 }
 Tensor randint(int64_t high, IntList size, Generator* generator, std::optional<DType> dtype,
                std::optional<Device> device, const Out& out) {
@@ -243,8 +216,8 @@ Tensor randperm(int64_t n, Generator* generator, std::optional<DType> dtype, std
                "randperm: expected an integer or floating dtype, got ", d);
   int64_t largest = is_floating(d) ? int64_t{1} << digits_of(d) : limits_of(d).high;
   FACULA_CHECK(n - 1 <= largest, ErrorKind::Runtime, "randperm: n is too large for ", d, ", got ", n);
-  return fill(out.make({n}, d, device.value_or(kCPU)), {.distribution = Distribution::Permutation, .op = "randperm"},
-              generator);
+  return fill(out.make({n}, d, device.value_or(out.device_or(kCPU))),
+              {.distribution = Distribution::Permutation, .op = "randperm"}, generator);
 }
 Tensor rand_like(const Tensor& self, Generator* generator, std::optional<MemoryFormat> format,
                  std::optional<DType> dtype, std::optional<Device> device) {
@@ -289,8 +262,8 @@ Tensor normal(double mean, const Tensor& std, Generator* generator, const Out& o
 }
 Tensor normal(double mean, double std, IntList size, Generator* generator, std::optional<DType> dtype,
               std::optional<Device> device, const Out& out) {
-  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(kCPU)), mean, std,
-                 generator);
+  return normal_(out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU))),
+                 mean, std, generator);
 }
 
 Tensor bernoulli(const Tensor& self, Generator* generator, const Out& out) {
@@ -317,9 +290,9 @@ Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Ge
   bool single = self.dim() == 1;
   Tensor result = out.make(single ? Dims{num_samples} : Dims{self.size(0), num_samples}, DType::Int64, self.device());
   if (self.is_meta() || result.numel() == 0) return result;
-  Tensor weights = packed(self, self.sizes(), self.dtype());
+  Tensor weights = as_contiguous(self, self.sizes(), self.dtype());
   int64_t rows = single ? 1 : self.size(0), categories = self.size(-1);
-  with_generator(generator, 0, [&](Generator& g) {
+  with_generator(generator, self.device(), 0, [&](Generator& g) {
     multinomial_kernel(self.device(), make_view(result, {rows, num_samples}, {num_samples, 1}, 0, false),
                        make_view(weights, {rows, categories}, {categories, 1}, 0, false), replacement, g);
   });
@@ -335,8 +308,8 @@ Tensor draw_each(const Tensor& self, Generator* generator,
                self.dtype());
   Tensor result = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return result;
-  Tensor parameters = packed(self, self.sizes(), self.dtype());
-  with_generator(generator, 0, [&](Generator& g) { kernel(self.device(), result, parameters, g); });
+  Tensor parameters = as_contiguous(self, self.sizes(), self.dtype());
+  with_generator(generator, self.device(), 0, [&](Generator& g) { kernel(self.device(), result, parameters, g); });
   return result;
 }
 
@@ -362,8 +335,8 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
   Dims shape = broadcast(count.sizes(), prob.sizes(), "binomial");
   Tensor result = facula::empty(shape, count.dtype(), count.device());
   if (result.is_meta()) return result;
-  Tensor counts = packed(count, shape, count.dtype()), probabilities = packed(prob, shape, prob.dtype());
-  with_generator(generator, 0,
+  Tensor counts = as_contiguous(count, shape, count.dtype()), probabilities = as_contiguous(prob, shape, prob.dtype());
+  with_generator(generator, count.device(), 0,
                  [&](Generator& g) { binomial_kernel(count.device(), result, counts, probabilities, g); });
   return result;
 }
@@ -373,8 +346,9 @@ Tensor _rrelu_slopes(const Tensor& self, double lower, double upper, Generator* 
                self.dtype());
   Tensor slopes = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return slopes;
-  Tensor values = packed(self, self.sizes(), self.dtype());
-  with_generator(generator, 0, [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
+  Tensor values = as_contiguous(self, self.sizes(), self.dtype());
+  with_generator(generator, self.device(), 0,
+                 [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
   return slopes;
 }
 

@@ -33,7 +33,7 @@ struct RandomFill {
 
 /// `out` is contiguous. The caller holds the generator's mutex.
 inline Kernel<void(const Tensor& out, const RandomFill& fill, Generator& generator)> random_fill_kernel{"random"};
-/// 1 with the probability in p, of the same shape and contiguous, of a floating dtype.
+/// 1 with the probability in p, of the same shape and contiguous, float32 or float64.
 inline Kernel<void(const Tensor& out, const Tensor& p, Generator& generator)> bernoulli_kernel{"bernoulli"};
 inline Kernel<void(const Tensor& out, const Tensor& rate, Generator& generator)> poisson_kernel{"poisson"};
 inline Kernel<void(const Tensor& out, const Tensor& shape, Generator& generator)> gamma_kernel{"_standard_gamma"};

@@ -34,6 +34,11 @@ struct FoldArgs {
   Finish finish = Finish::Nothing;
   double power = 2;                // of PowerSum; Finish::Power takes its root
   const Tensor* center = nullptr;  // of CenteredSquares: of compute dtype, contiguous, shaped as out
+
+  template <class See>
+  void memory(See see) const {
+    if (center) see(*center);
+  }
 };
 
 /// out (keepdim shape, contiguous, of the accumulator's dtype) = fold of `in` over the dimensions where out has size

@@ -3,23 +3,44 @@
 #include "ops/resample.h"
 
 #include <cmath>
-#include <cstring>
+#include <vector>
 
+#include "ops/copies.h"
 #include "ops/out.h"
 #include "ops/pool.h"
+#include "raw_elementwise.h"
 #include "raw_resample.h"
 
 namespace facula {
 
-bool Taps::copies() const {
-  if (index.size() != first.size() - 1) return false;
-  for (size_t o = 0; o < weight.size(); ++o)
-    if (weight[o] != 1 || first[o + 1] - first[o] != 1) return false;
-  return true;
-}
+namespace ops {
+namespace {
 
-Taps Taps::transposed() const {
-  Taps t;
+// Taps in the making, on the host.
+struct TapTable {
+  int64_t in = 0;
+  std::vector<int64_t> first{0}, index;
+  std::vector<double> weight;
+
+  int64_t out() const { return static_cast<int64_t>(first.size()) - 1; }
+  bool copies() const {
+    if (index.size() != first.size() - 1) return false;
+    for (size_t o = 0; o < weight.size(); ++o)
+      if (weight[o] != 1 || first[o + 1] - first[o] != 1) return false;
+    return true;
+  }
+  TapTable transposed() const;
+  Taps on(Device device) const {
+    Tensor weights = facula::empty({static_cast<int64_t>(weight.size())}, DType::Float64);
+    std::copy(weight.begin(), weight.end(), weights.data<double>());
+    Tensor moved = device.is_cpu() ? weights : facula::empty(weights.sizes(), DType::Float64, device);
+    if (!device.is_cpu()) copy_elements(moved, weights);
+    return {in, out(), copies(), vector_on(first, device), vector_on(index, device), moved};
+  }
+};
+
+TapTable TapTable::transposed() const {
+  TapTable t;
   t.in = out();
   t.first.assign(static_cast<size_t>(in) + 1, 0);
   for (int64_t i : index) ++t.first[static_cast<size_t>(i) + 1];
@@ -37,9 +58,6 @@ Taps Taps::transposed() const {
   return t;
 }
 
-namespace ops {
-namespace {
-
 // Positions and weights are computed in T, the precision of the data, as they decide which neighbours are
 // taken.
 template <class T>
@@ -47,7 +65,7 @@ struct TapsBuilder {
   int64_t in, out;
   bool align_corners;
   T scale;  // inputs per output
-  Taps taps;
+  TapTable taps;
 
   TapsBuilder(int64_t in_size, int64_t out_size, bool corners, double factor)
       : in(in_size), out(out_size), align_corners(corners) {
@@ -126,7 +144,7 @@ struct TapsBuilder {
 };
 
 template <class T>
-Taps make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corners, double scale, bool antialias) {
+TapTable make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corners, double scale, bool antialias) {
   using Builder = TapsBuilder<T>;
   Builder b(in, out, align_corners, scale);
   if (antialias) {
@@ -144,15 +162,8 @@ Taps make_taps(std::string_view mode, int64_t in, int64_t out, bool align_corner
 
 MemoryFormat format_of(const Tensor& t) { return t.suggest_memory_format(); }
 
-Tensor dense(const Tensor& t, MemoryFormat format, DType dtype) {
-  if (t.is_contiguous(format) && t.dtype() == dtype) return t;
-  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "interpolate"), dtype, t.device());
-  copy_kernel(t.device(), copy, t);
-  return copy;
-}
-
 // One dimension (from 2 on) of `t` resized.
-Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const Taps& taps) {
+Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const TapTable& taps) {
   Dims sizes(t.sizes());
   sizes[static_cast<size_t>(dim)] = taps.out();
   Tensor out = facula::empty_strided(sizes, strides_of(sizes, format, "interpolate"), t.dtype(), t.device());
@@ -160,11 +171,11 @@ Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const Taps& taps
   int64_t outer = last ? t.size(0) : t.size(0) * t.size(1), inner = last ? t.size(1) : 1;
   for (int64_t d = 2; d < dim; ++d) outer *= t.size(d);
   for (int64_t d = dim + 1; d < t.dim(); ++d) inner *= t.size(d);
-  if (out.numel()) resample_kernel(t.device(), out, t, outer, inner, taps);
+  if (out.numel()) resample_kernel(t.device(), out, t, outer, inner, taps.on(t.device()));
   return out;
 }
 
-bool identical(const Taps& taps) {
+bool identical(const TapTable& taps) {
   if (!taps.copies() || taps.in != taps.out()) return false;
   for (int64_t o = 0; o < taps.out(); ++o)
     if (taps.index[o] != o) return false;
@@ -191,28 +202,28 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, op), self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
 
-  std::vector<Taps> taps;
+  std::vector<TapTable> taps;
   bool copies = true;
   for (size_t d = 0; d < spatial; ++d) {
     int64_t in = transpose ? size[d] : self.sizes()[2 + d], out = transpose ? self.sizes()[2 + d] : size[d];
     bool wide = self.dtype() == DType::Float64;
-    Taps t = wide ? make_taps<double>(mode, in, out, align_corners, scales[d], antialias)
-                  : make_taps<float>(mode, in, out, align_corners, scales[d], antialias);
+    TapTable t = wide ? make_taps<double>(mode, in, out, align_corners, scales[d], antialias)
+                      : make_taps<float>(mode, in, out, align_corners, scales[d], antialias);
     taps.push_back(transpose ? t.transposed() : std::move(t));
     copies &= taps.back().copies();
   }
   DType dtype = copies ? self.dtype() : self.dtype() == DType::UInt8 ? DType::Float32 : compute_dtype(self.dtype());
-  Tensor t = dense(self, format, dtype);
+  Tensor t = as_contiguous(self, format, dtype);
   for (size_t k = 0; k < spatial; ++k) {  // the transpose goes through the dimensions in the opposite order
     size_t d = transpose ? k : spatial - 1 - k;
     if (!identical(taps[d])) t = apply(t, static_cast<int64_t>(2 + d), format, taps[d]);
   }
   if (self.dtype() == DType::UInt8 && !copies) {
-    float* values = t.data<float>();
-    for (int64_t i = 0; i < t.numel(); ++i) values[i] = std::clamp(std::nearbyint(values[i]), 0.0f, 255.0f);
+    round_into(t, true, t);
+    _clamp_into(t, true, t, Scalar(0.0), Scalar(255.0));
   }
   if (t.dtype() == result.dtype() && !t.is_same(self)) return t;
-  copy_kernel(result.device(), result, t);
+  copy_elements(result, t);
   return result;
 }
 
@@ -263,9 +274,9 @@ GridSampling sampling(int64_t interpolation_mode, int64_t padding_mode, bool ali
   return {static_cast<int>(interpolation_mode), static_cast<int>(padding_mode), align_corners};
 }
 
-Tensor widened(const Tensor& t) { return dense(t, MemoryFormat::Contiguous, compute_dtype(t.dtype())); }
+Tensor widened(const Tensor& t) { return as_contiguous(t, MemoryFormat::Contiguous, compute_dtype(t.dtype())); }
 
-Tensor narrowed(const Tensor& t, DType dtype) { return dense(t, MemoryFormat::Contiguous, dtype); }
+Tensor narrowed(const Tensor& t, DType dtype) { return as_contiguous(t, MemoryFormat::Contiguous, dtype); }
 
 }  // namespace
 
@@ -279,7 +290,7 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
   Tensor result = facula::empty(sizes, dtype, input.device());
   MemoryFormat format = format_of(input);
   if (result.numel()) {
-    grid_sampler_kernel(input.device(), result, dense(input, format, dtype), widened(grid),
+    grid_sampler_kernel(input.device(), result, as_contiguous(input, format, dtype), widened(grid),
                         sampling(interpolation_mode, padding_mode, align_corners));
   }
   return narrowed(result, input.dtype());
@@ -289,7 +300,7 @@ Tensor grid_sampler_input_gradient(const Tensor& self, const Tensor& grid, IntLi
                                    int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
   if (self.is_meta()) return facula::empty(input_size, self.dtype(), self.device());
   Tensor result = facula::empty(input_size, compute_dtype(self.dtype()), self.device());
-  std::memset(result.data<char>(), 0, static_cast<size_t>(result.numel() * result.item_size()));
+  fill_kernel(result.device(), result, Scalar(0));
   if (self.numel())
     grid_sampler_input_kernel(self.device(), result, widened(self), widened(grid),
                               sampling(interpolation_mode, padding_mode, align_corners));
@@ -301,10 +312,10 @@ Tensor grid_sampler_grid_gradient(const Tensor& self, const Tensor& input, const
   if (self.is_meta()) return facula::empty(grid.sizes(), grid.dtype(), grid.device());
   DType dtype = compute_dtype(self.dtype());
   Tensor result = facula::empty(grid.sizes(), dtype, self.device());
-  std::memset(result.data<char>(), 0, static_cast<size_t>(result.numel() * result.item_size()));
+  fill_kernel(result.device(), result, Scalar(0));
   if (self.numel()) {
-    grid_sampler_grid_kernel(self.device(), result, widened(self), dense(input, format_of(input), dtype), widened(grid),
-                             sampling(interpolation_mode, padding_mode, align_corners));
+    grid_sampler_grid_kernel(self.device(), result, widened(self), as_contiguous(input, format_of(input), dtype),
+                             widened(grid), sampling(interpolation_mode, padding_mode, align_corners));
   }
   return narrowed(result, grid.dtype());
 }

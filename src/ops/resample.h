@@ -1,8 +1,6 @@
 // Kernels of interpolation and grid sampling.
 #pragma once
 
-#include <vector>
-
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -10,14 +8,16 @@ namespace facula {
 /// A sparse matrix along one dimension: output o is the sum of weight[k] * input[index[k]] for first[o] <= k
 /// < first[o + 1].
 struct Taps {
-  int64_t in = 0;
-  std::vector<int64_t> first{0}, index;
-  std::vector<double> weight;
+  int64_t in = 0, out = 0;
+  bool copies = false;          // every output is one input
+  Tensor first, index, weight;  // on the kernel's device: int64, int64 and float64
 
-  int64_t out() const { return static_cast<int64_t>(first.size()) - 1; }
-  /// Every output is one input.
-  bool copies() const;
-  Taps transposed() const;
+  template <class See>
+  void memory(See see) const {
+    see(first);
+    see(index);
+    see(weight);
+  }
 };
 
 /// Applies taps to contiguous memory seen as (outer, in, inner); float32 and float64, any dtype when the taps

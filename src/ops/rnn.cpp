@@ -1,14 +1,10 @@
 #include "ops/rnn.h"
 
+#include "ops/copies.h"
 #include "raw_ops.h"
 
 namespace facula {
 namespace {
-
-Tensor dense(const Tensor& t) {
-  return !t.defined() || t.is_contiguous() ? t : ops::clone(t, MemoryFormat::Contiguous);
-}
-Tensor dense_copy(const Tensor& t) { return ops::clone(t, MemoryFormat::Contiguous); }
 
 /// The first `rows` rows of a contiguous matrix.
 Tensor top_rows(const Tensor& t, int64_t rows) { return make_view(t, {rows, t.size(1)}, t.strides(), 0, false); }
@@ -63,13 +59,13 @@ void check_rnn_layer(const RnnLayout& layout, const Tensor& gates, const Tensor&
 RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
                       const Tensor& weight, const Tensor& bias, const RnnTrace& trace) {
   const bool lstm = layout.mode == RnnMode::Lstm;
-  const Tensor x = dense(gates), b = dense(bias);
-  RnnResult r{facula::empty({layout.total, layout.hidden}, gates.dtype(), gates.device()), dense_copy(h0),
-              lstm ? dense_copy(c0) : facula::empty({0}, gates.dtype(), gates.device())};
-  Tensor turned = ops::transpose(dense(weight), 0, 1);
+  const Tensor x = as_contiguous(gates), b = as_contiguous(bias);
+  RnnResult r{facula::empty({layout.total, layout.hidden}, gates.dtype(), gates.device()), contiguous_copy(h0),
+              lstm ? contiguous_copy(c0) : facula::empty({0}, gates.dtype(), gates.device())};
+  Tensor turned = ops::transpose(as_contiguous(weight), 0, 1);
   for (int64_t i = 0; i < layout.steps(); ++i) {
     int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
-    Tensor recurrent = dense(ops::mm(top_rows(r.h, rows), turned, {}));
+    Tensor recurrent = as_contiguous(ops::mm(top_rows(r.h, rows), turned, {}));
     rnn_step_kernel(gates.device(),
                     RnnStep{layout.mode, gates.dtype(), rows, layout.hidden, row(x, at), recurrent.data(),
                             b.defined() ? b.data() : nullptr, r.h.data(), lstm ? r.c.data() : nullptr,
@@ -82,11 +78,11 @@ RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const R
                           IntList state_sizes) {
   bool lstm = layout.mode == RnnMode::Lstm, gru = layout.mode == RnnMode::Gru;
   DType dtype = weight.dtype();
-  const Tensor recurrent = dense(weight);
+  const Tensor recurrent = as_contiguous(weight);
   auto zeros_or = [&](const Tensor& given) {
-    return given.defined() ? dense_copy(given) : ops::zeros(state_sizes, dtype, weight.device(), {});
+    return given.defined() ? contiguous_copy(given) : ops::zeros(state_sizes, dtype, weight.device(), {});
   };
-  Tensor grad_output = dense(grads[0]);
+  Tensor grad_output = as_contiguous(grads[0]);
   RnnGradients g;
   g.h0 = zeros_or(grads[1]);
   if (lstm) g.c0 = zeros_or(grads[2]);
@@ -101,7 +97,7 @@ RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const R
                         row(trace.c_before, at), row(grad_output, at), g.h0.data(), lstm ? g.c0.data() : nullptr,
                         row(g.gates, at), gru ? row(through, at) : nullptr});
     Tensor step = make_view(through, {rows, width}, through.strides(), at * width, false);
-    rnn_accumulate_kernel(weight.device(), top_rows(g.h0, rows), dense(ops::mm(step, recurrent, {})));
+    rnn_accumulate_kernel(weight.device(), top_rows(g.h0, rows), as_contiguous(ops::mm(step, recurrent, {})));
   }
   g.weight = ops::mm(ops::transpose(through, 0, 1), trace.h_before, {});
   g.bias = ops::sum(through, std::optional<IntList>(IntList{0}), false, std::optional<DType>(), {});

@@ -21,6 +21,14 @@ struct RnnStep {
   void *h, *c;                    // (rows, hidden), updated; c only of an LSTM
   void *saved, *h_before, *c_before;
   void* output;  // a copy of the new h
+
+  template <class See>
+  void memory(See see) const {
+    for (const void* p : {gates_x, gates_h, bias, static_cast<const void*>(h), static_cast<const void*>(c),
+                          static_cast<const void*>(saved), static_cast<const void*>(h_before),
+                          static_cast<const void*>(c_before), static_cast<const void*>(output)})
+      see(p);
+  }
 };
 
 struct RnnStepBackward {
@@ -31,6 +39,14 @@ struct RnnStepBackward {
   const void* grad_output;  // or null
   void *grad_h, *grad_c;    // of the step's results, turned into those of its inputs (but for the way through gates_h)
   void *grad_gates, *grad_gates_h;  // the latter only of a GRU, where they differ
+
+  template <class See>
+  void memory(See see) const {
+    for (const void* p :
+         {saved, h_before, c_before, grad_output, static_cast<const void*>(grad_h), static_cast<const void*>(grad_c),
+          static_cast<const void*>(grad_gates), static_cast<const void*>(grad_gates_h)})
+      see(p);
+  }
 };
 
 inline Kernel<void(const RnnStep&)> rnn_step_kernel{"_rnn_layer"};

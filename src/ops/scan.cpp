@@ -83,7 +83,7 @@ Tensor flat(const Tensor& self) {
   Dims shape{self.numel()}, strides;
   if (view_strides(self.sizes(), self.strides(), shape, strides)) return make_view(self, shape, strides, 0, false);
   Tensor packed = facula::empty(self.sizes(), self.dtype(), self.device());
-  if (!self.is_meta()) copy_kernel(self.device(), packed, self);
+  copy_elements(packed, self);
   return make_view(packed, shape, {1}, 0, false);
 }
 

@@ -25,7 +25,7 @@ Tensor make_vector(int64_t count, DType dtype, Device device, const Out& out, F&
       }
     });
   });
-  if (!result.is_cpu()) copy_kernel(result.device(), result, host);
+  if (!result.is_cpu()) copy_elements(result, host);
   return result;
 }
 
@@ -102,7 +102,7 @@ Tensor arange(const Scalar& end, std::optional<DType> dtype, std::optional<Devic
 Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype,
              std::optional<Device> device, const Out& out) {
   check_real("range", {start, end, step});
-  if (warn) warn("range: deprecated and different from Python's range, as the end is included; use arange");
+  if (host.warn) host.warn("range: deprecated and different from Python's range, as the end is included; use arange");
   DType d = dtype.value_or(out.dtype_or(default_dtype()));
   int64_t count = static_cast<int64_t>(std::floor(checked_steps("range", start, end, step))) + 1;
   return progression(count, d, start, step, device, out);
@@ -202,7 +202,7 @@ Tensor eye(int64_t n, int64_t m, std::optional<DType> dtype, std::optional<Devic
   Tensor result = zeros({n, m}, d, device.value_or(out.device_or(kCPU)), out);
   int64_t count = std::min(n, m);
   if (result.is_meta() || count == 0) return result;
-  copy_kernel(result.device(), make_view(result, {count}, {m + 1}, 0, false), facula::scalar_tensor(Scalar(1), d));
+  fill_kernel(result.device(), make_view(result, {count}, {m + 1}, 0, false), Scalar(1));
   return result;
 }
 
@@ -245,7 +245,7 @@ Tensor triangle_indices(const char* op, bool lower, int64_t row, int64_t col, in
       *columns++ = c;
     }
   }
-  copy_kernel(where, result, host);
+  copy_elements(result, host);
   return result;
 }
 

@@ -311,12 +311,12 @@ Tensor as_strided_scatter(const Tensor& self, const Tensor& src, IntList size, I
   Tensor result =
       facula::empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), self.dtype(), self.device());
   if (self.is_meta()) return result;
-  copy_kernel(self.device(), result, self);
+  copy_elements(result, self);
   int64_t offset = storage_offset ? *storage_offset : 0;
   Tensor part = as_strided(result, size, stride, offset);
   FACULA_CHECK(part.sizes() == src.sizes(), ErrorKind::Runtime, "as_strided_scatter: src must have shape ", size,
                ", got ", src.sizes());
-  copy_kernel(self.device(), part, src);
+  copy_elements(part, src);
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include "ops/sort.h"
 
 #include "core/parallel.h"
+#include "ops/copies.h"
 #include "ops/index_support.h"
 #include "raw_create.h"
 #include "raw_sort.h"
@@ -46,13 +47,13 @@ struct Rows {
   void give_back(const Tensor& t, const Tensor& filled) const {
     if (in_place(t)) return;
     Tensor there = view(t);
-    copy_kernel(t.device(), there, make_view(filled, there.sizes(), contiguous_strides(there.sizes()), 0, false));
+    copy_elements(there, make_view(filled, there.sizes(), contiguous_strides(there.sizes()), 0, false));
   }
   // The rows of `t`, copied where they do not lie contiguous.
   Tensor source(const Tensor& t) const {
     if (in_place(t)) return make_view(t, {rows, n}, {n, 1}, 0, false);
     Tensor from = view(t), packed = facula::empty(from.sizes(), t.dtype(), t.device());
-    copy_kernel(t.device(), packed, from);
+    copy_elements(packed, from);
     return make_view(packed, {rows, n}, {n, 1}, 0, false);
   }
 };
@@ -68,7 +69,7 @@ std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descendi
   Rows rows(self, d);
   Tensor row_values = rows.target(values, rows.n), row_indices = rows.target(indices, rows.n);
   Tensor from = rows.view(self);
-  copy_kernel(self.device(), make_view(row_values, from.sizes(), contiguous_strides(from.sizes()), 0, false), from);
+  copy_elements(make_view(row_values, from.sizes(), contiguous_strides(from.sizes()), 0, false), from);
   sort_kernel(self.device(), row_values, row_indices, descending);
   rows.give_back(values, row_values);
   rows.give_back(indices, row_indices);
@@ -84,13 +85,6 @@ bool to_the_right(bool right, std::optional<std::string_view> side, const char* 
   FACULA_CHECK(!right || *side == "right", ErrorKind::Runtime, op,
                ": side and right contradict each other, got side='left' and right=True");
   return *side == "right";
-}
-
-Tensor contiguous_as(const Tensor& t, DType dtype) {
-  if (t.is_contiguous() && t.dtype() == dtype) return t;
-  Tensor packed = facula::empty(t.sizes(), dtype, t.device());
-  copy_kernel(t.device(), packed, t);
-  return packed;
 }
 
 void check_search(const Tensor& sequence, const Tensor& values, const Tensor& sorter, const char* op) {
@@ -111,13 +105,6 @@ void check_search(const Tensor& sequence, const Tensor& values, const Tensor& so
                ": the sorter must have the sequence's shape ", sequence.sizes(), ", got ", sorter.sizes());
   FACULA_CHECK(sorter.dtype() == DType::Int64, ErrorKind::Runtime, op, ": the sorter must be int64, got ",
                sorter.dtype());
-  if (sorter.is_meta()) return;
-  Tensor order = contiguous_as(sorter, DType::Int64);
-  for (int64_t i = 0; i < order.numel(); ++i) {
-    int64_t k = order.data<int64_t>()[i];
-    FACULA_CHECK(k >= 0 && k < sequence.size(-1), ErrorKind::Runtime, op, ": the sorter's entries must lie in [0, ",
-                 sequence.size(-1), "), got ", k);
-  }
 }
 
 Tensor search(const Tensor& sequence, const Tensor& values, DType dtype, bool out_int32, bool right,
@@ -127,13 +114,13 @@ Tensor search(const Tensor& sequence, const Tensor& values, DType dtype, bool ou
                ": positions of a sequence of ", sequence.size(-1), " do not fit into int32, got out_int32=True");
   Tensor result = out.make(values.sizes(), out_int32 ? DType::Int32 : DType::Int64, sequence.device());
   if (result.is_meta() || values.numel() == 0) return result;
-  Tensor s = contiguous_as(sequence, dtype), v = contiguous_as(values, dtype);
+  Tensor s = as_contiguous(sequence, dtype), v = as_contiguous(values, dtype);
   int64_t n = s.size(-1), m = sequence.dim() == 1 ? v.numel() : v.size(-1), rows = v.numel() / m;
   auto as_rows = [&](const Tensor& t, int64_t width) {
     return make_view(t, {t.numel() / std::max<int64_t>(width, 1), width}, {width, 1}, 0, false);
   };
   Tensor table = n ? as_rows(s, n) : make_view(s, {rows, 0}, {0, 1}, 0, false);
-  Tensor order = sorter.defined() && n ? as_rows(contiguous_as(sorter, DType::Int64), n) : Tensor();
+  Tensor order = sorter.defined() && n ? as_rows(as_contiguous(sorter, DType::Int64), n) : Tensor();
   searchsorted_kernel(result.device(), as_rows(result, m), table, as_rows(v, m), order, right);
   return result;
 }

@@ -13,7 +13,7 @@ inline Kernel<void(const Tensor& values, const Tensor& indices, const Tensor& in
 inline Kernel<void(const Tensor& values, const Tensor& indices, const Tensor& in, int64_t k)> kthvalue_kernel{
     "kthvalue"};
 /// Positions for `values` (rows, m) in `sequence` (rows or 1, n) of one dtype; `sorter` as sequence, or
-/// undefined.
+/// undefined; throws where an entry of it is no position.
 inline Kernel<void(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter, bool right)>
     searchsorted_kernel{"searchsorted"};
 

@@ -16,9 +16,7 @@ Tensor part_of(const Tensor& t, int64_t dim, int64_t start, int64_t length) {
   return make_view(t, sizes, t.strides(), length ? start * t.stride(dim) : 0, false);
 }
 
-void copy_into(const Tensor& target, const Tensor& source) {
-  if (target.numel() > 0 && !target.is_meta()) copy_kernel(target.device(), target, source);
-}
+void copy_into(const Tensor& target, const Tensor& source) { copy_elements(target, source); }
 
 // Whether every part and the result are plain memory of one dtype, and pieces are long enough; then joining is copying
 // bytes.
@@ -286,7 +284,7 @@ Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
     source = part_of(source, d, first, kept);
     target = part_of(target, d, std::max<int64_t>(before, 0), kept);
   }
-  if (!covered) copy_into(result, facula::scalar_tensor(value, self.dtype()));
+  if (!covered) fill_kernel(result.device(), result, value);
   copy_into(target, source);
   return result;
 }

@@ -1,6 +1,7 @@
 // Triangles and diagonals of matrices.
 #include "ops/triangle.h"
 
+#include "core/number.h"
 #include "raw_create.h"
 #include "raw_shape.h"
 
@@ -12,7 +13,7 @@ Tensor triangle(const char* op, const Tensor& self, int64_t diagonal, bool upper
                self.sizes());
   Tensor result = out.make(self.sizes(), self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
-  copy_kernel(self.device(), result, self);
+  copy_elements(result, self);
   clear_triangle_kernel(self.device(), result, diagonal, upper);
   return result;
 }
@@ -34,7 +35,7 @@ Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2
   Dims sizes;
   for (int64_t i = 0, from = 0; i < n; ++i) sizes.push_back(i == a || i == b ? side : self.size(from++));
   Tensor result = zeros(sizes, self.dtype(), self.device());
-  if (!result.is_meta() && self.numel() > 0) copy_kernel(self.device(), diagonal(result, offset, a, b), self);
+  if (self.numel() > 0) copy_elements(diagonal(result, offset, a, b), self);
   return result;
 }
 
@@ -49,13 +50,13 @@ Tensor fill_diagonal_(const Tensor& self, const Scalar& value, bool wrap) {
     step += self.stride(i);
   }
   if (self.is_meta() || count == 0) return self;
-  Tensor one = facula::scalar_tensor(value, self.dtype());
-  copy_kernel(self.device(), make_view(self, {count}, {step}, 0, false), one);
+  require_value(value, self.dtype(), "fill_diagonal_");
+  fill_kernel(self.device(), make_view(self, {count}, {step}, 0, false), value);
   // The diagonal of a tall matrix starts again one row below the square it filled.
   int64_t rows = self.size(0), columns = self.size(1);
   for (int64_t first = columns + 1; wrap && self.dim() == 2 && first < rows; first += columns + 1) {
-    copy_kernel(self.device(),
-                make_view(self, {std::min(columns, rows - first)}, {step}, first * self.stride(0), false), one);
+    fill_kernel(self.device(),
+                make_view(self, {std::min(columns, rows - first)}, {step}, first * self.stride(0), false), value);
   }
   return self;
 }

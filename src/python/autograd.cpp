@@ -698,8 +698,8 @@ void init_autograd(PyObject* module) {
   PyModule_AddObject(module, "_Node", reinterpret_cast<PyObject*>(&NodeType));
   check(PyModule_AddFunctions(module, functions));
   add_to_type(TensorType, methods, properties);
-  check_interrupt = check_signals;
-  on_node_destroyed = node_destroyed;
+  host.check_interrupt = check_signals;
+  host.node_destroyed = node_destroyed;
   init_batching(module);
   init_hooks(module);
   init_function(module);

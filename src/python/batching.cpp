@@ -94,7 +94,7 @@ PyTypeObject* batched_type() {
 
 void init_batching(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
-  warn_example_by_example = warn;
+  host.warn_example_by_example = warn;
 }
 
 }  // namespace facula::python

@@ -3,6 +3,7 @@
 
 #include "core/number.h"
 #include "functions.h"
+#include "ops/copies.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "python/bindings.h"
@@ -121,7 +122,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   if (is_tensor(data)) {
     FACULA_CHECK(!tensor_of(data).is_meta(), ErrorKind::Runtime, "tensor: a meta tensor has no values, got shape ",
                  tensor_of(data).sizes());
-    Tensor source = contiguous(to_dtype(tensor_of(data), dtype_of<T>()), MemoryFormat::Contiguous);
+    Tensor source = to_dtype(ops::on_host(contiguous(tensor_of(data), MemoryFormat::Contiguous)), dtype_of<T>());
     FACULA_CHECK(source.sizes() == shape.slice(depth, shape.size() - depth), ErrorKind::Value,
                  "tensor: the tensors differ in shape, got ", source.sizes());
     size_t bytes = static_cast<size_t>(source.numel()) * sizeof(T);
@@ -288,6 +289,8 @@ Tensor from_array(PyObject* array) {
 
 // A Python object that keeps a tensor's storage alive and shows it to NumPy.
 PyObject* array_interface(const Tensor& t) {
+  FACULA_CHECK(t.is_cpu(), ErrorKind::Type,
+               "numpy: only the CPU's memory can be shared (use tensor.cpu()), got device ", t.device());
   Owned shape(wrap_ints(t.sizes()));
   Dims bytes(t.strides());
   for (int64_t& s : bytes) s *= t.item_size();
@@ -329,6 +332,7 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
     Tensor t = tensor_of(self);
     FACULA_CHECK(!t.is_meta(), ErrorKind::Runtime, "tolist: a meta tensor has no values, got shape ", t.sizes());
     if (t.is_conj()) t = resolve_conj(t);
+    if (!t.is_cpu()) t = ops::on_host(t);
     return visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) { return nested_list<T>(t, 0, t.data<char>()); });
   });
 }
@@ -347,7 +351,7 @@ Tensor convert(Tensor t, const Wanted& wanted, bool copy) {
   if (!changes && !copy) return t;
   Tensor out = empty_like(t, dtype);
   if (device != t.device()) out = empty(t.sizes(), dtype, device);
-  if (!device.is_meta()) copy_kernel(t.device().is_cpu() ? device : t.device(), out, t);
+  copy_elements(out, t);
   return out;
 }
 
@@ -419,7 +423,7 @@ PyObject* function_from_numpy(PyObject*, PyObject* array) {
     Tensor t = from_array(array);
     static bool warned = false;
     if (t.storage()->read_only && !std::exchange(warned, true)) {
-      warn("from_numpy: the array is read-only; writing to the tensor raises (copy the array to write)");
+      host.warn("from_numpy: the array is read-only; writing to the tensor raises (copy the array to write)");
     }
     return wrap(std::move(t));
   });

@@ -75,6 +75,8 @@ DType from_dl(DLDataType type) {
 
 DLDevice to_dl(Device device) {
   FACULA_CHECK(!device.is_meta(), ErrorKind::Buffer, "__dlpack__: a meta tensor has no memory, got device ", device);
+  FACULA_CHECK(device.is_cpu() || device.is_cuda(), ErrorKind::Buffer, "__dlpack__: a CPU or CUDA tensor, got device ",
+               device);
   return {device.is_cuda() ? kCUDADevice : kCPUDevice, device.index < 0 ? 0 : device.index};
 }
 

@@ -15,25 +15,22 @@ struct PyGenerator {
   bool owned;
 };
 
-PyObject* default_object = nullptr;
-
 Generator& generator_of(PyObject* o) { return *reinterpret_cast<PyGenerator*>(o)->generator; }
+
+PyObject* default_object = nullptr;  // of the CPU
+
+PyObject* hold(PyTypeObject* type, std::unique_ptr<Generator> generator) {
+  PyObject* o = check(type->tp_alloc(type, 0));
+  reinterpret_cast<PyGenerator*>(o)->generator = generator.release();
+  reinterpret_cast<PyGenerator*>(o)->owned = true;
+  return o;
+}
 
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", nullptr};
   PyObject* device = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device)) return nullptr;
-  return guarded([&] {
-    if (device != Py_None) {
-      Device wanted = to_device_value(device);
-      FACULA_CHECK(wanted.is_cpu(), ErrorKind::Runtime, "Generator: only the CPU has a generator in this build, got ",
-                   wanted);
-    }
-    PyObject* o = check(type->tp_alloc(type, 0));
-    reinterpret_cast<PyGenerator*>(o)->generator = new Generator;
-    reinterpret_cast<PyGenerator*>(o)->owned = true;
-    return o;
-  });
+  return guarded([&] { return hold(type, make_generator(device != Py_None ? to_device_value(device) : kCPU)); });
 }
 
 }  // namespace
@@ -88,7 +85,7 @@ PyObject* initial_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongL
 PyObject* get_state(PyObject* o, PyObject*) {
   return guarded([&] {
     Generator& g = generator_of(o);
-    Tensor state = empty({static_cast<int64_t>(Generator::kStateBytes)}, DType::UInt8);
+    Tensor state = empty({static_cast<int64_t>(g.state_bytes())}, DType::UInt8);
     std::lock_guard<std::mutex> guard(g.mutex);
     g.get_state(state.data<uint8_t>());
     return wrap(state);
@@ -96,9 +93,9 @@ PyObject* get_state(PyObject* o, PyObject*) {
 }
 PyObject* set_state(PyObject* o, PyObject* value) {
   return guarded([&] {
-    FACULA_CHECK(is_tensor(value) && tensor_of(value).dtype() == DType::UInt8, ErrorKind::Type,
-                 "set_state: a uint8 tensor from get_state, got ",
-                 is_tensor(value) ? "another dtype" : Py_TYPE(value)->tp_name);
+    FACULA_CHECK(is_tensor(value) && tensor_of(value).dtype() == DType::UInt8 && tensor_of(value).is_cpu(),
+                 ErrorKind::Type, "set_state: a uint8 tensor of the CPU from get_state, got ",
+                 is_tensor(value) ? "another tensor" : Py_TYPE(value)->tp_name);
     Tensor state = contiguous(tensor_of(value), MemoryFormat::Contiguous);
     Generator& g = generator_of(o);
     std::lock_guard<std::mutex> guard(g.mutex);
@@ -108,22 +105,41 @@ PyObject* set_state(PyObject* o, PyObject* value) {
 }
 PyObject* clone_state(PyObject* o, PyObject*) {
   return guarded([&] {
-    Owned state(check(get_state(o, nullptr)));
-    Owned fresh(check(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&GeneratorType))));
-    Owned done(check(set_state(fresh.get(), state.get())));
-    return fresh.release();
+    Generator& g = generator_of(o);
+    std::lock_guard<std::mutex> guard(g.mutex);
+    return hold(&GeneratorType, g.clone());
   });
 }
-PyObject* get_device(PyObject*, void*) { return wrap_device(kCPU); }
+PyObject* get_device(PyObject* o, void*) { return wrap_device(generator_of(o).device()); }
 
 PyObject* generator_reduce(PyObject* o, PyObject*) {
   return guarded([&] {
     Owned state(check(get_state(o, nullptr)));
     Owned rebuild(check(
         PyObject_GetAttrString(Owned(check(PyImport_ImportModule("facula.random"))).get(), "_rebuild_generator")));
-    return Py_BuildValue("O(O)", rebuild.get(), state.get());
+    Owned device(wrap_device(generator_of(o).device()));
+    return Py_BuildValue("O(OO)", rebuild.get(), state.get(), device.get());
   });
 }
+
+PyObject* default_of_device(PyObject*, PyObject* device) {
+  return guarded([&] {
+    PyObject* o = check(GeneratorType.tp_alloc(&GeneratorType, 0));
+    reinterpret_cast<PyGenerator*>(o)->generator = &default_generator(to_device_value(device));
+    return o;
+  });
+}
+PyObject* seed_other(PyObject*, PyObject* seed) {
+  return guarded([&] {
+    seed_other_devices(to_seed(seed));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_default_generator", default_of_device, METH_O, "_default_generator(device): the device's own generator."},
+    {"_seed_other_devices", seed_other, METH_O, "Seeds the default generators of all devices but the CPU's."},
+    {}};
 
 // What only counter-based generators of accelerators have.
 PyObject* no_offset(PyObject*, PyObject*) {
@@ -140,7 +156,7 @@ PyMethodDef methods[] = {
     {"manual_seed", manual_seed, METH_O, "manual_seed(seed): restarts the stream; returns the generator."},
     {"seed", fresh_seed, METH_NOARGS, "Restarts from the system's entropy; returns the seed."},
     {"initial_seed", initial_seed, METH_NOARGS, "The seed of the last restart."},
-    {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor of 5,056 elements."},
+    {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor; the CPU's has 5,056 elements."},
     {"set_state", set_state, METH_O, "set_state(state): continues from a saved state."},
     {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
     {"get_offset", no_offset, METH_NOARGS, "Raises RuntimeError on the CPU."},
@@ -167,10 +183,10 @@ void init_generator(PyObject* module) {
   check(PyType_Ready(&GeneratorType));
   Py_INCREF(&GeneratorType);
   PyModule_AddObject(module, "Generator", reinterpret_cast<PyObject*>(&GeneratorType));
-  default_object = check(GeneratorType.tp_alloc(&GeneratorType, 0));
-  reinterpret_cast<PyGenerator*>(default_object)->generator = &default_generator();
+  default_object = check(default_of_device(nullptr, Owned(wrap_device(kCPU)).get()));
   Py_INCREF(default_object);
   PyModule_AddObject(module, "default_generator", default_object);
+  check(PyModule_AddFunctions(module, functions));
 }
 
 }  // namespace facula::python

@@ -414,10 +414,10 @@ PyGetSetDef properties[] = {
 void init_hooks(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   add_to_type(TensorType, nullptr, properties);
-  pack_saved_tensor = pack;
-  current_traceback = traceback_here;
-  on_node_created = node_created;
-  on_backward_error = backward_failed;
+  host.pack_saved_tensor = pack;
+  host.current_traceback = traceback_here;
+  host.node_created = node_created;
+  host.backward_failed = backward_failed;
 }
 
 }  // namespace facula::python

@@ -123,7 +123,7 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
       if (buffer && buffer != Py_None) return optim_step(OptimRule::Sgd, param, grad, {tensor_of(buffer)}, numbers);
       // The first time, the buffer is the gradient itself: no damping.
       Tensor first = facula::empty_like(param, param.dtype());
-      std::memset(first.data(), 0, static_cast<size_t>(first.numel() * first.item_size()));
+      if (!first.is_meta()) fill_kernel(first.device(), first, Scalar(0));
       Owned wrapped(check(wrap(first)));
       check(PyDict_SetItem(state, n.momentum_buffer, wrapped.get()));
       std::array<double, kMaxOptimNumbers> undamped = numbers;

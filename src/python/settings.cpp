@@ -71,9 +71,9 @@ PyMethodDef functions[] = {
 
 void init_settings(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
-  warn = issue_warning;
-  LockRelease::save = save_lock;
-  LockRelease::restore = restore_lock;
+  host.warn = issue_warning;
+  host.release_lock = save_lock;
+  host.take_lock = restore_lock;
 }
 
 }  // namespace facula::python

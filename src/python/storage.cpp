@@ -10,7 +10,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "ops/resize.h"
+#include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
 
@@ -150,6 +150,8 @@ PyObject* function_storage_share(PyObject*, PyObject* o) {
                  Py_TYPE(o)->tp_name);
     PyStorage* self = self_of(o);
     Storage* s = self->storage;
+    FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "_storage_share: only memory of the CPU can be shared, got ",
+                 s->device);
     FACULA_CHECK(s->nbytes > 0, ErrorKind::Runtime, "_storage_share: an empty storage cannot be shared, got 0 bytes");
     if (share(s, self->origin, "_storage_share")) return PyLong_FromLong(static_cast<Shared*>(s->context)->fd);
     int fd = make_memory(s->nbytes, "_storage_share");
@@ -225,6 +227,16 @@ PyObject* with(PyObject* o, F&& f) {
   return guarded([&] { return f(self_of(o)->storage); });
 }
 
+/// Bytes of a storage as a tensor, for kernels: only its device can touch them.
+Tensor bytes_of(Storage* s, size_t from, size_t count) {
+  return tensor_on_storage(s, DType::UInt8, static_cast<int64_t>(from), {static_cast<int64_t>(count)}, {1}, "storage");
+}
+Tensor bytes_of(Storage* s) { return bytes_of(s, 0, s->nbytes); }
+
+void fill_bytes(const Tensor& bytes, uint8_t value) {
+  if (!bytes.is_meta() && bytes.numel()) fill_kernel(bytes.device(), bytes, Scalar(value));
+}
+
 PyObject* storage_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"size", "device", nullptr};
   PyObject *size = nullptr, *device = Py_None;
@@ -241,9 +253,13 @@ PyObject* storage_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ",
                  Py_TYPE(size)->tp_name);
     Owned bytes(check(PyBytes_FromObject(list.get())));
-    Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), where);
+    Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), kCPU);
     std::memcpy(s->data, PyBytes_AS_STRING(bytes.get()), s->nbytes);
-    return adopt_storage(s);
+    if (where.is_cpu()) return adopt_storage(s);
+    Storage* moved = make_storage(s->nbytes, where);
+    copy_elements(bytes_of(moved), bytes_of(s));
+    release(s);
+    return adopt_storage(moved);
   });
 }
 
@@ -262,11 +278,32 @@ PyObject* storage_share_memory(PyObject* o, PyObject*) {
   });
 }
 
-Storage* copy_of(const Storage* s, size_t from, size_t bytes) {
+Storage* copy_of(Storage* s, size_t from, size_t bytes) {
   Storage* copy = make_storage(bytes, s->device);
-  if (bytes && !s->device.is_meta()) std::memcpy(copy->data, s->data + from, bytes);
+  copy_elements(bytes_of(copy), bytes_of(s, from, bytes));
   return copy;
 }
+/// The storage itself when it is there already.
+PyObject* moved_to(PyObject* o, Device device) {
+  return with(o, [&](Storage* s) {
+    if (s->device == device) return Py_NewRef(o);
+    FACULA_CHECK(!s->device.is_meta(), ErrorKind::NotImplemented, "to: a meta storage has no values to copy to ",
+                 device, ", got ", s->nbytes, " bytes");
+    Storage* moved = make_storage(s->nbytes, device);
+    copy_elements(bytes_of(moved), bytes_of(s));
+    return adopt_storage(moved);
+  });
+}
+PyObject* storage_cpu(PyObject* o, PyObject*) { return moved_to(o, kCPU); }
+PyObject* storage_to(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"device", "non_blocking", nullptr};
+  PyObject* device;
+  int non_blocking = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:to", const_cast<char**>(names), &device, &non_blocking))
+    return nullptr;
+  return guarded([&] { return moved_to(o, to_device_value(device)); });
+}
+
 PyObject* storage_clone(PyObject* o, PyObject*) {
   return with(o, [](Storage* s) { return adopt_storage(copy_of(s, 0, s->nbytes)); });
 }
@@ -289,11 +326,16 @@ PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:copy_", const_cast<char**>(names), &source, &non_blocking))
     return nullptr;
   return with(o, [&](Storage* s) {
-    const Storage* from = storage_of(source, "copy_");
+    Storage* from = storage_of(source, "copy_");
     FACULA_CHECK(from->nbytes == s->nbytes, ErrorKind::Runtime, "copy_: the source must have ", s->nbytes,
                  " bytes, got ", from->nbytes);
     FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "copy_: the storage is read-only, got ", s->nbytes, " bytes");
-    if (s->data && from->data) std::memmove(s->data, from->data, s->nbytes);
+    check_has_values(bytes_of(from), s->device, "copy_");
+    if (s->device.is_cpu() && from->device.is_cpu()) {  // slices of one storage may overlap
+      if (s->nbytes) std::memmove(s->data, from->data, s->nbytes);
+    } else {
+      copy_elements(bytes_of(s), bytes_of(from));
+    }
     s->bump_version(0);
     return Py_NewRef(o);
   });
@@ -302,7 +344,7 @@ PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
 PyObject* storage_fill(PyObject* o, PyObject* value) {
   return with(o, [&](Storage* s) {
     FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "fill_: the storage is read-only, got ", s->nbytes, " bytes");
-    if (s->data) std::memset(s->data, static_cast<uint8_t>(to_int(value)), s->nbytes);
+    fill_bytes(bytes_of(s), static_cast<uint8_t>(to_int(value)));
     s->bump_version(0);
     return Py_NewRef(o);
   });
@@ -406,7 +448,8 @@ PyObject* storage_item(PyObject* o, PyObject* key) {
   return with(o, [&](Storage* s) {
     FACULA_CHECK(s->data || !s->nbytes, ErrorKind::NotImplemented, "UntypedStorage: a meta storage has no values, got ",
                  s->nbytes, " bytes");
-    if (!PySlice_Check(key)) return PyLong_FromLong(static_cast<uint8_t>(s->data[checked_index(s, key)]));
+    if (!PySlice_Check(key))
+      return PyLong_FromLongLong(bytes_of(s, static_cast<size_t>(checked_index(s, key)), 1).item().to_int());
     Range r = checked_slice(s, key);
     retain(s);
     Storage* part = borrow_storage(s->data + r.start, static_cast<size_t>(r.count), s->device, release_parent, s);
@@ -422,7 +465,8 @@ int storage_assign(PyObject* o, PyObject* key, PyObject* value) {
     FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "UntypedStorage: the storage is read-only, got ", s->nbytes,
                  " bytes");
     Range r = PySlice_Check(key) ? checked_slice(s, key) : Range{checked_index(s, key), 1};
-    if (r.count) std::memset(s->data + r.start, static_cast<uint8_t>(to_int(value)), static_cast<size_t>(r.count));
+    fill_bytes(bytes_of(s, static_cast<size_t>(r.start), static_cast<size_t>(r.count)),
+               static_cast<uint8_t>(to_int(value)));
     s->bump_version(0);
     return 0;
   } catch (...) {
@@ -462,7 +506,9 @@ PyMethodDef storage_methods[] = {
     {"element_size", storage_element_size, METH_NOARGS, "1."},
     {"get_device", storage_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
     {"untyped", storage_same, METH_NOARGS, "The storage itself."},
-    {"cpu", storage_same, METH_NOARGS, "The storage itself."},
+    {"cpu", storage_cpu, METH_NOARGS, "The storage itself on the CPU, a copy there of another device's."},
+    {"to", keywords(storage_to), METH_VARARGS | METH_KEYWORDS,
+     "to(*, device, non_blocking=False): the storage itself, or a copy on another device."},
     {"is_shared", storage_is_shared, METH_NOARGS, "Whether other processes can map the bytes."},
     {"is_pinned", storage_no, METH_VARARGS, "False on the CPU."},
     {"resizable", storage_resizable, METH_NOARGS, "Whether resize_ can work."},
@@ -554,7 +600,7 @@ Storage* storage_of(PyObject* o, const char* op) {
 }
 
 void init_storage(PyObject* module) {
-  storage_objects = [](Storage* s) { return objects().count(s); };
+  host.storage_objects = [](Storage* s) { return objects().count(s); };
   StorageType.tp_name = "torch.UntypedStorage";
   StorageType.tp_basicsize = sizeof(PyStorage);
   StorageType.tp_flags = Py_TPFLAGS_DEFAULT;

@@ -1,5 +1,5 @@
 // Tensor methods that are not ops: conversions between dtypes and devices, and exchanging the storage.
-#include "core/allocator.h"
+#include "core/backend.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
@@ -16,25 +16,18 @@ struct Target {
   bool copy = false;
 };
 
-// "cpu:0" is the CPU.
-bool same_device(Device a, Device b) { return a == b || (a.type == b.type && (!a.is_cuda() || a.index < 0)); }
-
 Tensor move_to(const Tensor& t, DType dtype, Device device) {
   FACULA_CHECK(!t.is_meta(), ErrorKind::NotImplemented, "to: a meta tensor has no values to copy to ", device,
                ", got shape ", t.sizes());
-  FACULA_CHECK(device.is_meta() || allocators[static_cast<int>(device.type)].allocate, ErrorKind::Assertion,
+  FACULA_CHECK(device.is_meta() || backend_of(device.type).allocator.allocate, ErrorKind::Assertion,
                "to: this facula was built without ", device.is_cuda() ? "CUDA" : name(device.type), ", got device ",
                device);
-  FACULA_CHECK(!(t.requires_grad() && GradMode::enabled()), ErrorKind::NotImplemented,
-               "to: gradients across devices are not recorded (use detach(), or no_grad()), got device ", device);
-  Tensor out = facula::empty_strided(t.sizes(), preserved_strides(t.sizes(), t.strides()), dtype, device);
-  if (!device.is_meta()) copy_kernel(device, out, t);
-  return out;
+  return _to_device(t, device, dtype);
 }
 
 Tensor convert_to(const Tensor& t, const Target& target) {
   DType dtype = target.dtype.value_or(t.dtype());
-  if (target.device && !same_device(*target.device, t.device())) {
+  if (target.device && *target.device != t.device()) {
     Tensor moved = move_to(t, dtype, *target.device);
     return target.format == MemoryFormat::Preserve ? moved : contiguous(moved, target.format);
   }

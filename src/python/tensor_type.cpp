@@ -917,7 +917,7 @@ void init_tensor_type(PyObject* module) {
   check(PyType_Ready(&TensorType));
   Py_INCREF(&TensorType);
   PyModule_AddObject(module, "Tensor", reinterpret_cast<PyObject*>(&TensorType));
-  release_pyobject = release_owned;
+  host.release_object = release_owned;
 }
 
 }  // namespace facula::python

@@ -1,6 +1,7 @@
 // dtype, device, layout, memory_format and Size objects, and number conversions.
 #include <array>
 
+#include "core/backend.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -304,11 +305,12 @@ static Device read_device(PyObject* o) {
   throw_error(ErrorKind::Type, "device: expected a device, a string or an index, got ", Py_TYPE(o)->tp_name);
 }
 
-// There is one CPU, and tensors on it say so without an index, whatever the device that was asked for.
+// There is one CPU, and tensors on it say so without an index, whatever the device that was asked for; of devices that
+// are numbered, no index means the current one.
 Device to_device_value(PyObject* o) {
   Device device = read_device(o);
-  if (!device.is_cuda()) device.index = -1;
-  return device;
+  if (device.is_cpu() || device.is_meta()) device.index = -1;
+  return concrete(device);
 }
 
 Layout to_layout(PyObject* o) {

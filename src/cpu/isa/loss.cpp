@@ -15,15 +15,20 @@ namespace {
 
 constexpr int64_t kLongWork = 1 << 15;
 
-int64_t find_bad_class(const Tensor& target, int64_t classes, int64_t ignore_index) {
+void check_classes(const Tensor& target, const ClassLoss& p) {
   const int64_t* t = target.data<int64_t>();
   const int64_t n = target.numel();
   bool bad = false;
   for (int64_t i = 0; i < n; ++i)
-    bad |= static_cast<uint64_t>(t[i]) >= static_cast<uint64_t>(classes) && t[i] != ignore_index;
-  if (!bad) return -1;
-  for (int64_t i = 0;; ++i)
-    if (static_cast<uint64_t>(t[i]) >= static_cast<uint64_t>(classes) && t[i] != ignore_index) return i;
+    bad |= static_cast<uint64_t>(t[i]) >= static_cast<uint64_t>(p.classes) && t[i] != p.ignore_index;
+  for (int64_t i = 0; bad && i < n; ++i) {
+    if (static_cast<uint64_t>(t[i]) < static_cast<uint64_t>(p.classes) || t[i] == p.ignore_index) continue;
+    std::ostringstream position;
+    position << i / p.inner;
+    if (p.inner > 1) position << ", " << i % p.inner;
+    throw_error(ErrorKind::Index, p.op, ": class index ", t[i], " at target[", position.str(), "] is out of range for ",
+                p.classes, " classes; ignore_index is ", p.ignore_index);
+  }
 }
 
 /// Calls f(position in (N, S), offset of its class 0 in (N, C, S), class or -1 when ignored).
@@ -48,6 +53,7 @@ A class_weight(const Tensor& weight, int64_t c) {
 
 void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
              const Tensor& weight, const ClassLoss& p) {
+  check_classes(target, p);
   visit_floating("nll_loss", self.dtype(), [&]<class T, class A>(T, A) {
     each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
       const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
@@ -123,6 +129,7 @@ void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassL
 
 void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
                        const Tensor& weight, const Tensor& log_sum, const ClassLoss& p) {
+  check_classes(target, p);
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
     each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
@@ -262,8 +269,8 @@ struct CtcSequence {
 
 template <class A>
 CtcSequence<A> ctc_sequence(const Tensor& log_probs, const Tensor& targets, const CtcProblem& p, int64_t n) {
-  return {log_probs.data<A>() + n * p.classes, p.batch * p.classes, targets.data<int64_t>() + p.offsets[n],
-          p.target_lengths[n], p.blank};
+  return {log_probs.data<A>() + n * p.classes, p.batch * p.classes,
+          targets.data<int64_t>() + p.offsets.data<int64_t>()[n], p.target_lengths.data<int64_t>()[n], p.blank};
 }
 
 template <class A>
@@ -292,8 +299,9 @@ void ctc_cpu(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_prob
       std::fill(log_alpha.data<A>(), log_alpha.data<A>() + log_alpha.numel(), CtcSequence<A>::kNever);
       parallel_for(0, p.batch, 1, [&](int64_t from, int64_t to) {
         for (int64_t n = from; n < to; ++n) {
-          loss.data<A>()[n] = ctc_forward(ctc_sequence<A>(log_probs, targets, p, n),
-                                          log_alpha.data<A>() + n * p.steps * width, width, p.input_lengths[n]);
+          loss.data<A>()[n] =
+              ctc_forward(ctc_sequence<A>(log_probs, targets, p, n), log_alpha.data<A>() + n * p.steps * width, width,
+                          p.input_lengths.data<int64_t>()[n]);
         }
       });
     } else {
@@ -343,8 +351,8 @@ void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
           const A factor = scale.data<A>()[n];
           if (factor == 0) continue;
           ctc_sequence_backward(ctc_sequence<A>(log_probs, targets, p, n), grad_input.data<A>() + n * p.classes,
-                                log_alpha.data<A>() + n * p.steps * width, width, p.input_lengths[n], p.classes,
-                                loss.data<A>()[n], factor);
+                                log_alpha.data<A>() + n * p.steps * width, width, p.input_lengths.data<int64_t>()[n],
+                                p.classes, loss.data<A>()[n], factor);
         }
       });
     }
@@ -354,7 +362,6 @@ void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
 }  // namespace
 
 void register_loss() {
-  find_bad_class_kernel.set(DeviceType::CPU, find_bad_class);
   nll_kernel.set(DeviceType::CPU, nll_cpu);
   nll_backward_kernel.set(DeviceType::CPU, nll_backward_cpu);
   class_logsumexp_kernel.set(DeviceType::CPU, class_logsumexp_cpu);

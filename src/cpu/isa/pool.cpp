@@ -1,6 +1,7 @@
 // Pooling loops: plane by plane for contiguous tensors, over vectors of channels for channels-last ones.
 #include "ops/pool.h"
 
+#include <array>
 #include <atomic>
 #include <vector>
 
@@ -43,6 +44,33 @@ bool channels_last(const Tensor& t) { return !t.is_contiguous(); }
 
 int64_t grain_of(int64_t work_per_item) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1)); }
 
+// The rule of an axis, written out.
+struct AxisTable {
+  int64_t in = 1, step = 1;
+  std::vector<int64_t> begin{0}, end{1};
+  std::vector<double> divisor{1};
+
+  AxisTable() = default;
+  explicit AxisTable(const PoolAxis& axis) : in(axis.in), step(axis.step), begin(), end(), divisor() {
+    for (int64_t o = 0; o < axis.out; ++o) {
+      begin.push_back(axis.begin(o));
+      end.push_back(axis.end(o));
+      divisor.push_back(axis.divisor(o));
+    }
+  }
+  int64_t out() const { return static_cast<int64_t>(begin.size()); }
+};
+
+struct WindowTables {
+  std::array<AxisTable, 3> axes;
+  double divisor = 0;
+
+  WindowTables() = default;
+  explicit WindowTables(const PoolGeometry& geometry) : divisor(geometry.divisor) {
+    for (size_t d = 0; d < axes.size(); ++d) axes[d] = AxisTable(geometry.axes[d]);
+  }
+};
+
 // Splits a flat output position into its window along each axis.
 struct Window {
   int64_t begin[3], end[3], step[3];
@@ -50,10 +78,10 @@ struct Window {
   bool empty() const { return begin[0] >= end[0] || begin[1] >= end[1] || begin[2] >= end[2]; }
 };
 
-Window window_at(const PoolGeometry& g, int64_t position) {
+Window window_at(const WindowTables& g, int64_t position) {
   Window w;
   for (int d = 2; d >= 0; --d) {
-    const PoolAxis& axis = g.axes[d];
+    const AxisTable& axis = g.axes[d];
     size_t o = static_cast<size_t>(position % axis.out());
     position /= axis.out();
     w.begin[d] = axis.begin[o];
@@ -67,15 +95,15 @@ Window window_at(const PoolGeometry& g, int64_t position) {
 
 // Calls f(flat input position) for every element of a window.
 template <class F>
-inline void for_each_in(const PoolGeometry& g, const Window& w, F&& f) {
+inline void for_each_in(const WindowTables& g, const Window& w, F&& f) {
   for (int64_t i0 = w.begin[0]; i0 < w.end[0]; i0 += w.step[0])
     for (int64_t i1 = w.begin[1]; i1 < w.end[1]; i1 += w.step[1])
       for (int64_t i2 = w.begin[2]; i2 < w.end[2]; i2 += w.step[2]) f((i0 * g.axes[1].in + i1) * g.axes[2].in + i2);
 }
 
-int64_t window_size(const PoolGeometry& g) {
+int64_t window_size(const WindowTables& g) {
   int64_t size = 1;
-  for (const PoolAxis& axis : g.axes) size *= (axis.end[0] - axis.begin[0]) / axis.step + 1;
+  for (const AxisTable& axis : g.axes) size *= (axis.end[0] - axis.begin[0]) / axis.step + 1;
   return size;
 }
 
@@ -123,7 +151,7 @@ struct Best {
 struct UniformRange {
   int64_t from = 0, to = 0, size = 0, stride = 1;
 
-  explicit UniformRange(const PoolAxis& axis) {
+  explicit UniformRange(const AxisTable& axis) {
     size_t n = axis.begin.size(), middle = n / 2, low = middle, high = middle;
     if (n == 0) return;
     size = axis.end[middle] - axis.begin[middle];
@@ -138,16 +166,16 @@ struct UniformRange {
 
 // Calls f(position of the row) for the rows of a window.
 template <class F>
-void for_window_rows(const PoolGeometry& g, int64_t o0, int64_t o1, F&& f) {
-  const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1];
+void for_window_rows(const WindowTables& g, int64_t o0, int64_t o1, F&& f) {
+  const AxisTable &a0 = g.axes[0], &a1 = g.axes[1];
   for (int64_t i0 = a0.begin[o0]; i0 < a0.end[o0]; i0 += a0.step)
     for (int64_t i1 = a1.begin[o1]; i1 < a1.end[o1]; i1 += a1.step) f((i0 * a1.in + i1) * g.axes[2].in);
 }
 
 template <class T>
-void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g, const UniformRange& inner, Best<T>& best,
+void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, const UniformRange& inner, Best<T>& best,
                Best<T>& columns) {
-  const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
+  const AxisTable &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
   const int64_t width = a2.out();
   bool side_by_side = inner.to - inner.from >= 8;
   best.reset(width);
@@ -200,7 +228,7 @@ void max_plane(T* out, int64_t* indices, const T* in, const PoolGeometry& g, con
 
 // One output position of channels-last memory.
 template <class T>
-void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const PoolGeometry& g, const Window& w,
+void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const WindowTables& g, const Window& w,
                   Compute<T>* best, int32_t* where) {
   bool first = true;
   for_each_in(g, w, [&](int64_t at) {
@@ -224,7 +252,8 @@ void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const
   for (int64_t c = 0; c < channels; ++c) indices[c] = where[c];
 }
 
-void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& g) {
+void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& geometry) {
+  const WindowTables g(geometry);
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(out.numel() > kGrain);
   visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
@@ -247,6 +276,52 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
       for (int64_t p = from; p < to; ++p) {
         max_channels(out.data<T>() + p * channels, where + p * channels, in.data<T>() + p / outputs * inputs * channels,
                      channels, g, window_at(g, p % outputs), best.data(), places.data());
+      }
+    });
+  });
+}
+
+// Where the windows of one dimension begin, for one sample in [0, 1).
+template <class T>
+void fractional_starts(AxisTable& axis, T sample, int64_t kernel) {
+  const int64_t out = axis.out();
+  const T alpha = out > 1 ? static_cast<T>(axis.in - kernel) / static_cast<T>(out - 1) : T(0);
+  for (int64_t o = 0; o < out; ++o) {
+    const bool last = o == out - 1;
+    axis.begin[o] =
+        last ? axis.in - kernel
+             : static_cast<int64_t>((static_cast<T>(o) + sample) * alpha) - static_cast<int64_t>(sample * alpha);
+    axis.end[o] = axis.begin[o] + kernel;
+  }
+}
+
+void fractional_max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, const Tensor& samples,
+                             std::array<int64_t, 3> kernel) {
+  const int64_t planes = in.size(0) * in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
+  const auto spatial = static_cast<size_t>(in.dim() - 2);
+  FACULA_CHECK(inputs <= INT32_MAX, ErrorKind::Runtime,
+               "fractional_max_pool: planes of at most 2^31 elements, got shape ", in.sizes());
+  LockRelease release(out.numel() > kGrain);
+  visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
+    using Position = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    parallel_for(0, planes, grain_of(outputs * kernel[0] * kernel[1] * kernel[2]), [&](int64_t from, int64_t to) {
+      WindowTables g;
+      Best<T> best, columns;
+      for (size_t d = 0; d < spatial; ++d) {
+        AxisTable& axis = g.axes[3 - spatial + d];
+        const auto places = static_cast<size_t>(out.size(static_cast<int64_t>(2 + d)));
+        axis.in = in.size(static_cast<int64_t>(2 + d));
+        axis.begin.resize(places);
+        axis.end.resize(places);
+        axis.divisor.assign(places, 1);
+      }
+      for (int64_t p = from; p < to; ++p) {
+        const T* u = samples.data<T>() + p * static_cast<int64_t>(spatial);
+        for (size_t d = 0; d < spatial; ++d)
+          fractional_starts(g.axes[3 - spatial + d], static_cast<Position>(u[spatial == 2 ? 1 - d : d]),
+                            kernel[3 - spatial + d]);
+        max_plane(out.data<T>() + p * outputs, indices.data<int64_t>() + p * outputs, in.data<T>() + p * inputs, g,
+                  UniformRange(g.axes[2]), best, columns);
       }
     });
   });
@@ -275,8 +350,8 @@ Compute<T> sum_of(const T* values, int64_t count) {
 
 // Calls f(output position, window) for every output of a plane, in order.
 template <class F>
-void for_each_window(const PoolGeometry& g, F&& f) {
-  const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
+void for_each_window(const WindowTables& g, F&& f) {
+  const AxisTable &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
   Window w{{0, 0, 0}, {0, 0, 0}, {1, 1, 1}};
   int64_t position = 0;
   for (int64_t o0 = 0; o0 < a0.out(); ++o0) {
@@ -295,14 +370,14 @@ void for_each_window(const PoolGeometry& g, F&& f) {
 
 // Calls f(flat position of the first element) for every row of a window.
 template <class F>
-void for_each_row(const PoolGeometry& g, const Window& w, F&& f) {
+void for_each_row(const WindowTables& g, const Window& w, F&& f) {
   for (int64_t i0 = w.begin[0]; i0 < w.end[0]; ++i0)
     for (int64_t i1 = w.begin[1]; i1 < w.end[1]; ++i1) f((i0 * g.axes[1].in + i1) * g.axes[2].in + w.begin[2]);
 }
 
 // Calls f(flat position, length) for every run of neighbouring elements of a window.
 template <class F>
-void for_each_run(const PoolGeometry& g, const Window& w, F&& f) {
+void for_each_run(const WindowTables& g, const Window& w, F&& f) {
   const int64_t width = g.axes[2].in, rows = w.end[1] - w.begin[1];
   if (w.end[2] - w.begin[2] != width || rows <= 0)
     return for_each_row(g, w, [&](int64_t at) { f(at, w.end[2] - w.begin[2]); });
@@ -311,9 +386,9 @@ void for_each_run(const PoolGeometry& g, const Window& w, F&& f) {
 
 // All alike outputs of a row at once, element by element of their windows.
 template <class T>
-void mean_row(T* out, const T* in, const PoolGeometry& g, const UniformRange& inner, int64_t o0, int64_t o1,
+void mean_row(T* out, const T* in, const WindowTables& g, const UniformRange& inner, int64_t o0, int64_t o1,
               std::vector<Compute<T>>& sums) {
-  const PoolAxis &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
+  const AxisTable &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
   const int64_t n = inner.to - inner.from;
   Compute<T>* sum = sums.data();
   std::fill_n(sum, n, Compute<T>(0));
@@ -339,7 +414,7 @@ void mean_row(T* out, const T* in, const PoolGeometry& g, const UniformRange& in
 }
 
 template <class T>
-void mean_plane(T* out, const T* in, const PoolGeometry& g, const UniformRange& inner, std::vector<Compute<T>>& sums) {
+void mean_plane(T* out, const T* in, const WindowTables& g, const UniformRange& inner, std::vector<Compute<T>>& sums) {
   const bool side_by_side = inner.size > 0 && inner.size < 8 && inner.to - inner.from >= 8 && !std::is_integral_v<T>;
   const int64_t width = g.axes[2].out();
   sums.resize(static_cast<size_t>(width));
@@ -357,7 +432,7 @@ void mean_plane(T* out, const T* in, const PoolGeometry& g, const UniformRange& 
 }
 
 template <class T>
-void mean_channels(T* out, const T* in, int64_t channels, const PoolGeometry& g, const Window& w, Compute<T>* sum) {
+void mean_channels(T* out, const T* in, int64_t channels, const WindowTables& g, const Window& w, Compute<T>* sum) {
   std::fill_n(sum, channels, Compute<T>(0));
   for_each_in(g, w, [&](int64_t at) {
     const T* values = in + at * channels;
@@ -367,7 +442,8 @@ void mean_channels(T* out, const T* in, int64_t channels, const PoolGeometry& g,
   for (int64_t c = 0; c < channels; ++c) out[c] = w.empty() ? T(0) : mean<T>(sum[c], w.divisor);
 }
 
-void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
+void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& geometry) {
+  const WindowTables g(geometry);
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(in.numel() > kGrain);
   visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
@@ -391,7 +467,7 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
 }
 
 template <class T>
-void spread_plane(T* out, const T* in, const PoolGeometry& g) {
+void spread_plane(T* out, const T* in, const WindowTables& g) {
   for_each_window(g, [&](int64_t o, const Window& w) {
     T share = in[o] / static_cast<T>(w.divisor);
     for_each_row(g, w, [&](int64_t at) {
@@ -401,7 +477,7 @@ void spread_plane(T* out, const T* in, const PoolGeometry& g) {
 }
 
 template <class T>
-void spread_channels(T* out, const T* in, int64_t channels, const PoolGeometry& g, T* shares) {
+void spread_channels(T* out, const T* in, int64_t channels, const WindowTables& g, T* shares) {
   for_each_window(g, [&](int64_t o, const Window& w) {
     T divisor = static_cast<T>(w.divisor);
     const T* values = in + o * channels;
@@ -416,7 +492,8 @@ void spread_channels(T* out, const T* in, int64_t channels, const PoolGeometry& 
 }
 
 // Every image is one thread's: windows of one image may overlap.
-void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& g) {
+void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& geometry) {
+  const WindowTables g(geometry);
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(out.numel() > kGrain);
   visit_wide(in.dtype(), [&]<class T>(TypeTag<T>) {
@@ -438,14 +515,15 @@ void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeome
 
 // Values at positions in planes. Elements of a plane lie `vector` apart, in both formats.
 
-// Calls f(offset among the small planes, offset among the large ones) or gives back a bad index.
+// Calls f(offset among the small planes, offset among the large ones); throws, as `op`, where an index lies outside.
 template <class F>
-int64_t for_each_index(const Tensor& large, const Tensor& indices, F&& f) {
+void for_each_index(const Tensor& large, const Tensor& indices, const char* op, F&& f) {
   int64_t batch = indices.size(0), channels = indices.size(1), few = spatial_count(indices),
           many = spatial_count(large);
   bool last = channels_last(large) || channels_last(indices);  // a plane of one element says nothing
   int64_t vector = last ? channels : 1, images = last ? batch : batch * channels;
-  std::atomic<int64_t> bad{-1};
+  std::atomic<bool> failed{false};
+  std::atomic<int64_t> bad{0};
   const int64_t* where = indices.data<int64_t>();
   parallel_for(0, images, grain_of(few * vector), [&](int64_t from, int64_t to) {
     for (int64_t image = from; image < to; ++image) {
@@ -454,7 +532,8 @@ int64_t for_each_index(const Tensor& large, const Tensor& indices, F&& f) {
         for (int64_t c = 0; c < vector; ++c, ++small) {
           int64_t at = where[small];
           if (at < 0 || at >= many) {
-            bad = at == -1 ? many : at;
+            bad = at;
+            failed = true;
             return;
           }
           f(small, base + at * vector + c);
@@ -462,39 +541,36 @@ int64_t for_each_index(const Tensor& large, const Tensor& indices, F&& f) {
       }
     }
   });
-  return bad;
+  FACULA_CHECK(!failed, ErrorKind::Runtime, op, ": indices must lie in planes of size ", spatial_part(large), ", got ",
+               bad.load());
 }
 
-int64_t scatter_planes_cpu(const Tensor& out, const Tensor& values, const Tensor& indices, bool accumulate) {
-  int64_t bad = -1;
+void scatter_planes_cpu(const Tensor& out, const Tensor& values, const Tensor& indices, bool accumulate,
+                        const char* op) {
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     T* to = out.data<T>();
     const T* from = values.data<T>();
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-      if (accumulate) {
-        bad = for_each_index(out, indices, [&](int64_t small, int64_t large) { to[large] += from[small]; });
-        return;
-      }
+      if (accumulate)
+        return for_each_index(out, indices, op, [&](int64_t small, int64_t large) { to[large] += from[small]; });
     }
-    bad = for_each_index(out, indices, [&](int64_t small, int64_t large) { to[large] = from[small]; });
+    for_each_index(out, indices, op, [&](int64_t small, int64_t large) { to[large] = from[small]; });
   });
-  return bad;
 }
 
-int64_t gather_planes_cpu(const Tensor& out, const Tensor& in, const Tensor& indices) {
-  int64_t bad = -1;
+void gather_planes_cpu(const Tensor& out, const Tensor& in, const Tensor& indices, const char* op) {
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     T* to = out.data<T>();
     const T* from = in.data<T>();
-    bad = for_each_index(in, indices, [&](int64_t small, int64_t large) { to[small] = from[large]; });
+    for_each_index(in, indices, op, [&](int64_t small, int64_t large) { to[small] = from[large]; });
   });
-  return bad;
 }
 
 }  // namespace
 
 void register_pool() {
   max_pool_kernel.set(DeviceType::CPU, max_pool_cpu);
+  fractional_max_pool_kernel.set(DeviceType::CPU, fractional_max_pool_cpu);
   avg_pool_kernel.set(DeviceType::CPU, avg_pool_cpu);
   avg_pool_transpose_kernel.set(DeviceType::CPU, avg_pool_transpose_cpu);
   scatter_planes_kernel.set(DeviceType::CPU, scatter_planes_cpu);

@@ -18,16 +18,16 @@ int64_t grain_of(int64_t work_per_item) { return std::max<int64_t>(1, kGrain / s
 
 template <class T>
 void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& taps) {
-  int64_t outputs = taps.out();
+  const int64_t outputs = taps.out, *index = taps.index.data<int64_t>();
   parallel_for(0, outer, grain_of(outputs * inner), [&](int64_t from, int64_t to) {
     for (int64_t a = from; a < to; ++a) {
       const T* source = in + a * taps.in * inner;
       T* target = out + a * outputs * inner;
       if (inner == 1) {
-        for (int64_t o = 0; o < outputs; ++o) target[o] = source[taps.index[o]];
+        for (int64_t o = 0; o < outputs; ++o) target[o] = source[index[o]];
       } else {
         for (int64_t o = 0; o < outputs; ++o) {
-          std::memcpy(static_cast<void*>(target + o * inner), source + taps.index[o] * inner,
+          std::memcpy(static_cast<void*>(target + o * inner), source + index[o] * inner,
                       static_cast<size_t>(inner) * sizeof(T));
         }
       }
@@ -37,17 +37,18 @@ void copy_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& ta
 
 template <class T>
 void weigh_row(T* row, const T* source, int64_t inner, const Taps& taps, const T* weight, int64_t o) {
-  int64_t from = taps.first[o], to = taps.first[o + 1];
+  const int64_t *index = taps.index.data<int64_t>(), from = taps.first.data<int64_t>()[o],
+                to = taps.first.data<int64_t>()[o + 1];
   if (from == to) {
     std::fill_n(row, inner, T(0));
     return;
   }
-  const T* first = source + taps.index[from] * inner;
+  const T* first = source + index[from] * inner;
   T w = weight[from];
   FACULA_SIMD
   for (int64_t i = 0; i < inner; ++i) row[i] = first[i] * w;
   for (int64_t k = from + 1; k < to; ++k) {
-    const T* next = source + taps.index[k] * inner;
+    const T* next = source + index[k] * inner;
     w = weight[k];
     FACULA_SIMD
     for (int64_t i = 0; i < inner; ++i) row[i] += next[i] * w;
@@ -59,7 +60,7 @@ template <class T>
 void weigh_lines(T* out, const T* in, int64_t outer, const Taps& taps, const T* weights) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   constexpr int64_t item = sizeof(T), side = kTile;
-  int64_t outputs = taps.out(), blocks = (outer + side - 1) / side;
+  int64_t outputs = taps.out, blocks = (outer + side - 1) / side;
   parallel_for(0, blocks, grain_of(side * (outputs + taps.in)), [&](int64_t from, int64_t to) {
     std::vector<T> turned_in(static_cast<size_t>(taps.in * side)), turned_out(static_cast<size_t>(outputs * side));
     for (int64_t b = from; b < to; ++b) {
@@ -76,8 +77,9 @@ void weigh_lines(T* out, const T* in, int64_t outer, const Taps& taps, const T* 
 
 template <class T>
 void weigh_taps(T* out, const T* in, int64_t outer, int64_t inner, const Taps& taps) {
-  int64_t outputs = taps.out();
-  std::vector<T> weights(taps.weight.begin(), taps.weight.end());
+  int64_t outputs = taps.out;
+  const double* given = taps.weight.data<double>();
+  std::vector<T> weights(given, given + taps.weight.numel());
   if (inner == 1) return weigh_lines(out, in, outer, taps, weights.data());
   int64_t reads = static_cast<int64_t>(weights.size()) / std::max<int64_t>(outputs, 1) + 1;
   parallel_for(0, outer * outputs, grain_of(reads * inner), [&](int64_t from, int64_t to) {
@@ -90,7 +92,7 @@ void resample_cpu(const Tensor& out, const Tensor& in, int64_t outer, int64_t in
   LockRelease release(out.numel() > kGrain);
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-      if (!taps.copies()) return weigh_taps(out.data<T>(), in.data<T>(), outer, inner, taps);
+      if (!taps.copies) return weigh_taps(out.data<T>(), in.data<T>(), outer, inner, taps);
     }
     copy_taps(out.data<T>(), in.data<T>(), outer, inner, taps);
   });

@@ -273,8 +273,16 @@ void search_all(const Tensor& out, const Tensor& sequence, const Tensor& values,
   });
 }
 
+void check_sorter(const Tensor& sorter) {
+  const int64_t *order = sorter.data<int64_t>(), n = sorter.size(1);
+  for (int64_t i = 0; i < sorter.numel(); ++i)
+    FACULA_CHECK(order[i] >= 0 && order[i] < n, ErrorKind::Runtime,
+                 "searchsorted: the sorter's entries must lie in [0, ", n, "), got ", order[i]);
+}
+
 void searchsorted_cpu(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter,
                       bool right) {
+  if (sorter.defined()) check_sorter(sorter);
   LockRelease release(values.numel() > 4096);
   visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
     bool narrow = out.dtype() == DType::Int32;

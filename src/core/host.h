@@ -1,0 +1,49 @@
+// What the core asks of the language it is called from. A host language installs functions here; a C++ program leaves
+// them null, and the core does without.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace facula {
+
+class Node;
+class Tensor;
+struct PackedTensor;
+struct Storage;
+
+struct Host {
+  // ---- warnings and interrupts
+  void (*warn)(const char* text) = nullptr;
+  /// Once per op: it runs example by example inside vmap.
+  void (*warn_example_by_example)(const char* op) = nullptr;
+  /// Throws when the user asked to stop (Ctrl-C).
+  void (*check_interrupt)() = nullptr;
+
+  // ---- the interpreter lock, see LockRelease; the first gives null when this thread does not hold it
+  void* (*release_lock)() = nullptr;
+  void (*take_lock)(void* state) = nullptr;
+
+  // ---- objects of the language
+  /// Lets go of the object that a dying tensor owns.
+  void (*release_object)(void* object) = nullptr;
+  /// How many objects hold the storage without remembering an address in it.
+  size_t (*storage_objects)(Storage* storage) = nullptr;
+
+  // ---- autograd
+  /// For every node made in anomaly mode.
+  void (*node_created)(Node* node) = nullptr;
+  /// When a node with an object or metadata dies.
+  void (*node_destroyed)(Node* node) = nullptr;
+  /// In anomaly mode: shows the forward call of a node that failed.
+  void (*backward_failed)(Node& node) = nullptr;
+  /// The lines that run now.
+  std::string (*current_traceback)() = nullptr;
+  /// Asked for every saved tensor while kModeSavedHooks is set.
+  std::unique_ptr<PackedTensor> (*pack_saved_tensor)(const Tensor& tensor) = nullptr;
+};
+inline Host host;
+
+}  // namespace facula

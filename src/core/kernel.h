@@ -1,0 +1,94 @@
+// The only run-time choice left when an op runs: which device's kernel.
+//
+// What a kernel is given is plain: tensors, numbers, small structs by value of the call. Every tensor lies on the
+// kernel's device (but those of copy_kernel), and so does what a pointer points at; a struct that carries memory lists
+// it in `template <class See> void memory(See see) const`. A kernel that gives a value back makes the host wait.
+#pragma once
+
+#include "core/backend.h"
+#include "core/tensor.h"
+
+namespace facula {
+
+/// Enters the device for as long as a kernel runs.
+class KernelScope {
+ public:
+  KernelScope(Device device, const char* kernel, bool waits) : device_(device) {
+    const Backend& backend = backend_of(device.type);
+    if (backend.enter) backend.enter(device, kernel, waits);
+  }
+  ~KernelScope() {
+    const Backend& backend = backend_of(device_.type);
+    if (backend.leave) backend.leave(device_);
+  }
+  KernelScope(const KernelScope&) = delete;
+
+ private:
+  Device device_;
+};
+
+/// Throws when memory that a kernel is given lies elsewhere: a mistake in the library, not in a program.
+void check_resident(const Tensor& tensor, Device device, const char* kernel);
+void check_resident(const void* memory, Device device, const char* kernel);
+inline void check_resident(TensorList list, Device device, const char* kernel) {
+  for (const Tensor& t : list) check_resident(t, device, kernel);
+}
+inline void check_resident(void* memory, Device device, const char* kernel) {
+  check_resident(static_cast<const void*>(memory), device, kernel);
+}
+template <class T>
+void check_resident(const T& argument, Device device, const char* kernel) {
+  if constexpr (requires { argument.memory([](const auto&) {}); })
+    argument.memory([&](const auto& each) { check_resident(each, device, kernel); });
+}
+
+template <class Signature>
+struct Kernel;
+
+/// A kernel by device: `inline Kernel<void(const Tensor&, int64_t)> sort_kernel{"sort"};` in src/ops/<topic>.h,
+/// `sort_kernel.set(DeviceType::CPU, sort_cpu)` in the backend's register function.
+template <class Result, class... Parameters>
+struct Kernel<Result(Parameters...)> {
+  const char* name;
+  bool between_devices = false;  // its tensors may lie on different devices
+  bool waits = !std::is_void_v<Result>;
+  using Function = Result (*)(Parameters...);
+  std::array<Function, kDeviceTypes> table = {};
+
+  void set(DeviceType device, Function function) { table[static_cast<size_t>(device)] = function; }
+
+  template <class... Args>
+  Result operator()(Device device, Args&&... args) const {
+    if (__builtin_expect(!device.is_cpu(), 0)) return elsewhere(device, args...);
+    constexpr auto kCpuColumn = static_cast<size_t>(DeviceType::CPU);
+    if (__builtin_expect(!table[kCpuColumn], 0)) refuse(device);
+    return table[kCpuColumn](std::forward<Args>(args)...);
+  }
+
+ private:
+  [[gnu::noinline]] Result elsewhere(Device device, Parameters... args) const {
+    const auto column = static_cast<size_t>(device.type);
+    Function function = table[column];
+    if (!function) function = table[static_cast<size_t>(backend_of(device.type).lender)];
+    if (!function) refuse(device);
+    if (!between_devices) (check_resident(args, device, name), ...);
+    KernelScope scope(device, name, waits);
+    return function(static_cast<Parameters>(args)...);
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(Device device) const {
+    throw_error(ErrorKind::NotImplemented, name, ": no kernel for this device, got ", device);
+  }
+};
+
+/// Copies elements between tensors of one shape, with dtype conversion; strided, conjugating when only one is. One of
+/// them lies on the kernel's device, the other there or on the CPU. See copy_elements().
+inline Kernel<void(const Tensor& out, const Tensor& in)> copy_kernel{"copy_", true};
+/// Writes a number, which has a value in the dtype, into every element.
+inline Kernel<void(const Tensor& out, const Scalar& value)> fill_kernel{"fill_"};
+/// The bytes of the element that the tensor begins with, for the host; waits for what computes them.
+inline Kernel<void(const Tensor& in, std::array<char, 16>& bytes)> read_kernel{"item", false, true};
+
+/// out[...] = in[...] for tensors of one shape on any devices; nothing on meta.
+void copy_elements(const Tensor& out, const Tensor& in);
+
+}  // namespace facula

@@ -1,0 +1,58 @@
+#include "ops/checks.h"
+
+#include <cmath>
+#include <complex>
+
+#include "core/parallel.h"
+#include "ops/copies.h"
+
+namespace facula::cpu {
+namespace {
+
+template <class T>
+bool holds(Holds what, T x) {
+  if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+    return what == Holds::NotZero ? x != T(0) : std::isfinite(x.real()) && std::isfinite(x.imag());
+  } else {
+    switch (what) {
+      case Holds::NotZero: return x != T(0);
+      case Holds::NotNegative: return !(x < T(0));
+      case Holds::UnitInterval: return !(x < T(0)) && !(x > T(1));
+      case Holds::InUnitInterval: return x >= T(0) && x <= T(1);
+      default: return std::isfinite(static_cast<double>(x));
+    }
+  }
+}
+
+/// The position of the first element for which it does not hold, or n.
+template <class T>
+int64_t first_failure(Holds what, const T* x, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  for (int64_t from = 0; from < n; from += kBlock) {
+    const int64_t to = std::min(from + kBlock, n);
+    bool all = true;
+    for (int64_t i = from; i < to; ++i) all &= holds(what, x[i]);
+    for (int64_t i = from; !all && i < to; ++i)
+      if (!holds(what, x[i])) return i;
+  }
+  return n;
+}
+
+void check_values_cpu(const Tensor& given, const ValueCheck& check) {
+  const DType compute = is_bits(given.dtype()) ? given.dtype() : compute_dtype(given.dtype());
+  const Tensor t = ops::as_contiguous(given, compute);
+  visit_dtype(compute, [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<float>> ||
+                  std::is_same_v<T, std::complex<double>>) {
+      const int64_t at = first_failure(check.holds, t.data<T>(), t.numel());
+      if (at == t.numel()) return;
+      throw_error(check.error, check.op, ": ", check.expected, ", got ", Scalar(t.data<T>()[at]));
+    }
+  });
+}
+
+}  // namespace
+
+void register_checks() { check_values_kernel.set(DeviceType::CPU, check_values_cpu); }
+
+}  // namespace facula::cpu

@@ -1,0 +1,38 @@
+// Repeating on the CPU.
+#include "ops/split_join.h"
+
+#include <algorithm>
+
+namespace facula::cpu {
+namespace {
+
+int64_t repeat_total_cpu(const Tensor& counts) {
+  const int64_t* count = counts.data<int64_t>();
+  int64_t total = 0;
+  bool overflow = false;
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    FACULA_CHECK(count[i] >= 0, ErrorKind::Runtime, "repeat_interleave: repeats must not be negative, got ", count[i]);
+    overflow |= __builtin_add_overflow(total, count[i], &total);
+  }
+  FACULA_CHECK(!overflow, ErrorKind::Runtime, "repeat_interleave: repeats whose sum fits 64 bits, got more of ",
+               counts.numel(), " entries");
+  return total;
+}
+
+void repeat_positions_cpu(const Tensor& positions, const Tensor& counts) {
+  const int64_t total = repeat_total_cpu(counts);
+  FACULA_CHECK(total == positions.numel(), ErrorKind::Runtime,
+               "repeat_interleave: output_size must be the sum of repeats, ", total, ", got ", positions.numel());
+  const int64_t* count = counts.data<int64_t>();
+  int64_t* at = positions.data<int64_t>();
+  for (int64_t i = 0; i < counts.numel(); ++i) at = std::fill_n(at, count[i], i);
+}
+
+}  // namespace
+
+void register_split_join() {
+  repeat_total_kernel.set(DeviceType::CPU, repeat_total_cpu);
+  repeat_positions_kernel.set(DeviceType::CPU, repeat_positions_cpu);
+}
+
+}  // namespace facula::cpu

@@ -1,0 +1,37 @@
+#include "ops/copies.h"
+
+#include "ops/iterator.h"
+
+namespace facula::ops {
+
+Tensor contiguous_copy(const Tensor& t, IntList shape, DType dtype) {
+  Tensor copy = facula::empty(shape, dtype, t.device());
+  const bool same = t.sizes() == shape;
+  copy_elements(copy, same ? t : make_view(t, shape, broadcast_strides(t.sizes(), t.strides(), shape), 0, false));
+  return copy;
+}
+
+Tensor as_contiguous(const Tensor& t, MemoryFormat format, DType dtype) {
+  if (t.is_contiguous(format) && t.dtype() == dtype) return t;
+  Tensor copy = facula::empty_strided(t.sizes(), strides_of(t.sizes(), format, "contiguous"), dtype, t.device());
+  copy_elements(copy, t);
+  return copy;
+}
+
+Tensor on_host(const Tensor& t) {
+  if (t.is_cpu()) return as_contiguous(t);
+  Tensor copy = facula::empty(t.sizes(), t.dtype());
+  copy_elements(copy, t);
+  return copy;
+}
+
+Tensor vector_on(IntList numbers, Device device) {
+  Tensor host = facula::empty({static_cast<int64_t>(numbers.size())}, DType::Int64);
+  std::copy(numbers.begin(), numbers.end(), host.data<int64_t>());
+  if (device.is_cpu()) return host;
+  Tensor result = facula::empty(host.sizes(), DType::Int64, device);
+  copy_elements(result, host);
+  return result;
+}
+
+}  // namespace facula::ops

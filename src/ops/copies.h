@@ -1,0 +1,33 @@
+// Copies in the form that a kernel asks for, made where the tensor is. On meta they have the shape alone; an undefined
+// tensor stays undefined.
+#pragma once
+
+#include "core/kernel.h"
+
+namespace facula::ops {
+
+/// A fresh contiguous tensor of `shape`, to which `t` broadcasts.
+Tensor contiguous_copy(const Tensor& t, IntList shape, DType dtype);
+inline Tensor contiguous_copy(const Tensor& t) { return contiguous_copy(t, t.sizes(), t.dtype()); }
+
+/// The tensor itself where it is so already.
+inline Tensor as_contiguous(const Tensor& t, IntList shape, DType dtype) {
+  return t.is_contiguous() && t.dtype() == dtype && t.sizes() == shape ? t : contiguous_copy(t, shape, dtype);
+}
+inline Tensor as_contiguous(const Tensor& t, DType dtype) {
+  return t.defined() ? as_contiguous(t, t.sizes(), dtype) : t;
+}
+inline Tensor as_contiguous(const Tensor& t) {
+  return !t.defined() || t.is_contiguous() ? t : contiguous_copy(t, t.sizes(), t.dtype());
+}
+
+/// The same in a memory format.
+Tensor as_contiguous(const Tensor& t, MemoryFormat format, DType dtype);
+inline Tensor as_contiguous(const Tensor& t, MemoryFormat format) { return as_contiguous(t, format, t.dtype()); }
+
+/// Contiguous, and where the host can read it: on a device with a queue this waits.
+Tensor on_host(const Tensor& t);
+/// Host numbers as a vector on `device`.
+Tensor vector_on(IntList numbers, Device device);
+
+}  // namespace facula::ops
