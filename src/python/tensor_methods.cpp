@@ -25,7 +25,7 @@ Tensor move_to(const Tensor& t, DType dtype, Device device) {
   FACULA_CHECK(device.is_meta() || allocators[static_cast<int>(device.type)].allocate, ErrorKind::Assertion,
                "to: this facula was built without ", device.is_cuda() ? "CUDA" : name(device.type), ", got device ",
                device);
-  FACULA_CHECK(!(t.requires_grad() && GradMode::enabled()), ErrorKind::NotImplemented,
+  FACULA_CHECK(!(requires_grad(t) && GradMode::enabled()), ErrorKind::NotImplemented,
                "to: gradients across devices are not recorded (use detach(), or no_grad()), got device ", device);
   Tensor out = facula::empty_strided(t.sizes(), preserved_strides(t.sizes(), t.strides()), dtype, device);
   if (!device.is_meta()) copy_kernel(device, out, t);
@@ -255,7 +255,7 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   TensorImpl* impl = t.impl();
   FACULA_CHECK(source.dtype() == t.dtype(), ErrorKind::Runtime, "set_: the source must have the tensor's dtype ",
                t.dtype(), ", got ", source.dtype());
-  FACULA_CHECK(!(t.requires_grad() && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
+  FACULA_CHECK(!(requires_grad(t) && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
                "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ",
                t.sizes());
   retain(source.storage());
