@@ -129,7 +129,10 @@ def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
 def _moved(tensor, dtype, device, requires_grad):
     if not isinstance(dtype, facula.dtype) or not isinstance(device, (str, facula.device)):
         raise RuntimeError(f"load: a tensor moves to {shown(dtype)}, {shown(device)}, not to a dtype and a device")
-    place = facula.device(device)
+    try:
+        place = facula.device(device)
+    except RuntimeError as error:
+        raise RuntimeError(f"load: {error}") from None
     if place.type not in ("cpu", "meta") and not (place.type == "cuda" and facula.cuda.is_available()):
         raise RuntimeError(f"load: the checkpoint moves a tensor to device {place}, which is not here")
     return _requiring_grad(tensor.to(dtype=dtype, device=place), requires_grad)

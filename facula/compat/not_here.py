@@ -23,7 +23,6 @@ REASONS = {
     "pipes": ("data pipes are not supported", "Dataset and IterableDataset"),
     "package": ("archives of programs are not supported", "save of a state_dict, beside the program's source"),
     "extension": ("extensions compiled for PyTorch cannot be loaded or built", "autograd.Function, or library.custom_op"),
-    "monitor": ("events and counters are not collected", "the profiler"),
     "measure": ("instructions are not counted, nor inputs made at random", "benchmark.Timer on inputs of your own"),
     "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
     "subclass": ("tensors that only wrap others need __torch_dispatch__, which is not supported", "__torch_function__"),
@@ -645,13 +644,6 @@ NAMES = {
         "torch.utils.file_baton": "FileBaton",
         "torch._custom_ops": "",
     },
-    "monitor": {
-        "torch._logging": "",
-        "torch.monitor": """
-            Aggregation Event EventHandlerHandle Stat TensorboardEventHandler data_value_t log_event register_event_handler
-            unregister_event_handler
-            """,
-    },
     "measure": {
         "torch.utils.benchmark": """
             CallgrindStats Colorize CopyIfCallgrind FunctionCount FunctionCounts FuzzedParameter FuzzedSparseTensor
@@ -680,6 +672,7 @@ NAMES = {
         "torch.utils.mobile_optimizer": "LintCode MobileOptimizerType generate_mobile_module_lints optimize_for_mobile",
     },
     "internal": {
+        "torch._logging": "",
         "torch": "DisableTorchFunction ExcludeDispatchKeyGuard FatalError ThroughputBenchmark cpp",
         "torch.Tensor": "index",
         "torch._C": """

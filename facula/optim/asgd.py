@@ -22,6 +22,8 @@ class ASGD(RuleOptimizer):
         differentiable: record the step, for parameters that are results of ops.
     """
 
+    _counters = ("step", "eta", "mu")
+
     def __init__(
         self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
         differentiable=False, capturable=False,

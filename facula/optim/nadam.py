@@ -23,6 +23,7 @@ class NAdam(RuleOptimizer):
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
+    _counters = ("step", "mu_product")
 
     def __init__(
         self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
