@@ -223,9 +223,9 @@ def test_flop_counter_sees_recurrent_layers():
     for layer, gates in ((torch.nn.LSTM(8, 16), 4), (torch.nn.GRU(8, 16), 3), (torch.nn.RNN(8, 16), 1)):
         width, rows = gates * 16, 5 * 2
         inputs, hidden = 2 * rows * 8 * width, 2 * rows * 16 * width
-        assert count(lambda: layer(x)).get_total_flops() == inputs + hidden
+        assert count(lambda layer=layer: layer(x)).get_total_flops() == inputs + hidden
         # nobody wants the gradient of the initial state: one step's product less
-        both = count(lambda: layer(x)[0].sum().backward()).get_total_flops()
+        both = count(lambda layer=layer: layer(x)[0].sum().backward()).get_total_flops()
         assert both == 3 * inputs + 2 * hidden + hidden * 4 // 5
     assert count(lambda: torch.nn.LSTM(8, 16)(x)).get_total_flops() == 30720
     packed = torch.nn.utils.rnn.pack_padded_sequence(torch.ones(5, 3, 8), torch.tensor([5, 3, 2]))
