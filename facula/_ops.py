@@ -24,6 +24,13 @@ class OpOverload:
     def __call__(self, *args, **kwargs):
         return self.overloadpacket(*args, **kwargs)
 
+    def written(self, args, kwargs):
+        """The argument that a call writes to: the first of an in-place form, or `out`; None for others."""
+        if kwargs.get("out") is not None:
+            return kwargs["out"]
+        name = self.overloadpacket.__name__
+        return args[0] if name.endswith("_") and not name.endswith("__") else None
+
     def name(self):
         """"namespace::operator.overload", without the overload where that is the default."""
         overload = "" if self._overloadname == "default" else f".{self._overloadname}"
@@ -62,10 +69,20 @@ class OpOverloadPacket:
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
 
 
+_PREFIXES = {"linalg_": "linalg", "fft_": "fft", "special_": "special", "functional_": "nn.functional"}
+
+
 def _own_function(name):
-    """Facula's function behind aten's `name`, or None."""
-    homes = (facula, facula.nn.functional, facula.Tensor, facula.special, facula.linalg)
-    return next((getattr(home, name) for home in homes if callable(getattr(home, name, None))), None)
+    """Facula's function behind aten's `name`, or None. Parts of functions, such as `_softmax`, are among the core's ops."""
+    for prefix, module in _PREFIXES.items():
+        if name.startswith(prefix):
+            home = functools.reduce(getattr, module.split("."), facula)
+            if callable(found := getattr(home, name.removeprefix(prefix), None)):
+                return found
+    homes = (facula._C, facula.nn.functional, facula.Tensor, facula._C._ops, facula, facula.special, facula.linalg)
+    return next((vars(home)[name] for home in homes if callable(vars(home).get(name))), None) or next(
+        (getattr(home, name) for home in homes if callable(getattr(home, name, None))), None
+    )
 
 
 class OpNamespace(types.ModuleType):

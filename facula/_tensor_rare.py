@@ -146,6 +146,5 @@ _C._install_methods(
         "volatile": property(_volatile),
         "name": property(_name),
         **{name: _not_here(name) for name in _NOT_HERE.split()},
-        "_make_wrapper_subclass": staticmethod(_not_here("_make_wrapper_subclass")),
     }
 )  # fmt: skip

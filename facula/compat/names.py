@@ -14,6 +14,10 @@ ELSEWHERE = {
     "torch.nn.functional.has_torch_function": "facula.overrides.has_torch_function",
     "torch.nn.functional.has_torch_function_unary": "facula.overrides.has_torch_function_unary",
     "torch.nn.functional.has_torch_function_variadic": "facula.overrides.has_torch_function_variadic",
+    "torch._C._AutoDispatchBelowAutograd": "facula.library.AutoDispatchBelowAutograd",
+    "torch._dynamo.exc.InvalidBackend": "facula.compiler.InvalidBackend",
+    "torch._custom_ops.impl": "facula.library.custom_ops_impl",
+    "torch._custom_ops.impl_abstract": "facula.library.register_fake",
     "torch._C.DispatchKey": "facula.compat.dispatch.DispatchKey",
     "torch._C.DispatchKeySet": "facula.compat.dispatch.DispatchKeySet",
     "torch._C._nn._parse_to": "facula._C._parse_to",
@@ -28,7 +32,7 @@ DECORATORS = frozenset(
     torch._jit_internal._overload torch._jit_internal.ignore torch._jit_internal.unused
     torch._jit_internal.export torch._jit_internal.boolean_dispatch torch.fx.wrap
     torch.distributed.elastic.multiprocessing.errors.record
-    torch.testing._internal.common_utils.slowTest torch._custom_ops.impl torch._custom_ops.impl_abstract
+    torch.testing._internal.common_utils.slowTest
     torch.overrides.wrap_torch_function torch._disable_dynamo torch._dynamo.eval_frame.disable
     torch.distributed.rpc.functions.async_execution torch.distributed.rpc.api._require_initialized
     torch.onnx.symbolic_helper.parse_args torch.utils.data.functional_datapipe
@@ -61,7 +65,6 @@ ANSWERS = {
     "torch._dynamo.graph_break": None,
     "torch._dynamo.utils.is_compile_supported": False,
     "torch._utils.is_compiling": False,
-    "torch._subclasses.fake_tensor.is_fake": False,
     "torch.fx.experimental.proxy_tensor.get_proxy_mode": None,
     "torch.onnx.is_in_onnx_export": False,
     "torch.onnx.register_custom_op_symbolic": None,

@@ -25,7 +25,6 @@ REASONS = {
     "extension": ("extensions compiled for PyTorch cannot be loaded or built", "autograd.Function, or library.custom_op"),
     "measure": ("instructions are not counted, nor inputs made at random", "benchmark.Timer on inputs of your own"),
     "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
-    "subclass": ("tensors that only wrap others need __torch_dispatch__, which is not supported", "__torch_function__"),
     "masked": ("masked tensors are not supported", "a tensor with a mask beside it"),
     "mobile": ("programs for phones are not made", None),
     "internal": ("it serves PyTorch's own code", None),
@@ -285,7 +284,6 @@ NAMES = {
         "torch._inductor": "cudagraph_mark_step_begin list_mode_options",
         "torch._inductor.cpu_vec_isa": "pick_vec_isa",
         "torch._inductor.runtime.cache_dir_utils": "cache_dir",
-        "torch._subclasses.fake_tensor": "",
         "torch.compiler": """
             get_default_backend keep_portable_guards_unsafe keep_tensor_guards_unsafe load_compiled_function
             set_default_backend skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
@@ -354,7 +352,6 @@ NAMES = {
         "torch._higher_order_ops": "",
         "torch._inductor.config": "",
         "torch._inductor.runtime": "",
-        "torch._subclasses": "",
         "torch.export._trace": "",
         "torch.fx.experimental": "",
         "torch.fx.passes": "",
@@ -634,7 +631,7 @@ NAMES = {
             """,
     },
     "extension": {
-        "torch.library": "get_kernel",
+        "torch.library": "get_ctx get_kernel infer_schema opcheck",
         "torch.utils.cpp_extension": """
             BuildExtension CUDAExtension CUDA_HOME CppExtension ROCM_HOME SyclExtension check_compiler_is_gcc
             check_compiler_ok_for_platform get_compiler_abi_compatibility_and_version get_cxx_compiler
@@ -661,9 +658,6 @@ NAMES = {
             ExecutionTraceObserver ProfilerAction _default_schedule_fn profile schedule supported_activities
             tensorboard_trace_handler
             """,
-    },
-    "subclass": {
-        "torch.Tensor": "_make_wrapper_subclass",
     },
     "masked": {
         "torch.masked.maskedtensor": "MaskedTensor is_masked_tensor",
