@@ -119,7 +119,8 @@ Tensor first_gradient(Tensor grad, const Tensor& leaf) {
     bool plain = leaf.is_contiguous() || !leaf.is_dense();
     return plain ? clone(grad, MemoryFormat::Contiguous) : clone(laid_out(grad, TensorInfo(leaf)));
   }
-  Tensor copied = leaf.is_dense() ? empty_strided(leaf.sizes(), leaf.strides(), grad.dtype(), grad.device())
+  Tensor copied = leaf.is_dense() ? empty_strided(leaf.sizes(), preserved_strides(leaf.sizes(), leaf.strides()),
+                                                  grad.dtype(), grad.device())
                                   : empty(leaf.sizes(), grad.dtype(), grad.device());
   copy_(copied, grad, false);
   return copied;

@@ -10,6 +10,7 @@ import facula
 
 from .. import functional as F
 from .. import init
+from .._tuples import _layer_count
 from ..functions import rnn as _rnn
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
@@ -127,6 +128,7 @@ class RNNBase(Module):
         ):
             if value <= 0:
                 raise ValueError(f"{name}: {key} must be positive, got {value}")
+        _layer_count(name, num_layers)
         if not 0 <= proj_size < hidden_size:
             raise ValueError(
                 f"{name}: proj_size must be 0 (none) or positive and below hidden_size {hidden_size}, got "
