@@ -290,6 +290,14 @@ def test_set_():
     assert y.set_().shape == (0,)
 
 
+def test_data_is_taken_with_its_conjugation():
+    x, y = torch.tensor([1 + 2j, 3j]), torch.zeros(3, dtype=torch.complex64)
+    y.data = x.conj()
+    assert y.is_conj() and y.equal(x.conj()) and (y * 1).tolist() == [1 - 2j, -3j]
+    y.data = x
+    assert not y.is_conj() and y.equal(x)
+
+
 def test_share_memory():
     x = torch.arange(5.0)
     view = x[1:3]

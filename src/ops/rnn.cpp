@@ -75,7 +75,7 @@ RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor
 }
 
 RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const RnnTrace& trace, const Tensor* grads,
-                          IntList state_sizes) {
+                          IntList state_sizes, RnnWanted wanted) {
   bool lstm = layout.mode == RnnMode::Lstm, gru = layout.mode == RnnMode::Gru;
   DType dtype = weight.dtype();
   const Tensor recurrent = as_contiguous(weight);
@@ -96,11 +96,13 @@ RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const R
         RnnStepBackward{layout.mode, dtype, rows, layout.hidden, row(trace.saved, at), row(trace.h_before, at),
                         row(trace.c_before, at), row(grad_output, at), g.h0.data(), lstm ? g.c0.data() : nullptr,
                         row(g.gates, at), gru ? row(through, at) : nullptr});
-    Tensor step = make_view(through, {rows, width}, through.strides(), at * width, false);
-    rnn_accumulate_kernel(weight.device(), top_rows(g.h0, rows), as_contiguous(ops::mm(step, recurrent, {})));
+    if (int64_t earlier = wanted.h0 ? rows : layout.rows_before(i)) {
+      Tensor step = make_view(through, {earlier, width}, through.strides(), at * width, false);
+      rnn_accumulate_kernel(weight.device(), top_rows(g.h0, earlier), as_contiguous(ops::mm(step, recurrent, {})));
+    }
   }
-  g.weight = ops::mm(ops::transpose(through, 0, 1), trace.h_before, {});
-  g.bias = ops::sum(through, std::optional<IntList>(IntList{0}), false, std::optional<DType>(), {});
+  if (wanted.weight) g.weight = ops::mm(ops::transpose(through, 0, 1), trace.h_before, {});
+  if (wanted.bias) g.bias = ops::sum(through, std::optional<IntList>(IntList{0}), false, std::optional<DType>(), {});
   return g;
 }
 
