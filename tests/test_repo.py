@@ -95,6 +95,30 @@ def test_every_public_op_states_its_derivative():
     assert not missing, "no `grad:` (write `grad: none` when there is none): " + ", ".join(missing)
 
 
+def defined(folder: str) -> dict[str, set[str]]:
+    """Function name -> stems of the files of a folder that define it."""
+    found = {}
+    for path in (SOURCE / folder).glob("*.cpp"):
+        for name in re.findall(r"^[\w:<>, ]+[ >](\w+)\(", path.read_text(), re.M):
+            found.setdefault(name, set()).add(path.stem)
+    return found
+
+
+def test_the_topic_is_the_same_word_in_every_folder():
+    """A raw op is defined in src/ops/<topic>.cpp or <topic>_<part>.cpp, a composite in src/composite likewise."""
+    folders = {"ops": defined("ops"), "composite": defined("composite")}
+    checked, wrong = 0, []
+    for op in ops():
+        if op.kind in schema.ELEMENTWISE:
+            continue
+        stems = folders["composite" if op.kind == "composite" else "ops"]
+        homes = stems.get(op.name, set()) | stems.get(op.name + "_uncast", set())
+        checked += bool(homes)
+        if homes and not any(h == op.topic or h.startswith(op.topic + "_") for h in homes):
+            wrong.append(f"{op.id} of ops/{op.topic}.yaml is defined in {sorted(homes)}")
+    assert checked > 300 and not wrong, wrong
+
+
 def run_codegen(ops_folder: Path, source: Path, out: Path):
     return subprocess.run(
         [sys.executable, "-m", "codegen", "--ops", str(ops_folder), "--source", str(source), "--out", str(out)],

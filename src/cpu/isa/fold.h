@@ -51,12 +51,6 @@ inline int64_t strided_offset(int64_t index, const Dims& sizes, const Dims& stri
 /// `buffer`.
 const void* load_elements(const FoldPlan& plan, const char* at, int64_t n, void* buffer, void* packed);
 
-template <class T>
-struct VectorOf {
-  static constexpr int lanes = 64 / sizeof(T);
-  typedef T type __attribute__((vector_size(64)));
-};
-
 /// Folds as many contiguous values as four vectors take at a time, into one vector; `done` receives their number.
 template <class Op, class T>
 auto fold_vectors(const Op& op, const T* p, int64_t n, T center, int64_t& done) {

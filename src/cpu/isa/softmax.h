@@ -13,12 +13,8 @@
 namespace facula::cpu::FACULA_ISA {
 
 template <class T>
-constexpr int kLanes = 64 / sizeof(T);
-
-template <class T>
 T sum_lanes(const T* lane) {
-  typedef T V __attribute__((vector_size(64)));
-  V v;
+  typename VectorOf<T>::type v;
   std::memcpy(&v, lane, sizeof v);
   auto pair = merge_lanes<2>(v, [](auto a, auto b) { return a + b; });
   return pair[0] + pair[1];
@@ -27,8 +23,8 @@ T sum_lanes(const T* lane) {
 // The largest of a line, vectorised; NaN wins.
 template <class T, bool largest>
 T extremum(int64_t n, const T* x) {
-  constexpr int lanes = kLanes<T>;
-  typedef T V __attribute__((vector_size(64)));
+  constexpr int lanes = VectorOf<T>::lanes;
+  using V = typename VectorOf<T>::type;
   auto better = [](auto a, auto b) {
     if constexpr (largest) return (b > a) | (b != b) ? b : a;
     else return (b < a) | (b != b) ? b : a;
@@ -65,7 +61,7 @@ T extremum(int64_t n, const T* x) {
 
 template <class T>
 T sum_of_exp(int64_t n, const T* x, T shift, T* out) {
-  constexpr int lanes = kLanes<T>;
+  constexpr int lanes = VectorOf<T>::lanes;
   T partial[lanes] = {};
   auto add = [&](const T* from, T* to) {
     FACULA_SIMD
