@@ -14,14 +14,14 @@ BY_KIND = {
     **dict.fromkeys(("unary", "binary", "ternary"), "elementwise"),
     **dict.fromkeys(("reduce", "scan", "view"), "dims"),
 }
-WORDS = ("elementwise", "dims", "leading", "fold", "value", "random", "loop")
+WORDS = ("elementwise", "dims", "leading", "fold", "value", "random", "loop", "refuse")
 DIM_NAMES = {"dim", "dims", "dim0", "dim1", "dim2", "dimension"}
 
 
 def rule(op: Op) -> str:
     """The text of `batch:`, or the word that the kind implies; "loop" where nothing is known."""
-    if op.extra.get("batch"):
-        return op.extra["batch"]
+    if op.batch:
+        return op.batch
     if op.kind in ("factory", "random"):
         return "elementwise" if op.kind == "factory" else "random"
     return BY_KIND.get(op.kind, "loop")
@@ -44,7 +44,7 @@ def body(op: Op, args) -> str:
     tensors = [a.name for a in args if a.is_tensor]
     declared = f'Batch batch("{op.names[0] if op.names else op.name}", {", ".join(tensors)});'
     if not any(r.startswith("Tensor") for r in op.returns):
-        return " ".join(f'check_not_batched({t}, "{op.name}");' for t in tensors)
+        return _refuse(op, args, "")
     word, *rest = rule(op).split(None, 1)
     if word in WORDS:
         return f"{declared} {_BY_WORD[word](op, args, rest[0] if rest else '')}"
@@ -105,6 +105,10 @@ def _loop(op, args, rest, before="", warn=True):
     return f"return batch.loop([&](const Batch::Example& example) {{ {before}return {_call(op, values)}; }}{last});"
 
 
+def _refuse(op, args, rest):
+    return " ".join(f'check_not_batched({a.name}, "{op.name}");' for a in args if a.is_tensor)
+
+
 def _random(op, args, rest):
     """`rest` is the rule for numbers of each example's own; the same numbers are drawn again for each."""
     generator = next((a.name for a in args if a.type == "Generator?"), "nullptr")
@@ -115,7 +119,7 @@ def _random(op, args, rest):
 
 _BY_WORD = {
     "elementwise": _elementwise, "dims": _dims, "leading": _leading, "fold": _fold, "value": _value, "random": _random,
-    "loop": _loop,
+    "loop": _loop, "refuse": _refuse,
 }  # fmt: skip
 
 
@@ -133,10 +137,11 @@ def mutating(op: Op, args) -> str:
             f"else {{ const Tensor one = empty_like(select(batch_behind({me.name}), 0, 0), {me.name}.dtype()); {op.name}({one}); "
             f'write_batched({me.name}, one, "{op.name}", true); }}'
         )
-    if op.name in ("zero_", "fill_"):
+    if rule(op) == "value":
         return f"{op.name}({values});"
-    if op.name.startswith("resize"):
+    if rule(op) == "refuse":
         return f'check_not_batched({me.name}, "{op.name}");'
+    assert rule(op) == "loop", f"{op.location}: batch: value, refuse or loop is expected of an op that writes to its argument"
     rest = ", ".join(a.name for a in others)
     return (
         f"const Tensor values = batch_behind({me.name}); "

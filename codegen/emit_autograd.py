@@ -215,13 +215,10 @@ def _call_args(op: Op) -> str:
     return ", ".join(a.name for a in cpp_args(op))
 
 
-_ACROSS_DEVICES = {"copy", "resize_as_"}  # one is there for it, one reads sizes only
-
-
 def _device_check(op: Op) -> str:
     """Views read one tensor, composites check in what they call, element-wise plans mix devices by rules of their own."""
     tensors = _tensor_args(op)
-    if op.composite or op.elementwise or op.kind == "view" or op.name in _ACROSS_DEVICES or (len(tensors) < 2 and all(a.type != "Tensor[]" for a in tensors)):
+    if op.composite or op.elementwise or op.kind == "view" or "any_device" in op.checks or (len(tensors) < 2 and all(a.type != "Tensor[]" for a in tensors)):
         return ""
     return f'  check_one_device("{op.name}", {", ".join(a.name for a in tensors)});\n'
 
@@ -367,7 +364,7 @@ def _history(op: Op, formulas) -> list[str]:
         accessor = {}
         for i, (kind, result) in enumerate(zip(op.returns, results)):
             accessor[result] = f"std::get<{i}>(result_value)"
-            if kind.startswith("Tensor") and result not in op.extra["no_gradient"]:
+            if kind.startswith("Tensor") and result not in op.no_gradient:
                 lines.append(f"  set_history(std::get<{i}>(result_value), node.get());")
     for result in results:
         if result in values:
@@ -404,7 +401,7 @@ def _inplace(op: Op) -> str:
     identity = f"op_id::{op.id}"
     if op.elementwise:
         raw = f"ops::{op.name}_into({me}, true, {args});"
-    elif op.extra.get("direct_inplace"):
+    elif op.direct_inplace:
         raw = f"ops::{op.name}_({args}); {me}.storage()->bump_version({identity});"
     else:
         value = f"{op.name}({args})" if op.composite else f"ops::{op.name}({args})"
@@ -463,7 +460,7 @@ def _out(op: Op) -> str:
     head = f"void {op.name}_out({outs}{', ' + params if params else ''}) {{\n"
     check = f'{_pause(op)}  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
     if op.elementwise:
-        resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}, Out::Cast::{'Class' if op.extra['out_casts'] else 'None'}).finish({op.name}({args})); return; }}\n"
+        resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}, Out::Cast::{'Class' if op.out_casts else 'None'}).finish({op.name}({args})); return; }}\n"
         return f"{head}{check}{resolve}  ops::{op.name}_into(out, false, {args});\n}}\n"
     inputs = _tensor_args(op)
     pointers = "{" + ", ".join(f"&{a.name}" for a in inputs if a.type in ("Tensor", "Tensor?")) + "}"
@@ -471,7 +468,7 @@ def _out(op: Op) -> str:
     body = ""
     for n in names:
         source = lists[0] if lists else pointers
-        cast = "Out::Cast::Class" if op.extra["out_casts"] else "Out::Cast::None"
+        cast = "Out::Cast::Class" if op.out_casts else "Out::Cast::None"
         body += f'  Out {n}_target("{op.name}", {n}, {source}, {cast});\n'
     extra = ", ".join(f"{n}_target" for n in names) if has_raw_out(op) else ""
     call = f"ops::{op.name}" if has_raw_out(op) else op.name

@@ -32,7 +32,7 @@ def cpp_params(op: Op, defaults: bool = False) -> str:
 
 def cpp_args(op: Op) -> list[Argument]:
     """The arguments that C++ sees: factory keywords that only Python understands are left out."""
-    return [a for a in op.args if a.name not in op.extra.get("python_only", ())]
+    return [a for a in op.args if a.name not in op.python_only]
 
 
 def cpp_default(arg: Argument) -> str:
@@ -117,16 +117,12 @@ def _names(by_topic: dict[str, list[Op]]) -> str:
     )
 
 
-def raw_return(op: Op) -> str:
-    return op.cpp_return
-
-
 def _raw_declarations(topic: str, ops: list[Op]) -> str:
     lines = [HEADER, '#pragma once\n\n#include <cmath>\n#include <optional>\n#include <string_view>\n#include <tuple>\n#include <vector>\n',
              f'#include "core/generator.h"\n#include "op_ids_{topic}.h"\n#include "ops/elementwise.h"\n', "namespace facula::ops {\n"]
     for op in ops:
         if op.composite:
-            if op.extra.get("direct_inplace"):
+            if op.direct_inplace:
                 lines.append(f"void {op.name}_({cpp_params(op)});")
             continue
         if op.elementwise:
@@ -139,8 +135,8 @@ def _raw_declarations(topic: str, ops: list[Op]) -> str:
             lines.append(f"Tensor {op.name}_into(const Tensor& out, bool in_place, {cpp_params(op)});")
         else:
             extra = out_params(op)
-            lines.append(f"{raw_return(op)} {op.name}({', '.join(filter(None, [cpp_params(op), extra]))});")
-            if op.extra.get("direct_inplace"):
+            lines.append(f"{op.cpp_return} {op.name}({', '.join(filter(None, [cpp_params(op), extra]))});")
+            if op.direct_inplace:
                 lines.append(f"void {op.name}_({cpp_params(op)});")
     lines.append("\n}  // namespace facula::ops\n")
     return "\n".join(lines)
@@ -160,6 +156,10 @@ def out_params(op: Op) -> str:
     return ", ".join(f"const Out& out{i} = {{}}" for i in range(count))
 
 
+def _camel(text: str) -> str:
+    return "".join(word.capitalize() for word in text.split("_"))
+
+
 def _raw_elementwise(topic: str, ops: list[Op]) -> str:
     lines = [HEADER, f'#include "raw_{topic}.h"\n', "namespace facula::ops {\n"]
     for op in ops:
@@ -169,12 +169,12 @@ def _raw_elementwise(topic: str, ops: list[Op]) -> str:
         rule = {"same": "Same", "bool": "Bool", "real": "Real", "int64": "Int64", "complex": "Complex"}[op.result]
         condition = "true" if op.args[0].name == "condition" else "false"
         factor = "true" if any(p.name in ("alpha", "value") for p in op.params) and op.kind != "unary" else "false"
-        needs_tensor = "true" if op.topic == "special" or op.name.startswith("bitwise") else "false"
-        exact = "false" if op.extra["out_casts"] else "true"
+        checks = " | ".join(f"kCheck{_camel(word)}" for word in op.checks) or "0"
+        exact = "false" if op.out_casts else "true"
         public = op.name.rstrip("_") if op.name.startswith("_") is False else op.name
         lines.append(
             f'constexpr ElementwiseOp {op.id}_op_{{"{public}", op_id::{op.id}, '
-            f"loop_id::{loop_name(op)},\n    {bits}, ResultRule::{rule}, {condition}, {factor}, {needs_tensor}, {exact}}};"
+            f"loop_id::{loop_name(op)},\n    {bits}, ResultRule::{rule}, {condition}, {factor}, {exact}, {checks}}};"
         )
         lines.append(f"const ElementwiseOp {op.id}_op = {op.id}_op_;")
         inputs = ", ".join(a.name for a in op.inputs)

@@ -233,7 +233,7 @@ def _call(op: Op, form: str) -> str:
         call = f"facula::{op.name}_out({', '.join(outs + values)});"
         text += f"if (given({slot})) {{ {call} {_return_out(op, slot, names)} }} "
     call = f"facula::{op.name}({', '.join(values)})"
-    if "requires_grad" in slots and op.extra.get("python_only"):
+    if "requires_grad" in slots and op.python_only:
         return text + f"return wrap(with_requires_grad({call}, {slots['requires_grad']}));"
     if len(op.returns) > 1:
         return text + f'return wrap_results("{op.name}", {{{_c_names(op)}}}, {call});'

@@ -6,7 +6,7 @@ Errors are `SchemaError` and say file, line and key.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -103,10 +103,13 @@ FACTORY_KEYWORDS = (
     ("dtype?", "dtype", "None"), ("layout?", "layout", "None"), ("device?", "device", "None"),
     ("bool?", "pin_memory", "False"), ("bool?", "requires_grad", "False"),
 )  # fmt: skip
+# key of an entry -> the field of Op that holds what it says
 KEYS = {
-    "op", "kind", "dtypes", "result", "scalar", "names", "variants", "grad", "jvp", "reference", "doc", "samples", "inplace", "out",
-    "quick", "batch", "no_gradient", "autocast",
+    "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "names": "names",
+    "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
+    "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
 }  # fmt: skip
+CHECKS = ("tensor", "one_dtype", "runtime", "any_device")  # what an op refuses or lets pass against its kind's rule
 
 
 @dataclass(frozen=True)
@@ -143,13 +146,17 @@ class Op:
     names: tuple[str, ...]
     variants: tuple[str, ...]
     grad: dict[str, str] | None
-    jvp: str | None
     reference: str | None
     doc: str
     samples: object
     signature: str
-    autocast: str | None = None  # one of AUTOCAST
-    extra: dict = field(default_factory=dict)
+    autocast: str | None  # one of AUTOCAST
+    batch: str | None  # the rule inside vmap, where the kind does not imply it
+    checks: tuple[str, ...]  # some of CHECKS
+    no_gradient: tuple[str, ...]  # the last results, which have no derivative
+    direct_inplace: bool  # the in-place form has a raw function of its own
+    out_casts: bool  # `out=` may have another dtype that the result can be cast to
+    python_only: tuple[str, ...]  # arguments that C++ does not see
 
     @property
     def id(self) -> str:
@@ -195,7 +202,8 @@ class Op:
 
 
 def load(folder: Path) -> list[Op]:
-    """Every op of every topic, in the order of the files."""
+    """Every op of every topic, in the order of the files; README.md beside them must tell of the keys that there are."""
+    check_documentation(folder / "README.md")
     ops = []
     for path in sorted(folder.glob("*.yaml")):
         ops += load_file(path)
@@ -205,6 +213,19 @@ def load(folder: Path) -> list[Op]:
             raise op.location.error("op", f"'{op.id}' is already stated at {seen[op.id].location}")
         seen[op.id] = op
     return ops
+
+
+def check_documentation(path: Path) -> None:
+    """The table under "## Keys" and KEYS name the same keys; `op` has a section of its own."""
+    if not path.exists():
+        return
+    section = path.read_text().partition("\n## Keys\n")[2].partition("\n## ")[0]
+    documented = {"op", *re.findall(r"^\| `(\w+)` \|", section, re.M)}
+    if documented != set(KEYS):
+        raise SchemaError(
+            f"{path.name}:1: the keys that are documented and those that are read differ in "
+            f"{', '.join(sorted(documented ^ set(KEYS)))}"
+        )
 
 
 def load_file(path: Path) -> list[Op]:
@@ -254,11 +275,11 @@ class _Builder:
         entry = self.entry
         name, overload, args, returns, return_names = self.signature(entry["op"])
         kind = entry.get("kind")
-        extra = {}
+        python_only = ()
         if kind in ("factory", "random") and not name.endswith("_"):
             known = {a.name for a in args}
             args += tuple(Argument(t, n, d, True) for t, n, d in FACTORY_KEYWORDS if n not in known)
-            extra["python_only"] = ("layout", "pin_memory", "requires_grad")
+            python_only = ("layout", "pin_memory", "requires_grad")
         if kind not in DEFAULT_VARIANTS:
             self.fail("kind", f"expected one of {', '.join(sorted(DEFAULT_VARIANTS))}, got {kind!r}")
         if not entry.get("doc"):
@@ -278,16 +299,12 @@ class _Builder:
         misplaced = "inplace" in entry and (kind not in (*NATIVE, "composite") or "inplace" not in variants)
         if entry.get("inplace", "direct") != "direct" or misplaced:
             self.fail("inplace", "'direct' on a native or composite op with the in-place variant is the only choice")
-        extra["direct_inplace"] = "inplace" in entry
-        extra["out_casts"] = self.out_casts(kind, variants)
-        if "batch" in entry:
-            if kind == "composite":
-                self.fail("batch", "a composite is written with ops and needs no rule")
-            extra["batch"] = str(entry["batch"])
-        extra["no_gradient"] = tuple(entry.get("no_gradient", ()))
-        kept = return_names[: len(return_names) - len(extra["no_gradient"])]
-        if extra["no_gradient"] and return_names != kept + extra["no_gradient"]:
-            self.fail("no_gradient", f"the last results are expected, got {', '.join(extra['no_gradient'])}")
+        if "batch" in entry and kind == "composite":
+            self.fail("batch", "a composite is written with ops and needs no rule")
+        no_gradient = tuple(entry.get("no_gradient", ()))
+        kept = return_names[: len(return_names) - len(no_gradient)]
+        if no_gradient and return_names != kept + no_gradient:
+            self.fail("no_gradient", f"the last results are expected, got {', '.join(no_gradient)}")
         autocast = entry.get("autocast")
         if "autocast" in entry and autocast not in AUTOCAST:
             self.fail("autocast", f"expected one of {', '.join(AUTOCAST)}, got {autocast!r}")
@@ -297,9 +314,11 @@ class _Builder:
         return Op(
             name=name, overload=overload, args=args, returns=returns, return_names=return_names, kind=kind,
             topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
-            quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args), jvp=entry.get("jvp"),
+            quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
-            signature=entry["op"], extra=extra, autocast=autocast,
+            signature=entry["op"], autocast=autocast, batch=str(entry["batch"]) if "batch" in entry else None,
+            checks=self.checks(kind, args), no_gradient=no_gradient, direct_inplace="inplace" in entry,
+            out_casts=self.out_casts(kind, variants), python_only=python_only,
         )  # fmt: skip
 
     def check_elementwise(self, name, kind, args, scalar):
@@ -321,6 +340,16 @@ class _Builder:
         if value not in ("cast", "exact") or ("out" in self.entry and "out" not in variants):
             self.fail("out", f"'cast' or 'exact', for an op with the out variant, is expected, got {value!r}")
         return value == "cast"
+
+    def checks(self, kind, args) -> tuple[str, ...]:
+        value = self.entry.get("checks", [])
+        native = kind in NATIVE
+        for word in value:
+            if word not in CHECKS or kind not in (*ELEMENTWISE, *NATIVE) or native != (word == "any_device"):
+                self.fail("checks", f"expected some of {', '.join(CHECKS)}, of an op with such a check, got {word!r} of kind {kind}")
+            if word == "tensor" and any(a.type != "Operand" for a in args if a.is_tensor):
+                self.fail("checks", "'tensor' is said of ops that could be called with numbers only")
+        return tuple(value)
 
     def dtypes(self) -> tuple[str, ...]:
         value = self.entry.get("dtypes", "all")

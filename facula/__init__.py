@@ -29,19 +29,24 @@ globals().update(CONSTANTS)
 for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facula.linalg the module around them
     del globals()[_name]
 
-from . import _legacy_types, _lowrank, _pickled, _spectrogram, _tensor, _tensor_rare  # noqa: E402, F401  (some install methods of Tensor)
-from ._functions import *  # noqa: E402, F403
-from ._indexing import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
-from ._reduce_functions import histogramdd, unique, unique_consecutive  # noqa: E402
+from . import _pickled, _tensor, _tensor_rare  # noqa: E402, F401  (some install methods of Tensor)
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
-
-globals().update(_legacy_types.CPU_TYPES)
+from .functions.index import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
 
 if TYPE_CHECKING:  # loaded on first use, below
     from . import autograd, distributions, func, multiprocessing, nn, optim, testing, utils
-    from ._interop import asarray, from_dlpack, frombuffer
-    from ._products import chain_matmul, einsum, tensordot
     from .func import vmap
+    from .functions.control_flow import *  # noqa: F403
+    from .functions.create import *  # noqa: F403
+    from .functions.device import *  # noqa: F403
+    from .functions.dtype import *  # noqa: F403
+    from .functions.fft import *  # noqa: F403
+    from .functions.linalg import *  # noqa: F403
+    from .functions.matmul import *  # noqa: F403
+    from .functions.reduce import *  # noqa: F403
+    from .functions.settings import *  # noqa: F403
+    from .functions.shape import *  # noqa: F403
+    from .functions.tensor import *  # noqa: F403
     from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
     from .serialization import load, save
 

@@ -29,26 +29,43 @@ LAZY_MODULES = frozenset(
 
 # Public names that are looked up in a module of facula when they are first used.
 _LAZY = {
-    "_interop": "asarray from_dlpack frombuffer",
-    "_products": "chain_matmul einsum tensordot",
-    "_gradient": "gradient",
-    "_lobpcg": "lobpcg",
-    "_renamed": """
-        cosine_embedding_loss hinge_embedding_loss margin_ranking_loss poisson_nll_loss triplet_margin_loss detach detach_
-        get_device frobenius_norm nuclear_norm native_norm norm_except_dim affine_grid_generator embedding_renorm_
-        segment_reduce from_file cond while_loop sym_float sym_int sym_max sym_min sym_not sym_ite sym_sum sym_sqrt
+    "functions.control_flow": "cond while_loop",
+    "functions.create": "asarray from_dlpack from_file frombuffer",
+    "functions.device": "get_default_device get_device_module set_default_device",
+    "functions.dtype": "finfo iinfo",
+    "functions.fft": "istft stft",
+    "functions.gradient": "gradient",
+    "functions.index": "embedding_renorm_",
+    "functions.linalg": "frobenius_norm lu native_norm norm_except_dim nuclear_norm pca_lowrank svd_lowrank",
+    "functions.lobpcg": "lobpcg",
+    "functions.loss": "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss poisson_nll_loss triplet_margin_loss",
+    "functions.matmul": "chain_matmul einsum tensordot",
+    "functions.reduce": "histogramdd segment_reduce unique unique_consecutive",
+    "functions.resample": "affine_grid_generator",
+    "functions.rnn": "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
+    "functions.settings": """
+        are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads
+        get_printoptions is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_tensor_type
+        set_deterministic_debug_mode set_float32_matmul_precision set_num_interop_threads set_printoptions set_warn_always
+        use_deterministic_algorithms
         """,
-    "_lowrank": "lu pca_lowrank svd_lowrank",
-    "_spectrogram": "istft stft",
+    "functions.shape": "broadcast_shapes",
+    "functions.symbolic": "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
+    "functions.tensor": """
+        detach detach_ get_device is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero
+        is_same_size is_signed is_storage is_tensor numel typename
+        """,
+    "functions.tensor_types": """
+        BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
+        """,
     "random": """
         get_rng_state initial_seed manual_seed seed set_rng_state
         _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad
         """,
-    "_device": "get_default_device set_default_device",
     "func": "vmap",
     "amp.autocast_mode": "autocast",
     "amp.grad_scaler": "GradScaler",
-    "amp._state": """
+    "functions.autocast": """
         is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
         is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype
         is_autocast_ipu_enabled set_autocast_ipu_enabled get_autocast_ipu_dtype set_autocast_ipu_dtype
@@ -56,18 +73,17 @@ _LAZY = {
         get_autocast_gpu_dtype set_autocast_gpu_dtype
         """,
     "serialization": "load save",
-    "nn._recurrent": "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
     "storage": """
         TypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
         DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage
         """,
     "_ops": "ops classes",
     "compiler": "compile",
-    "_checks": """
+    "functions.check": """
         _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all
         _check_tensor_all_with _check_type _check_value _check_with
         """,
-    "_foreach": """
+    "functions.foreach": """
         _foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ _foreach_addcdiv
         _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_asin _foreach_asin_ _foreach_atan
         _foreach_atan_ _foreach_ceil _foreach_ceil_ _foreach_clamp_max _foreach_clamp_max_ _foreach_clamp_min
@@ -83,7 +99,7 @@ _LAZY = {
         _foreach_sinh _foreach_sinh_ _foreach_sqrt _foreach_sqrt_ _foreach_sub _foreach_sub_ _foreach_tan
         _foreach_tan_ _foreach_tanh _foreach_tanh_ _foreach_trunc _foreach_trunc_ _foreach_zero_
         """,
-    "_array_api": """
+    "functions.array_api": """
         __array_namespace_info__ astype bitwise_invert broadcast_arrays cumulative_prod
         cumulative_sum expand_dims isdtype matrix_transpose permute_dims repeat take_along_axis unique_all unique_counts
         unique_inverse unique_values unstack vecdot

@@ -6,9 +6,8 @@ import copy
 
 import numpy as np
 
-from . import _C, _legacy_types
+from . import _C
 from ._overrides_off import DisableTorchFunctionSubclass
-from ._reduce_functions import unique, unique_consecutive
 
 Tensor = _C.Tensor
 
@@ -26,6 +25,18 @@ def _overridable(function):
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", function.__doc__
     method.__wrapped__ = function
+    return method
+
+
+def _function(name):
+    """The method that is the function `name` of the top level, whose file is loaded on the first call."""
+
+    def method(self, *args, **kwargs):
+        import facula
+
+        return getattr(facula, name)(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, f"As facula.{name}."
     return method
 
 
@@ -268,9 +279,11 @@ def new(self, *args, **kwargs):
 
 def type_(self, dtype=None, non_blocking=False, **kwargs):
     """The type's name ("torch.FloatTensor") without arguments; with a dtype or such a name, the converted tensor."""
+    from .functions import tensor_types
+
     if dtype is None:
-        return _legacy_types.name_of(self.dtype, self.device)
-    wanted, device = _legacy_types.parse(dtype)
+        return tensor_types.name_of(self.dtype, self.device)
+    wanted, device = tensor_types.parse(dtype)
     return self.to(device=device if device is not None else self.device, dtype=wanted, non_blocking=non_blocking)
 
 
@@ -316,8 +329,6 @@ _OVERRIDABLE = (
     pin_memory,
     storage,
     is_pinned,
-    unique,
-    unique_consecutive,
 )
 _PLAIN = (
     __array__,
@@ -337,8 +348,11 @@ _PLAIN = (
     _is_zerotensor,
 )
 
+_FUNCTIONS = ("unique", "unique_consecutive", "stft", "istft", "lu")
+
 _C._install_methods(
     {
+        **{name: _overridable(_function(name)) for name in _FUNCTIONS},
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
         "_typed_storage": storage,

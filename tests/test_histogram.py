@@ -3,7 +3,7 @@
 import numpy as np
 
 import facula
-from facula._reduce_functions import histogramdd, unique, unique_consecutive
+from facula.functions.reduce import histogramdd, unique, unique_consecutive
 
 
 def test_histograms():

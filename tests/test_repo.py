@@ -1,5 +1,6 @@
 """Promises about the repository: include direction, what adding an op takes, what every entry states."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -119,6 +120,24 @@ def test_the_topic_is_the_same_word_in_every_folder():
     assert checked > 300 and not wrong, wrong
 
 
+def test_every_key_of_the_schema_is_read():
+    """What README.md documents is what schema.py knows (schema.load checks that), and an emitter or a test reads it."""
+    readers = [p for p in (ROOT / "codegen").glob("*.py") if p.name != "schema.py"] + list((ROOT / "tests").glob("*.py"))
+    text = "".join(p.read_text() for p in readers)
+    unread = [key for key, attribute in schema.KEYS.items() if key != "op" and not re.search(rf"\bop\.{attribute}\b", text)]
+    assert not unread
+
+
+@pytest.mark.parametrize("row", ["| `colour` | what nothing reads |\n", ""])
+def test_the_documented_keys_are_the_schemas(tmp_path, row):
+    text = (ROOT / "ops" / "README.md").read_text()
+    kind = "| `kind` | see below |\n"
+    assert kind in text
+    (tmp_path / "README.md").write_text(text.replace(kind, kind + row if row else ""))
+    with pytest.raises(schema.SchemaError, match=r"README\.md:1: .* differ in (colour|kind)$"):
+        schema.load(tmp_path)
+
+
 def run_codegen(ops_folder: Path, source: Path, out: Path):
     return subprocess.run(
         [sys.executable, "-m", "codegen", "--ops", str(ops_folder), "--source", str(source), "--out", str(out)],
@@ -168,6 +187,8 @@ def test_an_elementwise_op_touches_two_files(tmp_path):
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  colour: red\n", "colour"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  dtypes: float99\n", "dtypes"),
         ("- op: f(Tensor self) -> Tensor\n  kind: native\n", "doc"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: native\n  doc: x\n  checks: [tensor]\n", "checks"),
+        ("- op: f(Tensor self) -> Tensor\n  kind: unary\n  scalar: f\n  doc: x\n  checks: [tensor]\n", "checks"),
     ],
 )
 def test_schema_errors_say_file_line_and_key(tmp_path, entry, key):
@@ -181,3 +202,51 @@ def test_an_unbuilt_checkout_says_so(tmp_path):
     shutil.copy(ROOT / "facula" / "__init__.py", tmp_path / "facula")
     done = subprocess.run([sys.executable, "-c", "import facula"], cwd=tmp_path, capture_output=True, text=True, env={"PATH": ""})
     assert done.returncode == 1 and "without its compiled library; start Python in another folder" in done.stderr
+
+
+# rooms of the Python package (ARCHITECTURE.md, "Layers")
+
+FUNCTIONS = ["facula/functions", "facula/nn/functions"]
+# words of rooms that no op is near to
+OWN_TOPICS = set("array_api autocast check control_flow device dtype foreach settings symbolic tensor tensor_types".split())
+# private modules of PyTorch that packages import: here under the same names
+PYTORCH_PRIVATE = set("_dynamo _ops _tensor _tensor_str _utils".split())
+
+
+def defined(path):
+    """The public names that a module defines."""
+    for node in ast.parse(path.read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        names = [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else [t.id for t in targets if isinstance(t, ast.Name)]
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def rooms(folder):
+    return [path for path in (ROOT / folder).glob("*.py") if path.stem != "__init__"]
+
+
+@pytest.mark.parametrize("folder", FUNCTIONS)
+def test_functions_stand_in_rooms_with_topic_words(folder):
+    topics = {path.stem for path in (ROOT / "ops").glob("*.yaml")} | OWN_TOPICS
+    for path in rooms(folder):
+        assert path.stem in topics or path.stem in defined(path), f"{path}: neither a topic nor a function in it"
+
+
+@pytest.mark.parametrize("folder", FUNCTIONS)
+def test_functions_are_written_once(folder):
+    found = {}
+    for path in rooms(folder):
+        for name in set(defined(path)) - {"Tensor"}:
+            assert name not in found, f"{name} stands in {path.name} and in {found[name]}"
+            found[name] = path.name
+
+
+def test_public_names_stand_in_no_private_file():
+    from facula import _names
+
+    for module, names in _names._LAZY.items():
+        private = {part for part in module.split(".") if part.startswith("_")} - PYTORCH_PRIVATE
+        assert not private, f"facula.{names.split()[0]} comes from the private file {module}"
+    assert sum(len(names.split()) for names in _names._LAZY.values()) == len(_names.LAZY_NAMES), "a name stands twice in _LAZY"
+    stray = [p.name for p in (ROOT / "facula/nn").glob("_functional*.py")]
+    assert not stray, f"functions of nn.functional belong into nn/functions: {stray}"

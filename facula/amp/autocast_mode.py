@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 
 import facula
 from facula import _C, Tensor
-
-from . import _state
-from ._state import is_autocast_available
+from facula.functions import autocast as _state
+from facula.functions.autocast import is_autocast_available
 
 __all__ = ["autocast_decorator", "autocast", "is_autocast_available", "custom_fwd", "custom_bwd"]
 

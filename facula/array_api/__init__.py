@@ -1,6 +1,6 @@
 """The namespace that `Tensor.__array_namespace__` gives: the Python Array API, version 2024.12.
 
-A name is looked up here, then in `_array_api`, then in facula. What stands here has a name that PyTorch gives another
+A name is looked up here, then in `functions.array_api`, then in facula. What stands here has a name that PyTorch gives another
 meaning or other arguments.
 """
 
@@ -12,7 +12,7 @@ import sys
 from types import SimpleNamespace
 
 import facula
-from facula import _array_api
+from facula.functions import array_api as _array_api
 
 from . import fft, linalg
 from .linalg import matmul, tensordot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import facula
 from facula import linalg as _linalg
-from facula._array_api import matrix_transpose, vecdot
+from facula.functions.array_api import matrix_transpose, vecdot
 from facula.linalg import (
     cholesky,
     det,

@@ -6,7 +6,7 @@ What a program may call without asking first (manual_seed_all, empty_cache, memo
 import contextlib
 
 import facula
-from facula import _legacy_types
+from facula.functions import tensor_types
 
 __all__ = [
     "is_available",
@@ -297,4 +297,4 @@ def __getattr__(name):
 
 
 # FloatTensor, LongTensor, ...: names for `isinstance` and `Tensor.type`
-globals().update(_legacy_types.CUDA_TYPES)
+globals().update(tensor_types.CUDA_TYPES)

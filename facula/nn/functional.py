@@ -30,7 +30,7 @@ resizing, also in `nn_functional`   (Tensor input, int[]? output_size, float[]? 
 ==================================  =====================================================================
 """
 
-from ._functional_activation import (
+from .functions.activation import (
     celu,
     celu_,
     elu,
@@ -68,12 +68,8 @@ from ._functional_activation import (
     threshold,
     threshold_,
 )
-from ._functional_attention import multi_head_attention_forward, scaled_dot_product_attention
-from ._functional_layers import (
-    alpha_dropout,
-    batch_norm,
-    bilinear,
-    channel_shuffle,
+from .functions.attention import multi_head_attention_forward, scaled_dot_product_attention
+from .functions.conv import (
     conv1d,
     conv2d,
     conv3d,
@@ -81,32 +77,14 @@ from ._functional_layers import (
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
-    embedding,
-    embedding_bag,
-    feature_alpha_dropout,
     fold,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    linear,
-    local_response_norm,
-    native_channel_shuffle,
-    normalize,
-    one_hot,
-    pixel_shuffle,
-    pixel_unshuffle,
-    rms_norm,
     unfold,
 )
-from ._functional_loss import (
+from .functions.index import embedding, embedding_bag, one_hot
+from .functions.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cosine_embedding_loss,
-    cosine_similarity,
     cross_entropy,
     ctc_loss,
     gaussian_nll_loss,
@@ -121,15 +99,26 @@ from ._functional_loss import (
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
     nll_loss,
-    pairwise_distance,
-    pdist,
     poisson_nll_loss,
     smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from ._functional_pooling import (
+from .functions.matmul import (
+    ScalingType,
+    SwizzleType,
+    bilinear,
+    cosine_similarity,
+    grouped_mm,
+    linear,
+    pairwise_distance,
+    pdist,
+    scaled_grouped_mm,
+    scaled_mm,
+)
+from .functions.norm import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm, normalize, rms_norm
+from .functions.pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -159,17 +148,18 @@ from ._functional_pooling import (
     max_unpool2d,
     max_unpool3d,
 )
-from ._functional_products import ScalingType, SwizzleType, grouped_mm, scaled_grouped_mm, scaled_mm
-from ._functional_vision import (
+from .functions.random import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
+from .functions.resample import (
     GRID_SAMPLE_INTERPOLATION_MODES,
     GRID_SAMPLE_PADDING_MODES,
     affine_grid,
     grid_sample,
     interpolate,
-    pad,
     upsample,
     upsample_bilinear,
     upsample_nearest,
 )
+from .functions.shape import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
+from .functions.split_join import pad
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -1,7 +1,7 @@
 // What the generated functions share.
 #pragma once
 
-#include "autograd/batching.h"
+#include "autograd/batching_rules.h"
 #include "autograd/inplace.h"
 #include "autograd/saved.h"
 #include "core/op_id.h"

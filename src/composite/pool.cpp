@@ -19,30 +19,75 @@ Tensor adaptive_mean(const Tensor& self, const Dims& output_size) {
   return mean(self, std::optional<IntList>(dims), true, std::nullopt);
 }
 
+// A list of windows tells the private ops how many dimensions there are; what takes one number takes it for all of them.
+Pair max_windows(const char* op, int64_t n, const Tensor& self, IntList kernel_size, IntList stride, IntList padding,
+                 IntList dilation, bool ceil_mode) {
+  return max_pool(self, per_dimension(kernel_size, n, op, "kernel_size"), stride, padding, dilation, ceil_mode);
+}
+
+Tensor adaptive_mean(const char* op, int64_t n, const Tensor& self, IntList output_size) {
+  return adaptive_mean(self, per_dimension(output_size, n, op, "output_size"));
+}
+
+Pair adaptive_max(const char* op, int64_t n, const Tensor& self, IntList output_size) {
+  return adaptive_max_pool(self, per_dimension(output_size, n, op, "output_size"));
+}
+
 }  // namespace
 
-// A list of windows tells the private ops how many dimensions there are. `form` is _uncast where autocast casts.
-#define FACULA_POOLS(n, form)                                                                                 \
-  Pair max_pool##n##d_with_indices(const Tensor& self, IntList kernel_size, IntList stride, IntList padding,  \
-                                   IntList dilation, bool ceil_mode) {                                        \
-    Dims kernel = per_dimension(kernel_size, n, "max_pool" #n "d", "kernel_size");                            \
-    return max_pool(self, kernel, stride, padding, dilation, ceil_mode);                                      \
-  }                                                                                                           \
-  Tensor max_pool##n##d##form(const Tensor& self, IntList kernel_size, IntList stride, IntList padding,       \
-                              IntList dilation, bool ceil_mode) {                                             \
-    return std::get<0>(max_pool##n##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)); \
-  }                                                                                                           \
-  Tensor adaptive_avg_pool##n##d##form(const Tensor& self, IntList output_size) {                             \
-    return adaptive_mean(self, per_dimension(output_size, n, "adaptive_avg_pool" #n "d", "output_size"));     \
-  }                                                                                                           \
-  Pair adaptive_max_pool##n##d##form(const Tensor& self, IntList output_size) {                               \
-    return adaptive_max_pool(self, per_dimension(output_size, n, "adaptive_max_pool" #n "d", "output_size")); \
-  }
+Pair max_pool1d_with_indices(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+                             bool ceil_mode) {
+  return max_windows("max_pool1d", 1, self, kernel_size, stride, padding, dilation, ceil_mode);
+}
 
-FACULA_POOLS(1, )
-FACULA_POOLS(2, )
-FACULA_POOLS(3, _uncast)
-#undef FACULA_POOLS
+Tensor max_pool1d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+                  bool ceil_mode) {
+  return std::get<0>(max_windows("max_pool1d", 1, self, kernel_size, stride, padding, dilation, ceil_mode));
+}
+
+Tensor adaptive_avg_pool1d(const Tensor& self, IntList output_size) {
+  return adaptive_mean("adaptive_avg_pool1d", 1, self, output_size);
+}
+
+Pair adaptive_max_pool1d(const Tensor& self, IntList output_size) {
+  return adaptive_max("adaptive_max_pool1d", 1, self, output_size);
+}
+
+Pair max_pool2d_with_indices(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+                             bool ceil_mode) {
+  return max_windows("max_pool2d", 2, self, kernel_size, stride, padding, dilation, ceil_mode);
+}
+
+Tensor max_pool2d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+                  bool ceil_mode) {
+  return std::get<0>(max_windows("max_pool2d", 2, self, kernel_size, stride, padding, dilation, ceil_mode));
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
+  return adaptive_mean("adaptive_avg_pool2d", 2, self, output_size);
+}
+
+Pair adaptive_max_pool2d(const Tensor& self, IntList output_size) {
+  return adaptive_max("adaptive_max_pool2d", 2, self, output_size);
+}
+
+Pair max_pool3d_with_indices(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+                             bool ceil_mode) {
+  return max_windows("max_pool3d", 3, self, kernel_size, stride, padding, dilation, ceil_mode);
+}
+
+Tensor max_pool3d_uncast(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+                         bool ceil_mode) {
+  return std::get<0>(max_windows("max_pool3d", 3, self, kernel_size, stride, padding, dilation, ceil_mode));
+}
+
+Tensor adaptive_avg_pool3d_uncast(const Tensor& self, IntList output_size) {
+  return adaptive_mean("adaptive_avg_pool3d", 3, self, output_size);
+}
+
+Pair adaptive_max_pool3d_uncast(const Tensor& self, IntList output_size) {
+  return adaptive_max("adaptive_max_pool3d", 3, self, output_size);
+}
 
 Tensor avg_pool1d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
                   bool count_include_pad) {

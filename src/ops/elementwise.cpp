@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 
 namespace facula {
 
@@ -20,20 +19,11 @@ void check_operands(const ElementwiseOp& op, const Operand* inputs, int count) {
     FACULA_CHECK(!refused, ErrorKind::Runtime, op.name,
                  ": not defined for bool tensors (use logical_xor, or convert first), got a bool tensor");
   }
-  FACULA_CHECK(any || !op.needs_tensor, ErrorKind::Type, op.name, ": expected at least one Tensor, got only numbers");
+  FACULA_CHECK(any || !(op.checks & kCheckTensor), ErrorKind::Type, op.name,
+               ": expected at least one Tensor, got only numbers");
 }
 
-// Ops whose dtypes PyTorch checks by hand, with another exception class than for a kernel that is missing.
-bool refuses_by_check(const char* op) {
-  static constexpr std::string_view names[] = {"relu",    "hardtanh", "neg",  "deg2rad", "rad2deg",  "heaviside",
-                                               "maximum", "minimum",  "fmax", "fmin",    "isposinf", "isneginf"};
-  return std::find(std::begin(names), std::end(names), op) != std::end(names);
-}
-
-// Ops that refuse operands of different dtypes instead of promoting them.
 void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
-  std::string_view name(op.name);
-  if (name != "lerp" && name != "heaviside") return;
   for (int i = 1; i < count; ++i) {
     FACULA_CHECK(!inputs[i].is_tensor() || inputs[i].dtype() == inputs[0].dtype(), ErrorKind::Runtime, op.name,
                  ": tensors of one dtype, got ", inputs[0].dtype(), " and ", inputs[i].dtype());
@@ -48,7 +38,7 @@ DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
   if (contains(op.dtypes, common)) return common;
   if (is_bits(common) && contains(op.dtypes, default_dtype()) && !contains(op.dtypes, DType::Int64))
     return default_dtype();
-  throw_error(refuses_by_check(op.name) ? ErrorKind::Runtime : ErrorKind::NotImplemented, op.name,
+  throw_error(op.checks & kCheckRuntime ? ErrorKind::Runtime : ErrorKind::NotImplemented, op.name,
               ": not implemented for dtype ", common);
 }
 
@@ -168,7 +158,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   }
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
-  if (count > 1) check_one_dtype(op, inputs, count);
+  if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count);
   FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,
                ": for integral input tensors, alpha and value must not be floating point numbers, got ", params[0]);
   Device device = common_device(op, inputs, count);

@@ -16,9 +16,14 @@ struct ElementwiseOp {
   ResultRule result;
   bool condition_first;  // the first operand is a condition and takes no part in promotion
   bool factor;           // the number it takes multiplies an operand (alpha, value): no float factor for integers
-  bool needs_tensor;     // refuses a call with numbers only
   bool exact_out;        // out= must have the result's dtype
+  uint8_t checks;        // kCheck...
 };
+
+// What the schema's key `checks` says of an element-wise op.
+constexpr uint8_t kCheckTensor = 1;    // refuses a call with numbers only
+constexpr uint8_t kCheckOneDtype = 2;  // refuses operands of different dtypes instead of promoting them
+constexpr uint8_t kCheckRuntime = 4;   // a dtype that it has not is a RuntimeError, as where PyTorch checks by hand
 
 constexpr bool contains(uint32_t set, DType dtype) { return set >> index(dtype) & 1; }
 

@@ -1,4 +1,4 @@
-// Kernels of recurrent cells: one time step over the rows of a batch. All memory is contiguous.
+// A recurrent layer over all its steps, and its kernels: one time step over the rows of a batch.
 #pragma once
 
 #include "ops/kernel_table.h"
@@ -11,6 +11,7 @@ enum class RnnMode : uint8_t { Tanh, Relu, Lstm, Gru };
 constexpr int64_t gate_factor(RnnMode mode) { return mode == RnnMode::Lstm ? 4 : mode == RnnMode::Gru ? 3 : 1; }
 constexpr int64_t saved_factor(RnnMode mode) { return mode == RnnMode::Lstm || mode == RnnMode::Gru ? 4 : 1; }
 
+/// Memory of the kernels is contiguous.
 struct RnnStep {
   RnnMode mode;
   DType dtype;
@@ -37,4 +38,50 @@ inline Kernel<void(const RnnStepBackward&)> rnn_step_backward_kernel{"_rnn_layer
 /// to += from, element by element.
 inline Kernel<void(const Tensor& to, const Tensor& from)> rnn_accumulate_kernel{"_rnn_layer"};
 
+/// The rows of the steps in memory, which of a packed sequence never increase.
+struct RnnLayout {
+  RnnMode mode;
+  bool reverse;
+  std::vector<int64_t> batch_sizes, offsets;  // rows of every step, and where they start
+  int64_t hidden, total = 0;
+
+  RnnLayout(RnnMode m, bool backwards, IntList sizes, int64_t hidden_size)
+      : mode(m), reverse(backwards), batch_sizes(sizes.vec()), hidden(hidden_size) {
+    for (int64_t rows : batch_sizes) {
+      offsets.push_back(total);
+      total += rows;
+    }
+  }
+  int64_t steps() const { return static_cast<int64_t>(batch_sizes.size()); }
+  /// The time of the i-th step that is run.
+  size_t time(int64_t i) const { return static_cast<size_t>(reverse ? steps() - 1 - i : i); }
+};
+
+/// What the steps leave for the derivative, for every row of every step.
+struct RnnTrace {
+  Tensor saved, h_before, c_before;
+  RnnTrace() = default;
+  RnnTrace(const RnnLayout& layout, const Tensor& like);
+};
+
+struct RnnResult {
+  Tensor output, h, c;
+};
+
+struct RnnGradients {
+  Tensor gates, h0, c0, weight, bias;
+};
+
+namespace ops {
+
+RnnMode rnn_mode(std::string_view mode);
+void check_rnn_layer(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
+                     const Tensor& weight, const Tensor& bias);
+RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
+                      const Tensor& weight, const Tensor& bias, const RnnTrace& trace);
+/// `grads` of output, h and (of an LSTM) c; undefined ones are zero.
+RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const RnnTrace& trace, const Tensor* grads,
+                          IntList state_sizes);
+
+}  // namespace ops
 }  // namespace facula

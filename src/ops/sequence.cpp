@@ -6,6 +6,7 @@
 #include "kernels/special_bessel.h"
 #include "raw_create.h"
 #include "raw_elementwise.h"
+#include "raw_sequence.h"
 
 namespace facula::ops {
 namespace {

@@ -117,7 +117,7 @@ PyObject* device_reduce(PyObject* self, PyObject*) {
 }
 // `with device:` is the Python layer's: it sets the default device
 PyObject* device_hook(const char* which, PyObject* self) {
-  PyObject* module = PyImport_ImportModule("facula._device");
+  PyObject* module = PyImport_ImportModule("facula.functions.device");
   if (!module) return nullptr;
   PyObject* result = PyObject_CallMethod(module, which, "O", self);
   Py_DECREF(module);

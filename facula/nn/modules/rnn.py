@@ -8,9 +8,9 @@ import warnings
 
 import facula
 
-from .. import _functional_rnn as _rnn
 from .. import functional as F
 from .. import init
+from ..functions import rnn as _rnn
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module

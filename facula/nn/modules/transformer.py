@@ -8,7 +8,7 @@ import facula
 
 from .. import functional as F
 from .. import init
-from .._functional_attention import _canonical_mask, _none_or_dtype
+from ..functions.attention import _canonical_mask, _none_or_dtype
 from ._attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout

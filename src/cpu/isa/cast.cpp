@@ -113,9 +113,7 @@ CastFn direct_from(DType to) {
       else return nullptr;
     } else if constexpr (is_hub_only<To>) {
       if constexpr (std::is_same_v<From, float>) return cast_loop<To, float>;
-      // a double is rounded once, not twice
-      else if constexpr (std::is_same_v<From, double>) return nullptr;
-      else return nullptr;
+      else return nullptr;  // by way of float, so a double is rounded twice, as in PyTorch
     } else {
       return cast_loop<To, From>;
     }

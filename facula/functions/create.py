@@ -1,0 +1,158 @@
+"""Tensors on other people's memory: DLPack, buffers, arrays. Nothing here copies unless it is told to."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from facula import _C
+
+Tensor = _C.Tensor
+_warned = []
+
+
+def _warn_read_only(name):
+    if not _warned:
+        _warned.append(name)
+        warnings.warn(
+            f"{name}: the memory is read-only; writing to the tensor raises (copy it to write)",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def from_dlpack(ext_tensor, *, device=None, copy=None):
+    """A tensor on the memory of an object with `__dlpack__`, or of a DLPack capsule.
+
+    Args:
+        device: where the values are wanted; None for where they are.
+        copy: True for memory of its own, False to raise where one would be needed, None for a copy where needed.
+
+    Errors: BufferError where the memory cannot be shared.
+    """
+    if not hasattr(ext_tensor, "__dlpack__"):
+        tensor = _C._from_dlpack(ext_tensor)
+    else:
+        tensor = _import_dlpack(ext_tensor, device, copy)
+    if device is not None and tensor.device.type != _C.device(device).type:
+        if copy is False:
+            raise ValueError(f"from_dlpack: copy=False, but the values have to move to {device}, got {tensor.device}")
+        tensor = tensor.to(device)
+    return tensor
+
+
+def _import_dlpack(source, device, copy):
+    asked = {"max_version": (1, 1)}
+    if copy is not None:
+        asked["copy"] = copy
+    try:  # without a stream, which means the legacy default stream: the device need not be asked
+        return _C._from_dlpack(source.__dlpack__(**asked))
+    except TypeError:  # a producer of the time before versions
+        tensor = _C._from_dlpack(source.__dlpack__())
+        return tensor.clone() if copy else tensor
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A 1-D tensor on the memory of any object with the buffer protocol.
+
+    Args:
+        count: elements to take; negative for all of them.
+        offset: bytes to leave out at the start.
+    """
+    try:
+        storage = _C._storage_from_buffer(buffer)
+    except TypeError:
+        raise ValueError(
+            f"frombuffer: an object with the buffer protocol is expected, got {type(buffer).__name__}"
+        ) from None
+    size, available = dtype.itemsize, storage.nbytes() - offset
+    if storage.nbytes() == 0 or count == 0:
+        raise ValueError(f"frombuffer: both the buffer length ({storage.nbytes()}) and count ({count}) must not be 0")
+    if offset < 0 or available <= 0:
+        raise ValueError(f"frombuffer: offset ({offset} bytes) must lie inside the buffer of {storage.nbytes()} bytes")
+    if count < 0 and available % size:
+        raise ValueError(
+            f"frombuffer: the {available} bytes after offset are not a multiple of {size}, the size of {dtype}"
+        )
+    wanted = available // size if count < 0 else count
+    if wanted * size > available:
+        raise ValueError(f"frombuffer: {count} elements of {size} bytes do not fit, got {available} bytes after offset")
+    part = storage[offset:] if offset else storage
+    tensor = _C._tensor_from_storage(part, dtype, 0, (wanted,), (1,))
+    if memoryview(buffer).readonly:
+        _warn_read_only("frombuffer")
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """A tensor of any array-like: a tensor, a NumPy array, something with DLPack or the buffer protocol, or numbers.
+
+    Args:
+        copy: True for memory of its own; False to raise where sharing is impossible; None for a copy where needed.
+    """
+    tensor, shared = _as_tensor(obj, dtype)
+    if shared and dtype is device is copy is None and not (requires_grad or tensor.requires_grad):
+        return tensor
+    result = tensor
+    if requires_grad is False and tensor.requires_grad:
+        result = tensor.detach()
+    wanted = {"dtype": dtype or tensor.dtype, "device": tensor.device if device is None else _C.device(device)}
+    changes = wanted["dtype"] is not tensor.dtype or wanted["device"].type != tensor.device.type
+    if copy is False and (not shared or changes):
+        raise ValueError(
+            f"asarray: copy=False, but a copy is needed for dtype {dtype}, device {device}, got {type(obj).__name__}"
+        )
+    if changes:
+        result = result.to(**wanted)
+    elif copy and shared:
+        result = result.clone()
+    if requires_grad and not result.requires_grad:
+        result.requires_grad_()
+    return result
+
+
+def _as_tensor(obj, dtype):
+    """(tensor, whether it is on the memory of `obj`)"""
+    if isinstance(obj, Tensor):
+        return obj, True
+    if isinstance(obj, np.ndarray) and obj.ndim:  # asking for the interface would build a dictionary
+        return _C.from_numpy(obj), True
+    if hasattr(obj, "__array_interface__") and getattr(obj, "shape", None) != ():
+        return _C.from_numpy(obj), True
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj), True
+    if type(obj).__name__ == "PyCapsule":
+        return _C._from_dlpack(obj), True
+    if isinstance(obj, _C.UntypedStorage) and obj.nbytes() == 0:
+        return _C.empty(0, dtype=dtype or _C.get_default_dtype()), True
+    if _exports_buffer(obj):
+        return frombuffer(obj, dtype=dtype or _C.get_default_dtype()), True
+    return _C.tensor(obj, dtype=dtype), False
+
+
+def _exports_buffer(obj):
+    if isinstance(obj, (list, tuple, int, float, complex)) or hasattr(
+        obj, "__array_interface__"
+    ):
+        return False
+    try:
+        memoryview(obj).release()
+    except TypeError:
+        return False
+    return True
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
+    """A 1-D tensor on the bytes of a file.
+
+    Args:
+        shared: True to write changes back to the file, which is made or grown as needed; else it is left as it is.
+        size: number of elements.
+    """
+    dtype = dtype or _C.get_default_dtype()
+    if size <= 0:
+        raise RuntimeError(f"from_file: a positive number of elements, got size={size}")
+    storage = _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
+    tensor = _C._tensor_from_storage(storage, dtype, 0, (size,), (1,))
+    return tensor.requires_grad_(requires_grad)

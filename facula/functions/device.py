@@ -1,0 +1,98 @@
+"""The device on which factories make tensors that are not told one: `with device("meta"):`, set_default_device."""
+
+from __future__ import annotations
+
+import threading
+
+from facula import _C
+from facula.overrides import TorchFunctionMode, _modes, _push
+
+_FACTORIES = """
+    tensor as_tensor asarray empty zeros ones full arange linspace logspace eye rand randn randint randperm
+    empty_strided empty_permuted tril_indices triu_indices normal frombuffer scalar_tensor hann_window
+    hamming_window bartlett_window blackman_window kaiser_window range fft.fftfreq fft.rfftfreq
+    """.split()
+
+
+def _factories():
+    import facula
+
+    found = set()
+    for path in _FACTORIES:
+        place = facula
+        for part in path.split("."):
+            place = getattr(place, part, None)
+        if place is not None:
+            found.add(place)
+    return found
+
+
+class DeviceContext(TorchFunctionMode):
+    """Gives factories its device where the call names none."""
+
+    factories = None
+
+    def __init__(self, device):
+        self.device = _C.device(device)
+        if DeviceContext.factories is None:
+            DeviceContext.factories = _factories()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in self.factories and kwargs.get("device") is None:
+            kwargs = {**kwargs, "device": self.device}
+        return func(*args, **kwargs)
+
+
+class _Entered(threading.local):
+    def __init__(self):
+        self.contexts = []
+
+
+_entered = _Entered()
+_default = None
+
+
+def enter(device):
+    """What `with device:` calls."""
+    context = DeviceContext(device)
+    _entered.contexts.append(context)
+    context.__enter__()
+    return device
+
+
+def exit(device):
+    """What the end of `with device:` calls."""
+    _entered.contexts.pop().__exit__(None, None, None)
+
+
+def set_default_device(device):
+    """Sets the device of factories for this thread; None goes back to the CPU."""
+    global _default
+    if _default is not None and _default in _modes.stack:
+        _modes.stack.remove(_default)
+        _C._set_function_mode_active(bool(_modes.stack))
+    _default = None
+    if device is None or _C.device(device).type == "cpu":
+        return
+    _default = DeviceContext(device)
+    if _modes.stack:
+        _modes.stack.insert(0, _default)
+    else:
+        _push(_default)
+
+
+def get_default_device():
+    """The device of factories that are not told one."""
+    for mode in reversed(_modes.stack):
+        if isinstance(mode, DeviceContext):
+            return mode.device
+    return _C.device("cpu")
+
+
+def get_device_module(device=None):
+    """The module of a kind of device: facula.cpu, facula.cuda."""
+    import importlib
+
+    kind = "cpu" if device is None else _C.device(device).type
+    return importlib.import_module(f"facula.{kind}")

@@ -1,0 +1,85 @@
+"""finfo and iinfo: the limits of number types."""
+
+from __future__ import annotations
+
+from facula import _C
+
+# mantissa bits, smallest normal exponent, largest value, decimal digits that always survive
+_FLOATS = {
+    "float64": (52, -1022, (2 - 2.0**-52) * 2.0**1023, 15),
+    "float32": (23, -126, (2 - 2.0**-23) * 2.0**127, 6),
+    "float16": (10, -14, 65504.0, 3),
+    "bfloat16": (7, -126, (2 - 2.0**-7) * 2.0**127, 2),
+    "float8_e4m3fn": (3, -6, 448.0, 0),
+    "float8_e5m2": (2, -14, 57344.0, 0),
+    "float8_e4m3fnuz": (3, -7, 240.0, 0),
+    "float8_e5m2fnuz": (3, -15, 57344.0, 0),
+}
+
+
+def _name(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def _checked(owner, dtype):
+    if dtype in (float, int, bool, complex):
+        dtype = {float: _C.float64, int: _C.int64, bool: _C.bool, complex: _C.complex128}[dtype]
+    if not isinstance(dtype, _C.dtype):
+        raise TypeError(f"{owner}(): type is a dtype, got {type(dtype).__name__}")
+    return dtype
+
+
+class _Limits:
+    __slots__ = ("bits", "dtype", "max", "min")
+    __hash__ = None
+
+    def __eq__(self, other):
+        return isinstance(other, type(self)) and self.dtype == other.dtype
+
+
+class finfo(_Limits):
+    """Limits of a floating-point dtype (of the real part of a complex one); by default of the default dtype.
+
+    bits; eps, the step from 1 upwards; max, min; tiny = smallest_normal; resolution, a power of ten; dtype, its name.
+    """
+
+    __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
+    __module__ = "torch"
+
+    def __init__(self, type=None):
+        dtype = _C.get_default_dtype() if type is None else _checked("finfo", type)
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"finfo(): a floating-point dtype is expected (use iinfo), got {dtype}")
+        real = dtype.to_real()
+        self.dtype = _name(real)
+        mantissa, exponent, self.max, digits = _FLOATS[self.dtype]
+        self.bits = 8 * real.itemsize
+        self.eps = 2.0**-mantissa
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0**exponent
+        self.resolution = float(f"1e-{digits}")
+
+    def __repr__(self):
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo(_Limits):
+    """Limits of an integer dtype: bits, min, max, dtype (its name)."""
+
+    __slots__ = ()
+    __module__ = "torch"
+
+    def __init__(self, type):
+        dtype = _checked("iinfo", type)
+        if dtype.is_floating_point or dtype.is_complex or dtype is _C.bool:
+            raise TypeError(f"iinfo(): an integer dtype is expected (use finfo for floating-point ones), got {dtype}")
+        self.dtype = _name(dtype)
+        self.bits = 8 * dtype.itemsize
+        self.min = -(1 << (self.bits - 1)) if dtype.is_signed else 0
+        self.max = (1 << (self.bits - dtype.is_signed)) - 1
+
+    def __repr__(self):
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

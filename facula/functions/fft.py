@@ -1,0 +1,116 @@
+"""Short-time Fourier transforms: `stft` and its inverse `istft`."""
+
+from __future__ import annotations
+
+from facula import _C
+from facula._autocast import in_float32
+
+
+def _window(op: str, window, win_length: int, n_fft: int, like):
+    """The window in the middle of n_fft points; ones when none is given."""
+    if not 0 < win_length <= n_fft:
+        raise RuntimeError(f"{op}: win_length is positive and at most n_fft = {n_fft}, got {win_length}")
+    if window is None:
+        window = _C.ones(win_length, dtype=like.dtype.to_real(), device=like.device)
+    elif window.dim() != 1 or window.shape[0] != win_length:
+        raise RuntimeError(f"{op}: a window of win_length = {win_length} points, got shape {list(window.shape)}")
+    left = (n_fft - win_length) // 2
+    return _C.constant_pad_nd(window, [left, n_fft - win_length - left]) if win_length < n_fft else window
+
+
+@in_float32
+def stft(
+    input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
+    onesided=None, return_complex=None, align_to_window=None,
+):  # fmt: skip
+    """Transforms of windowed frames, every `hop_length` (n_fft // 4) samples, of a signal (time) or (batch, time).
+
+    The result is (..., frequencies, frames): n_fft // 2 + 1 frequencies when `onesided` (the default for real signals),
+    else n_fft. With `center` frames are centred on their samples, the signal padded by `pad_mode`.
+    """
+    hop_length = n_fft // 4 if hop_length is None else hop_length
+    win_length = n_fft if win_length is None else win_length
+    if not (input.is_floating_point() or input.is_complex()) or input.dim() not in (1, 2):
+        raise RuntimeError(
+            f"stft: a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {list(input.shape)}"
+        )
+    if return_complex is None and not (input.is_complex() or (window is not None and window.is_complex())):
+        raise RuntimeError("stft: return_complex must be given for real signals, got None")
+    if hop_length <= 0:
+        raise RuntimeError(f"stft: hop_length is positive, got {hop_length}")
+    window = _window("stft", window, win_length, n_fft, input)
+    if center:
+        if align_to_window is not None:
+            raise RuntimeError(f"stft: align_to_window goes with center=False, got {align_to_window}")
+        signal = input if input.dim() == 2 else input.unsqueeze(0)
+        signal = _C.nn_functional.pad(signal.unsqueeze(0), [n_fft // 2, n_fft // 2], mode=pad_mode).squeeze(0)
+        input = signal if input.dim() == 2 else signal.squeeze(0)
+    if not 0 < n_fft <= input.shape[-1]:
+        raise RuntimeError(
+            f"stft: n_fft is positive and at most the length {input.shape[-1]} of the signal, got {n_fft}"
+        )
+    frames = input.unfold(-1, n_fft, hop_length) * window
+    is_complex = frames.is_complex()
+    onesided = not is_complex if onesided is None else onesided
+    if onesided and is_complex:
+        raise RuntimeError("stft: complex signals and windows have no one-sided transform, got onesided=True")
+    norm = "ortho" if normalized else None
+    spectrum = _C.fft.rfft(frames, norm=norm) if onesided else _C.fft.fft(frames, norm=norm)
+    result = spectrum.transpose(-1, -2)
+    return result if return_complex or return_complex is None else _C.view_as_real(result)
+
+
+def istft(
+    input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
+    length=None, return_complex=False,
+):  # fmt: skip
+    """The signal (..., time) whose `stft` is `input` (..., frequencies, frames).
+
+    Overlapping frames are averaged, weighted by the window.
+    """
+    hop_length = n_fft // 4 if hop_length is None else hop_length
+    win_length = n_fft if win_length is None else win_length
+    if not input.is_complex() or input.dim() not in (2, 3) or input.numel() == 0:
+        raise RuntimeError(
+            f"istft: a complex tensor (..., frequencies, frames), got {input.dtype} of shape {list(input.shape)}"
+        )
+    if onesided is None:
+        onesided = input.shape[-2] != n_fft
+    expected = n_fft // 2 + 1 if onesided else n_fft
+    if input.shape[-2] != expected:
+        raise RuntimeError(
+            f"istft: {expected} frequencies for n_fft = {n_fft} and onesided={onesided}, got {input.shape[-2]}"
+        )
+    if not 0 < hop_length <= win_length:
+        raise RuntimeError(f"istft: hop_length is positive and at most win_length = {win_length}, got {hop_length}")
+    window = _window("istft", window, win_length, n_fft, input)
+    spectrum = (input if input.dim() == 3 else input.unsqueeze(0)).transpose(-1, -2)
+    norm = "ortho" if normalized else None
+    if return_complex:
+        frames = _C.fft.ifft(spectrum, norm=norm)
+    else:
+        frames = _C.fft.irfft(spectrum[..., : n_fft // 2 + 1], n=n_fft, norm=norm)
+    signal = _overlapped(frames * window, hop_length)
+    weight = _overlapped((window * window).expand(1, frames.shape[1], n_fft), hop_length)
+    start = n_fft // 2 if center else 0
+    end = start + length if length is not None else signal.shape[-1] - (n_fft // 2 if center else 0)
+    signal, weight = signal[:, start:end], weight[:, start:end]
+    if not weight.abs().min().item() > 1e-11:
+        raise RuntimeError(
+            "istft: overlapping windows must not add up to zero anywhere (is hop_length too long?)"
+        )
+    signal = signal / weight
+    if length is not None and signal.shape[-1] < length:
+        signal = _C.constant_pad_nd(signal, [0, length - signal.shape[-1]])
+    return signal if input.dim() == 3 else signal.squeeze(0)
+
+
+def _overlapped(frames, hop_length: int):
+    """Frames (batch, count, size) added up at distances of hop_length: (batch, time)."""
+    batch, count, size = frames.shape
+    places = (_C.arange(count).unsqueeze(1) * hop_length + _C.arange(size)).reshape(-1)
+    total = _C.zeros(batch, (count - 1) * hop_length + size, dtype=frames.dtype, device=frames.device)
+    return total.index_add(1, places, frames.reshape(batch, -1))
+
+
+

@@ -1,0 +1,122 @@
+"""`lobpcg`: a few extreme eigenpairs of a large symmetric matrix.
+
+The locally optimal block preconditioned conjugate gradient method (Knyazev 2001, SIAM J. Sci. Comput. 23(2)): each
+step takes the best vectors in the span of the present ones, their preconditioned residuals and the last step's change.
+"""
+
+from __future__ import annotations
+
+from facula import _C
+from facula.autograd.grad_mode import no_grad
+
+from .dtype import finfo
+
+Tensor = _C.Tensor
+
+
+def lobpcg(
+    A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None,
+    ortho_iparams=None, ortho_fparams=None, ortho_bparams=None,
+):  # fmt: skip
+    """The `k` largest (or smallest) eigenvalues (..., k) of A x = e B x and their eigenvectors (..., m, k).
+
+    Args:
+        A: symmetric, (..., m, m). B: symmetric positive definite, of the same shape; None for the identity.
+        k: how many pairs; by default as many as X has columns, or 1.
+        X: the vectors to start from, (..., m, n); drawn from the normal distribution when None.
+        n: how many vectors to carry when X is None, at least k.
+        iK: the preconditioner, an approximation of the inverse of A.
+        niter: at most so many steps; None or negative for as many as it takes, up to 1000.
+        tol: a pair is found when its residual is below tol times the scale of A; by default the root of the dtype's epsilon.
+        largest: False for the smallest eigenvalues.
+        method: "basic" or "ortho"; both orthogonalise here.
+        tracker: called with this function's worker after each step; worker.ivars, fvars, bvars and tvars hold its state.
+
+    The eigenvectors' derivatives are not recorded: an A that requires grad raises NotImplementedError.
+    """
+    for name, tensor in (("A", A), ("B", B)):
+        if isinstance(tensor, Tensor) and tensor.requires_grad and _C.is_grad_enabled():
+            raise NotImplementedError(f"lobpcg: derivatives are not recorded (use linalg.eigh, or detach {name} first)")
+    if A.dim() < 2 or A.shape[-1] != A.shape[-2]:
+        raise ValueError(f"lobpcg: a square matrix or a batch of them, got shape {list(A.shape)}")
+    if not A.is_floating_point():
+        raise ValueError(f"lobpcg: a real floating-point matrix, got {A.dtype}")
+    if method not in (None, "basic", "ortho"):
+        raise ValueError(f"lobpcg: method is 'basic' or 'ortho', got {method!r}")
+    m = A.shape[-1]
+    k = (1 if X is None else X.shape[-1]) if k is None else k
+    n = (k if n is None else n) if X is None else X.shape[-1]
+    if m < 3 * n:
+        raise ValueError(f"lobpcg: at least {3 * n} rows, 3 for each of {n} vectors, got {m}")
+    if not 1 <= k <= n:
+        raise ValueError(f"lobpcg: between 1 and n = {n} eigenpairs, got k={k}")
+    with no_grad():
+        X = _C.randn(*A.shape[:-1], n, dtype=A.dtype, device=A.device) if X is None else X
+        batch = A.shape[:-2]
+        flat = [None if t is None else t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (A, B, X, iK)]
+        count = flat[0].shape[0]
+        found = []
+        for i in range(count):
+            worker = _Worker(*(None if t is None else t[i] for t in flat), k, niter, tol, largest is not False)
+            found.append(worker.run(tracker))
+        values = _C.stack([e for e, _ in found]).reshape(*batch, k) if count else A.new_zeros(*batch, k)
+        vectors = _C.stack([v for _, v in found]).reshape(*batch, m, k) if count else A.new_zeros(*batch, m, k)
+    return values, vectors
+
+
+class _Worker:
+    """The iteration for one matrix."""
+
+    def __init__(self, A, B, X, iK, k, niter, tol, largest):
+        self.A, self.B, self.iK, self.k = A, B, iK, k
+        self.X, self.P = X, None
+        self.tol = finfo(A.dtype).eps ** 0.5 if tol is None else tol
+        self.niter = 1000 if niter is None or niter < 0 else niter
+        self.largest = largest
+        self.ivars, self.fvars, self.bvars, self.tvars = {}, {}, {"largest": largest}, {}
+
+    def run(self, tracker):
+        self.E, self.X = self.rayleigh_ritz(self.orthogonalised(self.X), self.X.shape[-1])
+        scale = _C.linalg.vector_norm(self.A).item() or 1.0
+        for step in range(self.niter + 1):
+            residual = self.A @ self.X - self.times_b(self.X) * self.E
+            errors = _C.linalg.vector_norm(residual, 2, [0]) / (scale * _C.linalg.vector_norm(self.X, 2, [0]))
+            found = errors <= self.tol
+            converged = int(found[: self.k].sum().item())
+            self.ivars = {"istep": step, "converged_count": converged, "k": self.k, "m": self.A.shape[0]}
+            self.tvars = {"rerr": errors}
+            if tracker is not None:
+                tracker(self)
+            if converged == self.k or step == self.niter:
+                break
+            self.step(residual[:, ~found])
+        return self.E[: self.k].clone(), self.X[:, : self.k].clone()
+
+    def step(self, residual):
+        directions = residual if self.iK is None else self.iK @ residual
+        n = self.X.shape[1]
+        blocks = [self.X, directions] if self.P is None else [self.X, directions, self.P]
+        basis = self.orthogonalised(_C.cat(blocks, 1))
+        before = self.X
+        self.E, self.X = self.rayleigh_ritz(basis, n)
+        # the part of the new vectors that the old ones do not hold
+        self.P = self.X - before @ (before.mT @ self.times_b(self.X))
+
+    def times_b(self, x):
+        return x if self.B is None else self.B @ x
+
+    def orthogonalised(self, s):
+        """A basis of the columns' span that is orthonormal with respect to B; directions lost in rounding are left out."""
+        s = s / _C.linalg.vector_norm(s, 2, [0], True).clamp_min(finfo(s.dtype).tiny)
+        for _ in range(2):
+            values, vectors = _C.linalg.eigh(s.mT @ self.times_b(s))
+            keep = values > values[-1] * finfo(s.dtype).eps * 10 * s.shape[1]
+            s = s @ (vectors[:, keep] / values[keep].sqrt())
+        return s
+
+    def rayleigh_ritz(self, basis, n):
+        projected = basis.mT @ (self.A @ basis)
+        values, vectors = _C.linalg.eigh((projected + projected.mT) / 2)
+        if self.largest:
+            values, vectors = values.flip(0), vectors.flip(1)
+        return values[:n], basis @ vectors[:, :n]

@@ -1,0 +1,145 @@
+"""Reductions with options that an op does not have: `unique`, `histogramdd`, `segment_reduce`."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from facula import _C
+
+
+def _chosen(results, return_inverse: bool, return_counts: bool):
+    """The first result alone, or a tuple with those that were asked for."""
+    values, inverse, counts = results
+    if not return_inverse and not return_counts:
+        return values
+    return (values, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
+
+
+def _distinct_slices(input, dim: int, consecutive: bool):
+    first, inverse, counts = _C._unique_rows(input, dim, consecutive)
+    if input.dim() == 0:
+        return input.reshape(1), inverse, counts
+    index = [slice(None)] * input.dim()
+    index[dim] = first
+    return input[tuple(index)], inverse, counts
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The distinct elements of a tensor in ascending order, or its distinct slices along `dim`.
+
+    With `return_inverse` also the place of each element (slice) among them, shaped as `input` (its size along `dim`),
+    and with `return_counts` how often each occurs, both int64. The result is in order whatever `sorted` says.
+    """
+    results = _C._unique_sorted(input) if dim is None else _distinct_slices(input, dim, False)
+    return _chosen(results, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
+
+    With `return_inverse` also the run of each element (slice), and with `return_counts` the lengths of the runs, both
+    int64.
+    """
+    results = _C._unique_runs(input) if dim is None else _distinct_slices(input, dim, True)
+    return _chosen(results, return_inverse, return_counts)
+
+
+class histogramdd_result(NamedTuple):
+    hist: object
+    bin_edges: tuple
+
+
+def _edges(values, bins: int, limits):
+    """`bins + 1` evenly spaced edges over `limits`, or over the range of `values` (widened when it is a point)."""
+    return (
+        _C.histogram(values, bins, range=limits)[1] if limits is not None else _C.histogram(values, bins)[1]
+    )
+
+
+def histogramdd(input, bins, range=None, weight=None, density=False):
+    """The histogram of points, whose coordinates are the last dimension of `input`.
+
+    `bins` is a number of bins for all coordinates, one number per coordinate, or one tensor of edges per coordinate;
+    `range` holds a lowest and a highest edge for each coordinate. Returns `(hist, bin_edges)`.
+    """
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"histogramdd: points in the last of two or more dimensions, got shape {tuple(input.shape)}"
+        )
+    count = input.shape[-1]
+    bins = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(bins) != count:
+        raise RuntimeError(f"histogramdd: one entry of bins per coordinate ({count}), got {len(bins)}")
+    if all(isinstance(b, int) for b in bins):
+        if range is not None and len(range) != 2 * count:
+            raise RuntimeError(
+                f"histogramdd: two entries of range per coordinate ({2 * count}), got {len(range)}"
+            )
+        limits = [None if range is None else list(range[2 * i : 2 * i + 2]) for i, _ in enumerate(bins)]
+        edges = [_edges(input[..., i], b, limits[i]) for i, b in enumerate(bins)]
+    else:
+        edges = bins
+    points = input.reshape(-1, count)
+    if weight is None:
+        weight = _C.ones(points.shape[0], dtype=input.dtype)
+    return histogramdd_result(_C._histogramdd(points, edges, weight.reshape(-1), density), tuple(edges))
+
+
+_SEGMENT_START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+_SEGMENT_REDUCE = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
+
+
+def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+    """Reduces consecutive runs along the last dimension of `lengths`.
+
+    Args:
+        data: floating, (*batch, n, ...), with `axis` the dimension that is cut into runs.
+        reduce: "sum", "mean", "prod", "max" or "min".
+        lengths: how many elements each run has, (*batch, runs); or `offsets`, where they begin and end, (*batch, runs + 1).
+        unsafe: leaves out the check that the lengths add up to n.
+        initial: what each run starts from; also the result of an empty run (by default the neutral value, NaN for mean).
+    """
+    if reduce not in _SEGMENT_REDUCE:
+        raise RuntimeError(f"segment_reduce: reduce is one of {', '.join(_SEGMENT_REDUCE)}, got {reduce!r}")
+    if indices is not None:
+        raise RuntimeError("segment_reduce: indices are not supported, give lengths or offsets, got indices")
+    if (lengths is None) == (offsets is None):
+        raise RuntimeError(f"segment_reduce: either lengths or offsets, got {'neither' if lengths is None else 'both'}")
+    if not data.is_floating_point():
+        raise RuntimeError(f"segment_reduce: a floating-point tensor is expected, got {data.dtype}")
+    axis = axis % data.dim() if data.dim() else 0
+    counts = offsets.diff(dim=-1) if lengths is None else lengths
+    if axis != counts.dim() - 1:
+        raise RuntimeError(f"segment_reduce: axis is the last dimension of lengths or offsets, {counts.dim() - 1}, got {axis}")
+    if not unsafe:
+        _check_runs(data, counts, axis, offsets)
+    runs = counts.shape[-1]
+    # the run of every element, one number more standing for elements behind the last run
+    ends = counts.cumsum(-1) + (0 if offsets is None else offsets[..., :1])
+    positions = _C.arange(data.shape[axis]).expand(*counts.shape[:-1], data.shape[axis]).contiguous()
+    run = _C.searchsorted(ends.contiguous(), positions, right=True)
+    if offsets is not None:
+        run = _C.where(positions < offsets[..., :1], runs, run)
+    shape = [*counts.shape[:-1], runs + 1, *data.shape[axis + 1 :]]
+    index = run.reshape(*run.shape, *[1] * (data.dim() - axis - 1)).expand(data.shape)
+    start = _SEGMENT_START[reduce] if initial is None else initial
+    result = _C.full(shape, start, dtype=data.dtype).scatter_reduce(
+        axis, index, data, _SEGMENT_REDUCE[reduce], include_self=True
+    )
+    result = result.narrow(axis, 0, runs)
+    if reduce == "mean":
+        sizes = counts.reshape(*counts.shape, *[1] * (data.dim() - axis - 1))
+        empty = math.nan if initial is None else initial
+        result = _C.where(sizes > 0, result / sizes.clamp(min=1), _C.full((), empty, dtype=data.dtype))
+    return result
+
+
+def _check_runs(data, counts, axis, offsets):
+    if counts.numel() and counts.min().item() < 0:
+        raise RuntimeError(f"segment_reduce: lengths must not be negative, got {counts.min().item()}")
+    if offsets is None and not bool((counts.sum(-1) == data.shape[axis]).all()):
+        raise RuntimeError(
+            f"segment_reduce: the lengths must add up to {data.shape[axis]}, the size of dim {axis}, "
+            f"got {counts.sum(-1).tolist()}"
+        )

@@ -1,0 +1,120 @@
+"""Activation functions of nn.functional.
+
+Each is one native kernel (or a short formula). ``inplace=True`` writes the result into the input and returns
+it.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import facula
+from facula import _C
+
+from .._native import functional_op, op
+
+_nn = _C.nn_functional
+
+# Generated from ops/activation.yaml, with the inplace argument where PyTorch has one.
+celu = functional_op("celu")
+elu = functional_op("elu")
+elu_ = functional_op("elu_")
+gelu = functional_op("gelu")
+hardshrink = functional_op("hardshrink")
+hardsigmoid = functional_op("hardsigmoid")
+hardswish = functional_op("hardswish")
+hardtanh_ = functional_op("hardtanh_")
+leaky_relu = functional_op("leaky_relu")
+leaky_relu_ = functional_op("leaky_relu_")
+logsigmoid = functional_op("logsigmoid")
+mish = functional_op("mish")
+prelu = functional_op("prelu")
+relu = functional_op("relu")
+relu6 = functional_op("relu6")
+selu = functional_op("selu")
+sigmoid = functional_op("sigmoid")
+silu = functional_op("silu")
+softplus = functional_op("softplus")
+softshrink = functional_op("softshrink")
+softsign = functional_op("softsign")
+tanh = functional_op("tanh")
+tanhshrink = functional_op("tanhshrink")
+threshold = functional_op("threshold")
+
+celu_ = op("celu_")
+relu_ = op("relu_")
+rrelu_ = op("rrelu_")
+selu_ = op("selu_")
+threshold_ = op("threshold_")
+
+
+def rrelu(
+    input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+):
+    """Leaky ReLU whose slopes are drawn from U(lower, upper) in training, and are their mean otherwise."""
+    return (rrelu_ if inplace else facula.rrelu)(input, lower, upper, training)
+
+
+def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+    """``x`` limited to [min_val, max_val]."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} and {max_val}")
+    return _nn.hardtanh(input, min_val, max_val, inplace)
+
+
+def glu(input, dim: int = -1):
+    """``a * sigmoid(b)``, where a and b are the two halves of the input along ``dim`` (of even size)."""
+    if input.dim() == 0:
+        raise RuntimeError("glu: the input must have at least one dimension, got a 0-dimensional tensor")
+    return _nn.glu(input, dim)
+
+
+def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+    """The dimension that softmax and friends take when the caller gives none: 0 for 0, 1 and 3 dimensions,
+    else 1.
+    """
+    warnings.warn(
+        f"{name}: give dim explicitly; guessing it is deprecated, got dim=None", stacklevel=stacklevel
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+    """``exp(x)`` divided by its sum along ``dim``; ``dtype`` converts the input first."""
+    if dim is None:
+        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+    return facula.softmax(input, dim, dtype=dtype)
+
+
+def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+    """``softmax(-x)``."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.dim(), _stacklevel)
+    return facula.softmax(-input, dim, dtype=dtype)
+
+
+def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+    """Logarithm of softmax, computed stably."""
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+    return facula.log_softmax(input, dim, dtype=dtype)
+
+
+def gumbel_softmax(logits, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1):
+    """Sample from the Gumbel-softmax distribution along ``dim``.
+
+    Args:
+        logits: unnormalised log-probabilities, (..., classes).
+        tau: temperature.
+        hard: give one-hot vectors, with the gradient of the soft sample.
+        eps: without meaning; kept for old calls.
+    """
+    if eps != 1e-10:
+        warnings.warn(f"gumbel_softmax: eps has no effect and is deprecated, got {eps}", stacklevel=2)
+    gumbels = -facula.empty_like(logits, memory_format=facula.contiguous_format).exponential_().log()
+    soft = ((logits + gumbels) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    one_hot = facula.zeros_like(logits, memory_format=facula.contiguous_format).scatter_(dim, index, 1.0)
+    return one_hot - soft.detach() + soft

@@ -1,0 +1,282 @@
+"""Attention functions of nn.functional."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import facula
+from facula import _C
+
+from .._native import functional_op
+from .matmul import linear
+from .random import dropout
+
+_nn = _C.nn_functional
+
+scaled_dot_product_attention = functional_op("scaled_dot_product_attention")
+
+
+def _none_or_dtype(input):
+    return None if input is None else input.dtype
+
+
+def _canonical_mask(mask, mask_name, other_type, other_name, target_type, check_other=True):
+    """A mask as numbers to add to the scores: True becomes minus infinity, numbers stay."""
+    if mask is None:
+        return None
+    is_float = mask.is_floating_point()
+    if mask.dtype != facula.bool and not is_float:
+        raise AssertionError(f"{mask_name}: must be bool or floating-point, got {mask.dtype}")
+    if check_other and other_type is not None and mask.dtype != other_type:
+        warnings.warn(
+            f"{mask_name} and {other_name} should have the same dtype, got {mask.dtype} and {other_type}",
+            stacklevel=3,
+        )
+    if is_float:
+        return mask
+    return facula.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))
+
+
+def _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads) -> bool:
+    """Check the numbers of dimensions; return whether the inputs are batched."""
+    ndim = query.dim()
+    if ndim not in (2, 3):
+        raise AssertionError(f"multi_head_attention_forward: query must have 2 or 3 dimensions, got {ndim}")
+    problems = []
+    if key.dim() != ndim or value.dim() != ndim:
+        problems.append(f"key and value must have {ndim} dimensions, got {key.dim()} and {value.dim()}")
+    if key_padding_mask is not None and key_padding_mask.dim() != ndim - 1:
+        problems.append(f"key_padding_mask must have {ndim - 1} dimensions, got {key_padding_mask.dim()}")
+    if attn_mask is not None and attn_mask.dim() not in (2, 3):
+        problems.append(f"attn_mask must have 2 or 3 dimensions, got {attn_mask.dim()}")
+    if ndim == 2 and attn_mask is not None and attn_mask.dim() == 3:
+        wanted = (num_heads, query.shape[0], key.shape[0])
+        if tuple(attn_mask.shape) != wanted:
+            problems.append(f"attn_mask must be {wanted}, got {tuple(attn_mask.shape)}")
+    if problems:
+        raise AssertionError("multi_head_attention_forward: for a query of "
+                             f"{ndim} dimensions " + "; ".join(problems))  # fmt: skip
+    return ndim == 3
+
+
+def _in_projection_packed(q, k, v, w, b=None):
+    """Project with one weight (3E, E) that holds those of query, key and value; one product where inputs
+    coincide.
+    """
+    if k is v and q is k:
+        return linear(q, w, b).chunk(3, dim=-1)
+    if k is v:
+        embed = q.size(-1)
+        w_q, w_kv = w.split([embed, 2 * embed])
+        b_q, b_kv = (None, None) if b is None else b.split([embed, 2 * embed])
+        return (linear(q, w_q, b_q), *linear(k, w_kv, b_kv).chunk(2, dim=-1))
+    return _in_projection(q, k, v, *w.chunk(3), *((None,) * 3 if b is None else b.chunk(3)))
+
+
+def _in_projection(q, k, v, w_q, w_k, w_v, b_q=None, b_k=None, b_v=None):
+    """Project query, key and value with a weight each."""
+    embed = q.size(-1)
+    for name, weight, width in (("q", w_q, embed), ("k", w_k, k.size(-1)), ("v", w_v, v.size(-1))):
+        if tuple(weight.shape) != (embed, width):
+            raise AssertionError(
+                f"multi_head_attention_forward: {name}_proj_weight must be {(embed, width)}, got "
+                f"{tuple(weight.shape)}"
+            )
+    return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
+
+
+def _attention_mask_3d(attn_mask, batch_heads: int, tgt_len: int, src_len: int):
+    wanted = {2: (tgt_len, src_len), 3: (batch_heads, tgt_len, src_len)}[attn_mask.dim()]
+    if tuple(attn_mask.shape) != wanted:
+        raise RuntimeError(
+            f"multi_head_attention_forward: attn_mask must be {wanted}, got {tuple(attn_mask.shape)}"
+        )
+    return attn_mask.unsqueeze(0) if attn_mask.dim() == 2 else attn_mask
+
+
+def _static_or_split(x, static, name: str, batch_heads: int, head_dim: int):
+    """(L, N, E) as (N * heads, L, head_dim), or the given static tensor of that shape."""
+    if static is None:
+        return x.reshape(x.shape[0], batch_heads, head_dim).transpose(0, 1)
+    if static.size(0) != batch_heads or static.size(2) != head_dim:
+        raise AssertionError(
+            f"multi_head_attention_forward: {name} must be ({batch_heads}, length, {head_dim}), got "
+            f"{tuple(static.shape)}"
+        )
+    return static
+
+
+def multi_head_attention_forward(
+    query,
+    key,
+    value,
+    embed_dim_to_check,
+    num_heads,
+    in_proj_weight,
+    in_proj_bias,
+    bias_k,
+    bias_v,
+    add_zero_attn,
+    dropout_p,
+    out_proj_weight,
+    out_proj_bias,
+    training=True,
+    key_padding_mask=None,
+    need_weights=True,
+    attn_mask=None,
+    use_separate_proj_weight=False,
+    q_proj_weight=None,
+    k_proj_weight=None,
+    v_proj_weight=None,
+    static_k=None,
+    static_v=None,
+    average_attn_weights=True,
+    is_causal=False,
+):
+    """Project, attend with ``num_heads`` heads, and project back.
+
+    Args:
+        query: (L, N, E) or (L, E). key, value: (S, N, E) or (S, E).
+        key_padding_mask: (N, S) or (S,); True (or added numbers) marks keys to ignore.
+        attn_mask: (L, S) or (N * num_heads, L, S); True forbids a position, numbers are added to the scores.
+        bias_k, bias_v: (1, 1, E), appended to keys and values.
+        add_zero_attn: append a key and value of zeros.
+        need_weights: return the weights too; without them the fused attention kernel is used.
+        average_attn_weights: average the weights over the heads.
+        is_causal: a hint that ``attn_mask`` is the causal mask.
+
+    Returns:
+        (output like query, weights (N, L, S) or (N, num_heads, L, S) or None).
+    """
+    name = "multi_head_attention_forward"
+    is_batched = _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)
+    if not is_batched:
+        # The same tensor stays the same tensor, so that self-attention still projects once.
+        added = {id(t): t.unsqueeze(1) for t in (query, key, value)}
+        query, key, value = added[id(query)], added[id(key)], added[id(value)]
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    tgt_len, bsz, embed_dim = query.shape
+    batch_heads = bsz * num_heads
+    if is_causal and attn_mask is None:
+        raise RuntimeError(f"{name}: is_causal is a hint about attn_mask and needs one, got None")
+    key_padding_mask = _canonical_mask(
+        key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype
+    )
+    if is_causal and key_padding_mask is None and not need_weights:
+        attn_mask = None  # the kernel makes the causal mask itself
+    else:
+        attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, check_other=False)
+        is_causal = is_causal and key_padding_mask is None
+    if embed_dim != embed_dim_to_check:
+        raise AssertionError(f"{name}: the embedding size must be {embed_dim_to_check}, got {embed_dim}")
+    head_dim = embed_dim // num_heads
+    if head_dim * num_heads != embed_dim:
+        raise AssertionError(
+            f"{name}: embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}"
+        )
+    shapes_fit = key.shape[:2] == value.shape[:2] if use_separate_proj_weight else key.shape == value.shape
+    if not shapes_fit:
+        raise AssertionError(
+            f"{name}: key and value do not fit, got {tuple(key.shape)} and {tuple(value.shape)}"
+        )
+
+    if use_separate_proj_weight:
+        if q_proj_weight is None or k_proj_weight is None or v_proj_weight is None:
+            raise AssertionError(f"{name}: use_separate_proj_weight needs three weights, got None among them")
+        biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
+        q, k, v = _in_projection(query, key, value, q_proj_weight, k_proj_weight, v_proj_weight, *biases)
+    else:
+        if in_proj_weight is None:
+            raise AssertionError(f"{name}: needs in_proj_weight without use_separate_proj_weight, got None")
+        q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)
+
+    if attn_mask is not None:
+        attn_mask = _attention_mask_3d(attn_mask, batch_heads, tgt_len, key.shape[0])
+    if (bias_k is None) != (bias_v is None):
+        raise AssertionError(f"{name}: bias_k and bias_v come together, got only one")
+    if bias_k is not None:
+        if static_k is not None or static_v is not None:
+            raise AssertionError(f"{name}: static_k and static_v take no bias, got bias_k")
+        k = facula.cat([k, bias_k.repeat(1, bsz, 1)])
+        v = facula.cat([v, bias_v.repeat(1, bsz, 1)])
+    q = q.reshape(tgt_len, batch_heads, head_dim).transpose(0, 1)
+    k = _static_or_split(k, static_k, "static_k", batch_heads, head_dim)
+    v = _static_or_split(v, static_v, "static_v", batch_heads, head_dim)
+    if add_zero_attn:
+        zeros = facula.zeros((batch_heads, 1, head_dim), dtype=k.dtype, device=k.device)
+        k = facula.cat([k, zeros], dim=1)
+        v = facula.cat([v, zeros], dim=1)
+    added_keys = (bias_k is not None) + bool(add_zero_attn)
+    if added_keys:
+        attn_mask = None if attn_mask is None else _nn.pad(attn_mask, [0, added_keys])
+        key_padding_mask = None if key_padding_mask is None else _nn.pad(key_padding_mask, [0, added_keys])
+    attn_mask = _merge_padding_mask(attn_mask, key_padding_mask, bsz, num_heads, k.size(1))
+    return _attend_and_project(
+        q, k, v, attn_mask, dropout_p if training else 0.0, is_causal, need_weights, average_attn_weights,
+        num_heads, is_batched, out_proj_weight, out_proj_bias,
+    )  # fmt: skip
+
+
+def _merge_padding_mask(attn_mask, key_padding_mask, bsz: int, num_heads: int, src_len: int):
+    if key_padding_mask is None:
+        return attn_mask
+    if tuple(key_padding_mask.shape) != (bsz, src_len):
+        raise AssertionError(
+            f"multi_head_attention_forward: key_padding_mask must be {(bsz, src_len)}, "
+            f"got {tuple(key_padding_mask.shape)}"
+        )
+    padding = key_padding_mask.reshape(bsz, 1, 1, src_len).expand(-1, num_heads, -1, -1)
+    padding = padding.reshape(bsz * num_heads, 1, src_len)
+    return padding if attn_mask is None else attn_mask + padding
+
+
+def _attend_and_project(
+    q,
+    k,
+    v,
+    attn_mask,
+    dropout_p,
+    is_causal,
+    need_weights,
+    average_weights,
+    num_heads,
+    is_batched,
+    out_weight,
+    out_bias,
+):
+    """Attention of (N * heads, length, head_dim) tensors, heads joined and projected: (output, weights or
+    None).
+    """
+    batch_heads, tgt_len, head_dim = q.shape
+    bsz, src_len = batch_heads // num_heads, k.size(1)
+    weights = None
+    if need_weights:
+        q = q * math.sqrt(1.0 / head_dim)
+        keys = k.transpose(-2, -1)
+        scores = q.bmm(keys) if attn_mask is None else facula.baddbmm(attn_mask, q, keys)
+        weights = scores.softmax(-1)
+        if dropout_p > 0.0:
+            weights = dropout(weights, p=dropout_p)
+        output = weights.bmm(v).transpose(0, 1).reshape(tgt_len * bsz, num_heads * head_dim)
+        weights = weights.reshape(bsz, num_heads, tgt_len, src_len)
+        if average_weights:
+            weights = weights.mean(dim=1)
+    else:
+        if attn_mask is not None:
+            shared = attn_mask.size(0) == 1
+            attn_mask = attn_mask.unsqueeze(0) if shared else attn_mask.reshape(bsz, num_heads, -1, src_len)
+        output = scaled_dot_product_attention(
+            q.reshape(bsz, num_heads, tgt_len, head_dim),
+            k.reshape(bsz, num_heads, src_len, head_dim),
+            v.reshape(bsz, num_heads, src_len, head_dim),
+            attn_mask,
+            dropout_p,
+            is_causal,
+        )
+        output = output.permute(2, 0, 1, 3).reshape(tgt_len * bsz, num_heads * head_dim)
+    output = linear(output, out_weight, out_bias)
+    output = output.reshape(tgt_len, bsz, output.size(1))
+    if not is_batched:
+        return output.squeeze(1), None if weights is None else weights.squeeze(0)
+    return output, weights

@@ -1,0 +1,33 @@
+"""Convolution functions of nn.functional, and the sliding blocks behind them."""
+
+from __future__ import annotations
+
+from facula import _C
+
+from .._native import op
+from .._tuples import _pair
+
+_nn = _C.nn_functional
+
+
+conv1d = op("conv1d")
+conv2d = op("conv2d")
+conv3d = op("conv3d")
+conv_tbc = op("conv_tbc")
+conv_transpose1d = op("conv_transpose1d")
+conv_transpose2d = op("conv_transpose2d")
+conv_transpose3d = op("conv_transpose3d")
+
+
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """Sliding blocks of (N, C, H, W) as columns: (N, C * kernel area, number of blocks)."""
+    return _nn.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """Sum columns (N, C * kernel area, blocks) back into images (N, C, *output_size); the adjoint of
+    `unfold`.
+    """
+    return _nn.col2im(
+        input, _pair(output_size), _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride)
+    )

@@ -1,0 +1,110 @@
+"""Embedding functions of nn.functional."""
+
+from __future__ import annotations
+
+import warnings
+
+import facula
+
+from .._native import functional_op
+
+one_hot = functional_op("one_hot")
+
+
+def embedding(
+    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+):
+    """Rows of ``weight`` (rows, features) picked by ``input`` (any shape of int64 or int32).
+
+    Args:
+        padding_idx: a row that gets no gradient.
+        max_norm: rows that are picked and longer than this are scaled down in place first.
+        norm_type: p of that norm.
+        scale_grad_by_freq: divide the gradients by how often a row occurs in the input.
+        sparse: give the gradient of ``weight`` as a sparse tensor.
+    """
+    rows = weight.size(0)
+    if padding_idx is None:
+        padding_idx = -1
+    elif not -rows <= padding_idx < rows:
+        raise AssertionError(f"embedding: padding_idx must be within {rows} rows, got {padding_idx}")
+    elif padding_idx < 0:
+        padding_idx += rows
+    if max_norm is not None:
+        input = input.contiguous()
+        facula.embedding_renorm_(weight, input, max_norm, norm_type)
+    return facula.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+_BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """Sums, means or maxima of bags of embeddings, without keeping the single embeddings.
+
+    Args:
+        input: indices, (bags, length); or one dimension, and ``offsets`` gives the start of each bag.
+        weight: (rows, features).
+        mode: 'sum', 'mean' or 'max'.
+        per_sample_weights: factors of the same shape as ``input``, for 'sum' only.
+        include_last_offset: ``offsets`` ends with the number of indices.
+        padding_idx: an index that is left out of the bags.
+
+    Returns:
+        (bags, features).
+    """
+    if weight.dtype == facula.int64 and input.is_floating_point():
+        warnings.warn("embedding_bag: takes (input, weight), got (weight, input)", stacklevel=2)
+        weight, input = input, weight
+    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
+        raise ValueError(
+            f"embedding_bag: per_sample_weights must have the shape of input {tuple(input.shape)}, "
+            f"got {tuple(per_sample_weights.shape)}"
+        )
+    if weight.dim() != 2:
+        raise ValueError(f"embedding_bag: weight must have 2 dimensions, got {weight.dim()}")
+    if mode not in _BAG_MODES:
+        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise ValueError(
+            "embedding_bag: mode 'max' has neither scale_grad_by_freq nor sparse, got one of them"
+        )
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(f"embedding_bag: a 2-D input takes no offsets, got {type(offsets).__name__}")
+        offsets = facula.arange(0, input.numel(), input.size(1), dtype=input.dtype, device=input.device)
+        include_last_offset = False
+        input = input.reshape(-1)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    elif input.dim() != 1:
+        raise ValueError(f"embedding_bag: input must have 1 or 2 dimensions, got {input.dim()}")
+    elif offsets is None or offsets.dim() != 1:
+        got = "None" if offsets is None else f"{offsets.dim()} dimensions"
+        raise ValueError(f"embedding_bag: a 1-D input needs 1-D offsets, got {got}")
+    if max_norm is not None:
+        facula.embedding_renorm_(weight, input, max_norm, norm_type)
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights needs mode 'sum', got {mode!r}")
+    return facula.embedding_bag(
+        weight,
+        input,
+        offsets,
+        scale_grad_by_freq,
+        _BAG_MODES[mode],
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )[0]

@@ -1,0 +1,91 @@
+"""Linear functions of nn.functional, distances, and products of groups of matrices or of matrices with scales."""
+
+from __future__ import annotations
+
+import enum
+
+import facula
+
+from .._native import functional_op, op
+
+bilinear = op("bilinear")
+linear = functional_op("linear")
+cosine_similarity = op("cosine_similarity")
+pairwise_distance = op("pairwise_distance")
+pdist = op("pdist")
+
+
+class ScalingType(enum.IntEnum):
+    """How many elements share a scale."""
+
+    TensorWise, RowWise, BlockWise1x16, BlockWise1x32, BlockWise1x128, BlockWise128x128 = range(6)
+
+
+class SwizzleType(enum.IntEnum):
+    """How scales lie in memory."""
+
+    NO_SWIZZLE, SWIZZLE_32_4_4 = range(2)
+
+
+def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+    """One product for each of G groups.
+
+    Args:
+        mat_a, mat_b: (G, n, k) and (G, k, m); or, with `offs`, one or both without the first dimension, which has the
+            groups one after the other: the rows of mat_a, the columns of mat_b, or, of both, what is summed over.
+        offs: (G), int32: where each group ends.
+        bias: added to each group's product.
+        out_dtype: of the result; default: that of mat_a.
+
+    Returns:
+        (rows of mat_a, m), (n, columns of mat_b), or else (G, n, m). What lies behind the last offset is left out; of rows
+        and columns the result has zeros there.
+    """
+    for name, mat in (("mat_a", mat_a), ("mat_b", mat_b)):
+        if mat.dim() not in (2, 3):
+            raise RuntimeError(f"grouped_mm: {name} must have 2 or 3 dimensions, got {mat.dim()}")
+    if mat_a.shape[-1] != mat_b.shape[-2]:
+        raise RuntimeError(
+            f"grouped_mm: the inner dimensions must agree, got shapes {tuple(mat_a.shape)} and {tuple(mat_b.shape)}"
+        )
+    flat = mat_a.dim() == 2 or mat_b.dim() == 2
+    if flat != (offs is not None):
+        raise RuntimeError(f"grouped_mm: offs goes with a 2-D operand, got {'none' if offs is None else 'one without'}")
+    dtype = mat_a.dtype if out_dtype is None else out_dtype
+    if not flat:
+        return _biased(facula.bmm(mat_a, mat_b), bias).to(dtype)
+    ends = offs.tolist()
+    groups = next((m.shape[0] for m in (mat_a, mat_b) if m.dim() == 3), len(ends))
+    if len(ends) != groups:
+        raise RuntimeError(f"grouped_mm: offs must have one entry for each of {groups} groups, got {len(ends)}")
+    parts = []
+    for i, (start, end) in enumerate(zip([0, *ends], ends)):
+        a = mat_a[i] if mat_a.dim() == 3 else mat_a[:, start:end] if mat_b.dim() == 2 else mat_a[start:end]
+        b = mat_b[i] if mat_b.dim() == 3 else mat_b[start:end] if mat_a.dim() == 2 else mat_b[:, start:end]
+        parts.append(_biased(facula.mm(a, b), bias))
+    if mat_a.dim() == mat_b.dim():
+        return facula.stack(parts).to(dtype)
+    dim = 0 if mat_a.dim() == 2 else 1
+    left = (mat_a.shape[0] if dim == 0 else mat_b.shape[1]) - ends[-1]
+    if left:
+        shape = list(parts[0].shape)
+        shape[dim] = left
+        parts.append(parts[0].new_zeros(shape))
+    return facula.cat(parts, dim).to(dtype)
+
+
+def _biased(product, bias):
+    return product if bias is None else product + bias
+
+
+def _missing(name):
+    def call(*args, **kwargs):
+        raise NotImplementedError(f"{name}: products of float8 matrices with scales are not supported")
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = "Raises NotImplementedError: products of float8 matrices with scales are not supported."
+    return call
+
+
+scaled_mm = _missing("scaled_mm")
+scaled_grouped_mm = _missing("scaled_grouped_mm")

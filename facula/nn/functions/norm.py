@@ -1,0 +1,100 @@
+"""Normalisation functions of nn.functional."""
+
+from __future__ import annotations
+
+import math
+
+import facula
+from facula import _C
+
+_nn = _C.nn_functional
+
+
+def _check_values_per_channel(name: str, size) -> None:
+    """Training statistics need more than one value per channel of (N, C, ...)."""
+    if size[0] * math.prod(size[2:]) == 1:
+        raise ValueError(
+            f"{name}: training needs more than one value per channel, got input shape {tuple(size)}"
+        )
+
+
+def batch_norm(
+    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05
+):
+    """Normalise each channel of (N, C, ...) over the batch and the positions.
+
+    Args:
+        running_mean, running_var: (C,); updated in place when ``training``, used otherwise. May be None in
+            training.
+        weight, bias: (C,), applied after the normalisation.
+        momentum: share of the new statistics in the running ones.
+        eps: added to the variance.
+    """
+    if training:
+        _check_values_per_channel("batch_norm", input.size())
+    return facula.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
+
+
+def instance_norm(
+    input,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-05,
+):
+    """Normalise each channel of each sample of (N, C, ...) over its positions."""
+    if use_input_stats and math.prod(input.shape[2:]) == 1:
+        raise ValueError(
+            "instance_norm: training needs more than one position per channel, got input shape "
+            f"{tuple(input.shape)}"
+        )
+    return facula.instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
+    )
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
+    """Normalise over the last dimensions, whose shape is ``normalized_shape``; then scale and shift."""
+    return facula.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Divide by the root mean square over the last dimensions; ``eps`` None is the dtype's machine
+    epsilon.
+    """
+    return facula.rms_norm(input, normalized_shape, weight, eps)
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
+    """Normalise each of ``num_groups`` groups of channels of each sample of (N, C, ...)."""
+    if input.dim() < 2:
+        raise RuntimeError(f"group_norm: the input needs at least 2 dimensions, got {input.dim()}")
+    size = input.shape
+    if num_groups > 0 and size[0] * size[1] // num_groups * math.prod(size[2:]) == 1:
+        raise ValueError(f"group_norm: needs more than one value per channel, got input shape {tuple(size)}")
+    return facula.group_norm(input, num_groups, weight, bias, eps)
+
+
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """Divide (N, C, ...) by ``(k + alpha * mean of squares over size neighbouring channels) ** beta``."""
+    if input.dim() < 3:
+        raise ValueError(f"local_response_norm: the input must have 3 dimensions or more, got {input.dim()}")
+    if input.numel() == 0:
+        return input
+    shape = input.size()
+    squares = input.mul(input).reshape(shape[0], 1, shape[1], -1)
+    # A window of `size` channels around each one, with zeros beyond the ends.
+    squares = _nn.pad(squares, [0, 0, size // 2, (size - 1) // 2])
+    means = _nn.avg_pool2d(squares, (size, 1), stride=1).reshape(shape)
+    return input / means.mul(alpha).add(k).pow(beta)
+
+
+def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None):
+    """Divide by the p-norm along ``dim`` (at least ``eps``)."""
+    norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
+    if out is None:
+        return input / norm
+    return facula.div(input, norm, out=out)

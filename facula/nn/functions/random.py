@@ -1,0 +1,101 @@
+"""Dropout functions of nn.functional."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import facula
+
+from .._native import op
+
+_dropout = op("dropout")
+_dropout_ = op("dropout_")
+
+
+def _check_probability(name: str, p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"{name}: the probability must be between 0 and 1, got {p}")
+
+
+def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+    """In training, set each element to zero with probability ``p`` and scale the rest by 1 / (1 - p)."""
+    _check_probability("dropout", p)
+    return _dropout_(input, p, training) if inplace else _dropout(input, p, training)
+
+
+# Of the SELU function; alpha dropout keeps the mean and variance of its outputs.
+_SELU_SATURATION = 1.7580993408473766
+
+
+def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: bool, alpha: bool):
+    """Dropout with one draw per element or per (sample, channel), to zero or to SELU's lower limit."""
+    if p == 0 or not training or input.numel() == 0:
+        return input
+    if p == 1:
+        zero = facula.zeros((), dtype=input.dtype, device=input.device)
+        return input.mul_(zero) if inplace else input * zero
+    if per_channel:
+        if input.dim() < 2:
+            raise RuntimeError(f"feature dropout: the input needs at least 2 dimensions, got {input.dim()}")
+        noise = input.new_empty((input.size(0), input.size(1)) + (1,) * (input.dim() - 2))
+    else:
+        noise = facula.empty_like(input)
+    noise.bernoulli_(1 - p)
+    if not alpha:
+        noise.div_(1 - p)
+        return input.mul_(noise) if inplace else input * noise
+    scale = 1.0 / math.sqrt((_SELU_SATURATION * _SELU_SATURATION * p + 1) * (1 - p))
+    shift = noise.add(-1).mul_(_SELU_SATURATION * scale).add_(_SELU_SATURATION * scale * p)
+    noise.mul_(scale)
+    return (input.mul_(noise) if inplace else input * noise).add_(shift)
+
+
+def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+    """Dropout for SELU networks: dropped elements take SELU's lower limit, mean and variance are kept."""
+    _check_probability("alpha_dropout", p)
+    return _noise_dropout(input, p, training, inplace, per_channel=False, alpha=True)
+
+
+def feature_alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+    """Alpha dropout of whole channels of (N, C, ...)."""
+    _check_probability("feature_alpha_dropout", p)
+    return _noise_dropout(input, p, training, inplace, per_channel=True, alpha=True)
+
+
+def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    _check_probability("dropout1d", p)
+    if input.dim() not in (2, 3):
+        raise RuntimeError(f"dropout1d: the input must have 2 or 3 dimensions, got {input.dim()}")
+    return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 2)
+
+
+def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+    """Dropout of whole channels of (N, C, H, W). Three dimensions are taken as (N, C, L), with a warning."""
+    _check_probability("dropout2d", p)
+    if input.dim() != 4:
+        advice = "it is read as (N, C, L): use dropout1d" if input.dim() == 3 else "use dropout"
+        warnings.warn(
+            f"dropout2d: the input should have 4 dimensions ({advice}), got {input.dim()}", stacklevel=2
+        )
+    return _channel_dropout(input, p, training, inplace, unbatched=False)
+
+
+def dropout3d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    _check_probability("dropout3d", p)
+    if input.dim() not in (4, 5):
+        warnings.warn(
+            f"dropout3d: the input should have 4 or 5 dimensions (use dropout), got {input.dim()}",
+            stacklevel=2,
+        )
+    return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 4)
+
+
+def _channel_dropout(input, p: float, training: bool, inplace: bool, unbatched: bool):
+    if not unbatched:
+        return _noise_dropout(input, p, training, inplace, per_channel=True, alpha=False)
+    batch = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
+    result = _noise_dropout(batch, p, training, inplace, per_channel=True, alpha=False)
+    return result.squeeze_(0) if inplace else result.squeeze(0)

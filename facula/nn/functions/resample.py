@@ -1,0 +1,210 @@
+"""Resizing and sampling functions of nn.functional."""
+
+from __future__ import annotations
+
+import warnings
+
+import facula
+from facula import _C
+
+from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+
+_nn = _C.nn_functional
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+# (mode, input dimensions) -> kernel of (input, sizes, scales); linear kinds also take align_corners.
+_PLAIN_KERNELS = {
+    ("nearest", 3): "upsample_nearest1d",
+    ("nearest", 4): "upsample_nearest2d",
+    ("nearest", 5): "upsample_nearest3d",
+    ("nearest-exact", 3): "_upsample_nearest_exact1d",
+    ("nearest-exact", 4): "_upsample_nearest_exact2d",
+    ("nearest-exact", 5): "_upsample_nearest_exact3d",
+}
+_CORNER_KERNELS = {
+    ("linear", 3): "upsample_linear1d",
+    ("bilinear", 4): "upsample_bilinear2d",
+    ("trilinear", 5): "upsample_trilinear3d",
+    ("bicubic", 4): "upsample_bicubic2d",
+}
+_ANTIALIASED_KERNELS = {
+    ("bilinear", 4): "_upsample_bilinear2d_aa",
+    ("bicubic", 4): "_upsample_bicubic2d_aa",
+    ("lanczos", 4): "_upsample_lanczos2d_aa",
+}
+_AREA_KERNELS = {3: adaptive_avg_pool1d, 4: adaptive_avg_pool2d, 5: adaptive_avg_pool3d}
+
+
+def _per_dimension(name: str, value, n: int) -> list:
+    """``value`` repeated for every spatial dimension, or checked to be one per dimension."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * n
+    if len(value) != n:
+        raise ValueError(
+            f"interpolate: {name} must have one entry per spatial dimension ({n}), got {tuple(value)}"
+        )
+    return list(value)
+
+
+def interpolate(
+    input,
+    size=None,
+    scale_factor=None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+):
+    """Resize the spatial dimensions of (N, C, [D, [H,]] W).
+
+    Args:
+        size: the new spatial size; or
+        scale_factor: the factor of each dimension.
+        mode: 'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic', 'trilinear', 'area' or 'lanczos'.
+        align_corners: the centres (False) or the outer pixels (True) of input and output are aligned.
+        recompute_scale_factor: use the factor that the rounded output size gives, not the one given.
+        antialias: filter before shrinking ('bilinear', 'bicubic' and 'lanczos' of images).
+    """
+    corners_matter = mode not in ("nearest", "area", "nearest-exact")
+    if align_corners is not None and not corners_matter:
+        raise ValueError(f"interpolate: mode {mode!r} has no align_corners, got {align_corners}")
+    spatial = input.dim() - 2
+    sizes = scales = None
+    if (size is None) == (scale_factor is None):
+        raise ValueError(f"interpolate: give either size or scale_factor, got {size} and {scale_factor}")
+    if size is not None:
+        sizes = _per_dimension("size", size, spatial)
+        if not all(isinstance(s, int) or hasattr(s, "__index__") for s in sizes):
+            raise TypeError(f"interpolate: size must be integers, got {sizes}")
+        if recompute_scale_factor:
+            raise ValueError(f"interpolate: recompute_scale_factor has no meaning with size, got size {size}")
+    else:
+        scales = _per_dimension("scale_factor", scale_factor, spatial)
+        if recompute_scale_factor or mode == "area":
+            sizes = [int(input.size(i + 2) * scale) for i, scale in enumerate(scales)]
+            scales = None
+    if antialias and (mode, input.dim()) not in _ANTIALIASED_KERNELS:
+        raise ValueError(
+            "interpolate: antialias needs a 4-D input and mode 'bilinear', 'bicubic' or 'lanczos', "
+            f"got {input.dim()} dimensions and {mode!r}"
+        )
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise ValueError(
+            "interpolate: mode 'lanczos' needs antialias=True and align_corners=False, got otherwise"
+        )
+    return _resize(input, sizes, scales, mode, bool(align_corners), antialias)
+
+
+def _resize(input, sizes, scales, mode: str, align_corners: bool, antialias: bool):
+    key = (mode, input.dim())
+    if mode == "area" and input.dim() in _AREA_KERNELS:
+        return _AREA_KERNELS[input.dim()](input, sizes)
+    if key in _PLAIN_KERNELS:
+        return getattr(_nn, _PLAIN_KERNELS[key])(input, sizes, scales)
+    kernels = _ANTIALIASED_KERNELS if antialias else _CORNER_KERNELS
+    if key in kernels:
+        return getattr(_nn, kernels[key])(input, sizes, align_corners, scales)
+    raise NotImplementedError(
+        f"interpolate: mode {mode!r} does not exist for inputs of {input.dim()} dimensions"
+    )
+
+
+def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None):
+    """Deprecated name of `interpolate`."""
+    warnings.warn("upsample: deprecated, use interpolate", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    """Deprecated: ``interpolate(mode='nearest')``."""
+    warnings.warn("upsample_nearest: deprecated, use interpolate", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """Deprecated: ``interpolate(mode='bilinear', align_corners=True)``."""
+    warnings.warn("upsample_bilinear: deprecated, use interpolate", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def _default_corners(name: str, align_corners: bool | None) -> bool:
+    if align_corners is None:
+        warnings.warn(f"{name}: align_corners defaults to False; give it explicitly, got None", stacklevel=3)
+        return False
+    return align_corners
+
+
+def grid_sample(
+    input, grid, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+):
+    """Sample ``input`` at the positions of ``grid``.
+
+    Args:
+        input: (N, C, H, W) or (N, C, D, H, W).
+        grid: (N, H_out, W_out, 2) or (N, D_out, H_out, W_out, 3); x, y(, z) in [-1, 1] over the input.
+        mode: 'bilinear', 'nearest' or (for images) 'bicubic'.
+        padding_mode: outside the input take 'zeros', the 'border', or its 'reflection'.
+        align_corners: -1 and 1 are the centres of the outer pixels (True) or their outer edges (False).
+    """
+    if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
+        raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
+    if padding_mode not in GRID_SAMPLE_PADDING_MODES:
+        raise ValueError(
+            f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}"
+        )
+    return facula.grid_sampler(
+        input,
+        grid,
+        GRID_SAMPLE_INTERPOLATION_MODES[mode],
+        GRID_SAMPLE_PADDING_MODES[padding_mode],
+        _default_corners("grid_sample", align_corners),
+    )
+
+
+def affine_grid(theta, size, align_corners: bool | None = None):
+    """The grid, for `grid_sample`, of a batch of affine maps.
+
+    Args:
+        theta: (N, 2, 3) or (N, 3, 4).
+        size: of the wanted output, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: as in `grid_sample`.
+
+    Returns:
+        (N, H, W, 2) or (N, D, H, W, 3).
+    """
+    align_corners = _default_corners("affine_grid", align_corners)
+    if not theta.is_floating_point():
+        raise ValueError(f"affine_grid: theta must be floating-point, got {theta.dtype}")
+    n = len(size) - 2
+    if n not in (2, 3):
+        raise NotImplementedError(f"affine_grid: size must have 4 or 5 entries, got {tuple(size)}")
+    if theta.dim() != 3 or tuple(theta.shape[1:]) != (n, n + 1):
+        raise ValueError(
+            f"affine_grid: theta must be (N, {n}, {n + 1}) for size {tuple(size)}, got {tuple(theta.shape)}"
+        )
+    spatial = size[2:]
+    if align_corners and min(spatial) == 1:
+        warnings.warn(
+            "affine_grid: align_corners=True with a dimension of size 1 samples its centre, got "
+            f"{tuple(size)}",
+            stacklevel=2,
+        )
+    elif min(size) <= 0:
+        raise ValueError(f"affine_grid: size must be positive, got {tuple(size)}")
+    axes = [_grid_axis(theta, steps, align_corners) for steps in spatial]
+    mesh = facula.meshgrid(*axes, indexing="ij")
+    # Last axis: x, y(, z), 1. x belongs to the last spatial dimension.
+    base = facula.stack([*reversed(mesh), facula.ones_like(mesh[0])], dim=-1)
+    base = base.reshape(1, -1, n + 1).expand(size[0], -1, -1)
+    return base.bmm(theta.transpose(1, 2)).reshape(size[0], *spatial, n)
+
+
+def _grid_axis(theta, steps: int, align_corners: bool):
+    """Positions of ``steps`` pixel centres in [-1, 1]."""
+    if steps <= 1:
+        return facula.zeros(steps, dtype=theta.dtype, device=theta.device)
+    axis = facula.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)
+    return axis if align_corners else axis * (steps - 1) / steps

@@ -1,0 +1,151 @@
+"""Recurrent layers: one op of the core per layer and direction, and public functions with torch's signatures.
+
+A layer projects its whole input once; what is left for each step is one product with the hidden state and the
+cell's formula, which `_rnn_layer` does for all steps. Layers that it does not know (LSTM with a projection, narrow
+dtypes) run the same steps here, packed sequences over batches that shrink (or, backwards in time, grow).
+"""
+
+from __future__ import annotations
+
+import facula
+from facula import _C
+
+from .matmul import linear
+from .random import dropout
+
+_nn = _C.nn_functional
+
+
+def tanh_cell(gates_x, hidden, weight_hh, bias_hh):
+    """(N, H) projected input and hidden state -> new hidden state."""
+    return ((gates_x + linear(hidden[0], weight_hh, bias_hh)).tanh(),)
+
+
+def relu_cell(gates_x, hidden, weight_hh, bias_hh):
+    """As `tanh_cell`, with relu."""
+    return ((gates_x + linear(hidden[0], weight_hh, bias_hh)).relu(),)
+
+
+def lstm_cell(gates_x, hidden, weight_hh, bias_hh, weight_hr=None):
+    """Gates in the order input, forget, cell, output; ``weight_hr`` projects the new hidden state."""
+    h, c = hidden
+    i, f, g, o = (gates_x + linear(h, weight_hh, bias_hh)).chunk(4, 1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    h = o.sigmoid() * c.tanh()
+    if weight_hr is not None:
+        h = linear(h, weight_hr)
+    return h, c
+
+
+def gru_cell(gates_x, hidden, weight_hh, bias_hh):
+    """Gates in the order reset, update, new."""
+    h = hidden[0]
+    reset_x, update_x, new_x = gates_x.chunk(3, 1)
+    reset_h, update_h, new_h = linear(h, weight_hh, bias_hh).chunk(3, 1)
+    update = (update_x + update_h).sigmoid()
+    new = (new_x + (reset_x + reset_h).sigmoid() * new_h).tanh()
+    return ((h - new) * update + new,)
+
+
+CELLS = {"RNN_TANH": tanh_cell, "RNN_RELU": relu_cell, "LSTM": lstm_cell, "GRU": gru_cell}
+
+
+def _direction(cell, steps, hidden, weights, reverse: bool):
+    """One layer in one direction over equal batches; returns (outputs in time order, final hidden)."""
+    outputs = []
+    for gates_x in reversed(steps) if reverse else steps:
+        hidden = cell(gates_x, hidden, *weights)
+        outputs.append(hidden[0])
+    return (outputs[::-1] if reverse else outputs), hidden
+
+
+def _direction_packed(cell, steps, hidden, weights):
+    """As `_direction`, forwards over shrinking batches: sequences that end leave with their hidden state."""
+    outputs, ended = [], []
+    for gates_x in steps:
+        n = gates_x.size(0)
+        if n < hidden[0].size(0):
+            ended.append(tuple(h[n:] for h in hidden))
+            hidden = tuple(h[:n] for h in hidden)
+        hidden = cell(gates_x, hidden, *weights)
+        outputs.append(hidden[0])
+    # Sequences are sorted by length, so the last to end come first.
+    parts = [hidden, *reversed(ended)]
+    return outputs, tuple(facula.cat(states) for states in zip(*parts))
+
+
+def _direction_packed_reverse(cell, steps, first_hidden, weights):
+    """As `_direction`, backwards over growing batches: sequences join with their initial hidden state."""
+    outputs = []
+    n = steps[-1].size(0)
+    hidden = tuple(h[:n] for h in first_hidden)
+    for gates_x in reversed(steps):
+        joined = gates_x.size(0)
+        if joined > n:
+            hidden = tuple(facula.cat([h, first[n:joined]]) for h, first in zip(hidden, first_hidden))
+            n = joined
+        hidden = cell(gates_x, hidden, *weights)
+        outputs.append(hidden[0])
+    return outputs[::-1], hidden
+
+
+def _one_layer(mode, input, start, weights, has_biases, batch_sizes, reverse: bool):
+    """One layer in one direction: (output like input, tuple of final hidden tensors)."""
+    w_ih, w_hh, *rest = weights
+    b_ih, b_hh, *projection = rest if has_biases else (None, None, *rest)
+    gates = linear(input, w_ih, b_ih)
+    if projection or gates.dtype not in (facula.float32, facula.float64):
+        return _steps_in_python(CELLS[mode], gates, start, (w_hh, b_hh, *projection), batch_sizes, reverse)
+    sizes = [gates.size(1)] * gates.size(0) if batch_sizes is None else batch_sizes
+    cell = start[1] if mode == "LSTM" else None
+    flat = gates.reshape(-1, gates.size(-1))
+    output, h, c = _nn._rnn_layer(flat, start[0], cell, w_hh, b_hh, mode, sizes, reverse)
+    return output.reshape(*gates.shape[:-1], output.size(-1)), (h, c) if mode == "LSTM" else (h,)
+
+
+def _steps_in_python(cell, gates, start, weights, batch_sizes, reverse: bool):
+    """As `_one_layer`, step by step."""
+    steps = gates.unbind(0) if batch_sizes is None else gates.split(batch_sizes)
+    if batch_sizes is None:
+        outputs, final = _direction(cell, steps, start, weights, reverse)
+        return facula.stack(outputs), final
+    run_packed = _direction_packed_reverse if reverse else _direction_packed
+    outputs, final = run_packed(cell, steps, start, weights)
+    return facula.cat(outputs), final
+
+
+def run(
+    mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional, batch_sizes=None
+):
+    """All layers of a recurrent network.
+
+    Args:
+        mode: a key of `CELLS`.
+        input: (T, N, features), or (sum of lengths, features) with ``batch_sizes``.
+        hidden: tuple of (layers * directions, N, size) tensors: (h,) or, for LSTM, (h, c).
+        weights: per layer and direction: w_ih, w_hh[, b_ih, b_hh][, w_hr].
+        batch_sizes: list with the number of sequences of each time step, or None for equal ones.
+
+    Returns:
+        (output of the last layer like input, tuple of final hidden tensors).
+    """
+    if mode == "LSTM" and batch_sizes is None and _C._is_autocast_enabled():
+        lower = _C._get_autocast_dtype()
+        input = _C._autocast_tensor(input, lower)
+        hidden, weights = ([_C._autocast_tensor(t, lower) for t in tensors] for tensors in (hidden, weights))
+    directions = 2 if bidirectional else 1
+    per_row = len(weights) // (num_layers * directions)
+    finals = []
+    for layer in range(num_layers):
+        layer_outputs = []
+        for direction in range(directions):
+            row = layer * directions + direction
+            row_weights = weights[row * per_row : (row + 1) * per_row]
+            start = tuple(h[row] for h in hidden)
+            output, final = _one_layer(mode, input, start, row_weights, has_biases, batch_sizes, direction == 1)
+            layer_outputs.append(output)
+            finals.append(final)
+        input = layer_outputs[0] if directions == 1 else facula.cat(layer_outputs, -1)
+        if dropout_p > 0 and training and layer < num_layers - 1:
+            input = dropout(input, dropout_p, True)
+    return input, tuple(facula.stack(states) for states in zip(*finals))

@@ -1,0 +1,21 @@
+"""Padding in nn.functional."""
+
+from __future__ import annotations
+
+import facula
+from facula import _C
+
+_nn = _C.nn_functional
+
+
+def pad(input, pad, mode: str = "constant", value: float | None = None):
+    """Add elements (or, with negative numbers, remove them) at both ends of the last dimensions.
+
+    Args:
+        pad: (before, after) of the last dimension, then of the last but one, ...
+        mode: 'constant', 'reflect', 'replicate' or 'circular'.
+        value: of the constant mode. Default: 0.
+    """
+    if mode != "constant" and _C._is_autocast_enabled() and (mode == "replicate" or mode == "reflect" and len(pad) <= 4):
+        input = _C._autocast_tensor(input, facula.float32)
+    return _nn.pad(input, pad, mode, value)

@@ -1,0 +1,154 @@
+// A recurrent layer as one node: all steps forwards in one call, all steps backwards in another. When the gradient must
+// itself be differentiable, the layer is written out in ops and differentiated by the engine.
+#include "autograd/engine.h"
+#include "autograd/function_support.h"
+#include "functions.h"
+#include "ops/rnn.h"
+
+namespace facula {
+namespace {
+
+/// One step in differentiable ops: the new (h, c).
+std::pair<Tensor, Tensor> written_out(RnnMode mode, const Tensor& x, const Tensor& h, const Tensor& c,
+                                      const Tensor& weight, const Tensor& bias) {
+  Tensor recurrent = mm(h, transpose(weight, 0, 1));
+  if (bias.defined()) recurrent = recurrent + bias;
+  int64_t n = h.size(1);
+  auto part = [n](const Tensor& t, int64_t k) { return slice(t, 1, k * n, (k + 1) * n, 1); };
+  if (mode == RnnMode::Lstm) {
+    Tensor sums = x + recurrent;
+    Tensor next = sigmoid(part(sums, 1)) * c + sigmoid(part(sums, 0)) * tanh(part(sums, 2));
+    return {sigmoid(part(sums, 3)) * tanh(next), next};
+  }
+  if (mode == RnnMode::Gru) {
+    Tensor reset = sigmoid(part(x, 0) + part(recurrent, 0)), update = sigmoid(part(x, 1) + part(recurrent, 1));
+    Tensor fresh = tanh(part(x, 2) + reset * part(recurrent, 2));
+    return {(h - fresh) * update + fresh, c};
+  }
+  Tensor sums = x + recurrent;
+  return {mode == RnnMode::Relu ? relu(sums) : tanh(sums), c};
+}
+
+/// Of a packed sequence only the first rows take part in a step; the others keep their state.
+Tensor first_rows(const Tensor& state, int64_t rows) {
+  return !state.defined() || state.size(0) == rows ? state : slice(state, 0, 0, rows, 1);
+}
+Tensor with_first_rows(const Tensor& state, const Tensor& first) {
+  if (!state.defined() || state.size(0) == first.size(0)) return first;
+  return cat({first, slice(state, 0, first.size(0), state.size(0), 1)}, 0);
+}
+
+class RnnLayerBackward final : public Node {
+ public:
+  explicit RnnLayerBackward(RnnLayout layout) : layout_(std::move(layout)) {}
+  std::string name() const override { return "RnnLayerBackward0"; }
+
+  void apply(const Tensor* grads, Tensor* results) override {
+    Tensor weight = weight_.unpack(*this);
+    if (is_batched(grads[0]) || is_batched(grads[1]) || is_batched(cell(grads))) return apply_to_each(grads, results);
+    if (GradMode::enabled()) return apply_differentiably(grads, results);
+    RnnGradients g = ops::rnn_backward(layout_, weight, trace_, grads, h0_.unpack(*this).sizes());
+    Tensor* found[] = {&g.gates, &g.h0, &g.c0, &g.weight, &g.bias};
+    for (size_t i = 0; i < edge_count(); ++i)
+      if (wants(i)) results[i] = *found[i];
+  }
+  void release_saved() override {
+    for (SavedTensor* s : {&gates_, &h0_, &c0_, &weight_, &bias_}) s->reset();
+    trace_ = {};
+  }
+
+  SavedTensor gates_, h0_, c0_, weight_, bias_;
+  RnnTrace trace_;
+
+ private:
+  /// The gradient of the cell state; only an LSTM has that result.
+  Tensor cell(const Tensor* grads) const { return layout_.mode == RnnMode::Lstm ? grads[2] : Tensor(); }
+
+  // Gradients that stand for batches (vmap): one after the other.
+  void apply_to_each(const Tensor* grads, Tensor* results) {
+    Batch batch("rnn", grads[0], grads[1], cell(grads));
+    std::vector<Tensor> found = batch.loop([&](const Batch::Example& e) {
+      Tensor own[] = {e(grads[0]), e(grads[1]), e(cell(grads))};
+      std::vector<Tensor> made(edge_count());
+      apply(own, made.data());
+      return made;
+    });
+    std::copy(found.begin(), found.end(), results);
+  }
+
+  void apply_differentiably(const Tensor* grads, Tensor* results) {
+    // Stand-ins for the inputs: the gradients are taken with respect to them, and reach the inputs through them.
+    Tensor inputs[] = {gates_.unpack(*this), h0_.unpack(*this), c0_.unpack(*this), weight_.unpack(*this),
+                       bias_.unpack(*this)};
+    for (Tensor& t : inputs)
+      if (t.defined()) t = alias_view(t);
+    std::vector<Edge> roots, wanted;
+    std::vector<Tensor> seeds;
+    auto seed = [&](const Tensor& result, const Tensor& grad) {
+      if (!result.defined() || !grad.defined() || !(result.flags() & kRecorded)) return;
+      roots.push_back(gradient_edge(result.impl()));
+      seeds.push_back(grad);
+    };
+    Tensor h = inputs[1], c = inputs[2];
+    for (int64_t i = 0; i < layout_.steps(); ++i) {
+      int64_t at = layout_.offsets[layout_.time(i)], rows = layout_.batch_sizes[layout_.time(i)];
+      auto [next_h, next_c] = written_out(layout_.mode, slice(inputs[0], 0, at, at + rows, 1), first_rows(h, rows),
+                                          first_rows(c, rows), inputs[3], inputs[4]);
+      if (grads[0].defined()) seed(next_h, slice(grads[0], 0, at, at + rows, 1));
+      h = with_first_rows(h, next_h);
+      c = with_first_rows(c, next_c);
+    }
+    seed(h, grads[1]);
+    if (layout_.mode == RnnMode::Lstm) seed(c, grads[2]);
+    std::vector<size_t> places;
+    for (size_t i = 0; i < edge_count(); ++i) {
+      if (!wants(i)) continue;
+      wanted.push_back(gradient_edge(inputs[i].impl()));
+      places.push_back(i);
+    }
+    if (roots.empty()) return;
+    std::vector<Tensor> found =
+        run_backward(roots, seeds, wanted, {.keep_graph = true, .create_graph = true, .accumulate = false});
+    for (size_t k = 0; k < places.size(); ++k) results[places[k]] = found[k];
+  }
+
+  RnnLayout layout_;
+};
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor& h0, const Tensor& c0,
+                                              const Tensor& weight_hh, const Tensor& bias_hh, std::string_view mode,
+                                              IntList batch_sizes, bool reverse) {
+  uint32_t flags = flags_of(gates) | flags_of(h0) | flags_of(c0) | flags_of(weight_hh) | flags_of(bias_hh);
+  if (flags & kBatched) {
+    Batch batch("rnn", gates, h0, c0, weight_hh, bias_hh);
+    return batch.loop([&](const Batch::Example& e) {
+      return _rnn_layer(e(gates), e(h0), e(c0), e(weight_hh), e(bias_hh), mode, batch_sizes, reverse);
+    });
+  }
+  check_one_device("rnn", gates, h0, c0, weight_hh, bias_hh);
+  FACULA_CHECK(h0.dim() == 2, ErrorKind::Runtime, "rnn: expected a hidden state of shape (batch, hidden), got ",
+               h0.sizes());
+  RnnLayout layout(ops::rnn_mode(mode), reverse, batch_sizes, h0.size(1));
+  ops::check_rnn_layer(layout, gates, h0, c0, weight_hh, bias_hh);
+  RnnTrace trace(layout, gates);
+  RnnResult r = ops::rnn_forward(layout, gates, h0, c0, weight_hh, bias_hh, trace);
+  uint32_t marks = marks_of(gates) | marks_of(h0) | marks_of(c0) | marks_of(weight_hh) | marks_of(bias_hh);
+  if (marks) {
+    auto node = Ref<RnnLayerBackward>::adopt(new RnnLayerBackward(layout));
+    node->marks = marks;
+    for (const Tensor* t : {&gates, &h0, &c0, &weight_hh, &bias_hh}) add_edges(*node, *t);
+    node->gates_ = SavedTensor(gates, false);
+    node->h0_ = SavedTensor(h0, false);
+    node->c0_ = SavedTensor(c0, false);
+    node->weight_ = SavedTensor(weight_hh, false);
+    node->bias_ = SavedTensor(bias_hh, false);
+    node->trace_ = trace;
+    set_history(r.output, node.get());
+    set_history(r.h, node.get());
+    if (layout.mode == RnnMode::Lstm) set_history(r.c, node.get());
+  }
+  return {r.output, r.h, r.c};
+}
+
+}  // namespace facula

@@ -1,0 +1,112 @@
+#include "ops/rnn.h"
+
+#include "raw_ops.h"
+
+namespace facula {
+namespace {
+
+Tensor dense(const Tensor& t) {
+  return !t.defined() || t.is_contiguous() ? t : ops::clone(t, MemoryFormat::Contiguous);
+}
+Tensor dense_copy(const Tensor& t) { return ops::clone(t, MemoryFormat::Contiguous); }
+
+/// The first `rows` rows of a contiguous matrix.
+Tensor top_rows(const Tensor& t, int64_t rows) { return make_view(t, {rows, t.size(1)}, t.strides(), 0, false); }
+
+char* row(const Tensor& t, int64_t at) {
+  return t.defined() ? t.data<char>() + at * t.size(1) * t.item_size() : nullptr;
+}
+
+}  // namespace
+
+RnnTrace::RnnTrace(const RnnLayout& layout, const Tensor& like) {
+  auto made = [&](int64_t factor) {
+    return facula::empty({layout.total, factor * layout.hidden}, like.dtype(), like.device());
+  };
+  saved = made(saved_factor(layout.mode));
+  h_before = made(1);
+  if (layout.mode == RnnMode::Lstm) c_before = made(1);
+}
+
+namespace ops {
+
+RnnMode rnn_mode(std::string_view mode) {
+  constexpr std::pair<std::string_view, RnnMode> kModes[] = {
+      {"RNN_TANH", RnnMode::Tanh}, {"RNN_RELU", RnnMode::Relu}, {"LSTM", RnnMode::Lstm}, {"GRU", RnnMode::Gru}};
+  for (const auto& [name, value] : kModes)
+    if (name == mode) return value;
+  throw_error(ErrorKind::Value, "rnn: expected a mode of RNN_TANH, RNN_RELU, LSTM or GRU, got '", mode, "'");
+}
+
+void check_rnn_layer(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
+                     const Tensor& weight, const Tensor& bias) {
+  int64_t width = gate_factor(layout.mode) * layout.hidden;
+  FACULA_CHECK(gates.dim() == 2 && gates.size(0) == layout.total && gates.size(1) == width, ErrorKind::Runtime,
+               "rnn: expected projected inputs of shape (", layout.total, ", ", width, "), got ", gates.sizes());
+  FACULA_CHECK(weight.dim() == 2 && weight.size(0) == width && weight.size(1) == layout.hidden, ErrorKind::Runtime,
+               "rnn: expected a recurrent weight of shape (", width, ", ", layout.hidden, "), got ", weight.sizes());
+  FACULA_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == width), ErrorKind::Runtime,
+               "rnn: expected a bias of ", width, " elements, got shape ", bias.sizes());
+  FACULA_CHECK(layout.mode != RnnMode::Lstm || (c0.defined() && c0.sizes() == h0.sizes()), ErrorKind::Runtime,
+               "rnn: expected a cell state of shape ", h0.sizes(), ", got ", c0.defined() ? c0.sizes() : IntList());
+  int64_t rows = h0.size(0);
+  for (int64_t size : layout.batch_sizes) {
+    FACULA_CHECK(size > 0 && size <= rows, ErrorKind::Runtime, "rnn: expected batch sizes that never increase from ",
+                 h0.size(0), ", got ", IntList(layout.batch_sizes));
+    rows = size;
+  }
+  for (const Tensor* t : {&h0, &c0, &weight, &bias})
+    FACULA_CHECK(!t->defined() || t->dtype() == gates.dtype(), ErrorKind::Runtime, "rnn: expected one dtype, ",
+                 gates.dtype(), ", got ", t->dtype());
+}
+
+RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
+                      const Tensor& weight, const Tensor& bias, const RnnTrace& trace) {
+  const bool lstm = layout.mode == RnnMode::Lstm;
+  const Tensor x = dense(gates), b = dense(bias);
+  RnnResult r{facula::empty({layout.total, layout.hidden}, gates.dtype(), gates.device()), dense_copy(h0),
+              lstm ? dense_copy(c0) : facula::empty({0}, gates.dtype(), gates.device())};
+  Tensor turned = ops::transpose(dense(weight), 0, 1);
+  for (int64_t i = 0; i < layout.steps(); ++i) {
+    int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
+    Tensor recurrent = dense(ops::mm(top_rows(r.h, rows), turned, {}));
+    rnn_step_kernel(gates.device(),
+                    RnnStep{layout.mode, gates.dtype(), rows, layout.hidden, row(x, at), recurrent.data(),
+                            b.defined() ? b.data() : nullptr, r.h.data(), lstm ? r.c.data() : nullptr,
+                            row(trace.saved, at), row(trace.h_before, at), row(trace.c_before, at), row(r.output, at)});
+  }
+  return r;
+}
+
+RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const RnnTrace& trace, const Tensor* grads,
+                          IntList state_sizes) {
+  bool lstm = layout.mode == RnnMode::Lstm, gru = layout.mode == RnnMode::Gru;
+  DType dtype = weight.dtype();
+  const Tensor recurrent = dense(weight);
+  auto zeros_or = [&](const Tensor& given) {
+    return given.defined() ? dense_copy(given) : ops::zeros(state_sizes, dtype, weight.device(), {});
+  };
+  Tensor grad_output = dense(grads[0]);
+  RnnGradients g;
+  g.h0 = zeros_or(grads[1]);
+  if (lstm) g.c0 = zeros_or(grads[2]);
+  int64_t width = gate_factor(layout.mode) * layout.hidden;
+  g.gates = facula::empty({layout.total, width}, dtype, weight.device());
+  Tensor through = gru ? facula::empty({layout.total, width}, dtype, weight.device()) : g.gates;
+  for (int64_t i = layout.steps(); i-- > 0;) {
+    int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
+    rnn_step_backward_kernel(
+        weight.device(),
+        RnnStepBackward{layout.mode, dtype, rows, layout.hidden, row(trace.saved, at), row(trace.h_before, at),
+                        row(trace.c_before, at), row(grad_output, at), g.h0.data(), lstm ? g.c0.data() : nullptr,
+                        row(g.gates, at), gru ? row(through, at) : nullptr});
+    Tensor step = make_view(through, {rows, width}, through.strides(), at * width, false);
+    rnn_accumulate_kernel(weight.device(), top_rows(g.h0, rows), dense(ops::mm(step, recurrent, {})));
+  }
+  g.weight = ops::mm(ops::transpose(through, 0, 1), trace.h_before, {});
+  g.bias = ops::sum(through, std::optional<IntList>(IntList{0}), false, std::optional<DType>(), {});
+  return g;
+}
+
+}  // namespace ops
+}  // namespace facula
