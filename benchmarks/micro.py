@@ -1,6 +1,6 @@
 """Facula against PyTorch, one row per stated speed target, by turns in one process.
 
-    python benchmarks/micro.py [--threads 1] [--rounds 15] [--only TEXT] [--json FILE]
+    python benchmarks/micro.py [--threads 1] [--level v3] [--rounds 15] [--only TEXT] [--json FILE]
 
 Needs PyTorch beside Facula. Every row runs in short slices, Facula and PyTorch alternately; a time is the minimum over the
 slices. Times depend on the machine and its load, only ratios (PyTorch's time over Facula's) mean anything.
@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import platform
 import statistics
 import time
 import timeit
 
 import torch
+from machine import add_level, at_level, describe
 
 import facula
 
@@ -151,7 +151,9 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="", help="rows whose name or group contains this")
     parser.add_argument("--json", help="write the figures here")
+    add_level(parser)
     options = parser.parse_args()
+    at_level(options.level)
     facula.set_num_threads(options.threads)
     torch.set_num_threads(options.threads)
     # of one thread, its processor time: what other programs take of the machine does not count
@@ -170,18 +172,9 @@ def main():
     if small:
         print(f"small tensors: median of the ratios {statistics.median(small):.1f} (target 10)")
     if options.json:
-        facts = {"torch": torch.__version__, "threads": options.threads, "machine": platform.processor() or platform.machine(),
-                 "cpu": cpu_name(), "date": time.strftime("%Y-%m-%d"), "rows": result}  # fmt: skip
+        facts = {"threads": options.threads, "machine": describe(), "date": time.strftime("%Y-%m-%d"), "rows": result}
         with open(options.json, "w") as file:
             json.dump(facts, file, indent=1)
-
-
-def cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 if __name__ == "__main__":

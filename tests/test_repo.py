@@ -96,18 +96,18 @@ def test_every_public_op_states_its_derivative():
     assert not missing, "no `grad:` (write `grad: none` when there is none): " + ", ".join(missing)
 
 
-def defined(folder: str) -> dict[str, set[str]]:
+def definitions(folder: str) -> dict[str, set[str]]:
     """Function name -> stems of the files of a folder that define it."""
     found = {}
     for path in (SOURCE / folder).glob("*.cpp"):
-        for name in re.findall(r"^[\w:<>, ]+[ >](\w+)\(", path.read_text(), re.M):
+        for name in re.findall(r"^\w[\w:<>, &]*[ >&](\w+)\(", path.read_text(), re.M):
             found.setdefault(name, set()).add(path.stem)
     return found
 
 
 def test_the_topic_is_the_same_word_in_every_folder():
     """A raw op is defined in src/ops/<topic>.cpp or <topic>_<part>.cpp, a composite in src/composite likewise."""
-    folders = {"ops": defined("ops"), "composite": defined("composite")}
+    folders = {"ops": definitions("ops"), "composite": definitions("composite")}
     checked, wrong = 0, []
     for op in ops():
         if op.kind in schema.ELEMENTWISE:

@@ -3,6 +3,7 @@
 #include "raw_create.h"
 #include "raw_elementwise.h"
 #include "raw_embedding.h"
+#include "raw_index.h"
 #include "raw_masked.h"
 
 namespace facula::ops {
