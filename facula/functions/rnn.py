@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from facula import _C, Tensor
-from facula.nn.functions.rnn import run
-
-_nn = _C.nn_functional
+from facula import Tensor
+from facula.nn.functions.rnn import _one_layer, run
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
 
@@ -62,9 +60,14 @@ rnn_relu = _network("RNN_RELU", "rnn_relu", "An Elman network with relu: (output
 
 def _cell(mode: str, name: str, doc: str):
     def cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-        h, c = hx if mode == "LSTM" else (hx, None)
-        h, c = _nn._rnn_cell(input, h, c, w_ih, w_hh, b_ih, b_hh, mode)
-        return (h, c) if mode == "LSTM" else h
+        batched = input.dim() == 2
+        hidden = tuple(hx) if mode == "LSTM" else (hx,)
+        if not batched:
+            input, hidden = input.unsqueeze(0), tuple(h.unsqueeze(0) for h in hidden)
+        weights = (w_ih, w_hh) if b_ih is None and b_hh is None else (w_ih, w_hh, b_ih, b_hh)
+        _, final = _one_layer(mode, input.unsqueeze(0), hidden, weights, len(weights) == 4, None, False)
+        final = final if batched else tuple(h.squeeze(0) for h in final)
+        return final if mode == "LSTM" else final[0]
 
     cell.__name__ = cell.__qualname__ = name
     cell.__doc__ = doc

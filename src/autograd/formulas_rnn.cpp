@@ -11,7 +11,8 @@ namespace {
 /// One step in differentiable ops: the new (h, c).
 std::pair<Tensor, Tensor> written_out(RnnMode mode, const Tensor& x, const Tensor& h, const Tensor& c,
                                       const Tensor& weight, const Tensor& bias) {
-  Tensor recurrent = linear(h, weight, bias);
+  Tensor recurrent = mm(h, transpose(weight, 0, 1));
+  if (bias.defined()) recurrent = recurrent + bias;
   int64_t n = h.size(1);
   auto part = [n](const Tensor& t, int64_t k) { return slice(t, 1, k * n, (k + 1) * n, 1); };
   if (mode == RnnMode::Lstm) {
@@ -148,58 +149,6 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
     if (layout.mode == RnnMode::Lstm) set_history(r.c, node.get());
   }
   return {r.output, r.h, r.c};
-}
-
-namespace {
-
-const char* cell_name(RnnMode mode) {
-  return mode == RnnMode::Lstm ? "LSTMCell" : mode == RnnMode::Gru ? "GRUCell" : "RNNCell";
-}
-
-/// A state of a cell as (N, hidden): zeros when none is given.
-Tensor cell_state(const Tensor& given, const char* op, const Tensor& input, int64_t hidden) {
-  int64_t rows = input.dim() == 2 ? input.size(0) : 1;
-  if (!given.defined()) return zeros({rows, hidden}, input.dtype(), input.device());
-  FACULA_CHECK(given.dim() == 1 || given.dim() == 2, ErrorKind::Value, op,
-               ": the hidden state must have 1 or 2 dimensions, got ", given.dim());
-  Tensor state = given.dim() == 1 && input.dim() == 1 ? unsqueeze(given, 0) : given;
-  FACULA_CHECK(state.dim() == 2 && state.size(0) == rows && state.size(1) == hidden, ErrorKind::Runtime, op,
-               ": hidden states must be (", rows, ", ", hidden, "), got ", given.sizes());
-  return state;
-}
-
-}  // namespace
-
-std::tuple<Tensor, Tensor> _rnn_cell(const Tensor& input, const Tensor& h, const Tensor& c, const Tensor& weight_ih,
-                                     const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh,
-                                     std::string_view mode_name) {
-  RnnMode mode = ops::rnn_mode(mode_name);
-  const char* op = cell_name(mode);
-  FACULA_CHECK(input.dim() == 1 || input.dim() == 2, ErrorKind::Value, op,
-               ": the input must have 1 or 2 dimensions, got ", input.dim());
-  FACULA_CHECK(weight_ih.dim() == 2 && weight_hh.dim() == 2, ErrorKind::Runtime, op,
-               ": weights must be matrices, got shapes ", weight_ih.sizes(), " and ", weight_hh.sizes());
-  FACULA_CHECK(input.size(-1) == weight_ih.size(1), ErrorKind::Runtime, op, ": the input must have ", weight_ih.size(1),
-               " features, got ", input.size(-1));
-  int64_t hidden = weight_hh.size(1);
-  bool one = input.dim() == 1;
-  Tensor h0 = cell_state(h, op, input, hidden), c0;
-  if (mode == RnnMode::Lstm) c0 = cell_state(c, op, input, hidden);
-  Tensor gates = linear(one ? unsqueeze(input, 0) : input, weight_ih, bias_ih), next_h, next_c;
-  DType dtype = gates.dtype();
-  bool same = h0.dtype() == dtype && weight_hh.dtype() == dtype && (!c0.defined() || c0.dtype() == dtype) &&
-              (!bias_hh.defined() || bias_hh.dtype() == dtype);
-  if (same && (dtype == DType::Float32 || dtype == DType::Float64) && !gates.is_meta() && !is_batched(gates) &&
-      !is_batched(h0)) {
-    int64_t rows = gates.size(0);
-    std::tie(std::ignore, next_h, next_c) =
-        _rnn_layer(gates, h0, c0, weight_hh, bias_hh, mode_name, IntList(&rows, 1), false);
-  } else {
-    std::tie(next_h, next_c) = written_out(mode, gates, h0, c0, weight_hh, bias_hh);
-  }
-  if (mode != RnnMode::Lstm) next_c = Tensor();
-  if (!one) return {next_h, next_c};
-  return {squeeze(next_h, 0), next_c.defined() ? squeeze(next_c, 0) : next_c};
 }
 
 }  // namespace facula

@@ -8,14 +8,12 @@ import warnings
 
 import facula
 
+from .. import functional as F
 from .. import init
-from .._native import functional_op
 from ..functions import rnn as _rnn
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
-
-_rnn_cell = functional_op("_rnn_cell")
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
 
@@ -408,10 +406,30 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, input, h, c, mode: str):
-        """New (h, c) for (N, F) or (F,) inputs; c is of an LSTM."""
-        bias_ih, bias_hh = self.bias_ih, self.bias_hh
-        return _rnn_cell(input, h, c, self.weight_ih, self.weight_hh, bias_ih, bias_hh, mode)
+    def _step(self, cell, input, hidden: tuple | None, states: int) -> tuple:
+        """Apply ``cell`` to (N, F) or (F,) inputs and a tuple of ``states`` hidden tensors."""
+        name = type(self).__name__
+        for what, tensor in (("input", input), *(("hidden state", h) for h in hidden or ())):
+            if tensor.dim() not in (1, 2):
+                raise ValueError(f"{name}: the {what} must have 1 or 2 dimensions, got {tensor.dim()}")
+        is_batched = input.dim() == 2
+        if not is_batched:
+            input = input.unsqueeze(0)
+        if hidden is None:
+            zeros = facula.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
+            hidden = (zeros,) * states
+        elif not is_batched:
+            hidden = tuple(h.unsqueeze(0) for h in hidden)
+        if input.size(1) != self.input_size:
+            raise RuntimeError(f"{name}: the input must have {self.input_size} features, got {input.size(1)}")
+        for h in hidden:
+            if tuple(h.shape) != (input.size(0), self.hidden_size):
+                raise RuntimeError(
+                    f"{name}: hidden states must be {(input.size(0), self.hidden_size)}, got {tuple(h.shape)}"
+                )
+        gates = F.linear(input, self.weight_ih, self.bias_ih)
+        result = cell(gates, hidden, self.weight_hh, self.bias_hh)
+        return result if is_batched else tuple(h.squeeze(0) for h in result)
 
 
 class RNNCell(RNNCellBase):
@@ -436,7 +454,8 @@ class RNNCell(RNNCellBase):
         """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {self.nonlinearity!r}")
-        return self._step(input, hx, None, "RNN_TANH" if self.nonlinearity == "tanh" else "RNN_RELU")[0]
+        cell = _rnn.CELLS["RNN_" + self.nonlinearity.upper()]
+        return self._step(cell, input, None if hx is None else (hx,), 1)[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -447,9 +466,7 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         """New (h, c) for ``input`` (N, F) or (F,) and ``hx = (h, c)`` (default: zeros)."""
-        h, c = (None, None) if hx is None else hx
-        h, c = self._step(input, h, c, "LSTM")
-        return h, c
+        return self._step(_rnn.lstm_cell, input, None if hx is None else tuple(hx), 2)
 
 
 class GRUCell(RNNCellBase):
@@ -460,4 +477,4 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
-        return self._step(input, hx, None, "GRU")[0]
+        return self._step(_rnn.gru_cell, input, None if hx is None else (hx,), 1)[0]
