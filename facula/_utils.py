@@ -11,6 +11,7 @@ from types import MemberDescriptorType
 
 import facula
 from facula._serialization import tensors as _core
+from facula._serialization.texts import shown
 from facula.storage import TypedStorage, storage_class_name
 
 
@@ -26,24 +27,30 @@ def _checked(storage, dtype, offset, size, stride):
     if not isinstance(size, tuple) or not isinstance(stride, tuple):
         raise RuntimeError("load: a tensor's size and stride are not tuples")
     if not isinstance(dtype, facula.dtype):
-        raise RuntimeError(f"load: a tensor's dtype is {dtype!r}")
+        raise RuntimeError(f"load: a tensor's dtype is {shown(dtype)}")
     _core.check_extent(storage.nbytes(), dtype, offset, size, stride)
     return _core.tensor_from_storage(storage, dtype, offset, size, stride)
 
 
 def _finish(tensor, requires_grad, backward_hooks, metadata=None):
     if not isinstance(requires_grad, bool):
-        raise RuntimeError(f"load: requires_grad is {requires_grad!r}, not a bool")
-    if backward_hooks:
-        raise RuntimeError("load: a tensor carries backward hooks, which are code and are not restored")
+        raise RuntimeError(f"load: requires_grad is {shown(requires_grad)}, not a bool")
+    _refuse_hooks(backward_hooks, "tensor")
+    if type(metadata) not in (dict, type(None)):
+        raise RuntimeError(f"load: a tensor carries metadata that is no dict: {shown(metadata)}")
     for flag in metadata or ():
-        if flag not in ("conj", "neg"):
-            raise RuntimeError(f"load: a tensor carries unknown metadata {flag!r}")
+        if type(flag) is not str or flag not in ("conj", "neg") or type(metadata[flag]) is not bool:
+            raise RuntimeError(f"load: a tensor carries unknown metadata {shown(metadata)}")
         if metadata[flag]:
             tensor = tensor.conj() if flag == "conj" else tensor._neg_view()
     if requires_grad:
         tensor.requires_grad_(True)
     return tensor
+
+
+def _refuse_hooks(hooks, owner):
+    if not (hooks is None or (type(hooks) in (OrderedDict, dict, tuple) and not hooks)):
+        raise RuntimeError(f"load: a {owner} carries backward hooks, which are code and are not restored")
 
 
 def _rebuild_tensor(storage, storage_offset, size, stride):
@@ -74,8 +81,7 @@ def _rebuild_parameter(data, requires_grad, backward_hooks):
     """nn.Parameter over `data`."""
     if not isinstance(data, facula.Tensor) or not isinstance(requires_grad, bool):
         raise RuntimeError("load: a parameter needs a tensor and a bool")
-    if backward_hooks:
-        raise RuntimeError("load: a parameter carries backward hooks, which are code and are not restored")
+    _refuse_hooks(backward_hooks, "parameter")
     return facula.nn.Parameter(data, requires_grad)
 
 
@@ -86,6 +92,8 @@ def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 
 def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     """A tensor on the meta device: shape without data."""
+    if not isinstance(dtype, facula.dtype) or not isinstance(size, tuple) or not isinstance(stride, tuple):
+        raise RuntimeError("load: a meta tensor needs a dtype and two tuples")
     _core.check_extent(1 << 62, dtype, 0, size, stride)
     return facula.empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
 
@@ -104,19 +112,25 @@ def _rebuild_sparse_tensor(layout, data):
 
 def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):
     """A tensor whose values travelled as a numpy array."""
-    return facula.from_numpy(data).to(dtype=dtype, device=device).requires_grad_(requires_grad)
+    return _moved(facula.from_numpy(data), dtype, device, requires_grad)
 
 
 def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
     """A tensor whose values travelled as a CPU tensor."""
-    return data.to(dtype=dtype, device=device).requires_grad_(requires_grad)
+    if type(data) is not facula.Tensor:
+        raise RuntimeError(f"load: a device tensor is made from {shown(data)}, not from a tensor")
+    return _moved(data, dtype, device, requires_grad)
+
+
+def _moved(tensor, dtype, device, requires_grad):
+    return tensor.to(dtype=dtype, device=device).requires_grad_(requires_grad)
 
 
 def _rebuild_from_type_v2(function, new_type, args, state):
     """A tensor of class `new_type` with the attributes of `state`; `function(*args)` makes its data."""
     tensor = function(*args)
     if not issubclass(new_type, facula.Tensor):
-        raise RuntimeError(f"load: {new_type!r} is not a tensor class")
+        raise RuntimeError(f"load: {new_type.__qualname__} is not a tensor class")
     if type(tensor) is not new_type:
         tensor = tensor.as_subclass(new_type)
     return set_attributes(tensor, state)
@@ -133,7 +147,7 @@ def set_attributes(obj, state):
     for name, value in (slots or {}).items():
         # a slot proper: assigning to a property would run its code
         if not any(isinstance(vars(cls).get(name), MemberDescriptorType) for cls in type(obj).__mro__):
-            raise RuntimeError(f"load: {type(obj).__name__} has no slot {name!r}")
+            raise RuntimeError(f"load: {type(obj).__name__} has no slot {shown(name)}")
         object.__setattr__(obj, name, value)
     return obj
 

@@ -8,14 +8,13 @@ import hashlib
 import importlib.util
 import os
 import re
-import shutil
 import sys
-import tempfile
 import zipfile
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
 import facula
+from facula._serialization.replacing import replacing
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
@@ -114,20 +113,14 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
     with urlopen(Request(url, headers={"User-Agent": "facula.hub"})) as response:
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(dst)), delete=False) as file:
-            try:
-                while chunk := response.read(READ_DATA_CHUNK):
-                    digest.update(chunk)
-                    file.write(chunk)
-                file.close()
-                if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
-                    raise RuntimeError(
-                        f"download_url_to_file: expected SHA-256 {hash_prefix}..., got {digest.hexdigest()}"
-                    )
-                shutil.move(file.name, dst)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        with replacing(dst) as file:
+            while chunk := response.read(READ_DATA_CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+            if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
+                raise RuntimeError(
+                    f"download_url_to_file: expected SHA-256 {hash_prefix}..., got {digest.hexdigest()}"
+                )
 
 
 def load_state_dict_from_url(

@@ -17,10 +17,12 @@ import stat
 import sys
 import tempfile
 import threading
+import warnings
 
 import facula
-from facula._serialization import allowed, legacy
+from facula._serialization import allowed, legacy, source
 from facula._serialization.checkpoint import Checkpoint, CheckpointWriter
+from facula._serialization.errors import UnpicklingError  # noqa: F401  (where callers look for it)
 from facula._serialization.locations import (  # noqa: F401  (public names)
     default_restore_location,
     location_tag,
@@ -28,7 +30,7 @@ from facula._serialization.locations import (  # noqa: F401  (public names)
     restorer,
     validate_cuda_device,
 )
-from facula._serialization.pickle_reader import UnpicklingError
+from facula._serialization.replacing import replacing
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
 
 __all__ = [
@@ -151,28 +153,16 @@ def _open_for_writing(f):
 
 @contextlib.contextmanager
 def _replacing(target):
-    """A new file beside `target` that takes its place when the block ends well, and vanishes otherwise."""
+    """`replacing`, its errors in words of save."""
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise RuntimeError(f"save: parent directory {folder} does not exist")
-    try:
-        number, path = tempfile.mkstemp(prefix=".saving-", dir=folder)
-    except OSError as error:
-        raise type(error)(error.errno, f"save: cannot write in {folder}: {error.strerror}") from None
-    try:
-        with os.fdopen(number, "wb") as file:
-            yield file
-        os.chmod(path, stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else 0o666 & ~_umask())
-        os.replace(path, target)
-    except BaseException:
-        os.unlink(path)
-        raise
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(replacing(target))
+        except OSError as error:
+            raise type(error)(error.errno, f"save: cannot write in {folder}: {error.strerror}") from None
+        yield file
 
 
 # -- loading ------------------------------------------------------------------------------------------
@@ -188,72 +178,82 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         pickle_module: not used: Facula runs no unpickler. Accepted when it is the standard one.
         weights_only: True restores plain data alone. False also restores instances of classes that the
             program itself has (nn.Module subclasses and its own), attribute by attribute. The file's code
-            never runs either way. None means True, unless TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set.
+            never runs either way. None means True, or what a `pickle_module` was given for. The variable
+            TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 turns None into False, TORCH_FORCE_WEIGHTS_ONLY_LOAD=1 turns
+            whatever is given into True.
         mmap: map the file instead of reading it: constant time, pages come in as they are used; changes
-            stay private to the process. Needs a path to a zip checkpoint.
+            stay private to the process. Needs a path to a zip checkpoint. Nobody may shorten the file while its
+            tensors live: the system ends a process that touches pages which are gone.
         **pickle_load_args: `encoding` (default "utf-8") for text written by Python 2.
     Raises:
         pickle.UnpicklingError: the file names what is not restored (all names are listed) or is malformed.
         RuntimeError: the container is damaged, or needs a device that is not here.
     """
-    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle" and weights_only:
-        raise RuntimeError("load: weights_only=True takes no pickle_module")
+    weights_only = _only_weights(weights_only, pickle_module)
+    if weights_only and getattr(pickle_module, "__name__", "pickle") != "pickle":
+        raise RuntimeError(f"load: weights_only=True takes no pickle_module, got {pickle_module!r}")
     encoding = pickle_load_args.pop("encoding", "utf-8")
     if set(pickle_load_args) - {"errors", "fix_imports"}:
         raise TypeError(f"load: unexpected arguments {sorted(pickle_load_args)}")
-    scope = allowed.Scope(whole_objects=not _only_weights(weights_only, pickle_module))
+    scope = allowed.Scope(whole_objects=not weights_only)
     mmap = _settings.mmap_default if mmap is None else mmap
     if mmap and not _is_path(f):
         raise ValueError("load: mmap=True needs a path, got " + type(f).__name__)
-    with _open_for_reading(f, mmap) as source:
-        return _load(source, scope, map_location, bool(mmap), encoding)
+    with _open_for_reading(f, mmap) as opened:
+        return _load(opened, scope, map_location, bool(mmap), encoding)
 
 
 def _only_weights(weights_only, pickle_module):
-    if _environment_flag("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
+    """What the argument and the two variables come to; the caller's False yields, the caller's True never."""
+    force, unforce = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+    forced, unforced = _environment_flag(force), _environment_flag(unforce)
+    if forced and unforced:
+        raise RuntimeError(f"load: only one of `{force}` or `{unforce}` should be set, but both were set.")
+    if forced:
+        return True
+    if weights_only is not None:
+        return bool(weights_only)
+    if unforced:
+        warnings.warn(f"load: weights_only=False, because {unforce} is set", UserWarning, stacklevel=3)
         return False
-    if weights_only is None:
-        return _environment_flag("TORCH_FORCE_WEIGHTS_ONLY_LOAD") or pickle_module is None
-    return bool(weights_only)
+    return pickle_module is None
 
 
 def _environment_flag(name):
     return os.environ.get(name, "").lower() in ("1", "y", "yes", "true")
 
 
-def _load(source, scope, map_location, mapped, encoding):
-    if looks_like_zip(source.data[:4]):
+def _load(opened, scope, map_location, mapped, encoding):
+    head = bytes(opened.bytes.read(0, min(len(opened.bytes), 512)))
+    if looks_like_zip(head):
         checkpoint = Checkpoint(
-            ZipReader(source.data), default_order=_byte_order(), skip_data=_modes.skip_data
+            ZipReader(opened.bytes), default_order=_byte_order(), skip_data=_modes.skip_data
         )
-        source.at_end()
-        return checkpoint.load(scope, restorer(map_location), mapped, encoding)
+        obj = checkpoint.load(scope, restorer(map_location), mapped, encoding)
+        opened.bytes.check_whole()
+        opened.at_end()
+        return obj
     if mapped:
         raise RuntimeError("load: mmap=True needs a checkpoint in the zip format; this file is not one")
-    _refuse_tar(source.data)
-    try:
-        obj, end = legacy.read(source.data, scope, restorer(map_location), encoding)
-    except allowed.Forbidden as error:
-        raise UnpicklingError(
-            allowed.explain_refusal(allowed.forbidden_names(source.data, scope) or [error.name])
-        ) from None
-    source.advance(end)
+    _refuse_tar(head)
+    obj, end = legacy.read(opened.bytes, scope, restorer(map_location), encoding)
+    opened.advance(end)
     return obj
 
 
-def _refuse_tar(data):
-    if bytes(data[257:262]) == b"ustar":
+def _refuse_tar(head):
+    if head[257:262] == b"ustar":
         raise RuntimeError(
             "load: this is a tar checkpoint from before 2017, which is not supported; "
             "load and save it again with an old PyTorch"
         )
 
 
-class _Source:
-    """The bytes of a file, and how to leave the caller's file object where PyTorch would."""
+class _Opened:
+    """The bytes of a file (see `source.py`), and how to leave the caller's file object where PyTorch would."""
 
     def __init__(self, data, file=None, start=0):
-        self.data, self._file, self._start = data, file, start
+        self.bytes, self._file, self._start = data, file, start
 
     def advance(self, count):
         if self._file is not None:
@@ -268,8 +268,8 @@ class _Source:
 def _open_for_reading(f, mapped):
     if _is_path(f):
         shared = mapped and _settings.mmap_flags == MAP_SHARED
-        with open(f, "r+b" if shared else "rb") as file:
-            yield _Source(_map_file(file, shared))
+        with open(f, "r+b" if shared else "rb", buffering=0) as file:
+            yield _Opened(source.of_file(file, shared))
         return
     for name in ("read", "seek", "tell"):
         if not hasattr(f, name):
@@ -279,22 +279,12 @@ def _open_for_reading(f, mapped):
             )
     start = f.tell()
     if type(f) in (io.BufferedReader, io.FileIO):
-        yield _Source(_map_file(f)[start:], f, start)
+        yield _Opened(source.of_file(f), f, start)
         return
     data = f.read()
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError("load: f must be opened in binary mode")
-    yield _Source(memoryview(data), f, start)
-
-
-def _map_file(file, shared=False):
-    """The file as a writable memory map: private, or shared with the file; what cannot be mapped is read."""
-    try:
-        return memoryview(
-            _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_WRITE if shared else _mmap.ACCESS_COPY)
-        )
-    except (ValueError, OSError):  # an empty file, a pipe
-        return memoryview(file.read())
+    yield _Opened(source.MemorySource(data), f, start)
 
 
 def _byte_order():
@@ -411,10 +401,10 @@ def safe_globals(safe_globals):
 
 def get_unsafe_globals_in_checkpoint(f):
     """The names in a checkpoint, as "module.name", that load(weights_only=True) does not restore."""
-    with _open_for_reading(f, False) as source:
-        if not looks_like_zip(source.data[:4]):
+    with _open_for_reading(f, False) as opened:
+        if not looks_like_zip(opened.bytes.read(0, min(len(opened.bytes), 4))):
             raise ValueError("get_unsafe_globals_in_checkpoint: expected a checkpoint in the zip format")
-        data = ZipReader(source.data).read("data.pkl")
+        data = ZipReader(opened.bytes).read("data.pkl")
         return allowed.forbidden_names(data, allowed.Scope(whole_objects=False))
 
 

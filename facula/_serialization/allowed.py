@@ -5,13 +5,16 @@ object of this class be made, may this object be given a state. Everything not i
 """
 
 import contextlib
+import threading
 from collections import OrderedDict
 
 import facula
 from facula import _utils, storage
 
 from . import classes, inert
-from .pickle_reader import UnpicklingError
+from .errors import UnpicklingError, need
+from .pickle_reader import check_key
+from .texts import shown
 
 _REBUILD = (
     "_rebuild_tensor",
@@ -74,14 +77,74 @@ class Forbidden(UnpicklingError):
 
 # -- what the user registers --------------------------------------------------------------------------
 
-_user_globals = {}
+class _Registry:
+    """name -> registrations, newest last. Each `with` block takes away its own, whatever other threads add."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._items = {}  # name -> list of [item, owner]; owner None is for good
+
+    def add(self, named, owner=None):
+        with self._lock:
+            for name, item in named:
+                entries = [entry for entry in self._items.get(name, ()) if owner or entry[1]]
+                self._items[name] = [*entries, (item, owner)]
+
+    def remove(self, owner):
+        with self._lock:
+            for name, entries in list(self._items.items()):
+                left = [entry for entry in entries if entry[1] is not owner]
+                if left:
+                    self._items[name] = left
+                else:
+                    del self._items[name]
+
+    def clear(self):
+        with self._lock:
+            self._items.clear()
+
+    def get(self, name):
+        entries = self._items.get(name)  # lists are replaced, never changed: no lock is needed to read
+        return entries[-1][0] if entries else None
+
+    def items(self):
+        with self._lock:
+            return [entries[-1][0] for entries in self._items.values()]
+
+
+_user_globals = _Registry()
 
 
 def register(items):
     """Adds classes or functions, or (object, "module.name") pairs, to what every load may use."""
+    _user_globals.add(_named(items))
+
+
+def unregister_all():
+    _user_globals.clear()
+
+
+def registered():
+    return _user_globals.items()
+
+
+@contextlib.contextmanager
+def registered_for_a_while(items):
+    """Adds `items` for the length of a with block."""
+    owner = object()
+    _user_globals.add(_named(items), owner)
+    try:
+        yield
+    finally:
+        _user_globals.remove(owner)
+
+
+def _named(items):
+    """[(name in checkpoints, item)], all checked."""
+    named = []
     for item in items:
-        obj, name = item if isinstance(item, tuple) else (item, None)
-        if not callable(obj):
+        obj, name = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        if not callable(obj) or not isinstance(name, (str, type(None))):
             raise TypeError(
                 f"add_safe_globals: expected classes, functions or (object, name) pairs, got {item!r}"
             )
@@ -94,27 +157,8 @@ def register(items):
                 raise ValueError(
                     f"add_safe_globals: {name} can run code of a checkpoint's choice and is never safe"
                 )
-        _user_globals[_canonical(name)] = item
-
-
-def unregister_all():
-    _user_globals.clear()
-
-
-def registered():
-    return list(_user_globals.values())
-
-
-@contextlib.contextmanager
-def registered_for_a_while(items):
-    """Adds `items` for the length of a with block."""
-    before = dict(_user_globals)
-    register(items)
-    try:
-        yield
-    finally:
-        _user_globals.clear()
-        _user_globals.update(before)
+        named.append((_canonical(name), item))
+    return named
 
 
 def _canonical(name):
@@ -137,12 +181,12 @@ def _layout(name):
     found = getattr(
         facula, name.removeprefix("torch.").removeprefix("facula.") if isinstance(name, str) else "", None
     )
-    inert.need(isinstance(found, facula.layout), f"{name!r} is not a layout")
+    need(isinstance(found, facula.layout), f"{shown(name)} is not a layout")
     return found
 
 
 def _size(*args):
-    inert.need(
+    need(
         len(args) == 1 and type(args[0]) in (tuple, list) and all(type(n) is int for n in args[0]),
         "a torch.Size is not built from ints",
     )
@@ -150,7 +194,7 @@ def _size(*args):
 
 
 def _device(*args):
-    inert.need(
+    need(
         args and type(args[0]) is str and all(type(a) is int for a in args[1:]),
         "a device is not built from its name",
     )
@@ -237,12 +281,6 @@ class Scope:
         return self._found[key]
 
     def _look_up(self, module, name):
-        user = _user_globals.get(f"{module}.{name}")
-        if user is not None:
-            user = user[0] if isinstance(user, tuple) else user
-            if isinstance(user, type):
-                self._made.add(user)
-            return self._callable(user, user)
         value = _Tables.values.get((module, name))
         if value is None and name in inert.VALUES.get(module, ()):
             value = _inert_value(module, name)
@@ -251,6 +289,13 @@ class Scope:
             return self._callable(value if value is not None else Callable(f"{module}.{name}"), builder)
         if value is not None:
             return value
+        # after the tables: allowing numpy.ndarray does not put NumPy's own restoring in place of the checked one
+        user = _user_globals.get(f"{module}.{name}")
+        if user is not None:
+            user = user[0] if isinstance(user, tuple) else user
+            if isinstance(user, type):
+                self._made.add(user)
+            return self._callable(user, user)
         found = classes.find(module, name) if self.whole_objects else None
         if found is None:
             raise Forbidden(f"{module}.{name}")
@@ -267,7 +312,7 @@ class Scope:
         """What `function(*args)` in a stream gives."""
         builder = self._calls.get(id(function))
         if builder is None and isinstance(function, type) and function in self._made:
-            member = classes.enum_member(function, args) if issubclass(function, classes.enum.Enum) else None
+            member = self._enum_member(function, args)
             if member is not None:
                 return member
         if builder is None:
@@ -276,13 +321,19 @@ class Scope:
             return self._rebuild_from_type(args)
         return builder(*args)
 
+    @staticmethod
+    def _enum_member(cls, args):
+        if not issubclass(cls, classes.enum.Enum) or len(args) != 1:
+            return None
+        if type(args[0]) not in (list, dict, set):
+            check_key(args[0])
+        return classes.enum_member(cls, args[0])
+
     def _rebuild_from_type(self, args):
-        inert.need(len(args) == 4 and type(args[2]) is tuple, "a tensor subclass is malformed")
+        need(len(args) == 4 and type(args[2]) is tuple, "a tensor subclass is malformed")
         function, kind, inner, state = args
-        known = kind in (facula.Tensor, facula.nn.Parameter) or (
-            isinstance(kind, type) and kind in self._made
-        )
-        inert.need(known, f"{_describe(kind)} is not a tensor class that a load restores")
+        known = isinstance(kind, type) and (kind in (facula.Tensor, facula.nn.Parameter) or kind in self._made)
+        need(known, f"{_describe(kind)} is not a tensor class that a load restores")
         return _utils._rebuild_from_type_v2(lambda *inner: self.call(function, inner), kind, inner, state)
 
     def new(self, cls, args):
@@ -313,19 +364,19 @@ class Scope:
         """Whether `obj` is an instance that `new` makes, so that a stream may fill it."""
         return type(obj) in self._made
 
-    def build(self, obj, state):
+    def build(self, obj, state, nesting):
         """Gives `obj` the state that a stream holds for it."""
-        if self.owns(obj):
-            self._build_instance(obj, state)
-            return
         builder = inert.builder_of_state(obj)
-        if builder is None and type(obj) in (facula.Tensor, facula.nn.Parameter):
-            builder = _utils.set_attributes
-        if builder is None:
+        if builder is not None:
+            builder(obj, state, nesting)
+        elif self.owns(obj):
+            self._build_instance(obj, state)
+        elif type(obj) in (facula.Tensor, facula.nn.Parameter):
+            _utils.set_attributes(obj, state)
+        else:
             raise UnpicklingError(
                 f"load: the pickle sets the state of a {_describe(type(obj))}, which a load does not do"
             )
-        builder(obj, state)
 
     def _build_instance(self, obj, state):
         own = getattr(type(obj), "__setstate__", None)
@@ -349,9 +400,9 @@ class Survey(Scope):
         )
         return None if makes_tensor else super().call(function, args)
 
-    def build(self, obj, state):
+    def build(self, obj, state, nesting):
         if obj is not None:
-            super().build(obj, state)
+            super().build(obj, state, nesting)
 
 
 def _inert_value(module, name):
@@ -368,7 +419,7 @@ def _inert_value(module, name):
 def _describe(obj):
     if isinstance(obj, type):
         return f"{obj.__module__}.{obj.__qualname__}"
-    return repr(obj)[:80]
+    return repr(obj) if isinstance(obj, Callable) else shown(obj)
 
 
 def names_in_pickle(data, start=0):

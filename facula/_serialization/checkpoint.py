@@ -7,11 +7,13 @@ import sys
 import facula
 from facula import storage as storages
 
-from . import allowed, inert, tensors
+from . import allowed, tensors
+from .errors import UnpicklingError, need
 from .legacy import _fields
 from .locations import location_tag
-from .pickle_reader import PickleReader, UnpicklingError
+from .pickle_reader import PickleReader
 from .pickle_writer import GlobalName, PickleWriter
+from .texts import shown
 from .zip_writer import ALIGNMENT, ZipWriter
 
 _VERSION = b"3\n"
@@ -100,19 +102,22 @@ class Checkpoint:
         self._records = records
         self._skip_data = skip_data
         if "constants.pkl" in records:
-            raise RuntimeError("load: this is a TorchScript archive; load its weights with facula.jit.load")
+            raise NotImplementedError(
+                "load: this is a TorchScript archive (torch.jit.save), whose programs Facula does not read. "
+                "In PyTorch, save torch.jit.load(file).state_dict() and load that here"
+            )
         if "data.pkl" not in records or "version" not in records:
             raise RuntimeError("load: this zip file is not a checkpoint: it lacks data.pkl or version")
         version = records.read("version").strip()
         if not version.isdigit() or not 1 <= int(version) <= 10:
             raise RuntimeError(
-                f"load: this checkpoint has container version {version!r}; 1 to 10 can be read"
+                f"load: this checkpoint has container version {shown(version)}; 1 to 10 can be read"
             )
         order = (
             records.read("byteorder").decode("ascii", "replace") if "byteorder" in records else default_order
         )
         if order not in ("little", "big"):
-            raise RuntimeError(f"load: unknown byte order {order!r}")
+            raise RuntimeError(f"load: unknown byte order {shown(order)}")
         self._swap = order != sys.byteorder
         self._storages = {}
 
@@ -141,7 +146,7 @@ class Checkpoint:
         untyped = self._storages[key]
         if untyped.nbytes() != nbytes:
             raise UnpicklingError(
-                f"load: storage {key!r} is used with two sizes, {untyped.nbytes()} and {nbytes} bytes"
+                f"load: storage {shown(key)} is used with two sizes, {untyped.nbytes()} and {nbytes} bytes"
             )
         return storages.TypedStorage(wrap_storage=untyped, dtype=kind.dtype) if kind.dtype else untyped
 
@@ -152,7 +157,7 @@ class Checkpoint:
         entry = self._records.entry(name)
         if entry.nbytes != nbytes:
             raise UnpicklingError(
-                f"load: storage {key!r} should have {nbytes} bytes; its record has {entry.nbytes}"
+                f"load: storage {shown(key)} should have {nbytes} bytes; its record has {entry.nbytes}"
             )
         if mapped:
             untyped = tensors.storage_from_buffer(self._records.mapped(name))
@@ -161,10 +166,8 @@ class Checkpoint:
             if not self._skip_data:
                 self._records.read_into(name, tensors.storage_view(untyped))
         if self._swap and not self._skip_data:
-            inert.need(
-                kind.dtype is not None, "an untyped storage of the other byte order cannot be converted"
-            )
-            inert.need(not mapped, "a checkpoint of the other byte order cannot be mapped; use mmap=False")
+            need(kind.dtype is not None, "an untyped storage of the other byte order cannot be converted")
+            need(not mapped, "a checkpoint of the other byte order cannot be mapped; use mmap=False")
             _swap_bytes(tensors.storage_view(untyped), kind.dtype)
         restored = restore(untyped, location)
         return getattr(restored, "_untyped_storage", restored)

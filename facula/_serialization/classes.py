@@ -79,14 +79,12 @@ def new(cls, args):
     return object.__new__(cls)
 
 
-def enum_member(cls, args):
-    """The member whose value is args[0], or None."""
-    if len(args) != 1:
-        return None
+def enum_member(cls, value):
+    """The member of that value, or None."""
     try:
-        return cls._value2member_map_.get(args[0])
+        return cls._value2member_map_.get(value)
     except TypeError:  # an unhashable value
-        return next((member for member in cls if member.value == args[0]), None)
+        return next((m for m in cls if type(m.value) is type(value) and m.value == value), None)
 
 
 _HEAP_TYPE = 1 << 9
@@ -167,9 +165,18 @@ def _import_program_module(name, qualname):
     top = qualname.partition(".")[0]
     if not any(isinstance(node, ast.ClassDef) and node.name == top for node in tree.body):
         return None
-    spec = importlib.util.find_spec(name)
+    if not _is_found_beside_program(name.partition(".")[0]):
+        return None
+    spec = importlib.util.find_spec(name)  # imports the packages around it, which are the program's own
     return (
         importlib.import_module(name)
         if spec and spec.origin and os.path.realpath(spec.origin) == os.path.realpath(path)
         else None
     )
+
+
+def _is_found_beside_program(top):
+    """Whether `import top` means a module or package of the program, rather than another one of that name."""
+    spec = importlib.util.find_spec(top)
+    places = [] if spec is None else list(spec.submodule_search_locations or [spec.origin or ""])
+    return bool(places) and all(_is_beside_program(place) for place in places)

@@ -1,4 +1,4 @@
-"""Standard-library and numpy values that are plain data: restoring one runs no code of the checkpoint.
+"""Standard-library values that are plain data: restoring one runs no code of the checkpoint.
 
 `CALLS` maps a qualified name to the function that stands in for calling it during a load. Each checks
 its arguments, since they come from the stream. Nothing here imports what a program does not have.
@@ -8,10 +8,12 @@ import importlib
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
 
-from .pickle_reader import UnpicklingError, check_key
+from . import numpy_data
+from .errors import need
+from .pickle_reader import check_key
 
 #: Types a defaultdict may use to make missing values.
-_FACTORIES = {None, list, dict, set, int, float, str, bool, tuple, OrderedDict}
+_FACTORIES = (None, list, dict, set, int, float, str, bool, tuple, OrderedDict)
 _DATETIME = ("date", "datetime", "time", "timedelta", "timezone")
 _PATHS = ("PurePath", "PurePosixPath", "PureWindowsPath", "PosixPath", "WindowsPath", "Path")
 #: Plain classes and values whose names may appear, as values, without being called.
@@ -66,12 +68,6 @@ VALUES = {
 }
 
 
-def need(condition, what):
-    """UnpicklingError with `what` unless `condition`."""
-    if not condition:
-        raise UnpicklingError(f"load: {what}")
-
-
 def _hashable(items):
     need(type(items) in (list, tuple), "a set is not built from a list")
     for item in items:
@@ -81,7 +77,9 @@ def _hashable(items):
 
 def _encode(*args):
     need(
-        len(args) in (1, 2) and type(args[0]) is str and args[-1] in ("latin1", "latin-1", "utf-8"),
+        len(args) in (1, 2)
+        and all(type(a) is str for a in args)
+        and (len(args) == 1 or args[1] in ("latin1", "latin-1", "utf-8")),
         "text is encoded by something other than latin1 or utf-8",
     )
     return args[0].encode(args[1] if len(args) == 2 else "utf-8")
@@ -131,14 +129,14 @@ def _counter(*args):
 
 def _defaultdict(*args):
     need(
-        len(args) <= 1 and (not args or args[0] in _FACTORIES),
+        len(args) <= 1 and (not args or any(args[0] is factory for factory in _FACTORIES)),
         "a defaultdict makes its values by something else than a plain builtin type",
     )
     return defaultdict(*args)
 
 
 def _deque(*args):
-    items, limit = (args + ((), None))[:2] if len(args) < 2 else args
+    items, limit = (*args, None) if len(args) == 1 else args or ((), None)
     need(
         type(items) in (list, tuple) and (limit is None or type(limit) is int),
         "a deque is not built from a list and a length",
@@ -167,12 +165,12 @@ def _ratio(kind):
 
 
 def _datetime_value(kind):
-    timezone_types = ("timezone",)
+    import datetime
+
+    parts = (bytes, int, str, datetime.timezone, datetime.timedelta)
 
     def build(*args):
-        plain = all(
-            type(a) in (bytes, int, str) or type(a).__name__ in (*timezone_types, "timedelta") for a in args
-        )
+        plain = all(type(a) in parts for a in args)
         need(plain and len(args) <= 8, f"a {kind.__name__} is not built from its pickled form")
         return kind(*args)
 
@@ -185,120 +183,6 @@ def _empty(kind):
         return kind.__new__(kind)
 
     return build
-
-
-# -- numpy ------------------------------------------------------------------------------------------
-
-_DTYPE = re.compile(r"[<>|=]?(?:[biufc](?:1|2|4|8|16)|\?|[SUV]\d{1,9}|O8?|[mM]8?)")
-_UNITS = {b"Y", b"M", b"W", b"D", b"h", b"m", b"s", b"ms", b"us", b"ns", b"ps", b"fs", b"as", b"generic"}
-
-
-def _numpy_dtype(*args):
-    import numpy
-
-    need(
-        1 <= len(args) <= 3 and type(args[0]) is str and _DTYPE.fullmatch(args[0]),
-        f"numpy dtype {args!r} is not a plain one",
-    )
-    return numpy.dtype(args[0], False, True)
-
-
-def _build_dtype(dtype, state):
-    plain = (
-        type(state) is tuple
-        and len(state) in (8, 9)
-        and state[0] in (3, 4)
-        and state[1] in ("<", ">", "|", "=")
-        and state[2:5] == (None, None, None)
-        and type(state[7]) is int
-        and 0 <= state[7] < 64
-    )
-    need(plain, "a numpy dtype has a structure or subarray, which is not restored")
-    sized = dtype.kind in "SUV"
-    need(
-        state[5] == (dtype.itemsize if sized else -1) and state[6] in ((1, 4) if sized else (-1,)),
-        "a numpy dtype contradicts itself",
-    )
-    if len(state) == 9:
-        unit = state[8][1] if type(state[8]) is tuple and len(state[8]) == 2 and not state[8][0] else None
-        need(
-            dtype.kind in "mM"
-            and type(unit) is tuple
-            and len(unit) == 4
-            and unit[0] in _UNITS
-            and all(type(n) is int and 1 <= n < 1 << 31 for n in unit[1:]),
-            "a numpy time unit is malformed",
-        )
-    dtype.__setstate__(state)
-
-
-def _checked_dtype(dtype, *kinds_refused):
-    import numpy
-
-    need(isinstance(dtype, numpy.dtype), "a numpy value has no dtype")
-    need(dtype.kind not in kinds_refused, f"a numpy value of dtype {dtype} is not plain data")
-    return dtype
-
-
-def _numpy_scalar(dtype, data):
-    import numpy
-
-    need(
-        type(data) is bytes and len(data) == _checked_dtype(dtype, "O").itemsize,
-        "a numpy scalar has the wrong size",
-    )
-    return numpy.frombuffer(data, dtype)[0] if data else numpy.zeros((), dtype)[()]
-
-
-def _numpy_empty(kind, shape, typecode):
-    import numpy
-
-    need(
-        kind is numpy.ndarray and shape == (0,) and typecode in (b"b", "b"),
-        "a numpy array subclass is not restored",
-    )
-    return numpy.ndarray.__new__(numpy.ndarray, (0,), "b")
-
-
-def _count(shape):
-    need(
-        type(shape) is tuple and len(shape) <= 32 and all(type(n) is int and 0 <= n < 1 << 48 for n in shape),
-        "a numpy array has an impossible shape",
-    )
-    total = 1
-    for n in shape:
-        total *= n
-    return total
-
-
-def _build_array(array, state):
-    need(type(state) is tuple and len(state) == 5 and state[0] == 1, "a numpy array's state is malformed")
-    _, shape, dtype, fortran, data = state
-    total = _count(shape)
-    _checked_dtype(dtype)
-    need(type(fortran) in (bool, int), "a numpy array's order is malformed")
-    if dtype.kind == "O":
-        need(
-            type(data) is list and len(data) == total,
-            "a numpy array does not have as many objects as its shape says",
-        )
-    else:
-        need(
-            type(data) is bytes and len(data) == total * dtype.itemsize,
-            "a numpy array does not have as many bytes as its shape says",
-        )
-    array.__setstate__(state)
-
-
-def _numpy_from_buffer(data, dtype, shape, order):
-    import numpy
-
-    need(type(data) in (bytes, bytearray) and order in ("C", "F"), "a numpy array's buffer is malformed")
-    need(
-        len(data) == _count(shape) * _checked_dtype(dtype, "O").itemsize,
-        "a numpy array does not have as many bytes as its shape says",
-    )
-    return numpy.frombuffer(bytearray(data), dtype).reshape(shape, order=order)
 
 
 # -- the tables -------------------------------------------------------------------------------------
@@ -330,7 +214,7 @@ CALLS = {
     ("collections", "Counter"): _counter,
     ("collections", "defaultdict"): _defaultdict,
     ("collections", "deque"): _deque,
-    ("numpy", "dtype"): _numpy_dtype,
+    ("numpy", "dtype"): numpy_data.dtype,
     **_from("pathlib", _PATHS, _texts),
     **_from("datetime", _DATETIME, _datetime_value),
     **_from("decimal", ("Decimal",), _texts),
@@ -339,27 +223,23 @@ CALLS = {
     **_from("types", ("SimpleNamespace",), _empty),
 }
 for _package in ("numpy.core", "numpy._core"):
-    CALLS[_package + ".multiarray", "scalar"] = _numpy_scalar
-    CALLS[_package + ".multiarray", "_reconstruct"] = _numpy_empty
-    CALLS[_package + ".numeric", "_frombuffer"] = _numpy_from_buffer
+    CALLS[_package + ".multiarray", "scalar"] = numpy_data.scalar
+    CALLS[_package + ".multiarray", "_reconstruct"] = numpy_data.empty
+    CALLS[_package + ".numeric", "_frombuffer"] = numpy_data.from_buffer
 
 
 def builder_of_state(obj):
-    """The function(obj, state) that fills `obj`, or None when it is not one of the types here."""
+    """The function(obj, state, nesting) that fills `obj`, or None when it is not one of the types here."""
     kind = type(obj)
     if kind is OrderedDict:
         return _build_attributes
     module, name = kind.__module__, kind.__name__
     if (module, name) in (("argparse", "Namespace"), ("types", "SimpleNamespace")):
         return _build_attributes
-    if module == "numpy" and name == "ndarray":
-        return _build_array
-    if module.startswith("numpy") and kind.__mro__[-2].__name__ == "dtype":
-        return _build_dtype
-    return None
+    return numpy_data.builder_of_state(obj)
 
 
-def _build_attributes(obj, state):
+def _build_attributes(obj, state, nesting):
     need(
         type(state) is dict and all(type(k) is str for k in state),
         f"the attributes of a {type(obj).__name__} are not names",

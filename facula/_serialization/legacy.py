@@ -10,12 +10,15 @@ import facula
 from facula import storage as storages
 
 from . import allowed, tensors
-from .pickle_reader import PickleReader, UnpicklingError
+from .errors import UnpicklingError
+from .pickle_reader import PickleReader, TruncatedPickle
 from .pickle_writer import GlobalName, PickleWriter
+from .texts import shown
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
 _COUNT = struct.Struct("<q")
+_FIRST_WINDOW = 1 << 20
 
 
 def write(obj, file, scope, protocol, location_of):
@@ -55,69 +58,95 @@ def write(obj, file, scope, protocol, location_of):
         file.write(tensors.storage_view(untyped if untyped.device.type == "cpu" else untyped.cpu()))
 
 
-def read(buffer, scope, restore, encoding="utf-8"):
-    """(object, offset after it) of the stream that `buffer` begins with."""
-    return _LegacyReader(buffer, scope, restore, encoding).read()
+def read(source, scope, restore, encoding="utf-8"):
+    """(object, offset after it) of the stream that `source` begins with."""
+    return _LegacyReader(source, scope, restore, encoding).read()
 
 
 class _LegacyReader:
     """Storages follow the object that uses them, so its pickle is read twice: first for what storages
     it names (a `Survey`, which makes no tensors), then, over the filled storages, for the object itself."""
 
-    def __init__(self, buffer, scope, restore, encoding):
-        self._view = memoryview(buffer).cast("B")
+    def __init__(self, source, scope, restore, encoding):
+        self._source = source
         self._scope, self._restore, self._encoding = scope, restore, encoding
         self._named = {}  # key -> (StorageKind, location, element count)
         self._storages = {}  # key -> untyped storage
 
     def read(self):
         magic, at = self._plain(0)
-        if magic != MAGIC_NUMBER:
+        if type(magic) is not int or magic != MAGIC_NUMBER:
             raise UnpicklingError(
                 "load: this file is neither a zip checkpoint nor a legacy one (wrong magic number)"
             )
         version, at = self._plain(at)
-        if version != PROTOCOL_VERSION:
-            raise UnpicklingError(f"load: legacy format version {version!r}; {PROTOCOL_VERSION} can be read")
-        info, body = self._plain(at)
+        if type(version) is not int or version != PROTOCOL_VERSION:
+            raise UnpicklingError(
+                f"load: legacy format version {shown(version)}; {PROTOCOL_VERSION} can be read"
+            )
+        info, at = self._plain(at)
         if not isinstance(info, dict) or info.get("little_endian") is not True:
             raise UnpicklingError("load: this legacy checkpoint was not written by a little-endian machine")
-        survey = allowed.Survey(self._scope.whole_objects)
-        _, at = self._unpickle(body, survey, self._note)
+        body, at = self._survey(at)
         keys, at = self._plain(at)
         at = self._fill(keys, at)
-        return self._unpickle(body, self._scope, self._persistent)[0], at
+        return PickleReader(body, self._scope, self._persistent, 0, self._encoding).load(), at
 
     def _plain(self, start):
         """A pickle of numbers, text and lists alone, and the offset after it."""
-        return self._unpickle(start, self._scope, _no_storages)
+        value, pickled = self._unpickle(start, self._scope, _no_storages)
+        return value, start + len(pickled)
+
+    def _survey(self, start):
+        """The bytes of the object's pickle, its storages noted, and the offset after it."""
+        survey = allowed.Survey(self._scope.whole_objects)
+        try:
+            _, pickled = self._unpickle(start, survey, self._note)
+        except allowed.Forbidden as error:
+            rest = self._source.read(start, min(len(self._source) - start, 1 << 26))
+            names = allowed.forbidden_names(rest, self._scope) or [error.name]
+            raise UnpicklingError(allowed.explain_refusal(names)) from None
+        return pickled, start + len(pickled)
 
     def _unpickle(self, start, scope, persistent):
-        reader = PickleReader(self._view, scope, persistent, start, self._encoding)
-        return reader.load(), reader.position
+        """The object whose pickle begins at `start`, and the bytes of that pickle.
+
+        How long a pickle is, only reading it tells: it is tried with ever longer pieces of the file.
+        """
+        left, size = len(self._source) - start, _FIRST_WINDOW
+        while True:
+            window = self._source.read(start, min(size, left))
+            reader = PickleReader(window, scope, persistent, 0, self._encoding)
+            try:
+                return reader.load(), window[: reader.position]
+            except TruncatedPickle:
+                if size >= left:
+                    raise
+            size *= 16
 
     def _note(self, identity):
         kind, key, location, count, _ = _fields(identity)
         if self._named.setdefault(key, (kind, location, count))[2] != count:
-            raise UnpicklingError(f"load: storage {key!r} is used with two sizes")
+            raise UnpicklingError(f"load: storage {shown(key)} is used with two sizes")
 
     def _fill(self, keys, at):
-        if type(keys) is not list or sorted(map(str, keys)) != sorted(self._named):
+        plain = type(keys) is list and all(type(key) in (str, int) for key in keys)
+        if not plain or sorted(map(str, keys)) != sorted(self._named):
             raise UnpicklingError(
                 "load: the storages of this legacy checkpoint are not those its object uses"
             )
         for key in map(str, keys):
             kind, location, count = self._named[key]
             size = count * kind.itemsize
-            if len(self._view) - at < _COUNT.size + size:
-                raise UnpicklingError(f"load: this legacy checkpoint ends before storage {key!r} does")
-            if _COUNT.unpack_from(self._view, at)[0] != count:
+            if len(self._source) - at < _COUNT.size + size:
+                raise UnpicklingError(f"load: this legacy checkpoint ends before storage {shown(key)} does")
+            if _COUNT.unpack(self._source.read(at, _COUNT.size))[0] != count:
                 raise UnpicklingError(
-                    f"load: storage {key!r} does not have the {count} elements its object says"
+                    f"load: storage {shown(key)} does not have the {count} elements its object says"
                 )
             at += _COUNT.size
             untyped = tensors.new_storage(size)
-            tensors.storage_view(untyped)[:] = self._view[at : at + size]
+            self._source.read_into(at, tensors.storage_view(untyped))
             at += size
             untyped = self._restore(untyped, location)
             self._storages[key] = getattr(untyped, "_untyped_storage", untyped)
@@ -134,7 +163,7 @@ class _LegacyReader:
     def _part(untyped, kind, view):
         """The part of a storage that an old checkpoint's view tuple (key, offset, size) describes."""
         if type(view) is not tuple or len(view) != 3 or any(type(n) is not int or n < 0 for n in view[1:]):
-            raise UnpicklingError(f"load: a storage view is malformed: {view!r}"[:200])
+            raise UnpicklingError(f"load: a storage view is malformed: {shown(view)}")
         begin, end = view[1] * kind.itemsize, (view[1] + view[2]) * kind.itemsize
         if end > untyped.nbytes():
             raise UnpicklingError("load: a storage view reaches outside its storage")
@@ -147,8 +176,9 @@ def _no_storages(_):
 
 def _fields(identity):
     """(StorageKind, key, location, element count, view or None) of a persistent id."""
-    if type(identity) is not tuple or len(identity) not in (5, 6) or identity[0] != "storage":
-        raise UnpicklingError(f"load: unknown persistent id {identity!r}"[:200])
+    named = type(identity) is tuple and len(identity) in (5, 6) and type(identity[0]) is str
+    if not named or identity[0] != "storage":
+        raise UnpicklingError(f"load: unknown persistent id {shown(identity)}")
     _, kind, key, location, count, *view = identity
     text = type(key) in (str, int) and type(location) is str
     if (
@@ -157,5 +187,5 @@ def _fields(identity):
         or type(count) is not int
         or not 0 <= count < 1 << 58
     ):
-        raise UnpicklingError(f"load: malformed storage id {identity!r}"[:200])
+        raise UnpicklingError(f"load: malformed storage id {shown(identity)}")
     return kind, str(key), location, count, view[0] if view else None

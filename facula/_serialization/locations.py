@@ -2,6 +2,8 @@
 
 import facula
 
+from .texts import shown
+
 _registry = []  # (priority, tagger, deserializer), lowest priority first
 
 
@@ -33,7 +35,7 @@ def default_restore_location(storage, location):
         if result is not None:
             return result
     raise RuntimeError(
-        f"load: no package is registered for location {location!r}; "
+        f"load: no package is registered for location {shown(location)}; "
         "use map_location='cpu' to load onto the CPU"
     )
 
@@ -68,12 +70,12 @@ def validate_cuda_device(location):
     index = facula.device(location).index or 0
     if not facula.cuda.is_available():
         raise RuntimeError(
-            f"load: the checkpoint holds tensors of device {location!r}, but no GPU is available here; "
+            f"load: the checkpoint holds tensors of device {shown(location)}, but no GPU is available here; "
             "use map_location='cpu' to load them onto the CPU"
         )
     if index >= facula.cuda.device_count():
         raise RuntimeError(
-            f"load: the checkpoint holds tensors of device {location!r}, but this machine has "
+            f"load: the checkpoint holds tensors of device {shown(location)}, but this machine has "
             f"{facula.cuda.device_count()} GPUs; map_location can name another one"
         )
     return index

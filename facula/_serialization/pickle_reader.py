@@ -5,32 +5,33 @@ to a `Scope` (see allowed.py), and so does every request to call, create or fill
 file holds no import, no getattr on a name from the stream, and no call of anything it found there.
 """
 
-import pickle
 import struct
 from collections import Counter, OrderedDict, defaultdict, deque
 from types import FunctionType
 
+from .errors import UnpicklingError
+from .nesting import Nesting
+
 _PLAIN_KEYS = frozenset({str, int, float, bool, bytes, complex, type(None)})
-_KEY_NODES = 10_000  # a tuple used as a key is hashed recursively: bound the work and the C stack
-_KEY_DEPTH = 100
+_KEY_NODES = 10_000  # what a key is made of is hashed and compared recursively: bound the work
+_LINE = 4096  # the longest name
 _MAX_PROTOCOL = 5
 _KNOWN_HASHES = ("enum", "pathlib", "fractions", "decimal", "datetime", "facula", "torch")
 _DICTS = frozenset({dict, OrderedDict, Counter, defaultdict})
 # What the interpreter's own steps raise on a malformed stream; a Scope's own errors pass unchanged.
 _MALFORMED = (
-    IndexError,
-    KeyError,
+    LookupError,
     TypeError,
     ValueError,
-    OverflowError,
+    ArithmeticError,
     AttributeError,
     struct.error,
     RecursionError,
 )
 
 
-class UnpicklingError(pickle.UnpicklingError):
-    """A checkpoint's pickle is malformed, or asks for something a safe load does not do."""
+class TruncatedPickle(UnpicklingError):
+    """The buffer ends before the pickle does."""
 
 
 class PickleReader:
@@ -53,6 +54,7 @@ class PickleReader:
         self._stack = []
         self._marks = []
         self._memo = {}
+        self._nesting = Nesting()
 
     @property
     def position(self):
@@ -61,10 +63,12 @@ class PickleReader:
 
     def load(self):
         """The object. Raises UnpicklingError; never runs code that the stream chose."""
-        view, table = self._view, _HANDLERS
+        view, table, size = self._view, _HANDLERS, len(self._view)
         op = None
         try:
             while True:
+                if self._at >= size:
+                    raise TruncatedPickle(f"load: the pickle has no end; it has {size} bytes")
                 op = view[self._at]
                 self._at += 1
                 if op == _STOP:
@@ -92,7 +96,7 @@ class PickleReader:
     def _take(self, n):
         at = self._at
         if n > len(self._view) - at:
-            raise UnpicklingError(
+            raise TruncatedPickle(
                 f"load: the pickle asks for {n} bytes at byte {at}, but only {len(self._view) - at} are left"
             )
         self._at = at + n
@@ -102,10 +106,12 @@ class PickleReader:
         return struct.unpack("<" + code, self._take(struct.calcsize("<" + code)))[0]
 
     def _line(self):
-        window = bytes(self._view[self._at : self._at + 4096])
+        window = bytes(self._view[self._at : self._at + _LINE])
         end = window.find(b"\n")
         if end < 0:
-            raise UnpicklingError(f"load: the name at byte {self._at} of the pickle has no end")
+            raise (UnpicklingError if len(window) == _LINE else TruncatedPickle)(
+                f"load: the name at byte {self._at} of the pickle has no end"
+            )
         self._at += end + 1
         return window[:end].decode("utf-8")
 
@@ -133,7 +139,12 @@ class PickleReader:
         stack = self._stack
         if len(stack) < n:
             raise IndexError("the stack is too short")
-        stack[len(stack) - n :] = [tuple(stack[len(stack) - n :])]
+        items = stack[len(stack) - n :]
+        stack[len(stack) - n :] = [self._nesting.around(tuple(items), items)]
+
+    def _tuple_to_mark(self):
+        items = self._pop_mark()
+        self._push(self._nesting.around(tuple(items), items))
 
     # -- filling containers -----------------------------------------------------------------------
 
@@ -201,20 +212,21 @@ class PickleReader:
 
     def _reduce(self):
         args, function = self._stack.pop(), self._stack.pop()
-        self._push(self._scope.call(function, _arguments(args)))
+        self._push(self._nesting.around(self._scope.call(function, _arguments(args)), args))
 
     def _new_object(self):
         args, cls = self._stack.pop(), self._stack.pop()
-        self._push(self._scope.new(cls, _arguments(args)))
+        self._push(self._nesting.around(self._scope.new(cls, _arguments(args)), args))
 
     def _new_object_ex(self):
-        if self._stack.pop() != {}:
+        options = self._stack.pop()
+        if type(options) is not dict or options:
             raise UnpicklingError("load: the pickle creates an object with keyword arguments")
         self._new_object()
 
     def _build(self):
         state = self._stack.pop()
-        self._scope.build(self._stack[-1], state)
+        self._scope.build(self._stack[-1], state, self._nesting)
 
     def _persistent(self):
         self._push(self._persistent_load(self._stack.pop()))
@@ -250,21 +262,21 @@ def _arguments(args):
 
 
 def check_key(key):
-    """Raises UnpicklingError when hashing `key` could exhaust the stack or the clock, or run code."""
+    """Raises UnpicklingError when hashing or comparing `key` could take for ever, or run code.
+
+    How deep it is nested was bounded when it was built, see `Nesting`.
+    """
     if type(key) in _PLAIN_KEYS:
         return
-    _check_hash(key)
-    level, nodes = [key], 0
-    for _ in range(_KEY_DEPTH):
-        level = [x for part in level if isinstance(part, tuple) for x in part[:_KEY_NODES]]
-        nodes += len(level)
-        for part in level:
-            _check_hash(part)
-        if not level:
-            return
-        if nodes > _KEY_NODES:
-            break
-    raise UnpicklingError("load: a dict key or set element is nested too deeply")
+    waiting, nodes = [key], 1
+    while waiting:
+        part = waiting.pop()
+        _check_hash(part)
+        if isinstance(part, (tuple, frozenset)):
+            nodes += len(part)
+            if nodes > _KEY_NODES:
+                raise UnpicklingError(f"load: a dict key or set element has more than {_KEY_NODES} parts")
+            waiting.extend(part)
 
 
 def _check_hash(part):
@@ -306,7 +318,7 @@ def _handlers():
         ")": lambda s: s._push(()),
         "\x8f": lambda s: s._push(set()),
         "\x91": r._frozenset,
-        "t": lambda s: s._push(tuple(s._pop_mark())),
+        "t": r._tuple_to_mark,
         "\x85": lambda s: s._tuple(1),
         "\x86": lambda s: s._tuple(2),
         "\x87": lambda s: s._tuple(3),

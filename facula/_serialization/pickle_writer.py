@@ -14,7 +14,7 @@ import facula
 from facula import _utils, storage
 
 from . import classes
-from .pickle_reader import UnpicklingError
+from .errors import UnpicklingError
 
 _PROTOCOLS = range(2, 6)
 _PY2 = {"builtins": "__builtin__", "copyreg": "copy_reg"}  # names of protocol 2, which both readers map back

@@ -15,6 +15,8 @@ import math
 import facula
 from facula import _C
 
+from .texts import shown
+
 
 def storage_from_buffer(buffer):
     """An untyped storage over `buffer`, sharing its memory."""
@@ -46,8 +48,8 @@ def check_extent(nbytes, dtype, offset, sizes, strides):
     numbers = (offset, *sizes, *strides)
     if not all(type(n) is int and 0 <= n < 1 << 62 for n in numbers) or len(sizes) != len(strides):
         raise RuntimeError(
-            f"load: a tensor has impossible geometry: offset {offset!r}, "
-            f"size {tuple(sizes)!r}, stride {tuple(strides)!r}"
+            f"load: a tensor has impossible geometry: offset {shown(offset)}, "
+            f"size {shown(sizes)}, stride {shown(strides)}"
         )
     if len(sizes) > 64:
         raise RuntimeError(f"load: a tensor claims {len(sizes)} dimensions, more than 64")

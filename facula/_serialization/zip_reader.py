@@ -1,11 +1,14 @@
 """Reads the zip container of a checkpoint, believing nothing it has not checked.
 
-`ZipReader` works on one flat buffer (a memory map or bytes). Entries must not repeat, overlap or
-reach outside the file, and what the directory says must agree with the local header.
+Entries must not repeat, overlap or reach outside the file, and what the directory says must agree with the
+local header. The bytes come from a `source`: what is checked is a copy, and is what is used.
 """
 
 import struct
 import zlib
+
+from .source import MAP_ALIGNMENT
+from .texts import shown
 
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
@@ -38,13 +41,13 @@ class ZipReader:
     """The records of a checkpoint, by their names below its single top folder.
 
     Args:
-        buffer: the whole file.
+        source: the whole file, see `source.py`.
     Raises:
         RuntimeError: the archive is damaged, truncated or not made like a checkpoint.
     """
 
-    def __init__(self, buffer):
-        self._view = memoryview(buffer).cast("B")
+    def __init__(self, source):
+        self._source = source
         self.root, self._entries = self._read_directory()
 
     def __contains__(self, name):
@@ -61,19 +64,24 @@ class ZipReader:
             raise RuntimeError(f"load: the checkpoint has no record '{name}'") from None
 
     def mapped(self, name):
-        """The payload as a view of the file, not copied. Refuses a compressed record."""
+        """The payload as a view of the file, not copied. Refuses a record that is compressed or badly placed."""
         entry = self.entry(name)
         if entry.method != _STORED:
             raise RuntimeError(
                 f"load: record '{name}' is compressed and cannot be mapped; "
                 "load with mmap=False, or save the file again"
             )
-        return self._view[entry.start : entry.start + entry.nbytes]
+        if entry.start % MAP_ALIGNMENT:
+            raise RuntimeError(
+                f"load: record '{name}' lies at byte {entry.start}, not a multiple of {MAP_ALIGNMENT}, and cannot "
+                "be mapped; load with mmap=False, or save the file again"
+            )
+        return self._source.map(entry.start, entry.nbytes)
 
     def read(self, name):
         """The payload as bytes, inflated if need be, its checksum verified."""
         entry = self.entry(name)
-        packed = self._view[entry.start : entry.start + entry.packed]
+        packed = self._source.read(entry.start, entry.packed)
         data = bytes(packed) if entry.method == _STORED else _inflate(packed, entry)
         _check_crc(data, entry)
         return data
@@ -83,27 +91,27 @@ class ZipReader:
         entry = self.entry(name)
         target = memoryview(target).cast("B")
         if entry.method == _STORED:
-            target[:] = self._view[entry.start : entry.start + entry.packed]
+            self._source.read_into(entry.start, target)
         else:
-            target[:] = _inflate(self._view[entry.start : entry.start + entry.packed], entry)
+            target[:] = _inflate(self._source.read(entry.start, entry.packed), entry)
         _check_crc(target, entry)
 
     # -- the directory ----------------------------------------------------------------------------
 
     def _read_directory(self):
         count, start, size = self._find_directory()
-        view, at, end = self._view, start, start + size
+        directory, at = self._source.read(start, size), 0
         spans, entries, root = [], {}, None
         for _ in range(count):
-            if end - at < _CENTRAL.size:
+            if size - at < _CENTRAL.size:
                 raise _damaged("its directory ends early")
-            entry, path, at = self._read_central(at, end)
+            entry, path, at = self._read_central(directory, at)
             spans.append((entry[0], entry[1].start + entry[1].packed))
             if not path.endswith("/"):
                 root = self._add(entries, root, path, entry[1])
-        if at != end:
-            raise _damaged(f"its directory holds {end - at} bytes that belong to no record")
-        spans.append((start, len(view)))
+        if at != size:
+            raise _damaged(f"its directory holds {size - at} bytes that belong to no record")
+        spans.append((start, len(self._source)))
         spans.sort()
         for (_, stop), (begin, _) in zip(spans, spans[1:]):
             if stop > begin:
@@ -116,28 +124,29 @@ class ZipReader:
     def _add(entries, root, path, entry):
         top, slash, name = path.partition("/")
         if not slash or not top or (root is not None and top != root):
-            raise _damaged(f"record {path!r} is not below the one top folder every checkpoint has")
+            raise _damaged(f"record {shown(path)} is not below the one top folder every checkpoint has")
         if name in entries:
-            raise _damaged(f"record {path!r} appears twice")
+            raise _damaged(f"record {shown(path)} appears twice")
         entry.name = name
         entries[name] = entry
         return top
 
     def _find_directory(self):
         """(number of entries, offset, size) of the central directory."""
-        view = self._view
-        tail_start = max(0, len(view) - _MAX_COMMENT - _END.size)
-        tail = bytes(view[tail_start:])
+        whole = len(self._source)
+        tail_start = max(0, whole - _MAX_COMMENT - _END.size - _LOCATOR64.size)
+        tail = bytes(self._source.read(tail_start, whole - tail_start))
         at = tail.rfind(b"PK\5\6")
         if at < 0 or len(tail) - at < _END.size:
             raise _damaged("it has no end-of-directory record (a truncated file?)")
         _, disk, disk2, here, count, size, start, comment = _END.unpack_from(tail, at)
         end = tail_start + at
-        if end + _END.size + comment != len(view):
+        if end + _END.size + comment != whole:
             raise _damaged("bytes follow its end-of-directory record")
         # PyTorch writes the zip64 records always, small as the file may be
-        if bytes(view[max(0, end - _LOCATOR64.size) : end][:4]) == b"PK\6\7":
-            here, count, size, start, end = self._find_directory64(end)
+        locator = tail[max(0, at - _LOCATOR64.size) : at]
+        if locator[:4] == b"PK\6\7" and len(locator) == _LOCATOR64.size:
+            here, count, size, start, end = self._find_directory64(locator, end - _LOCATOR64.size)
         if disk or disk2 or here != count:
             raise _damaged("it is part of a multi-volume archive")
         if start + size != end:
@@ -146,19 +155,18 @@ class ZipReader:
             raise _damaged(f"its directory of {size} bytes cannot hold {count} records")
         return count, start, size
 
-    def _find_directory64(self, end):
-        at = end - _LOCATOR64.size
-        magic, disk, where, disks = _LOCATOR64.unpack_from(self._view, at)
-        if magic != b"PK\6\7" or disk or disks != 1 or where + _END64.size > at:
+    def _find_directory64(self, locator, at):
+        _, disk, where, disks = _LOCATOR64.unpack(locator)
+        if disk or disks != 1 or where + _END64.size > at:
             raise _damaged("its zip64 locator is wrong")
-        magic, length, _, _, disk, disk2, here, count, size, start = _END64.unpack_from(self._view, where)
+        record = self._source.read(where, _END64.size)
+        magic, length, _, _, disk, disk2, here, count, size, start = _END64.unpack(record)
         if magic != b"PK\6\6" or disk or disk2 or where + 12 + length != at:
             raise _damaged("its zip64 end-of-directory record is wrong")
         return here, count, size, start, where
 
-    def _read_central(self, at, end):
-        """((local header offset, Entry), path, offset of the next directory record)."""
-        view = self._view
+    def _read_central(self, view, at):
+        """((local header offset, Entry), path, offset of the next record) of the directory `view`."""
         (
             magic,
             _,
@@ -179,7 +187,7 @@ class ZipReader:
             offset,
         ) = _CENTRAL.unpack_from(view, at)
         after = at + _CENTRAL.size + name_len + extra_len + comment_len
-        if magic != b"PK\1\2" or after > end:
+        if magic != b"PK\1\2" or after > len(view):
             raise _damaged("a directory record is wrong")
         at += _CENTRAL.size
         try:
@@ -189,25 +197,26 @@ class ZipReader:
         extra = bytes(view[at + name_len : at + name_len + extra_len])
         nbytes, packed, offset = _widen(extra, [nbytes, packed, offset], path)
         if flags & _ENCRYPTED_FLAG or method not in (_STORED, _DEFLATED):
-            raise _damaged(f"record {path!r} is encrypted or packed by method {method}")
+            raise _damaged(f"record {shown(path)} is encrypted or packed by method {method}")
         if method == _STORED and packed != nbytes:
-            raise _damaged(f"record {path!r} is stored, yet has two sizes, {packed} and {nbytes}")
+            raise _damaged(f"record {shown(path)} is stored, yet has two sizes, {packed} and {nbytes}")
         start = self._check_local(offset, path, packed, method)
         return (offset, Entry(path, start, packed, nbytes, crc, method)), path, after
 
     def _check_local(self, offset, path, packed, method):
         """The payload's offset, from a local header that must agree with the directory."""
-        view = self._view
-        if offset + _LOCAL.size > len(view):
-            raise _damaged(f"record {path!r} lies outside the file")
-        magic, _, _, method2, _, _, _, _, _, name_len, extra_len = _LOCAL.unpack_from(view, offset)
+        expected, whole = path.encode(), len(self._source)
+        if offset + _LOCAL.size + len(expected) > whole:
+            raise _damaged(f"record {shown(path)} lies outside the file")
+        header = self._source.read(offset, _LOCAL.size + len(expected))
+        magic, _, _, method2, _, _, _, _, _, name_len, extra_len = _LOCAL.unpack_from(header)
         start = offset + _LOCAL.size + name_len + extra_len
-        name = bytes(view[offset + _LOCAL.size : offset + _LOCAL.size + name_len])
-        if magic != b"PK\3\4" or method2 != method or name != path.encode():
-            raise _damaged(f"record {path!r} has a header that contradicts the directory")
-        if start + packed > len(view):
+        same_name = name_len == len(expected) and header[_LOCAL.size :] == expected
+        if magic != b"PK\3\4" or method2 != method or not same_name:
+            raise _damaged(f"record {shown(path)} has a header that contradicts the directory")
+        if start + packed > whole:
             raise _damaged(
-                f"record {path!r} claims [{start}, {start + packed}) of a file of {len(view)} bytes"
+                f"record {shown(path)} claims [{start}, {start + packed}) of a file of {whole} bytes"
             )
         return start
 
@@ -228,7 +237,7 @@ def _widen(extra, fields, path):
                 fields[i] = value
             return fields
         at += size
-    raise _damaged(f"record {path!r} lacks its zip64 sizes")
+    raise _damaged(f"record {shown(path)} lacks its zip64 sizes")
 
 
 def _inflate(packed, entry):

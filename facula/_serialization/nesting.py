@@ -1,0 +1,40 @@
+"""How deep values of one load are nested in each other without a dict, list or set between them.
+
+The interpreter hashes, compares, prints and frees nested tuples (and NumPy frees nested arrays of objects) by
+recursion in C, without looking at how much stack is left. So depth is bounded where such values are built, and no
+later step has to know.
+"""
+
+_DEPTH = 200
+
+
+class Nesting:
+    """Remembers how deep each tuple, and each array of objects, that holds others is."""
+
+    def __init__(self):
+        self._known = {}  # id -> (depth, the object: kept, so that the id stays its own)
+
+    def around(self, value, parts):
+        """`value`, which was just made of `parts`, if it is a tuple of any class; ValueError when too deep."""
+        if isinstance(value, tuple):
+            depth = self._depth(parts)
+            if depth:
+                self._known[id(value)] = depth + 1, value
+        return value
+
+    def enclose(self, value, parts):
+        """As `around`, for an array of objects."""
+        self._known[id(value)] = self._depth(parts) + 1, value
+        return value
+
+    def _depth(self, parts):
+        depth, known = 0, self._known
+        for part in parts:
+            inner = known.get(id(part))
+            if inner is not None:
+                depth = max(depth, inner[0])
+            elif depth == 0 and isinstance(part, tuple):
+                depth = 1
+        if depth >= _DEPTH:
+            raise ValueError(f"tuples or arrays are nested in each other more than {_DEPTH} deep")
+        return depth

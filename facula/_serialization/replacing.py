@@ -1,0 +1,27 @@
+"""A new file beside an old one that takes its place when it is whole."""
+
+import contextlib
+import os
+import secrets
+import stat
+
+
+@contextlib.contextmanager
+def replacing(target):
+    """A binary file beside `target`: renamed to it when the block ends well, removed otherwise.
+
+    Its mode is the old file's, for a new one what the process's umask leaves of 0666.
+    """
+    folder, name = os.path.split(os.path.abspath(target))
+    path = os.path.join(folder, f".{name[:100]}-{secrets.token_hex(8)}")
+    # the system applies the umask here; reading it would mean to set it, for other threads too
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+        if os.path.exists(target):
+            os.chmod(path, stat.S_IMODE(os.stat(target).st_mode))
+        os.replace(path, target)
+    except BaseException:
+        os.unlink(path)
+        raise

@@ -1,0 +1,98 @@
+"""Where the bytes of a checkpoint come from.
+
+A file may change while it is read, so nothing is looked at in place: what is checked and what is used is one
+copy, read once, and a file that turns out shorter than it was is an error. Only `map` shows the file itself,
+for storages whose bytes mean nothing to a load. It is for callers who asked for it: once a mapped file is cut,
+touching what is gone ends the process (SIGBUS), whoever maps it.
+"""
+
+import mmap
+import os
+import stat
+
+#: Storages that start at a multiple of this can be used where they lie, whatever their dtype.
+MAP_ALIGNMENT = 16
+
+
+class MemorySource:
+    """Bytes that nobody else changes."""
+
+    def __init__(self, data):
+        self._view = memoryview(data).cast("B")
+
+    def __len__(self):
+        return len(self._view)
+
+    def read(self, start, count):
+        """The `count` bytes from `start`, which the caller knows to be there."""
+        return self._view[start : start + count]
+
+    def read_into(self, start, target):
+        """Fills `target`, a writable buffer, with the bytes from `start`."""
+        target = memoryview(target).cast("B")
+        target[:] = self._view[start : start + len(target)]
+
+    map = read
+
+    def check_whole(self):
+        """Raises RuntimeError when what was mapped has become shorter."""
+
+
+class FileSource:
+    """A regular file from where it stands, read piece by piece.
+
+    Args:
+        file: open for reading in binary mode, with seek and readinto.
+        shared: `map` gives the file's own pages, not private copies of them.
+    """
+
+    def __init__(self, file, shared=False):
+        self._file, self._shared = file, shared
+        self._start = file.tell()
+        self._size = max(0, file.seek(0, os.SEEK_END) - self._start)
+        self._map = None
+
+    def __len__(self):
+        return self._size
+
+    def read(self, start, count):
+        """The `count` bytes from `start`, which the caller knows to be there."""
+        target = bytearray(count)
+        self.read_into(start, target)
+        return memoryview(target)
+
+    def read_into(self, start, target):
+        """Fills `target`, a writable buffer, with the bytes from `start`."""
+        target, done = memoryview(target).cast("B"), 0
+        self._file.seek(self._start + start)
+        while done < len(target):
+            step = self._file.readinto(target[done:])
+            if not step:
+                raise _shortened()
+            done += step
+
+    def map(self, start, count):
+        """The `count` bytes from `start` as a view of the file, not copied."""
+        if self._map is None:
+            access = mmap.ACCESS_WRITE if self._shared else mmap.ACCESS_COPY
+            self._map = memoryview(mmap.mmap(self._file.fileno(), 0, access=access))
+        begin = self._start + start
+        if begin + count > len(self._map):
+            raise _shortened()
+        return self._map[begin : begin + count]
+
+    def check_whole(self):
+        """Raises RuntimeError when what was mapped has become shorter."""
+        if self._map is not None and os.fstat(self._file.fileno()).st_size < len(self._map):
+            raise _shortened()
+
+
+def of_file(file, shared=False):
+    """The source for an open file: a device or a pipe is read to its end at once."""
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return FileSource(file, shared)
+    return MemorySource(file.read())
+
+
+def _shortened():
+    return RuntimeError("load: the file became shorter while it was read")

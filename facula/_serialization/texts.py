@@ -1,0 +1,35 @@
+"""How error texts show values of a stream: short, in bounded time, and without running any class's code."""
+
+import reprlib
+
+
+class _Shown(reprlib.Repr):
+    """Only builtin values are written out; of anything else the class is named."""
+
+    def __init__(self):
+        super().__init__()
+        self.maxlevel = 3
+        self.maxstring = self.maxother = 80
+
+    def repr1(self, value, level):
+        kind = type(value)
+        if kind in _WRITTEN_OUT:
+            return super().repr1(value, level)
+        return f"<{kind.__module__}.{kind.__qualname__}>"
+
+    def repr_int(self, value, level):
+        return repr(value) if value.bit_length() < 256 else f"<int of {value.bit_length()} bits>"
+
+    def repr_bytes(self, value, level):
+        return repr(value[: self.maxstring]) + ("..." if len(value) > self.maxstring else "")
+
+
+_WRITTEN_OUT = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset}
+)
+_shown = _Shown()
+
+
+def shown(value):
+    """`value`, which may come from anybody, for a message."""
+    return _shown.repr(value)[:200]
