@@ -52,11 +52,11 @@ def _file(topic: str, part: str, entries) -> str:
             lines.append(_binding(public, chosen, form, bool(entry_functions)))
             functions += entry_functions
             methods += entry_methods
-    lines.append("const Binding functions[] = {")
+    lines.append(f"const Binding functions_{part}[] = {{")
     lines += [f"    {row}," for row in functions] + ["    {}};"]
-    lines.append("const Binding methods[] = {")
+    lines.append(f"const Binding methods_{part}[] = {{")
     lines += [f"    {row}," for row in methods] + ["    {}};"]
-    lines.append(f"\n}}  // namespace\n\nvoid register_{part}(BindingTables& tables) {{ tables.add(functions, methods); }}\n")
+    lines.append(f"\n}}  // namespace\n\nvoid register_{part}(BindingTables& tables) {{ tables.add(functions_{part}, methods_{part}); }}\n")
     lines.append("}  // namespace facula::python\n")
     return "\n".join(lines)
 

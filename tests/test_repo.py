@@ -138,6 +138,36 @@ def test_the_documented_keys_are_the_schemas(tmp_path, row):
         schema.load(tmp_path)
 
 
+def test_the_lists_of_pyproject_can_be_installed_alone():
+    def listed(name):
+        done = subprocess.run([sys.executable, ROOT / ".ci" / "requirements.py", name], capture_output=True, text=True)
+        return done.returncode, done.stdout.split(), done.stderr
+
+    assert listed("lint") == (0, ["clang-format==19.1.7", "ruff>=0.6"], "")
+    assert listed("requires")[1][0].startswith("scikit-build-core")
+    assert listed("nonsense") == (1, [], "pyproject.toml: no list 'nonsense'\n")
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not here")
+def test_make_says_what_is_missing(tmp_path):
+    """Of the two commands that the README begins with: a compiler, a Python, its venv module."""
+
+    def told(*settings, goal="demo"):
+        done = subprocess.run(["make", "-s", goal, f"VENV={tmp_path}/venv", *settings], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode != 0 and not (tmp_path / "venv" / "lib").exists()
+        return done.stderr
+
+    bare = tmp_path / "bare"  # as Debian's python3 without python3-venv
+    bare.write_text(f'#!/bin/sh\ncase "$*" in *ensurepip*) exit 1;; esac\nexec {sys.executable} "$@"\n')
+    bare.chmod(0o755)
+    assert "'no-python' is not here" in told("PYTHON=no-python")
+    assert "apt-get install python3-venv" in told(f"PYTHON={bare}", goal="test")
+    made = tmp_path / "venv" / "bin" / "python"  # an environment that is there, a compiler that is not
+    made.parent.mkdir(parents=True)
+    made.symlink_to(sys.executable)
+    assert "'no-compiler' is not here; on Debian or Ubuntu: apt-get install g++" in told("CXX=no-compiler")
+
+
 def run_codegen(ops_folder: Path, source: Path, out: Path):
     return subprocess.run(
         [sys.executable, "-m", "codegen", "--ops", str(ops_folder), "--source", str(source), "--out", str(out)],

@@ -1,0 +1,58 @@
+# From a fresh clone: `make demo`, then `make test`. Both install into .venv; the second one finds what the first has compiled.
+#
+#   make demo      build, install, and train the digits example
+#   make test      build, install, and run the whole suite
+#   make lint      what CI checks of the style of C++ and Python; `make format` puts C++ right
+#   make sanitize  the C++ tests under AddressSanitizer and UBSan; SANITIZER=thread looks for races
+#   make clean     forget the environment and everything built
+#
+# PYTHON and VENV choose the interpreter and the environment: make demo PYTHON=python3.12 VENV=.venv312
+
+PYTHON ?= python3
+VENV ?= .venv
+SANITIZER ?= address,undefined
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint format sanitize clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/built
+	$(PIP) --no-build-isolation ".[examples]"
+	$(BIN)/python examples/digits.py
+
+test: $(VENV)/built
+	$(PIP) --no-build-isolation ".[examples,test]"
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests
+
+# What builds the package stands in the environment itself: its paths stay, so that nothing is compiled twice.
+$(VENV)/built: pyproject.toml | $(VENV)/bin/python
+	@command -v $(CXX) >/dev/null || { echo "make: a C++20 compiler is needed, and '$(CXX)' is not here;" \
+	  "on Debian or Ubuntu: apt-get install g++" >&2; exit 1; }
+	$(PIP) cmake ninja $$($(BIN)/python .ci/requirements.py requires)
+	touch $@
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "make: Python 3.10 or newer is needed, and '$(PYTHON)' is not here" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "make: Python 3.10 or newer is needed," \
+	  "and '$(PYTHON)' is $$($(PYTHON) --version)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: Python's venv module is needed, and '$(PYTHON)' has none;" \
+	  "on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+lint: $(VENV)/lint
+	PATH="$(abspath $(BIN)):$$PATH" .ci/lint
+
+format: $(VENV)/lint
+	PATH="$(abspath $(BIN)):$$PATH" .ci/lint --fix
+
+$(VENV)/lint: pyproject.toml | $(VENV)/bin/python
+	$(PIP) $$($(BIN)/python .ci/requirements.py lint)
+	touch $@
+
+sanitize: $(VENV)/built
+	PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B build/$(SANITIZER) -G Ninja -DFACULA_ONE_LEVEL=ON -DFACULA_TESTS=ON \
+	  -DFACULA_SANITIZE=$(SANITIZER) && ninja -C build/$(SANITIZER) && ctest --test-dir build/$(SANITIZER) --output-on-failure
+
+clean:
+	rm -rf $(VENV) build
