@@ -228,13 +228,57 @@ def _function(op: Op) -> str:
     args = _call_args(op)
     head = f"{op.cpp_return} {op.name}({cpp_params(op)})"
     if not _tensor_args(op):
-        return f"{head} {{\n{_random_in_vmap(op)}  return ops::{op.name}({args});\n}}\n"
+        return f"{_watched(op)}{head} {{\n{_random_in_vmap(op)}  return {_raw_call(op)};\n}}\n"
     slow = _slow(op)
     autocasting = " | autocasting()" if op.autocast else ""
+    condition = f"((({_flags(op)}) & kSlowFlags) | watching(){autocasting}) == 0"
     return (
-        f"{slow}{head} {{\n{_device_check(op)}  if (__builtin_expect(((({_flags(op)}) & kSlowFlags){autocasting}) == 0, 1)) return ops::{op.name}({args});\n"
+        f"{_watched(op)}{slow}{head} {{\n{_device_check(op)}"
+        f"  if (__builtin_expect({condition}, 1)) return ops::{op.name}({args});\n"
         f"  return {op.id}_slow({args});\n}}\n"
     )
+
+
+# observers: the raw call in a scope that tells who watches, and may run something else (src/observe)
+
+
+def _scope(op: Op, form: str, call: str, results: str = "", after: str = "") -> str:
+    """Statements that make a raw call while somebody watches."""
+    names = [a.name for a in cpp_args(op)] + (out_names(op) if form == "Out" else [])
+    given = f"  const Argument arguments[] = {{{', '.join(names)}}};\n" if names else ""
+    given += f"  const ResultSlot slots[] = {{{results}}};\n" if results else ""
+    lists = f"{_list('Argument', 'arguments', names)}, {_list('ResultSlot', 'slots', results)}"
+    return (
+        f"{given}  OpScope scope(op_id::{op.id}, OpForm::{form}, {lists});\n"
+        f"  if (scope.runs()) {call};\n  scope.done();\n{after}"
+    )
+
+
+def _list(type_: str, array: str, values) -> str:
+    return f"List<{type_}>({array}, std::size({array}))" if values else f"List<{type_}>()"
+
+
+def _watched(op: Op) -> str:
+    """The raw call, watched: of the function form."""
+    count = len(op.returns)
+    slots = "&result" if count == 1 else ", ".join(f"&std::get<{i}>(result)" for i in range(count))
+    call = f"result = ops::{op.name}({_call_args(op)})"
+    body = _scope(op, "Function", call, slots, "  return result;\n")
+    return f"[[gnu::cold]] static {op.cpp_return} {op.id}_watched({cpp_params(op)}) {{\n  {op.cpp_return} result{{}};\n{body}}}\n"
+
+
+def _watched_write(op: Op, call: str) -> str:
+    """The raw call, watched: of a form that writes to the first argument."""
+    return f"[[gnu::cold]] static void {op.id}_write_watched({inplace_args(op)}) {{\n{_scope(op, 'InPlace', call)}}}\n"
+
+
+def _raw_call(op: Op) -> str:
+    args = _call_args(op)
+    return f"is_watched({_flags(op)}) ? {op.id}_watched({args}) : ops::{op.name}({args})"
+
+
+def _raw_write(op: Op, call: str) -> str:
+    return f"if (is_watched({_flags(op)})) {op.id}_write_watched({_call_args(op)}); else {call};"
 
 
 def _random_in_vmap(op: Op) -> str:
@@ -296,7 +340,7 @@ def _slow(op: Op) -> str:
             lines.append(f"    Resolved<{'std::vector<Tensor>' if a.type == 'Tensor[]' else 'Operand' if a.type == 'Operand' else 'Tensor'}> {a.name}_r({a.name});")
         resolved = ", ".join(f"{a.name}_r.get()" if a.is_tensor else a.name for a in cpp_args(op))
         lines.append(f"    return {op.name}({resolved});\n  }}")
-    call = f"ops::{op.name}({_call_args(op)})"
+    call = _raw_call(op)
     if not formulas:
         if op.grad is None and op.kind != "view" and any(r.startswith("Tensor") for r in op.returns):
             lines.append(f"  if (const uint32_t marks = {' | '.join(f'marks_of({a.name})' for a in tensor_args)}) {{")
@@ -380,11 +424,11 @@ def _history(op: Op, formulas) -> list[str]:
 
 def _mutating(op: Op) -> str:
     me = op.args[0].name
-    args = _call_args(op)
+    call = f"ops::{op.name}({_call_args(op)})"
     return (
-        f"const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}"
+        f"{_watched_write(op, call)}const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}"
         f"  if (({_flags(op)}) & kBatched) {{\n    {batching.mutating(op, cpp_args(op))}\n    return {me};\n  }}\n"
-        f'  check_writable({me}, "{op.name}");\n  ops::{op.name}({args});\n'
+        f'  check_writable({me}, "{op.name}");\n  {_raw_write(op, call)}\n'
         f"  {me}.storage()->bump_version(op_id::{op.id});\n"
         f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'
     )
@@ -399,12 +443,15 @@ def _inplace(op: Op) -> str:
         return f"{head}{batched}  become_view({me}, {op.name}({args}));\n  return {me};\n}}\n"
     batched = f'  if (({_flags(op)}) & kBatched) {{\n    write_batched({me}, {op.name}({args}), "{op.name}_", false);\n    return {me};\n  }}\n'
     identity = f"op_id::{op.id}"
+    watched = ""
     if op.elementwise:
-        raw = f"ops::{op.name}_into({me}, true, {args});"
+        call = f"ops::{op.name}_into({me}, true, {args})"
+        watched, raw = _watched_write(op, call), _raw_write(op, call)
     elif op.direct_inplace:
-        raw = f"ops::{op.name}_({args}); {me}.storage()->bump_version({identity});"
+        call = f"ops::{op.name}_({args})"
+        watched, raw = _watched_write(op, call), f"{_raw_write(op, call)} {me}.storage()->bump_version({identity});"
     else:
-        value = f"{op.name}({args})" if op.composite else f"ops::{op.name}({args})"
+        value = f"{op.name}({args})" if op.composite else _raw_call(op)
         raw = f"write_result({me}, {value}, {identity});"
     marks = " | ".join([f"written_marks({me})", *(f"marks_of({a.name})" for a in _tensor_args(op)[1:])])
     old = ", ".join(["old", *(a.name for a in cpp_args(op)[1:])])
@@ -415,7 +462,7 @@ def _inplace(op: Op) -> str:
     marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
-        f"{head}{_device_check(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
+        f"{watched}{head}{_device_check(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
         f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
 
@@ -441,7 +488,8 @@ def _direct(op: Op) -> str:
     lines = [f"  if ({condition}) {{", f'    check_writable({me}, "{op.name}_");', f"    const Tensor old = {kept};"]
     rest = [a.name for a in cpp_args(op)[1:]]
     lines.append(f"    auto node = {op.id}_node({', '.join(['marks', 'old', *rest])});")
-    lines.append(f"    ops::{op.name}_into({me}, true, {_call_args(op)});")
+    write = _raw_write(op, f"ops::{op.name}_into({me}, true, {_call_args(op)})")
+    lines.append(f"    {write}")
     lines.append(f"    set_history_in_place({me}, node.get());")
     values, infos = _members(op, formulas)
     if result in values:
@@ -461,7 +509,8 @@ def _out(op: Op) -> str:
     check = f'{_pause(op)}  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
     if op.elementwise:
         resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}, Out::Cast::{'Class' if op.out_casts else 'None'}).finish({op.name}({args})); return; }}\n"
-        return f"{head}{check}{resolve}  ops::{op.name}_into(out, false, {args});\n}}\n"
+        call = f"ops::{op.name}_into(out, false, {args})"
+        return f"{_watched_out(op, call)}{head}{check}{resolve}  {_raw_out(op, call + ';')}\n}}\n"
     inputs = _tensor_args(op)
     pointers = "{" + ", ".join(f"&{a.name}" for a in inputs if a.type in ("Tensor", "Tensor?")) + "}"
     lists = [a.name for a in inputs if a.type == "Tensor[]"]
@@ -473,9 +522,24 @@ def _out(op: Op) -> str:
     extra = ", ".join(f"{n}_target" for n in names) if has_raw_out(op) else ""
     call = f"ops::{op.name}" if has_raw_out(op) else op.name
     inside = ", ".join(filter(None, [args, extra]))
+    if not op.composite:
+        body += f"  if (is_watched({_flags(op)})) {{\n{_scope(op, 'Out', '{ ' + _made(op, call, inside, names) + ' }')}  return;\n  }}\n"
     conj = f"  if (({_flags(op)}) & kConjugate) {{ auto made = {op.name}({args}); {_finish(names, True)} return; }}\n" if inputs else ""
-    body += f"  GradMode no_grad(false);\n{conj}  auto made = {call}({inside});\n  {_finish(names, False)}\n"
+    body += f"  GradMode no_grad(false);\n{conj}  {_made(op, call, inside, names)}\n"
     return f"{head}{check}{_device_check(op)}{body}}}\n"
+
+
+def _made(op: Op, call: str, inside: str, names: list[str]) -> str:
+    return f"auto made = {call}({inside}); {_finish(names, False)}"
+
+
+def _watched_out(op: Op, call: str) -> str:
+    outs = ", ".join(f"const Tensor& {n}" for n in out_names(op))
+    return f"[[gnu::cold]] static void {op.id}_out_watched({outs}, {cpp_params(op)}) {{\n{_scope(op, 'Out', call)}}}\n"
+
+
+def _raw_out(op: Op, call: str) -> str:
+    return f"if (is_watched({_flags(op)})) {op.id}_out_watched({', '.join([*out_names(op), _call_args(op)])}); else {call}"
 
 
 def _finish(names: list[str], _conj: bool) -> str:

@@ -105,16 +105,24 @@ def _ids(number: int, ops: list[Op], loop_base: int) -> str:
 
 
 def _names(by_topic: dict[str, list[Op]]) -> str:
-    rows = []
-    for members in by_topic.values():
-        quoted = ", ".join(f'"{op.name}"' for op in members)
-        rows.append(f"    {{{quoted}}}")
-    table = ",\n".join(rows)
-    return (
-        f'{HEADER}#include "core/op_id.h"\n\nnamespace facula {{\n\nconst char* op_name(uint16_t id) {{\n'
-        f"  static const char* const names[][{OPS_PER_TOPIC}] = {{\n{table}}};\n"
-        f'  return id == 0 ? "an op" : names[(id - 1) / {OPS_PER_TOPIC}][(id - 1) % {OPS_PER_TOPIC}];\n}}\n\n}}  // namespace facula\n'
+    lines = [HEADER, '#include "core/op_id.h"\n\nnamespace facula {\nnamespace {\n']
+    for topic, members in by_topic.items():
+        lines.append(f"const OpInfo {topic}_ops[] = {{")
+        lines += [f'    {{"{op.name}", "{op.overload}", "{_signature_text(op)}"}},' for op in members]
+        lines.append("};")
+    table = ", ".join(f"{topic}_ops" for topic in by_topic)
+    lines.append(f"const OpInfo* const topics[] = {{{table}}};")
+    lines.append('const OpInfo unknown = {"an op", "", ""};\n\n}  // namespace\n')
+    lines.append(
+        "const OpInfo& op_info(uint16_t id) {\n"
+        f"  return id == 0 ? unknown : topics[(id - 1) / {OPS_PER_TOPIC}][(id - 1) % {OPS_PER_TOPIC}];\n}}\n"
     )
+    lines.append("const char* op_name(uint16_t id) { return op_info(id).name; }\n\n}  // namespace facula\n")
+    return "\n".join(lines)
+
+
+def _signature_text(op: Op) -> str:
+    return " ".join(op.signature.split()).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _raw_declarations(topic: str, ops: list[Op]) -> str:

@@ -42,7 +42,9 @@ def _forms(members: list[Op]) -> list[str]:
 
 
 def _file(topic: str, part: str, entries) -> str:
-    lines = [HEADER, f'#include "functions_{topic}.h"\n#include "python/bindings.h"\n', "namespace facula::python {\nnamespace {\n"]
+    ids = sorted({op.topic for _, members in entries for op in members if op.composite})
+    includes = [f'#include "functions_{topic}.h"', *(f'#include "op_ids_{t}.h"' for t in ids), '#include "python/bindings.h"\n']
+    lines = [HEADER, "\n".join(includes), "namespace facula::python {\nnamespace {\n"]
     functions, methods = [], []
     for name, members in entries:
         for form in _forms(members):
@@ -219,6 +221,14 @@ def _default(arg: Argument) -> str:
 
 
 def _call(op: Op, form: str) -> str:
+    return _scope(op) + _statements(op, form)
+
+
+def _scope(op: Op) -> str:
+    return f"CompositeScope scope(op_id::{op.id}, s, {len(op.args)}); " if op.composite else ""
+
+
+def _statements(op: Op, form: str) -> str:
     slots = {a.name: f"s[{i}]" for i, a in enumerate(op.args)}
     values = [_value(a, slots[a.name]) for a in cpp_args(op)]
     if form == "inplace" or mutates(op):

@@ -33,8 +33,6 @@ def _checked(storage, dtype, offset, size, stride):
 
 
 def _finish(tensor, requires_grad, backward_hooks, metadata=None):
-    if not isinstance(requires_grad, bool):
-        raise RuntimeError(f"load: requires_grad is {shown(requires_grad)}, not a bool")
     _refuse_hooks(backward_hooks, "tensor")
     if type(metadata) not in (dict, type(None)):
         raise RuntimeError(f"load: a tensor carries metadata that is no dict: {shown(metadata)}")
@@ -43,9 +41,15 @@ def _finish(tensor, requires_grad, backward_hooks, metadata=None):
             raise RuntimeError(f"load: a tensor carries unknown metadata {shown(metadata)}")
         if metadata[flag]:
             tensor = tensor.conj() if flag == "conj" else tensor._neg_view()
-    if requires_grad:
-        tensor.requires_grad_(True)
-    return tensor
+    return _requiring_grad(tensor, requires_grad)
+
+
+def _requiring_grad(tensor, requires_grad):
+    if not isinstance(requires_grad, bool):
+        raise RuntimeError(f"load: requires_grad is {shown(requires_grad)}, not a bool")
+    if requires_grad and not (tensor.is_floating_point() or tensor.is_complex()):
+        raise RuntimeError(f"load: a tensor of dtype {tensor.dtype} cannot require gradients")
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _refuse_hooks(hooks, owner):
@@ -82,7 +86,7 @@ def _rebuild_parameter(data, requires_grad, backward_hooks):
     if not isinstance(data, facula.Tensor) or not isinstance(requires_grad, bool):
         raise RuntimeError("load: a parameter needs a tensor and a bool")
     _refuse_hooks(backward_hooks, "parameter")
-    return facula.nn.Parameter(data, requires_grad)
+    return facula.nn.Parameter(_requiring_grad(data.detach(), requires_grad), requires_grad)
 
 
 def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
@@ -95,7 +99,7 @@ def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     if not isinstance(dtype, facula.dtype) or not isinstance(size, tuple) or not isinstance(stride, tuple):
         raise RuntimeError("load: a meta tensor needs a dtype and two tuples")
     _core.check_extent(1 << 62, dtype, 0, size, stride)
-    return facula.empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
+    return _requiring_grad(facula.empty_strided(size, stride, dtype=dtype, device="meta"), requires_grad)
 
 
 def _rebuild_sparse_tensor(layout, data):
@@ -123,7 +127,12 @@ def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
 
 
 def _moved(tensor, dtype, device, requires_grad):
-    return tensor.to(dtype=dtype, device=device).requires_grad_(requires_grad)
+    if not isinstance(dtype, facula.dtype) or not isinstance(device, (str, facula.device)):
+        raise RuntimeError(f"load: a tensor moves to {shown(dtype)}, {shown(device)}, not to a dtype and a device")
+    place = facula.device(device)
+    if place.type not in ("cpu", "meta") and not (place.type == "cuda" and facula.cuda.is_available()):
+        raise RuntimeError(f"load: the checkpoint moves a tensor to device {place}, which is not here")
+    return _requiring_grad(tensor.to(dtype=dtype, device=place), requires_grad)
 
 
 def _rebuild_from_type_v2(function, new_type, args, state):

@@ -1,9 +1,8 @@
-"""Around autograd: nodes as Python sees them, garbage collection, the profiler, selective checkpointing, mutation."""
+"""Around autograd: nodes as Python sees them, garbage collection, selective checkpointing, mutation."""
 
 from __future__ import annotations
 
 import gc
-import json
 import weakref
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 import facula
 from facula import autograd
-from facula.autograd import profiler
 from facula.autograd.graph import allow_mutation_on_saved_tensors
 from facula.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
@@ -121,68 +119,6 @@ def test_hooks_of_live_tensors_stay():
     gc.collect()
     y.sum().backward()
     assert seen == [1.0, 3.0]
-
-
-# The profiler
-
-
-def test_profile():
-    x = leaf(np.ones((8, 8)).tolist())
-    with profiler.profile(record_shapes=True) as p:
-        with profiler.record_function("forward"):
-            y = (x @ x).relu().sum()
-        y.backward()
-    averages = {e.key: e for e in p.key_averages()}
-    assert averages["aten::matmul"].count == 1 and averages["aten::relu"].count == 1
-    assert averages["forward"].cpu_time_total >= averages["aten::matmul"].cpu_time_total > 0
-    assert averages["autograd::engine::evaluate_function: ReluBackward0"].count == 1
-    forward = next(e for e in p.function_events if e.name == "forward")
-    assert [e.name for e in forward.cpu_children] == ["aten::matmul", "aten::relu", "aten::sum"]
-    assert forward.self_cpu_time_total <= forward.cpu_time_total
-    product = next(e for e in p.function_events if e.name == "aten::matmul")
-    assert product.cpu_parent is forward and product.input_shapes == [[8, 8], [8, 8]]
-    table = p.key_averages().table(sort_by="count", row_limit=3)
-    assert "# of Calls" in table and "Self CPU time total" in table
-    grouped = p.key_averages(group_by_input_shape=True)
-    assert any(e.input_shapes == [[8, 8], [8, 8]] for e in grouped)
-    with pytest.raises(ValueError, match="^table: sort_by"):
-        p.key_averages().table(sort_by="colour")
-    x.relu()
-    assert sum(e.count for e in p.key_averages() if e.key == "aten::relu") == 1  # nothing is recorded afterwards
-
-
-def test_profile_off_and_unfinished():
-    with profiler.profile(enabled=False) as p:
-        facula.ones(2) + 1
-    with pytest.raises(RuntimeError, match="^profile: Profiler didn't finish"):
-        p.key_averages()
-
-
-def test_chrome_trace(tmp_path):
-    from facula.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
-
-    path = tmp_path / "trace.json"
-    with profile(activities=[ProfilerActivity.CPU]) as p:
-        with record_function("block"):
-            facula.ones(3).exp()
-    p.export_chrome_trace(str(path))
-    events = {e["name"]: e for e in json.loads(path.read_text())["traceEvents"]}
-    block, op = events["block"], events["aten::exp"]
-    assert block["ts"] <= op["ts"] and op["ts"] + op["dur"] <= block["ts"] + block["dur"]
-
-    ready = []
-    plan = schedule(wait=1, warmup=1, active=2, repeat=2)
-    assert [plan(i).name for i in range(9)] == [
-        "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE",
-    ]  # fmt: skip
-    with profile(schedule=plan, on_trace_ready=lambda p: ready.append(p.key_averages())) as p:
-        for _ in range(9):
-            facula.ones(3).exp()
-            p.step()
-    assert [next(e.count for e in r if e.key == "aten::exp") for r in ready] == [2, 2]
-    with profile(on_trace_ready=tensorboard_trace_handler(str(tmp_path / "log"))):
-        facula.ones(3).exp()
-    assert len(list((tmp_path / "log").glob("*.pt.trace.json"))) == 1
 
 
 # Selective checkpointing

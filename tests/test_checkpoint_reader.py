@@ -207,6 +207,21 @@ def test_nesting_neither_overflows_the_stack_nor_takes_for_ever():
     assert done.stdout.endswith("all\n")
 
 
+BOMBS = {
+    "2 GB out of nothing": b"\x80\2cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.",
+    "huge fraction": b"\x80\2cfractions\nFraction\nX\x0b\0\0\0" + b"1e999999999" + b"\x85R.",
+    "huge int": b"\x80\2\x8b\xff\xff\xff\x7f.",
+    "huge bytearray": b"\x80\2\x96\xff\xff\xff\xff\xff\xff\xff\xff.",
+    "text that is not a number": b"\x80\2cdecimal\nDecimal\nX\x02\0\0\0" + b"x1" + b"\x85R.",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_small_texts_for_large_values(name):
+    with pytest.raises(pickle.UnpicklingError, match="^load: "):
+        load_pickle(BOMBS[name])
+
+
 def test_arrays_in_arrays_are_data():
     loaded = load_pickle(_arrays_in_arrays(50))
     for _ in range(50):

@@ -23,9 +23,11 @@ MAY_INCLUDE = {
     "ops": {"ops", "kernels", "core"},
     "cpu": {"cpu", "ops", "kernels", "core"},
     "cuda": {"cuda", "ops", "core"},
-    "autograd": {"autograd", "ops", "core"},
+    "observe": {"observe", "ops", "core"},
+    "profiler": {"profiler", "observe", "autograd", "ops", "core"},
+    "autograd": {"autograd", "observe", "ops", "core"},
     "composite": {"composite", "autograd", "ops", "core"},
-    "python": {"python", "autograd", "composite", "cpu", "ops", "core"},
+    "python": {"python", "autograd", "composite", "observe", "profiler", "cpu", "ops", "core"},
 }
 GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")
 # generated headers and the layer that makes them

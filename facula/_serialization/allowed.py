@@ -198,7 +198,10 @@ def _device(*args):
         args and type(args[0]) is str and all(type(a) is int for a in args[1:]),
         "a device is not built from its name",
     )
-    return facula.device(*args)
+    try:
+        return facula.device(*args)
+    except RuntimeError as error:
+        raise UnpicklingError(f"load: {error}") from None
 
 
 def _torch_values():

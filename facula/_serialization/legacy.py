@@ -165,6 +165,8 @@ class _LegacyReader:
         if type(view) is not tuple or len(view) != 3 or any(type(n) is not int or n < 0 for n in view[1:]):
             raise UnpicklingError(f"load: a storage view is malformed: {shown(view)}")
         begin, end = view[1] * kind.itemsize, (view[1] + view[2]) * kind.itemsize
+        if untyped.device.type != "cpu":
+            raise UnpicklingError(f"load: a view of a storage on {untyped.device}; use map_location='cpu'")
         if end > untyped.nbytes():
             raise UnpicklingError("load: a storage view reaches outside its storage")
         return tensors.storage_from_buffer(tensors.storage_view(untyped)[begin:end])

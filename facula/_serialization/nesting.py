@@ -6,6 +6,8 @@ later step has to know.
 """
 
 _DEPTH = 200
+#: Most parts of most tuples; dicts and lists hold tuples, but keep what recurses apart.
+_HOLD_NO_TUPLE = frozenset({int, str, float, bool, type(None), bytes, dict, list})
 
 
 class Nesting:
@@ -30,6 +32,8 @@ class Nesting:
     def _depth(self, parts):
         depth, known = 0, self._known
         for part in parts:
+            if type(part) in _HOLD_NO_TUPLE:
+                continue
             inner = known.get(id(part))
             if inner is not None:
                 depth = max(depth, inner[0])

@@ -85,6 +85,7 @@ def scalar(kind, data=None):
     kind = _checked(kind, objects=False)
     data = _bytes(data)
     need(data is not None and len(data) == kind.itemsize, "a numpy scalar has the wrong size")
+    _check_text(data, kind)
     return numpy.frombuffer(data, kind)[0] if data else numpy.zeros((), kind)[()]
 
 
@@ -125,6 +126,7 @@ def build_array(array, state, nesting):
             data is not None and len(data) == total * kind.itemsize,
             "a numpy array does not have as many bytes as its shape says",
         )
+        _check_text(data, kind)
     array.__setstate__((1, shape, kind, bool(fortran), data))
 
 
@@ -139,6 +141,7 @@ def from_buffer(data, kind, shape, order):
         len(data) == _count(shape, kind) * kind.itemsize,
         "a numpy array does not have as many bytes as its shape says",
     )
+    _check_text(data, kind)
     return _numpy().frombuffer(bytearray(data), kind).reshape(shape, order=order)
 
 
@@ -175,6 +178,12 @@ def _count(shape, kind):
     total = 0 if 0 in shape else total
     need(total == 0 or kind.itemsize > 0, "a numpy array has elements of no size")
     return total
+
+
+def _check_text(data, kind):
+    if kind.kind == "U" and data:
+        letters = _numpy().frombuffer(data, kind.str[0] + "u4")
+        need(int(letters.max()) <= 0x10FFFF, "a numpy text has letters beyond Unicode's last")
 
 
 def _bytes(data):

@@ -1,17 +1,15 @@
-"""The profiler: which ops and backward nodes ran, when, and how long.
+"""The profiler: which ops, backward nodes and ranges ran, when, on which thread, and how long.
 
-An op is recorded where Python calls it (`aten::matmul`), a backward node where the engine runs it (`MulBackward0`), and a
-range where `record_function` names it. Times are wall-clock times of the calling thread.
+The core records (src/profiler) on all threads: an op where its kernel runs (`aten::mm`), an op made of others around them
+(`aten::matmul`), a backward node where the engine runs it, a range where `record_function` names it.
+`facula.profiler.profile` adds schedules and files.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-
 from .. import _C
 from .grad_mode import _Switch
-from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, nest  # noqa: F401
+from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, Recording  # noqa: F401
 
 __all__ = [
     "profile",
@@ -24,81 +22,30 @@ __all__ = [
     "parse_nvprof_trace",
 ]
 
-Tensor = _C.Tensor
-_active = []  # the profiles that record now, innermost last
-
-
-class _Recording:
-    """Raw events: (name, thread, begin, end, shapes, is a range) with times in nanoseconds."""
-
-    def __init__(self, record_shapes=False):
-        self.record_shapes = record_shapes
-        self.raw = []
-        self.began = time.perf_counter_ns()
-
-    def add(self, name, start, end, shapes=None, annotation=False):
-        self.raw.append((name, threading.get_ident(), start, end, shapes, annotation))
-
-    def events(self):
-        return nest([
-            FunctionEvent(i, name, thread, (start - self.began) / 1e3, (end - self.began) / 1e3, shapes, annotation)
-            for i, (name, thread, start, end, shapes, annotation) in enumerate(self.raw)
-        ])  # fmt: skip
-
-
-def _op_name(func):
-    name = getattr(func, "__name__", None) or repr(func)
-    if name == "__get__":
-        return None  # reading a property is no op
-    return "aten::" + (name.strip("_") if name.startswith("__") else name)
-
-
-def _shapes(args):
-    return [list(a.shape) if isinstance(a, Tensor) else [] for a in args]
-
-
-def _op_recorder(recording):
-    from ..overrides import TorchFunctionMode
-
-    class Recorder(TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            name = _op_name(func)
-            if name is None:
-                return func(*args, **(kwargs or {}))
-            start = time.perf_counter_ns()
-            try:
-                return func(*args, **(kwargs or {}))
-            finally:
-                end = time.perf_counter_ns()
-                recording.add(name, start, end, _shapes(args) if recording.record_shapes else None)
-
-    return Recorder()
-
-
-def _record_nodes(recording):
-    """The engine reports every node it runs on this thread."""
-
-    def ran(name, start, end):
-        recording.add(f"autograd::engine::evaluate_function: {name}", start, end)
-
-    return _C._set_node_profiler(ran if recording is not None else None)
-
 
 class record_function(_Switch):
-    """Names a range of the program; profiles that run show it as one event with what happened inside."""
+    """Names a range of the program; observers and profiles see it as one event with what happens inside.
+
+    Args:
+        name: shown in tables and traces.
+        args: shown behind the name.
+    """
 
     def __init__(self, name: str, args: str | None = None):
         self.name = name
         self.args = args
+        self._open = 0
 
     def __enter__(self):
-        self.start = time.perf_counter_ns()
+        if _C._watching():
+            _C._range_begins(self.name if self.args is None else f"{self.name} {self.args}")
+            self._open += 1
         return self
 
     def __exit__(self, *exception):
-        end = time.perf_counter_ns()
-        for profiling in _active:
-            profiling.add(self.name, self.start, end, annotation=True)
+        if self._open:
+            self._open -= 1
+            _C._range_ends()
 
     def clone(self):
         """Another context manager of the same name."""
@@ -106,14 +53,18 @@ class record_function(_Switch):
 
 
 class profile:
-    """Records the ops, backward nodes and ranges of this thread while it is entered.
+    """Records ops, backward nodes and ranges of all threads while it is entered.
 
     Args:
         enabled: off, it does nothing.
-        record_shapes: keeps the shapes of tensor arguments.
+        record_shapes: keeps shapes and dtypes of tensor arguments and results.
+        with_flops: counts the operations of products, convolutions and element-wise arithmetic; keeps shapes.
+        profile_memory: follows the bytes of storages.
+        with_stack: keeps the source lines of ops that Python calls.
+        with_modules: shows calls of modules as ranges "nn.Module: Name".
 
-    `use_cpu`, `profile_memory`, `with_stack`, `with_flops` and `with_modules` are accepted; memory, stacks and numbers of
-    operations are not collected. Errors: RuntimeError for results that are asked for before it ended.
+    One profile can run at a time. Errors: RuntimeError for a second one, and for results that are asked for before it
+    ended.
     """
 
     def __init__(
@@ -121,68 +72,100 @@ class profile:
         with_stack=False, with_modules=False, use_kineto=False, use_cuda=False, experimental_config=None, acc_events=False,
         custom_trace_id_callback=None, post_processing_timeout_s=None,
     ):  # fmt: skip
+        if use_device not in (None, "cpu"):
+            raise NotImplementedError(f"profile: activities of a device other than the CPU, got use_device={use_device!r}")
         self.enabled = enabled
         self.record_shapes = record_shapes
-        self._recording = None
+        self.profile_memory = profile_memory
+        self.with_stack = with_stack
+        self.with_flops = with_flops
+        self.with_modules = with_modules
         self.entered = False
-        self._events = None
+        self._lanes = self._recording = None
+        self._module_hooks = []
 
     def __enter__(self):
         if not self.enabled:
             return self
         if self.entered:
             raise RuntimeError("profile: Profiler context manager is not reentrant")
+        _C._profiler_start(self.record_shapes or self.with_flops, self.with_stack, self.profile_memory)
         self.entered = True
-        self._recording = _Recording(self.record_shapes)
-        self._mode = _op_recorder(self._recording)
-        self._mode.__enter__()
-        self._node_profiler_before = _record_nodes(self._recording)
-        _active.append(self._recording)
+        if self.with_modules:
+            self._module_hooks = _module_ranges()
         return self
 
     def __exit__(self, *exception):
         if not self.enabled:
             return
-        _active.remove(self._recording)
-        _C._set_node_profiler(self._node_profiler_before)
-        self._mode.__exit__(*exception)
-        self._events = self._recording.events()
+        for handle in self._module_hooks:
+            handle.remove()
+        self._lanes = _C._profiler_stop()
 
     def _finished(self):
-        if self._events is None:
+        if self._lanes is None and self._recording is None:
             raise RuntimeError("profile: Profiler didn't finish running: results are there after the with block")
-        return self._events
+        if self._recording is None:
+            self._recording = Recording(self._lanes, self.with_flops)
+            self._lanes = None
+            if not self.record_shapes:
+                for event in self._recording.events:
+                    event.input_shapes = event.input_dtypes = event.output_shapes = None
+        return self._recording
 
     @property
     def function_events(self):
-        """The events that were recorded."""
-        return self._events
+        """The events that were recorded; None before the end."""
+        return None if self._lanes is None and self._recording is None else self._finished().events
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
         """The events of one name added up; see EventList.key_averages."""
-        return self._finished().key_averages(group_by_input_shape, group_by_stack_n)
+        return self._finished().events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self):
         """All events added up."""
-        return self._finished().total_average()
+        return self._finished().events.total_average()
 
     @property
     def self_cpu_time_total(self):
         """Time of all events without that of the events inside them, in microseconds."""
-        return self._finished().self_cpu_time_total
+        return self._finished().events.self_cpu_time_total
 
     def table(self, *args, **kwargs):
         """The events as a table; see EventList.table."""
-        return self._finished().table(*args, **kwargs)
+        return self._finished().events.table(*args, **kwargs)
 
     def export_chrome_trace(self, path):
-        """Writes the events as a trace file, which trace viewers of browsers read."""
-        self._finished().export_chrome_trace(path)
+        """Writes the events as a trace file, which Perfetto and browsers' trace viewers read."""
+        from ..profiler._export import write_trace
+
+        recording = self._finished()
+        write_trace(recording.events, path, recording)
+
+    def export_stacks(self, path, metric="self_cpu_time_total"):
+        """Writes "outer;inner value" lines for flame graphs; needs `with_stack=True`."""
+        if not self.with_stack:
+            raise RuntimeError("export_stacks: expected a profile with with_stack=True, got one without")
+        self._finished().events.export_stacks(path, metric)
 
     def __str__(self):
-        return "<unfinished profile>" if self._events is None else str(self._events)
+        finished = self._lanes is not None or self._recording is not None
+        return str(self._finished().events) if finished else "<unfinished profile>"
 
     __repr__ = __str__
+
+
+def _module_ranges():
+    """Hooks that show every call of a module as a range."""
+    from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+    def enter(module, inputs):
+        _C._range_begins(f"nn.Module: {type(module).__name__}")
+
+    def leave(module, inputs, outputs):
+        _C._range_ends()
+
+    return [register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)]
 
 
 class _Unsupported:

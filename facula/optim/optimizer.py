@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import facula
 from facula import _C, Tensor
+from facula._C import _watching
+from facula.autograd.profiler import record_function
 from facula.utils.hooks import RemovableHandle
 
 from . import _rules
@@ -68,8 +70,7 @@ def _call_pre_hooks(hooks, optimizer, args, kwargs):
 def _with_hooks(step):
     """``step`` between the hooks of the instance and those of all optimizers."""
 
-    @functools.wraps(step)
-    def hooked(self, *args, **kwargs):
+    def with_hooks(self, *args, **kwargs):
         if not (self._has_step_hooks() or _global_pre_hooks or _global_post_hooks):
             return step(self, *args, **kwargs)
         self._make_hooks()
@@ -79,6 +80,13 @@ def _with_hooks(step):
         for hook in [*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()]:
             hook(self, args, kwargs)
         return result
+
+    @functools.wraps(step)
+    def hooked(self, *args, **kwargs):
+        if not _watching():
+            return with_hooks(self, *args, **kwargs)
+        with record_function(f"Optimizer.step#{type(self).__name__}.step"):
+            return with_hooks(self, *args, **kwargs)
 
     hooked.hooked = True
     return hooked

@@ -3,11 +3,13 @@
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as p:
         step()
     print(p.key_averages().table(sort_by="self_cpu_time_total"))
+    p.export_chrome_trace("trace.json")  # for https://ui.perfetto.dev
 """
 
 from __future__ import annotations
 
 import enum
+import json
 import os
 import socket
 import time
@@ -87,28 +89,32 @@ def _always(step):
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False):
-    """An `on_trace_ready` that writes traces into a folder, one file each."""
-    if use_gzip:
-        raise NotImplementedError("tensorboard_trace_handler: use_gzip is not supported")
+    """An `on_trace_ready` that writes traces into a folder, one file each, compressed with `use_gzip`."""
 
     def handler(prof):
         os.makedirs(dir_name, exist_ok=True)
         name = worker_name or f"{socket.gethostname()}_{os.getpid()}"
-        prof.export_chrome_trace(os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json"))
+        ending = ".gz" if use_gzip else ""
+        prof.export_chrome_trace(os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json{ending}"))
 
     return handler
 
 
 class profile:
-    """Records the ops, backward nodes and ranges of this thread.
+    """Records the ops, backward nodes, kernels and ranges of all threads.
 
     Args:
-        activities: ProfilerActivity members; only the CPU's are recorded.
+        activities: ProfilerActivity members; default: all that can be recorded, which is the CPU.
         schedule: a function from steps to ProfilerAction, such as `schedule()` makes; `step()` ends a step.
         on_trace_ready: called with the profile whenever a recording is complete.
-        record_shapes: keeps the shapes of tensor arguments.
+        record_shapes: keeps shapes and dtypes of tensor arguments and results.
+        profile_memory: follows the bytes of storages; shown per op and by export_memory_timeline().
+        with_stack: keeps the source lines of ops that Python calls; for export_stacks() and `group_by_stack_n`.
+        with_flops: counts the operations of products, convolutions and element-wise arithmetic.
+        with_modules: shows calls of modules as ranges.
 
-    `profile_memory`, `with_stack`, `with_flops` and `with_modules` are accepted without effect.
+    Errors: NotImplementedError for an activity of hardware that is not there; RuntimeError for a second profile while one
+    records.
     """
 
     def __init__(
@@ -119,14 +125,22 @@ class profile:
         chosen = supported_activities() if activities is None else set(activities)
         if not chosen:
             raise AssertionError("profile: No valid profiler activities found, got an empty set")
+        if execution_trace_observer is not None:
+            raise NotImplementedError("profile: execution_trace_observer, got " + type(execution_trace_observer).__name__)
         self.activities = chosen
         self.schedule = schedule or _always
         self.records_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.record_shapes = record_shapes
+        self.profile_memory = profile_memory
+        self.with_stack = with_stack
+        self.with_flops = with_flops
+        self.with_modules = with_modules
         self.profiler = None
         self.step_num = 0
         self.current_action = self.schedule(0)
+        self._custom_trace_id = custom_trace_id_callback
+        self._metadata = {}
         self._running = False
         self._step = None
 
@@ -166,9 +180,16 @@ class profile:
         self._begin_step()
         KinetoStepTracker.increment_step("ProfilerStep")
 
+    def toggle_collection_dynamic(self, enable, activities):
+        """Not supported: raises NotImplementedError."""
+        raise NotImplementedError(f"profile.toggle_collection_dynamic: use a schedule, got enable={enable}")
+
     def _begin_if_recording(self):
         if not self._running and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
-            self.profiler = _autograd.profile(ProfilerActivity.CPU in self.activities, record_shapes=self.record_shapes)
+            self.profiler = _autograd.profile(
+                ProfilerActivity.CPU in self.activities, record_shapes=self.record_shapes, with_flops=self.with_flops,
+                profile_memory=self.profile_memory, with_stack=self.with_stack, with_modules=self.with_modules,
+            )  # fmt: skip
             self.profiler.__enter__()
             self._running = True
 
@@ -193,20 +214,52 @@ class profile:
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
         """The events by name, as an EventList with `table()`."""
-        return self._recorded().key_averages(group_by_input_shape, group_by_stack_n)
+        return self._recorded().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def events(self):
         """All events, in the order in which they began."""
         return self._recorded().function_events
 
     def export_chrome_trace(self, path):
-        """Writes the events as JSON for chrome://tracing or Perfetto."""
-        self._recorded().export_chrome_trace(path)
+        """Writes the events as JSON for Perfetto or a browser's trace viewer; compressed where `path` ends in ".gz"."""
+        from ._export import write_trace
 
-    def add_metadata(self, key, value):
-        """Not supported: raises NotImplementedError."""
-        raise NotImplementedError("profile.add_metadata: traces carry events only")
+        recording = self._recorded()._finished()
+        write_trace(recording.events, path, recording, self._metadata)
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
-        """Not supported: raises NotImplementedError."""
-        raise NotImplementedError("profile.export_stacks: stacks are not collected")
+        """Writes "outer;inner value" lines for flame graphs; needs `with_stack=True`."""
+        self._recorded().export_stacks(path, metric)
+
+    def export_memory_timeline(self, path, device=None):
+        """Writes the memory that was taken over time, by what took it; needs `profile_memory=True`.
+
+        Args:
+            path: ".html", ".png" or ".svg" for a picture (needs Matplotlib), ".json" or ".json.gz" for numbers.
+            device: "cpu", the only one.
+        """
+        from ._export import write_memory_timeline
+
+        if device not in (None, "cpu"):
+            raise ValueError(f"export_memory_timeline: device is 'cpu', got {device!r}")
+        write_memory_timeline(self._recorded()._finished(), path)
+
+    def add_metadata(self, key, value):
+        """Adds a text to the traces that are written."""
+        self._metadata[key] = str(value)
+
+    def add_metadata_json(self, key, value):
+        """Adds a value, given as JSON, to the traces that are written."""
+        self._metadata[key] = json.loads(value)
+
+    preset_metadata_json = add_metadata_json
+
+    def get_trace_id(self):
+        """The identifier of the recording: what `custom_trace_id_callback` gave, or None before one began."""
+        if self.profiler is None:
+            return None
+        return self._custom_trace_id() if self._custom_trace_id else f"{id(self.profiler):032X}"
+
+    def set_custom_trace_id_callback(self, callback):
+        """Who names recordings."""
+        self._custom_trace_id = callback

@@ -12,10 +12,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <thread>
 
 #include "functions.h"
+#include "observe/observer.h"
 #include "raw_ops.h"
 
 namespace facula {
@@ -142,11 +142,6 @@ thread_local std::unique_ptr<Buffers> spare_buffers;
 
 std::unique_ptr<Buffers> take_buffers() {
   return spare_buffers ? std::move(spare_buffers) : std::make_unique<Buffers>();
-}
-
-int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 constexpr int kNodesPerInterruptCheck = 64;
@@ -395,7 +390,7 @@ class Pass {
     if (__builtin_expect(extra && !extra->before.empty(), 0)) run_before(*extra, grads);
     std::vector<Tensor> shown;
     if (__builtin_expect(extra && !extra->after.empty(), 0)) shown.assign(grads.data(), grads.data() + grads.size());
-    if (__builtin_expect(thread_state.modes & kModeProfile, 0)) call_timed(node, grads, results);
+    if (__builtin_expect(watching() != 0, 0)) call_observed(node, grads, results);
     else if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) call_watched(node, grads, results);
     else node.apply(grads.data(), results);
     grads = Gradients();
@@ -420,12 +415,15 @@ class Pass {
     std::copy(inputs.begin(), inputs.end(), results);
   }
 
-  // While a profile records.
-  static void call_timed(Node& node, Gradients& grads, Tensor* results) {
-    int64_t start = monotonic_ns();
+  // Somebody watches (src/observe).
+  static void call_observed(Node& node, Gradients& grads, Tensor* results) {
+    struct Scope {
+      explicit Scope(const Node& n) : node(n) { tell_node_begins(node); }
+      ~Scope() { tell_node_ends(node); }
+      const Node& node;
+    } scope(node);
     if (thread_state.modes & kModeAnomaly) call_watched(node, grads, results);
     else node.apply(grads.data(), results);
-    if (on_node_ran) on_node_ran(node, start, monotonic_ns());
   }
 
   // Anomaly mode: says which forward call a failure belongs to, and looks for NaN.

@@ -28,7 +28,4 @@ inline void (*check_interrupt)() = nullptr;
 inline void (*on_backward_error)(Node& node) = nullptr;
 inline std::atomic<bool> anomaly_checks_nan = true;
 
-/// Called after every node while thread_state has kModeProfile; times of the monotonic clock in nanoseconds.
-inline void (*on_node_ran)(const Node& node, int64_t start, int64_t end) = nullptr;
-
 }  // namespace facula

@@ -6,6 +6,7 @@
 #include "autograd/saved.h"
 #include "core/op_id.h"
 #include "functions_create.h"
+#include "observe/observer.h"
 #include "ops/out.h"
 
 namespace facula {

@@ -5,6 +5,7 @@
 
 #include "autograd/inplace.h"
 #include "functions.h"
+#include "observe/observer.h"
 
 namespace facula {
 namespace {
@@ -86,8 +87,9 @@ OutputInfo::OutputInfo(const Tensor& t)
   for (int i = 0; i < ndim_; ++i) to[i] = from[i];
 }
 
-Node::Node() : sequence_(next_sequence++) {
+Node::Node(bool recorded) : sequence_(next_sequence++) {
   if (__builtin_expect(thread_state.modes & kModeAnomaly, 0) && on_node_created) on_node_created(this);
+  if (__builtin_expect(recorded && watching() != 0, 0)) tell_node_made(*this);
 }
 
 Node::~Node() {
@@ -104,7 +106,7 @@ AutogradMeta::~AutogradMeta() {
 
 // ---- leaves
 
-AccumulateGrad::AccumulateGrad() {
+AccumulateGrad::AccumulateGrad() : Node(false) {
   is_accumulator = true;
   set_sequence(UINT64_MAX);  // as soon as its gradient is complete
 }

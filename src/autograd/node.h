@@ -77,7 +77,9 @@ struct NodeExtra {
 
 class Node {
  public:
-  Node();
+  Node() : Node(true) {}
+  /// `recorded`: an op records it, and observers are told.
+  explicit Node(bool recorded);
   virtual ~Node();
   Node(const Node&) = delete;
 

@@ -1,12 +1,13 @@
-// Everything that must see ops sits behind one thread-local word: when it is zero, no op looks further.
+// What a thread's ops must look at besides their tensors. `watch` guards every op, next to the tensor flags: when it is
+// zero, nobody watches and no op looks further. The other modes are tested only where they matter.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace facula {
 
 enum Mode : uint32_t {
-  kModeProfile = 1u << 0,
   kModeAutocast = 1u << 2,
   kModeAnomaly = 1u << 4,
   kModePython = 1u << 5,  // __torch_function__ modes
@@ -15,14 +16,56 @@ enum Mode : uint32_t {
   kModeVmap = 1u << 8,        // a vmap runs, so that random numbers may be each example's own
 };
 
+/// Who watches the ops of a thread (src/observe).
+enum Watch : uint32_t {
+  kWatchThread = 1u << 0,         // observers of this thread
+  kWatchProcess = 1u << 1,        // observers of all threads
+  kWatchDispatch = 1u << 2,       // __torch_dispatch__ modes
+  kWatchThreadMemory = 1u << 3,   // an observer of this thread follows storages
+  kWatchProcessMemory = 1u << 4,  // an observer of all threads does
+  kUnknownThread = 1u << 31,      // it has not met an op yet
+};
+
+constexpr uint32_t kWatchMemory = kWatchThreadMemory | kWatchProcessMemory;
+
 struct ThreadState {
   uint32_t modes = 0;
+  std::atomic<uint32_t> watch{kUnknownThread};  // bits of Watch; other threads set and clear those of the process
   bool grad_enabled = true;
   bool forward_grad_enabled = true;
 };
 
 // initial-exec: a plain load from the thread pointer instead of a call.
-inline thread_local ThreadState thread_state __attribute__((tls_model("initial-exec")));
+inline thread_local constinit ThreadState thread_state __attribute__((tls_model("initial-exec")));
+
+/// Bits of Watch of the calling thread.
+inline uint32_t watching() { return thread_state.watch.load(std::memory_order_relaxed); }
+
+/// Sets or clears bits of the calling thread's `watch`.
+inline void set_watch(uint32_t bits, bool on) {
+  if (on) thread_state.watch.fetch_or(bits, std::memory_order_relaxed);
+  else thread_state.watch.fetch_and(~bits, std::memory_order_relaxed);
+}
+
+/// Sets or clears bits of every thread's `watch`, also of threads that begin later.
+void set_watch_everywhere(uint32_t bits, bool on);
+/// A thread is known from its first op on, to its end: takes over what watches all threads.
+void know_this_thread();
+/// Around fork(). The third is for the child, while the lock is held: only the forking thread lives on there.
+void threads_lock();
+void threads_unlock();
+void threads_forget_others();
+
+/// Nobody watches while it lives: for what watchers do themselves.
+class Unwatched {
+ public:
+  Unwatched() : before_(thread_state.watch.exchange(0, std::memory_order_relaxed)) {}
+  ~Unwatched() { thread_state.watch.fetch_or(before_, std::memory_order_relaxed); }
+  Unwatched(const Unwatched&) = delete;
+
+ private:
+  uint32_t before_;
+};
 
 class GradMode {
  public:

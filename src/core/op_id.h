@@ -5,6 +5,14 @@
 
 namespace facula {
 
+/// What is known of an op besides its kernel.
+struct OpInfo {
+  const char* name;
+  const char* overload;   // "" for the only one
+  const char* signature;  // as the schema states it
+};
+const OpInfo& op_info(uint16_t id);
+
 /// Name of an op, for messages; 0 is "an op" that is not known.
 const char* op_name(uint16_t id);
 

@@ -17,6 +17,7 @@
 
 #include "core/error.h"
 #include "core/memory_meters.h"
+#include "core/mode.h"
 #include "core/os_memory.h"
 
 namespace facula {
@@ -362,12 +363,19 @@ void small_block_empty_cache() {
   pool().release_empty_arenas();
 }
 
-void small_block_lock() { pool().lock.lock(); }
-void small_block_unlock() { pool().lock.unlock(); }
+void small_block_lock() {
+  threads_lock();
+  pool().lock.lock();
+}
+void small_block_unlock() {
+  pool().lock.unlock();
+  threads_unlock();
+}
 
 // Only the forking thread lives on in the child. The lists of the others may have been caught in the middle
 // of a change, so their blocks are given up: at most 32 KiB per size and thread.
 void small_block_forget_other_threads() {
+  threads_forget_others();
   for (const ThreadBins* thread : pool().threads) {
     if (thread == thread_bins) continue;
     for (size_t i = 0; i < kBins; ++i) {

@@ -30,10 +30,12 @@ Storage* make_large_storage(size_t nbytes, Device device) {
   s->header_bytes = kStorageHeader;
   s->data = data;
   s->release_data = device.is_meta() ? release_nothing : release_allocated;
+  note_storage_change(s, static_cast<int64_t>(nbytes));
   return s;
 }
 
 void destroy_storage(Storage* s) {
+  note_storage_change(s, -static_cast<int64_t>(s->nbytes));
   s->release_data(s);
   small_release(s, s->header_bytes);
 }
@@ -73,6 +75,7 @@ void resize_storage(Storage* s, size_t nbytes) {
   char* fresh = nbytes ? static_cast<char*>(allocator.allocate(nbytes)) : nullptr;
   if (fresh && s->data) std::memcpy(fresh, s->data, std::min(nbytes, s->nbytes));
   replace_storage_data(s, fresh, release_allocated, nullptr);
+  note_storage_change(s, static_cast<int64_t>(nbytes) - static_cast<int64_t>(s->nbytes));
   s->nbytes = nbytes;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/device.h"
+#include "core/mode.h"
 #include "core/ref.h"
 #include "core/small_block.h"
 
@@ -33,6 +34,12 @@ struct Storage {
 constexpr size_t kStorageHeader = 64;
 static_assert(sizeof(Storage) <= kStorageHeader);
 
+/// Installed by observers: told of storages made and let go by threads with kWatchMemory.
+inline void (*on_storage_change)(Storage* storage, int64_t bytes) = nullptr;
+inline void note_storage_change(Storage* storage, int64_t bytes) {
+  if (__builtin_expect((watching() & kWatchMemory) != 0, 0)) on_storage_change(storage, bytes);
+}
+
 Storage* make_large_storage(size_t nbytes, Device device);
 void destroy_storage(Storage* storage);
 
@@ -50,7 +57,8 @@ inline void init_storage(Storage* s, size_t nbytes, Device device) {
 
 /// Fresh uninitialised bytes; header and data share one block when small.
 inline Storage* make_storage(size_t nbytes, Device device) {
-  if (__builtin_expect(nbytes + kStorageHeader > kSmallBlock || device.type != DeviceType::CPU, 0)) {
+  bool large = nbytes + kStorageHeader > kSmallBlock || device.type != DeviceType::CPU;
+  if (__builtin_expect(large || (watching() & kWatchMemory), 0)) {
     return make_large_storage(nbytes, device);
   }
   auto* s = static_cast<Storage*>(small_allocate(kStorageHeader + nbytes));

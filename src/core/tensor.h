@@ -37,11 +37,12 @@ enum TensorFlag : uint32_t {
   kDual = 1u << 11,           // carries a forward-mode tangent
   kInference = 1u << 12,      // made in inference mode
   kParameter = 1u << 13,      // set by nn.Parameter; survives copies of the Python object
+  kPythonDispatch = 1u << 15,  // its Python class has a __torch_dispatch__
   kWatchBase = 1u << 14,      // a view of a base without history, which may get one by an in-place write
 };
 constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
 /// Any of these sends an op through its slow path.
-constexpr uint32_t kSlowFlags = kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase;
+constexpr uint32_t kSlowFlags = kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase | kPythonDispatch;
 
 /// kInference while the thread is in inference mode.
 inline uint32_t inference_flag() { return (thread_state.modes & kModeInference) ? kInference : 0u; }

@@ -4,6 +4,38 @@
 
 namespace facula::python {
 
+struct CompositeScope::Opened {
+  std::vector<std::vector<Tensor>> kept;  // of lists of tensors
+  std::vector<TensorList> lists;
+  std::vector<Argument> arguments;
+  std::optional<OpScope> scope;
+  int exceptions = std::uncaught_exceptions();
+};
+
+void CompositeScope::open(uint16_t op, PyObject* const* slots, int count) {
+  opened_ = new Opened;
+  opened_->kept.reserve(static_cast<size_t>(count));
+  opened_->lists.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    PyObject* slot = slots[i];
+    const bool list = given(slot) && (PyList_Check(slot) || PyTuple_Check(slot)) &&
+                      PySequence_Fast_GET_SIZE(slot) > 0 && is_tensor(PySequence_Fast_GET_ITEM(slot, 0));
+    if (list) {
+      opened_->kept.push_back(arg_tensors(slot));
+      opened_->lists.emplace_back(opened_->kept.back());
+      opened_->arguments.emplace_back(opened_->lists.back());
+    } else {
+      opened_->arguments.emplace_back(given(slot) && is_tensor(slot) ? tensor_of(slot) : undefined_tensor);
+    }
+  }
+  opened_->scope.emplace(op, OpForm::Composite, opened_->arguments, List<ResultSlot>());
+}
+
+void CompositeScope::close() {
+  if (std::uncaught_exceptions() == opened_->exceptions) opened_->scope->done();
+  delete opened_;
+}
+
 void BindingTables::add(const Binding* functions, const Binding* methods) {
   for (; functions->method.ml_name; ++functions) functions_.push_back(functions);
   for (; methods->method.ml_name; ++methods) methods_.push_back(methods);

@@ -3,6 +3,7 @@
 
 #include <tuple>
 
+#include "observe/observer.h"
 #include "python/args.h"
 
 namespace facula::python {
@@ -27,6 +28,25 @@ void register_all(BindingTables& tables);
 
 using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 inline PyCFunction as_function(FastFunction f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
+
+/// A composite is seen where Python calls it: around the ops that it is made of.
+class CompositeScope {
+ public:
+  CompositeScope(uint16_t op, PyObject* const* slots, int count) {
+    if (__builtin_expect((watching() & (kWatchThread | kWatchProcess | kUnknownThread)) != 0, 0))
+      open(op, slots, count);
+  }
+  ~CompositeScope() {
+    if (__builtin_expect(opened_ != nullptr, 0)) close();
+  }
+  CompositeScope(const CompositeScope&) = delete;
+
+ private:
+  struct Opened;
+  void open(uint16_t op, PyObject* const* slots, int count);
+  void close();
+  Opened* opened_ = nullptr;
+};
 
 /// Frees the tuple that parse() made from integers spread over the arguments.
 class Spread {

@@ -36,6 +36,17 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
+}  // namespace
+
+PyObject* wrap_generator(Generator* generator) {
+  if (default_object && generator == &generator_of(default_object)) return Py_NewRef(default_object);
+  PyObject* o = check(GeneratorType.tp_alloc(&GeneratorType, 0));
+  reinterpret_cast<PyGenerator*>(o)->generator = generator;
+  return o;
+}
+
+namespace {
+
 void generator_dealloc(PyObject* o) {
   auto* self = reinterpret_cast<PyGenerator*>(o);
   if (self->owned) delete self->generator;

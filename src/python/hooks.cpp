@@ -330,24 +330,6 @@ PyObject* function_disable_saved_hooks(PyObject*, PyObject* reason) {
   return before;
 }
 
-// ---- profiling
-
-thread_local PyObject* node_profiler = nullptr;  // called with (name, begin, end) of every node; owned
-
-void node_ran(const Node& node, int64_t start, int64_t end) {
-  WithLock lock;
-  if (!node_profiler) return;
-  Owned done(check(PyObject_CallFunction(node_profiler, "sLL", node.name().c_str(), static_cast<long long>(start),
-                                         static_cast<long long>(end))));
-}
-// _set_node_profiler(callable or None) -> the one before
-PyObject* function_set_node_profiler(PyObject*, PyObject* callable) {
-  PyObject* before = std::exchange(node_profiler, callable == Py_None ? nullptr : Py_NewRef(callable));
-  if (node_profiler) thread_state.modes |= kModeProfile;
-  else thread_state.modes &= ~static_cast<uint32_t>(kModeProfile);
-  return before ? before : Py_NewRef(Py_None);
-}
-
 // ---- anomaly mode
 
 std::string traceback_here() {
@@ -420,8 +402,6 @@ PyMethodDef functions[] = {
     {"_pop_saved_hooks", function_pop_saved_hooks, METH_NOARGS, "Leaves it."},
     {"_disable_saved_hooks", function_disable_saved_hooks, METH_O,
      "Forbids saved_tensors_hooks with a reason; returns the one before."},
-    {"_set_node_profiler", function_set_node_profiler, METH_O,
-     "Calls a function with (name, begin, end) of every node on this thread."},
     {"_set_anomaly", function_set_anomaly, METH_VARARGS, "_set_anomaly(on, check_nan)."},
     {"is_anomaly_enabled", function_is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
     {"is_anomaly_check_nan_enabled", function_is_nan_check, METH_NOARGS, "Whether anomaly mode looks for NaN."},
@@ -438,7 +418,6 @@ void init_hooks(PyObject* module) {
   current_traceback = traceback_here;
   on_node_created = node_created;
   on_backward_error = backward_failed;
-  on_node_ran = node_ran;
 }
 
 }  // namespace facula::python

@@ -56,6 +56,8 @@ Device to_device_value(PyObject* o);
 Layout to_layout(PyObject* o);
 MemoryFormat to_memory_format(PyObject* o);
 Generator* to_generator(PyObject* o);
+/// A Python object for a generator that somebody else keeps alive.
+PyObject* wrap_generator(Generator* generator);
 bool is_dtype(PyObject* o);
 bool is_device(PyObject* o);
 

@@ -102,5 +102,6 @@ void init_overrides(PyObject* module);
 void init_fft(PyObject* module);
 void init_optim(PyObject* module);
 void init_module_lookup(PyObject* module);
+void init_observe(PyObject* module);
 
 }  // namespace facula::python

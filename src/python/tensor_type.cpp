@@ -8,6 +8,7 @@
 
 #include "autograd/inplace.h"
 #include "functions.h"
+#include "op_ids_matmul.h"
 #include "python/args.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
@@ -693,7 +694,11 @@ PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
                     !overrides_disabled();
   if (overridden) return override_operator("matmul", a, b);
   if (!tensors) Py_RETURN_NOTIMPLEMENTED;
-  return guarded([&] { return wrap(matmul(tensor_of(a), tensor_of(b))); });
+  return guarded([&] {
+    PyObject* operands[] = {a, b};
+    CompositeScope scope(op_id::matmul, operands, 2);
+    return wrap(matmul(tensor_of(a), tensor_of(b)));
+  });
 }
 
 template <class F>

@@ -8,6 +8,8 @@ import warnings
 from typing import Generic, TypeVar
 
 import facula
+from facula._C import _watching
+from facula.autograd.profiler import record_function
 
 from . import _utils
 from ._utils.collate import default_collate, default_convert
@@ -263,6 +265,12 @@ class _BaseDataLoaderIter:
         raise NotImplementedError
 
     def __next__(self):
+        if not _watching():
+            return self._next()
+        with record_function(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
+            return self._next()
+
+    def _next(self):
         data = self._next_data()
         self._num_yielded += 1
         promised = self._IterableDataset_len_called

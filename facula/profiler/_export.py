@@ -1,0 +1,182 @@
+"""Files of a profile: traces, stacks, and how memory was used over time."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import time
+from pathlib import Path
+
+from .._serialization.replacing import replacing
+
+_CATEGORY = {
+    "op": "cpu_op", "composite": "cpu_op", "node": "cpu_op", "range": "user_annotation", "kernel": "cpu_kernel",
+    "work": "cpu_worker",
+}  # fmt: skip
+
+
+def _write(path, data):
+    if isinstance(data, str):
+        data = data.encode()
+    with replacing(path) as file:
+        file.write(gzip.compress(data) if str(path).endswith(".gz") else data)
+
+
+def _arguments(event):
+    found = {"External id": event.id}
+    if event.sequence_nr >= 0:
+        found["Sequence number"] = event.sequence_nr
+    if event.fwd_thread is not None:
+        found["Fwd thread id"] = event.fwd_thread
+    if event.input_shapes is not None:
+        found["Input Dims"], found["Input type"] = event.input_shapes, event.input_dtypes
+    if event.stack:
+        found["Call stack"] = ";".join(event.stack)
+    if event.flops:
+        found["Flops"] = event.flops
+    return found
+
+
+def _flow(pid, number, forward, node):
+    """The arrow from an op to the backward node that belongs to it."""
+    common = {"cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": pid}
+    yield {"ph": "s", "tid": forward.thread, "ts": forward.time_range.start, **common}
+    yield {"ph": "f", "bp": "e", "tid": node.thread, "ts": node.time_range.start, **common}
+
+
+def _thread_names(recording, pid):
+    for number, (thread, title) in enumerate(sorted(recording.threads.items())):
+        common = {"ph": "M", "pid": pid, "tid": thread}
+        yield {"name": "thread_name", "args": {"name": f"thread {thread} ({title})"}, **common}
+        yield {"name": "thread_sort_index", "args": {"sort_index": number}, **common}
+
+
+def _memory_rows(recording, pid):
+    total = 0
+    for when, thread, address, nbytes, _, _ in sorted(recording.memory, key=lambda row: row[0]):
+        total += nbytes
+        yield {
+            "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": pid, "tid": thread, "ts": when,
+            "args": {"Addr": address, "Bytes": nbytes, "Total Allocated": total, "Device Type": 0, "Device Id": -1},
+        }  # fmt: skip
+        yield {"ph": "C", "name": "bytes since the start", "pid": pid, "ts": when, "args": {"bytes": total}}
+
+
+def write_trace(events, path, recording=None, metadata=None):
+    """The events (and threads and memory of `recording`) in the trace event format; gzip where `path` ends in ".gz"."""
+    pid = os.getpid()
+    rows = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "facula"}}]
+    for event in events:
+        rows.append({
+            "ph": "X", "cat": _CATEGORY[event.kind], "name": event.name, "pid": pid, "tid": event.thread,
+            "ts": event.time_range.start, "dur": event.time_range.elapsed_us(), "args": _arguments(event),
+        })  # fmt: skip
+    links = itertools.count(1)
+    for event in events:
+        forward = getattr(event, "forward_event", None)
+        if forward is not None:
+            rows += _flow(pid, next(links), forward, event)
+    if recording is not None:
+        rows += _thread_names(recording, pid)
+        rows += _memory_rows(recording, pid)
+    document = {"schemaVersion": 1, "displayTimeUnit": "ms", "deviceProperties": [], **(metadata or {}), "traceEvents": rows}
+    _write(path, json.dumps(document))
+
+
+def write_stacks(events, path, metric="self_cpu_time_total"):
+    """A line per op with a stack: its source lines from the outside in, joined by ";", and the metric."""
+    if metric not in ("self_cpu_time_total",):
+        raise ValueError(f"export_stacks: metric is self_cpu_time_total, got {metric!r}")
+    lines = []
+    for event in events:
+        value = int(getattr(event, metric))
+        if event.stack and value > 0:
+            places = [place.translate(str.maketrans(" ;\t\n", "____")) for place in reversed(event.stack)]
+            lines.append(f"{';'.join(places)} {value}\n")
+    _write(path, "".join(lines))
+
+
+# ---- memory over time
+
+CATEGORIES = ("optimizer", "gradient", "saved for backward", "temporary")
+
+
+def _category(event, forward_kept):
+    """What made a storage: the range or node around it says."""
+    around = event
+    while around is not None:
+        if around.kind == "node":
+            return "gradient"
+        if around.kind == "range" and around.name.startswith("Optimizer."):
+            return "optimizer"
+        around = around.cpu_parent
+    return "saved for backward" if forward_kept(event) else "temporary"
+
+
+def _recorded(event):
+    while event is not None:
+        if event.sequence_nr >= 0:
+            return True
+        event = event.cpu_parent
+    return False
+
+
+def memory_timeline(recording):
+    """(times in us, {category: bytes}) after every change since the start of the profile.
+
+    A storage counts as "gradient" when a backward node made it, as "optimizer" when an optimizer's step did, as "saved for
+    backward" when it is the result of an op that autograd recorded, else as "temporary". Storages older than the profile
+    are not in it.
+    """
+    held = dict.fromkeys(CATEGORIES, 0)
+    made, times, rows = {}, [], {name: [] for name in CATEGORIES}
+    for when, _, address, nbytes, event, _ in sorted(recording.memory, key=lambda row: row[0]):
+        if nbytes >= 0:
+            made[address] = category = _category(event, _recorded)
+        elif address not in made:
+            continue
+        else:
+            category = made[address]
+        held[category] += nbytes
+        times.append(when)
+        for name in CATEGORIES:
+            rows[name].append(held[name])
+    return times, rows
+
+
+def write_memory_timeline(recording, path):
+    """The timeline as a picture in a page (".html"), as a picture (".png", ".svg"), or as numbers (".json", ".json.gz")."""
+    times, rows = memory_timeline(recording)
+    if not times:
+        raise RuntimeError("export_memory_timeline: expected a profile with profile_memory=True that saw memory, got none")
+    suffixes = Path(path).suffixes
+    if ".json" in suffixes:
+        _write(path, json.dumps({"times_us": times, "bytes": rows}))
+        return
+    if suffixes[-1:] not in ([".html"], [".png"], [".svg"]):
+        raise ValueError(f"export_memory_timeline: a path that ends in .html, .png, .svg, .json or .json.gz, got {path!r}")
+    picture = _timeline_picture(times, rows, "svg" if suffixes[-1] == ".html" else suffixes[-1][1:])
+    if suffixes[-1] == ".html":
+        text = picture.decode()
+        picture = f"<!doctype html><title>Memory timeline</title>{text[text.index('<svg'):]}".encode()
+    _write(path, picture)
+
+
+def _timeline_picture(times, rows, kind):
+    import io
+
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(12, 6), layout="constrained")
+    axes.stackplot([(t - times[0]) / 1e3 for t in times], [[b / 2**20 for b in rows[c]] for c in CATEGORIES], labels=CATEGORIES)
+    axes.set(xlabel="ms", ylabel="MiB taken since the start", title=time.strftime("Memory by what made it, %Y-%m-%d %H:%M"))
+    axes.legend(loc="upper left")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind)
+    pyplot.close(figure)
+    return buffer.getvalue()

@@ -1,0 +1,91 @@
+// Who watches ops.
+//   - An op is seen where its kernel is about to run: below autocast, vmap and autograd, whoever called it. A composite is
+//     seen where Python calls it, around the ops that it is made of.
+//   - Observers see calls and change nothing. What `dispatch` does (installed by the Python layer for __torch_dispatch__)
+//     stands in for the kernel.
+//   - ThreadState::watch says whether anybody watches the thread: one load and one test per op when nobody does.
+//   - While an observer is told something, nobody watches its thread.
+#pragma once
+
+#include "observe/op_call.h"
+
+namespace facula {
+
+class Node;
+
+/// A storage that was made or let go while somebody follows storages.
+struct MemoryEvent {
+  const Storage* storage;
+  int64_t bytes;  // negative: let go
+};
+
+/// Told what happens on the threads it watches, on those threads. Nothing may be thrown.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// Whether memory_changes() is wanted; set before it is added.
+  bool follows_memory = false;
+  virtual void op_begins(const OpCall&) {}
+  /// `failed`: it threw, and has no results.
+  virtual void op_ends(const OpCall&, bool /*failed*/) {}
+  /// The backward pass runs a node of the graph.
+  virtual void node_begins(const Node&) {}
+  virtual void node_ends(const Node&) {}
+  /// The op that ended last on this thread is recorded in the graph by this node.
+  virtual void node_made(const Node&) {}
+  /// A range that the program names.
+  virtual void range_begins(std::string_view /*name*/) {}
+  virtual void range_ends() {}
+  /// A kernel of a table runs, inside an op. Kernels that an op calls without the table are not told apart from it.
+  virtual void kernel_begins(const char* /*name*/) {}
+  virtual void kernel_ends() {}
+  virtual void memory_changes(const MemoryEvent&) {}
+};
+
+enum class Watched : uint8_t { ThisThread, AllThreads };
+
+/// `observer` is told from now on. It must live until remove_observer() returns.
+void add_observer(Observer* observer, Watched threads);
+/// Nobody tells it anything any more. Throws a RuntimeError when it was not added (on this thread).
+void remove_observer(Observer* observer, Watched threads);
+
+/// The scope of one call. In the generated functions:
+///
+///     Tensor result;
+///     OpScope scope(op_id::mul, OpForm::Function, arguments, results);
+///     if (scope.runs()) result = ops::mul(self, other);
+///     scope.done();
+class OpScope {
+ public:
+  OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results);
+  ~OpScope() {
+    if (!done_) finish(true);
+  }
+  OpScope(const OpScope&) = delete;
+  /// Whether the kernel is to run: nobody stood in for it.
+  bool runs() const { return !replaced_; }
+  void done() { finish(false); }
+
+ private:
+  void finish(bool failed);
+  OpCall call_;
+  bool done_ = false;
+  bool replaced_ = false;
+};
+
+/// Of a call with tensors of these flags: whether it goes through an OpScope.
+inline bool is_watched(uint32_t flags) { return __builtin_expect((watching() | (flags & kPythonDispatch)) != 0, 0); }
+
+void tell_node_begins(const Node& node);
+void tell_node_ends(const Node& node);
+void tell_node_made(const Node& node);
+void tell_kernel_begins(const char* name);
+void tell_kernel_ends();
+void tell_range_begins(std::string_view name);
+void tell_range_ends();
+
+/// Installed by the Python layer: whether a mode of this thread or the class of an argument stood in for the kernel and put
+/// its results into the slots.
+inline bool (*dispatch)(const OpCall&) = nullptr;
+
+}  // namespace facula

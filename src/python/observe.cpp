@@ -1,0 +1,333 @@
+// Observers written in Python, and the recordings of the profiler.
+#include <unordered_map>
+
+#include "observe/observer.h"
+#include "profiler/recorder.h"
+#include "python/bindings.h"
+#include "python/op_values.h"
+
+namespace facula::python {
+namespace {
+
+// ---- stacks: where Python is, as numbers. A stack is a line of code and the stack around it, so that stacks of one place
+// share what is around them.
+
+struct Place {
+  PyCodeObject* code;  // kept alive: its address is part of the key
+  int line;
+  uint32_t around;
+  bool operator==(const Place&) const = default;
+};
+struct PlaceHash {
+  size_t operator()(const Place& p) const {
+    size_t h = std::hash<void*>()(p.code);
+    return (h * 31 + static_cast<size_t>(p.line)) * 0x9E3779B97F4A7C15u + p.around;
+  }
+};
+std::vector<Place> places{{nullptr, 0, 0}};  // number 0: nowhere
+std::unordered_map<Place, uint32_t, PlaceHash> place_numbers;
+constexpr int kDeepest = 64;
+
+uint32_t number_of(const Place& place) {
+  auto [found, fresh] = place_numbers.try_emplace(place, static_cast<uint32_t>(places.size()));
+  if (fresh) {
+    Py_INCREF(place.code);
+    places.push_back(place);
+  }
+  return found->second;
+}
+
+// Only the lock's holder can walk frames; others, such as backward without the lock, are nowhere.
+uint32_t stack_here() {
+  if (!PyGILState_Check()) return 0;
+  PyThreadState* state = PyThreadState_Get();
+  PyFrameObject* frame = PyThreadState_GetFrame(state);
+  Place chain[kDeepest];
+  int depth = 0;
+  while (frame && depth < kDeepest) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    chain[depth++] = {code, PyFrame_GetLineNumber(frame), 0};
+    Py_DECREF(code);  // the frame holds it
+    PyFrameObject* next = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = next;
+  }
+  Py_XDECREF(frame);
+  uint32_t number = 0;
+  while (depth > 0) {
+    chain[--depth].around = number;
+    number = number_of(chain[depth]);
+  }
+  return number;
+}
+
+// _stack(number) -> [(file, line, function), ...], innermost first
+PyObject* function_stack(PyObject*, PyObject* number) {
+  return guarded([&] {
+    const auto given_number = static_cast<size_t>(to_int(number));
+    FACULA_CHECK(given_number < places.size(), ErrorKind::Value, "_stack: the number of a stack, got ", given_number);
+    Owned list(check(PyList_New(0)));
+    for (size_t at = given_number; at != 0; at = places[at].around) {
+      const Place& place = places[at];
+      Owned row(check(Py_BuildValue("(OiO)", place.code->co_filename, place.line, place.code->co_name)));
+      check(PyList_Append(list.get(), row.get()));
+    }
+    return list.release();
+  });
+}
+PyObject* function_stack_here(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(stack_here()); }
+
+// ---- observers in Python: an object with any of the methods op_begins(name, arguments), op_ends(name, results), node_begins(
+// name, sequence), node_ends(name, sequence), memory_changes(address, bytes). What they raise is printed, and nothing is
+// thrown into the op.
+
+const char* form_suffix(OpForm form) { return form == OpForm::InPlace ? "_" : form == OpForm::Out ? "_out" : ""; }
+std::string name_of(const OpCall& call) {
+  std::string name = call.info().name;
+  if (call.form == OpForm::InPlace && name.back() == '_') return name;
+  return name + form_suffix(call.form);
+}
+
+class PythonObserver final : public Observer {
+ public:
+  explicit PythonObserver(PyObject* object) : object_(Py_NewRef(object)) {
+    op_begins_ = method("op_begins");
+    op_ends_ = method("op_ends");
+    node_begins_ = method("node_begins");
+    node_ends_ = method("node_ends");
+    memory_ = method("memory_changes");
+    follows_memory = static_cast<bool>(memory_);
+  }
+  PyObject* object() const { return object_.get(); }
+
+  void op_begins(const OpCall& call) override {
+    tell(op_begins_, [&](PyObject* f) {
+      Owned arguments(check(wrap_arguments(call.arguments)));
+      return PyObject_CallFunction(f, "sO", name_of(call).c_str(), arguments.get());
+    });
+  }
+  void op_ends(const OpCall& call, bool failed) override {
+    tell(op_ends_, [&](PyObject* f) {
+      Owned results(failed ? Py_NewRef(Py_None) : check(wrap_slots(call.results)));
+      return PyObject_CallFunction(f, "sO", name_of(call).c_str(), results.get());
+    });
+  }
+  void node_begins(const Node& node) override { tell_node(node_begins_, node); }
+  void node_ends(const Node& node) override { tell_node(node_ends_, node); }
+  void memory_changes(const MemoryEvent& change) override {
+    tell(memory_, [&](PyObject* f) {
+      return PyObject_CallFunction(f, "KL",
+                                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(change.storage)),
+                                   static_cast<long long>(change.bytes));
+    });
+  }
+
+ private:
+  Owned method(const char* name) {
+    Owned found(PyObject_GetAttrString(object_.get(), name));
+    if (!found) PyErr_Clear();
+    return found;
+  }
+  void tell_node(const Owned& f, const Node& node) {
+    tell(f, [&](PyObject* callable) {
+      return PyObject_CallFunction(callable, "sK", node.name().c_str(),
+                                   static_cast<unsigned long long>(node.sequence()));
+    });
+  }
+  template <class Call>
+  void tell(const Owned& f, Call&& call) {
+    if (!f) return;
+    WithLock lock;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);  // an op that failed with a Python error ends, too
+    Owned result;
+    try {
+      result = Owned(call(f.get()));
+    } catch (...) {
+      translate_exception();
+    }
+    if (!result) PyErr_WriteUnraisable(f.get());
+    PyErr_Restore(type, value, trace);
+  }
+
+  Owned object_, op_begins_, op_ends_, node_begins_, node_ends_, memory_;
+};
+
+struct Added {
+  std::unique_ptr<PythonObserver> observer;
+  Watched threads;
+};
+std::vector<Added> added;
+
+// _add_observer(object, all_threads)
+PyObject* function_add_observer(PyObject*, PyObject* args) {
+  PyObject* object;
+  int all_threads = 0;
+  if (!PyArg_ParseTuple(args, "Op", &object, &all_threads)) return nullptr;
+  return guarded([&] {
+    auto observer = std::make_unique<PythonObserver>(object);
+    const Watched threads = all_threads ? Watched::AllThreads : Watched::ThisThread;
+    PythonObserver* raw = observer.get();
+    added.push_back({std::move(observer), threads});
+    WithoutLock released;  // a thread that is told something may wait for the lock
+    add_observer(raw, threads);
+    return Py_None;
+  })
+             ? Py_NewRef(Py_None)
+             : nullptr;
+}
+// _remove_observer(object)
+PyObject* function_remove_observer(PyObject*, PyObject* object) {
+  return guarded([&] {
+    auto found =
+        std::find_if(added.begin(), added.end(), [&](const Added& a) { return a.observer->object() == object; });
+    FACULA_CHECK(found != added.end(), ErrorKind::Value, "remove_observer: an observer that was added, got ",
+                 Py_TYPE(object)->tp_name);
+    Added gone = std::move(*found);
+    added.erase(found);
+    {
+      WithoutLock released;
+      remove_observer(gone.observer.get(), gone.threads);
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+
+// An observer that does nothing: what watching alone costs.
+class EmptyObserver final : public Observer {};
+PyObject* function_set_empty_observer(PyObject*, PyObject* on) {
+  static EmptyObserver* empty = new EmptyObserver;
+  static bool there = false;
+  return guarded([&] {
+    const bool wanted = PyObject_IsTrue(on) == 1;
+    if (wanted != there)
+      wanted ? add_observer(empty, Watched::ThisThread) : remove_observer(empty, Watched::ThisThread);
+    there = wanted;
+    return Py_NewRef(Py_None);
+  });
+}
+
+// ---- ranges
+
+PyObject* function_watching(PyObject*, PyObject*) {
+  if (watching() & kUnknownThread) know_this_thread();
+  return PyBool_FromLong((watching() & (kWatchThread | kWatchProcess)) != 0);
+}
+PyObject* function_range_begins(PyObject*, PyObject* name) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(name, &size);
+  if (!text) return nullptr;
+  tell_range_begins({text, static_cast<size_t>(size)});
+  Py_RETURN_NONE;
+}
+PyObject* function_range_ends(PyObject*, PyObject*) {
+  tell_range_ends();
+  Py_RETURN_NONE;
+}
+
+// ---- recordings
+
+using profiler::Event;
+using profiler::EventKind;
+using profiler::Lane;
+
+// The tensors noted from `at` on: [(sizes, dtype) or None, ...]
+PyObject* noted_tensors(const Lane& lane, size_t& at) {
+  const int64_t count = lane.details[at++];
+  Owned list(check(PyList_New(0)));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t ndim = lane.details[at], dtype = lane.details[at + 1];
+    at += 2;
+    Owned item(ndim < 0 ? Py_NewRef(Py_None) : nullptr);
+    if (ndim >= 0) {
+      Owned sizes(check(PyList_New(ndim)));
+      for (int64_t d = 0; d < ndim; ++d) PyList_SET_ITEM(sizes.get(), d, PyLong_FromLongLong(lane.details[at++]));
+      Owned kind(check(wrap_dtype(static_cast<DType>(dtype))));
+      item = Owned(check(PyTuple_Pack(2, sizes.get(), kind.get())));
+    }
+    check(PyList_Append(list.get(), item.get()));
+  }
+  return list.release();
+}
+
+std::string event_name(const Lane& lane, const Event& event) {
+  switch (event.kind) {
+    case EventKind::Op:
+    case EventKind::Composite: return name_of({event.op, event.form, {}, {}});
+    case EventKind::Memory: return "[memory]";
+    default: return lane.names[event.name];
+  }
+}
+
+constexpr const char* kKindNames[] = {"op", "composite", "node", "range", "kernel", "work", "memory"};
+
+PyObject* wrap_event(const Lane& lane, const Event& event) {
+  Owned arguments(Py_NewRef(Py_None)), results(Py_NewRef(Py_None));
+  if (event.details >= 0) {
+    auto at = static_cast<size_t>(event.details);
+    arguments = Owned(noted_tensors(lane, at));
+    results = Owned(!event.failed && event.kind == EventKind::Op ? noted_tensors(lane, at) : Py_NewRef(Py_None));
+  }
+  return check(Py_BuildValue("(ssLLiLLLIOOO)", kKindNames[static_cast<int>(event.kind)],
+                             event_name(lane, event).c_str(), static_cast<long long>(event.begin),
+                             static_cast<long long>(event.end), event.parent, static_cast<long long>(event.sequence),
+                             static_cast<long long>(event.bytes), static_cast<long long>(event.address), event.stack,
+                             arguments.get(), results.get(), event.failed ? Py_True : Py_False));
+}
+
+// _profiler_start(shapes, stacks, memory)
+PyObject* function_profiler_start(PyObject*, PyObject* args) {
+  int shapes, stacks, memory;
+  if (!PyArg_ParseTuple(args, "ppp", &shapes, &stacks, &memory)) return nullptr;
+  return guarded([&] {
+    profiler::start({shapes != 0, stacks != 0, memory != 0});
+    return Py_NewRef(Py_None);
+  });
+}
+// _profiler_stop() -> [(thread, title, [event, ...]), ...]
+PyObject* function_profiler_stop(PyObject*, PyObject*) {
+  return guarded([&] {
+    std::vector<std::unique_ptr<Lane>> lanes;
+    {
+      WithoutLock released;
+      lanes = profiler::stop();
+    }
+    Owned list(check(PyList_New(0)));
+    for (const auto& lane : lanes) {
+      Owned events(check(PyList_New(static_cast<Py_ssize_t>(lane->events.size()))));
+      for (size_t i = 0; i < lane->events.size(); ++i) {
+        PyList_SET_ITEM(events.get(), static_cast<Py_ssize_t>(i), wrap_event(*lane, lane->events[i]));
+      }
+      Owned row(check(Py_BuildValue("(LsO)", static_cast<long long>(lane->thread), lane->title.c_str(), events.get())));
+      check(PyList_Append(list.get(), row.get()));
+    }
+    return list.release();
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_add_observer", function_add_observer, METH_VARARGS,
+     "_add_observer(object, all_threads): tells the object's methods what ops, nodes and storages do."},
+    {"_remove_observer", function_remove_observer, METH_O, "_remove_observer(object): tells it no more."},
+    {"_set_empty_observer", function_set_empty_observer, METH_O,
+     "_set_empty_observer(on): an observer in C++ that does nothing, to measure what watching costs."},
+    {"_watching", function_watching, METH_NOARGS, "Whether an observer watches this thread."},
+    {"_range_begins", function_range_begins, METH_O, "_range_begins(name): tells observers that a range begins."},
+    {"_range_ends", function_range_ends, METH_NOARGS, "_range_ends(): tells observers that the innermost range ends."},
+    {"_profiler_start", function_profiler_start, METH_VARARGS,
+     "_profiler_start(shapes, stacks, memory): begins a recording of all threads."},
+    {"_profiler_stop", function_profiler_stop, METH_NOARGS,
+     "_profiler_stop(): ends it; [(thread, title, events)], an event being (kind, name, begin, end, parent, sequence, "
+     "bytes, address, stack, arguments, results, failed)."},
+    {"_stack", function_stack, METH_O, "_stack(number): its lines as (file, line, function), innermost first."},
+    {"_stack_here", function_stack_here, METH_NOARGS, "_stack_here(): the number of the present stack."},
+    {}};
+
+}  // namespace
+
+void init_observe(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  profiler::capture_stack = stack_here;
+}
+
+}  // namespace facula::python
