@@ -14,6 +14,14 @@ struct VectorOf {
   typedef T type __attribute__((vector_size(kVectorBytes)));
 };
 
+/// A vector from memory of any alignment. One by one: an array of vectors filled at once goes through the stack.
+template <class T>
+typename VectorOf<T>::type load_vector(const T* from) {
+  typename VectorOf<T>::type v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
 /// Half with half, until `left` lanes remain. `merge` takes vectors of any width.
 template <int left, class V, class F>
 auto merge_lanes(V v, F merge) {

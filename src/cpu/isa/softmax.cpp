@@ -29,32 +29,29 @@ struct LogSoftmax {
   }
 };
 
-template <class T>
-T dot(int64_t n, const T* a, const T* b) {
-  constexpr int lanes = VectorOf<T>::lanes;
-  T partial[lanes] = {};
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    FACULA_SIMD
-    for (int k = 0; k < lanes; ++k) partial[k] += a[i + k] * b[i + k];
+/// The sum of term(i), in blocks, so that rounding errors do not grow with the whole length.
+template <class T, class F>
+T sum_terms(int64_t n, F term) {
+  constexpr int64_t kBlock = 1024;
+  T total = 0;
+  for (int64_t from = 0; from < n; from += kBlock) {
+    const int64_t to = std::min(n, from + kBlock);
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = from; i < to; ++i) sum += term(i);
+    total += sum;
   }
-  T total = sum_lanes(partial);
-  for (; i < n; ++i) total += a[i] * b[i];
   return total;
 }
 
 template <class T>
+T dot(int64_t n, const T* a, const T* b) {
+  return sum_terms<T>(n, [=](int64_t i) { return a[i] * b[i]; });
+}
+
+template <class T>
 T sum_line(int64_t n, const T* x) {
-  constexpr int lanes = VectorOf<T>::lanes;
-  T partial[lanes] = {};
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    FACULA_SIMD
-    for (int k = 0; k < lanes; ++k) partial[k] += x[i + k];
-  }
-  T total = sum_lanes(partial);
-  for (; i < n; ++i) total += x[i];
-  return total;
+  return sum_terms<T>(n, [=](int64_t i) { return x[i]; });
 }
 
 struct SoftmaxBackward {
@@ -105,7 +102,7 @@ struct SoftmaxTile {
     t.rows([&](int64_t at) {
       FACULA_SIMD
       for (int64_t c = 0; c < t.width; ++c) {
-        T e = kernels::exp(x[at + c] - largest[c]);
+        T e = exp_of_shifted(x[at + c] - largest[c]);
         if constexpr (!log) out[at + c] = e;
         total[c] += e;
       }
