@@ -122,7 +122,13 @@ def _names(by_topic: dict[str, list[Op]]) -> str:
 
 
 def _signature_text(op: Op) -> str:
-    return " ".join(op.signature.split()).replace("\\", "\\\\").replace('"', '\\"')
+    """The signature with what C++ is given: `type name=default`, ...; "*" before keyword-only ones."""
+    parts, keywords = [], False
+    for arg in cpp_args(op):
+        parts += ["*"] if arg.keyword_only and not keywords else []
+        keywords |= arg.keyword_only
+        parts.append(f"{arg.type} {arg.name}" + (f"={arg.default}" if arg.default is not None else ""))
+    return ", ".join(parts).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _raw_declarations(topic: str, ops: list[Op]) -> str:

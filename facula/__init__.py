@@ -30,6 +30,7 @@ for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facu
     del globals()[_name]
 
 from . import _pickled, _tensor, _tensor_rare  # noqa: E402, F401  (some install methods of Tensor)
+from ._overrides_off import DisableTorchFunctionSubclass  # noqa: E402
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .functions.index import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
 
@@ -61,13 +62,9 @@ def __getattr__(name: str):
         value = getattr(importlib.import_module(f"facula.{LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    if not name.startswith("_"):
-        from ._missing import lookup
-
-        if (value := lookup(name)) is not None:
-            globals()[name] = value
-            return value
-    return _placeholder(name)
+    value = _placeholder(name)
+    globals()[name] = value
+    return value
 
 
 def _lazy_module(name):

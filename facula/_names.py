@@ -22,7 +22,7 @@ CONSTANTS = {
 LAZY_MODULES = frozenset(
     """
     __config__ accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions fft functional func
-    futures fx hub jit library linalg masked mps mtia multiprocessing nested nn onnx optim overrides package profiler
+    futures fx hub jit library linalg masked monitor mps mtia multiprocessing nested nn onnx optim overrides package profiler
     quantization random return_types serialization signal sparse special storage array_api testing types utils version xpu
     """.split()
 )
@@ -44,6 +44,7 @@ _LAZY = {
     "functions.resample": "affine_grid_generator",
     "functions.rnn": "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
     "functions.settings": """
+        init_num_threads is_vulkan_available set_anomaly_enabled
         are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads
         get_printoptions is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_tensor_type
         set_deterministic_debug_mode set_float32_matmul_precision set_num_interop_threads set_printoptions set_warn_always
@@ -63,6 +64,8 @@ _LAZY = {
         _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad
         """,
     "func": "vmap",
+    "futures": "Future",
+    "jit": "fork wait",
     "amp.autocast_mode": "autocast",
     "amp.grad_scaler": "GradScaler",
     "functions.autocast": """

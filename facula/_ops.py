@@ -24,6 +24,13 @@ class OpOverload:
     def __call__(self, *args, **kwargs):
         return self.overloadpacket(*args, **kwargs)
 
+    def written(self, args, kwargs):
+        """The argument that a call writes to: the first of an in-place form, or `out`; None for others."""
+        if kwargs.get("out") is not None:
+            return kwargs["out"]
+        name = self.overloadpacket.__name__
+        return args[0] if name.endswith("_") and not name.endswith("__") else None
+
     def name(self):
         """"namespace::operator.overload", without the overload where that is the default."""
         overload = "" if self._overloadname == "default" else f".{self._overloadname}"
@@ -62,10 +69,20 @@ class OpOverloadPacket:
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
 
 
+_PREFIXES = {"linalg_": "linalg", "fft_": "fft", "special_": "special", "functional_": "nn.functional"}
+
+
 def _own_function(name):
-    """Facula's function behind aten's `name`, or None."""
-    homes = (facula, facula.nn.functional, facula.Tensor, facula.special, facula.linalg)
-    return next((getattr(home, name) for home in homes if callable(getattr(home, name, None))), None)
+    """Facula's function behind aten's `name`, or None. Parts of functions, such as `_softmax`, are among the core's ops."""
+    for prefix, module in _PREFIXES.items():
+        if name.startswith(prefix):
+            home = functools.reduce(getattr, module.split("."), facula)
+            if callable(found := getattr(home, name.removeprefix(prefix), None)):
+                return found
+    homes = (facula._C, facula.nn.functional, facula.Tensor, facula._C._ops, facula, facula.special, facula.linalg)
+    return next((vars(home)[name] for home in homes if callable(vars(home).get(name))), None) or next(
+        (getattr(home, name) for home in homes if callable(getattr(home, name, None))), None
+    )
 
 
 class OpNamespace(types.ModuleType):
@@ -80,7 +97,7 @@ class OpNamespace(types.ModuleType):
             raise AttributeError(f"torch.ops.{self.name}: no attribute {op!r}")
         function = _own_function(op) if self.name in ("aten", "prims") else library.find(self.name, op)
         if function is None and self.name == "aten":
-            function = functools.partial(_missing, op)
+            function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:
             raise AttributeError(f"torch.ops.{self.name}: no operator {op!r} is registered")
         packet = OpOverloadPacket(self.name, op, function)
@@ -89,8 +106,10 @@ class OpNamespace(types.ModuleType):
         return packet
 
 
-def _missing(op, *args, **kwargs):
-    raise NotImplementedError(f"torch.ops.aten.{op} is not supported by Facula")
+def _refuse(full_name, *args, **kwargs):
+    from facula.compat import placeholders
+
+    placeholders.refuse(full_name, args, kwargs)
 
 
 class Operators(types.ModuleType):

@@ -59,7 +59,7 @@ def numpy(self, *, force=False):
             "numpy: can't be called on a Tensor that requires grad (use tensor.detach().numpy()), "
             f"got shape {list(tensor.shape)}"
         )
-    if tensor.device.type != "cpu":
+    if tensor.device.type != "cpu" or tensor.is_meta:  # a wrapper only says that it lies on the CPU
         raise TypeError(f"numpy: only the CPU's memory can be shared (use tensor.cpu()), got device {tensor.device}")
     if tensor.is_conj():
         raise RuntimeError(
@@ -255,11 +255,29 @@ def _is_zerotensor(self):
     return False
 
 
-def _make_wrapper_subclass(cls, *args, **kwargs):
-    """Tensors without memory of their own need `__torch_dispatch__`, which is not supported."""
-    raise NotImplementedError(
-        f"_make_wrapper_subclass: tensors that only wrap others are not supported, got {cls.__name__}"
-    )
+def _make_wrapper_subclass(
+    cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=None, device=None,
+    pin_memory=False, requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False,
+    dispatch_layout=False,
+):  # fmt: skip
+    """A tensor of class `cls` with a shape and a dtype and without memory: its `__torch_dispatch__` does the work.
+
+    Errors: RuntimeError where `cls` has no `__torch_dispatch__`.
+    """
+    from .utils._python_dispatch import _disable_current_modes, has_dispatch
+
+    if not has_dispatch(cls):
+        raise RuntimeError(f"_make_wrapper_subclass: {cls.__name__} must define __torch_dispatch__, got a class without")
+    import facula
+
+    with _disable_current_modes():
+        if strides is None:
+            data = facula.empty(size, dtype=dtype, device="meta", memory_format=memory_format or facula.contiguous_format)
+        else:
+            data = facula.empty_strided(size, strides, dtype=dtype, device="meta")
+    result = Tensor._make_subclass(cls, data, requires_grad)
+    result.__dict__["_reported_device"] = facula.device("cpu" if device is None else device)
+    return result
 
 
 # Relatives: tensors like this one
@@ -267,9 +285,8 @@ def _make_wrapper_subclass(cls, *args, **kwargs):
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A tensor with a copy of `data`, by default in this tensor's dtype and on its device."""
-    return _C.tensor(
-        data, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
-    )
+    device = self.device if device is None else device
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
 
 
 def new(self, *args, **kwargs):
@@ -281,6 +298,8 @@ def type_(self, dtype=None, non_blocking=False, **kwargs):
     """The type's name ("torch.FloatTensor") without arguments; with a dtype or such a name, the converted tensor."""
     from .functions import tensor_types
 
+    if kwargs:
+        raise TypeError(f"type: the arguments are dtype and non_blocking, got {', '.join(kwargs)}")
     if dtype is None:
         return tensor_types.name_of(self.dtype, self.device)
     wanted, device = tensor_types.parse(dtype)
@@ -356,11 +375,11 @@ _C._install_methods(
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
         "_typed_storage": storage,
-        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
         "__nonzero__": Tensor.__bool__,
         "__long__": Tensor.__int__,
         "__array_priority__": 1000,
         "__torch_function__": classmethod(__torch_function__),
+        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
         "__cuda_array_interface__": property(__cuda_array_interface__),
         "__div__": Tensor.__truediv__,
         "__rdiv__": Tensor.__rtruediv__,

@@ -111,22 +111,26 @@ def _name(self):
     return None
 
 
-def _refuse(name, error, text):
-    def method(self, *args, **kwargs):
-        raise error(f"{name}: {text}, got a tensor of shape {list(self.shape)}")
+def _not_here(name):
+    """What stands for a method that compat/not_here.py lists."""
 
-    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", f"Raises {error.__name__}: {text}."
+    def method(self, *args, **kwargs):
+        from .compat import placeholders
+
+        placeholders.refuse(method._facula_missing, (self, *args), kwargs)
+
+    method._facula_missing = f"torch.Tensor.{name}"
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = "Raises NotImplementedError, which says why: docs/supported.md."
     return method
 
 
-_REMOVED = {"eig": "linalg.eig", "lstsq": "linalg.lstsq", "solve": "linalg.solve", "symeig": "linalg.eigh"}
-_SPARSE_ONLY = "coalesce indices values is_coalesced crow_indices col_indices ccol_indices row_indices"
-_SPARSE = """
-    resize_as_sparse_ smm sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
-    to_sparse_coo to_sparse_csc to_sparse_csr
-    """
-_QUANTISED = """
-    int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme
+# compat/not_here.py has the reasons; importing Facula does not read it
+_NOT_HERE = """
+    ccol_indices coalesce col_indices crow_indices eig index indices int_repr ipu is_coalesced lstsq mtia q_per_channel_axis
+    q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme record_stream reinforce resize_as_sparse_
+    row_indices slice_inverse smm solve sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm symeig to_mkldnn
+    to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values xpu
     """
 
 _C._install_methods(
@@ -141,15 +145,6 @@ _C._install_methods(
         "grad_dtype": property(_grad_dtype),
         "volatile": property(_volatile),
         "name": property(_name),
-        **{n: _refuse(n, RuntimeError, f"was removed, use {new}") for n, new in _REMOVED.items()},
-        **{n: _refuse(n, RuntimeError, "only sparse tensors have it") for n in _SPARSE_ONLY.split()},
-        **{n: _refuse(n, NotImplementedError, "sparse tensors are not supported") for n in _SPARSE.split()},
-        **{n: _refuse(n, NotImplementedError, "quantised tensors are not supported") for n in _QUANTISED.split()},
-        **{n: _refuse(n, RuntimeError, f"facula was built without {n.upper()}") for n in ("ipu", "xpu", "mtia")},
-        "to_mkldnn": _refuse("to_mkldnn", NotImplementedError, "the opaque layout of oneDNN is not supported"),
-        "to_padded_tensor": _refuse("to_padded_tensor", NotImplementedError, "nested tensors are not supported"),
-        "record_stream": _refuse("record_stream", NotImplementedError, "only tensors on a GPU have streams"),
-        "reinforce": _refuse("reinforce", RuntimeError, "was removed (use distributions and their log_prob)"),
-        "slice_inverse": _refuse("slice_inverse", NotImplementedError, "only a compiler calls it"),
+        **{name: _not_here(name) for name in _NOT_HERE.split()},
     }
 )  # fmt: skip

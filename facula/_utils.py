@@ -129,7 +129,10 @@ def _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad):
 def _moved(tensor, dtype, device, requires_grad):
     if not isinstance(dtype, facula.dtype) or not isinstance(device, (str, facula.device)):
         raise RuntimeError(f"load: a tensor moves to {shown(dtype)}, {shown(device)}, not to a dtype and a device")
-    place = facula.device(device)
+    try:
+        place = facula.device(device)
+    except RuntimeError as error:
+        raise RuntimeError(f"load: {error}") from None
     if place.type not in ("cpu", "meta") and not (place.type == "cuda" and facula.cuda.is_available()):
         raise RuntimeError(f"load: the checkpoint moves a tensor to device {place}, which is not here")
     return _requiring_grad(tensor.to(dtype=dtype, device=place), requires_grad)
@@ -181,7 +184,7 @@ def reduce_tensor(tensor, needs_untyped=None):
             no storage class of its own.
     """
     if isinstance(tensor, facula.nn.Parameter):
-        return _reduce_parameter(tensor)
+        return reduce_parameter(tensor)
     function, args = _reduce_plain(tensor, needs_untyped or _has_no_storage_class)
     state = _get_obj_state(tensor)
     if type(tensor) is facula.Tensor and not state:
@@ -193,7 +196,8 @@ def _has_no_storage_class(tensor):
     return storage_class_name(tensor.dtype) is None
 
 
-def _reduce_parameter(parameter):
+def reduce_parameter(parameter):
+    """As `reduce_tensor`, of an nn.Parameter; `Parameter.__reduce_ex__` answers with it."""
     state = _get_obj_state(parameter)
     args = (parameter.detach(), parameter.requires_grad, OrderedDict())
     return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)

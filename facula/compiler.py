@@ -22,15 +22,47 @@ __all__ = [
 ]
 
 
+# what PyTorch registers, and what `compile` takes in the place of each: eager execution
+_BACKENDS = ("cudagraphs", "inductor", "openxla", "tvm")
+_DEBUG_BACKENDS = """
+    aot_eager aot_eager_decomp_partition aot_eager_decomp_partition_crossref aot_eager_decomp_partition_with_mode
+    aot_eager_default_partitioner aot_ts eager eager_debug eager_noexcept invoke_subgraph onnxrt openxla_eval
+    pre_dispatch_eager ts
+    """.split()
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+
+
+class InvalidBackend(RuntimeError):
+    """`compile` was given the name of no backend."""
+
+
+def _check_how(backend, mode):
+    if callable(backend):
+        from facula.compat import placeholders
+
+        placeholders.refuse("torch.fx.GraphModule", (backend,))  # which a backend of a program would be given
+    if not isinstance(backend, str) or backend not in (*_BACKENDS, *_DEBUG_BACKENDS):
+        raise InvalidBackend(f"compile: a backend is one of {', '.join((*_BACKENDS, *_DEBUG_BACKENDS))}, got {backend!r}")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"compile: a mode is one of {', '.join(_MODES)}, got {mode!r}")
+
+
 def compile(
     model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False
 ):
     """Hands back a function itself; as a decorator with arguments too.
 
     A module comes in an `OptimizedModule`, whose parameters are named as in PyTorch's checkpoints of compiled models.
+
+    Args:
+        fullgraph, dynamic, options: change nothing: the program runs eagerly, which is whole and takes every shape.
+        backend, mode: names that PyTorch knows; they change nothing. A backend that is a function would be handed a graph,
+            which does not exist: NotImplementedError. Other names raise `InvalidBackend` and RuntimeError.
+        disable: leaves a module as it is too.
     """
     if mode is not None and options is not None:
         raise RuntimeError(f"compile: give mode or options, not both, got mode={mode!r} and options={options!r}")
+    _check_how(backend, mode)
     if model is None:
         return lambda model: compile(model, disable=disable)
     if not callable(model):
@@ -76,8 +108,8 @@ def reset():
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
-    """No backends."""
-    return []
+    """The names of PyTorch's backends that `compile` takes; with `exclude_tags` None also those for debugging."""
+    return sorted(_BACKENDS if exclude_tags else (*_BACKENDS, *_DEBUG_BACKENDS))
 
 
 @contextlib.contextmanager

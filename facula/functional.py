@@ -4,7 +4,7 @@ import facula
 
 NAMES = """
     atleast_1d atleast_2d atleast_3d broadcast_shapes broadcast_tensors block_diag cartesian_prod cdist chain_matmul
-    einsum istft lu meshgrid norm split stft tensordot unique unique_consecutive unravel_index
+    einsum istft lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index
     """.split()
 
 

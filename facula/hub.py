@@ -102,21 +102,46 @@ def load(
         return _entry(module, model)(*args, **kwargs)
 
 
+class _Progress:
+    """A line on standard error that says how much of a file has come; a tenth of a megabyte at least between its changes."""
+
+    def __init__(self, name):
+        self.name, self.bytes, self.shown = name, 0, -1
+
+    def add(self, count, total):
+        self.bytes += count
+        tenths = self.bytes * 10 // 2**20
+        if tenths != self.shown:
+            self.shown = tenths
+            of = f" of {total / 2**20:.1f}" if total else ""
+            sys.stderr.write(f"\r{self.name}: {self.bytes / 2**20:.1f}{of} MB")
+
+    def end(self):
+        sys.stderr.write(f"\r{self.name}: {self.bytes / 2**20:.1f} MB\n")
+
+
 def download_url_to_file(url, dst, hash_prefix=None, progress=True):
     """Downloads `url` to the file `dst`, which appears only when complete.
 
     Args:
         hash_prefix: what the SHA-256 of the file must begin with.
+        progress: whether to say on standard error how much has come.
     Raises:
         RuntimeError: the hash differs.
     """
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
+    told = _Progress(os.path.basename(dst)) if progress else None
     with urlopen(Request(url, headers={"User-Agent": "facula.hub"})) as response:
+        total = int(response.headers.get("Content-Length") or 0)
         with replacing(dst) as file:
             while chunk := response.read(READ_DATA_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
+                if told:
+                    told.add(len(chunk), total)
+            if told:
+                told.end()
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
                 raise RuntimeError(
                     f"download_url_to_file: expected SHA-256 {hash_prefix}..., got {digest.hexdigest()}"

@@ -1,13 +1,21 @@
 """Operators that programs define. They are Python functions, reached as `torch.ops.<namespace>.<name>`.
 
-A kernel may be registered before, after or without its schema; the CPU (or device-independent) kernel is what
-runs. Gradients registered with `register_autograd` are used through autograd.Function.
+A kernel may be registered before, after or without its schema. What a call runs, in this order:
+
+- inside an autocast region, the rest outside of the region with cast inputs, where `register_autocast` said so;
+- a kernel under "Autograd" or "AutogradCPU", except inside `torch._C._AutoDispatchBelowAutograd`, which it enters for the next;
+- the kernel for the CPU or for all devices. Its own ops are not recorded, whatever they are, except those of a kernel under
+  "CompositeImplicitAutograd": its derivative is what `register_autograd` gives, and without one backward raises RuntimeError.
+
+The rule of `register_vmap` runs when an argument carries a batch; without one the kernel sees the batch as vmap shows it.
 """
 
 import functools
 import inspect
+import threading
 
 import facula
+from facula import _C
 
 __all__ = [
     "Library",
@@ -18,18 +26,36 @@ __all__ = [
     "impl",
     "impl_abstract",
     "fallthrough_kernel",
-    "get_ctx",
     "register_fake",
     "register_kernel",
     "register_autocast",
     "register_autograd",
     "register_torch_dispatch",
     "register_vmap",
-    "opcheck",
-    "infer_schema",
 ]
 
-_CPU_KEYS = ("CPU", "cpu", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "default", None)
+_RECORDED = "CompositeImplicitAutograd"
+_AUTOGRAD_KEYS = ("AutogradCPU", "Autograd")
+_CPU_KEYS = ("CPU", "cpu", _RECORDED, "CompositeExplicitAutograd", "default", None)
+_KEYS = {*_AUTOGRAD_KEYS, *_CPU_KEYS, "Meta", "meta", "CUDA", "cuda", "XPU", "xpu", "MPS", "mps", "HIP", "hip", "PrivateUse1"}
+
+
+class _Level(threading.local):
+    below_autograd = 0
+
+
+_level = _Level()
+
+
+class AutoDispatchBelowAutograd:
+    """Within it, operators run the kernels below those registered under "Autograd"."""
+
+    def __enter__(self):
+        _level.below_autograd += 1
+        return self
+
+    def __exit__(self, *exception):
+        _level.below_autograd -= 1
 
 
 class CustomOpDef:
@@ -44,32 +70,87 @@ class CustomOpDef:
         self._qualname, self._schema = name, schema
         self._namespace, _, self._name = name.partition("::")
         self._kernels = {}
-        self._fake = None
-        self._function = None
+        self._casts = {}
+        self._fake = self._backward = self._setup_context = self._vmap = None
         if fn is not None:
             self._kernels[None] = fn
             functools.update_wrapper(self, fn)
 
-    def _kernel(self):
+    def _key(self):
         for key in _CPU_KEYS:
             if key in self._kernels:
-                return self._kernels[key]
-        raise NotImplementedError(f"{self._qualname}: no kernel for the CPU is registered")
+                return key
+        raise NotImplementedError(f"{self._qualname}: no kernel for the CPU is registered, got {list(self._kernels)}")
 
     def __call__(self, *args, **kwargs):
-        kernel = self._kernel()
-        if self._function is None or not facula.is_grad_enabled():
+        if "cpu" in self._casts and _C._is_autocast_enabled():
+            return self._call_cast(args, kwargs)
+        if not _level.below_autograd:
+            for key in _AUTOGRAD_KEYS:
+                if key in self._kernels:
+                    return self._kernels[key](*args, **kwargs)
+        key = self._key()
+        kernel = self._kernels[key]
+        if self._vmap is None and (key == _RECORDED and self._backward is None or not _records(args, kwargs)):
             return kernel(*args, **kwargs)
-        # the derivative sees every argument, given or not, by position
+        if self._backward is None and self._vmap is None:
+            return self._function.apply(kwargs, *args)
+        # the derivative and the rule see every argument, given or not, by position
         bound = inspect.signature(kernel).bind(*args, **kwargs)
         bound.apply_defaults()
         return self._function.apply(bound.kwargs, *bound.args)
+
+    def _call_cast(self, args, kwargs):
+        def cast(value):
+            return _C._autocast_tensor(value, self._casts["cpu"]) if isinstance(value, _C.Tensor) else value
+
+        _C._set_autocast_enabled(False)
+        try:
+            return self(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
+        finally:
+            _C._set_autocast_enabled(True)
+
+    @functools.cached_property
+    def _function(self):
+        """The kernel with its derivative and its rule for vmap, as an autograd.Function of (keywords, *arguments)."""
+        op = self
+
+        def forward(keyword_only, *args):
+            with AutoDispatchBelowAutograd():
+                return op._kernels[op._key()](*args, **keyword_only)
+
+        def setup_context(ctx, inputs, output):
+            keyword_only, *args = inputs
+            if op._setup_context is not None:
+                extra = {"keyword_only_inputs": keyword_only} if keyword_only else {}
+                op._setup_context(ctx, inputs=tuple(args), output=output, **extra)
+
+        def backward(ctx, *gradients):
+            if op._backward is None:
+                raise RuntimeError(
+                    f"{op._qualname}: backward needs a derivative and none is registered (library.register_autograd), "
+                    f"got {len(gradients)} gradients"
+                )
+            results = op._backward(ctx, *gradients)
+            return (None, *(results if isinstance(results, (list, tuple)) else (results,)))
+
+        def vmap(info, in_dims, keyword_only, *args):
+            return op._vmap(info, in_dims[1:], *args, **keyword_only)
+
+        body = {"forward": forward, "setup_context": setup_context, "backward": backward}
+        if self._vmap is not None:
+            body["vmap"] = vmap
+        return type(self._name, (facula.autograd.Function,), {name: staticmethod(f) for name, f in body.items()})
 
     def register_kernel(self, device_types, func=None, /):
         """Registers (or as a decorator) the kernel for these device types."""
         kinds = (
             (device_types,) if device_types is None or isinstance(device_types, str) else tuple(device_types)
         )
+
+        unknown = [kind for kind in kinds if kind not in _KEYS]
+        if unknown:
+            raise NotImplementedError(f"{self._qualname}: kernels are kept for {sorted(map(str, _KEYS))}, got {unknown}")
 
         def register(kernel):
             self._kernels.update(dict.fromkeys(kinds, kernel))
@@ -87,38 +168,40 @@ class CustomOpDef:
 
         `setup_context(ctx, inputs, output)` also gets `keyword_only_inputs` where the kernel has such parameters.
         """
-        op = self
-
-        def forward(ctx, keyword_only, *args):
-            output = op._kernel()(*args, **keyword_only)
-            if setup_context is not None:
-                named = {"inputs": args, "output": output}
-                if keyword_only:
-                    named["keyword_only_inputs"] = keyword_only
-                setup_context(ctx, **named)
-            return output
-
-        def backward_of_all(ctx, *gradients):
-            results = backward(ctx, *gradients)
-            return (None, *(results if isinstance(results, (list, tuple)) else (results,)))
-
-        body = {"forward": staticmethod(forward), "backward": staticmethod(backward_of_all)}
-        self._function = type(self._name, (facula.autograd.Function,), body)
+        self._backward, self._setup_context = backward, setup_context
+        self.__dict__.pop("_function", None)
 
     def register_vmap(self, func=None, /):
-        """Keeps nothing: batching a custom operator is not supported. Hands `func` back."""
-        return func if func is not None else lambda func: func
+        """Registers (or as a decorator) the rule (info, in_dims, *arguments) -> (output, out_dims) for batches."""
+
+        def register(rule):
+            self._vmap = rule
+            self.__dict__.pop("_function", None)
+            return rule
+
+        return register if func is None else register(func)
 
     def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
-        """Keeps nothing; hands `fn` back."""
+        """Hands `fn` back. It is never called: tensors of classes with `__torch_dispatch__` cannot be made."""
         return fn if fn is not None else lambda fn: fn
 
     def register_autocast(self, device_type, cast_inputs):
-        """Not supported."""
-        raise NotImplementedError("library.register_autocast is not supported by Facula")
+        """Inside an autocast region of `device_type`, floating-point arguments come in the dtype `cast_inputs`."""
+        if not isinstance(device_type, str):
+            raise ValueError(f"library.register_autocast: device_type is a str, got {type(device_type).__name__}")
+        self._casts[device_type] = cast_inputs
 
     def __repr__(self):
         return f"<CustomOpDef({self._qualname})>"
+
+
+def _records(args, kwargs):
+    """Whether an argument, or one in a list of tensors, requires a gradient that is being recorded."""
+    if not _C.is_grad_enabled():
+        return False
+    values = [*args, *kwargs.values()]
+    values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
+    return any(isinstance(value, _C.Tensor) and value.requires_grad for value in values)
 
 
 _operators = {}
@@ -139,10 +222,20 @@ def _operator(name):
 
 
 def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None, tags=None):
-    """Makes `fn` (or the decorated function) the operator `name`."""
+    """Makes `fn` (or the decorated function) the operator `name`.
+
+    Args:
+        mutates_args, tags: kept as they are; an op's writes count whether they are announced or not.
+        device_types: the kinds of devices that `fn` is the kernel for; by default all.
+        schema: its text, which by default nobody needs.
+    """
 
     def define_op(function):
         op = _operators[name] = CustomOpDef(name, function, schema)
+        op._mutates_args, op._tags = mutates_args, tags
+        if device_types is not None:
+            op._kernels.clear()
+            op.register_kernel(device_types, function)
         return op
 
     return define_op if fn is None else define_op(fn)
@@ -188,17 +281,17 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
 
 
 def register_vmap(op, func=None, /, *, lib=None):
-    """Hands `func` back; see CustomOpDef.register_vmap."""
+    """Registers (or decorates) the rule for batches; see CustomOpDef.register_vmap."""
     return _operator(op).register_vmap(func)
 
 
 def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None, allow_override=False):
-    """Hands `func` back."""
+    """Hands `func` back; see CustomOpDef.register_torch_dispatch."""
     return _operator(op).register_torch_dispatch(torch_dispatch_class, func)
 
 
 def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
-    """Not supported."""
+    """Registers the dtype of inputs in an autocast region; see CustomOpDef.register_autocast."""
     _operator(op).register_autocast(device_type, cast_inputs)
 
 
@@ -207,19 +300,15 @@ def fallthrough_kernel():
     raise NotImplementedError("library.fallthrough_kernel is a mark, not a function to call")
 
 
-def get_ctx():
-    """Not supported: there is no symbolic tracing."""
-    raise NotImplementedError("library.get_ctx is not supported by Facula")
+def custom_ops_impl(qualname, *, device_types=("cpu", "cuda"), func=None):
+    """The name of `impl` before there was this module: `torch._custom_ops.impl`."""
+    return _operator(qualname).register_kernel(device_types, func)
 
 
-def opcheck(op, args, kwargs=None, **options):
-    """Not supported."""
-    raise NotImplementedError("library.opcheck is not supported by Facula")
+def __getattr__(name):
+    from facula.compat import placeholders
 
-
-def infer_schema(prototype_function, /, *, mutates_args=(), op_name=None):
-    """Not supported."""
-    raise NotImplementedError("library.infer_schema is not supported by Facula")
+    return placeholders.member("torch.library", name)
 
 
 class Library:

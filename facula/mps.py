@@ -1,5 +1,5 @@
 """Devices of kind "mps", which Facula does not support."""
 
-from facula import _no_device
+from facula.compat import no_device
 
-globals().update(_no_device.names_of("mps"))
+globals().update(no_device.names_of("mps"))

@@ -297,7 +297,7 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch():
-    """Overrides stay on within `__torch_dispatch__`, of which there is none here: changes nothing."""
+    """Overrides stay off within `__torch_dispatch__` here: changes nothing."""
     yield
 
 

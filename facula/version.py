@@ -4,6 +4,6 @@ from facula.torch_version import __version__  # noqa: F401
 
 debug = False
 cuda = None  # version of the CUDA toolkit built against: Facula needs none
-hip = None
+hip = rocm = None
 xpu = None
 git_version = "unknown"

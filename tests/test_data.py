@@ -376,3 +376,37 @@ def test_channel_sends_numpy_memory_and_tensors():
     with pytest.raises(EOFError):
         there.receive()
     there.close()
+
+
+def test_workers_need_a_batch_to_fetch():
+    with pytest.raises(AssertionError, match="prefetch_factor must be greater than 0 with workers, got 0"):
+        list(data.DataLoader(Squares(), num_workers=2, prefetch_factor=0))
+    with pytest.raises(ValueError, match="prefetch_factor"):
+        data.DataLoader(Squares(), num_workers=2, prefetch_factor=-1)
+    assert len(list(data.DataLoader(Squares(8), batch_size=4, num_workers=1, prefetch_factor=1))) == 2
+
+
+class DiesOnce(data.Dataset):
+    """Ends its worker at index 5 while `flag` exists."""
+
+    def __init__(self, flag):
+        self.flag = flag
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        if index == 5 and self.flag.exists():
+            self.flag.unlink()
+            os._exit(3)
+        return index
+
+
+def test_after_the_death_of_a_worker_the_next_epoch_begins_anew(tmp_path):
+    flag = tmp_path / "flag"
+    flag.touch()
+    loader = data.DataLoader(DiesOnce(flag), batch_size=2, num_workers=2, persistent_workers=True)
+    with pytest.raises(RuntimeError, match="exited unexpectedly.*exit code 3"):
+        list(loader)
+    for _ in range(2):
+        assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 
 import pytest
 
@@ -105,6 +106,28 @@ def test_spawn_reports_a_signal_and_ends_the_others():
     with pytest.raises(mp.ProcessExitedException, match="SIGKILL") as caught:
         mp.start_processes(die, nprocs=2, start_method="fork")
     assert caught.value.error_index == 0 and caught.value.signal_name == "SIGKILL"
+
+
+def long_failure():
+    raise ValueError("x" * 200_000 + "the end")
+
+
+def fail_long(index):
+    long_failure()
+
+
+def test_a_report_longer_than_a_pipe_is_cut_at_its_beginning():
+    with pytest.raises(mp.ProcessRaisedException, match="xthe end"):
+        mp.start_processes(fail_long, nprocs=1, start_method="fork")
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    started = mp.start_processes(fail, args=("some reason",), nprocs=2, join=False, start_method="fork")
+    with pytest.raises(mp.ProcessRaisedException, match="some reason"):
+        while not started.join():
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sharing_strategies():

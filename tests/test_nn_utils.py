@@ -293,3 +293,29 @@ def test_skip_init_allocates_on_the_device():
     )
     with pytest.raises(RuntimeError, match="skip_init"):
         nn.utils.skip_init(nn.ReLU)
+
+
+def test_deep_copies_of_a_parametrized_module_are_their_own():
+    class Doubled(nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+        def right_inverse(self, x):
+            return x / 2
+
+    net = nn.Linear(2, 2)
+    base = type(net)
+    parametrize.register_parametrization(net, "weight", Doubled())
+    copied = copy.deepcopy(net)
+    parametrize.register_parametrization(copied, "bias", Doubled())
+    assert isinstance(net.bias, nn.Parameter) and not parametrize.is_parametrized(net, "bias")
+    parametrize.remove_parametrizations(copied, "weight")
+    assert isinstance(copied.weight, nn.Parameter)
+    assert parametrize.is_parametrized(net, "weight")
+    with facula.no_grad():
+        net.parametrizations.weight.original.fill_(3)
+    assert net.weight.tolist() == [[6, 6], [6, 6]] and net(facula.ones(1, 2)).shape == (1, 2)
+    parametrize.remove_parametrizations(copied, "bias")
+    assert type(copied) is base and parametrize.type_before_parametrizations(net) is base
+    parametrize.remove_parametrizations(net, "weight")
+    assert type(net) is base and net.weight.tolist() == [[6, 6], [6, 6]]

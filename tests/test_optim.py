@@ -538,3 +538,94 @@ def test_update_bn():
     optim.swa_utils.update_bn(data, model)
     np.testing.assert_allclose(model[0].running_mean.tolist(), [3.0, 2.0], rtol=1e-6)
     assert model[0].momentum == 0.1
+
+
+# -- states of other programs ---------------------------------------------------------------------------
+
+COUNTING = {
+    "Adadelta": {}, "Adagrad": {}, "Adam": {"amsgrad": True}, "AdamW": {}, "Adamax": {}, "ASGD": {}, "NAdam": {}, "RAdam": {},
+    "RMSprop": {"centered": True, "momentum": 0.9}, "Rprop": {}, "Adafactor": {},
+}  # fmt: skip
+
+
+def stepped(name, steps, options):
+    p = parameter(np.linspace(-1, 1, 6).reshape(2, 3))
+    optimizer = getattr(optim, name)([p], **options)
+    for _ in range(steps):
+        p.grad = p.detach() * 0.5 + 0.1
+        optimizer.step()
+    return p, optimizer
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_states_with_numbers_for_counters_are_continued(name):
+    """Checkpoints of PyTorch before 1.12 hold `step`, and what else is a 0-d tensor now, as numbers."""
+    _, first = stepped(name, 3, COUNTING[name])
+    saved = first.state_dict()
+    old = {k: v.item() if facula.is_tensor(v) and v.dim() == 0 else v.clone() for k, v in saved["state"][0].items()}
+    old["step"] = int(old["step"])
+    p, resumed = stepped(name, 0, COUNTING[name])
+    with facula.no_grad():
+        p.copy_(first.param_groups[0]["params"][0])
+    resumed.load_state_dict({"state": {0: old}, "param_groups": saved["param_groups"]})
+    assert isinstance(resumed.state[p]["step"], facula.Tensor) and resumed.state[p]["step"].item() == 3
+    p.grad = p.detach() * 0.5 + 0.1
+    resumed.step()
+    expected, _ = stepped(name, 4, COUNTING[name])
+    assert facula.equal(p, expected) and resumed.state[p]["step"].item() == 4
+
+
+def test_every_optimizer_with_a_counter_is_tried_above():
+    counting = {
+        name
+        for name, cls in vars(optim).items()
+        if isinstance(cls, type) and issubclass(cls, optim.Optimizer) and cls._counters and name != "SGD"
+    }
+    assert counting == set(COUNTING)
+
+
+@pytest.mark.parametrize("dtype", [facula.int64, facula.int32, facula.float64, facula.float16])
+def test_adam_counts_in_whatever_tensor_it_finds(dtype):
+    p, optimizer = stepped("Adam", 1, {})
+    optimizer.state[p]["step"] = optimizer.state[p]["step"].to(dtype)
+    p.grad = p.detach() * 0.5 + 0.1
+    optimizer.step()
+    assert optimizer.state[p]["step"].dtype == dtype and optimizer.state[p]["step"].item() == 2
+    assert facula.equal(p, stepped("Adam", 2, {})[0])
+
+
+@pytest.mark.parametrize("dtype", [facula.float16, facula.bfloat16])
+@pytest.mark.parametrize("shape", [(1024, 1024), (1 << 20,)])
+def test_adafactor_of_large_low_precision_parameters(dtype, shape):
+    p = facula.nn.Parameter(facula.ones(shape, dtype=dtype))
+    p.grad = facula.full(shape, 0.5, dtype=dtype)
+    optimizer = optim.Adafactor([p], lr=0.1)
+    for _ in range(3):
+        optimizer.step()
+    wide = facula.nn.Parameter(facula.ones(shape))
+    wide.grad = facula.full(shape, 0.5)
+    reference = optim.Adafactor([wide], lr=0.1, eps=(facula.finfo(dtype).eps, 1e-3))
+    for _ in range(3):
+        reference.step()
+    assert p.isfinite().all() and (p.float() - wide).abs().max().item() < 2e-2
+
+
+def test_hooks_run_once_around_a_step_that_calls_its_base_class():
+    calls = []
+
+    class Twice(optim.SGD):
+        def step(self, closure=None):
+            calls.append("inner")
+            return super().step(closure)
+
+    p = parameter(np.ones(1))
+    p.grad = facula.ones(1, dtype=p.dtype)
+    optimizer = Twice([p], lr=0.5)
+    optimizer.register_step_pre_hook(lambda o, a, k: calls.append("pre"))
+    optimizer.register_step_post_hook(lambda o, a, k: calls.append("post"))
+    optimizer.step()
+    assert calls == ["pre", "inner", "post"] and p.item() == 0.5
+    with pytest.raises(ZeroDivisionError):
+        optimizer.step(lambda: 1 / 0)
+    optimizer.step()
+    assert calls == ["pre", "inner", "post", "pre", "inner", "pre", "inner", "post"]

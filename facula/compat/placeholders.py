@@ -1,8 +1,10 @@
 """Names of PyTorch that programs import and Facula does not have: they exist, and say so when used.
 
-A class or function that is missing is an `Unsupported` class: it may stand in annotations, isinstance checks
-and base class lists; calling it raises NotImplementedError with its name. A few functions have a harmless
-answer (`ANSWERS`) or are decorators that hand back what they get (`DECORATORS`).
+A class or function that is missing (not_here.py) is an `Unsupported` class: it may stand in annotations, isinstance checks
+and base class lists; calling it raises NotImplementedError with its name, the reason and what was received. A few functions
+have a harmless answer (`ANSWERS`) or are decorators that hand back what they get (`DECORATORS`).
+
+Whatever is missing says so through `refuse`, and `refuse` only.
 """
 
 import contextlib
@@ -13,9 +15,31 @@ import importlib.util
 import sys
 import types
 
-from facula.compat.names import ANSWERS, DECORATORS, ELSEWHERE, NAMES
+from facula.compat import not_here
+from facula.compat.names import ANSWERS, DECORATORS, ELSEWHERE
 
-_PARENTS = frozenset(name.rpartition(".")[0] for name in NAMES)
+_PARENTS = frozenset(name[:at] for name in not_here.MODULES for at, letter in enumerate(name) if letter == ".")
+
+
+class NoDeviceError(NotImplementedError, AssertionError):
+    """A device that is not there was needed; PyTorch raises AssertionError in some of these places, RuntimeError in others."""
+
+
+def _described(value):
+    """A value of a call in a few words."""
+    if not isinstance(value, type) and hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{type(value).__name__} of shape {list(value.shape)}"
+    if value is None or isinstance(value, (bool, int, float, str)):
+        text = repr(value)
+        return text if len(text) <= 40 else f"{text[:36]}...{text[-1]}"
+    return type(value).__name__
+
+
+def refuse(full_name, args=(), kwargs=None):
+    """Raises NotImplementedError: `full_name`, why Facula does not have it, and what was received."""
+    given = [*map(_described, args), *(f"{key}={_described(value)}" for key, value in (kwargs or {}).items())]
+    error = NoDeviceError if not_here.reason_of(full_name) in not_here.NO_DEVICE else NotImplementedError
+    raise error(f"{not_here.text(full_name)}, got {', '.join(given) or 'no arguments'}")
 
 
 class Unsupported(type):
@@ -24,7 +48,7 @@ class Unsupported(type):
     def __call__(cls, *args, **kwargs):
         # a subclass defined by the program counts as a use of the base it stands on
         base = next(base for base in cls.__mro__ if "_facula_missing" in vars(base))
-        raise NotImplementedError(f"{base._facula_missing} is not supported by Facula")
+        refuse(base._facula_missing, args, kwargs)
 
     def __getattr__(cls, name):
         if name.startswith("__") or name == "_facula_missing":
@@ -32,7 +56,7 @@ class Unsupported(type):
         return placeholder(f"{cls._facula_missing}.{name}")
 
     def __repr__(cls):
-        return f"<{cls.__module__}.{cls.__qualname__}, not supported by Facula>"
+        return f"<{cls._facula_missing}, not supported by Facula>"
 
 
 def placeholder(full_name):
@@ -40,6 +64,7 @@ def placeholder(full_name):
     module, _, name = full_name.rpartition(".")
     body = {
         "_facula_missing": full_name,
+        "__doc__": f"{not_here.text(full_name)}.",
         "__module__": module,
         "__class_getitem__": classmethod(lambda cls, _: cls),
     }
@@ -76,7 +101,7 @@ def attribute(module, name):
         return _identity_decorator(full_name)
     if full_name in ANSWERS:
         return _constant(full_name, ANSWERS[full_name])
-    if name in NAMES.get(module, "").split():
+    if name in not_here.MODULES.get(module, ()) or full_name in not_here.REMOVED:
         return placeholder(full_name)
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
@@ -106,8 +131,8 @@ def _known_module(name):
 
 
 def is_known_module(name):
-    """Whether PyTorch has a module of this name that programs are known to import."""
-    return name in NAMES
+    """Whether PyTorch has a module of this name."""
+    return (name in not_here.MODULES or name in _PARENTS) and name != "torch.Tensor"
 
 
 def make_module(name):

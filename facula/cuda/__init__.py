@@ -1,4 +1,4 @@
-"""CUDA devices. This build has none: questions are answered so, and what needs a GPU raises AssertionError.
+"""CUDA devices. This build has none: questions are answered so, and what needs a GPU raises (compat/placeholders.py).
 
 What a program may call without asking first (manual_seed_all, empty_cache, memory statistics) does nothing.
 """
@@ -24,10 +24,10 @@ default_generators = ()
 _initialized = False
 
 
-def _no_gpu(what):
-    return AssertionError(
-        f"cuda.{what}: there is no CUDA device here; ask cuda.is_available() first, or use the CPU"
-    )
+def _needs_gpu(name, *args):
+    from facula.compat import placeholders
+
+    placeholders.refuse(f"torch.cuda.{name}", args)
 
 
 def is_available():
@@ -72,7 +72,7 @@ def get_gencode_flags():
 
 def init():
     """Raises: there is no device to initialise."""
-    raise _no_gpu("init")
+    _needs_gpu("init")
 
 
 _lazy_init = init
@@ -168,7 +168,7 @@ class device:
 
     def __enter__(self):
         if self.idx is not None and self.idx >= 0:
-            raise _no_gpu("device")
+            _needs_gpu("device", self.idx)
 
     def __exit__(self, *_):
         return False
@@ -185,7 +185,7 @@ class device_of(device):
 def stream(stream):
     """Context: work goes to `stream`; None changes nothing."""
     if stream is not None:
-        raise _no_gpu("stream")
+        _needs_gpu("stream", stream)
     yield
 
 
@@ -194,86 +194,13 @@ class StreamContext:
 
     def __init__(self, stream):
         if stream is not None:
-            raise _no_gpu("StreamContext")
+            _needs_gpu("StreamContext", stream)
 
     def __enter__(self):
         pass
 
     def __exit__(self, *_):
         pass
-
-
-# -- needs a GPU ------------------------------------------------------------------------------------------
-
-_FUNCTIONS = (
-    "synchronize",
-    "current_device",
-    "set_device",
-    "get_device_name",
-    "get_device_capability",
-    "get_device_properties",
-    "current_stream",
-    "default_stream",
-    "set_stream",
-    "current_blas_handle",
-    "can_device_access_peer",
-    "mem_get_info",
-    "list_gpu_processes",
-    "memory_snapshot",
-    "set_per_process_memory_fraction",
-    "get_rng_state",
-    "set_rng_state",
-    "initial_seed",
-    "utilization",
-    "temperature",
-    "power_draw",
-    "clock_rate",
-    "memory_usage",
-    "cudart",
-    "check_error",
-    "graph_pool_handle",
-    "make_graphed_callables",
-    "get_allocator_backend",
-    "change_current_allocator",
-    "caching_allocator_alloc",
-    "caching_allocator_delete",
-    "host_memory_stats",
-)
-_CLASSES = (
-    "Stream",
-    "Event",
-    "ExternalStream",
-    "CUDAGraph",
-    "graph",
-    "MemPool",
-    "CUDAPluggableAllocator",
-    "_CudaDeviceProperties",
-)
-_TENSORS = tuple(
-    f"{kind}Tensor" for kind in ("Float Double Half BFloat16 Byte Char Short Int Long Bool").split()
-)
-
-
-def _missing_function(name):
-    def needs_gpu(*args, **kwargs):
-        raise _no_gpu(name)
-
-    needs_gpu.__name__ = needs_gpu.__qualname__ = name
-    needs_gpu.__doc__ = "Raises AssertionError: there is no GPU."
-    return needs_gpu
-
-
-def _missing_class(name):
-    def refuse(cls, *args, **kwargs):
-        raise _no_gpu(name)
-
-    return type(
-        name, (), {"__new__": refuse, "__module__": __name__, "__doc__": "Cannot be made: there is no GPU."}
-    )
-
-
-globals().update({name: _missing_function(name) for name in _FUNCTIONS})
-globals().update({name: _missing_class(name) for name in _CLASSES + _TENSORS})
 
 
 class OutOfMemoryError(RuntimeError):
@@ -289,11 +216,13 @@ DeferredCudaCallError = type("DeferredCudaCallError", (Exception,), {"__module__
 
 
 def __getattr__(name):
-    if name in ("amp", "nvtx", "nccl", "memory", "random", "streams", "graphs"):
+    if name in ("amp", "nvtx", "nccl", "memory", "random", "streams"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.cuda", name)
 
 
 # FloatTensor, LongTensor, ...: names for `isinstance` and `Tensor.type`

@@ -10,3 +10,9 @@ from facula.cuda import (  # noqa: F401
     memory_summary,
     reset_peak_memory_stats,
 )
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.cuda.memory", name)

@@ -8,3 +8,9 @@ from facula.cuda import (  # noqa: F401
     seed_all,
     set_rng_state_all,
 )
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.cuda.random", name)

@@ -1,3 +1,7 @@
 """Streams and events: names of `facula.cuda`."""
 
-from facula.cuda import Event, ExternalStream, Stream  # noqa: F401
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.cuda.streams", name)

@@ -74,25 +74,6 @@ from ._group import (
     supports_complex,
 )
 
-_MISSING = {
-    "FileStore", "TCPStore", "init_device_mesh", "DeviceMesh", "split_group", "Reducer", "Logger", "GradBucket",
-    "BuiltinCommHookType", "rendezvous", "get_backend_config", "BackendConfig", "breakpoint",
-}  # fmt: skip
-
-
-def _missing(name):
-    class Missing:
-        """Raises NotImplementedError: this part of process groups is not supported."""
-
-        def __init__(self, *args, **kwargs):
-            raise NotImplementedError(f"distributed.{name}: not supported by Facula")
-
-    Missing.__name__ = Missing.__qualname__ = name
-    return Missing
-
-
-globals().update({name: _missing(name) for name in sorted(_MISSING)})
-
 
 def __getattr__(name):
     from facula.compat import placeholders

@@ -151,6 +151,8 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
         size: number of elements.
     """
     dtype = dtype or _C.get_default_dtype()
+    if pin_memory or (layout or _C.strided) is not _C.strided or _C.device(device or "cpu").type != "cpu":
+        raise RuntimeError(f"from_file: a strided tensor in the CPU's memory, got {layout=}, {device=}, {pin_memory=}")
     if size <= 0:
         raise RuntimeError(f"from_file: a positive number of elements, got size={size}")
     storage = _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)

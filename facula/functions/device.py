@@ -45,12 +45,14 @@ class DeviceContext(TorchFunctionMode):
 
 
 class _Entered(threading.local):
+    """What a thread entered, and the context of its default device: stacks of modes are the threads' own, too."""
+
     def __init__(self):
         self.contexts = []
+        self.default = None
 
 
 _entered = _Entered()
-_default = None
 
 
 def enter(device):
@@ -68,18 +70,17 @@ def exit(device):
 
 def set_default_device(device):
     """Sets the device of factories for this thread; None goes back to the CPU."""
-    global _default
-    if _default is not None and _default in _modes.stack:
-        _modes.stack.remove(_default)
+    if _entered.default in _modes.stack:
+        _modes.stack.remove(_entered.default)
         _C._set_function_mode_active(bool(_modes.stack))
-    _default = None
+    _entered.default = None
     if device is None or _C.device(device).type == "cpu":
         return
-    _default = DeviceContext(device)
+    _entered.default = DeviceContext(device)
     if _modes.stack:
-        _modes.stack.insert(0, _default)
+        _modes.stack.insert(0, _entered.default)
     else:
-        _push(_default)
+        _push(_entered.default)
 
 
 def get_default_device():

@@ -107,6 +107,20 @@ def get_num_interop_threads():
     return _Settings.interop_threads or _C.get_num_threads()
 
 
+def init_num_threads():
+    """Nothing to do: threads are counted when the first op needs them."""
+
+
+def set_anomaly_enabled(mode, check_nan=True):
+    """As autograd.set_detect_anomaly, for good."""
+    _C._set_anomaly(mode, check_nan)
+
+
+def is_vulkan_available():
+    """False."""
+    return False
+
+
 def set_num_interop_threads(count, /):
     """Sets get_num_interop_threads."""
     if not isinstance(count, int):

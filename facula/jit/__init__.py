@@ -4,11 +4,11 @@ import contextlib
 from typing import Final, TypeVar  # noqa: F401
 
 import facula
+from facula.futures import Future
 from facula.jit import annotations  # noqa: F401
 
 __all__ = [
     "Attribute",
-    "CompilationUnit",
     "Error",
     "Future",
     "ONNXTracedModule",
@@ -31,12 +31,10 @@ __all__ = [
     "is_tracing",
     "isinstance",
     "last_executed_optimized_graph",
-    "load",
     "onednn_fusion_enabled",
     "optimize_for_inference",
     "optimized_execution",
     "run_frozen_optimizations",
-    "save",
     "script",
     "script_if_tracing",
     "script_method",
@@ -72,13 +70,6 @@ RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
 
 class ScriptFunction:
     """For isinstance checks: no function is ever one, as none is compiled."""
-
-
-class CompilationUnit:
-    """Compiles TorchScript source, which is not supported."""
-
-    def __init__(self, lang=None, _frames_up=0):
-        raise NotImplementedError("jit.CompilationUnit: Facula does not compile TorchScript source")
 
 
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
@@ -178,43 +169,16 @@ def isinstance(obj, target_type):
     return annotations.matches(obj, target_type)
 
 
-class Future:
-    """A result that is there already."""
-
-    def __init__(self, value=None):
-        self._value = value
-
-    def wait(self):
-        """The result."""
-        return self._value
-
-    value = wait
-
-    def done(self):
-        """True."""
-        return True
-
-
 def fork(func, *args, **kwargs):
     """Runs `func` at once; `wait` gives its result."""
-    return Future(func(*args, **kwargs))
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
 def wait(future):
     """The result of `fork`."""
     return future.wait()
-
-
-def save(m, f, _extra_files=None):
-    """Not supported: there is no TorchScript program to save."""
-    raise NotImplementedError(
-        "jit.save: Facula makes no TorchScript programs; save model.state_dict() with facula.save"
-    )
-
-
-def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Not supported: TorchScript programs are not run."""
-    raise NotImplementedError("jit.load: Facula does not run TorchScript programs")
 
 
 @contextlib.contextmanager
@@ -268,3 +232,9 @@ class ONNXTracedModule(facula.nn.Module):
 
     def __init__(self, *args, **kwargs):
         raise NotImplementedError("jit.ONNXTracedModule is not supported by Facula")
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.jit", name)

@@ -2,17 +2,18 @@
 
 import multiprocessing
 import multiprocessing.connection
-import os
-import pickle
 import signal
 import sys
-import tempfile
 import time
 import traceback
 import warnings
 
 #: Set to "1" to start processes in parallel (only start methods spawn and forkserver).
 ENV_VAR_PARALLEL_START = "FACULA_MP_PARALLEL_START"
+
+
+#: What a pipe takes without a reader, for the parent waits for the end of the process first.
+_LONGEST_REPORT = 60_000
 
 
 class ProcessException(Exception):
@@ -47,24 +48,23 @@ class ProcessExitedException(ProcessException):
         return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
 
 
-def _run(fn, index, args, error_file):
-    """What each process executes: `fn(index, *args)`, its failure left in `error_file`."""
+def _run(fn, index, args, failures):
+    """What each process executes: `fn(index, *args)`, its failure written to the pipe `failures`."""
     try:
         fn(index, *args)
     except KeyboardInterrupt:
         pass  # the parent was interrupted as well and ends the others
     except Exception:
-        with open(error_file, "wb") as file:
-            pickle.dump(traceback.format_exc(), file)
+        failures.send_bytes(traceback.format_exc().encode("utf-8", "replace")[-_LONGEST_REPORT:])
         sys.exit(1)
 
 
 class ProcessContext:
-    """The processes of one `start_processes` call."""
+    """The processes of one `start_processes` call, and for each a pipe that gives the text of its failure."""
 
-    def __init__(self, processes, error_files):
+    def __init__(self, processes, failures):
         self.processes = processes
-        self.error_files = error_files
+        self._failures = failures
         self.sentinels = {process.sentinel: index for index, process in enumerate(processes)}
 
     def pids(self):
@@ -109,10 +109,9 @@ class ProcessContext:
                 process.join(30 if end is multiprocessing.process.BaseProcess.terminate else None)
 
     def _report(self, index):
-        process, path = self.processes[index], self.error_files[index]
-        if process.exitcode == 1 and os.path.getsize(path):
-            with open(path, "rb") as file:
-                text = pickle.load(file)
+        process, failures = self.processes[index], self._failures[index]
+        text = failures.recv_bytes().decode("utf-8", "replace") if process.exitcode == 1 and failures.poll() else ""
+        if text:
             raise ProcessRaisedException(
                 f"spawn: process {index} raised this exception:\n\n{text}", index, process.pid
             )
@@ -140,23 +139,19 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
         None once all have ended when `join`, else a ProcessContext.
     """
     context = multiprocessing.get_context(start_method)
-    processes, error_files = [], []
+    processes, failures = [], []
     for index in range(nprocs):
-        number, path = tempfile.mkstemp(prefix="facula-spawn-", suffix=".error")
-        os.close(number)
-        process = context.Process(target=_run, args=(fn, index, args, path), daemon=daemon)
+        reader, writer = context.Pipe(duplex=False)
+        process = context.Process(target=_run, args=(fn, index, args, writer), daemon=daemon)
         process.start()
+        writer.close()
         processes.append(process)
-        error_files.append(path)
-    started = (SpawnContext if start_method == "spawn" else ProcessContext)(processes, error_files)
+        failures.append(reader)
+    started = (SpawnContext if start_method == "spawn" else ProcessContext)(processes, failures)
     if not join:
         return started
-    try:
-        while not started.join():
-            pass
-    finally:
-        for path in error_files:
-            os.unlink(path)
+    while not started.join():
+        pass
     return None
 
 

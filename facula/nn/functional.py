@@ -114,8 +114,6 @@ from .functions.matmul import (
     linear,
     pairwise_distance,
     pdist,
-    scaled_grouped_mm,
-    scaled_mm,
 )
 from .functions.norm import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm, normalize, rms_norm
 from .functions.pool import (
@@ -163,3 +161,9 @@ from .functions.shape import channel_shuffle, native_channel_shuffle, pixel_shuf
 from .functions.split_join import pad
 
 __all__ = [name for name in dir() if not name.startswith("_")]
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.nn.functional", name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import facula
 from facula import _C
 
@@ -65,29 +63,14 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, proto):
-        state = {key: value for key, value in self.__dict__.items() if key != "_is_param"}
-        if state:
-            return _rebuild_parameter_with_state, (self.data, self.requires_grad, OrderedDict(), state)
-        return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+        from facula import _utils
+
+        return _utils.reduce_parameter(self)
 
     __torch_function__ = _C._disabled_torch_function_impl
 
 
 _C._set_parameter_class(Parameter)
-
-
-def _rebuild_parameter(data, requires_grad, backward_hooks):
-    """Unpickle a Parameter; the third argument is part of the format and always empty."""
-    parameter = Parameter(data, requires_grad)
-    parameter._backward_hooks = backward_hooks
-    return parameter
-
-
-def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
-    """As `_rebuild_parameter`, with the attributes a program has set on the parameter."""
-    parameter = _rebuild_parameter(data, requires_grad, backward_hooks)
-    parameter.__dict__.update(state)
-    return parameter
 
 
 def is_lazy(param) -> bool:

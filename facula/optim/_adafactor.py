@@ -21,6 +21,8 @@ class Adafactor(Optimizer):
         foreach: accepted.
     """
 
+    _counters = ("step",)
+
     def __init__(
         self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None,
         maximize=False,
@@ -63,24 +65,30 @@ class Adafactor(Optimizer):
         return loss
 
     def _update(self, group, param, state) -> None:
-        grad = -param.grad if group["maximize"] else param.grad
+        grad = _wide(-param.grad if group["maximize"] else param.grad)
         lr, (eps1, eps2) = float(group["lr"]), group["eps"]
         eps1 = facula.finfo(param.dtype).eps if eps1 is None else eps1
         state["step"] += 1
         step = state["step"].item()
         weight = step ** group["beta2_decay"]
-        size = param.square().sum().sqrt().item() / param.numel() ** 0.5
+        size = _wide(param).norm().item() / param.numel() ** 0.5
         rate = max(eps2, size) * min(lr, 1 / step**0.5)
         if group["weight_decay"] != 0:
             param.mul_(1 - lr * group["weight_decay"])
         square = grad * grad
         if grad.dim() > 1:
             row, column = state["row_var"], state["col_var"]
-            row.lerp_(square.mean(-1, keepdim=True), weight)
-            column.lerp_(square.mean(-2, keepdim=True), weight)
+            row.lerp_(square.mean(-1, keepdim=True).to(row.dtype), weight)
+            column.lerp_(square.mean(-2, keepdim=True).to(column.dtype), weight)
+            row, column = _wide(row), _wide(column)
             estimate = row @ column / row.mean(-2, keepdim=True).clamp(min=eps1)
         else:
-            estimate = state["variance"].lerp_(square, weight)
+            estimate = _wide(state["variance"].lerp_(square.to(param.dtype), weight))
         update = grad * estimate.clamp(min=eps1 * eps1).rsqrt()
-        bound = max(1.0, update.square().sum().sqrt().item() / (update.numel() ** 0.5 * group["d"]))
-        param.add_(update, alpha=-rate / bound)
+        bound = max(1.0, update.norm().item() / (update.numel() ** 0.5 * group["d"]))
+        param.add_(update.to(param.dtype), alpha=-rate / bound)
+
+
+def _wide(tensor):
+    """Sums of squares leave the range of float16: what is computed between two states is at least float32."""
+    return tensor.float() if tensor.dtype in (facula.float16, facula.bfloat16) else tensor

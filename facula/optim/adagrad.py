@@ -17,7 +17,7 @@ class Adagrad(RuleOptimizer):
         lr_decay: the rate is ``lr / (1 + steps * lr_decay)``.
         weight_decay: factor of the parameter added to its gradient.
         initial_accumulator_value: where the sum starts.
-        foreach, fused: accepted; every step is one fused pass.
+        foreach, fused: accepted; one kernel updates a parameter and its state, whatever they say.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ class Adam(RuleOptimizer):
             (times lr) taken from the parameter itself.
         amsgrad: divide by the largest v so far.
         maximize: ascend.
-        foreach, fused: accepted; every step is one fused pass.
+        foreach, fused: accepted; one kernel updates a parameter and its state, whatever they say.
         capturable: for accelerators only; a step on the CPU raises AssertionError.
         differentiable: record the step, for parameters that are results of ops.
     """

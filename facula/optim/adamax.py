@@ -13,7 +13,7 @@ class Adamax(RuleOptimizer):
 
     Args:
         weight_decay: factor of the parameter added to its gradient.
-        foreach: accepted; every step is one fused pass.
+        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
         capturable: for accelerators only; a step on the CPU raises AssertionError.
         differentiable: record the step, for parameters that are results of ops.
     """

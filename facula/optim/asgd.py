@@ -17,10 +17,12 @@ class ASGD(RuleOptimizer):
         lambd: decay term of the rate and of the parameter.
         alpha: power of the rate's decay.
         weight_decay: factor of the parameter added to its gradient.
-        foreach: accepted; every step is one fused pass.
+        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
         capturable: for accelerators only; a step on the CPU raises AssertionError.
         differentiable: record the step, for parameters that are results of ops.
     """
+
+    _counters = ("step", "eta", "mu")
 
     def __init__(
         self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,

@@ -17,12 +17,13 @@ class NAdam(RuleOptimizer):
         weight_decay: factor of the parameter added to its gradient, or, with ``decoupled_weight_decay``,
             (times lr) taken from the parameter itself.
         momentum_decay: how fast the momentum grows.
-        foreach: accepted; every step is one fused pass.
+        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
         capturable: for accelerators only; a step on the CPU raises AssertionError.
         differentiable: record the step, for parameters that are results of ops.
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
+    _counters = ("step", "mu_product")
 
     def __init__(
         self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,

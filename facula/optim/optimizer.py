@@ -68,11 +68,20 @@ def _call_pre_hooks(hooks, optimizer, args, kwargs):
 
 
 def _with_hooks(step):
-    """``step`` between the hooks of the instance and those of all optimizers."""
+    """``step`` between the hooks of the instance and those of all optimizers, which run once for the step that was
+    called, not again for one that it calls by ``super().step()``."""
 
     def with_hooks(self, *args, **kwargs):
-        if not (self._has_step_hooks() or _global_pre_hooks or _global_post_hooks):
+        state = self.__dict__
+        if not (self._has_step_hooks() or _global_pre_hooks or _global_post_hooks) or "_inside_step" in state:
             return step(self, *args, **kwargs)
+        state["_inside_step"] = True
+        try:
+            return between_hooks(self, *args, **kwargs)
+        finally:
+            del state["_inside_step"]
+
+    def between_hooks(self, *args, **kwargs):
         self._make_hooks()
         pre = chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values())
         args, kwargs = _call_pre_hooks(pre, self, (self, *args), kwargs)
@@ -135,6 +144,7 @@ class Optimizer:
     """
 
     _state_names: tuple[str, ...] = ()
+    _counters: tuple[str, ...] = ()  # states that are 0-d tensors, numbers in checkpoints of PyTorch before 1.12
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -175,6 +185,10 @@ class Optimizer:
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
+        for values in self.state.values():
+            for name in self._counters:
+                if isinstance(values.get(name), (int, float)):
+                    values[name] = step_counter().fill_(values[name])
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -352,6 +366,8 @@ _HOOK_TABLES = (
 class RuleOptimizer(Optimizer):
     """An optimizer whose step treats each parameter by itself, in one pass of the core, or (with ``differentiable``) in
     ops that are recorded."""
+
+    _counters = ("step",)
 
     def step(self, closure=None):
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""

@@ -17,7 +17,7 @@ class RMSprop(RuleOptimizer):
         alpha: decay rate of the average.
         centered: subtract the squared average of g under the root.
         weight_decay: factor of the parameter added to its gradient.
-        foreach: accepted; every step is one fused pass.
+        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
         capturable: for accelerators only; a step on the CPU raises AssertionError.
         differentiable: record the step, for parameters that are results of ops.
     """

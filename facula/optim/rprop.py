@@ -17,7 +17,7 @@ class Rprop(RuleOptimizer):
         lr: the first step size.
         etas: factors of the step size when the sign turned, and when it stayed.
         step_sizes: smallest and largest step size.
-        foreach: accepted; every step is one fused pass.
+        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
         capturable: for accelerators only; a step on the CPU raises AssertionError.
         differentiable: record the step, for parameters that are results of ops.
     """

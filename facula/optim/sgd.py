@@ -18,7 +18,7 @@ class SGD(RuleOptimizer):
         weight_decay: factor of the parameter added to its gradient.
         nesterov: look ahead: use ``g + momentum * b``.
         maximize: ascend.
-        foreach, fused: accepted; every step is one fused pass.
+        foreach, fused: accepted; one kernel updates a parameter and its state, whatever they say.
         differentiable: record the step, for parameters that are results of ops.
     """
 

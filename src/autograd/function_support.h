@@ -23,7 +23,7 @@ class OneDevice {
  public:
   explicit OneDevice(const char* op) : op_(op) {}
   void see(const Tensor& t) {
-    if (!t.defined()) return;
+    if (!t.defined() || (t.flags() & kPythonDispatch)) return;  // its class decides
     if (!first_) first_ = t.storage();
     else if (__builtin_expect(first_->device != t.storage()->device, 0)) fail(t);
   }

@@ -9,7 +9,7 @@ namespace facula {
 struct OpInfo {
   const char* name;
   const char* overload;   // "" for the only one
-  const char* signature;  // as the schema states it
+  const char* arguments;  // as the schema states them: "Tensor self, *, Scalar alpha=1"
 };
 const OpInfo& op_info(uint16_t id);
 

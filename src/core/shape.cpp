@@ -26,22 +26,27 @@ std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
   return out << '(' << c.real() << (c.imag() < 0 ? "" : "+") << c.imag() << "j)";
 }
 
+// Programs read PyTorch's texts to learn which devices there are, so these begin as PyTorch's do, not with a name.
 Device parse_device(const std::string& text) {
+  FACULA_CHECK(!text.empty(), ErrorKind::Runtime, "Device string must not be empty");
   size_t colon = text.find(':');
-  std::string type = text.substr(0, colon);
+  std::string wanted = text.substr(0, colon), known;
   Device device;
-  bool known = true;
-  if (type == "cpu") device.type = DeviceType::CPU;
-  else if (type == "cuda") device.type = DeviceType::CUDA;
-  else if (type == "meta") device.type = DeviceType::Meta;
-  else known = false;
-  if (colon != std::string::npos && known) {
-    std::string digits = text.substr(colon + 1);
-    known = !digits.empty() && digits.size() <= 2 && digits.find_first_not_of("0123456789") == std::string::npos;
-    if (known) device.index = static_cast<int8_t>(std::stoi(digits));
-  }
-  FACULA_CHECK(known, ErrorKind::Runtime, "device: expected 'cpu', 'meta' or 'cuda' with an optional ':index', got '",
-               text, "'");
+  int type = 0;
+  for (; type < kDeviceTypes && wanted != name(static_cast<DeviceType>(type)); ++type)
+    known += std::string(type ? ", " : "") + name(static_cast<DeviceType>(type));
+  FACULA_CHECK(type < kDeviceTypes, ErrorKind::Runtime, "Expected one of ", known,
+               " device type at start of device string: ", text);
+  device.type = static_cast<DeviceType>(type);
+  if (colon == std::string::npos) return device;
+  std::string digits = text.substr(colon + 1);
+  bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
+  FACULA_CHECK(number && (digits == "0" || digits[0] != '0'), ErrorKind::Runtime, "Invalid device string: '", text,
+               "'");
+  int index = digits.size() <= 3 ? std::stoi(digits) : 1000;
+  FACULA_CHECK(index <= 127, ErrorKind::Runtime, "Could not parse device index '", digits, "' in device string '", text,
+               "'");
+  device.index = static_cast<int8_t>(index);
   return device;
 }
 

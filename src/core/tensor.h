@@ -28,17 +28,17 @@ namespace facula {
 
 enum TensorFlag : uint32_t {
   kContiguous = 1u << 0,
-  kChannelsLast = 1u << 1,    // contiguous when its four dimensions are read N H W C
-  kChannelsLast3d = 1u << 2,  // the same for five
-  kDense = 1u << 3,           // elements fill their memory without hole or overlap
-  kRequiresGrad = 1u << 8,    // leaf that wants a gradient, or result of an op on one
-  kConjugate = 1u << 9,       // values are the conjugates of what memory holds
-  kBatched = 1u << 10,        // wrapper made by vmap
-  kDual = 1u << 11,           // carries a forward-mode tangent
-  kInference = 1u << 12,      // made in inference mode
-  kParameter = 1u << 13,      // set by nn.Parameter; survives copies of the Python object
+  kChannelsLast = 1u << 1,     // contiguous when its four dimensions are read N H W C
+  kChannelsLast3d = 1u << 2,   // the same for five
+  kDense = 1u << 3,            // elements fill their memory without hole or overlap
+  kRequiresGrad = 1u << 8,     // leaf that wants a gradient, or result of an op on one
+  kConjugate = 1u << 9,        // values are the conjugates of what memory holds
+  kBatched = 1u << 10,         // wrapper made by vmap
+  kDual = 1u << 11,            // carries a forward-mode tangent
+  kInference = 1u << 12,       // made in inference mode
+  kParameter = 1u << 13,       // set by nn.Parameter; survives copies of the Python object
   kPythonDispatch = 1u << 15,  // its Python class has a __torch_dispatch__
-  kWatchBase = 1u << 14,      // a view of a base without history, which may get one by an in-place write
+  kWatchBase = 1u << 14,       // a view of a base without history, which may get one by an in-place write
 };
 constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
 /// Any of these sends an op through its slow path.
@@ -198,6 +198,8 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
 Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op);
 /// The same tensor without history: shares storage and version, has no base.
 Tensor alias(const Tensor& self);
+/// Installed by the Python layer: the same of a tensor whose class stands in for kernels.
+inline Tensor (*detach_by_class)(const Tensor& self) = nullptr;
 /// The tensor as an example of vmap `level`; `value` has the batch in front. Here, because copies of an example are
 /// examples, too; all else about them is in autograd/batching.h.
 Tensor make_batched(const Tensor& value, uint32_t level);

@@ -387,7 +387,7 @@ Tensor one(const Shape& shape) {
   return ones(shape.sizes, shape.dtype, shape.device);
 }
 
-Tensor implicit_gradient(const Shape& shape) {
+Tensor implicit_gradient(const Shape& shape, PyObject* root) {
   int64_t numel = 1;
   for (int64_t s : shape.sizes) numel *= s;
   FACULA_CHECK(numel == 1, ErrorKind::Runtime,
@@ -396,6 +396,7 @@ Tensor implicit_gradient(const Shape& shape) {
                shape.sizes);
   FACULA_CHECK(!is_complex(shape.dtype), ErrorKind::Runtime,
                "backward: grad can be implicitly created only for real scalar outputs, got ", shape.dtype);
+  if (is_tensor(root) && (tensor_of(root).flags() & kPythonDispatch)) return ones_like(tensor_of(root));
   return one(shape);
 }
 
@@ -463,8 +464,8 @@ Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool 
     }
     Shape shape = shape_of(item, edge);
     PyObject* given_grad = PyTuple_GET_ITEM(grads, i);
-    r.grads.push_back(given_grad == Py_None ? implicit_gradient(shape)
-                                            : checked_gradient(given_grad, shape, i, create_graph));
+    if (given_grad != Py_None) r.grads.push_back(checked_gradient(given_grad, shape, i, create_graph));
+    else r.grads.push_back(implicit_gradient(shape, item));
     r.roots.push_back(std::move(edge));
   }
   for (Py_ssize_t i = 0; inputs != Py_None && i < PyTuple_GET_SIZE(inputs); ++i) {
@@ -511,7 +512,7 @@ PyObject* method_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
     std::vector<Edge> roots;
     roots.push_back(gradient_edge(t.impl()));
     std::vector<Tensor> grads;
-    grads.push_back(implicit_gradient({t.sizes(), t.dtype(), t.device()}));
+    grads.push_back(implicit_gradient({t.sizes(), t.dtype(), t.device()}, self));
     {
       WithoutLock no_lock;
       run_backward(roots, std::move(grads), {}, {});

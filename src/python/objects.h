@@ -66,6 +66,9 @@ bool has_override(PyObject* o);
 /// As has_override, for a class that does more than Tensor's own, which gives results the subclass.
 bool has_own_override(PyObject* o);
 bool overrides_disabled();
+void change_overrides_disabled(int change);
+/// Whether a class has a `__torch_dispatch__` (see dispatch.cpp).
+bool stands_in_for_kernels(PyTypeObject* type);
 PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                         PyObject* kwnames);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/node.h"
+#include "functions.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -89,9 +90,10 @@ double advance(const Tensor& step) {
   double value = step.item().to_double() + 1;
   if (step.dtype() == DType::Float32 && step.is_cpu()) *step.data<float>() = static_cast<float>(value);
   else if (step.dtype() == DType::Float64 && step.is_cpu()) *step.data<double>() = value;
-  else
-    throw_error(ErrorKind::NotImplemented, "step: the step counter must be a float32 or float64 CPU tensor, got ",
-                step.dtype());
+  else {  // a program's own counter: of integers, on another device
+    facula::add_(step, Scalar(int64_t{1}));
+    return value;
+  }
   step.storage()->bump_version(0);
   return value;
 }

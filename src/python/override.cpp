@@ -69,6 +69,7 @@ PyMethodDef functions[] = {
 }  // namespace
 
 // Modes stay on where overrides of classes are off.
+void change_overrides_disabled(int change) { disabled_depth += change; }
 bool overrides_disabled() { return disabled_depth > 0 && !(thread_state.modes & kModePython); }
 
 bool has_own_override(PyObject* o) {

@@ -103,5 +103,6 @@ void init_fft(PyObject* module);
 void init_optim(PyObject* module);
 void init_module_lookup(PyObject* module);
 void init_observe(PyObject* module);
+void init_dispatch(PyObject* module);
 
 }  // namespace facula::python

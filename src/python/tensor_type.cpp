@@ -197,11 +197,14 @@ PyObject* wrap(Tensor tensor) {
 
 PyObject* wrap_as(Tensor tensor, PyTypeObject* type) {
   if (type == &TensorType) return wrap(std::move(tensor));
-  if (tensor.impl()->pyobj) tensor = alias(tensor);
+  if (tensor.impl()->pyobj) tensor = make_view(tensor, tensor.sizes(), tensor.strides(), 0, false);
   PyObject* o = check(type->tp_alloc(type, 0));
   PyTensor* self = self_of(o);
   new (&self->tensor) Tensor(std::move(tensor));
   self->tensor.impl()->pyobj = o;
+  if (reinterpret_cast<PyObject*>(type) != parameter_class && stands_in_for_kernels(type)) {
+    self->tensor.impl()->flags |= kPythonDispatch;
+  }
   return o;
 }
 
@@ -236,7 +239,15 @@ PyObject* result(PyObject* o, void* name) {
 
 PyObject* get_shape(PyObject* o, void*) { return wrap_size(tensor_of(o).sizes()); }
 PyObject* get_dtype(PyObject* o, void*) { return wrap_dtype(tensor_of(o).dtype()); }
-PyObject* get_device(PyObject* o, void*) { return wrap_device(tensor_of(o).device()); }
+// A tensor that only wraps others has a device that its class gives out as its own.
+PyObject* get_device(PyObject* o, void*) {
+  static PyObject* reported = PyUnicode_InternFromString("_reported_device");
+  if (__builtin_expect(tensor_of(o).flags() & kPythonDispatch, 0) && self_of(o)->dict) {
+    if (PyObject* device = PyDict_GetItemWithError(self_of(o)->dict, reported)) return Py_NewRef(device);
+    if (PyErr_Occurred()) return nullptr;
+  }
+  return wrap_device(tensor_of(o).device());
+}
 PyObject* get_layout(PyObject*, void*) { return wrap_layout(Layout::Strided); }
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).dim()); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size()); }

@@ -21,7 +21,7 @@ def embedding(
         max_norm: rows that are picked and longer than this are scaled down in place first.
         norm_type: p of that norm.
         scale_grad_by_freq: divide the gradients by how often a row occurs in the input.
-        sparse: give the gradient of ``weight`` as a sparse tensor.
+        sparse: accepted; the gradient of ``weight`` has the same values as a dense tensor.
     """
     rows = weight.size(0)
     if padding_idx is None:

@@ -76,16 +76,3 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
 
 def _biased(product, bias):
     return product if bias is None else product + bias
-
-
-def _missing(name):
-    def call(*args, **kwargs):
-        raise NotImplementedError(f"{name}: products of float8 matrices with scales are not supported")
-
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = "Raises NotImplementedError: products of float8 matrices with scales are not supported."
-    return call
-
-
-scaled_mm = _missing("scaled_mm")
-scaled_grouped_mm = _missing("scaled_grouped_mm")

@@ -167,9 +167,8 @@ class Module(_HookMethods, _StateMethods):
     _wrapped_call_impl = _call_impl
 
     def compile(self, *args, **kwargs):
-        """Return the module itself: Facula runs eagerly, and the arguments select compilers it does not
-        have.
-        """
+        """Return the module itself, which runs eagerly; the arguments are checked as in `facula.compile`."""
+        facula.compile(self, *args, **kwargs)
         return self
 
     # -- registration

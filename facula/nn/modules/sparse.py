@@ -72,7 +72,8 @@ class Embedding(_EmbeddingBase):
         max_norm: rows that are used and longer than this are scaled down in place.
         norm_type: p of that norm.
         scale_grad_by_freq: divide gradients by how often a row occurs in the batch.
-        sparse: give the gradient of the table as a sparse tensor.
+        sparse: accepted. The gradient of the table has the values of PyTorch's sparse one, as a dense tensor;
+            `optim.SparseAdam` leaves rows alone that have none.
     """
 
     __constants__ = [

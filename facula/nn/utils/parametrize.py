@@ -179,9 +179,15 @@ class ParametrizationList(ModuleList):
         return value
 
 
-def _inject_new_class(module: Module) -> None:
-    """Give ``module`` a class of its own, derived from its class, that can hold properties."""
-    cls = type(module)
+def _set_class(module: Module, names) -> None:
+    """Give ``module`` a class derived from its own one in which tensors ``names`` are computed; its own for none.
+
+    Such a class is never changed: deep copies of the module have it too.
+    """
+    cls = vars(type(module)).get("_parametrized_base", type(module))
+    if not names:
+        module.__class__ = cls
+        return
 
     def deepcopy_parametrized(self, memo):
         replica = memo.get(id(self))
@@ -200,13 +206,12 @@ def _inject_new_class(module: Module) -> None:
     members = {"__getstate__": refuse_pickling, "_parametrized_base": cls}
     if not hasattr(cls, "__deepcopy__"):
         members["__deepcopy__"] = deepcopy_parametrized
+    members.update({name: _computed(name) for name in names})
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), members)
 
 
-def _inject_property(module: Module, name: str) -> None:
-    """Make ``name`` a property of the module's own class: reading computes it, writing goes to
-    ``right_inverse``.
-    """
+def _computed(name: str) -> property:
+    """A tensor as a property of the module's own class: reading computes it, writing goes to ``right_inverse``."""
 
     def read(self):
         parametrization = self.parametrizations[name]
@@ -221,7 +226,7 @@ def _inject_property(module: Module, name: str) -> None:
     def write(self, value) -> None:
         self.parametrizations[name].right_inverse(value)
 
-    setattr(type(module), name, property(read, write))
+    return property(read, write)
 
 
 def register_parametrization(
@@ -244,10 +249,12 @@ def register_parametrization(
         original = getattr(module, tensor_name)
         parametrizations = ParametrizationList([parametrization], original, unsafe=unsafe)
         delattr(module, tensor_name)
-        if not is_parametrized(module):
-            _inject_new_class(module)
+        names = [tensor_name]
+        if is_parametrized(module):
+            names += list(module.parametrizations)
+        else:
             module.parametrizations = ModuleDict()
-        _inject_property(module, tensor_name)
+        _set_class(module, names)
         module.parametrizations[tensor_name] = parametrizations
     else:
         raise ValueError(
@@ -320,12 +327,11 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
             )
         value = getattr(module, tensor_name)
         original = Parameter(value.detach()) if value.requires_grad else value
-    delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
+    _set_class(module, list(module.parametrizations))
     _register_parameter_or_buffer(module, tensor_name, original)
     if not is_parametrized(module):
         delattr(module, "parametrizations")
-        module.__class__ = type(module)._parametrized_base
     return module
 
 

@@ -31,7 +31,12 @@ class _Worker:
 
 class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
     def __init__(self, loader):
+        self._shutdown = True  # nothing to end yet
         super().__init__(loader)
+        if loader.prefetch_factor < 1:
+            raise AssertionError(
+                f"DataLoader: prefetch_factor must be greater than 0 with workers, got {loader.prefetch_factor}"
+            )
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         self._shutdown = False

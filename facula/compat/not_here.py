@@ -1,0 +1,767 @@
+"""What PyTorch has and Facula has not: the one table of names and reasons, read when such a name is asked for.
+
+`REASONS` says for a keyword why, and what to use in its place. `NAMES` lists, by reason and module, the public names, and those
+private ones that programs are known to ask for; a module with an empty list can be imported and is otherwise empty. `REMOVED`
+are functions that PyTorch itself has removed. `placeholders.py` makes of an entry what stands for the name, and
+`python -m codegen.supported` makes docs/supported.md of it all. tests/test_supported.py checks that each of PyTorch's public
+names either works or is listed here, and that what is listed here does not work.
+"""
+
+REASONS = {
+    "quantised": ("quantised tensors are not supported", "half precision (autocast)"),
+    "sparse": ("sparse tensors are not supported", "dense tensors"),
+    "nested": ("nested tensors are not supported", "padded tensors with a mask"),
+    "script": ("TorchScript programs are neither compiled nor run", "the Python program itself"),
+    "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
+    "onnx": ("models are not exported to ONNX", None),
+    "processes": ("process groups have one process", "a group of size 1, or DataLoader workers"),
+    "cuda": ("this build has no CUDA", "the CPU; ask cuda.is_available() first"),
+    "devices": ("this kind of device is not supported", "the CPU; ask is_available() first"),
+    "vendor": ("the op of one vendor's library, which PyTorch calls by itself", "the op without the library's name"),
+    "dtypes": ("elements of less than a byte, and bare bits, are not supported", None),
+    "float8": ("products of float8 matrices with scales are not supported", "mm of the matrices in bfloat16"),
+    "pipes": ("data pipes are not supported", "Dataset and IterableDataset"),
+    "package": ("archives of programs are not supported", "save of a state_dict, beside the program's source"),
+    "extension": ("extensions compiled for PyTorch cannot be loaded or built", "autograd.Function, or library.custom_op"),
+    "measure": ("instructions are not counted, nor inputs made at random", "benchmark.Timer on inputs of your own"),
+    "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
+    "masked": ("masked tensors are not supported", "a tensor with a mask beside it"),
+    "mobile": ("programs for phones are not made", None),
+    "internal": ("it serves PyTorch's own code", None),
+    "aten": ("there is no such operator", "the public function"),
+    "sequences": ("it is not written yet", None),
+}
+
+#: reasons under which PyTorch without the device raises AssertionError as well
+NO_DEVICE = frozenset({"cuda", "devices"})
+
+#: name -> (the version of PyTorch that gave it up, what does its work now)
+REMOVED = {
+    "torch.eig": ("1.9", "linalg.eig"),
+    "torch.lstsq": ("1.9", "linalg.lstsq"),
+    "torch.matrix_rank": ("1.9", "linalg.matrix_rank"),
+    "torch.solve": ("1.9", "linalg.solve"),
+    "torch.symeig": ("1.9", "linalg.eigh"),
+    "torch.Tensor.eig": ("1.9", "linalg.eig"),
+    "torch.Tensor.lstsq": ("1.9", "linalg.lstsq"),
+    "torch.Tensor.solve": ("1.9", "linalg.solve"),
+    "torch.Tensor.symeig": ("1.9", "linalg.eigh"),
+    "torch.Tensor.reinforce": ("0.4", "distributions and their log_prob"),
+}
+
+NAMES = {
+    "quantised": {
+        "torch": """
+            QInt32Storage QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage choose_qparams_optimized dequantize
+            empty_quantized fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
+            fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation
+            fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix
+            fused_moving_avg_obs_fake_quant int_repr per_channel_affine per_channel_affine_float_qparams
+            per_channel_symmetric per_tensor_affine per_tensor_symmetric q_per_channel_axis q_per_channel_scales
+            q_per_channel_zero_points q_scale q_zero_point qint32 qint8 qscheme quantize_per_channel quantize_per_tensor
+            quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm
+            quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell
+            quantized_rnn_tanh_cell quint2x4 quint4x2 quint8
+            """,
+        "torch.Tensor": """
+            int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme
+            """,
+        "torch.ao": "ns",
+        "torch.ao.nn": "sparse",
+        "torch.ao.nn.intrinsic": """
+            BNReLU2d BNReLU3d ConvAdd2d ConvAddReLU2d ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d
+            ConvReLU1d ConvReLU2d ConvReLU3d LinearBn1d LinearLeakyReLU LinearReLU LinearTanh
+            """,
+        "torch.ao.nn.qat": "Conv1d Conv2d Conv3d Embedding EmbeddingBag Linear",
+        "torch.ao.nn.quantizable": "LSTM LSTMCell MultiheadAttention",
+        "torch.ao.nn.quantized": """
+            BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d DeQuantize Dropout
+            ELU Embedding EmbeddingBag FXFloatFunctional FloatFunctional GroupNorm Hardswish InstanceNorm1d InstanceNorm2d
+            InstanceNorm3d LSTM LayerNorm LeakyReLU Linear MultiheadAttention PReLU QFunctional Quantize ReLU6 Sigmoid
+            Softmax
+            """,
+        "torch.ao.pruning": """
+            BaseScheduler BaseSparsifier CubicSL FakeSparsity LambdaSL NearlyDiagonalSparsifier WeightNormSparsifier
+            fqn_to_module get_arg_info_from_tensor_fqn get_dynamic_sparse_quantized_mapping
+            get_static_sparse_quantized_mapping module_to_fqn
+            """,
+        "torch.ao.quantization": """
+            AffineQuantizedObserverBase DeQuantStub FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize
+            FixedQParamsObserver FusedMovingAvgObsFakeQuantize Granularity HistogramObserver MappingType MinMaxObserver
+            MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver NoopObserver ObserverBase
+            ObserverOrFakeQuantize PerAxis PerBlock PerChannelMinMaxObserver PerGroup PerRow PerTensor PerToken
+            PlaceholderObserver QConfig QConfigAny QConfigDynamic QConfigMapping QuantStub QuantType QuantWrapper
+            RecordingObserver ReuseInputObserver TorchAODType UniformQuantizationObserverBase ZeroPointDomain
+            add_quant_dequant convert convert_dynamic_jit convert_jit default_affine_fixed_qparams_fake_quant
+            default_affine_fixed_qparams_observer default_debug_observer default_dynamic_fake_quant
+            default_dynamic_quant_observer default_embedding_fake_quant default_embedding_fake_quant_4bit default_eval_fn
+            default_fake_quant default_fixed_qparams_range_0to1_fake_quant default_fixed_qparams_range_0to1_observer
+            default_fixed_qparams_range_neg1to1_fake_quant default_fixed_qparams_range_neg1to1_observer
+            default_float_qparams_observer default_float_qparams_observer_4bit default_fused_act_fake_quant
+            default_fused_per_channel_wt_fake_quant default_fused_wt_fake_quant default_histogram_fake_quant
+            default_histogram_observer default_observer default_per_channel_weight_fake_quant
+            default_per_channel_weight_observer default_placeholder_observer default_reuse_input_observer
+            default_symmetric_fixed_qparams_fake_quant default_symmetric_fixed_qparams_observer default_weight_fake_quant
+            default_weight_observer disable_fake_quant disable_observer enable_fake_quant enable_observer fuse_conv_bn
+            fuse_conv_bn_jit fuse_conv_bn_relu fuse_convtranspose_bn fuse_linear_bn fuse_modules_qat
+            fused_per_channel_wt_fake_quant_range_neg_127_to_127 fused_wt_fake_quant_range_neg_127_to_127 get_block_size
+            get_default_compare_output_module_list get_default_custom_config_dict get_default_dynamic_quant_module_mappings
+            get_default_dynamic_sparse_quant_module_mappings get_default_float_to_quantized_operator_mappings
+            get_default_qat_module_mappings get_default_qat_qconfig get_default_qat_qconfig_dict
+            get_default_qat_qconfig_mapping get_default_qconfig get_default_qconfig_dict get_default_qconfig_mapping
+            get_default_qconfig_propagation_list get_default_static_quant_module_mappings
+            get_default_static_quant_reference_module_mappings get_default_static_sparse_quant_module_mappings
+            get_dynamic_quant_module_class get_embedding_qat_module_mappings get_embedding_static_quant_module_mappings
+            get_fuser_method get_fuser_method_new get_observer_state_dict get_quantized_operator
+            get_static_quant_module_class load_observer_state_dict no_observer_set
+            per_channel_weight_observer_range_neg_127_to_127 prepare prepare_dynamic_jit prepare_jit prepare_qat
+            propagate_qconfig_ qconfig_equals quantize_dynamic quantize_dynamic_jit quantize_qat script_qconfig
+            script_qconfig_dict swap_module weight_observer_range_neg_127_to_127
+            """,
+        "torch.ao.quantization.backend_config": """
+            BackendConfig BackendPatternConfig DTypeConfig DTypeWithConstraints ObservationType
+            get_executorch_backend_config get_fbgemm_backend_config get_native_backend_config get_native_backend_config_dict
+            get_onednn_backend_config get_qnnpack_backend_config get_tensorrt_backend_config
+            get_tensorrt_backend_config_dict
+            """,
+        "torch.ao.quantization.fake_quantize": """
+            FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize FusedMovingAvgObsFakeQuantize
+            default_affine_fixed_qparams_fake_quant default_dynamic_fake_quant default_embedding_fake_quant
+            default_embedding_fake_quant_4bit default_fake_quant default_fixed_qparams_range_0to1_fake_quant
+            default_fixed_qparams_range_neg1to1_fake_quant default_fused_act_fake_quant
+            default_fused_per_channel_wt_fake_quant default_fused_wt_fake_quant default_histogram_fake_quant
+            default_per_channel_weight_fake_quant default_symmetric_fixed_qparams_fake_quant default_weight_fake_quant
+            disable_fake_quant disable_observer enable_fake_quant enable_observer
+            fused_per_channel_wt_fake_quant_range_neg_127_to_127 fused_wt_fake_quant_range_neg_127_to_127
+            """,
+        "torch.ao.quantization.fuse_modules": "fuse_known_modules fuse_modules fuse_modules_qat",
+        "torch.ao.quantization.fuser_method_mappings": """
+            fuse_conv_bn fuse_conv_bn_relu fuse_convtranspose_bn fuse_linear_bn get_fuser_method get_fuser_method_new
+            """,
+        "torch.ao.quantization.fx": "convert fuse prepare",
+        "torch.ao.quantization.observer": """
+            AffineQuantizedObserverBase FixedQParamsObserver Granularity HistogramObserver MappingType MinMaxObserver
+            MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver NoopObserver ObserverBase PerAxis PerBlock
+            PerChannelMinMaxObserver PerGroup PerRow PerTensor PerToken PlaceholderObserver RecordingObserver
+            ReuseInputObserver TorchAODType UniformQuantizationObserverBase ZeroPointDomain
+            default_affine_fixed_qparams_observer default_debug_observer default_dynamic_quant_observer
+            default_fixed_qparams_range_0to1_observer default_fixed_qparams_range_neg1to1_observer
+            default_float_qparams_observer default_float_qparams_observer_4bit default_histogram_observer default_observer
+            default_per_channel_weight_observer default_placeholder_observer default_reuse_input_observer
+            default_symmetric_fixed_qparams_observer default_weight_observer get_block_size get_observer_state_dict
+            load_observer_state_dict per_channel_weight_observer_range_neg_127_to_127 weight_observer_range_neg_127_to_127
+            """,
+        "torch.ao.quantization.qconfig": """
+            QConfig QConfigAny QConfigDynamic default_activation_only_qconfig default_debug_qconfig
+            default_dynamic_qat_qconfig default_dynamic_qconfig default_embedding_qat_qconfig
+            default_embedding_qat_qconfig_4bit default_per_channel_qconfig default_per_channel_symmetric_qnnpack_qat_qconfig
+            default_per_channel_symmetric_qnnpack_qconfig default_qat_qconfig default_qat_qconfig_v2 default_qconfig
+            default_quint8_weight_qconfig default_reuse_input_qconfig default_symmetric_qnnpack_qat_qconfig
+            default_symmetric_qnnpack_qconfig default_weight_only_qconfig float16_dynamic_qconfig float16_static_qconfig
+            float_qparams_weight_only_qconfig float_qparams_weight_only_qconfig_4bit get_default_qat_qconfig
+            get_default_qat_qconfig_dict get_default_qconfig get_default_qconfig_dict per_channel_dynamic_qconfig
+            qconfig_equals
+            """,
+        "torch.ao.quantization.qconfig_mapping": "QConfigMapping get_default_qat_qconfig_mapping get_default_qconfig_mapping",
+        "torch.ao.quantization.quant_type": "QuantType",
+        "torch.ao.quantization.quantization_mappings": """
+            DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS
+            DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS DEFAULT_MODULE_TO_ACT_POST_PROCESS DEFAULT_QAT_MODULE_MAPPINGS
+            DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
+            DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS get_default_compare_output_module_list
+            get_default_dynamic_quant_module_mappings get_default_dynamic_sparse_quant_module_mappings
+            get_default_float_to_quantized_operator_mappings get_default_qat_module_mappings
+            get_default_qconfig_propagation_list get_default_static_quant_module_mappings
+            get_default_static_quant_reference_module_mappings get_default_static_sparse_quant_module_mappings
+            get_dynamic_quant_module_class get_embedding_qat_module_mappings get_embedding_static_quant_module_mappings
+            get_quantized_operator get_static_quant_module_class no_observer_set
+            """,
+        "torch.ao.quantization.quantize": """
+            add_quant_dequant convert get_default_custom_config_dict prepare prepare_qat propagate_qconfig_ quantize
+            quantize_dynamic quantize_qat swap_module
+            """,
+        "torch.ao.quantization.quantize_fx": """
+            attach_preserved_attrs_to_model convert_fx convert_to_reference_fx fuse_fx prepare_fx prepare_qat_fx
+            """,
+        "torch.ao.quantization.quantize_jit": """
+            convert_dynamic_jit convert_jit fuse_conv_bn_jit prepare_dynamic_jit prepare_jit quantize_dynamic_jit
+            quantize_jit script_qconfig script_qconfig_dict
+            """,
+        "torch.ao.quantization.stubs": "DeQuantStub QuantStub QuantWrapper",
+        "torch.ao.quantization.utils": """
+            DEPRECATION_WARNING MatchAllNode NodePattern Pattern activation_dtype activation_is_dynamically_quantized
+            activation_is_int32_quantized activation_is_int8_quantized activation_is_statically_quantized
+            calculate_qmin_qmax check_min_max_valid check_node determine_qparams get_combined_dict get_fqn_to_example_inputs
+            get_qconfig_dtypes get_qparam_dict get_quant_type get_swapped_custom_module_class getattr_from_fqn
+            has_no_children_ignoring_parametrizations is_per_channel is_per_tensor op_is_int8_dynamically_quantized
+            to_underlying_dtype validate_qmin_qmax weight_dtype weight_is_quantized weight_is_statically_quantized
+            """,
+        "torch.nn.intrinsic": """
+            BNReLU2d BNReLU3d ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d ConvReLU1d ConvReLU2d
+            ConvReLU3d LinearBn1d LinearReLU
+            """,
+        "torch.nn.qat": "Conv1d Conv2d Conv3d Embedding EmbeddingBag Linear",
+        "torch.nn.quantized": """
+            BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d DeQuantize Dropout
+            ELU Embedding EmbeddingBag FXFloatFunctional FloatFunctional GroupNorm Hardswish InstanceNorm1d InstanceNorm2d
+            InstanceNorm3d LSTM LayerNorm LeakyReLU Linear MultiheadAttention PReLU QFunctional Quantize ReLU6 Sigmoid
+            Softmax
+            """,
+        "torch.quantization": """
+            DeQuantStub HistogramObserver MinMaxObserver ObserverBase PerChannelMinMaxObserver QConfig QuantStub QuantType
+            QuantWrapper add_quant_dequant convert default_dynamic_qconfig default_eval_fn default_fake_quant
+            default_fixed_qparams_range_0to1_fake_quant default_fixed_qparams_range_neg1to1_fake_quant
+            default_histogram_fake_quant default_observer default_per_channel_weight_fake_quant
+            default_per_channel_weight_observer default_placeholder_observer default_qat_qconfig default_qconfig
+            default_weight_fake_quant default_weight_observer float16_dynamic_qconfig float_qparams_weight_only_qconfig
+            fuse_modules get_default_compare_output_module_list get_default_dynamic_quant_module_mappings
+            get_default_qat_module_mappings get_default_qconfig_propagation_list get_default_static_quant_module_mappings
+            get_fuser_method get_quantized_operator get_static_quant_module_class observer prepare prepare_qat
+            propagate_qconfig_ quantize quantize_dynamic quantize_dynamic_jit quantize_jit quantize_qat swap_module
+            """,
+        "torch.quantization.qconfig": "default_dynamic_qconfig per_channel_dynamic_qconfig",
+        "torch.ao.quantization.fx._decomposed": "",
+    },
+    "sparse": {
+        "torch": """
+            ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy resize_as_sparse_
+            row_indices_copy saddmm smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
+            sparse_csc_tensor sparse_csr_tensor spmm sspaddmm values_copy
+            """,
+        "torch.Tensor": """
+            ccol_indices coalesce col_indices crow_indices indices is_coalesced resize_as_sparse_ row_indices smm
+            sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
+            to_sparse_csc to_sparse_csr values
+            """,
+        "torch.cuda.sparse": """
+            BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
+            """,
+        "torch.sparse": """
+            BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
+            SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS addmm
+            as_sparse_gradcheck check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags sum
+            to_sparse_semi_structured
+            """,
+        "torch.sparse.semi_structured": """
+            SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS
+            to_sparse_semi_structured
+            """,
+    },
+    "nested": {
+        "torch.Tensor": "to_padded_tensor",
+        "torch.nested": "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged to_padded_tensor",
+    },
+    "script": {
+        "torch": """
+            AVG AggregationType AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats
+            Block BoolType BufferDict CallStack Capsule ClassType Code CompilationUnit CompleteArgumentSpec ComplexType
+            ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable DeserializationStorageContext DeviceObjType
+            DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema FutureType Gradient Graph
+            GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType LiteScriptModule
+            LockingLogger ModuleDict Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict
+            PyObjectType PyTorchFileReader PyTorchFileWriter RRefType SUM ScriptClass ScriptClassFunction ScriptDict
+            ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator ScriptMethod ScriptModule
+            ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext StaticModule StreamObjType
+            StringType SymBoolType SymIntType TensorType TracingState TupleType Type UnionType Use Value import_ir_module
+            import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema parse_type_comment
+            unify_type_list
+            """,
+        "torch._jit_internal": "_qualified_name",
+        "torch.jit": "CompilationUnit _flatten export_opnames load save",
+        "torch.jit._recursive": "concrete_type_store",
+        "torch.jit._state": "_jit_caching_layer",
+    },
+    "capture": {
+        "torch": "SymBool SymFloat SymInt Tag slice_inverse sym_constrain_range sym_constrain_range_for_size sym_fresh_size",
+        "torch.Tensor": "slice_inverse",
+        "torch._dynamo._trace_wrapped_higher_order_op": "TransformGetItemToIndex",
+        "torch._dynamo.config": """
+            cache_size_limit capture_scalar_outputs optimize_ddp patch skip_fwd_side_effects_in_bwd_under_checkpoint verbose
+            """,
+        "torch._dynamo.exc": "TensorifyScalarRestartAnalysis",
+        "torch._dynamo.utils": "",
+        "torch._higher_order_ops.associative_scan": "associative_scan",
+        "torch._inductor": "cudagraph_mark_step_begin list_mode_options",
+        "torch._inductor.cpu_vec_isa": "pick_vec_isa",
+        "torch._inductor.runtime.cache_dir_utils": "cache_dir",
+        "torch.compiler": """
+            get_default_backend keep_portable_guards_unsafe keep_tensor_guards_unsafe load_compiled_function
+            set_default_backend skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
+            skip_guard_on_inbuilt_nn_modules_unsafe wrap_numpy
+            """,
+        "torch.compiler.config": """
+            accumulated_recompile_limit allow_unspec_int_on_nn_module assume_static_by_default automatic_dynamic_shapes
+            capture_dynamic_output_shape_ops capture_scalar_outputs dynamic_shapes enable_cpp_symbolic_shape_guards
+            fail_on_recompile_limit_hit force_disable_caches job_id log_file_name recompile_limit
+            reorderable_logging_functions skip_tensor_guards_with_matching_dict_tags verbose wrap_top_frame
+            """,
+        "torch.export": """
+            AdditionalInputs Constraint CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature ExportedProgram
+            FlatArgsAdapter ModuleCallEntry ModuleCallSignature PassResult ShapesCollection UnflattenedModule
+            default_decompositions dims draft_export export load register_dataclass save
+            """,
+        "torch.export.custom_obj": "ScriptObjectMeta",
+        "torch.export.decomp_utils": "CustomDecompTable",
+        "torch.export.dynamic_shapes": "AdditionalInputs Constraint Dim dims refine_dynamic_shapes_from_suggested_fixes",
+        "torch.export.exported_program": "ExportedProgram ModuleCallEntry ModuleCallSignature default_decompositions",
+        "torch.export.graph_signature": """
+            ConstantArgument CustomObjArgument ExportBackwardSignature ExportGraphSignature InputKind InputSpec OutputKind
+            OutputSpec SymBoolArgument SymFloatArgument SymIntArgument TensorArgument
+            """,
+        "torch.export.passes": "move_to_device_pass",
+        "torch.export.pt2_archive": "PT2ArchiveReader PT2ArchiveWriter is_pt2_package",
+        "torch.export.unflatten": "FlatArgsAdapter InterpreterModule InterpreterModuleDispatcher UnflattenedModule unflatten",
+        "torch.fx": """
+            Graph GraphModule Interpreter Node Proxy Tracer Transformer has_side_effect map_arg replace_pattern
+            symbolic_trace
+            """,
+        "torch.fx._pytree": "register_pytree_flatten_spec tree_flatten_spec",
+        "torch.fx._symbolic_trace": "_orig_module_call is_fx_tracing",
+        "torch.fx.annotate": "annotate",
+        "torch.fx.experimental.proxy_tensor": "",
+        "torch.fx.experimental.symbolic_shapes": """
+            GuardOnDataDependentSymNode free_symbols free_unbacked_symbols guard_or_false guard_or_true
+            statically_known_true
+            """,
+        "torch.fx.graph": "CodeGen Graph PythonCode",
+        "torch.fx.graph_module": """
+            GraphModule _CodeOnlyModule _USER_PRESERVED_ATTRIBUTES_KEY _copy_attr reduce_graph_module
+            reduce_package_graph_module
+            """,
+        "torch.fx.immutable_collections": "immutable_dict immutable_list",
+        "torch.fx.interpreter": "Interpreter Transformer",
+        "torch.fx.node": "Node Target has_side_effect map_aggregate map_arg",
+        "torch.fx.operator_schemas": """
+            ArgsKwargsPair check_for_mutable_operation create_type_hint get_signature_for_torch_op normalize_function
+            normalize_module type_matches
+            """,
+        "torch.fx.proxy": """
+            Attribute GraphAppendingTracer MetaProxy ParameterProxy Proxy Scope ScopeContextManager TraceError TracerBase
+            """,
+        "torch.fx.subgraph_rewriter": "Match ReplacedPatterns replace_pattern replace_pattern_with_filters",
+        "torch.fx.tensor_type": "Dyn TensorType is_consistent is_more_precise",
+        "torch.fx.traceback": """
+            NodeSource NodeSourceAction annotate annotate_fn format_stack get_current_meta get_current_replay_node
+            get_graph_provenance_json has_preserved_node_meta preserve_node_meta reset_grad_fn_seq_nr set_current_meta
+            set_current_replay_node set_grad_fn_seq_nr set_stack_trace
+            """,
+        "torch.utils._sympy.numbers": "IntInfinity",
+        "torch.utils._sympy.value_ranges": "ValueRanges",
+        "torch._functorch": "",
+        "torch._functorch.config": "",
+        "torch._higher_order_ops": "",
+        "torch._inductor.config": "",
+        "torch._inductor.runtime": "",
+        "torch.export._trace": "",
+        "torch.fx.experimental": "",
+        "torch.fx.passes": "",
+        "torch.fx.passes.infra": "",
+        "torch.fx.passes.infra.pass_base": "",
+        "torch.utils._sympy": "",
+    },
+    "onnx": {
+        "torch.onnx": """
+            ExportableModule InputObserver ONNXProgram OnnxExporterError OperatorExportTypes TensorProtoDataType
+            TrainingMode export
+            """,
+        "torch.onnx.errors": "OnnxExporterWarning SymbolicValueError UnsupportedOperatorError",
+        "torch.onnx.operators": "reshape_from_tensor_shape shape_as_tensor",
+        "torch.onnx.ops": "aten_decompositions attention rotary_embedding symbolic symbolic_multi_out",
+        "torch.onnx.symbolic_helper": """
+            _get_const _get_tensor_rank _get_tensor_sizes _is_none _is_tensor _is_value _maybe_get_scalar
+            _onnx_opset_unsupported_detailed _onnx_unsupported _repeat_interleave_split_helper _reshape_helper
+            cast_pytorch_to_onnx scalar_type_to_onnx
+            """,
+        "torch.onnx.symbolic_opset11": "select squeeze unsqueeze",
+        "torch.onnx.symbolic_opset12": "dropout",
+        "torch.onnx.symbolic_opset9": "expand masked_fill softmax sub unsqueeze",
+        "torch.onnx.testing": "assert_onnx_program",
+        "torch.onnx.verification": "VerificationInfo verify_onnx_program",
+        "torch.onnx._internal": "",
+        "torch.onnx._internal.exporter": "",
+        "torch.onnx.utils": "",
+    },
+    "processes": {
+        "torch._C._distributed_rpc": "",
+        "torch.distributed": """
+            AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions
+            BuiltinCommHookType DebugLevel DeviceMesh FileStore GatherOptions GradBucket GroupName Logger ProcessGroupGloo
+            QueueEmptyError ReduceOptions ReduceScatterOptions Reducer ScatterOptions TCPStore _rank_not_in_group
+            all_gather_single breakpoint get_backend_config get_debug_level init_device_mesh record_comm
+            reduce_scatter_single register_rendezvous_handler set_debug_level set_debug_level_from_env shrink_group
+            split_group
+            """,
+        "torch.distributed._composable.fsdp": "fully_shard",
+        "torch.distributed._functional_collectives": """
+            AsyncCollectiveTensor all_gather_tensor all_to_all_single all_to_all_single_autograd permute_tensor wait_tensor
+            """,
+        "torch.distributed._tensor.experimental": "implicit_replication",
+        "torch.distributed.algorithms": "Join JoinHook Joinable",
+        "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """
+            CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
+            """,
+        "torch.distributed.algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
+        "torch.distributed.algorithms.ddp_comm_hooks.default": "allreduce_hook bf16_compress_hook fp16_compress_hook",
+        "torch.distributed.algorithms.ddp_comm_hooks.default_hooks": """
+            bf16_compress_hook bf16_compress_wrapper fp16_compress_hook fp16_compress_wrapper
+            """,
+        "torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": "PostLocalSGDState",
+        "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState batched_powerSGD_hook powerSGD_hook",
+        "torch.distributed.algorithms.join": "Join",
+        "torch.distributed.algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
+        "torch.distributed.argparse_util": "check_env env",
+        "torch.distributed.autograd": "backward context get_gradients is_available",
+        "torch.distributed.checkpoint": """
+            BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner
+            FileSystemReader FileSystemWriter HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner
+            Metadata QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter
+            TensorStorageMetadata WriteItem async_save load load_sharded_optimizer_state_dict load_state_dict save
+            save_state_dict
+            """,
+        "torch.distributed.checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
+        "torch.distributed.checkpoint.format_utils": "_EmptyStateDictLoadPlanner _load_state_dict",
+        "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+        "torch.distributed.checkpoint.state_dict": """
+            StateDictOptions _init_optim_state get_model_state_dict get_optimizer_state_dict set_model_state_dict
+            set_optimizer_state_dict
+            """,
+        "torch.distributed.checkpoint.state_dict_loader": "_load_state_dict",
+        "torch.distributed.collective_utils": "SyncPayload all_gather all_gather_object_enforce_type broadcast",
+        "torch.distributed.config": "compile_on_one_rank use_torchcomms",
+        "torch.distributed.constants": "default_pg_nccl_timeout default_pg_timeout",
+        "torch.distributed.debug": "start_debug_server stop_debug_server",
+        "torch.distributed.device_mesh": "DeviceMesh init_device_mesh",
+        "torch.distributed.distributed_c10d": """
+            AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend BackendConfig BarrierOptions BroadcastOptions
+            DebugLevel GatherOptions GroupMember GroupName P2POp PrefixStore ProcessGroup ProcessGroupGloo ReduceOp
+            ReduceOptions ReduceScatterOptions ScatterOptions Store Work _get_default_group _pg_map all_gather
+            all_gather_coalesced all_gather_into_tensor all_gather_object all_gather_single all_reduce all_reduce_coalesced
+            all_to_all all_to_all_single barrier batch_isend_irecv broadcast broadcast_object_list default_pg_timeout
+            destroy_process_group gather gather_object get_backend get_backend_config get_debug_level
+            get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank get_pg_count
+            get_process_group_ranks get_rank get_world_size group init_process_group irecv is_backend_available
+            is_gloo_available is_initialized is_mpi_available is_nccl_available is_torchelastic_launched is_ucc_available
+            is_xccl_available isend monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
+            recv_object_list reduce reduce_op reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
+            scatter_object_list send send_object_list shrink_group split_group supports_complex
+            """,
+        "torch.distributed.elastic.multiprocessing.errors": "ChildFailedError",
+        "torch.distributed.fsdp": """
+            BackwardPrefetch CPUOffload CPUOffloadPolicy DataParallelMeshDims FSDPModule FullOptimStateDictConfig
+            FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
+            MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig OptimStateKeyType ShardedOptimStateDictConfig
+            ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictSettings StateDictType UnshardHandle
+            fully_shard register_fsdp_forward_method share_comm_ctx
+            """,
+        "torch.distributed.fsdp.api": """
+            BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig LocalOptimStateDictConfig
+            LocalStateDictConfig MixedPrecision OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig
+            ShardingStrategy StateDictConfig StateDictSettings StateDictType
+            """,
+        "torch.distributed.fsdp.fully_sharded_data_parallel": """
+            BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel
+            LocalStateDictConfig MixedPrecision OptimStateKeyType ShardedStateDictConfig ShardingStrategy StateDictType
+            """,
+        "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
+        "torch.distributed.fsdp.wrap": """
+            CustomPolicy ModuleWrapPolicy _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy
+            size_based_auto_wrap_policy transformer_auto_wrap_policy wrap
+            """,
+        "torch.distributed.launch": "launch main parse_args",
+        "torch.distributed.launcher": "LaunchConfig elastic_launch launch_agent",
+        "torch.distributed.launcher.api": "LaunchConfig elastic_launch",
+        "torch.distributed.nn": """
+            RemoteModule all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
+            """,
+        "torch.distributed.optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer as_functional_optim",
+        "torch.distributed.pipelining": """
+            Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B
+            ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline
+            """,
+        "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
+        "torch.distributed.rpc": """
+            AllGatherStates BackendType RRef TensorPipeRpcBackendOptions get_worker_info init_rpc method_factory new_method
+            remote rpc_async rpc_sync shutdown
+            """,
+        "torch.distributed.rpc.api": "_all_gather",
+        "torch.distributed.rpc.functions": "",
+        "torch.distributed.run": """
+            config_from_args determine_local_world_size get_args_parser get_rdzv_endpoint get_use_env main parse_args
+            parse_min_max_nnodes run run_script_path
+            """,
+        "torch.distributed.tensor": """
+            DTensor _StridedShard distribute_module distribute_tensor empty full ones rand randn zeros
+            """,
+        "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
+        "torch.distributed.tensor.experimental": "context_parallel",
+        "torch.distributed.tensor.experimental._attention": "set_rotate_method",
+        "torch.distributed.tensor.parallel": """
+            ColwiseParallel PrepareModuleInput RowwiseParallel SequenceParallel parallelize_module
+            """,
+        "torch.distributed.tensor.placement_types": "_StridedShard",
+        "torch.distributed.utils": "_sync_module_states",
+        "torch.numa.binding": "AffinityMode NumaOptions",
+        "torch.distributed._composable": "",
+        "torch.distributed._tensor": "",
+        "torch.distributed._tensor.device_mesh": "",
+        "torch.distributed.algorithms._checkpoint": "",
+        "torch.distributed.algorithms.model_averaging": "",
+        "torch.distributed.checkpoint.default_planner": "",
+        "torch.distributed.checkpoint.optimizer": "",
+        "torch.distributed.elastic": "",
+        "torch.distributed.elastic.multiprocessing": "",
+        "torch.distributed.nn.functional": "",
+        "torch.numa": "",
+    },
+    "cuda": {
+        "torch": "AcceleratorError Event Stream thread_safe_generator",
+        "torch.Tensor": "record_stream",
+        "torch.backends.cuda": """
+            SDPAParams blas_workspace_size cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager
+            cublas_workspace_size cublaslt_workspace_size is_ck_sdpa_available
+            """,
+        "torch.backends.cusparselt": "get_max_alg_id is_available version",
+        "torch.cuda": """
+            BFloat16Storage BoolStorage ByteStorage CUDAGraph CUDAPluggableAllocator CharStorage ComplexDoubleStorage
+            ComplexFloatStorage DoubleStorage Event ExternalStream FloatStorage GreenContext HalfStorage IntStorage
+            LongStorage MemPool ShortStorage Stream _CudaDeviceProperties caching_allocator_alloc caching_allocator_delete
+            caching_allocator_disabled caching_allocator_enable can_device_access_peer change_current_allocator check_error
+            clock_rate cudaStatus cudart current_blas_handle current_device current_solver_handle current_stream
+            default_stream device_memory_used get_allocator_backend get_device_capability get_device_name
+            get_device_properties get_per_process_memory_fraction get_rng_state get_stream_from_external graph
+            graph_pool_handle host_memory_stats host_memory_stats_as_nested_dict initial_seed jiterator list_gpu_processes
+            make_graphed_callables mem_get_info memory_snapshot memory_stats_as_nested_dict memory_usage power_draw
+            reset_accumulated_host_memory_stats reset_max_memory_cached reset_peak_host_memory_stats set_device
+            set_per_process_memory_fraction set_rng_state set_stream synchronize temperature use_mem_pool utilization
+            """,
+        "torch.cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
+        "torch.cuda.gds": "GdsFile gds_deregister_buffer gds_register_buffer",
+        "torch.cuda.graphs": "CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables",
+        "torch.cuda.green_contexts": "GreenContext",
+        "torch.cuda.memory": """
+            CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete caching_allocator_disabled
+            caching_allocator_enable change_current_allocator get_allocator_backend get_per_process_memory_fraction
+            host_memory_stats host_memory_stats_as_nested_dict list_gpu_processes max_memory_cached mem_get_info
+            memory_cached memory_snapshot memory_stats_as_nested_dict reset_accumulated_host_memory_stats
+            reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_host_memory_stats
+            set_per_process_memory_fraction use_mem_pool
+            """,
+        "torch.cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
+        "torch.cuda.profiler": "init profile start stop",
+        "torch.cuda.random": "get_rng_state initial_seed set_rng_state",
+        "torch.cuda.streams": "Event ExternalStream Stream",
+        "torch.cuda.tunable": """
+            enable get_filename get_max_tuning_duration get_max_tuning_iterations get_results get_rotating_buffer_size
+            get_validators is_enabled mgpu_tune_gemm_in_file read_file record_untuned_enable record_untuned_is_enabled
+            set_filename set_max_tuning_duration set_max_tuning_iterations set_numerical_check_tolerances
+            set_rotating_buffer_size tune_gemm_in_file tuning_enable tuning_is_enabled
+            """,
+    },
+    "devices": {
+        "torch.Tensor": "ipu mtia xpu",
+        "torch.accelerator": """
+            Graph empty_host_cache get_device_capability get_memory_info max_memory_reserved memory_stats
+            reset_accumulated_memory_stats reset_peak_memory_stats
+            """,
+        "torch.accelerator.graphs": "Graph",
+        "torch.accelerator.memory": """
+            empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated
+            memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
+            """,
+        "torch.backends.kleidiai": "is_available",
+        "torch.backends.mps": "get_core_count get_name",
+        "torch.mps": """
+            Event compile_shader current_allocated_memory driver_allocated_memory get_rng_state load_metallib
+            recommended_max_memory set_per_process_memory_fraction set_rng_state synchronize
+            """,
+        "torch.mps.event": "Event",
+        "torch.mps.profiler": "is_capturing_metal is_metal_capture_enabled metal_capture profile start stop",
+        "torch.mtia": """
+            Event MTIAGraph Stream StreamContext attach_out_of_memory_observer current_device current_stream default_stream
+            get_device_capability get_device_name get_device_properties get_rng_state graph graph_pool_handle init
+            initial_seed record_memory_history set_device set_rng_state set_rng_state_all set_stream snapshot synchronize
+            """,
+        "torch.utils.backend_registration": "generate_methods_for_privateuse1_backend rename_privateuse1_backend",
+        "torch.xpu": """
+            Event MemPool Stream StreamContext XPUGraph XPUPluggableAllocator can_device_access_peer
+            change_current_allocator clock_rate current_device current_stream default_generators device_memory_used
+            get_device_capability get_device_name get_device_properties get_gencode_flags get_per_process_memory_fraction
+            get_rng_state get_stream_from_external graph graph_pool_handle init initial_seed is_current_stream_capturing
+            make_graphed_callables mem_get_info memory_snapshot memory_usage power_draw set_device
+            set_per_process_memory_fraction set_rng_state set_rng_state_all set_stream streams synchronize temperature
+            use_mem_pool utilization
+            """,
+    },
+    "vendor": {
+        "torch": """
+            batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
+            batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats cudnn_affine_grid_generator
+            cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu cudnn_convolution_transpose
+            cudnn_grid_sampler cudnn_is_acceptable miopen_batch_norm miopen_convolution miopen_convolution_add_relu
+            miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution miopen_rnn
+            mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d
+            mkldnn_rnn_layer
+            """,
+        "torch.Tensor": "to_mkldnn",
+        "torch.backends.mkl": "verbose",
+        "torch.backends.nnpack": "flags",
+        "torch.utils.mkldnn": "MkldnnBatchNorm MkldnnConv1d MkldnnConv2d MkldnnConv3d MkldnnLinear MkldnnPrelu to_mkldnn",
+    },
+    "dtypes": {
+        "torch": """
+            bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7
+            uint1 uint2 uint3 uint4 uint5 uint6 uint7
+            """,
+    },
+    "float8": {
+        "torch.nn.functional": "scaled_grouped_mm scaled_mm",
+    },
+    "pipes": {
+        "torch.utils.data": """
+            DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation guaranteed_datapipes_determinism
+            non_deterministic runtime_validation runtime_validation_disabled
+            """,
+        "torch.utils.data.datapipes.iter": "Batcher",
+        "torch.utils.data.datapipes": "",
+    },
+    "package": {
+        "torch.package": """
+            Directory EmptyMatchError GlobGroup Importer ObjMismatchError ObjNotFoundError OrderedImporter PackageExporter
+            PackageImporter PackagingError is_from_package
+            """,
+    },
+    "extension": {
+        "torch.library": "get_ctx get_kernel infer_schema opcheck",
+        "torch.utils.cpp_extension": """
+            BuildExtension CUDAExtension CUDA_HOME CppExtension ROCM_HOME SyclExtension check_compiler_is_gcc
+            check_compiler_ok_for_platform get_compiler_abi_compatibility_and_version get_cxx_compiler
+            get_default_build_root include_paths is_ninja_available library_paths load load_inline
+            remove_extension_h_precompiler_headers verify_ninja_availability
+            """,
+        "torch.utils.file_baton": "FileBaton",
+        "torch._custom_ops": "",
+    },
+    "measure": {
+        "torch.utils.benchmark": """
+            CallgrindStats Colorize CopyIfCallgrind FunctionCount FunctionCounts FuzzedParameter FuzzedSparseTensor
+            FuzzedTensor Fuzzer ParameterAlias
+            """,
+        "torch.utils.throughput_benchmark": "ExecutionStats ThroughputBenchmark format_time",
+    },
+    "trace": {
+        "torch.autograd.profiler": "MemRecordsAcc",
+        "torch.autograd.profiler_legacy": "profile",
+        "torch.autograd.profiler_util": "EventMetadata FormattedTimesMixin Kernel MemRecordsAcc StringTable",
+        "torch.profiler": "DeviceType ExecutionTraceObserver",
+        "torch.profiler.itt": "is_available mark range range_pop range_push",
+        "torch.profiler.profiler": """
+            ExecutionTraceObserver ProfilerAction _default_schedule_fn profile schedule supported_activities
+            tensorboard_trace_handler
+            """,
+    },
+    "masked": {
+        "torch.masked.maskedtensor": "MaskedTensor is_masked_tensor",
+    },
+    "mobile": {
+        "torch.utils.mobile_optimizer": "LintCode MobileOptimizerType generate_mobile_module_lints optimize_for_mobile",
+    },
+    "internal": {
+        "torch._logging": "",
+        "torch": "DisableTorchFunction ExcludeDispatchKeyGuard FatalError ThroughputBenchmark cpp",
+        "torch.Tensor": "index",
+        "torch._C": """
+            Graph ListType Node Value _ExcludeDispatchKeyGuard _GLIBCXX_USE_CXX11_ABI _get_accelerator _get_default_device
+            _jit_get_operation _set_math_sdp_allow_fp16_bf16_reduction
+            """,
+        "torch._C._functorch": "",
+        "torch._C._nn": "",
+        "torch._prims_common": "alert_not_deterministic is_contiguous_or_false",
+        "torch._tensor_str": "_add_suffixes _str_intern _tensor_str",
+        "torch._utils": "_element_size _flatten_dense_tensors _get_device_index _unflatten_dense_tensors",
+        "torch.autograd": "enforce_grad_layout_policy",
+        "torch.autograd.grad_mode": "enforce_grad_layout_policy",
+        "torch.autograd.gradcheck": "get_analytical_jacobian get_numerical_jacobian get_numerical_jacobian_wrt_specific_input",
+        "torch.autograd.graph": "region_activation_memory_budget set_override_stale_capture_stream",
+        "torch.autograd.variable": "VariableMeta",
+        "torch.func": "rearrange",
+        "torch.hub": "_check_module_exists",
+        "torch.multiprocessing.pool": "clean_worker",
+        "torch.multiprocessing.queue": "ConnectionWrapper",
+        "torch.multiprocessing.reductions": """
+            SharedCache StorageWeakRef fd_id rebuild_cuda_tensor rebuild_event rebuild_meta_tensor rebuild_nested_tensor
+            rebuild_sparse_compressed_tensor rebuild_sparse_coo_tensor rebuild_storage_empty rebuild_storage_fd
+            rebuild_storage_filename rebuild_tensor rebuild_typed_storage rebuild_typed_storage_child reduce_event
+            reduce_nested_tensor reduce_sparse_tensor reduce_typed_storage_child storage_from_cache
+            """,
+        "torch.nn.attention.flex_attention": "_DEFAULT_SPARSE_BLOCK_SIZE",
+        "torch.nn.cpp": "ModuleWrapper OrderedDictWrapper",
+        "torch.nn.functional": "assert_int_or_pair",
+        "torch.optim.optimizer": "_default_to_fused_or_foreach _use_grad_for_differentiable",
+        "torch.overrides": "redispatch_function",
+        "torch.return_types": """
+            all_return_types aminmax_out cummax_out cummin_out frexp_out geqrf_out histogram_out histogramdd kthvalue_out
+            linalg_cholesky_ex_out linalg_eig_out linalg_eigh_out linalg_inv_ex_out linalg_ldl_factor_ex_out
+            linalg_ldl_factor_out linalg_lstsq_out linalg_lu_factor_ex_out linalg_lu_factor_out linalg_lu_out linalg_qr_out
+            linalg_slogdet_out linalg_solve_ex_out linalg_svd_out lu_unpack_out max_out median_out min_out mode_out
+            nanmedian_out pytree_register_structseq qr_out slogdet slogdet_out sort_out svd_out topk_out
+            triangular_solve_out
+            """,
+        "torch.serialization": "validate_hpu_device",
+        "torch.utils": """
+            ThroughputBenchmark generate_methods_for_privateuse1_backend get_cpp_backtrace rename_privateuse1_backend
+            swap_tensors
+            """,
+        "torch.utils.checkpoint": "GraphExecGroup SAC_IGNORED_OPS",
+        "torch.utils.collect_env": "get_nvidia_driver_version get_pretty_env_info run",
+        "torch.utils.cpp_backtrace": "get_cpp_backtrace",
+        "torch.utils.dlpack": "DLDeviceType",
+        "torch.utils.flop_counter": "register_flop_formula",
+        "torch.utils.model_zoo": "tqdm",
+        "torch.utils.module_tracker": "ModuleTracker",
+        "torch.utils.weak": "TensorWeakRef WeakIdKeyDictionary WeakIdRef WeakTensorKeyDictionary",
+        "torch.testing._internal": "",
+        "torch.utils.bottleneck": "",
+    },
+    "sequences": {
+        "torch.quasirandom": "SobolEngine",
+    },
+}
+
+
+def _index():
+    found = {}
+    for reason, modules in NAMES.items():
+        for module, names in modules.items():
+            found.setdefault(module, {}).update(dict.fromkeys(names.split(), reason))
+    return found
+
+
+#: module -> name -> reason
+MODULES = _index()
+
+
+def reason_of(full_name):
+    """The keyword of `REASONS` for a name or for what it belongs to ("torch.fx.Tracer.trace"); None where there is none."""
+    while full_name:
+        module, _, name = full_name.rpartition(".")
+        if name in MODULES.get(module, ()):
+            return MODULES[module][name]
+        if full_name in REASON_OF_MODULE:
+            return REASON_OF_MODULE[full_name]
+        full_name = module
+    return None
+
+
+#: modules that are missing as a whole
+_HERE = ("torch", "torch.Tensor", "torch._C")
+REASON_OF_MODULE = {module: reason for reason, modules in NAMES.items() for module in modules if module not in _HERE}
+REASON_OF_MODULE["torch.ops.aten"] = "aten"
+
+
+def text(full_name):
+    """Why the name is not here, and what there is in its place."""
+    if full_name in REMOVED:
+        version, instead = REMOVED[full_name]
+        return f"{full_name} was removed in PyTorch {version}; use {instead}"
+    why, instead = REASONS.get(reason_of(full_name), ("it serves PyTorch's own code", None))
+    return f"{full_name} is not supported by Facula: {why}" + (f" (use {instead})" if instead else "")

@@ -1,0 +1,145 @@
+// `__torch_dispatch__`: classes and modes in Python that stand in for the kernels of ops, below autograd (src/observe).
+// What is called and in which order is facula/utils/_python_dispatch.py's; here are the conversions and the switches.
+#include "observe/observer.h"
+#include "python/bindings.h"
+#include "python/op_values.h"
+
+namespace facula::python {
+namespace {
+
+PyObject* disabled_implementation = nullptr;
+thread_local int disabled_depth = 0;
+PyObject* handler = nullptr;  // handle(name, overload, form, signature, values)
+
+PyObject* dispatch_name() {
+  static PyObject* name = PyUnicode_InternFromString("__torch_dispatch__");
+  return name;
+}
+
+// Below autograd and below __torch_function__, as long as Python decides.
+class Below {
+ public:
+  Below() : grad_(false), forward_(std::exchange(thread_state.forward_grad_enabled, false)) {
+    change_overrides_disabled(1);
+  }
+  ~Below() {
+    change_overrides_disabled(-1);
+    thread_state.forward_grad_enabled = forward_;
+  }
+  Below(const Below&) = delete;
+
+ private:
+  GradMode grad_;
+  bool forward_;
+};
+
+constexpr const char* kForms[] = {"function", "inplace", "out", "composite"};
+
+void fill_results(const OpCall& call, PyObject* given_result) {
+  if (call.results.empty()) return;  // what it writes to has been written
+  const char* op = call.info().name;
+  if (call.results.size() == 1) {
+    fill_slot(call.results[0], given_result, op);
+    return;
+  }
+  Owned items(PySequence_Fast(given_result, "__torch_dispatch__ must give a sequence"));
+  if (!items) throw PythonError{};
+  const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get()));
+  FACULA_CHECK(count == call.results.size(), ErrorKind::Type, op, ": __torch_dispatch__ must give ",
+               call.results.size(), " results, got ", count);
+  for (size_t i = 0; i < count; ++i) {
+    fill_slot(call.results[i], PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)), op);
+  }
+}
+
+bool dispatch_to_python(const OpCall& call) {
+  if (disabled_depth > 0 || !handler) return false;
+  WithLock lock;
+  Below below;
+  const OpInfo& info = call.info();
+  Owned values(check(wrap_arguments(call.arguments)));
+  Owned result(
+      check(PyObject_CallFunction(handler, "sssOO", info.name, info.overload, kForms[static_cast<int>(call.form)],
+                                  values.get(), Owned(check(PyUnicode_FromString(info.arguments))).get())));
+  fill_results(call, result.get());
+  return true;
+}
+
+Tensor detach_by_handler(const Tensor& self) {
+  if (disabled_depth > 0 || !handler) return make_view(self, self.sizes(), self.strides(), 0, false);
+  WithLock lock;
+  Below below;
+  Owned values(check(Py_BuildValue("(N)", wrap(self))));
+  Owned result(check(PyObject_CallFunction(handler, "sssOs", "detach", "", "function", values.get(), "Tensor self")));
+  FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "detach: __torch_dispatch__ must give a Tensor, got ",
+               Py_TYPE(result.get())->tp_name);
+  return tensor_of(result.get());
+}
+
+PyObject* set_handler(PyObject*, PyObject* callable) {
+  handler = Py_NewRef(callable);
+  Py_RETURN_NONE;
+}
+PyObject* set_mode_active(PyObject*, PyObject* active) {
+  set_watch(kWatchDispatch, PyObject_IsTrue(active) == 1);
+  Py_RETURN_NONE;
+}
+PyObject* change_disabled(PyObject*, PyObject* change) {
+  disabled_depth += static_cast<int>(PyLong_AsLong(change));
+  Py_RETURN_NONE;
+}
+// The same tensor for kernels: no class stands in for them.
+PyObject* without_dispatch(PyObject*, PyObject* o) {
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(o), ErrorKind::Type, "_without_dispatch: a Tensor, got ", Py_TYPE(o)->tp_name);
+    const Tensor& t = tensor_of(o);
+    Tensor plain = make_view(t, t.sizes(), t.strides(), 0, false);
+    plain.impl()->flags &= ~static_cast<uint32_t>(kPythonDispatch);
+    return wrap(std::move(plain));
+  });
+}
+PyObject* disabled_call(PyObject*, PyObject* args) {
+  PyObject *cls, *function, *types, *positional = nullptr, *keywords = nullptr;
+  if (!PyArg_ParseTuple(args, "OOO|OO", &cls, &function, &types, &positional, &keywords)) {
+    PyErr_Clear();
+    if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &positional, &keywords)) return nullptr;
+  }
+  ++disabled_depth;
+  Owned none(PyTuple_New(0));
+  PyObject* result =
+      PyObject_Call(function, positional ? positional : none.get(), keywords == Py_None ? nullptr : keywords);
+  --disabled_depth;
+  return result;
+}
+
+PyMethodDef disabled_definition = {"_disabled_torch_dispatch_impl", disabled_call, METH_VARARGS,
+                                   "Marks a class that stands in for no kernel."};
+PyMethodDef functions[] = {
+    {"_set_dispatch_handler", set_handler, METH_O, "Tells the core which function finds who stands in for a kernel."},
+    {"_set_dispatch_mode_active", set_mode_active, METH_O, "Whether dispatch modes must see every op of this thread."},
+    {"_change_dispatch_disabled", change_disabled, METH_O, "Adds to the depth of disabled dispatch of this thread."},
+    {"_without_dispatch", without_dispatch, METH_O, "The tensor as kernels see it: a plain one on the same memory."},
+    {}};
+
+}  // namespace
+
+bool stands_in_for_kernels(PyTypeObject* type) {
+  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), dispatch_name());
+  if (!found) {
+    PyErr_Clear();
+    return false;
+  }
+  Py_DECREF(found);
+  return found != disabled_implementation;
+}
+
+void init_dispatch(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  disabled_implementation = check(PyCFunction_New(&disabled_definition, nullptr));
+  Py_INCREF(disabled_implementation);
+  PyModule_AddObject(module, "_disabled_torch_dispatch_impl", disabled_implementation);
+  dispatch = dispatch_to_python;
+  detach_by_class = detach_by_handler;
+}
+
+}  // namespace facula::python

@@ -1,0 +1,245 @@
+"""No public function takes an argument without reading it, except those listed here, each with its reason."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# reason -> file -> "function(parameters) ..."
+EXCEPTIONS = {
+    "a mark for a compiler, without effect on eager execution": {
+        "_dynamo/__init__.py": "OptimizedModule.__init__(dynamo_ctx)",
+        "compiler.py": """
+            compile(dynamic fullgraph) nested_compile_region(options) disable(reason recursive)
+            substitute_in_graph(can_constant_fold_through is_embedded_type original_fn skip_signature_check)
+            set_stance(force_backend skip_guard_eval_unsafe stance) set_enable_guard_collectives(enabled)
+            load_cache_artifacts(serialized_artifacts)
+            """,
+        "jit/__init__.py": """
+            script(example_inputs optimize) trace(args example_inputs kwargs) trace_module(args inputs kwargs)
+            freeze(optimize_numerics preserved_attrs) optimize_for_inference(other_methods)
+            run_frozen_optimizations(mod optimize_numerics preserved_methods) ignore(kwargs) annotate(the_type)
+            Attribute(type) optimized_execution(should_optimize) fuser(name) set_fusion_strategy(strategy)
+            enable_onednn_fusion(enabled)
+            """,
+    },
+    "a function that is called with arguments its kind may need": {
+        "_serialization/numpy_data.py": "build_dtype(nesting)",
+        "functions/device.py": "exit(device)",
+        "nn/attention/flex_attention.py": "noop_mask(head token_kv token_q)",
+        "nn/utils/prune.py": """
+            BasePruningMethod.__call__(inputs) BasePruningMethod.compute_mask(default_mask t) Identity.compute_mask(t)
+            CustomFromMask.compute_mask(t)
+            """,
+        "nn/utils/spectral_norm.py": """
+            SpectralNorm.__call__(inputs) SpectralNormLoadStateDictPreHook.__call__(error_msgs unexpected_keys)
+            SpectralNormStateDictHook.__call__(module prefix state_dict)
+            """,
+        "nn/utils/weight_norm.py": "WeightNorm.__call__(inputs)",
+        "utils/data/_utils/collate.py": """
+            collate_tensor_fn(collate_fn_map) collate_numpy_scalar_fn(collate_fn_map) collate_float_fn(collate_fn_map)
+            collate_int_fn(collate_fn_map) collate_str_fn(collate_fn_map)
+            """,
+        "utils/data/sampler.py": "Sampler.__init__(data_source)",
+    },
+    "there is one implementation, and one layout": {
+        "_tensor.py": "new_tensor(layout) is_pinned(device)",
+        "_tensor_rare.py": "to_dense(masked_grad)",
+        "nn/utils/clip_grad.py": "get_total_norm(foreach) clip_grads_with_norm_(foreach) clip_grad_value_(foreach)",
+    },
+    "there is one CPU, without streams, and backends have nothing to choose": {
+        "accelerator.py": "current_accelerator(check_available)",
+        "backends/cuda.py": "can_use_flash_attention(debug params) preferred_linalg_library(backend)",
+        "backends/cudnn.py": "is_acceptable(tensor)",
+        "backends/mkldnn.py": "flags(fp32_precision)",
+        "backends/mps.py": "is_macos13_or_newer(version)",
+        "cpu/__init__.py": """
+            set_device(device) synchronize(device) Stream.wait_stream(stream) Event.record(stream) Event.wait(stream)
+            current_stream(device) memory_stats(device) memory_allocated(device) max_memory_allocated(device)
+            memory_reserved(device) max_memory_reserved(device) reset_peak_memory_stats(device) memory_summary(device)
+            """,
+    },
+    "ops repeat exactly, are dense, and are checked as thoroughly as can be": {
+        "autograd/gradcheck.py": """
+            gradcheck(fast_mode masked nondet_tol) gradgradcheck(fast_mode masked nondet_tol)
+            """,
+    },
+    "there is no such device, or nothing of it to set": {
+        "autograd/graph.py": "save_on_cpu.__init__(device_type) set_warn_on_accumulate_grad_stream_mismatch(enabled)",
+        "compat/aliases.py": "TorchFinder.find_spec(path target)",
+        "cuda/__init__.py": """
+            is_bf16_supported(including_emulation) manual_seed(seed) manual_seed_all(seed) reset_peak_memory_stats(device)
+            reset_max_memory_allocated(device) reset_accumulated_memory_stats(device) memory_allocated(device)
+            memory_stats(device) memory_summary(abbreviated device) set_rng_state_all(new_states)
+            set_sync_debug_mode(debug_mode)
+            """,
+        "cuda/nccl.py": "is_available(tensors)",
+        "cuda/nvtx.py": "range_push(msg) range_start(msg) range_end(range_id) mark(msg) range(args kwargs msg)",
+        "utils/checkpoint.py": "get_device_states(args) set_device_states(device_type states)",
+    },
+    "not there yet": {
+        "autograd/profiler.py": """
+            profile.__init__(acc_events custom_trace_id_callback experimental_config post_processing_timeout_s)
+            profile.__init__(use_cpu use_cuda use_kineto)
+            """,
+        "autograd/profiler_util.py": "EventList.key_averages(group_by_overload_name)",
+        "autograd/gradcheck.py": "gradcheck(check_batched_forward_grad) gradgradcheck(check_batched_grad)",
+        "func/_transforms.py": "jacfwd(randomness)",
+        "profiler/__init__.py": "profile.__init__(acc_events experimental_config post_processing_timeout_s use_cuda)",
+        "utils/checkpoint.py": "checkpoint(early_stop)",
+    },
+    "without meaning in PyTorch too": {
+        "autograd/variable.py": "Variable.__new__(volatile)",
+        "nn/modules/linear.py": "Identity.__init__(args kwargs)",
+        "utils/_pytree.py": "treespec_dumps(protocol)",
+        "utils/flop_counter.py": "FlopCounterMode.__init__(mods)",
+        "utils/tensorboard/writer.py": "SummaryWriter.add_pr_curve_raw(weights)",
+    },
+    "of several processes or devices; a group has one": {
+        "distributed/_collectives.py": """
+            Work.wait(timeout) all_to_all_single(input_split_sizes output_split_sizes) barrier(device_ids timeout)
+            monitored_barrier(timeout wait_all_ranks) broadcast_object_list(device object_list) P2POp.__init__(group_peer)
+            """,
+        "distributed/_group.py": """
+            init_process_group(device_id pg_options timeout) get_default_backend_for_device(device)
+            new_group(device_id pg_options sort_ranks timeout use_local_synchronization) new_subgroups(pg_options timeout)
+            new_subgroups_by_enumeration(pg_options timeout)
+            """,
+        "nn/parallel/comm.py": "broadcast_coalesced(buffer_size) reduce_add_coalesced(buffer_size) scatter(streams)",
+        "nn/parallel/distributed.py": """
+            DistributedDataParallel.__init__(batched_grad_copy bucket_cap_mb bucket_cap_mb_list check_reduction)
+            DistributedDataParallel.__init__(delay_all_reduce_named_params device_mesh forward_sync_buffers)
+            DistributedDataParallel.__init__(gradient_as_bucket_view init_sync mixed_precision)
+            DistributedDataParallel.__init__(param_to_hook_all_reduce skip_all_reduce_unused_params static_graph)
+            """,
+    },
+    "the derivative follows from x alone": {
+        "distributions/_compound_transforms.py": "ReshapeTransform.log_abs_det_jacobian(y)",
+        "distributions/_scalar_transforms.py": """
+            ExpTransform.log_abs_det_jacobian(y) SigmoidTransform.log_abs_det_jacobian(y)
+            SoftplusTransform.log_abs_det_jacobian(y) TanhTransform.log_abs_det_jacobian(y)
+            AffineTransform.log_abs_det_jacobian(y) CumulativeDistributionTransform.log_abs_det_jacobian(y)
+            """,
+    },
+    "advice on how to compute, which does not change the result": {
+        "functions/lobpcg.py": "lobpcg(ortho_bparams ortho_fparams ortho_iparams)",
+        "functions/reduce.py": "unique(sorted)",
+        "nn/attention/__init__.py": "sdpa_kernel(set_priority)",
+        "nn/attention/bias.py": "CausalBias.__new__(seq_len_kv seq_len_q)",
+        "nn/attention/flex_attention.py": """
+            BlockMask.from_kv_blocks(order) create_block_mask(compute_dq_write_order dq_kv_order)
+            flex_attention(kernel_options)
+            """,
+        "nn/attention/varlen.py": "varlen_attn(max_k max_q num_splits)",
+        "nn/functions/loss.py": "linear_cross_entropy(options)",
+        "utils/tensorboard/writer.py": "SummaryWriter.add_graph(use_strict_trace)",
+    },
+    "repositories on the network are refused; a folder needs none of it": {
+        "hub.py": """
+            list(force_reload skip_validation trust_repo verbose) help(force_reload skip_validation trust_repo)
+            load(force_reload skip_validation trust_repo verbose)
+            """,
+    },
+    "of the registration itself: its owner, tags, and what may be overridden": {
+        "library.py": """
+            CustomOpDef.register_torch_dispatch(torch_dispatch_class) define(lib tags) impl(lib) register_kernel(lib)
+            register_fake(allow_override lib) register_autograd(lib) register_vmap(lib)
+            register_torch_dispatch(allow_override lib) register_autocast(lib) Library.define(alias_analysis tags)
+            Library.impl(allow_override with_keyset)
+            """,
+    },
+    "the function of this name always gives indices": {
+        "nn/functions/pool.py": """
+            max_pool1d_with_indices(return_indices) max_pool2d_with_indices(return_indices)
+            max_pool3d_with_indices(return_indices) adaptive_max_pool1d_with_indices(return_indices)
+            adaptive_max_pool2d_with_indices(return_indices) adaptive_max_pool3d_with_indices(return_indices)
+            fractional_max_pool2d_with_indices(return_indices) fractional_max_pool3d_with_indices(return_indices)
+            """,
+    },
+    "the kernels see for themselves": {
+        "optim/adadelta.py": "adadelta(has_complex)",
+        "optim/adagrad.py": "adagrad(has_complex has_sparse_grad)",
+        "optim/adam.py": "adam(has_complex)",
+        "optim/adamax.py": "adamax(has_complex)",
+        "optim/asgd.py": "asgd(has_complex)",
+        "optim/nadam.py": "nadam(has_complex)",
+        "optim/radam.py": "radam(has_complex)",
+        "optim/rmsprop.py": "rmsprop(has_complex)",
+        "optim/rprop.py": "rprop(has_complex)",
+        "optim/sgd.py": "sgd(has_sparse_grad)",
+    },
+}
+
+
+def unread(path):
+    """{"Class.function": {parameters that its body does not mention}} of the public functions of a file."""
+    found = {}
+
+    def visit(node, prefix):
+        for child in node.body:
+            if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
+                visit(child, f"{prefix}{child.name}.")
+            elif isinstance(child, ast.FunctionDef) and (child.name in SPECIAL or not child.name.startswith("_")):
+                parameters = missing(child)
+                if parameters:
+                    found[f"{prefix}{child.name}"] = parameters
+
+    visit(ast.parse(path.read_text()), "")
+    return found
+
+
+SPECIAL = ("__init__", "__new__", "__call__")
+
+
+def missing(function):
+    arguments = function.args
+    given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    names = {a.arg for a in given if a is not None and a.arg not in ("self", "cls") and not a.arg.startswith("_")}
+    body = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    if len(body) == 1 and isinstance(body[0], ast.Raise):
+        return set()  # refuses whatever it is given
+    used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    return set() if "locals" in used else names - used
+
+
+def listed():
+    for reason, files in EXCEPTIONS.items():
+        for path, text in files.items():
+            for entry in text.replace(") ", ")\n").split("\n"):
+                if entry := entry.strip():
+                    function, _, parameters = entry.rstrip(")").partition("(")
+                    yield path, function, parameters.split(), reason
+
+
+def test_every_argument_is_read():
+    allowed = {}
+    for path, function, parameters, _ in listed():
+        allowed.setdefault((path, function), set()).update(parameters)
+    found = {
+        (str(path.relative_to(ROOT / "facula")), function): parameters
+        for path in sorted((ROOT / "facula").rglob("*.py"))
+        for function, parameters in unread(path).items()
+    }
+    ignored = {key: left for key, names in found.items() if (left := names - allowed.get(key, set()))}
+    assert not ignored, f"arguments that are taken and never read: {ignored}"
+    stale = {key: left for key, names in allowed.items() if (left := names - found.get(key, set()))}
+    assert not stale, f"listed here but read, or gone: {stale}"
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(a, b): return a", {"f": {"b"}}),
+        ("def f(a, *, b=1, **c): return a", {"f": {"b", "c"}}),
+        ("class C:\n def __init__(self, x): pass", {"C.__init__": {"x"}}),
+        ("def f(a): raise NotImplementedError('f')", {}),
+        ("def _f(a): pass", {}),
+        ("def f(a):\n '''a'''\n return lambda: a", {}),
+    ],
+)
+def test_the_scan_sees_what_is_not_read(tmp_path, source, names):
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert unread(path) == names
