@@ -93,13 +93,23 @@ Tensor truth(const FoldKernel& kernel, const Tensor& self, std::optional<IntList
 
 }  // namespace
 
-Tensor sum(const Tensor& self, std::optional<DType> dtype) {
+namespace {
+
+/// The sum of a small dense tensor of a dtype that it is summed in, without a plan; undefined where that does not suit.
+Tensor small_sum(const Tensor& self) {
   DType d = self.dtype();
-  bool simple = !dtype && (d == DType::Float32 || d == DType::Float64 || d == DType::Int64);
-  if (__builtin_expect(simple && self.is_contiguous() && self.numel() <= 4096 && self.is_cpu(), 1)) {
-    Tensor result = facula::empty({}, d);
-    sum_flat_kernel(kCPU, d, self.numel(), self.data<void>(), result.data<void>());
-    return result;
+  bool simple = d == DType::Float32 || d == DType::Float64 || d == DType::Int64;
+  if (!simple || !self.is_contiguous() || self.numel() > 4096 || !self.is_cpu()) return {};
+  Tensor result = facula::empty({}, d);
+  sum_flat_kernel(kCPU, d, self.numel(), self.data<void>(), result.data<void>());
+  return result;
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& self, std::optional<DType> dtype) {
+  if (!dtype) {
+    if (Tensor result = small_sum(self); result.defined()) return result;
   }
   return sum(self, std::nullopt, false, dtype, {});
 }
@@ -118,6 +128,14 @@ Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std:
 }
 
 Tensor mean(const Tensor& self, std::optional<DType> dtype, const Out& out) {
+  if (!dtype && !out.given() && self.is_floating()) {
+    if (Tensor total = small_sum(self); total.defined()) {
+      double count = static_cast<double>(self.numel());
+      if (self.dtype() == DType::Float32) *total.data<float>() /= static_cast<float>(count);
+      else *total.data<double>() /= count;
+      return total;
+    }
+  }
   return mean(self, std::nullopt, false, dtype, out);
 }
 
