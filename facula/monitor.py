@@ -137,6 +137,7 @@ class Stat:
 
     @property
     def name(self):
+        """What the statistic is called."""
         return self._name
 
     @property

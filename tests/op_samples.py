@@ -22,7 +22,8 @@ import facula
 ROOT = Path(__file__).resolve().parent.parent
 LAYOUTS = ("contiguous", "strided", "broadcast", "empty")
 DEFAULT_RANGE = (-2.0, 2.0)
-ELEMENTWISE_SHAPE = (3, 4)
+#: The second and third are longer than a vector of any level, with a remainder.
+ELEMENTWISE_SHAPES = ((3, 4), (7, 19), (67,))
 NUMBER_DEFAULTS = {"Scalar": 0.75, "float": 0.75, "int": 2, "bool": True}
 
 
@@ -66,13 +67,12 @@ def _argument_maps(op):
     given = op.samples
     if op.elementwise and (given is None or isinstance(given, dict)):
         interval = (given or {}).get("range", DEFAULT_RANGE)
-        entry = {
-            a.name: {"shape": list(ELEMENTWISE_SHAPE), "range": interval} for a in op.inputs if a.type != "Tensor?"
-        }
-        for param in op.params:
-            if param.default is None:
-                entry[param.name] = NUMBER_DEFAULTS[param.type]
-        return [entry]
+        numbers = {p.name: NUMBER_DEFAULTS[p.type] for p in op.params if p.default is None}
+        inputs = [a.name for a in op.inputs if a.type != "Tensor?"]
+        return [
+            {**{name: {"shape": list(shape), "range": interval} for name in inputs}, **numbers}
+            for shape in ELEMENTWISE_SHAPES
+        ]
     if given is None:
         return []
     return given if isinstance(given, list) else [given]

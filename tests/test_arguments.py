@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXCEPTIONS = {
     "a mark for a compiler, without effect on eager execution": {
         "_dynamo/__init__.py": "OptimizedModule.__init__(dynamo_ctx)",
+        "_subclasses/fake_tensor.py": "FakeTensorMode.from_tensor(source static_shapes symbolic_context trace)",
         "compiler.py": """
             compile(dynamic fullgraph) nested_compile_region(options) disable(reason recursive)
             substitute_in_graph(can_constant_fold_through is_embedded_type original_fn skip_signature_check)

@@ -268,7 +268,6 @@ def test_jit_hands_functions_back():
         return x + 1
 
     for decorate in (
-        jit.script,
         jit.ignore,
         jit.unused,
         jit.export,
@@ -276,7 +275,7 @@ def test_jit_hands_functions_back():
         jit._overload_method,
     ):
         assert decorate(function) is function
-    assert jit.ignore(drop=True)(function) is function and jit.trace(function, (1,)) is function
+    assert jit.ignore(drop=True)(function) is function
     assert not jit.is_scripting() and not jit.is_tracing()
     assert jit.isinstance([1, 2], list[int]) and not jit.isinstance([1, "x"], list[int])
     assert jit.wait(jit.fork(function, 1)) == 2

@@ -314,6 +314,16 @@ def test_python_observer():
         _C._remove_observer(log)
 
 
+def test_an_observer_that_calls_ops_does_not_disturb_arguments():
+    log = Log()
+    log.op_begins = lambda name, arguments: facula.ones(5, 1).view(1, 5)
+    _C._add_observer(log, False)
+    try:
+        assert facula.ones(6).reshape(2, 3).shape == (2, 3) and facula.ones(2, 1).repeat(1, 3).shape == (2, 3)
+    finally:
+        _C._remove_observer(log)
+
+
 def test_observer_of_one_thread_and_of_all():
     log = Log()
     for everywhere, expected in ((False, 0), (True, 2)):

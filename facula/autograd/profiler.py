@@ -114,6 +114,11 @@ class profile:
         return self._recording
 
     @property
+    def recording(self):
+        """Events, changes of memory and threads as they were recorded (a profiler_util.Recording)."""
+        return self._finished()
+
+    @property
     def function_events(self):
         """The events that were recorded; None before the end."""
         return None if self._lanes is None and self._recording is None else self._finished().events

@@ -11,6 +11,7 @@ import contextlib
 from facula import _C
 
 from . import amp
+from .memory import memory_picture, memory_snapshot, record_memory_history
 
 __all__ = [
     "amp",
@@ -24,9 +25,12 @@ __all__ = [
     "max_memory_allocated",
     "max_memory_reserved",
     "memory_allocated",
+    "memory_picture",
     "memory_reserved",
+    "memory_snapshot",
     "memory_stats",
     "memory_summary",
+    "record_memory_history",
     "reset_peak_memory_stats",
     "set_device",
     "set_memory_limit",

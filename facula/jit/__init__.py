@@ -1,11 +1,14 @@
-"""TorchScript's decorators and questions. Facula runs Python itself: what is decorated stays as it is."""
+"""TorchScript's decorators and questions. Facula runs Python itself: nothing is compiled, traced or written."""
 
+import builtins
 import contextlib
+import types
 from typing import Final, TypeVar  # noqa: F401
 
 import facula
 from facula.futures import Future
-from facula.jit import annotations  # noqa: F401
+from facula.jit import annotations, scripted  # noqa: F401
+from facula.jit.scripted import ScriptFunction, ScriptModule
 
 __all__ = [
     "Attribute",
@@ -61,30 +64,26 @@ class TracerWarning(Warning):
     """Warns that a trace fixes a value of the program; never given, as nothing is traced."""
 
 
-class ScriptModule(facula.nn.Module):
-    """An nn.Module; kept for programs that derive from it or ask for it."""
-
-
 RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
 
 
-class ScriptFunction:
-    """For isinstance checks: no function is ever one, as none is compiled."""
-
-
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """`obj` itself."""
+    """A module as a ScriptModule, a function as a ScriptFunction; both run eagerly. Anything else is itself."""
+    if builtins.isinstance(obj, facula.nn.Module):
+        return scripted.module(obj)
+    if builtins.isinstance(obj, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+        return scripted.function(obj)
     return obj
 
 
 def trace(func, example_inputs=None, *args, **kwargs):
-    """`func` itself: it runs eagerly, with whatever control flow it has."""
-    return func
+    """As `script`: what is traced runs eagerly, with whatever control flow it has."""
+    return script(func)
 
 
 def trace_module(mod, inputs, *args, **kwargs):
-    """`mod` itself."""
-    return mod
+    """As `script`."""
+    return script(mod)
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):

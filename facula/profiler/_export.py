@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -91,7 +92,7 @@ def write_stacks(events, path, metric="self_cpu_time_total"):
         raise ValueError(f"export_stacks: metric is self_cpu_time_total, got {metric!r}")
     lines = []
     for event in events:
-        value = int(getattr(event, metric))
+        value = math.ceil(getattr(event, metric))  # microseconds
         if event.stack and value > 0:
             places = [place.translate(str.maketrans(" ;\t\n", "____")) for place in reversed(event.stack)]
             lines.append(f"{';'.join(places)} {value}\n")

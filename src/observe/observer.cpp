@@ -52,7 +52,6 @@ void tell(F&& f) {
   if (__builtin_expect((watching() & kUnknownThread) != 0, 0)) know_this_thread();
   const uint32_t watch = watching();
   if (!(watch & (kWatchThread | kWatchProcess))) return;
-  Unwatched quiet;
   if (watch & kWatchThread) {
     for (Observer* observer : thread_observers) f(*observer);
   }
@@ -65,9 +64,7 @@ void tell(F&& f) {
 bool wants_dispatch(const OpCall& call) {
   if (watching() & kWatchDispatch) return true;
   bool found = false;
-  for (const Argument& argument : call.arguments) {
-    argument.each_tensor([&](const Tensor& t) { found |= (t.flags() & kPythonDispatch) != 0; });
-  }
+  for (const Argument& argument : call.arguments) found |= (argument.flags() & kPythonDispatch) != 0;
   return found;
 }
 

@@ -4,7 +4,7 @@
 //   - Observers see calls and change nothing. What `dispatch` does (installed by the Python layer for __torch_dispatch__)
 //     stands in for the kernel.
 //   - ThreadState::watch says whether anybody watches the thread: one load and one test per op when nobody does.
-//   - While an observer is told something, nobody watches its thread.
+//   - An observer that runs ops itself does so Unwatched (core/mode.h).
 #pragma once
 
 #include "observe/op_call.h"

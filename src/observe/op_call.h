@@ -75,6 +75,13 @@ class Argument {
   const T& as() const {
     return *static_cast<const T*>(value_);
   }
+  /// Those of its tensors together.
+  uint32_t flags() const {
+    if (kind_ == Kind::Operand) return as<Operand>().flags();
+    uint32_t flags = 0;
+    if (kind_ <= Kind::TensorList) each_tensor([&](const Tensor& t) { flags |= t.flags(); });
+    return flags;
+  }
   /// Calls f(const Tensor&) for the tensors of the argument that are defined.
   template <class F>
   void each_tensor(F&& f) const {

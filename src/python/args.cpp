@@ -104,16 +104,13 @@ int find_keyword(const Signature& s, PyObject* keyword) {
   return -1;
 }
 
-// The integers of x.view(2, 3), between parse() and the conversion that follows it at once.
-struct SpreadArguments {
-  PyObject* const* items;
-  size_t count;
-};
 thread_local SpreadArguments spread_arguments __attribute__((tls_model("initial-exec")));
 
 PyObject* spread_marker() {
-  static PyObject marker{};
-  return &marker;
+  static struct {
+    PyObject object;
+  } marker = {PyObject_HEAD_INIT(&PyBaseObject_Type)};  // whoever looks into slots may ask for its type
+  return &marker.object;
 }
 
 PyObject* pack_tuple(PyObject* const* items, Py_ssize_t n) {
@@ -286,6 +283,8 @@ std::vector<Tensor> arg_tensors(PyObject* slot) {
   for (Py_ssize_t i = 0; i < n; ++i) tensors.push_back(tensor_of(PySequence_Fast_GET_ITEM(slot, i)));
   return tensors;
 }
+
+SpreadArguments& present_spread_arguments() { return spread_arguments; }
 
 IntsArg arg_ints(PyObject* slot, int list_size) {
   IntsArg result;

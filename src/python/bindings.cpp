@@ -28,7 +28,9 @@ void CompositeScope::open(uint16_t op, PyObject* const* slots, int count) {
       opened_->arguments.emplace_back(given(slot) && is_tensor(slot) ? tensor_of(slot) : undefined_tensor);
     }
   }
+  const SpreadArguments spread = present_spread_arguments();
   opened_->scope.emplace(op, OpForm::Composite, opened_->arguments, List<ResultSlot>());
+  present_spread_arguments() = spread;
 }
 
 void CompositeScope::close() {

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "observe/observer.h"
+#include "profiler/memory_history.h"
 #include "profiler/recorder.h"
 #include "python/bindings.h"
 #include "python/op_values.h"
@@ -138,6 +139,7 @@ class PythonObserver final : public Observer {
   void tell(const Owned& f, Call&& call) {
     if (!f) return;
     WithLock lock;
+    Unwatched quiet;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);  // an op that failed with a Python error ends, too
     Owned result;
@@ -305,6 +307,54 @@ PyObject* function_profiler_stop(PyObject*, PyObject*) {
   });
 }
 
+// ---- who holds memory
+
+PyObject* wrap_records(const std::vector<profiler::MemoryRecord>& records) {
+  Owned list(check(PyList_New(static_cast<Py_ssize_t>(records.size()))));
+  for (size_t i = 0; i < records.size(); ++i) {
+    const profiler::MemoryRecord& r = records[i];
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i),
+                    check(Py_BuildValue("(LLsILL)", static_cast<long long>(r.storage), static_cast<long long>(r.bytes),
+                                        r.op ? op_name(r.op) : "", r.stack, static_cast<long long>(r.time),
+                                        static_cast<long long>(r.thread))));
+  }
+  return list.release();
+}
+// _memory_history_start(changes, stacks)
+PyObject* function_memory_history_start(PyObject*, PyObject* args) {
+  long long changes;
+  int stacks;
+  if (!PyArg_ParseTuple(args, "Lp", &changes, &stacks)) return nullptr;
+  return guarded([&] {
+    {
+      WithoutLock released;
+      profiler::start_memory_history(changes, stacks != 0);
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* function_memory_history_stop(PyObject*, PyObject*) {
+  return guarded([&] {
+    {
+      WithoutLock released;
+      profiler::stop_memory_history();
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+// _memory_history() -> (live, changes, forgotten), records being (storage, bytes, op, stack, time, thread)
+PyObject* function_memory_history(PyObject*, PyObject*) {
+  return guarded([&] {
+    profiler::MemoryHistory found;
+    {
+      WithoutLock released;
+      found = profiler::memory_history();
+    }
+    Owned live(wrap_records(found.live)), changes(wrap_records(found.changes));
+    return check(Py_BuildValue("(OOL)", live.get(), changes.get(), static_cast<long long>(found.forgotten)));
+  });
+}
+
 PyMethodDef functions[] = {
     {"_add_observer", function_add_observer, METH_VARARGS,
      "_add_observer(object, all_threads): tells the object's methods what ops, nodes and storages do."},
@@ -319,6 +369,11 @@ PyMethodDef functions[] = {
     {"_profiler_stop", function_profiler_stop, METH_NOARGS,
      "_profiler_stop(): ends it; [(thread, title, events)], an event being (kind, name, begin, end, parent, sequence, "
      "bytes, address, stack, arguments, results, failed)."},
+    {"_memory_history_start", function_memory_history_start, METH_VARARGS,
+     "_memory_history_start(changes, stacks): remembers who makes storages from now on."},
+    {"_memory_history_stop", function_memory_history_stop, METH_NOARGS, "Ends it; what is known stays."},
+    {"_memory_history", function_memory_history, METH_NOARGS,
+     "(live, changes, forgotten), records being (storage, bytes, op, stack, time, thread)."},
     {"_stack", function_stack, METH_O, "_stack(number): its lines as (file, line, function), innermost first."},
     {"_stack_here", function_stack_here, METH_NOARGS, "_stack_here(): the number of the present stack."},
     {}};

@@ -51,12 +51,20 @@ threshold_ = op("threshold_")
 def rrelu(
     input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ):
-    """Leaky ReLU whose slopes are drawn from U(lower, upper) in training, and are their mean otherwise."""
+    """Leaky ReLU whose slopes are drawn from U(lower, upper) in training, and are their mean otherwise.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
     return (rrelu_ if inplace else facula.rrelu)(input, lower, upper, training)
 
 
 def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
-    """``x`` limited to [min_val, max_val]."""
+    """``x`` limited to [min_val, max_val].
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} and {max_val}")
     return _nn.hardtanh(input, min_val, max_val, inplace)
@@ -87,14 +95,24 @@ def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
 
 
 def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
-    """``softmax(-x)``."""
+    """``softmax(-x)``.
+
+    Args:
+        dim: as for softmax.
+        dtype: what the input is converted to first.
+    """
     if dim is None:
         dim = _implicit_dim("softmin", input.dim(), _stacklevel)
     return facula.softmax(-input, dim, dtype=dtype)
 
 
 def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
-    """Logarithm of softmax, computed stably."""
+    """Logarithm of softmax, computed stably.
+
+    Args:
+        dim: as for softmax.
+        dtype: what the input is converted to first.
+    """
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
     return facula.log_softmax(input, dim, dtype=dtype)

@@ -145,6 +145,18 @@ def multi_head_attention_forward(
         need_weights: return the weights too; without them the fused attention kernel is used.
         average_attn_weights: average the weights over the heads.
         is_causal: a hint that ``attn_mask`` is the causal mask.
+        embed_dim_to_check: E, which the query must have.
+        in_proj_weight: (3E, E): the projections of query, key and value, one below the other.
+        in_proj_bias: (3E,), or None.
+        dropout_p: the probability of dropping a weight of attention.
+        out_proj_weight, q_proj_weight: (E, E).
+        out_proj_bias: (E,), or None.
+        training: False hands the input back.
+        use_separate_proj_weight: whether the three weights below are used in the place of in_proj_weight.
+        k_proj_weight: (E, features of key).
+        v_proj_weight: (E, features of value).
+        static_k: (N * num_heads, S, E / num_heads): keys in the place of the projected ones.
+        static_v: as static_k, for values.
 
     Returns:
         (output like query, weights (N, L, S) or (N, num_heads, L, S) or None).

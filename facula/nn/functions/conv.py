@@ -20,13 +20,26 @@ conv_transpose3d = op("conv_transpose3d")
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """Sliding blocks of (N, C, H, W) as columns: (N, C * kernel area, number of blocks)."""
+    """Sliding blocks of (N, C, H, W) as columns: (N, C * kernel area, number of blocks).
+
+    Args:
+        kernel_size: of the window, a number or one for each dimension.
+        dilation: the step between the elements of a window.
+        padding: elements added at both ends of each dimension.
+        stride: the step of the window.
+    """
     return _nn.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
 
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Sum columns (N, C * kernel area, blocks) back into images (N, C, *output_size); the adjoint of
     `unfold`.
+
+    Args:
+        kernel_size: of the blocks.
+        dilation: the step between the elements of a window.
+        padding: elements added at both ends of each dimension.
+        stride: the step of the window.
     """
     return _nn.col2im(
         input, _pair(output_size), _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride)

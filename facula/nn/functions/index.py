@@ -61,6 +61,10 @@ def embedding_bag(
         per_sample_weights: factors of the same shape as ``input``, for 'sum' only.
         include_last_offset: ``offsets`` ends with the number of indices.
         padding_idx: an index that is left out of the bags.
+        max_norm: rows that are used and longer than this are scaled down in place first.
+        norm_type: the power p of the norm.
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs in the batch.
+        sparse: accepted; the gradient has the same values as a dense tensor.
 
     Returns:
         (bags, features).

@@ -48,7 +48,11 @@ def _weighted(name: str, loss_none, weight, reduction: str, input):
 
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """Squared difference; with ``weight`` (same shape) 'mean' divides by the sum of the weights."""
+    """Squared difference; with ``weight`` (same shape) 'mean' divides by the sum of the weights.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     _warn_if_shapes_differ("mse_loss", input, target)
     input, target = facula.broadcast_tensors(input, target)
@@ -59,7 +63,11 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """Absolute difference; with ``weight`` (same shape) 'mean' divides by the sum of the weights."""
+    """Absolute difference; with ``weight`` (same shape) 'mean' divides by the sum of the weights.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     _warn_if_shapes_differ("l1_loss", input, target)
     input, target = facula.broadcast_tensors(input, target)
@@ -70,7 +78,11 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-    """``0.5 * d**2 / beta`` where ``d = |input - target| < beta``, else ``d - 0.5 * beta``."""
+    """``0.5 * d**2 / beta`` where ``d = |input - target| < beta``, else ``d - 0.5 * beta``.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     _warn_if_shapes_differ("smooth_l1_loss", input, target)
     input, target = facula.broadcast_tensors(input, target)
@@ -80,7 +92,12 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-    """``0.5 * d**2`` where ``d = |input - target| < delta``, else ``delta * (d - 0.5 * delta)``."""
+    """``0.5 * d**2`` where ``d = |input - target| < delta``, else ``delta * (d - 0.5 * delta)``.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        weight: a factor for each element.
+    """
     _warn_if_shapes_differ("huber_loss", input, target)
     input, target = facula.broadcast_tensors(input, target)
     if weight is None:
@@ -98,6 +115,7 @@ def poisson_nll_loss(
     Args:
         log_input: ``input`` is the logarithm of the rate; otherwise the rate, and ``eps`` is added in the
             logarithm.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if log_input:
@@ -118,6 +136,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             dimension.
         full: add ``0.5 * log(2 pi)``.
         eps: smallest variance (without a gradient below it).
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     if isinstance(var, float):
         if var < 0:
@@ -174,6 +193,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     Args:
         weight: (C,), a factor per class; 'mean' divides by the sum of the factors used.
         ignore_index: a target value that contributes nothing.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     return _nn.nll_loss_nd(input, target, weight, _reduction.get_enum(reduction), ignore_index)
@@ -196,6 +216,7 @@ def cross_entropy(
         weight: (C,), a factor per class.
         ignore_index: a class number that contributes nothing.
         label_smoothing: share of the target that is spread over all classes.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     return _nn.cross_entropy_loss(
@@ -223,6 +244,9 @@ def linear_cross_entropy(
             loss.
         linear_bias: as the weight, without the last dimension.
         options: how to split the work; it does not change the result, and is ignored here.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        ignore_index: a target that does not count.
+        label_smoothing: the share of the target that is spread over all classes, in [0, 1].
     """
     if input.dim() not in (1, 2):
         raise RuntimeError(f"linear_cross_entropy: input must have 1 or 2 dimensions, got {input.dim()}")
@@ -260,7 +284,12 @@ def linear_cross_entropy(
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """``-(t * log(x) + (1 - t) * log(1 - x))`` for probabilities x; logarithms are at least -100."""
+    """``-(t * log(x) + (1 - t) * log(1 - x))`` for probabilities x; logarithms are at least -100.
+
+    Args:
+        weight: a factor for each class or element; None for 1.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
@@ -280,6 +309,7 @@ def binary_cross_entropy_with_logits(
     Args:
         weight: factors that broadcast to the input.
         pos_weight: factors of the positive part, broadcast to the input (one per class, usually).
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if target.shape != input.shape:
@@ -318,13 +348,22 @@ def ctc_loss(
 
 @in_float32
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """``log(1 + exp(-target * input))`` for targets of -1 and 1."""
+    """``log(1 + exp(-target * input))`` for targets of -1 and 1.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     return _reduce(-_nn.logsigmoid(target * input), reduction)
 
 
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """Mean over the classes (last dimension) of binary cross entropies with logits."""
+    """Mean over the classes (last dimension) of binary cross entropies with logits.
+
+    Args:
+        weight: a factor for each class or element; None for 1.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     loss = -(target * _nn.logsigmoid(input) + (1 - target) * _nn.logsigmoid(-input))
     if weight is not None:
@@ -361,6 +400,7 @@ def multi_margin_loss(
         input: (N, C) or (C,). target: class numbers, (N,) or ().
         p: 1 or 2.
         weight: (C,), a factor by target class.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if p not in (1, 2):
@@ -388,6 +428,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
     Args:
         input: (N, C) or (C,). target: class numbers of the same shape; those after the first -1 are ignored.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     _check_margin_shapes("multilabel_margin_loss", input, target, per_class_target=True)
@@ -416,6 +457,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
     Args:
         input1, input2: (N, D) or (D,). target: (N,) or ().
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if target.dim() not in (0, 1) or not input1.dim() == input2.dim() == target.dim() + 1:
@@ -438,7 +480,11 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 @in_float32
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
-    """The input where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    """The input where the target is 1, ``max(0, margin - input)`` where it is -1.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     zeros = facula.zeros_like(input)
     far = facula.where(target != 1, (margin - input).clamp_min(0), zeros)
@@ -448,7 +494,11 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 @in_float32
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
-    """``max(0, -target * (input1 - input2) + margin)``."""
+    """``max(0, -target * (input1 - input2) + margin)``.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
@@ -477,6 +527,8 @@ def triplet_margin_loss(
     Args:
         swap: use d(positive, negative) where it is smaller than d(anchor, negative).
         margin: greater than 0.
+        eps: added to differences.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if margin <= 0:
@@ -496,7 +548,17 @@ def triplet_margin_loss(
 def triplet_margin_with_distance_loss(
     anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
 ):
-    """As `triplet_margin_loss`, with a distance of your own (default: `pairwise_distance`)."""
+    """As `triplet_margin_loss`, with a distance of your own (default: `pairwise_distance`).
+
+    Args:
+        anchor: (N, D).
+        positive: like anchor: what shall be near.
+        negative: like anchor: what shall be far.
+        distance_function: (tensor, tensor) -> distances; by default the Euclidean one.
+        margin: the distance beyond which there is no loss.
+        swap: whether the positive may take the place of the anchor where it lies nearer to the negative.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
     _reduction.get_enum(reduction)
     if margin <= 0:
         raise ValueError(f"triplet_margin_with_distance_loss: margin must be greater than 0, got {margin}")

@@ -45,7 +45,17 @@ def instance_norm(
     momentum=0.1,
     eps=1e-05,
 ):
-    """Normalise each channel of each sample of (N, C, ...) over its positions."""
+    """Normalise each channel of each sample of (N, C, ...) over its positions.
+
+    Args:
+        running_mean: (C,): used, or in training updated in place; or None.
+        running_var: (C,): as running_mean.
+        weight: (C,): factors, or None.
+        bias: added after the factors, or None.
+        use_input_stats: whether mean and variance are those of the input; else the running ones.
+        momentum: the share of a new batch in the running statistics; None for the mean over all batches.
+        eps: added to the variance.
+    """
     if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
             "instance_norm: training needs more than one position per channel, got input shape "
@@ -57,19 +67,35 @@ def instance_norm(
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
-    """Normalise over the last dimensions, whose shape is ``normalized_shape``; then scale and shift."""
+    """Normalise over the last dimensions, whose shape is ``normalized_shape``; then scale and shift.
+
+    Args:
+        weight: of the shape that is normalised: factors, or None.
+        bias: added after the factors, or None.
+        eps: added to the variance.
+    """
     return facula.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Divide by the root mean square over the last dimensions; ``eps`` None is the dtype's machine
     epsilon.
+
+    Args:
+        normalized_shape: the sizes of the last dimensions.
+        weight: of the shape that is normalised: factors, or None.
     """
     return facula.rms_norm(input, normalized_shape, weight, eps)
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
-    """Normalise each of ``num_groups`` groups of channels of each sample of (N, C, ...)."""
+    """Normalise each of ``num_groups`` groups of channels of each sample of (N, C, ...).
+
+    Args:
+        weight: (C,): factors, or None.
+        bias: added after the factors, or None.
+        eps: added to the variance.
+    """
     if input.dim() < 2:
         raise RuntimeError(f"group_norm: the input needs at least 2 dimensions, got {input.dim()}")
     size = input.shape
@@ -93,7 +119,11 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
 
 
 def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None):
-    """Divide by the p-norm along ``dim`` (at least ``eps``)."""
+    """Divide by the p-norm along ``dim`` (at least ``eps``).
+
+    Args:
+        out: where the result is written.
+    """
     norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is None:
         return input / norm

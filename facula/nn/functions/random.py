@@ -19,7 +19,11 @@ def _check_probability(name: str, p: float) -> None:
 
 
 def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
-    """In training, set each element to zero with probability ``p`` and scale the rest by 1 / (1 - p)."""
+    """In training, set each element to zero with probability ``p`` and scale the rest by 1 / (1 - p).
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
     _check_probability("dropout", p)
     return _dropout_(input, p, training) if inplace else _dropout(input, p, training)
 
@@ -52,19 +56,37 @@ def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: 
 
 
 def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
-    """Dropout for SELU networks: dropped elements take SELU's lower limit, mean and variance are kept."""
+    """Dropout for SELU networks: dropped elements take SELU's lower limit, mean and variance are kept.
+
+    Args:
+        p: the probability of dropping, in [0, 1].
+        training: False hands the input back.
+        inplace: whether the input itself is changed, and returned.
+    """
     _check_probability("alpha_dropout", p)
     return _noise_dropout(input, p, training, inplace, per_channel=False, alpha=True)
 
 
 def feature_alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
-    """Alpha dropout of whole channels of (N, C, ...)."""
+    """Alpha dropout of whole channels of (N, C, ...).
+
+    Args:
+        p: the probability of dropping, in [0, 1].
+        training: False hands the input back.
+        inplace: whether the input itself is changed, and returned.
+    """
     _check_probability("feature_alpha_dropout", p)
     return _noise_dropout(input, p, training, inplace, per_channel=True, alpha=True)
 
 
 def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels of (N, C, L) or (C, L).
+
+    Args:
+        p: the probability of dropping, in [0, 1].
+        training: False hands the input back.
+        inplace: whether the input itself is changed, and returned.
+    """
     _check_probability("dropout1d", p)
     if input.dim() not in (2, 3):
         raise RuntimeError(f"dropout1d: the input must have 2 or 3 dimensions, got {input.dim()}")
@@ -72,7 +94,13 @@ def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
 
 
 def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
-    """Dropout of whole channels of (N, C, H, W). Three dimensions are taken as (N, C, L), with a warning."""
+    """Dropout of whole channels of (N, C, H, W). Three dimensions are taken as (N, C, L), with a warning.
+
+    Args:
+        p: the probability of dropping, in [0, 1].
+        training: False hands the input back.
+        inplace: whether the input itself is changed, and returned.
+    """
     _check_probability("dropout2d", p)
     if input.dim() != 4:
         advice = "it is read as (N, C, L): use dropout1d" if input.dim() == 3 else "use dropout"
@@ -83,7 +111,13 @@ def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
 
 
 def dropout3d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    Args:
+        p: the probability of dropping, in [0, 1].
+        training: False hands the input back.
+        inplace: whether the input itself is changed, and returned.
+    """
     _check_probability("dropout3d", p)
     if input.dim() not in (4, 5):
         warnings.warn(

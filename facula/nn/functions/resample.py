@@ -113,19 +113,36 @@ def _resize(input, sizes, scales, mode: str, align_corners: bool, antialias: boo
 
 
 def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None):
-    """Deprecated name of `interpolate`."""
+    """Deprecated name of `interpolate`.
+
+    Args:
+        size: of the output, a number or one for each dimension; or
+        scale_factor: the factor by which each dimension grows.
+        mode: 'nearest', 'linear', 'bilinear', 'bicubic', 'trilinear' or 'area'.
+        align_corners: whether the centres of the corner elements stay in the corners.
+    """
     warnings.warn("upsample: deprecated, use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
-    """Deprecated: ``interpolate(mode='nearest')``."""
+    """Deprecated: ``interpolate(mode='nearest')``.
+
+    Args:
+        size: of the output, a number or one for each dimension; or
+        scale_factor: the factor by which each dimension grows.
+    """
     warnings.warn("upsample_nearest: deprecated, use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input, size=None, scale_factor=None):
-    """Deprecated: ``interpolate(mode='bilinear', align_corners=True)``."""
+    """Deprecated: ``interpolate(mode='bilinear', align_corners=True)``.
+
+    Args:
+        size: of the output, a number or one for each dimension; or
+        scale_factor: the factor by which each dimension grows.
+    """
     warnings.warn("upsample_bilinear: deprecated, use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 

@@ -60,35 +60,55 @@ class _InplaceActivation(Module):
 
 
 class ReLU(_InplaceActivation):
-    """``max(0, x)``."""
+    """``max(0, x)``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.relu(input, self.inplace)
 
 
 class SELU(_InplaceActivation):
-    """ELU scaled so that activations keep mean 0 and variance 1."""
+    """ELU scaled so that activations keep mean 0 and variance 1.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.selu(input, self.inplace)
 
 
 class SiLU(_InplaceActivation):
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.silu(input, self.inplace)
 
 
 class Mish(_InplaceActivation):
-    """``x * tanh(softplus(x))``."""
+    """``x * tanh(softplus(x))``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.mish(input, self.inplace)
 
 
 class Hardsigmoid(_InplaceActivation):
-    """``min(max(0, x + 3), 6) / 6``."""
+    """``min(max(0, x + 3), 6) / 6``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.hardsigmoid(input, self.inplace)
@@ -98,7 +118,11 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class Hardswish(_InplaceActivation):
-    """``x * hardsigmoid(x)``."""
+    """``x * hardsigmoid(x)``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.hardswish(input, self.inplace)
@@ -143,7 +167,11 @@ class Tanhshrink(Module):
 
 
 class ELU(Module):
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
+    """``x`` where positive, else ``alpha * (exp(x) - 1)``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     __constants__ = ["alpha", "inplace"]
     alpha: float
@@ -162,7 +190,11 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     __constants__ = ["alpha", "inplace"]
     alpha: float
@@ -181,7 +213,11 @@ class CELU(Module):
 
 
 class LeakyReLU(Module):
-    """``x`` where positive, else ``negative_slope * x``."""
+    """``x`` where positive, else ``negative_slope * x``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     __constants__ = ["inplace", "negative_slope"]
     inplace: bool
@@ -200,7 +236,11 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """Leaky ReLU with slopes drawn from U(lower, upper) in training, and their mean in evaluation."""
+    """Leaky ReLU with slopes drawn from U(lower, upper) in training, and their mean in evaluation.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     __constants__ = ["lower", "upper", "inplace"]
     lower: float
@@ -221,7 +261,11 @@ class RReLU(Module):
 
 
 class Threshold(Module):
-    """``x`` where greater than ``threshold``, else ``value``."""
+    """``x`` where greater than ``threshold``, else ``value``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     __constants__ = ["threshold", "value", "inplace"]
     threshold: float
@@ -242,7 +286,11 @@ class Threshold(Module):
 
 
 class Hardtanh(Module):
-    """``x`` limited to [min_val, max_val]; ``min_value`` and ``max_value`` are deprecated names of these."""
+    """``x`` limited to [min_val, max_val]; ``min_value`` and ``max_value`` are deprecated names of these.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     __constants__ = ["min_val", "max_val", "inplace"]
     min_val: float
@@ -276,7 +324,11 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """``min(max(0, x), 6)``."""
+    """``min(max(0, x), 6)``.
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)

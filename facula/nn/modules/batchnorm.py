@@ -7,6 +7,8 @@ import facula
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from . import _docs
+from ._docs import described
 from .lazy import LazyModuleMixin
 from .module import Module, _weight_and_bias
 
@@ -19,6 +21,9 @@ __all__ = [
     "LazyBatchNorm3d",
     "SyncBatchNorm",
 ]
+
+
+_KNOWN = "eps, momentum, affine, track_running_stats, bias"
 
 
 class _NormBase(Module):
@@ -201,48 +206,42 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         self.reset_parameters()
 
 
+@described(_docs.BATCH_NORM, 1, shapes="(N, C) or (N, C, L)")
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of (N, C) or (N, C, L)."""
-
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (2, 3))
 
 
+@described(_docs.BATCH_NORM, 2, shapes="(N, C, H, W)")
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (N, C, H, W)."""
-
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (4,))
 
 
+@described(_docs.BATCH_NORM, 3, shapes="(N, C, D, H, W)")
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of (N, C, D, H, W)."""
-
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (5,))
 
 
+@described(_docs.LAZY, 1, eager="BatchNorm1d", unknown="num_features", known=_KNOWN)
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """`BatchNorm1d` whose ``num_features`` is that of its first input."""
-
     cls_to_become = BatchNorm1d
 
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (2, 3))
 
 
+@described(_docs.LAZY, 2, eager="BatchNorm2d", unknown="num_features", known=_KNOWN)
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """`BatchNorm2d` whose ``num_features`` is that of its first input."""
-
     cls_to_become = BatchNorm2d
 
     def _check_input_dim(self, input) -> None:
         self._require_dims(input, (4,))
 
 
+@described(_docs.LAZY, 3, eager="BatchNorm3d", unknown="num_features", known=_KNOWN)
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """`BatchNorm3d` whose ``num_features`` is that of its first input."""
-
     cls_to_become = BatchNorm3d
 
     def _check_input_dim(self, input) -> None:
@@ -253,6 +252,14 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalisation with statistics over the processes of ``process_group``.
 
     One process alone computes ordinary batch normalisation. Training in several processes is not implemented.
+
+    Args:
+        num_features: C, the number of channels.
+        eps: a small number that keeps logarithms and divisions finite.
+        momentum: the share of a new batch in the running statistics; None for the mean over all batches.
+        affine: whether weight and bias are learned.
+        track_running_stats: whether to keep running statistics for evaluation.
+        bias: whether biases are added.
     """
 
     def __init__(

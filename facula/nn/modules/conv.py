@@ -9,6 +9,8 @@ import facula
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedParameter
+from . import _docs
+from ._docs import described
 from .lazy import LazyModuleMixin
 from .module import Module, _weight_and_bias
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
@@ -28,6 +30,8 @@ __all__ = [
     "LazyConvTranspose3d",
 ]
 
+_KNOWN = "out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode"
+_KNOWN_TRANSPOSE = _KNOWN + ", output_padding"
 _PADDING_STRINGS = ("same", "valid")
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -207,32 +211,20 @@ class _Conv(_ConvNd):
         return self._conv_forward(input, *_weight_and_bias(self))
 
 
+@described(_docs.CONV, 1)
 class Conv1d(_Conv):
-    """Convolution of (N, C_in, L) or (C_in, L) -> (N, C_out, L_out).
-
-    Args:
-        in_channels, out_channels: sizes.
-        kernel_size, stride, padding, dilation: one number, or one per dimension; padding also 'same' or
-            'valid'.
-        groups: number of blocks of channels that are convolved separately.
-        bias: whether to add a bias.
-        padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
-    """
-
     _function = staticmethod(F.conv1d)
     _tuple = staticmethod(_single)
 
 
+@described(_docs.CONV, 2)
 class Conv2d(_Conv):
-    """Convolution of (N, C_in, H, W) or (C_in, H, W); arguments as in `Conv1d`."""
-
     _function = staticmethod(F.conv2d)
     _tuple = staticmethod(_pair)
 
 
+@described(_docs.CONV, 3)
 class Conv3d(_Conv):
-    """Convolution of (N, C_in, D, H, W) or (C_in, D, H, W); arguments as in `Conv1d`."""
-
     _function = staticmethod(F.conv3d)
     _tuple = staticmethod(_triple)
 
@@ -362,29 +354,20 @@ class _ConvTranspose(_ConvTransposeNd):
         )
 
 
+@described(_docs.CONV_TRANSPOSE, 1)
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose (not the inverse) of `Conv1d`: (N, C_in, L) -> (N, C_out, (L - 1) * stride + ...).
-
-    Args:
-        output_padding: added to one end of the output, smaller than stride or dilation. ``forward`` also
-            takes the wanted ``output_size`` instead.
-        Others as in `Conv1d`; padding_mode is 'zeros'.
-    """
-
     _function = staticmethod(F.conv_transpose1d)
     _tuple = staticmethod(_single)
 
 
+@described(_docs.CONV_TRANSPOSE, 2)
 class ConvTranspose2d(_ConvTranspose):
-    """The transpose of `Conv2d`; arguments as in `ConvTranspose1d`."""
-
     _function = staticmethod(F.conv_transpose2d)
     _tuple = staticmethod(_pair)
 
 
+@described(_docs.CONV_TRANSPOSE, 3)
 class ConvTranspose3d(_ConvTranspose):
-    """The transpose of `Conv3d`; arguments as in `ConvTranspose1d`."""
-
     _function = staticmethod(F.conv_transpose3d)
     _tuple = staticmethod(_triple)
 
@@ -494,37 +477,31 @@ class _LazyConvTranspose(_LazyConvXdMixin):
         )
 
 
+@described(_docs.LAZY, 1, eager="Conv1d", unknown="in_channels", known=_KNOWN)
 class LazyConv1d(_LazyConv, Conv1d):
-    """`Conv1d` whose ``in_channels`` is that of its first input."""
-
     cls_to_become = Conv1d
 
 
+@described(_docs.LAZY, 2, eager="Conv2d", unknown="in_channels", known=_KNOWN)
 class LazyConv2d(_LazyConv, Conv2d):
-    """`Conv2d` whose ``in_channels`` is that of its first input."""
-
     cls_to_become = Conv2d
 
 
+@described(_docs.LAZY, 3, eager="Conv3d", unknown="in_channels", known=_KNOWN)
 class LazyConv3d(_LazyConv, Conv3d):
-    """`Conv3d` whose ``in_channels`` is that of its first input."""
-
     cls_to_become = Conv3d
 
 
+@described(_docs.LAZY, 1, eager="ConvTranspose1d", unknown="in_channels", known=_KNOWN_TRANSPOSE)
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """`ConvTranspose1d` whose ``in_channels`` is that of its first input."""
-
     cls_to_become = ConvTranspose1d
 
 
+@described(_docs.LAZY, 2, eager="ConvTranspose2d", unknown="in_channels", known=_KNOWN_TRANSPOSE)
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """`ConvTranspose2d` whose ``in_channels`` is that of its first input."""
-
     cls_to_become = ConvTranspose2d
 
 
+@described(_docs.LAZY, 3, eager="ConvTranspose3d", unknown="in_channels", known=_KNOWN_TRANSPOSE)
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """`ConvTranspose3d` whose ``in_channels`` is that of its first input."""
-
     cls_to_become = ConvTranspose3d

@@ -5,6 +5,8 @@ nothing.
 from __future__ import annotations
 
 from .. import functional as F
+from . import _docs
+from ._docs import described
 from .module import Module
 
 __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"]
@@ -34,42 +36,53 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Drops single elements and scales the others by 1 / (1 - p)."""
+    """Drops single elements and scales the others by 1 / (1 - p).
+
+    Args:
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
+@described(_docs.CHANNEL_DROPOUT, 1, shapes="(N, C, L) or (C, L)")
 class Dropout1d(_DropoutNd):
-    """Drops whole channels of (N, C, L) or (C, L)."""
-
     def forward(self, input):
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
+@described(_docs.CHANNEL_DROPOUT, 2, shapes="(N, C, H, W)")
 class Dropout2d(_DropoutNd):
-    """Drops whole channels of (N, C, H, W)."""
-
     def forward(self, input):
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
+@described(_docs.CHANNEL_DROPOUT, 3, shapes="(N, C, D, H, W) or (C, D, H, W)")
 class Dropout3d(_DropoutNd):
-    """Drops whole channels of (N, C, D, H, W) or (C, D, H, W)."""
-
     def forward(self, input):
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance behind SELU; dropped elements take SELU's lower limit."""
+    """Dropout that keeps mean and variance behind SELU; dropped elements take SELU's lower limit.
+
+    Args:
+        p: the probability of dropping, in [0, 1].
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """`AlphaDropout` of whole channels of (N, C, ...)."""
+    """`AlphaDropout` of whole channels of (N, C, ...).
+
+    Args:
+        p: the probability of dropping, in [0, 1].
+        inplace: whether the input itself is changed, and returned.
+    """
 
     def forward(self, input):
         return F.feature_alpha_dropout(input, self.p, self.training)

@@ -37,7 +37,14 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Sliding blocks of (N, C, H, W) as columns (N, C * kernel area, blocks); arguments as in `Fold`."""
+    """Sliding blocks of (N, C, H, W) as columns (N, C * kernel area, blocks); arguments as in `Fold`.
+
+    Args:
+        kernel_size: of the window, a number or one for each dimension.
+        dilation: the step between the elements of a window.
+        padding: elements added at both ends of each dimension.
+        stride: the step of the window.
+    """
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 
 from .. import functional as F
+from . import _docs
+from ._docs import described
 from .batchnorm import _LazyNormBase, _NormBase
 
 __all__ = [
@@ -15,6 +17,9 @@ __all__ = [
     "LazyInstanceNorm2d",
     "LazyInstanceNorm3d",
 ]
+
+
+_KNOWN = "eps, momentum, affine, track_running_stats, bias"
 
 
 class _InstanceNorm(_NormBase):
@@ -97,40 +102,34 @@ class _InstanceNorm(_NormBase):
         return self._apply_instance_norm(input)
 
 
+@described(_docs.INSTANCE_NORM, 1)
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of (N, C, L) or (C, L)."""
-
     _unbatched_dims = 2
 
 
+@described(_docs.INSTANCE_NORM, 2)
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of (N, C, H, W) or (C, H, W)."""
-
     _unbatched_dims = 3
 
 
+@described(_docs.INSTANCE_NORM, 3)
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
-
     _unbatched_dims = 4
 
 
+@described(_docs.LAZY, 1, eager="InstanceNorm1d", unknown="num_features", known=_KNOWN)
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """`InstanceNorm1d` whose ``num_features`` is that of its first input."""
-
     cls_to_become = InstanceNorm1d
     _unbatched_dims = 2
 
 
+@described(_docs.LAZY, 2, eager="InstanceNorm2d", unknown="num_features", known=_KNOWN)
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """`InstanceNorm2d` whose ``num_features`` is that of its first input."""
-
     cls_to_become = InstanceNorm2d
     _unbatched_dims = 3
 
 
+@described(_docs.LAZY, 3, eager="InstanceNorm3d", unknown="num_features", known=_KNOWN)
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """`InstanceNorm3d` whose ``num_features`` is that of its first input."""
-
     cls_to_become = InstanceNorm3d
     _unbatched_dims = 4

@@ -129,7 +129,12 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """Linear whose ``in_features`` is the last dimension of its first input."""
+    """Linear whose ``in_features`` is the last dimension of its first input.
+
+    Args:
+        out_features: features of the output.
+        bias: whether biases are added.
+    """
 
     cls_to_become = Linear
     weight: UninitializedParameter

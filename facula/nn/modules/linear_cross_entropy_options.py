@@ -14,6 +14,11 @@ class LinearCrossEntropyOptions:
     """Accepted for compatibility: the options choose between memory and speed and never change the result.
 
     Facula computes the logits as one product, so they have no effect.
+
+    Args:
+        allow_retain_graph: whether backward may run twice, which it always may.
+        batch_chunk_size, chunking_method: how many rows at a time, and how that is chosen.
+        acc_policy, acc_dtype: how sums over chunks are kept.
     """
 
     allow_retain_graph: bool = False

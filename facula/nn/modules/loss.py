@@ -63,7 +63,11 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """Absolute difference."""
+    """Absolute difference.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["reduction"]
 
@@ -72,7 +76,11 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """Squared difference."""
+    """Squared difference.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["reduction"]
 
@@ -81,7 +89,11 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared below ``beta``, linear above; see `functional.smooth_l1_loss`."""
+    """Squared below ``beta``, linear above; see `functional.smooth_l1_loss`.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["reduction"]
 
@@ -94,7 +106,11 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared below ``delta``, linear above; see `functional.huber_loss`."""
+    """Squared below ``delta``, linear above; see `functional.huber_loss`.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["reduction", "delta"]
 
@@ -107,7 +123,13 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability (N, C, ...) of the target class (N, ...); see `functional.nll_loss`."""
+    """Minus the log-probability (N, C, ...) of the target class (N, ...); see `functional.nll_loss`.
+
+    Args:
+        weight: a factor for each class or element; None for 1.
+        ignore_index: a target that does not count.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["ignore_index", "reduction"]
 
@@ -129,7 +151,13 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """Deprecated name of `NLLLoss`."""
+    """Deprecated name of `NLLLoss`.
+
+    Args:
+        weight: a factor for each class or element; None for 1.
+        ignore_index: a target that does not count.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     def __init__(
         self, weight=None, size_average=None, ignore_index: int = -100, reduce=None, reduction: str = "mean"
@@ -139,7 +167,24 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Negative log likelihood under softmax; see `functional.cross_entropy`."""
+    """The negative log-likelihood of the target under ``softmax(input)``: what a classifier minimises.
+
+    Args:
+        weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
+        ignore_index: the class number of targets that do not count.
+        reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
+        label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
+        size_average, reduce: older flags, in the place of reduction.
+
+    Shapes: input (C,), (N, C) or (N, C, ...), not normalised; target of the same shape without C with class numbers of int64,
+    or of the same shape with probabilities. The result is one number, or for 'none' of the shape of the class numbers.
+
+    Errors: IndexError for a class number that does not exist, RuntimeError or ValueError for shapes that do not fit.
+
+    >>> loss = nn.CrossEntropyLoss()
+    >>> loss(torch.tensor([[2.0, 0.0], [0.0, 0.0]]), torch.tensor([0, 1]))
+    tensor(0.4100)
+    """
 
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
 
@@ -168,7 +213,12 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy of probabilities."""
+    """Binary cross entropy of probabilities.
+
+    Args:
+        weight: a factor for each class or element; None for 1.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["reduction"]
 
@@ -177,7 +227,13 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of ``sigmoid(input)``; see `functional.binary_cross_entropy_with_logits`."""
+    """Binary cross entropy of ``sigmoid(input)``; see `functional.binary_cross_entropy_with_logits`.
+
+    Args:
+        weight: a factor for each class or element; None for 1.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        pos_weight: a factor for the part of the positive answers, for each class.
+    """
 
     def __init__(
         self, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
@@ -195,7 +251,12 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """``target * (log(target) - input)`` for log-probabilities ``input``; see `functional.kl_div`."""
+    """``target * (log(target) - input)`` for log-probabilities ``input``; see `functional.kl_div`.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        log_target: whether the target is given as logarithms too.
+    """
 
     __constants__ = ["reduction"]
 
@@ -214,7 +275,14 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of Poisson counts; see `functional.poisson_nll_loss`."""
+    """Negative log likelihood of Poisson counts; see `functional.poisson_nll_loss`.
+
+    Args:
+        log_input: whether the input is the logarithm of the rate.
+        full: whether the constant terms are added.
+        eps: a small number that keeps logarithms and divisions finite.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["log_input", "full", "eps", "reduction"]
 
@@ -244,7 +312,13 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood of a Gaussian; see `functional.gaussian_nll_loss`."""
+    """Negative log likelihood of a Gaussian; see `functional.gaussian_nll_loss`.
+
+    Args:
+        full: whether the constant terms are added.
+        eps: the least variance.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["full", "eps", "reduction"]
 
@@ -258,7 +332,11 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input for targets 1, ``max(0, margin - input)`` for targets -1."""
+    """The input for targets 1, ``max(0, margin - input)`` for targets -1.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["margin", "reduction"]
 
@@ -271,7 +349,11 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Margin between target classes and others; see `functional.multilabel_margin_loss`."""
+    """Margin between target classes and others; see `functional.multilabel_margin_loss`.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["reduction"]
 
@@ -280,7 +362,11 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))``."""
+    """``log(1 + exp(-target * input))``.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["reduction"]
 
@@ -289,7 +375,12 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Mean over the classes of binary cross entropies with logits."""
+    """Mean over the classes of binary cross entropies with logits.
+
+    Args:
+        weight: a factor for each class or element; None for 1.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["reduction"]
 
@@ -298,7 +389,11 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1."""
+    """``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["margin", "reduction"]
 
@@ -311,7 +406,11 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """``max(0, -target * (input1 - input2) + margin)``."""
+    """``max(0, -target * (input1 - input2) + margin)``.
+
+    Args:
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["margin", "reduction"]
 
@@ -324,7 +423,14 @@ class MarginRankingLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Margin between the target class and the others; see `functional.multi_margin_loss`."""
+    """Margin between the target class and the others; see `functional.multi_margin_loss`.
+
+    Args:
+        p: the power of each difference, 1 or 2.
+        margin: the distance beyond which there is no loss.
+        weight: a factor for each class or element; None for 1.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["p", "margin", "reduction"]
     margin: float
@@ -356,6 +462,12 @@ class MultiMarginLoss(_WeightedLoss):
 class TripletMarginLoss(_Loss):
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; see
     `functional.triplet_margin_loss`.
+
+    Args:
+        p: the norm that gives distances.
+        eps: added to differences.
+        swap: whether the positive may take the place of the anchor where it lies nearer to the negative.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
@@ -396,7 +508,14 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of your own (default: `PairwiseDistance`)."""
+    """`TripletMarginLoss` with a distance of your own (default: `PairwiseDistance`).
+
+    Args:
+        distance_function: (tensor, tensor) -> distances; by default the Euclidean one.
+        margin: the distance beyond which there is no loss.
+        swap: whether the positive may take the place of the anchor where it lies nearer to the negative.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+    """
 
     __constants__ = ["margin", "swap", "reduction"]
     margin: float
@@ -430,6 +549,7 @@ class CTCLoss(_Loss):
     Args:
         blank: the class that stands for no label.
         zero_infinity: give zero where the target does not fit the input length.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
     """
 
     __constants__ = ["blank", "reduction"]
@@ -455,6 +575,11 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         out_features: further dimensions of a K-dimensional loss.
         bias: whether the layer has a bias.
         Others as in `CrossEntropyLoss`.
+        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        weight: a factor for each class or element; None for 1.
+        ignore_index: a target that does not count.
+        label_smoothing: the share of the target that is spread over all classes, in [0, 1].
+        options: how the work is cut; the result is the same.
     """
 
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]

@@ -42,7 +42,13 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """Older form of `LocalResponseNorm` for images (N, C, H, W); the window is the odd size below."""
+    """Older form of `LocalResponseNorm` for images (N, C, H, W); the window is the odd size below.
+
+    Args:
+        alpha: the factor of the mean of squares.
+        beta: the exponent.
+        k: added to it.
+    """
 
     size: int
     alpha: float

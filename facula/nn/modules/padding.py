@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import functional as F
+from . import _docs
+from ._docs import described
 from .module import Module
 from .utils import _ntuple
 
@@ -25,6 +27,13 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
 ]
+
+
+def _padding(how: str, n: int, has_value: bool = False):
+    """The docstring of a padding layer."""
+    value, example = (_docs.PAD_VALUE, "2, 0.5") if has_value else ("", "2")
+    padded = ", ".join(["8"] * n)
+    return described(_docs.PAD, n, how=how, ends=str(2 * n), value=value, example=example, padded=padded)
 
 
 class _PadNd(Module):
@@ -97,81 +106,68 @@ class _CircularPadNd(_PadNd):
         return super().forward(input)
 
 
+@_padding("with a given value", 1, True)
 class ConstantPad1d(_ConstantPadNd):
-    """Pads (N, C, L) or (C, L) with a given value."""
-
     _ends = 2
 
 
+@_padding("with a given value", 2, True)
 class ConstantPad2d(_ConstantPadNd):
-    """Pads (N, C, H, W) or (C, H, W) with a given value."""
-
     _ends = 4
 
 
+@_padding("with a given value", 3, True)
 class ConstantPad3d(_ConstantPadNd):
-    """Pads (N, C, D, H, W) or (C, D, H, W) with a given value."""
-
     _ends = 6
 
 
+@_padding("with their mirror image, without the end elements", 1)
 class ReflectionPad1d(_ReflectionPadNd):
-    """Pads (N, C, L) or (C, L) with its mirror image at the ends."""
-
     _ends = 2
 
 
+@_padding("with their mirror image, without the end elements", 2)
 class ReflectionPad2d(_ReflectionPadNd):
-    """Pads (N, C, H, W) or (C, H, W) with its mirror image at the ends."""
-
     _ends = 4
 
 
+@_padding("with their mirror image, without the end elements", 3)
 class ReflectionPad3d(_ReflectionPadNd):
-    """Pads (N, C, D, H, W) or (C, D, H, W) with its mirror image at the ends."""
-
     _ends = 6
 
 
+@_padding("with their end elements", 1)
 class ReplicationPad1d(_ReplicationPadNd):
-    """Pads (N, C, L) or (C, L) with its end elements."""
-
     _ends = 2
 
 
+@_padding("with their end elements", 2)
 class ReplicationPad2d(_ReplicationPadNd):
-    """Pads (N, C, H, W) or (C, H, W) with its end elements."""
-
     _ends = 4
 
 
+@_padding("with their end elements", 3)
 class ReplicationPad3d(_ReplicationPadNd):
-    """Pads (N, C, D, H, W) or (C, D, H, W) with its end elements."""
-
     _ends = 6
 
 
+@_padding("with the elements of the other end", 1)
 class CircularPad1d(_CircularPadNd):
-    """Pads (N, C, L) or (C, L) with the elements of its other end."""
-
     _ends = 2
 
 
+@_padding("with the elements of the other end", 2)
 class CircularPad2d(_CircularPadNd):
-    """Pads (N, C, H, W) or (C, H, W) with the elements of its other end."""
-
     _ends = 4
 
 
+@_padding("with the elements of the other end", 3)
 class CircularPad3d(_CircularPadNd):
-    """Pads (N, C, D, H, W) or (C, D, H, W) with the elements of its other end."""
-
     _ends = 6
 
 
+@_padding("with zeros", 1)
 class ZeroPad1d(ConstantPad1d):
-    """Pads (N, C, L) or (C, L) with zeros."""
-
     def __init__(self, padding) -> None:
         super().__init__(padding, 0.0)
 
@@ -179,9 +175,8 @@ class ZeroPad1d(ConstantPad1d):
         return f"{self.padding}"
 
 
+@_padding("with zeros", 2)
 class ZeroPad2d(ConstantPad2d):
-    """Pads (N, C, H, W) or (C, H, W) with zeros."""
-
     def __init__(self, padding) -> None:
         super().__init__(padding, 0.0)
 
@@ -189,9 +184,8 @@ class ZeroPad2d(ConstantPad2d):
         return f"{self.padding}"
 
 
+@_padding("with zeros", 3)
 class ZeroPad3d(ConstantPad3d):
-    """Pads (N, C, D, H, W) or (C, D, H, W) with zeros."""
-
     def __init__(self, padding) -> None:
         super().__init__(padding, 0.0)
 

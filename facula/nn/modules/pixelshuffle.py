@@ -9,7 +9,11 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """(..., C * r * r, H, W) -> (..., C, H * r, W * r) for the upscale factor r."""
+    """(..., C * r * r, H, W) -> (..., C, H * r, W * r) for the upscale factor r.
+
+    Args:
+        upscale_factor: r, by which height and width grow.
+    """
 
     __constants__ = ["upscale_factor"]
     upscale_factor: int
@@ -26,7 +30,11 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(..., C, H * r, W * r) -> (..., C * r * r, H, W) for the downscale factor r."""
+    """(..., C, H * r, W * r) -> (..., C * r * r, H, W) for the downscale factor r.
+
+    Args:
+        downscale_factor: r, by which height and width shrink.
+    """
 
     __constants__ = ["downscale_factor"]
     downscale_factor: int

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .. import functional as F
+from . import _docs
+from ._docs import described
 from .module import Module
 from .utils import _pair, _single, _triple
 
@@ -81,23 +83,20 @@ class _MaxPoolNd(Module):
         )
 
 
+@described(_docs.MAX_POOL, 1)
 class MaxPool1d(_MaxPoolNd):
-    """Maximum over windows of (N, C, L) or (C, L); see `functional.max_pool1d`."""
-
     def forward(self, input):
         return self._pool(F.max_pool1d, input)
 
 
+@described(_docs.MAX_POOL, 2)
 class MaxPool2d(_MaxPoolNd):
-    """Maximum over windows of (N, C, H, W) or (C, H, W); see `functional.max_pool2d`."""
-
     def forward(self, input):
         return self._pool(F.max_pool2d, input)
 
 
+@described(_docs.MAX_POOL, 3)
 class MaxPool3d(_MaxPoolNd):
-    """Maximum over windows of (N, C, D, H, W) or (C, D, H, W); see `functional.max_pool3d`."""
-
     def forward(self, input):
         return self._pool(F.max_pool3d, input)
 
@@ -121,23 +120,20 @@ class _MaxUnpoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+@described(_docs.MAX_UNPOOL, 1)
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Inverse of `MaxPool1d`, given its indices."""
-
     _tuple = staticmethod(_single)
     _function = staticmethod(F.max_unpool1d)
 
 
+@described(_docs.MAX_UNPOOL, 2)
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Inverse of `MaxPool2d`, given its indices."""
-
     _tuple = staticmethod(_pair)
     _function = staticmethod(F.max_unpool2d)
 
 
+@described(_docs.MAX_UNPOOL, 3)
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Inverse of `MaxPool3d`, given its indices."""
-
     _tuple = staticmethod(_triple)
     _function = staticmethod(F.max_unpool3d)
 
@@ -151,15 +147,8 @@ class _AvgPoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+@described(_docs.AVG_POOL, 1, divisor="")
 class AvgPool1d(_AvgPoolNd):
-    """Average over windows of (N, C, L) or (C, L).
-
-    Args:
-        kernel_size, stride, padding: as in `MaxPool1d`, with zeros for padding.
-        ceil_mode: round output sizes up.
-        count_include_pad: padding counts in the divisor.
-    """
-
     def __init__(
         self, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True
     ) -> None:
@@ -209,17 +198,13 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         )
 
 
+@described(_docs.AVG_POOL, 2, divisor=_docs.AVG_POOL_DIVISOR)
 class AvgPool2d(_AvgPoolWithDivisor):
-    """Average over windows of (N, C, H, W) or (C, H, W); as `AvgPool1d`, and ``divisor_override`` replaces
-    the count.
-    """
-
     _function = staticmethod(F.avg_pool2d)
 
 
+@described(_docs.AVG_POOL, 3, divisor=_docs.AVG_POOL_DIVISOR)
 class AvgPool3d(_AvgPoolWithDivisor):
-    """Average over windows of (N, C, D, H, W) or (C, D, H, W); arguments as in `AvgPool2d`."""
-
     _function = staticmethod(F.avg_pool3d)
 
     def __setstate__(self, state) -> None:
@@ -275,16 +260,14 @@ class _FractionalMaxPoolNd(Module):
         )
 
 
+@described(_docs.FRACTIONAL_POOL, 2)
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max pooling of (N, C, H, W) or (C, H, W)."""
-
     _tuple = staticmethod(_pair)
     _function = staticmethod(F.fractional_max_pool2d)
 
 
+@described(_docs.FRACTIONAL_POOL, 3)
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max pooling of (N, C, D, H, W) or (C, D, H, W)."""
-
     _tuple = staticmethod(_triple)
     _function = staticmethod(F.fractional_max_pool3d)
 
@@ -314,21 +297,18 @@ class _LPPoolNd(Module):
         )
 
 
+@described(_docs.LP_POOL, 1)
 class LPPool1d(_LPPoolNd):
-    """Power-average pooling of (N, C, L) or (C, L)."""
-
     _function = staticmethod(F.lp_pool1d)
 
 
+@described(_docs.LP_POOL, 2)
 class LPPool2d(_LPPoolNd):
-    """Power-average pooling of (N, C, H, W) or (C, H, W)."""
-
     _function = staticmethod(F.lp_pool2d)
 
 
+@described(_docs.LP_POOL, 3)
 class LPPool3d(_LPPoolNd):
-    """Power-average pooling of (N, C, D, H, W) or (C, D, H, W)."""
-
     _function = staticmethod(F.lp_pool3d)
 
 
@@ -356,21 +336,18 @@ class _AdaptiveMaxPoolNd(Module):
         return f"output_size={self.output_size}"
 
 
+@described(_docs.ADAPTIVE_POOL, 1, what="maximum", indices=_docs.ADAPTIVE_INDICES)
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maximum pooling of (N, C, L) or (C, L) to a given length."""
-
     _function = staticmethod(F.adaptive_max_pool1d)
 
 
+@described(_docs.ADAPTIVE_POOL, 2, what="maximum", indices=_docs.ADAPTIVE_INDICES)
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maximum pooling of (N, C, H, W) or (C, H, W) to a given size."""
-
     _function = staticmethod(F.adaptive_max_pool2d)
 
 
+@described(_docs.ADAPTIVE_POOL, 3, what="maximum", indices=_docs.ADAPTIVE_INDICES)
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maximum pooling of (N, C, D, H, W) or (C, D, H, W) to a given size."""
-
     _function = staticmethod(F.adaptive_max_pool3d)
 
 
@@ -391,19 +368,16 @@ class _AdaptiveAvgPoolNd(Module):
         return f"output_size={self.output_size}"
 
 
+@described(_docs.ADAPTIVE_POOL, 1, what="average", indices="")
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Average pooling of (N, C, L) or (C, L) to a given length."""
-
     _function = staticmethod(F.adaptive_avg_pool1d)
 
 
+@described(_docs.ADAPTIVE_POOL, 2, what="average", indices="")
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Average pooling of (N, C, H, W) or (C, H, W) to a given size."""
-
     _function = staticmethod(F.adaptive_avg_pool2d)
 
 
+@described(_docs.ADAPTIVE_POOL, 3, what="average", indices="")
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Average pooling of (N, C, D, H, W) or (C, D, H, W) to a given size."""
-
     _function = staticmethod(F.adaptive_avg_pool3d)

@@ -291,34 +291,93 @@ class RNNBase(Module):
         return output, hidden[0]
 
 
-class RNN(RNNBase):
-    """Layers of ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` (or relu, by ``nonlinearity``).
+def _refuse_projection(name, proj_size):
+    if proj_size is not None:
+        raise ValueError(f"{name}: proj_size exists for LSTM only, got {proj_size}")
 
-    Args: input_size, hidden_size, num_layers=1, nonlinearity='tanh', and the others of `RNNBase`.
+
+class RNN(RNNBase):
+    """An Elman network: ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` at each step, or relu.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the hidden state.
+        nonlinearity: 'tanh' or 'relu'.
+        num_layers: how many layers, each of which gets the output of the one before.
+        bias: whether b_ih and b_hh are added.
+        batch_first: whether tensors are (N, L, features) in the place of (L, N, features); hidden states are not concerned.
+        dropout: the probability of dropping between layers, in training.
+        bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
+        proj_size: of `LSTM` only; not to be given here.
+        device, dtype: of the parameters.
+
+    Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
+    `PackedSequence`; hidden states (num_layers * D, N, H), zeros where none are given; output (L, N, D * H).
+    Parameters of layer k are ``weight_ih_lk`` (H, its input), ``weight_hh_lk`` (H, H), ``bias_ih_lk`` and ``bias_hh_lk``
+    (H), with ``_reverse`` for the second direction, all drawn uniformly within 1 / sqrt(H).
+
+    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError for inputs and hidden
+    states that do not fit.
+
+    >>> rnn = nn.RNN(10, 20, num_layers=2)
+    >>> output, h = rnn(torch.randn(5, 3, 10))
+    >>> output.shape, h.shape
+    (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
     """
 
-    def __init__(self, *args, **kwargs) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError(f"RNN: proj_size exists for LSTM only, got {kwargs['proj_size']}")
-        if len(args) > 3:
-            nonlinearity = args[3]
-            args = args[:3] + args[4:]
-        else:
-            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size=None, device=None, dtype=None,
+    ) -> None:  # fmt: skip
+        _refuse_projection("RNN", proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
-        super().__init__("RNN_" + nonlinearity.upper(), *args, **kwargs)
+        mode = "RNN_" + nonlinearity.upper()
+        super().__init__(
+            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
         self.nonlinearity = nonlinearity
 
 
 class LSTM(RNNBase):
-    """Layers of long short-term memory; the hidden state is a pair (h, c).
+    """Long short-term memory (Hochreiter, Schmidhuber 1997; with forget gates).
 
-    Args: input_size, hidden_size, and the others of `RNNBase`.
+    At each step, with four blocks of rows in the weights for the gates i, f, g and o:
+    ``c' = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h' = sigmoid(o) * tanh(c')``.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the hidden state and the cell.
+        num_layers: how many layers, each of which gets the output of the one before.
+        bias: whether b_ih and b_hh are added.
+        batch_first: whether tensors are (N, L, features) in the place of (L, N, features); hidden states are not concerned.
+        dropout: the probability of dropping between layers, in training.
+        bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
+        proj_size: where positive, h' is multiplied by a matrix ``weight_hr_lk`` (proj_size, H) and has so many features.
+        device, dtype: of the parameters.
+
+    Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
+    `PackedSequence`; the state is a pair: h (num_layers * D, N, P) with P = proj_size or H,
+    and c (num_layers * D, N, H), zeros where none is given; output (L, N, D * P).
+    Parameters of layer k are ``weight_ih_lk`` (4H, its input), ``weight_hh_lk`` (4H, P), ``bias_ih_lk`` and ``bias_hh_lk``
+    (4H), with ``_reverse`` for the second direction, all drawn uniformly within 1 / sqrt(H).
+
+    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError for inputs and hidden
+    states that do not fit.
+
+    >>> lstm = nn.LSTM(10, 20, batch_first=True)
+    >>> output, (h, c) = lstm(torch.randn(3, 5, 10))
+    >>> output.shape, h.shape, c.shape
+    (torch.Size([3, 5, 20]), torch.Size([1, 3, 20]), torch.Size([1, 3, 20]))
     """
 
-    def __init__(self, *args, **kwargs) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device=None, dtype=None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
+        )
 
     def get_expected_cell_size(self, input, batch_sizes) -> tuple[int, int, int]:
         """(layers * directions, N, hidden_size)."""
@@ -351,15 +410,44 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Layers of gated recurrent units.
+    """Gated recurrent units (Cho et al. 2014), with the reset gate after the product with W_hn, as in cuDNN.
 
-    Args: input_size, hidden_size, and the others of `RNNBase`.
+    At each step, with three blocks of rows in the weights for r, z and n, where r and z are sigmoids of their sums:
+    ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))`` and ``h' = (1 - z) * n + z * h``.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the hidden state.
+        num_layers: how many layers, each of which gets the output of the one before.
+        bias: whether b_ih and b_hh are added.
+        batch_first: whether tensors are (N, L, features) in the place of (L, N, features); hidden states are not concerned.
+        dropout: the probability of dropping between layers, in training.
+        bidirectional: whether a second network runs from the end, whose outputs are appended to the features.
+        proj_size: of `LSTM` only; not to be given here.
+        device, dtype: of the parameters.
+
+    Shapes, with H = hidden_size and D = 2 if bidirectional else 1: input (L, N, input_size), (L, input_size) or a
+    `PackedSequence`; hidden states (num_layers * D, N, H), zeros where none are given; output (L, N, D * H).
+    Parameters of layer k are ``weight_ih_lk`` (3H, its input), ``weight_hh_lk`` (3H, H), ``bias_ih_lk`` and ``bias_hh_lk``
+    (3H), with ``_reverse`` for the second direction, all drawn uniformly within 1 / sqrt(H).
+
+    Errors: ValueError for sizes that are not positive and a probability outside [0, 1]; RuntimeError for inputs and hidden
+    states that do not fit.
+
+    >>> gru = nn.GRU(10, 20, bidirectional=True)
+    >>> output, h = gru(torch.randn(5, 3, 10))
+    >>> output.shape, h.shape
+    (torch.Size([5, 3, 40]), torch.Size([2, 3, 20]))
     """
 
-    def __init__(self, *args, **kwargs) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError(f"GRU: proj_size exists for LSTM only, got {kwargs['proj_size']}")
-        super().__init__("GRU", *args, **kwargs)
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size=None, device=None, dtype=None,
+    ) -> None:  # fmt: skip
+        _refuse_projection("GRU", proj_size)
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
 
 
 class RNNCellBase(Module):
@@ -441,7 +529,14 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``, or relu."""
+    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``, or relu.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the hidden state.
+        bias: whether biases are added.
+        nonlinearity: 'tanh' or 'relu'.
+    """
 
     __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
     nonlinearity: str
@@ -467,7 +562,13 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an `LSTM`."""
+    """One step of an `LSTM`.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the hidden state.
+        bias: whether biases are added.
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
@@ -478,7 +579,13 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a `GRU`."""
+    """One step of a `GRU`.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the hidden state.
+        bias: whether biases are added.
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)

@@ -74,6 +74,8 @@ class Embedding(_EmbeddingBase):
         scale_grad_by_freq: divide gradients by how often a row occurs in the batch.
         sparse: accepted. The gradient of the table has the values of PyTorch's sparse one, as a dense tensor;
             `optim.SparseAdam` leaves rows alone that have none.
+        _weight: the table, in the place of a new one.
+        _freeze: whether the table is not learned.
     """
 
     __constants__ = [
@@ -168,6 +170,13 @@ class EmbeddingBag(_EmbeddingBase):
         include_last_offset: offsets end with the number of indices.
         padding_idx: an index that is left out of the bags.
         Others as in `Embedding`.
+        num_embeddings: rows of the table.
+        embedding_dim: features of a row.
+        max_norm: rows that are used and longer than this are scaled down in place first.
+        norm_type: the power p of the norm.
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs in the batch.
+        sparse: accepted; the gradient has the same values as a dense tensor.
+        _weight: the table, in the place of a new one.
     """
 
     __constants__ = [

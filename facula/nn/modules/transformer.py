@@ -254,6 +254,17 @@ class TransformerEncoderLayer(Module):
     """Self-attention and a feed-forward part, each with a residual connection and a layer norm.
 
     Args: as in `Transformer`.
+
+    Args:
+        d_model: features of the input and the output.
+        nhead: heads of attention; divides d_model.
+        dim_feedforward: features between the two linear layers.
+        dropout: the probability of dropping.
+        activation: 'relu', 'gelu' or a function, between the linear layers.
+        layer_norm_eps: eps of the normalisations.
+        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
+        norm_first: whether normalisation comes before attention and the linear layers, in the place of after.
+        bias: whether biases are added.
     """
 
     __constants__ = ["norm_first"]
@@ -326,6 +337,17 @@ class TransformerDecoderLayer(Module):
     a norm.
 
     Args: as in `Transformer`.
+
+    Args:
+        d_model: features of the input and the output.
+        nhead: heads of attention; divides d_model.
+        dim_feedforward: features between the two linear layers.
+        dropout: the probability of dropping.
+        activation: 'relu', 'gelu' or a function, between the linear layers.
+        layer_norm_eps: eps of the normalisations.
+        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
+        norm_first: whether normalisation comes before attention and the linear layers, in the place of after.
+        bias: whether biases are added.
     """
 
     __constants__ = ["norm_first"]

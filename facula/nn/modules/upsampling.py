@@ -56,14 +56,24 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """`Upsample` of images with mode 'nearest'."""
+    """`Upsample` of images with mode 'nearest'.
+
+    Args:
+        size: of the output, a number or one for each dimension; or
+        scale_factor: the factor by which each dimension grows.
+    """
 
     def __init__(self, size=None, scale_factor=None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """`Upsample` of images with mode 'bilinear' and aligned corners."""
+    """`Upsample` of images with mode 'bilinear' and aligned corners.
+
+    Args:
+        size: of the output, a number or one for each dimension; or
+        scale_factor: the factor by which each dimension grows.
+    """
 
     def __init__(self, size=None, scale_factor=None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

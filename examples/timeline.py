@@ -1,0 +1,120 @@
+"""Where the time of a training step goes: a small residual network on the bundled digits, profiled, drawn and explained.
+
+    python examples/timeline.py [--out timeline]
+
+Writes timeline.json (open it at https://ui.perfetto.dev), timeline.png (ranges, ops, kernels and the work of the pool's
+threads over time, with the bytes that the allocator handed out) and memory.png (which lines hold memory), and prints the
+table of ops.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from shared import load_digits, pyplot
+
+import facula as torch
+from facula import nn
+from facula.autograd.profiler_util import Recording
+from facula.profiler import profile, record_function
+
+
+class Residual(nn.Module):
+    """x + f(x), f two normalised convolutions."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.f = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + self.f(x))
+
+
+def make_model() -> nn.Module:
+    stem = [nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), Residual(32), nn.MaxPool2d(2)]
+    return nn.Sequential(*stem, Residual(32), nn.Flatten(), nn.Linear(32 * 16, 10))
+
+
+def train(model: nn.Module, loader: torch.utils.data.DataLoader, steps: int) -> None:
+    loss_of, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    for _, (images, labels) in zip(range(steps), loader):
+        with record_function("forward"):
+            loss = loss_of(model(images), labels)
+        with record_function("backward"):
+            optimizer.zero_grad()
+            loss.backward()
+        optimizer.step()
+
+
+LANES = (("range", "program"), ("op", "ops"), ("node", "backward"), ("kernel", "kernels"), ("work", "pool threads"))
+
+
+def draw(recording: Recording, path: Path) -> None:
+    """One row of bars per kind of event and thread, above the bytes that live."""
+    plots = pyplot()
+    if plots is None:
+        return
+    start = min(e.time_range.start for e in recording.events)
+    rows = []
+    for kind, title in LANES:
+        threads = sorted({e.thread for e in recording.events if e.kind == kind})
+        for thread in threads:
+            name = title if len(threads) == 1 else f"{title} {thread}"
+            rows.append((name, [e for e in recording.events if e.kind == kind and e.thread == thread]))
+    figure, (top, bottom) = plots.subplots(
+        2, figsize=(14, 2.6 + 0.55 * len(rows)), sharex=True, layout="constrained", height_ratios=[0.55 * len(rows), 1.8]
+    )
+    colours = plots.get_cmap("tab20")
+    names = {}
+    for y, (_, events) in enumerate(rows):
+        bars = [((e.time_range.start - start) / 1e3, max(e.cpu_time_total / 1e3, 1e-3)) for e in events]
+        shades = [colours(names.setdefault(e.name.split("#")[0], len(names)) % 20) for e in events]
+        top.broken_barh(bars, (y - 0.4, 0.8), facecolors=shades)
+        for event, (left, width) in zip(events, bars):
+            if width > 0.04 * (recording.events[-1].time_range.end - start) / 1e3:
+                text = event.name.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
+                top.text(left + width / 2, y, text, ha="center", va="center", fontsize=7, clip_on=True)
+    top.set_yticks(range(len(rows)), [name for name, _ in rows])
+    top.invert_yaxis()
+    top.set_title("Training steps on the CPU: who works when")
+    changes = sorted(recording.memory)
+    total, times, totals = 0, [], []
+    for when, _, _, nbytes, _, _ in changes:
+        total += nbytes
+        times.append((when - start) / 1e3)
+        totals.append(total / 2**20)
+    bottom.step(times, totals, where="post")
+    bottom.set(xlabel="ms", ylabel="MiB since the start")
+    figure.savefig(path, dpi=110)
+    plots.close(figure)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("."), help="folder for the files")
+    parser.add_argument("--steps", type=int, default=3)
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    images, labels = load_digits()
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=64, shuffle=True)
+    model = make_model()
+    train(model, loader, 1)  # first calls load libraries
+    torch.cpu.record_memory_history()
+    with profile(record_shapes=True, profile_memory=True, with_flops=True) as p:
+        train(model, loader, options.steps)
+    torch.cpu.record_memory_history(None)
+    print(p.key_averages().table(sort_by="self_cpu_time_total", row_limit=12))
+    p.export_chrome_trace(str(options.out / "timeline.json"))
+    draw(p.profiler.recording, options.out / "timeline.png")
+    if pyplot() is not None:
+        torch.cpu.memory_picture(options.out / "memory.png")
+    print(f"Wrote timeline.json, timeline.png and memory.png to {options.out}")
+
+
+if __name__ == "__main__":
+    main()
