@@ -98,30 +98,6 @@ def test_every_public_op_states_its_derivative():
     assert not missing, "no `grad:` (write `grad: none` when there is none): " + ", ".join(missing)
 
 
-def definitions(folder: str) -> dict[str, set[str]]:
-    """Function name -> stems of the files of a folder that define it."""
-    found = {}
-    for path in (SOURCE / folder).glob("*.cpp"):
-        for name in re.findall(r"^\w[\w:<>, &]*[ >&](\w+)\(", path.read_text(), re.M):
-            found.setdefault(name, set()).add(path.stem)
-    return found
-
-
-def test_the_topic_is_the_same_word_in_every_folder():
-    """A raw op is defined in src/ops/<topic>.cpp or <topic>_<part>.cpp, a composite in src/composite likewise."""
-    folders = {"ops": definitions("ops"), "composite": definitions("composite")}
-    checked, wrong = 0, []
-    for op in ops():
-        if op.kind in schema.ELEMENTWISE:
-            continue
-        stems = folders["composite" if op.kind == "composite" else "ops"]
-        homes = stems.get(op.name, set()) | stems.get(op.name + "_uncast", set())
-        checked += bool(homes)
-        if homes and not any(h == op.topic or h.startswith(op.topic + "_") for h in homes):
-            wrong.append(f"{op.id} of ops/{op.topic}.yaml is defined in {sorted(homes)}")
-    assert checked > 300 and not wrong, wrong
-
-
 def test_every_key_of_the_schema_is_read():
     """What README.md documents is what schema.py knows (schema.load checks that), and an emitter or a test reads it."""
     readers = [p for p in (ROOT / "codegen").glob("*.py") if p.name != "schema.py"] + list((ROOT / "tests").glob("*.py"))

@@ -2,9 +2,7 @@
 #include "ops/index_support.h"
 #include "raw_create.h"
 #include "raw_elementwise.h"
-#include "raw_embedding.h"
 #include "raw_index.h"
-#include "raw_masked.h"
 
 namespace facula::ops {
 namespace {

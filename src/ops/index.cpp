@@ -1,7 +1,6 @@
 // Indexing with tensors: self[indices] and writing to it, take and put.
 #include "ops/index_support.h"
 #include "raw_index.h"
-#include "raw_masked.h"
 
 namespace facula::ops {
 namespace {

@@ -2,7 +2,6 @@
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"
-#include "raw_masked.h"
 
 namespace facula::ops {
 namespace {

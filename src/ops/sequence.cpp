@@ -6,7 +6,6 @@
 #include "kernels/special_bessel.h"
 #include "raw_create.h"
 #include "raw_elementwise.h"
-#include "raw_sequence.h"
 
 namespace facula::ops {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "raw_create.h"
 #include "raw_shape.h"
-#include "raw_triangle.h"
 
 namespace facula::ops {
 namespace {
