@@ -49,8 +49,10 @@ def call(op, *args, **kwargs):
     return getattr(args[0], name)(*args[1:], **kwargs)
 
 
-def samples(op, dtype, rng, layout="contiguous"):
+def samples(op, dtype, rng, layout="contiguous", shapes=ELEMENTWISE_SHAPES):
     """A list of (args, kwargs), with tensors of `dtype` (a name such as "float64") where the sample names none.
+
+    Element-wise ops that state no samples of their own get one of each of `shapes`.
 
     The list is empty where the layout has no meaning for the op. Errors: ValueError for a sample that does not fit the
     signature.
@@ -59,11 +61,11 @@ def samples(op, dtype, rng, layout="contiguous"):
         return []
     if layout == "broadcast" and op.kind == "unary":
         return []
-    maps = _argument_maps(op)
+    maps = _argument_maps(op, shapes)
     return [_arguments(op, entry, dtype, rng, layout) for entry in maps]
 
 
-def _argument_maps(op):
+def _argument_maps(op, shapes):
     given = op.samples
     if op.elementwise and (given is None or isinstance(given, dict)):
         interval = (given or {}).get("range", DEFAULT_RANGE)
@@ -71,7 +73,7 @@ def _argument_maps(op):
         inputs = [a.name for a in op.inputs if a.type != "Tensor?"]
         return [
             {**{name: {"shape": list(shape), "range": interval} for name in inputs}, **numbers}
-            for shape in ELEMENTWISE_SHAPES
+            for shape in shapes
         ]
     if given is None:
         return []

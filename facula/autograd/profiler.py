@@ -176,7 +176,9 @@ def _module_ranges():
 class _Unsupported:
     def __init__(self, enabled=True, *args, **kwargs):
         if enabled:
-            raise NotImplementedError(f"autograd.profiler.{type(self).__name__}: not supported")
+            from facula.compat import placeholders
+
+            placeholders.refuse(f"torch.autograd.profiler.{type(self).__name__}", (enabled, *args), kwargs)
 
     def __enter__(self):
         return self

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+from facula._text_table import table
+
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval", "format_memory", "format_time"]
 
 
@@ -268,14 +270,8 @@ def _shortened(text, width):
 
 
 def _laid_out(columns, lines, header):
-    widths = [max(len(row[i]) for row in [columns, *lines]) for i in range(len(columns))]
-    rule = "  ".join("-" * width for width in widths)
-
-    def row(cells):
-        return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths))
-
-    top = [header] if header else []
-    return "\n".join([*top, rule, row(columns), rule, *map(row, lines), rule])
+    names, rule, *rows = table(columns, lines, left=0)
+    return "\n".join([*([header] if header else []), rule, names, rule, *rows, rule])
 
 
 # ---- from what the core recorded

@@ -172,17 +172,19 @@ def set_memory_limit(bytes):
 
 def memory_summary(device=None, abbreviated=False):
     """memory_stats as a table."""
+    from facula._text_table import table
+
     stats = memory_stats()
     rows = [
-        ("held by tensors", stats["allocated_bytes.current"], stats["allocated_bytes.peak"]),
-        ("held and kept", stats["reserved_bytes.current"], stats["reserved_bytes.peak"]),
+        ("held by tensors", _megabytes(stats["allocated_bytes.current"]), _megabytes(stats["allocated_bytes.peak"])),
+        ("held and kept", _megabytes(stats["reserved_bytes.current"]), _megabytes(stats["reserved_bytes.peak"])),
     ]
-    lines = [f"{'CPU memory':<18}{'now':>14}{'peak':>14}"]
-    lines += [f"{name:<18}{_megabytes(now):>14}{_megabytes(peak):>14}" for name, now, peak in rows]
+    if not abbreviated:
+        rows.append(("kept", _megabytes(stats["cached_bytes"]), ""))
+        rows.append(("limit", _megabytes(stats["limit"]) if stats["limit"] else "none", ""))
+    lines = table(("CPU memory", "now", "peak"), rows)
     if not abbreviated:
         asked = stats["hits"] + stats["misses"]
-        lines.append(f"{'kept':<18}{_megabytes(stats['cached_bytes']):>14}")
-        lines.append(f"{'limit':<18}{_megabytes(stats['limit']) if stats['limit'] else 'none':>14}")
         lines.append(f"large requests: {asked}, of which {stats['hits']} served from what was kept")
     return "\n".join(lines) + "\n"
 

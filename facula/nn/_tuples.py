@@ -22,6 +22,16 @@ _triple = _ntuple(3, "_triple")
 _quadruple = _ntuple(4, "_quadruple")
 
 
+_MOST_LAYERS = 1 << 16
+
+
+def _layer_count(name: str, count: int) -> int:
+    """``count`` as the number of layers of a stack, refused before the first of more layers than can be held is made."""
+    if count > _MOST_LAYERS:
+        raise ValueError(f"{name}: num_layers must be at most {_MOST_LAYERS}, got {count}")
+    return count
+
+
 def _reverse_repeat_tuple(t: tuple, n: int) -> tuple:
     """Entries in reverse order, each ``n`` times: the order in which `functional.pad` wants padding."""
     return tuple(x for x in reversed(t) for _ in range(n))

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 
 import facula
+from facula._text_table import table
 from facula.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from facula.overrides import TorchFunctionMode
 
@@ -146,7 +147,7 @@ class FlopCounterMode:
         """The counts as text: a row for each module up to a depth, and each of its functions."""
         depth = self.depth if depth is None else depth
         total = max(self.get_total_flops(), 1)
-        rows = [("Module", "FLOP", "% Total")]
+        rows = []
         for module, counts in self.flop_counts.items():
             level = 0 if module == "Global" else module.count(".") + 1
             if level > depth:
@@ -154,9 +155,7 @@ class FlopCounterMode:
             entries = [(" " * level + module, sum(counts.values()))]
             entries += [(f"{' ' * level} - {function}", count) for function, count in counts.items()]
             rows += [(name, str(count), f"{100 * count / total:.2f}%") for name, count in entries]
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = ["  ".join((row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]))) for row in rows]
-        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+        return "\n".join(table(("Module", "FLOP", "% Total"), rows))
 
     def __enter__(self):
         self.flop_counts.clear()

@@ -55,8 +55,8 @@ class CopySlices final : public Node {
         view_(view, parts_) {
     add_edge(std::move(old_base));
     add_edge(std::move(value));
-    places_ = 1;
-    for (size_t i = 0; i < base_.sizes.size(); ++i) places_ += (base_.sizes[i] - 1) * base_.strides[i];
+    places_ = base.numel() == 0 ? 0 : 1;  // strides of a tensor without elements mean nothing
+    for (size_t i = 0; places_ && i < base_.sizes.size(); ++i) places_ += (base_.sizes[i] - 1) * base_.strides[i];
     view_.offset -= base_.offset;
     base_.offset = 0;
   }

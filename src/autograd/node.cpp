@@ -122,7 +122,8 @@ bool can_steal(const Tensor& grad, const Tensor& leaf) {
 Tensor first_gradient(Tensor grad, const Tensor& leaf) {
   if (GradMode::enabled()) return grad.impl()->refs.load() == 1 ? grad : clone(grad);
   if (can_steal(grad, leaf)) return grad;
-  Tensor copied = leaf.is_dense() ? empty_strided(leaf.sizes(), leaf.strides(), grad.dtype(), grad.device())
+  Tensor copied = leaf.is_dense() ? empty_strided(leaf.sizes(), preserved_strides(leaf.sizes(), leaf.strides()),
+                                                  grad.dtype(), grad.device())
                                   : empty(leaf.sizes(), grad.dtype(), grad.device());
   copy_(copied, grad, false);
   return copied;

@@ -7,7 +7,7 @@ namespace facula {
 namespace {
 
 bool same_layout(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.is_conj() == b.is_conj() &&
          (a.strides() == b.strides() || (a.is_contiguous() && b.is_contiguous()));
 }
 
@@ -16,7 +16,8 @@ Tensor arranged(const Tensor& t, const Tensor& like, const char* op, const char*
   if (same_layout(t, like)) return t;
   FACULA_CHECK(t.sizes() == like.sizes(), ErrorKind::Runtime, op, ": expected ", what, " of the parameter's shape ",
                like.sizes(), ", got ", t.sizes());
-  Tensor copy = facula::empty_strided(like.sizes(), like.strides(), like.dtype(), like.device());
+  Tensor copy =
+      facula::empty_strided(like.sizes(), preserved_strides(like.sizes(), like.strides()), like.dtype(), like.device());
   copy_kernel(like.device(), copy, t);
   return copy;
 }
@@ -32,9 +33,10 @@ void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad,
                 const std::array<Tensor, kMaxOptimStates>& states,
                 const std::array<double, kMaxOptimNumbers>& numbers) {
   const char* op = kOptimRuleInfo[static_cast<size_t>(rule)].name;
-  Tensor p = param.is_dense() ? param : facula::empty(param.sizes(), param.dtype(), param.device());
+  // The pass reads memory as it lies: what has holes or is conjugated lazily is copied, and written back.
+  Tensor p = param.is_dense() && !param.is_conj() ? param : facula::empty(param.sizes(), param.dtype(), param.device());
   if (!p.is_same(param)) copy_kernel(param.device(), p, param);
-  Tensor g = arranged(grad.is_conj() ? ops::clone(grad, MemoryFormat::Preserve) : grad, p, op, "a gradient");
+  Tensor g = arranged(grad, p, op, "a gradient");
   std::array<Tensor, kMaxOptimStates> s;
   bool complex = is_complex(p.dtype());
   OptimPass pass{rule, real_dtype(p.dtype()), p.numel() * (complex ? 2 : 1), p.data(), g.data(), {}, numbers};

@@ -173,7 +173,8 @@ Tensor bernoulli_(const Tensor& self, const Tensor& p, Generator* generator) {
   DType wide = p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
   Tensor target = self.is_contiguous() && self.storage() != p.storage() ? self : packed_like(self);
   // probabilities in the memory order of the target
-  Tensor each = facula::empty_strided(target.sizes(), target.strides(), wide, self.device());
+  Tensor each =
+      facula::empty_strided(target.sizes(), preserved_strides(target.sizes(), target.strides()), wide, self.device());
   copy_kernel(self.device(), each,
               make_view(p, self.sizes(), broadcast_strides(p.sizes(), p.strides(), self.sizes()), 0, false));
   visit_dtype(wide, [&]<class T>(TypeTag<T>) {

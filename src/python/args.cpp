@@ -95,6 +95,7 @@ int find_keyword(const Signature& s, PyObject* keyword) {
     if (s.args[i].interned == keyword) return i;
   }
   const char* text = PyUnicode_AsUTF8(keyword);
+  if (!text) PyErr_Clear();  // no name of ours
   for (int pass = 0; pass < 2 && text; ++pass) {
     for (int i = 0; i < s.count; ++i) {
       if (std::string_view(s.args[i].name) == text) return i;
@@ -230,7 +231,7 @@ void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* arg
   }
   for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
     if (nargs + k + (self ? 1 : 0)) text += ", ";
-    text += PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k));
+    text += printable(PyTuple_GET_ITEM(kwnames, k));
     text += "=";
     describe(text, args[nargs + k]);
   }
@@ -272,15 +273,35 @@ int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nar
     translate_exception();
     return kFailed;
   }
-  if (!PyErr_Occurred()) report_mismatch(f, self, args, nargs, kwnames);
+  guarded([&]() -> PyObject* {
+    if (!PyErr_Occurred()) report_mismatch(f, self, args, nargs, kwnames);
+    return nullptr;
+  });
   return kFailed;
 }
 
+namespace {
+
+/// The items of a list or tuple, which the conversion of one of them (`__index__`) may shorten.
+template <class F>
+void for_items(PyObject* sequence, F&& use) {
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
+    Owned item = Owned::share(PySequence_Fast_GET_ITEM(sequence, i));
+    use(item.get());
+  }
+}
+
+}  // namespace
+
 std::vector<Tensor> arg_tensors(PyObject* slot) {
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(slot);
   std::vector<Tensor> tensors;
-  tensors.reserve(static_cast<size_t>(n));
-  for (Py_ssize_t i = 0; i < n; ++i) tensors.push_back(tensor_of(PySequence_Fast_GET_ITEM(slot, i)));
+  tensors.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(slot)));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(slot, i);
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "list of tensors: an item was replaced during the call, got ",
+                 Py_TYPE(item)->tp_name);
+    tensors.push_back(tensor_of(item));
+  }
   return tensors;
 }
 
@@ -297,26 +318,19 @@ IntsArg arg_ints(PyObject* slot, int list_size) {
     result.values = Dims(static_cast<size_t>(std::max(list_size, 1)), value);
     return result;
   }
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(slot);
-  PyObject** items = PySequence_Fast_ITEMS(slot);
-  for (Py_ssize_t i = 0; i < n; ++i) result.values.push_back(to_int(items[i]));
-  if (list_size > 1 && n == 1) result.values = Dims(static_cast<size_t>(list_size), result.values[0]);
+  for_items(slot, [&](PyObject* item) { result.values.push_back(to_int(item)); });
+  if (list_size > 1 && result.values.size() == 1)
+    result.values = Dims(static_cast<size_t>(list_size), result.values[0]);
   return result;
 }
 
 FloatsArg arg_floats(PyObject* slot) {
   FloatsArg result;
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(slot);
-  for (Py_ssize_t i = 0; i < n; ++i) result.values.push_back(to_float(PySequence_Fast_GET_ITEM(slot, i)));
+  for_items(slot, [&](PyObject* item) { result.values.push_back(to_float(item)); });
   return result;
 }
 
-std::string_view arg_string(PyObject* slot) {
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(slot, &size);
-  if (!text) throw PythonError{};
-  return {text, static_cast<size_t>(size)};
-}
+std::string_view arg_string(PyObject* slot) { return utf8(slot); }
 
 const Tensor& arg_out(PyObject* slot, int k) {
   if (is_tensor(slot)) return tensor_of(slot);

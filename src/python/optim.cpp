@@ -55,8 +55,8 @@ bool flag(PyObject* group, PyObject* key) {
 
 const Tensor& state_tensor(PyObject* state, PyObject* key) {
   PyObject* found = entry(state, key);
-  FACULA_CHECK(is_tensor(found), ErrorKind::Type, "step: optimizer state '", PyUnicode_AsUTF8(key),
-               "' must be a tensor, got ", Py_TYPE(found)->tp_name);
+  FACULA_CHECK(is_tensor(found), ErrorKind::Type, "step: optimizer state '", printable(key), "' must be a tensor, got ",
+               Py_TYPE(found)->tp_name);
   return tensor_of(found);
 }
 
@@ -183,7 +183,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     FACULA_CHECK(nargs == 5 && PyUnicode_Check(args[0]) && is_tensor(args[1]) && is_tensor(args[2]) &&
                      PyTuple_Check(args[3]) && PyTuple_Check(args[4]),
                  ErrorKind::Type, "_optim_step: takes a rule, two tensors and two tuples, got ", nargs, " arguments");
-    std::string_view wanted = PyUnicode_AsUTF8(args[0]);
+    std::string_view wanted = utf8(args[0]);
     int rule = 0;
     while (rule < kOptimRules && wanted != kOptimRuleInfo[static_cast<size_t>(rule)].name) ++rule;
     FACULA_CHECK(rule < kOptimRules, ErrorKind::Value, "_optim_step: no such rule, got '", wanted, "'");

@@ -42,6 +42,14 @@ inline void check(int status) {
   if (status < 0) throw PythonError{};
 }
 
+/// The text of a str. Python strings may hold what UTF-8 has no form for (lone surrogates): a UnicodeEncodeError.
+inline std::string_view utf8(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* start = PyUnicode_AsUTF8AndSize(text, &size);
+  if (!start) throw PythonError{};
+  return {start, static_cast<size_t>(size)};
+}
+
 /// Owns one reference.
 class Owned {
  public:
@@ -64,6 +72,13 @@ class Owned {
  private:
   PyObject* object_ = nullptr;
 };
+
+/// The text of a str for a message: escapes stand for what UTF-8 has no form for.
+inline std::string printable(PyObject* text) {
+  Owned bytes(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
+  if (!bytes) throw PythonError{};
+  return {PyBytes_AS_STRING(bytes.get()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.get()))};
+}
 
 class WithLock {
  public:

@@ -120,7 +120,7 @@ Target read_target(PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   Target target;
   read_positional(target, args, n);
   for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
-    read_keyword(target, PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
+    read_keyword(target, utf8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
   }
   return target;
 }
@@ -222,7 +222,7 @@ PyObject* method_cuda(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
     FACULA_CHECK(n <= 3, ErrorKind::Type, "cuda(): expected at most 3 arguments, got ", n);
     for (Py_ssize_t i = 0; i < n; ++i) read(names[i], args[i]);
     for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k)
-      read(PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
+      read(utf8(PyTuple_GET_ITEM(kwnames, k)), args[n + k]);
     return converted(self, target);
   });
 }

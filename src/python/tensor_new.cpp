@@ -41,7 +41,7 @@ Device device_argument(PyObject* kwargs, const Request& request) {
   while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
     FACULA_CHECK(PyUnicode_CompareWithASCIIString(key, "device") == 0, ErrorKind::Type, request.name,
                  "(): expected sizes, a sequence, a tensor or a storage, and device=None, got the keyword ",
-                 PyUnicode_AsUTF8(key));
+                 printable(key));
     if (value != Py_None) device = to_device_value(value);
   }
   FACULA_CHECK(device.type == request.device.type, ErrorKind::Runtime, request.name, "(): this class is for ",

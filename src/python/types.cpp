@@ -95,6 +95,13 @@ PyObject* device_compare(PyObject* a, PyObject* b, int op) {
   bool equal = value_of<Device>(a) == value_of<Device>(b);
   return PyBool_FromLong(op == Py_EQ ? equal : !equal);
 }
+int8_t to_device_index(PyObject* o) {
+  int64_t index = to_int(o);
+  FACULA_CHECK(index >= 0 && index <= std::numeric_limits<int8_t>::max(), ErrorKind::Runtime,
+               "device: expected an index of at most 127 that is not negative, got ", index);
+  return static_cast<int8_t>(index);
+}
+
 PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"type", "index", nullptr};
   PyObject *type = nullptr, *index = Py_None;
@@ -105,7 +112,7 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     if (index != Py_None) {
       FACULA_CHECK(device.index < 0, ErrorKind::Runtime, "device: the index stands in the type already, got ",
                    to_string(device));
-      device.index = static_cast<int8_t>(to_int(index));
+      device.index = to_device_index(index);
     }
     return wrap_device(device);
   });
@@ -292,8 +299,8 @@ DType to_dtype_value(PyObject* o) {
 
 static Device read_device(PyObject* o) {
   if (PyObject_TypeCheck(o, &DeviceType_)) return value_of<Device>(o);
-  if (PyUnicode_Check(o)) return parse_device(PyUnicode_AsUTF8(o));
-  if (PyLong_Check(o)) return Device{DeviceType::CUDA, static_cast<int8_t>(PyLong_AsLong(o))};
+  if (PyUnicode_Check(o)) return parse_device(std::string(utf8(o)));
+  if (PyLong_Check(o)) return Device{DeviceType::CUDA, to_device_index(o)};
   throw_error(ErrorKind::Type, "device: expected a device, a string or an index, got ", Py_TYPE(o)->tp_name);
 }
 

@@ -11,41 +11,39 @@ import warnings
 import facula
 from facula import _C
 
-from .._native import functional_op, op
-
 _nn = _C.nn_functional
 
 # Generated from ops/activation.yaml, with the inplace argument where PyTorch has one.
-celu = functional_op("celu")
-elu = functional_op("elu")
-elu_ = functional_op("elu_")
-gelu = functional_op("gelu")
-hardshrink = functional_op("hardshrink")
-hardsigmoid = functional_op("hardsigmoid")
-hardswish = functional_op("hardswish")
-hardtanh_ = functional_op("hardtanh_")
-leaky_relu = functional_op("leaky_relu")
-leaky_relu_ = functional_op("leaky_relu_")
-logsigmoid = functional_op("logsigmoid")
-mish = functional_op("mish")
-prelu = functional_op("prelu")
-relu = functional_op("relu")
-relu6 = functional_op("relu6")
-selu = functional_op("selu")
-sigmoid = functional_op("sigmoid")
-silu = functional_op("silu")
-softplus = functional_op("softplus")
-softshrink = functional_op("softshrink")
-softsign = functional_op("softsign")
-tanh = functional_op("tanh")
-tanhshrink = functional_op("tanhshrink")
-threshold = functional_op("threshold")
+celu = _C.nn_functional.celu
+elu = _C.nn_functional.elu
+elu_ = _C.nn_functional.elu_
+gelu = _C.nn_functional.gelu
+hardshrink = _C.nn_functional.hardshrink
+hardsigmoid = _C.nn_functional.hardsigmoid
+hardswish = _C.nn_functional.hardswish
+hardtanh_ = _C.nn_functional.hardtanh_
+leaky_relu = _C.nn_functional.leaky_relu
+leaky_relu_ = _C.nn_functional.leaky_relu_
+logsigmoid = _C.nn_functional.logsigmoid
+mish = _C.nn_functional.mish
+prelu = _C.nn_functional.prelu
+relu = _C.nn_functional.relu
+relu6 = _C.nn_functional.relu6
+selu = _C.nn_functional.selu
+sigmoid = _C.nn_functional.sigmoid
+silu = _C.nn_functional.silu
+softplus = _C.nn_functional.softplus
+softshrink = _C.nn_functional.softshrink
+softsign = _C.nn_functional.softsign
+tanh = _C.nn_functional.tanh
+tanhshrink = _C.nn_functional.tanhshrink
+threshold = _C.nn_functional.threshold
 
-celu_ = op("celu_")
-relu_ = op("relu_")
-rrelu_ = op("rrelu_")
-selu_ = op("selu_")
-threshold_ = op("threshold_")
+celu_ = _C.celu_
+relu_ = _C.relu_
+rrelu_ = _C.rrelu_
+selu_ = _C.selu_
+threshold_ = _C.threshold_
 
 
 def rrelu(

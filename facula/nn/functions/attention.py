@@ -8,13 +8,12 @@ import warnings
 import facula
 from facula import _C
 
-from .._native import functional_op
 from .matmul import linear
 from .random import dropout
 
 _nn = _C.nn_functional
 
-scaled_dot_product_attention = functional_op("scaled_dot_product_attention")
+scaled_dot_product_attention = _C.nn_functional.scaled_dot_product_attention
 
 
 def _none_or_dtype(input):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from facula import _C
 
-from .._native import op
 from .._tuples import _pair
 
 _nn = _C.nn_functional
 
 
-conv1d = op("conv1d")
-conv2d = op("conv2d")
-conv3d = op("conv3d")
-conv_tbc = op("conv_tbc")
-conv_transpose1d = op("conv_transpose1d")
-conv_transpose2d = op("conv_transpose2d")
-conv_transpose3d = op("conv_transpose3d")
+conv1d = _C.conv1d
+conv2d = _C.conv2d
+conv3d = _C.conv3d
+conv_tbc = _C.conv_tbc
+conv_transpose1d = _C.conv_transpose1d
+conv_transpose2d = _C.conv_transpose2d
+conv_transpose3d = _C.conv_transpose3d
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 
 import facula
+from facula import _C
 
-from .._native import functional_op
-
-one_hot = functional_op("one_hot")
+one_hot = _C.nn_functional.one_hot
 
 
 def embedding(

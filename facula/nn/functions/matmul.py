@@ -5,14 +5,13 @@ from __future__ import annotations
 import enum
 
 import facula
+from facula import _C
 
-from .._native import functional_op, op
-
-bilinear = op("bilinear")
-linear = functional_op("linear")
-cosine_similarity = op("cosine_similarity")
-pairwise_distance = op("pairwise_distance")
-pdist = op("pdist")
+bilinear = _C.bilinear
+linear = _C.nn_functional.linear
+cosine_similarity = _C.cosine_similarity
+pairwise_distance = _C.pairwise_distance
+pdist = _C.pdist
 
 
 class ScalingType(enum.IntEnum):

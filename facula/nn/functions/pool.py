@@ -5,15 +5,14 @@ from __future__ import annotations
 import facula
 from facula import _C
 
-from .._native import functional_op, op
 from .._tuples import _list_with_default, _pair, _single, _triple
 
 _nn = _C.nn_functional
 
-avg_pool1d = op("avg_pool1d")
-avg_pool2d = functional_op("avg_pool2d")
-avg_pool3d = functional_op("avg_pool3d")
-adaptive_avg_pool1d = op("adaptive_avg_pool1d")
+avg_pool1d = _C.avg_pool1d
+avg_pool2d = _C.nn_functional.avg_pool2d
+avg_pool3d = _C.nn_functional.avg_pool3d
+adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
 def max_pool1d_with_indices(

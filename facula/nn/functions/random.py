@@ -6,11 +6,10 @@ import math
 import warnings
 
 import facula
+from facula import _C
 
-from .._native import op
-
-_dropout = op("dropout")
-_dropout_ = op("dropout_")
+_dropout = _C.dropout
+_dropout_ = _C.dropout_
 
 
 def _check_probability(name: str, p: float) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .._native import op
+from facula import _C
 
-channel_shuffle = op("channel_shuffle")
-native_channel_shuffle = op("native_channel_shuffle")
-pixel_shuffle = op("pixel_shuffle")
-pixel_unshuffle = op("pixel_unshuffle")
+channel_shuffle = _C.channel_shuffle
+native_channel_shuffle = _C.native_channel_shuffle
+pixel_shuffle = _C.pixel_shuffle
+pixel_unshuffle = _C.pixel_unshuffle

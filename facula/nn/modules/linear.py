@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import facula
+from facula import _C
 
 from .. import functional as F
 from .. import init
@@ -14,9 +15,8 @@ from .module import Module, _weight_and_bias
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
-from .._native import functional_op
 
-_linear = functional_op("linear")
+_linear = _C.nn_functional.linear
 
 
 class Identity(Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 
 import facula
+from facula import _C
 
 from .. import functional as F
 from .. import init
@@ -13,9 +14,8 @@ from .module import Module, _weight_and_bias
 
 __all__ = ["LocalResponseNorm", "CrossMapLRN2d", "LayerNorm", "GroupNorm", "RMSNorm"]
 
-from .._native import op
 
-_layer_norm = op("layer_norm")
+_layer_norm = _C.layer_norm
 
 
 class LocalResponseNorm(Module):

@@ -9,6 +9,7 @@ import warnings
 import facula
 
 from .. import init
+from .._tuples import _layer_count
 from ..functions import rnn as _rnn
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
@@ -126,6 +127,7 @@ class RNNBase(Module):
         ):
             if value <= 0:
                 raise ValueError(f"{name}: {key} must be positive, got {value}")
+        _layer_count(name, num_layers)
         if not 0 <= proj_size < hidden_size:
             raise ValueError(
                 f"{name}: proj_size must be 0 (none) or positive and below hidden_size {hidden_size}, got "

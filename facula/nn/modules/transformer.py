@@ -8,6 +8,7 @@ import facula
 
 from .. import functional as F
 from .. import init
+from .._tuples import _layer_count
 from ..functions.attention import _canonical_mask, _none_or_dtype
 from ._attention import MultiheadAttention
 from .container import ModuleList
@@ -43,7 +44,7 @@ def _detect_is_causal_mask(mask, is_causal: bool | None = None, size: int | None
 
 
 def _get_clones(module: Module, n: int) -> ModuleList:
-    return ModuleList([copy.deepcopy(module) for _ in range(n)])
+    return ModuleList([copy.deepcopy(module) for _ in range(_layer_count(type(module).__name__, n))])
 
 
 _ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}

@@ -1,0 +1,48 @@
+"""The same values in other layouts of memory give the same results: a round of tests/fuzz/layouts.py, and what it found.
+
+The long round is a command, see there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from test_fuzz_hostile import run_round
+
+import facula
+
+CASES = os.environ.get("FACULA_FUZZ_CASES", "5000")
+
+
+def test_a_round_of_layouts():
+    result = run_round("layouts", CASES, 1)
+    assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-3000:]
+
+
+def test_gradients_of_leaves_whose_strides_mean_nothing():
+    for shape in [(0, 3), (3, 0), (1,), (1, 1)]:
+        leaf = facula.ones(shape)[::-1].detach().requires_grad_()
+        (leaf * 2).sum().backward()
+        assert leaf.grad.shape == shape and bool((leaf.grad == 2).all())
+
+
+def test_writes_to_views_without_elements_are_differentiated():
+    base = facula.ones(2, 8)[:0, 1::3].detach().requires_grad_()
+    whole = base * 1
+    whole[:, 1] = facula.ones(0)
+    whole.sum().backward()
+    assert base.grad.shape == base.shape
+    part = facula.ones(0, requires_grad=True)
+    facula.select_scatter(facula.ones(2, 8)[:0, 1::3], part, 1, 1).sum().backward()
+    assert part.grad.shape == (0,)
+
+
+def test_optimizers_read_parameters_that_are_conjugated_lazily():
+    values, gradient = facula.tensor([1 + 2j, -3j]), facula.tensor([0.5 - 1j, 2j])
+    results = []
+    for parameter in (values.clone(), values.conj().resolve_conj().conj()):
+        parameter = parameter.detach().requires_grad_()
+        parameter.grad = gradient
+        facula.optim.RMSprop([parameter], lr=0.1, momentum=0.9, centered=True).step()
+        results.append(parameter.detach().resolve_conj())
+    assert facula.allclose(*results)
