@@ -6,16 +6,13 @@
 #include <cstring>
 #include <utility>
 
-#include "cpu/isa.h"
+#include "cpu/isa/by_size.h"
 
 namespace facula::cpu::FACULA_ISA {
 
 constexpr int64_t kTile = 16;  // the largest side of a square
 
 // Elements by their size only, whatever their type.
-struct __attribute__((may_alias)) Bytes16 {
-  uint64_t low, high;
-};
 template <class T>
 struct Element {
   typedef T type __attribute__((may_alias));
