@@ -1,6 +1,7 @@
 #include "ops/rnn.h"
 
 #include "ops/copies.h"
+#include "ops/matmul.h"
 #include "raw_ops.h"
 
 namespace facula {
@@ -62,10 +63,19 @@ RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor
   const Tensor x = as_contiguous(gates), b = as_contiguous(bias);
   RnnResult r{facula::empty({layout.total, layout.hidden}, gates.dtype(), gates.device()), contiguous_copy(h0),
               lstm ? contiguous_copy(c0) : facula::empty({0}, gates.dtype(), gates.device())};
-  Tensor turned = ops::transpose(as_contiguous(weight), 0, 1);
+  const Tensor recurrent_weight = as_contiguous(weight);
+  int64_t width = gate_factor(layout.mode) * layout.hidden;
+  const Tensor recurrent = facula::empty({h0.size(0), width}, gates.dtype(), gates.device());
+  MatrixProduct product;  // recurrent = h weight^T
+  product.dtype = gates.dtype();
+  product.columns = product.out_row = width;
+  product.inner = layout.hidden;
+  product.a = {r.h.data<char>(), 0, std::max<int64_t>(layout.hidden, 1), 1};
+  product.b = {recurrent_weight.data<char>(), 0, 1, std::max<int64_t>(layout.hidden, 1)};
+  product.out = recurrent.data<char>();
   for (int64_t i = 0; i < layout.steps(); ++i) {
-    int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
-    Tensor recurrent = as_contiguous(ops::mm(top_rows(r.h, rows), turned, {}));
+    int64_t rows = product.rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
+    matrix_product_kernel(gates.device(), product);
     rnn_step_kernel(gates.device(),
                     RnnStep{layout.mode, gates.dtype(), rows, layout.hidden, row(x, at), recurrent.data(),
                             b.defined() ? b.data() : nullptr, r.h.data(), lstm ? r.c.data() : nullptr,
