@@ -12,10 +12,10 @@ Tensor in_dtype(const Tensor& self, std::optional<DType> dtype) {
 // The dimension taken when none is given.
 int64_t implicit_dim(const Tensor& self, std::optional<int64_t> dim, const char* op) {
   if (dim) return *dim;
-  if (warn) {
+  if (host.warn) {
     std::ostringstream text;
     text << op << ": dim is chosen implicitly, which is deprecated; give dim, got None";
-    warn(text.str().c_str());
+    host.warn(text.str().c_str());
   }
   return self.dim() == 0 || self.dim() == 1 || self.dim() == 3 ? 0 : 1;
 }

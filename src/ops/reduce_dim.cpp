@@ -1,4 +1,5 @@
 // Rules of the reductions that must see a whole line at once: extrema with their positions, and order statistics.
+#include "ops/copies.h"
 #include "ops/lines.h"
 #include "ops/reduce.h"
 #include "raw_ops.h"
@@ -29,9 +30,7 @@ Pair chosen(const PositionKernel& kernel, const Tensor& self, int64_t dim, bool 
 Tensor flat(const Tensor& self) {
   Dims shape{self.numel()}, strides;
   if (view_strides(self.sizes(), self.strides(), shape, strides)) return make_view(self, shape, strides, 0, false);
-  Tensor packed = facula::empty(self.sizes(), self.dtype(), self.device());
-  if (!self.is_meta()) copy_kernel(self.device(), packed, self);
-  return make_view(packed, shape, {1}, 0, false);
+  return make_view(contiguous_copy(self), shape, {1}, 0, false);
 }
 
 Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optional<int64_t> dim, bool keepdim,
