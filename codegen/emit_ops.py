@@ -14,6 +14,7 @@ CPP_DTYPES = {
     "Complex64": "kernels::Complex<float>", "Complex128": "kernels::Complex<double>",
 }  # fmt: skip
 COMPUTE = {"Float16": "Float32", "BFloat16": "Float32", "Complex32": "Complex64"}
+RARE = ("Int8", "Int16", "UInt16", "UInt32", "UInt64")  # computed with at the lowest level only, which is half the code to compile
 REAL = {"kernels::Complex<float>": "float", "kernels::Complex<double>": "double"}
 
 
@@ -230,8 +231,10 @@ def _loop_file(topic: str, part: str, entries) -> str:
              "namespace facula::cpu::FACULA_ISA {\n", f"void register_loops_{part}(LoopFn (*table)[kDTypes]) {{"]
     for name, op, dtypes in entries:
         lines.append(f"  {{\n    LoopFn* row = table[loop_id::{name}];")
-        for dtype in dtypes:
-            lines.append(f"    row[index(DType::{dtype})] = {_loop_lambda(op, CPP_DTYPES[dtype])};")
+        rows = {dtype: f"    row[index(DType::{dtype})] = {_loop_lambda(op, CPP_DTYPES[dtype])};" for dtype in dtypes}
+        lines += [row for dtype, row in rows.items() if dtype not in RARE]
+        rare = [row for dtype, row in rows.items() if dtype in RARE]
+        lines += ["#ifdef FACULA_LOWEST", *rare, "#endif"] if rare else []
         lines.append("  }")
     lines.append("}\n\n}  // namespace facula::cpu::FACULA_ISA\n")
     return "\n".join(lines)
@@ -257,7 +260,8 @@ def _loop_lambda(op: Op, type_: str) -> str:
 def _loop_register(parts: list[str], total: int) -> str:
     lines = [HEADER, '#include "cpu/isa.h"\n#include "ops/kernel_table.h"\n', "namespace facula::cpu::FACULA_ISA {\n"]
     lines += [f"void register_loops_{part}(LoopFn (*table)[kDTypes]);" for part in parts]
-    lines.append(f"\nvoid register_loops() {{\n  static LoopFn table[{max(total, 1)}][kDTypes] = {{}};")
-    lines += [f"  register_loops_{part}(table);" for part in parts]
-    lines.append("  loop_table = table;\n}\n\n}  // namespace facula::cpu::FACULA_ISA\n")
+    lines.append("\nvoid register_loops() {")
+    lines.append(f"#ifdef FACULA_LOWEST\n  static LoopFn table[{max(total, 1)}][kDTypes] = {{}};\n  loop_table = table;\n#endif")
+    lines += [f"  register_loops_{part}(loop_table);" for part in parts]
+    lines.append("}\n\n}  // namespace facula::cpu::FACULA_ISA\n")
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """The examples run, learn, and write what they say; each in a quick form."""
 
 import importlib.util
+import json
 import math
 import os
 import subprocess
@@ -46,6 +47,15 @@ def test_digits(example, tmp_path, capsys):
     model.load_state_dict(saved["model"])
     assert saved["optimizer"]["state"][0]["step"] == math.ceil(1437 / 32)
     assert not (tmp_path / "digits.png").exists()
+
+
+def test_timeline(example, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    example("timeline").main(["--steps", "2"])
+    assert "aten::convolution" in capsys.readouterr().out
+    events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
+    assert sum(e["name"] == "Optimizer.step#SGD.step" for e in events) == 2
+    assert all(png_size(tmp_path / name)[0] > 800 for name in ("timeline.png", "memory.png"))
 
 
 def test_digits_picture(example, tmp_path):

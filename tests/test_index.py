@@ -370,3 +370,36 @@ def test_any_sequence_is_an_index():
     for index, error in (("ab", TypeError), (b"ab", TypeError), ({1}, IndexError)):
         with pytest.raises(error, match="got (str|bytes|set)"):
             x[index]
+
+
+EVERY_DTYPE = (
+    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex32 complex64 complex128 "
+    "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz"
+).split()
+
+
+@pytest.mark.parametrize("dtype", EVERY_DTYPE)
+def test_nonzero_of_every_dtype(dtype):
+    """Elements are told from zero by their bits: -0 is zero, NaN is not."""
+    values = [0.0, 1.0, -0.0, 0.0, 2.0]
+    expected = [1, 4]
+    if not dtype.startswith(("bool", "int", "uint")):
+        values += [float("nan"), 0.0]
+        expected += [5]
+    x = torch.tensor(values, dtype=torch.float64).to(getattr(torch, dtype))
+    assert torch.nonzero(x).flatten().tolist() == expected
+    assert torch.count_nonzero(x.float() if dtype.startswith("float8") else x).item() == len(expected)
+    if dtype.startswith("complex"):
+        assert torch.nonzero(torch.tensor([0j, -0.0 - 0.0j, 1j, 1 + 0j]).to(getattr(torch, dtype))).flatten().tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("dtype", [d for d in EVERY_DTYPE if not d.startswith(("bool", "float8", "complex"))])
+@pytest.mark.parametrize("how", ["sum", "prod", "amax", "amin"])
+def test_every_dtype_is_combined(dtype, how):
+    """Dtypes of all loops, those that share one included: rows with one index each, and one index per element."""
+    kind = getattr(torch, dtype)
+    start = torch.tensor([[1, 0, 2], [1, 1, 0]]).to(kind)
+    source = torch.tensor([[2, 1, 1], [0, 2, 3]]).to(kind)
+    for index in ([[0, 1, 0], [0, 0, 1]], [[1, 1, 1], [0, 0, 0]]):
+        wide = start.double().scatter_reduce(0, torch.tensor(index), source.double(), how)
+        assert start.scatter_reduce(0, torch.tensor(index), source, how).double().tolist() == wide.tolist()

@@ -23,6 +23,12 @@ constexpr int64_t kGrain = 32768;
 namespace detail {
 void run_parallel(int64_t begin, int64_t end, int64_t chunk, void (*body)(void*, int64_t, int64_t), void* context);
 int64_t parallel_chunk(int64_t count, int64_t grain);
+
+/// The one compiled copy of a loop body, for the calling thread alone and for pieces: bodies are most of the code of kernels.
+template <class F>
+[[gnu::noinline]] void call_body(void* context, int64_t from, int64_t to) {
+  (*static_cast<std::remove_reference_t<F>*>(context))(from, to);
+}
 }  // namespace detail
 
 /// Calls f(from, to) over disjoint pieces of [begin, end), each at least `grain` long.
@@ -31,14 +37,8 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
   int64_t count = end - begin;
   if (count <= 0) return;
   int64_t chunk = count <= grain ? count : detail::parallel_chunk(count, grain);
-  if (chunk >= count) {
-    f(begin, end);
-    return;
-  }
-  auto body = [](void* context, int64_t from, int64_t to) {
-    (*static_cast<std::remove_reference_t<F>*>(context))(from, to);
-  };
-  detail::run_parallel(begin, end, chunk, body, &f);
+  if (chunk >= count) detail::call_body<F>(&f, begin, end);
+  else detail::run_parallel(begin, end, chunk, detail::call_body<F>, &f);
 }
 
 /// Lets other Python threads run while a kernel works; a no-op where the caller holds no interpreter lock.

@@ -43,17 +43,17 @@ bool has_v3() { return __builtin_cpu_supports("x86-64-v3"); }
 [[maybe_unused]] bool always() { return true; }
 
 const Level levels[] = {
-#ifdef FACULA_HAS_V4
-    {"v4", has_v4, v4::register_level},
-#endif
-#ifdef FACULA_HAS_V3
-    {"v3", has_v3, v3::register_level},
+#ifdef FACULA_HAS_BASE
+    {"base", always, base::register_level},
 #endif
 #ifdef FACULA_HAS_V2
     {"v2", always, v2::register_level},
 #endif
-#ifdef FACULA_HAS_BASE
-    {"base", always, base::register_level},
+#ifdef FACULA_HAS_V3
+    {"v3", has_v3, v3::register_level},
+#endif
+#ifdef FACULA_HAS_V4
+    {"v4", has_v4, v4::register_level},
 #endif
 };
 
@@ -61,17 +61,18 @@ const char* chosen = "";
 
 }  // namespace
 
+// From the lowest upwards, each level in place of what the one below has registered: what a level lacks stays that one's.
 void register_best_level() {
   const char* forced = std::getenv("FACULA_ISA");
   for (const Level& level : levels) {
-    if (!level.supported() || (forced && std::string_view(forced) != level.name)) continue;
+    if (!level.supported()) break;
     chosen = level.name;
     level.install();
-    return;
+    if (forced && std::string_view(forced) == level.name) return;
   }
-  throw_error(ErrorKind::Runtime,
-              "facula: expected an instruction-set level that was compiled in and that this processor has, got ",
-              forced ? forced : "none", forced ? " from FACULA_ISA" : "");
+  FACULA_CHECK(*chosen && !forced, ErrorKind::Runtime,
+               "facula: expected an instruction-set level that was compiled in and that this processor has, got ",
+               forced ? forced : "none", forced ? " from FACULA_ISA" : "");
 }
 
 const char* isa_level() { return chosen; }

@@ -553,7 +553,7 @@ def schema_seeds() -> list[Seed]:
     for op in op_samples.all_ops():
         if excluded(op.name) or (op.samples is None and not op.elementwise):
             continue
-        for entry in op_samples._argument_maps(op):
+        for entry in op_samples._argument_maps(op, op_samples.ELEMENTWISE_SHAPES[:1]):
             found += [s for s in _forms_of(op, entry) if s is not None]
     return found
 

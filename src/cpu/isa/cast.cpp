@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-#include "cpu/isa.h"
+#include "cpu/isa/by_size.h"
 #include "cpu/isa/cast.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -176,10 +176,6 @@ void scatter_loop(const Rows& rows, char* out, const void* in) {
   }
 }
 
-struct Bytes16 {
-  uint64_t low, high;
-};
-
 }  // namespace
 
 void cast(DType to, DType from, int64_t n, void* out, const void* in) {
@@ -198,13 +194,7 @@ void gather(int64_t item, const Rows& rows, void* out, const char* in) {
     std::memcpy(out, in, static_cast<size_t>(rows.length * item));
     return;
   }
-  switch (item) {
-    case 1: return gather_loop<uint8_t>(rows, out, in);
-    case 2: return gather_loop<uint16_t>(rows, out, in);
-    case 4: return gather_loop<uint32_t>(rows, out, in);
-    case 8: return gather_loop<uint64_t>(rows, out, in);
-    default: return gather_loop<Bytes16>(rows, out, in);
-  }
+  visit_size(item, [&]<class T>(TypeTag<T>) { gather_loop<T>(rows, out, in); });
 }
 
 void scatter(int64_t item, const Rows& rows, char* out, const void* in) {
@@ -212,13 +202,7 @@ void scatter(int64_t item, const Rows& rows, char* out, const void* in) {
     std::memcpy(out, in, static_cast<size_t>(rows.length * item));
     return;
   }
-  switch (item) {
-    case 1: return scatter_loop<uint8_t>(rows, out, in);
-    case 2: return scatter_loop<uint16_t>(rows, out, in);
-    case 4: return scatter_loop<uint32_t>(rows, out, in);
-    case 8: return scatter_loop<uint64_t>(rows, out, in);
-    default: return scatter_loop<Bytes16>(rows, out, in);
-  }
+  visit_size(item, [&]<class T>(TypeTag<T>) { scatter_loop<T>(rows, out, in); });
 }
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/by_size.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -47,7 +48,7 @@ void inside_run(const Windows& w, int64_t shift, int64_t& first, int64_t& last) 
 }
 
 void im2col_cpu(DType dtype, void* columns, const void* image, const Windows& w) {
-  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
+  visit_size(item_size(dtype), [&]<class T>(TypeTag<T>) {
     T* out = static_cast<T*>(columns);
     const T* in = static_cast<const T*>(image);
     int64_t width = w.columns(), grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1));

@@ -10,14 +10,11 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/by_size.h"
 #include "cpu/isa/combine.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
-
-struct Bytes16 {
-  uint64_t low, high;
-};
 
 // The checked place of an index: negative ones count from `wrap`, which is 0 where they are not allowed.
 struct Bounds {
@@ -141,36 +138,47 @@ void scatter_row(const Row& r, const Bounds& bounds) {
     store(r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
 }
 
+// Elements that are seldom combined share one loop, which calls a function for each.
+template <class T>
+constexpr bool is_often_combined =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
+    std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t> || std::is_same_v<T, std::complex<float>>;
+
+template <Combine C, class T>
+void combine_one(char* to, const char* from) {
+  T& place = *reinterpret_cast<T*>(to);
+  place = combine<C>(place, *reinterpret_cast<const T*>(from));
+}
+
+void scatter_each(const Row& r, const Bounds& bounds, void (*one)(char* to, const char* from)) {
+  for (int64_t i = 0; i < r.count; ++i)
+    one(r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
+}
+
+template <Combine C, class T>
+void scatter(const Row& r, const Bounds& bounds) {
+  if constexpr (is_often_combined<T>) scatter_row<C, T>(r, bounds);
+  else scatter_each(r, bounds, combine_one<C, T>);
+}
+
 using RowFn = void (*)(const Row&, const Bounds&);
 
 RowFn gather_for(int64_t item) {
-  switch (item) {
-    case 1: return gather_row<uint8_t>;
-    case 2: return gather_row<uint16_t>;
-    case 4: return gather_row<uint32_t>;
-    case 8: return gather_row<uint64_t>;
-    default: return gather_row<Bytes16>;
-  }
+  return visit_size(item, []<class T>(TypeTag<T>) -> RowFn { return gather_row<T>; });
 }
 
 RowFn assign_for(int64_t item) {
-  switch (item) {
-    case 1: return scatter_row<Combine::Assign, uint8_t>;
-    case 2: return scatter_row<Combine::Assign, uint16_t>;
-    case 4: return scatter_row<Combine::Assign, uint32_t>;
-    case 8: return scatter_row<Combine::Assign, uint64_t>;
-    default: return scatter_row<Combine::Assign, Bytes16>;
-  }
+  return visit_size(item, []<class T>(TypeTag<T>) -> RowFn { return scatter_row<Combine::Assign, T>; });
 }
 
 RowFn scatter_for(DType dtype, Combine how) {
   if (how == Combine::Assign) return assign_for(item_size(dtype));
   return visit_dtype(dtype, [&]<class T>(TypeTag<T>) -> RowFn {
     switch (how) {
-      case Combine::Add: return scatter_row<Combine::Add, T>;
-      case Combine::Multiply: return scatter_row<Combine::Multiply, T>;
-      case Combine::Max: return scatter_row<Combine::Max, T>;
-      default: return scatter_row<Combine::Min, T>;
+      case Combine::Add: return scatter<Combine::Add, T>;
+      case Combine::Multiply: return scatter<Combine::Multiply, T>;
+      case Combine::Max: return scatter<Combine::Max, T>;
+      default: return scatter<Combine::Min, T>;
     }
   });
 }

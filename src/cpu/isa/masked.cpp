@@ -4,6 +4,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/by_size.h"
 #include "ops/index.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -11,19 +12,33 @@ namespace {
 
 constexpr int64_t kBlock = 1 << 14;
 
-template <class T>
-bool is_nonzero(const T& value) {
-  if constexpr (requires { value.real(); }) return value.real() != 0 || value.imag() != 0;
-  else if constexpr (requires { value.re; })
-    return static_cast<float>(value.re) != 0 || static_cast<float>(value.im) != 0;
-  else if constexpr (!std::is_arithmetic_v<T>) return static_cast<float>(value) != 0;
-  else return value != T(0);
+// The bits that tell an element from zero, of complex numbers in the first eight bytes: all but the signs of floats,
+// which may be those of -0.
+uint64_t bits_of_value(DType dtype) {
+  switch (dtype) {
+    case DType::Float8E4M3FN:
+    case DType::Float8E5M2: return 0x7f;  // the other float8 types have no -0
+    case DType::Float16:
+    case DType::BFloat16: return 0x7fff;
+    case DType::Complex32: return 0x7fff7fff;
+    case DType::Float32: return 0x7fffffff;
+    case DType::Complex64: return 0x7fffffff7fffffff;
+    case DType::Float64:
+    case DType::Complex128: return ~uint64_t{0} >> 1;
+    default: return ~uint64_t{0};
+  }
 }
 
 template <class T>
-int64_t count_run(const T* in, int64_t n) {
+bool is_nonzero(T element, uint64_t bits) {
+  return (element & static_cast<T>(bits)) != 0;
+}
+bool is_nonzero(Bytes16 element, uint64_t bits) { return ((element.low | element.high) & bits) != 0; }
+
+template <class T>
+int64_t count_run(const T* in, int64_t n, uint64_t bits) {
   int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) count += is_nonzero(in[i]);
+  for (int64_t i = 0; i < n; ++i) count += is_nonzero(in[i], bits);
   return count;
 }
 
@@ -31,10 +46,11 @@ int64_t count_run(const T* in, int64_t n) {
 std::vector<int64_t> block_starts(const Tensor& in) {
   int64_t n = in.numel(), blocks = (n + kBlock - 1) / kBlock;
   std::vector<int64_t> starts(static_cast<size_t>(blocks + 1), 0);
-  visit_dtype(in.dtype(), [&]<class T>(TypeTag<T>) {
+  const uint64_t bits = bits_of_value(in.dtype());
+  visit_size(in.item_size(), [&]<class T>(TypeTag<T>) {
     parallel_for(0, blocks, 4, [&](int64_t from, int64_t to) {
       for (int64_t b = from; b < to; ++b)
-        starts[b + 1] = count_run(in.data<T>() + b * kBlock, std::min(kBlock, n - b * kBlock));
+        starts[b + 1] = count_run(in.data<T>() + b * kBlock, std::min(kBlock, n - b * kBlock), bits);
     });
   });
   for (int64_t b = 0; b < blocks; ++b) starts[b + 1] += starts[b];
@@ -63,6 +79,7 @@ void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, in
   int64_t ndim = in.dim(), row_step = out.stride(0), column_step = ndim ? out.stride(1) : 0;
   int64_t* o = out.data<int64_t>();
   const T* values = in.data<T>();
+  const uint64_t bits = bits_of_value(in.dtype());
   Dims at(static_cast<size_t>(ndim));
   for (int64_t d = ndim, flat = from; d-- > 0; flat /= in.size(d)) at[d] = flat % in.size(d);
   int64_t inner = ndim ? in.size(ndim - 1) : 1;
@@ -71,7 +88,7 @@ void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, in
     int64_t* column = o + (ndim - 1) * column_step;
     for (int64_t j = 0; j < run && row < rows; ++j) {
       if (ndim) column[row * row_step] = first + j;  // written in any case and kept when chosen: no branch to predict
-      row += is_nonzero(values[i + j]);
+      row += is_nonzero(values[i + j], bits);
     }
     for (int64_t d = 0; d + 1 < ndim; ++d) {
       for (int64_t r = start; r < row; ++r) o[r * row_step + d * column_step] = at[d];
@@ -88,25 +105,11 @@ void positions(const Tensor& out, const Tensor& in, int64_t from, int64_t to, in
 void nonzero_cpu(const Tensor& out, const Tensor& in) {
   LockRelease release(in.numel() > kGrain);
   std::vector<int64_t> starts = block_starts(in);
-  visit_dtype(in.dtype(), [&]<class T>(TypeTag<T>) {
+  visit_size(in.item_size(), [&]<class T>(TypeTag<T>) {
     for_each_block(in.numel(), starts, [&](int64_t from, int64_t to, int64_t place, int64_t last) {
       positions<T>(out, in, from, to, place, std::min(last, out.size(0)));
     });
   });
-}
-
-template <class F>
-void visit_size(int64_t item, F&& f) {
-  struct Bytes16 {
-    uint64_t low, high;
-  };
-  switch (item) {
-    case 1: return f(TypeTag<uint8_t>{});
-    case 2: return f(TypeTag<uint16_t>{});
-    case 4: return f(TypeTag<uint32_t>{});
-    case 8: return f(TypeTag<uint64_t>{});
-    default: return f(TypeTag<Bytes16>{});
-  }
 }
 
 void masked_select_cpu(const Tensor& out, const Tensor& in, const Tensor& mask) {

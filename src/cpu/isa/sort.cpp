@@ -97,6 +97,17 @@ void radix_sort(P* data, P* scratch, int64_t n) {
   if (from != data) std::memcpy(data, from, static_cast<size_t>(n) * sizeof(P));
 }
 
+// One copy of these for all dtypes.
+template <class P>
+[[gnu::noinline]] void sort_packed(P* data, P* scratch, int64_t n) {
+  if (n >= kRadixFrom && scratch) radix_sort(data, scratch, n);
+  else std::sort(data, data + n);
+}
+template <class P>
+[[gnu::noinline]] void partition_packed(P* data, int64_t k, int64_t n) {
+  std::nth_element(data, data + k, data + n);
+}
+
 template <class T>
 void unpack_row(const Packed<T>* order, const T* in, int64_t n, T* values, int64_t* indices) {
   for (int64_t i = 0; i < n; ++i) {
@@ -119,8 +130,7 @@ template <class T>
 void sort_row(T* values, int64_t* indices, int64_t n, bool descending, Scratch<T>& s) {
   std::memcpy(static_cast<void*>(s.copy.get()), values, static_cast<size_t>(n) * sizeof(T));
   pack_row(s.copy.get(), n, descending, s.order.get());
-  if (n >= kRadixFrom) radix_sort(s.order.get(), s.spare.get(), n);
-  else std::sort(s.order.get(), s.order.get() + n);
+  sort_packed(s.order.get(), s.spare.get(), n);
   unpack_row(s.order.get(), s.copy.get(), n, values, indices);
 }
 
@@ -187,14 +197,14 @@ Packed<T>* select_first(const T* in, int64_t n, int64_t k, bool descending, std:
   }
   each_within(in, n, descending, bound, [&](Packed<T> p) {
     if (held == room) {
-      std::nth_element(first, first + (k - 1), first + held);
+      partition_packed(first, k - 1, held);
       bound = first[k - 1];
       held = k;
       if (p > bound) return;
     }
     first[held++] = p;
   });
-  if (held > k) std::nth_element(first, first + (k - 1), first + held);
+  if (held > k) partition_packed(first, k - 1, held);
   return first;
 }
 
@@ -207,7 +217,7 @@ void topk_cpu(const Tensor& values, const Tensor& indices, const Tensor& in, boo
       for (int64_t r = from; r < to; ++r) {
         const T* row = in.data<T>() + r * n;
         Packed<T>* first = select_first(row, n, k, largest, buffer);
-        std::sort(first, first + k);
+        sort_packed<Packed<T>>(first, nullptr, k);
         unpack_row(first, row, k, values.data<T>() + r * k, indices.data<int64_t>() + r * k);
       }
     });
@@ -223,7 +233,7 @@ void kthvalue_cpu(const Tensor& values, const Tensor& indices, const Tensor& in,
       for (int64_t r = from; r < to; ++r) {
         const T* row = in.data<T>() + r * n;
         pack_row(row, n, false, order.data());
-        std::nth_element(order.begin(), order.begin() + k, order.end());
+        partition_packed(order.data(), k, n);
         unpack_row(order.data() + k, row, 1, values.data<T>() + r, indices.data<int64_t>() + r);
       }
     });

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "cpu/isa.h"
+#include "cpu/isa/by_size.h"
 
 namespace facula::cpu::FACULA_ISA {
 
@@ -21,9 +21,6 @@ constexpr int kVectorBytes = 16;
 #endif
 
 // Elements by their size only, whatever their type.
-struct __attribute__((may_alias)) Bytes16 {
-  uint64_t low, high;
-};
 template <class T>
 struct Element {
   typedef T type __attribute__((may_alias));
