@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
+import sys
 
 import numpy
 import torch
+
+# What holds Facula, PyTorch and the libraries below them to one instruction-set level of x86-64, when set before they load.
+LEVELS = {
+    "v2": {
+        "FACULA_ISA": "v2", "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "OPENBLAS_CORETYPE": "Nehalem",
+    },
+    "v3": {
+        "FACULA_ISA": "v3", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2", "OPENBLAS_CORETYPE": "Haswell",
+    },
+    "v4": {"FACULA_ISA": "v4"},
+}  # fmt: skip
+
+
+def add_level(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--level", choices=LEVELS, help="hold both libraries to this level (default: the machine's)")
+
+
+def at_level(level: str | None) -> None:
+    """Starts this program anew where the variables of the level are not set yet."""
+    missing = {name: value for name, value in LEVELS.get(level, {}).items() if os.environ.get(name) != value}
+    if missing:
+        os.environ.update(missing)
+        os.execv(sys.executable, sys.orig_argv)
 
 
 def describe() -> dict[str, str | int]:
@@ -19,4 +46,5 @@ def describe() -> dict[str, str | int]:
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "pytorch": torch.__version__,
+        "level": os.environ.get("FACULA_ISA", "the machine's"),
     }

@@ -1,6 +1,6 @@
 """Facula against PyTorch, one row per stated speed target, by turns in one process.
 
-    python benchmarks/micro.py [--threads 1] [--rounds 15] [--only TEXT] [--json FILE]
+    python benchmarks/micro.py [--threads 1] [--level v3] [--rounds 15] [--only TEXT] [--json FILE]
 
 Needs PyTorch beside Facula. Every row runs in short slices, Facula and PyTorch alternately; a time is the minimum over the
 slices. Times depend on the machine and its load, only ratios (PyTorch's time over Facula's) mean anything.
@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import platform
 import statistics
 import time
 import timeit
 
 import torch
+from machine import add_level, at_level, describe
 
 import facula
 
@@ -38,6 +38,15 @@ class Row:
 # Each makes the names of one group of statements from a module `m`, which is facula or torch.
 SETUPS = {
     "four": "a, b, M = m.ones(4), m.ones(4), m.ones(4, 4); g = m.ones(4, requires_grad=True); empty = m.empty; mm = m.mm",
+    "few": (
+        "F = m.nn.functional; a, b, M, v = m.ones(4), m.ones(4), m.ones(4, 4), m.ones(4); c = a > 0; pair = [M, M];"
+        "numbers = [1.0, 2.0, 3.0, 4.0]; W, w = m.ones(4, 4, requires_grad=True), m.ones(4, requires_grad=True);"
+        "i = m.tensor([1, 2]); labels = m.tensor([0, 1, 2, 3]); one = m.ones(()); tensor, cat, stack = m.tensor, m.cat, m.stack"
+    ),
+    "cells": (
+        "m.manual_seed(0); nn = m.nn; lstm, gru, rnn = nn.LSTMCell(64, 64), nn.GRUCell(64, 64), nn.RNNCell(64, 64);"
+        "x, h, c = m.randn(1, 64), m.zeros(1, 64), m.zeros(1, 64); no = m.no_grad"
+    ),
     "large": "a, b = m.ones(1 << 24), m.ones(1 << 24)",
     "million": (
         "m.manual_seed(0); x = m.randn(1 << 20); p = m.rand(1 << 20) + 0.01; X = x.view(1024, 1024); c = x > 0;"
@@ -90,6 +99,21 @@ def rows() -> list[Row]:
         Row("g + b", name="g + b recorded"), Row("(g * b).sum().backward()"),
         Row("a + b", 5, "large", "large", "a + b, 16 M float32, fresh output"),
     ]  # fmt: skip
+    for name, statement in {
+        "tensor(list of 4)": "tensor(numbers)", "softmax 4": "m.softmax(a, 0)", "softmax 4x4": "m.softmax(M, 1)",
+        "log_softmax 4x4": "m.log_softmax(M, 1)", "cat 4x4": "cat(pair)", "cat 4x4, dim 1": "cat(pair, 1)",
+        "stack 4x4": "stack(pair)",
+        "add_ 4": "v.add_(b)", "mul_ 4 by a number": "v.mul_(1.0)", "F.linear 4x4": "F.linear(a, M, b)",
+        "F.linear 4x4 recorded": "F.linear(a, W, w)", "matmul 4x4": "M @ M", "mean 4": "a.mean()", "sum(0) 4x4": "M.sum(0)",
+        "max 4": "a.max()", "argmax 4": "a.argmax()", "cumsum 4": "a.cumsum(0)", "split 4x4": "M.split(2)",
+        "where 4": "m.where(c, a, b)", "to(float64) 4": "a.to(m.float64)", "item": "one.item()", "zeros(4)": "m.zeros(4)",
+        "randn(4)": "m.randn(4)", "embedding of 2": "F.embedding(i, M)", "cross_entropy 4x4": "F.cross_entropy(M, labels)",
+        "layer_norm 4x4": "F.layer_norm(M, (4,), a, b)", "dropout 4": "F.dropout(a, 0.5)", "gelu 4": "F.gelu(a)",
+    }.items():  # fmt: skip
+        table.append(Row(statement, 8, "few", "few", name))
+    for name in ("lstm", "gru", "rnn"):
+        states = "(h, c)" if name == "lstm" else "h"
+        table.append(Row(f"{name}(x, {states})", 8, "cells", "few", f"{name.upper()}Cell(64, 64), batch 1"))
     for f in ("exp", "log", "tanh", "erf", "sin", "cos", "sigmoid", "log1p", "expm1", "sqrt", "rsqrt", "neg"):
         operand, target = "p" if f in POSITIVE else "x", 2.5 if f in ("exp", "log", "tanh", "erf", "sin") else None
         table.append(Row(f"m.{f}({operand})", target, "million", "math", f"{f}, 1 M float32"))
@@ -151,7 +175,9 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="", help="rows whose name or group contains this")
     parser.add_argument("--json", help="write the figures here")
+    add_level(parser)
     options = parser.parse_args()
+    at_level(options.level)
     facula.set_num_threads(options.threads)
     torch.set_num_threads(options.threads)
     # of one thread, its processor time: what other programs take of the machine does not count
@@ -170,18 +196,9 @@ def main():
     if small:
         print(f"small tensors: median of the ratios {statistics.median(small):.1f} (target 10)")
     if options.json:
-        facts = {"torch": torch.__version__, "threads": options.threads, "machine": platform.processor() or platform.machine(),
-                 "cpu": cpu_name(), "date": time.strftime("%Y-%m-%d"), "rows": result}  # fmt: skip
+        facts = {"threads": options.threads, "machine": describe(), "date": time.strftime("%Y-%m-%d"), "rows": result}
         with open(options.json, "w") as file:
             json.dump(facts, file, indent=1)
-
-
-def cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Ratio of times PyTorch / Facula over the public ops at middle sizes, by turns in one process, one thread.
+"""Ratio of times PyTorch / Facula over the public ops at middle sizes, by turns in one process.
 
-    python benchmarks/sweep.py [--only TEXT] [--repeat 5] [--json FILE]
+    python benchmarks/sweep.py [--threads 1] [--level v3] [--only TEXT] [--repeat 5] [--json FILE]
 
 Needs PyTorch beside Facula. Every case is an expression, evaluated with the same data in both libraries. Cases that stand
 under `TRAINED` are also timed with the gradients of all floating inputs that they name, or of a module's parameters. A time
@@ -17,11 +17,10 @@ import time
 
 import numpy
 import torch
-from machine import describe
+from machine import add_level, at_level, describe
 
 import facula
 
-CLOCK = time.process_time  # with one thread: what other programs take is not counted
 SHORTEST = 1.5e-3  # seconds that one measurement lasts at least
 
 ELEMENTWISE = """
@@ -305,12 +304,12 @@ class Case:
     def both(self):
         self.grad(self.output(), self.leaves, self.cotangent, allow_unused=True)
 
-    def seconds(self, number: int) -> float:
+    def seconds(self, number: int, clock) -> float:
         run = self.run
-        start = CLOCK()
+        start = clock()
         for _ in range(number):
             run()
-        return (CLOCK() - start) / number
+        return (clock() - start) / number
 
 
 def cases():
@@ -327,16 +326,16 @@ def cases():
         yield "module", line, True
 
 
-def measure(pair: list[Case], repeat: int) -> list[float]:
+def measure(pair: list[Case], repeat: int, clock) -> list[float]:
     """Least seconds of each side over alternating repeats."""
     numbers = []
     for case in pair:
         case.run()
-        numbers.append(max(1, min(2000, int(SHORTEST / max(case.seconds(1), 1e-7)))))
+        numbers.append(max(1, min(2000, int(SHORTEST / max(case.seconds(1, clock), 1e-7)))))
     best = [float("inf")] * 2
     for _ in range(repeat):
         for side, case in enumerate(pair):
-            best[side] = min(best[side], case.seconds(numbers[side]))
+            best[side] = min(best[side], case.seconds(numbers[side], clock))
     return best
 
 
@@ -344,19 +343,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="regular expression that a case must match")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="write the figures here")
+    add_level(parser)
     options = parser.parse_args()
+    at_level(options.level)
+    # with one thread, processor time: what other programs take is not counted
+    clock = time.process_time if options.threads == 1 else time.perf_counter
     data = arrays()
     rows, failed = [], []
     for module in (torch, facula):
-        module.set_num_threads(1)
+        module.set_num_threads(options.threads)
     scopes = [(m, scope(m, data)) for m in (torch, facula)]
     for group, text, trained in cases():
         name = text + ("  [+ backward]" if trained else "")
         if not re.search(options.only, name):
             continue
         try:
-            theirs, ours = measure([Case(m, names, text, trained) for m, names in scopes], options.repeat)
+            theirs, ours = measure([Case(m, names, text, trained) for m, names in scopes], options.repeat, clock)
         except Exception as error:  # a case that fails in either library is reported, not hidden
             failed.append((name, f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"))
             continue
@@ -373,7 +377,7 @@ def main():
     print(f"{len(rows)} cases: median ratio {median:.2f}, lowest {ratios[0]:.2f}, below 0.9: {slow}; failed {len(failed)}")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"threads": 1, "machine": describe(), "failed": failed, "cases": rows}, file, indent=1)
+            json.dump({"threads": options.threads, "machine": describe(), "failed": failed, "cases": rows}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,6 @@ EXCEPTIONS = {
         "autograd/gradcheck.py": "gradcheck(check_batched_forward_grad) gradgradcheck(check_batched_grad)",
         "func/_transforms.py": "jacfwd(randomness)",
         "profiler/__init__.py": "profile.__init__(acc_events experimental_config post_processing_timeout_s use_cuda)",
-        "utils/checkpoint.py": "checkpoint(early_stop)",
     },
     "without meaning in PyTorch too": {
         "autograd/variable.py": "Variable.__new__(volatile)",

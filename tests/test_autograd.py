@@ -30,6 +30,128 @@ def test_gradients_accumulate():
     assert x.grad is first and x.grad.tolist() == [4.0, 8.0]
 
 
+def test_gradients_accumulate_after_one_with_a_graph():
+    x = leaf([1.0, 2.0, 3.0])
+    x.sum().backward(create_graph=True)
+    assert x.grad.stride() == (1,)  # not the expanded one that sum() hands on
+    x.sum().backward()
+    assert x.grad.tolist() == [2.0] * 3
+    image = facula.ones(2, 3, 4, 5).to(memory_format=facula.channels_last).requires_grad_()
+    (image * image).sum().backward(create_graph=True)
+    assert image.grad.stride() == image.stride()
+    (again,) = autograd.grad(image.grad.sum(), image)
+    assert again.eq(2).all()
+    image.grad = None  # its history leads to the leaf: a cycle, as in PyTorch
+
+
+class Watched(autograd.Function):
+    """x * w, which notes what a pass asks of it and makes no more than that."""
+
+    seen = []
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        assert ctx.needs_input_grad == (x.requires_grad, w.requires_grad)
+        return x * w
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        Watched.seen.append(needs)
+        return grad * w if needs[0] else None, grad * x if needs[1] else None
+
+
+def test_a_pass_makes_what_is_asked():
+    x, w, v = leaf([2.0]), leaf([3.0]), leaf([5.0])
+
+    def seen(run):
+        Watched.seen.clear()
+        run(Watched.apply(Watched.apply(x, w), v))
+        return Watched.seen
+
+    assert seen(lambda y: y.backward()) == [(True, True), (True, True)]
+    assert seen(lambda y: autograd.grad(y, x)) == [(True, False), (True, False)]
+    assert seen(lambda y: autograd.grad(y, w)) == [(True, False), (False, True)]
+    assert seen(lambda y: autograd.grad(y, v)) == [(False, True)]
+    assert seen(lambda y: y.backward(inputs=[x, v])) == [(True, True), (True, False)]
+    assert seen(lambda y: autograd.grad(autograd.grad(y, x, create_graph=True)[0], w)) == [(True, False)] * 2
+
+
+def test_a_pass_inside_a_node_asks_for_itself():
+    x, w = leaf([2.0]), leaf([3.0])
+    y = Watched.apply(x, w)
+    Watched.seen.clear()
+    handle = (z := y * 1.0).grad_fn.register_prehook(lambda grads: autograd.grad(y, w, retain_graph=True) and None)
+    assert autograd.grad(z, x)[0].tolist() == [3.0]
+    assert Watched.seen == [(False, True), (True, False)]
+    handle.remove()
+
+    class Again(autograd.Function):  # a node that runs itself for another input
+        depth = 0
+
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return x * w
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, w = ctx.saved_tensors
+            before = ctx.needs_input_grad
+            if Again.depth == 0:
+                Again.depth = 1
+                assert autograd.grad(Again.made, w, retain_graph=True)[0].tolist() == [2.0]
+            assert ctx.needs_input_grad == before == ((True, False) if before[0] else (False, True))
+            return grad * w, grad * x
+
+    Again.made = Again.apply(x, w)
+    assert autograd.grad(Again.made, x)[0].tolist() == [3.0]
+    del Again.made
+
+
+def test_outputs_beyond_sixteen_bits():
+    class Many(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            outputs = tuple(x * i for i in range(70_000))
+            ctx.save_for_backward(outputs[66_000])
+            return outputs
+
+        @staticmethod
+        def backward(ctx, *grads):
+            (saved,) = ctx.saved_tensors
+            Many.place = saved.output_nr
+            return saved
+
+    x = facula.tensor(2.0, requires_grad=True)
+    outputs = Many.apply(x)
+    assert outputs[66_000].output_nr == 66_000
+    autograd.grad(outputs[3], x, create_graph=True)
+    assert Many.place == 66_000
+
+
+def test_views_get_their_history_when_asked():
+    w = leaf([2.0, 3.0])
+    base = facula.zeros(2, dtype=facula.float64)
+    whole, part, number = base.view(2), base[1:], base.view(facula.int64)
+    base.add_(w)
+    assert whole.requires_grad and part.requires_grad and not number.requires_grad
+    assert not whole.is_leaf and type(part.grad_fn).__name__ == "AsStridedBackward0"
+    with pytest.raises(RuntimeError):
+        part.numpy()
+    (part * part).sum().backward()
+    assert w.grad.tolist() == [0.0, 6.0]
+    part.mul_(5.0)
+    whole.sum().backward()
+    assert w.grad.tolist() == [1.0, 11.0]
+    plain = facula.zeros(2)
+    view = plain[0]
+    plain.requires_grad_()
+    assert not view.requires_grad  # made before, of a tensor that has no history
+
+
 def test_higher_derivatives():
     x = leaf([1.0, 2.0])
     (g,) = autograd.grad((x * x * x).sum(), x, create_graph=True)

@@ -321,3 +321,45 @@ def test_arguments_by_name():
 def test_a_context_shows_what_it_keeps():
     node = ByName.apply(leaf([1.0]), leaf([2.0])).grad_fn
     assert vars(node)["scale"] == 2.0 and "scale" in dir(node)
+
+
+def test_jvp_runs_forward_once():
+    from facula.autograd import forward_ad as fw
+
+    class Dropped(Function):
+        runs = 0
+
+        @staticmethod
+        def forward(ctx, x):
+            Dropped.runs += 1
+            ctx.mask = facula.rand_like(x) < 0.5
+            return x * ctx.mask
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * ctx.mask
+
+    class AddsInto(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            x.add_(y)
+            ctx.mark_dirty(x)
+            ctx.save_for_forward(y)
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def jvp(ctx, tx, ty):
+            assert [t.tolist() for t in ctx.saved_tensors] == [[2.0, 2.0]] and ctx.needs_input_grad == (False, False)
+            return tx.add_(ty)
+
+    ones = facula.ones(64)
+    with fw.dual_level():
+        value, tangent = fw.unpack_dual(Dropped.apply(fw.make_dual(ones, ones)))
+        assert Dropped.runs == 1 and 0 < value.sum() < 64 and value.equal(tangent)
+        x = fw.make_dual(facula.ones(2), facula.ones(2))
+        y = fw.make_dual(facula.full((2,), 2.0), facula.full((2,), 3.0))
+        result = AddsInto.apply(x, y)
+        assert result is x
+        value, tangent = fw.unpack_dual(x * 1.0)
+        assert value.tolist() == [3.0, 3.0] and tangent.tolist() == [4.0, 4.0]

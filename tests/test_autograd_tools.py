@@ -121,6 +121,92 @@ def test_hooks_of_live_tensors_stay():
     assert seen == [1.0, 3.0]
 
 
+# Checkpointing
+
+
+def steps_of(run):
+    """What a checkpointed function reached: in forward, and in the computation that backward starts."""
+    reached = []
+
+    def block(x):
+        for step, op in (("exp", facula.exp), ("sin", facula.sin), ("add", lambda t: t + 1)):
+            x = op(x)
+            reached.append(step)
+        return x
+
+    x = leaf([1.0])
+    run(block, x).sum().backward()
+    assert x.grad.item() == pytest.approx(np.exp(1.0) * np.cos(np.exp(1.0)))
+    return reached[3:]
+
+
+def test_checkpoint_stops_early():
+    from facula.utils.checkpoint import set_checkpoint_early_stop
+
+    def with_option(early_stop):
+        return lambda f, x: checkpoint(f, x, use_reentrant=False, early_stop=early_stop)
+
+    assert steps_of(with_option(True)) == ["exp"]  # the sine saves its input first, then nothing more is missing
+    assert steps_of(with_option(False)) == ["exp", "sin", "add"]
+    for forced, argument, expected in ((False, True, 3), (True, False, 1)):
+        with set_checkpoint_early_stop(forced):
+            assert len(steps_of(with_option(argument))) == expected
+
+    def forced_in_backward_only(f, x):
+        made = checkpoint(f, x, use_reentrant=False)
+        made.register_hook(lambda g: set_checkpoint_early_stop(False).__enter__() and None)
+        return made
+
+    from facula.utils import checkpoint as module
+
+    module_state = module._early_stop
+    try:
+        assert steps_of(forced_in_backward_only) == ["exp"]
+    finally:
+        module._early_stop = module_state
+
+
+def test_checkpoint_tells_what_differed():
+    from facula.utils.checkpoint import CheckpointError, set_checkpoint_debug_enabled
+
+    calls = []
+
+    def changing(x):
+        calls.append(1)
+        return x.exp().sin() if len(calls) == 1 else x.exp()
+
+    def error_of(**options):
+        calls.clear()
+        made = checkpoint(changing, leaf([1.0]), use_reentrant=False, **options)
+        with pytest.raises(CheckpointError) as caught:
+            made.sum().backward()
+        return str(caught.value)
+
+    assert "debug=True" not in error_of()
+    text = error_of(debug=True)
+    assert text.startswith("checkpoint: The second computation differs from the first.")
+    first, second = text.split("Functions that ran in the recomputation:")
+    assert "(2 of 2 in original forward)" in first and "sin(float64[1]) -> float64[1]" in first
+    assert "(1 of 1 in recomputation)" in second and "exp(float64[1])" in second and "sin(" not in second.split("File")[0]
+    assert "in changing" in first and "in changing" in second
+    with set_checkpoint_debug_enabled(True):
+        assert error_of().startswith("checkpoint: The second computation differs")
+    with set_checkpoint_debug_enabled(False):
+        assert "ran in the recomputation" not in error_of(debug=True)
+    with pytest.raises(ValueError, match="debug=True is incompatible with non-default context_fn"):
+        checkpoint(changing, leaf([1.0]), use_reentrant=False, debug=True, context_fn=lambda: (None, None))
+
+
+def test_reentrant_checkpoint_wants_a_pass_for_all_leaves():
+    x = leaf([1.0])
+    made = checkpoint(facula.exp, x, use_reentrant=True)
+    for run in (lambda: autograd.grad(made, x, retain_graph=True), lambda: made.backward(inputs=[x], retain_graph=True)):
+        with pytest.raises(RuntimeError, match="incompatible with .grad\\(\\) or passing an `inputs`"):
+            run()
+    made.backward()
+    assert x.grad.item() == pytest.approx(np.e)
+
+
 # Selective checkpointing
 
 

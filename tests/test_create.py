@@ -342,3 +342,43 @@ def test_empty_and_0d_tensors():
 @pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hann", "kaiser"])
 def test_windows_on_meta_need_no_memory(name):
     assert getattr(facula, f"{name}_window")(10**13, device="meta").shape == (10**13,)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        ([1.0, 2.0, 3.0, 4.0], facula.float32),
+        ([1, 2, 3], facula.int64),
+        ([True, False], facula.bool),
+        ([1, 2.5, True], facula.float32),
+        ([True, 2], facula.int64),
+        ([[1, 2], [3.5, 4]], facula.float32),
+        (((1, 2), (3, 4)), facula.int64),
+        ([1, 2j], facula.complex64),
+        ([[], []], facula.float32),
+        (2.5, facula.float32),
+        ([np.float64(1.5), 2.5], facula.float64),
+    ],
+)
+def test_lists_of_numbers(data, dtype):
+    t = facula.tensor(data)
+    assert t.dtype is dtype and t.tolist() == np.array(data).tolist()
+    assert facula.tensor(data, dtype=facula.complex128).tolist() == np.array(data, dtype=complex).tolist()
+
+
+def test_numbers_that_do_not_fit_are_refused_wherever_they_stand():
+    assert facula.tensor([1.0, 1e39]).tolist() == [1.0, float("inf")]
+    for position in (0, 1):
+        big = [2**63 if i == position else 1 for i in range(2)]
+        with pytest.raises(ValueError, match="^tensor: an integer with a value in int64, got one of 64 bits"):
+            facula.tensor(big)
+        assert facula.tensor(big, dtype=facula.float64).tolist() == [float(x) for x in big]
+        with pytest.raises(TypeError, match="^tensor: .*str"):
+            facula.tensor(["a" if i == position else 1.0 for i in range(2)])
+    with pytest.raises(ValueError, match="^tensor: expected sequence of length 2 at dim 1, got 1"):
+        facula.tensor([[1.0, 2.0], [3.0]])
+    with pytest.raises(ValueError, match="^tensor: the sequences differ in depth"):
+        facula.tensor([1.0, [2.0]])
+    with pytest.raises(TypeError):
+        facula.tensor()
+    assert facula.tensor([1.0], requires_grad=True).requires_grad

@@ -99,3 +99,13 @@ def test_large_and_small_angles_together():
     exact = np.sin(x.astype(np.float64)[:2047])
     assert np.abs(result[:2047] - exact).max() < 1e-7
     assert np.isnan(result[2047])
+
+
+def test_gelu_keeps_its_digits_below_zero():
+    x = np.linspace(-6, 9, 40_001).astype(np.float32)
+    exact = x.astype(np.float64) * scipy.special.ndtr(x.astype(np.float64))
+    got = facula.nn.functional.gelu(facula.from_numpy(x)).numpy()
+    np.testing.assert_allclose(got[x > -4], exact[x > -4], rtol=4e-6)
+    np.testing.assert_allclose(got, exact, rtol=3e-7, atol=8e-8)
+    far = facula.nn.functional.gelu(facula.tensor([-20.0, -1e30, 1e30, INF, NAN])).tolist()
+    assert abs(far[0]) < 1e-20 and far[1:4] == [0, float(np.float32(1e30)), INF] and np.isnan(far[4])

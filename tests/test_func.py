@@ -230,3 +230,39 @@ def test_jacobians_are_of_real_functions():
             transform(lambda a: (a * a.conj()).real.sum())(z)
         with pytest.raises(RuntimeError, match=f"^{name}.*: Expected all outputs to be real, got .*complex64"):
             transform(lambda a: a * 1j)(x)
+
+
+def test_chunks_draw_the_same_numbers():
+    x = facula.arange(10.0).reshape(5, 2)
+
+    def noisy(row):
+        return row + facula.randn(2)
+
+    found = []
+    for chunk_size in (None, 2, 3):
+        facula.manual_seed(0)
+        found.append((vmap(noisy, randomness="same", chunk_size=chunk_size)(x), facula.rand(1)))
+    for values, following in found[1:]:
+        same(values, found[0][0])
+        same(following, found[0][1])
+    values = vmap(noisy, randomness="different", chunk_size=2)(x) - x
+    assert len({tuple(row) for row in values.tolist()}) == 5
+
+
+def test_out_dims_of_chunks():
+    x = facula.arange(6.0).reshape(3, 2)
+
+    def f(row):
+        return {"a": row, "b": (row * 2, facula.ones(4))}
+
+    for chunk_size in (None, 2):
+        made = vmap(f, out_dims={"a": 0, "b": (1, None)}, chunk_size=chunk_size)(x)
+        same(made["a"], x)
+        same(made["b"][0], (x * 2).T)
+        same(made["b"][1], facula.ones(4))
+        made = vmap(f, out_dims=-1, chunk_size=chunk_size)(x)
+        assert made["b"][1].shape == (4, 3)
+        with pytest.raises(ValueError, match=r"^vmap: `f` can not return a BatchedTensor when out_dim is None"):
+            vmap(f, out_dims=None, chunk_size=chunk_size)(x)
+        with pytest.raises(ValueError, match="^vmap: out_dims is not compatible"):
+            vmap(f, out_dims={"a": 0}, chunk_size=chunk_size)(x)

@@ -158,6 +158,27 @@ def test_tensordot_and_kron():
     np.testing.assert_allclose(facula.kron(x, y).numpy(), np.kron(a, b))
 
 
+def test_distances_of_equal_rows_have_derivatives():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((30, 3))
+    values[3] = values[7]
+    x = facula.tensor(values, requires_grad=True)
+    difference = values[:, None] - values[None]
+    distance = np.linalg.norm(difference, axis=-1)
+    with np.errstate(invalid="ignore"):
+        direction = np.where(distance[..., None] > 1e-6, difference / distance[..., None], 0.0)
+    for mode in ("use_mm_for_euclid_dist_if_necessary", "donot_use_mm_for_euclid_dist"):
+        made = facula.cdist(x, x, compute_mode=mode)
+        assert made[3, 7] < 1e-6
+        (gradient,) = facula.autograd.grad(made.sum(), x)
+        np.testing.assert_allclose(gradient.numpy(), 2 * direction.sum(1), rtol=1e-6, atol=1e-6)
+    made = facula.cdist(x, x)
+    (gradient,) = facula.autograd.grad(made.sum(), x, create_graph=True)
+    (second,) = facula.autograd.grad((gradient * gradient).sum(), x)
+    assert second.isfinite().all()
+    assert facula.cdist(facula.tensor(values).fill_(np.nan), x).isnan().all()
+
+
 def test_errors_name_the_op_and_the_shapes():
     a = facula.ones(2, 3)
     with pytest.raises(RuntimeError, match=r"^mm: .*\[2, 3\]"):

@@ -197,3 +197,22 @@ def test_grid_sampler_errors_and_nan():
         facula.grid_sampler(facula.ones(1, 2, 3, 3, 3), facula.zeros(1, 2, 2, 2, 3), 2, 0, False)
     got = facula.grid_sampler(x, facula.full((1, 1, 1, 2), math.nan), 1, 0, False)
     assert got.abs().sum().item() == 0
+
+
+@pytest.mark.parametrize("memory_format", [facula.contiguous_format, facula.channels_last])
+def test_interpolate_holds_its_output_once(memory_format):
+    x = facula.ones(1, 16, 64, 64).to(memory_format=memory_format)
+    output_bytes = 16 * 256 * 256 * 4
+    facula.cpu.reset_peak_memory_stats()
+    before = facula.cpu.memory_allocated()
+    made = F.interpolate(x, scale_factor=4, mode="bilinear")
+    assert made.is_contiguous(memory_format=memory_format) and made.eq(1).all()
+    assert output_bytes <= facula.cpu.max_memory_allocated() - before < 1.6 * output_bytes
+
+
+def test_interpolate_to_the_same_size_copies():
+    x = facula.arange(24.0).reshape(1, 2, 3, 4)
+    for given in (x, x.to(memory_format=facula.channels_last), x.transpose(2, 3).contiguous().transpose(2, 3)):
+        for mode in ("nearest", "bilinear"):
+            made = F.interpolate(given, size=(3, 4), mode=mode)
+            assert made.equal(x) and made.data_ptr() != given.data_ptr()

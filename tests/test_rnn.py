@@ -196,3 +196,44 @@ def test_the_tangent_of_an_attention_mask():
     with facula.autograd.forward_ad.dual_level():
         tangent = facula.autograd.forward_ad.unpack_dual(attention(facula.autograd.forward_ad.make_dual(mask, t))).tangent
     np.testing.assert_allclose(values(tangent), values(difference), atol=1e-8)
+
+
+@pytest.mark.parametrize("mode", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64, facula.bfloat16])
+def test_a_cell_is_one_step_of_the_layer(mode, dtype):
+    layer, cell = getattr(nn, mode)(3, 5).to(dtype), getattr(nn, mode + "Cell")(3, 5).to(dtype)
+    for mine, its in zip(cell.parameters(), layer.parameters()):
+        mine.data.copy_(its)
+    x, h, c = (facula.randn(4, n).to(dtype).requires_grad_() for n in (3, 5, 5))
+    states = (h, c) if mode == "LSTM" else (h,)
+    new = cell(x, states if mode == "LSTM" else h)
+    _, final = layer(x.unsqueeze(0), tuple(s.unsqueeze(0) for s in states) if mode == "LSTM" else h.unsqueeze(0))
+    new, final = (new, final) if mode == "LSTM" else ((new,), (final,))
+    tolerance = 0.02 if dtype is facula.bfloat16 else 1e-6
+    assert type(new) is tuple
+    for a, b in zip(new, final):
+        facula.testing.assert_close(a, b[0], rtol=tolerance, atol=tolerance)
+    ours = facula.autograd.grad(sum(t.sum() for t in new), [x, *states, *cell.parameters()])
+    theirs = facula.autograd.grad(sum(t.sum() for t in final), [x, *states, *layer.parameters()])
+    for a, b in zip(ours, theirs):
+        facula.testing.assert_close(a, b, rtol=tolerance, atol=10 * tolerance)
+    single = cell(x[0], tuple(s[0] for s in states) if mode == "LSTM" else h[0])
+    facula.testing.assert_close(single[0] if mode == "LSTM" else single, new[0][0], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("mode", ["LSTM", "GRU", "RNN"])
+def test_cells_refuse_what_does_not_fit(mode):
+    cell, name = getattr(nn, mode + "Cell")(3, 5), f"^{mode}Cell: "
+    given = (lambda h: (h, h)) if mode == "LSTM" else (lambda h: h)
+    for call, error in (
+        (lambda: cell(facula.ones(4, 2)), RuntimeError),
+        (lambda: cell(facula.ones(4, 2), given(facula.ones(4, 5))), RuntimeError),
+        (lambda: cell(facula.ones(1, 4, 3)), ValueError),
+        (lambda: cell(facula.ones(1, 4, 3), given(facula.ones(4, 5))), ValueError),
+        (lambda: cell(facula.ones(4, 3), given(facula.ones(5, 5))), RuntimeError),
+        (lambda: cell(facula.ones(4, 3), given(facula.ones(4, 4))), RuntimeError),
+        (lambda: cell(facula.ones(4, 3), given(facula.ones(5))), RuntimeError),
+        (lambda: cell(facula.ones(3), given(facula.ones(1, 5))), RuntimeError),
+    ):
+        with pytest.raises(error, match=name):
+            call()

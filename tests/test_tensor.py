@@ -290,6 +290,14 @@ def test_set_():
     assert y.set_().shape == (0,)
 
 
+def test_data_is_taken_with_its_conjugation():
+    x, y = torch.tensor([1 + 2j, 3j]), torch.zeros(3, dtype=torch.complex64)
+    y.data = x.conj()
+    assert y.is_conj() and y.equal(x.conj()) and (y * 1).tolist() == [1 - 2j, -3j]
+    y.data = x
+    assert not y.is_conj() and y.equal(x)
+
+
 def test_share_memory():
     x = torch.arange(5.0)
     view = x[1:3]
@@ -404,3 +412,44 @@ def test_cpu_memory():
     assert torch.cpu.memory_allocated() - before < 4 << 20
     torch.cpu.empty_cache()
     assert torch.cpu.memory_stats()["cached_bytes"] < 1 << 20 and "CPU memory" in torch.cpu.memory_summary()
+
+
+@pytest.mark.parametrize("n", [6, 40_000])
+def test_small_writes_in_place_refuse_what_large_ones_do(n):
+    a = torch.ones(n)
+    version = a._version
+    assert a.add_(a) is a and a.mul_(2.0) is a and a.sub_(torch.ones(n), alpha=2) is a
+    assert a.sum().item() == 2 * n and a._version == version + 3
+    with pytest.raises(RuntimeError, match="^add"):
+        a[1:].add_(a[:-1])
+    with pytest.raises(RuntimeError, match="^add"):
+        torch.ones(1).expand(n).add_(1)
+    with pytest.raises(RuntimeError, match="^add"):
+        torch.ones(n, dtype=torch.int64).add_(0.5)
+    with pytest.raises(RuntimeError, match="^eq|^add"):
+        a.add_(torch.ones(n), alpha=1j)
+    with pytest.raises(RuntimeError, match="^mul_"):
+        torch.ones(n).mul_(torch.ones(2, n))
+    fixed = np.ones(n, np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"):
+        torch.as_tensor(fixed).add_(1)
+    assert torch.ones(n, dtype=torch.int64).bitwise_and_(3).sum().item() == n
+    assert (torch.arange(n) > 2).logical_not_().sum().item() == 3
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 1), (70, 3)])
+def test_cat_and_stack_of_short_pieces(shape, dim):
+    a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    t = torch.from_numpy(a.copy())
+    for parts, arrays in (
+        ([t, t + 1], [a, a + 1]),
+        ([t, torch.empty(0), t], [a, a]),
+        ([t, (t + 2).t().contiguous().t()], [a, a + 2]),
+        ([t, t.double()], [a, a.astype(np.float64)]),
+    ):
+        got = torch.cat(parts, dim)
+        expected = np.concatenate(arrays, dim)
+        assert got.numpy().dtype == expected.dtype and (got.numpy() == expected).all()
+    assert (torch.stack([t, t + 1, t], dim).numpy() == np.stack([a, a + 1, a], dim)).all()

@@ -216,3 +216,17 @@ def test_private_modules_are_facula_s_own():
     code = "import facula; from facula import _utils; from facula.utils import _pytree; print(_utils.__name__, _pytree.__name__)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["facula._utils", "facula.utils._pytree"]
+
+
+def test_flop_counter_sees_recurrent_layers():
+    x = torch.ones(5, 2, 8, requires_grad=True)
+    for layer, gates in ((torch.nn.LSTM(8, 16), 4), (torch.nn.GRU(8, 16), 3), (torch.nn.RNN(8, 16), 1)):
+        width, rows = gates * 16, 5 * 2
+        inputs, hidden = 2 * rows * 8 * width, 2 * rows * 16 * width
+        assert count(lambda layer=layer: layer(x)).get_total_flops() == inputs + hidden
+        # nobody wants the gradient of the initial state: one step's product less
+        both = count(lambda layer=layer: layer(x)[0].sum().backward()).get_total_flops()
+        assert both == 3 * inputs + 2 * hidden + hidden * 4 // 5
+    assert count(lambda: torch.nn.LSTM(8, 16)(x)).get_total_flops() == 30720
+    packed = torch.nn.utils.rnn.pack_padded_sequence(torch.ones(5, 3, 8), torch.tensor([5, 3, 2]))
+    assert count(lambda: torch.nn.LSTM(8, 16)(packed)).get_total_flops() == 30720

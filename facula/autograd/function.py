@@ -33,7 +33,11 @@ Tensor = _C.Tensor
 
 
 class FunctionCtx:
-    """What forward and setup_context use to talk to backward."""
+    """What forward and setup_context use to talk to backward.
+
+    `needs_input_grad` has a bool per argument of forward: in forward, whether it requires a gradient; in backward,
+    whether the pass that runs needs its gradient, which for `grad(loss, x)` is True only on the way to x.
+    """
 
     to_save = None
     dirty_tensors = None
@@ -234,30 +238,28 @@ def _apply_with_jvp(cls, args):
     pairs = [forward_ad.unpack_dual(a) if isinstance(a, Tensor) else None for a in args]
     primals = [a if p is None else p.primal for a, p in zip(args, pairs)]
     tangents = [None if p is None else p.tangent for p in pairs]
-    context = cls._backward_cls()
-    context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in primals)
-    outputs = cls._apply_plain(*primals)
-    with _no_grad():
-        if cls._has_setup_context:
-            plain = cls.forward(*primals)
-            cls.setup_context(context, tuple(primals), plain)
-        else:
-            cls.forward(context, *primals)
+    outputs, context = cls._apply_with_context(*primals)
     # a tangent is needed wherever a tensor came in
     filled = [
         _C.zeros_like(p) if isinstance(p, Tensor) and t is None and context.materialize_grads else t
         for p, t in zip(primals, tangents)
     ]
     made = cls.jvp(context, *filled)
+    context.saved_for_forward = None
     single = isinstance(outputs, Tensor)
     results = (outputs,) if single else tuple(outputs)
     made = (made,) if isinstance(made, Tensor) or made is None else tuple(made)
     if len(made) != len(results):
         raise RuntimeError(f"{cls.__name__}.jvp: expected {len(results)} tangents, got {len(made)}")
-    duals = tuple(
-        forward_ad.make_dual(r, t) if t is not None and isinstance(r, Tensor) else r for r, t in zip(results, made)
-    )
-    return duals[0] if single else duals
+    duals = []
+    for result, tangent in zip(results, made):
+        if tangent is None or not isinstance(result, Tensor):
+            duals.append(result)
+            continue
+        dual = forward_ad.make_dual(result, tangent)
+        written = next((a for a, p in zip(args, primals) if p is result), None)
+        duals.append(dual if written is None else written.copy_(dual))  # mark_dirty: the argument itself comes back
+    return duals[0] if single else tuple(duals)
 
 
 class NestedIOFunction(Function):

@@ -221,23 +221,38 @@ def _run(func, flat, spec, dims, size, out_dims, randomness, kwargs):
 
     with new_level(size, randomness) as level:
         wrapped = [v if d is None else wrap(v.movedim(d, 0) if d else v, level) for v, d in zip(flat, dims)]
-        return _unwrapped(func(*tree_unflatten(wrapped, spec), **kwargs), level, size, out_dims)
+        return _unwrapped(func, func(*tree_unflatten(wrapped, spec), **kwargs), level, size, out_dims)
 
 
-def _unwrapped(outputs, level, size, out_dims):
-    from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
+def _flat_out_dims(out_dims, spec, count):
+    """The dimension of the batch in each of `count` results."""
+    from ..utils._pytree import _broadcast_to_and_flatten
 
-    flat, spec = tree_flatten(outputs)
-    dims = [out_dims] * len(flat) if isinstance(out_dims, int) else _broadcast_to_and_flatten(out_dims, spec)
-    if dims is None and isinstance(out_dims, (tuple, list)) and len(out_dims) == len(flat):
+    if isinstance(out_dims, int):
+        return [out_dims] * count
+    dims = _broadcast_to_and_flatten(out_dims, spec)
+    if dims is None and isinstance(out_dims, (tuple, list)) and len(out_dims) == count:
         dims = list(out_dims)
     if dims is None:
         raise ValueError(f"vmap: out_dims is not compatible with the structure of the outputs, got out_dims={out_dims}")
+    return dims
+
+
+def _unwrapped(func, outputs, level, size, out_dims):
+    from ..utils._pytree import tree_flatten, tree_unflatten
+
+    flat, spec = tree_flatten(outputs)
     results = []
-    for value, dim in zip(flat, dims):
+    for value, dim in zip(flat, _flat_out_dims(out_dims, spec, len(flat))):
         if not isinstance(value, Tensor):
             raise ValueError(f"vmap: the function must only return Tensors, got type {type(value).__name__}")
         if is_batched(value, level):
+            if dim is None:
+                name = getattr(func, "__name__", repr(func))
+                raise ValueError(
+                    f"vmap: `{name}` can not return a BatchedTensor when out_dim is None, got examples of shape "
+                    f"{tuple(value.shape)}"
+                )
             value = _C._batch_value(value)
         elif dim is not None:
             value = value.expand(size, *value.shape)
@@ -249,15 +264,20 @@ def _in_chunks(func, flat, spec, dims, size, out_dims, randomness, chunk, kwargs
     from ..utils._pytree import tree_flatten, tree_unflatten
 
     parts = []
+    generator = _C.default_generator
+    start_state = generator.get_state() if randomness == "same" else None  # of all chunks
     for start in range(0, size, chunk):
         count = min(chunk, size - start)
         piece = [v if d is None else v.narrow(d, start, count) for v, d in zip(flat, dims)]
+        if start_state is not None and start > 0:
+            generator.set_state(start_state)
         parts.append(_run(func, piece, spec, dims, count, out_dims, randomness, kwargs))
-    columns = [tree_flatten(p) for p in parts]
-    out_spec = columns[0][1]
-    count = len(columns[0][0])
-    joined_dims = [out_dims] * count if isinstance(out_dims, int) else list(out_dims)
-    return tree_unflatten([_C.cat([c[0][k] for c in columns], joined_dims[k]) for k in range(count)], out_spec)
+    rows, specs = zip(*map(tree_flatten, parts))
+    joined = [
+        column[0] if dim is None else _C.cat(list(column), dim)
+        for dim, column in zip(_flat_out_dims(out_dims, specs[0], len(rows[0])), zip(*rows))
+    ]
+    return tree_unflatten(joined, specs[0])
 
 
 def apply_function(cls, args):

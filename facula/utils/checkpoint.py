@@ -21,7 +21,8 @@ __all__ = [
 ]  # fmt: skip
 
 Tensor = _C.Tensor
-_early_stop = True
+# What the contexts below say, before the arguments of checkpoint(): None leaves it to those.
+_early_stop = None
 _debug = None
 
 
@@ -51,7 +52,7 @@ class DefaultDeviceType:
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool):
-    """Whether the second computation stops as soon as all saved values are there (the default)."""
+    """Overrides the `early_stop` argument of the calls of checkpoint within."""
     global _early_stop
     before, _early_stop = _early_stop, enable
     try:
@@ -62,7 +63,7 @@ def set_checkpoint_early_stop(enable: bool):
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled):
-    """Overrides the `debug` argument of checkpoint; None leaves it alone."""
+    """Overrides the `debug` argument of the calls of checkpoint within; None leaves it alone."""
     global _debug
     before, _debug = _debug, enabled
     try:
@@ -144,6 +145,12 @@ class CheckpointFunction(Function):
         """Runs the function again, recorded, and differentiates it."""
         from ..autograd import backward
 
+        if _C._restricted_pass_runs():  # the backward below would fill .grad of leaves that nobody asked for
+            raise RuntimeError(
+                "checkpoint: When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward() (set use_reentrant=False, or call .backward() without `inputs`), got a pass "
+                "for some inputs"
+            )
         inputs = list(ctx.inputs)
         for i, tensor in zip(ctx.tensor_indices, ctx.saved_tensors):
             inputs[i] = tensor
@@ -161,10 +168,12 @@ class CheckpointFunction(Function):
 class _Frame:
     """One checkpointed call: what it takes to compute its saved values again."""
 
-    def __init__(self, run, surroundings, unpack_error):
+    def __init__(self, run, surroundings, describe, early_stop, logs):
         self.run = run
         self.surroundings = surroundings
-        self.unpack_error = unpack_error
+        self.describe = describe  # what of a value must agree, or None
+        self.early_stop = early_stop
+        self.logs = logs  # a _DebugLogs, or None
         self.described = []  # (shape, dtype, device) of each saved value, in order
         self.recomputed = {}  # pass -> {position: value}
 
@@ -183,14 +192,19 @@ class _Frame:
             if position < len(self.described):
                 found[position] = tensor.detach()
             position += 1
-            if _early_stop and position == len(self.described):
+            if self.early_stop and position == len(self.described):
                 raise _StopRecomputation
             return tensor.detach()
 
         with contextlib.suppress(_StopRecomputation), self.surroundings.replayed(), enable_grad():
-            with saved_tensors_hooks(pack, _same):
+            with saved_tensors_hooks(pack, _same), self.logs.of_second if self.logs else contextlib.nullcontext():
                 self.run(pack)
-        self.check(found, position)
+        try:
+            self.check(found, position)
+        except CheckpointError as error:
+            if self.logs is None:
+                raise
+            raise CheckpointError(self.logs.report()) from error
 
     def check(self, found, count):
         if count != len(self.described):
@@ -198,10 +212,10 @@ class _Frame:
                 "checkpoint: A different number of tensors was saved during the original forward and recomputation, "
                 f"expected {len(self.described)}, got {count}"
             )
-        if self.unpack_error is None:
+        if self.describe is None:
             return
         for i, expected in enumerate(self.described):
-            got = self.unpack_error(found[i])
+            got = self.describe(found[i])
             if got != expected:
                 raise CheckpointError(
                     "checkpoint: Recomputed values for the following tensors have different metadata than "
@@ -227,9 +241,60 @@ def _metadata(tensor):
 _CHECKS = {"default": _metadata, "none": None}
 
 
-def _without_reentry(function, preserve_rng_state, context_fn, determinism_check, args, kwargs):
+class _DebugLogs:
+    """The functions that ran in the first and in the second computation, for the text of an error."""
+
+    def __init__(self):
+        self.of_first = _log_mode()
+        self.of_second = _log_mode()
+
+    def report(self):
+        parts = [
+            "checkpoint: The second computation differs from the first. Both are listed, because debug=True was given; "
+            "look for the first line that differs"
+        ]
+        for title, log in (("original forward", self.of_first), ("recomputation", self.of_second)):
+            parts.append(f"Functions that ran in the {title}:")
+            parts += [f"({i} of {len(log.calls)} in {title}) {call}" for i, call in enumerate(log.calls, 1)]
+        return "\n\n".join(parts)
+
+
+def _log_mode():
+    import traceback
+
+    from ..overrides import TorchFunctionMode, resolve_name
+
+    class Log(TorchFunctionMode):
+        def __init__(self):
+            super().__init__()
+            self.calls = []
+
+        def __enter__(self):
+            self.calls.clear()
+            return super().__enter__()
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            name = resolve_name(func) or getattr(func, "__qualname__", repr(func))
+            shapes = ", ".join(_short(t) for t in _flat_tensors((args, kwargs or {})))
+            results = ", ".join(_short(t) for t in _flat_tensors(result))
+            stack = "".join(traceback.format_list(traceback.extract_stack()[:-1]))
+            self.calls.append(f"{name}({shapes}) -> {results}\n{stack}")
+            return result
+
+    return Log()
+
+
+def _short(tensor):
+    return f"{str(tensor.dtype).rpartition('.')[2]}{list(tensor.shape)}"
+
+
+def _without_reentry(function, frame_options, context_fn, determinism_check, args, kwargs):
     if determinism_check not in _CHECKS:
         raise ValueError(f"checkpoint: determinism_check should be one of {sorted(_CHECKS)}, got {determinism_check!r}")
+    preserve_rng_state, early_stop, debug = frame_options
+    if debug and context_fn is not noop_context_fn:
+        raise ValueError("checkpoint: debug=True is incompatible with non-default context_fn")
     forward_context, recompute_context = context_fn()
 
     def run(pack):
@@ -237,7 +302,8 @@ def _without_reentry(function, preserve_rng_state, context_fn, determinism_check
             _bind(recompute_context, pack, _same)
             function(*args, **kwargs)
 
-    frame = _Frame(run, _Surroundings(preserve_rng_state), _CHECKS[determinism_check])
+    logs = _DebugLogs() if debug else None
+    frame = _Frame(run, _Surroundings(preserve_rng_state), _CHECKS[determinism_check], early_stop, logs)
 
     def pack(tensor):
         frame.described.append(_metadata(tensor))
@@ -250,7 +316,7 @@ def _without_reentry(function, preserve_rng_state, context_fn, determinism_check
         return values[position]
 
     _bind(forward_context, pack, unpack)
-    with saved_tensors_hooks(pack, unpack), forward_context:
+    with saved_tensors_hooks(pack, unpack), forward_context, logs.of_first if logs else contextlib.nullcontext():
         return function(*args, **kwargs)
 
 
@@ -273,6 +339,8 @@ def checkpoint(
             requires a gradient and takes no keyword arguments. Give it explicitly.
         context_fn: gives two context managers, for the first and for the second call.
         determinism_check: "default" compares shapes, dtypes and devices of saved values, "none" does not.
+        debug: the error of a second call that differs lists the functions that ran in both, and from where.
+        early_stop: the second call ends as soon as all saved values are there.
         preserve_rng_state: the second call sees the same random numbers.
 
     Errors: CheckpointError when the second call saves other tensors than the first.
@@ -286,7 +354,12 @@ def checkpoint(
     if not use_reentrant:
         if not _C.is_grad_enabled():
             return function(*args, **kwargs)
-        return _without_reentry(function, preserve_rng_state, context_fn, determinism_check, args, kwargs)
+        options = (
+            preserve_rng_state,
+            early_stop if _early_stop is None else _early_stop,
+            debug if _debug is None else _debug,
+        )
+        return _without_reentry(function, options, context_fn, determinism_check, args, kwargs)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:

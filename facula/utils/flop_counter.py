@@ -38,6 +38,14 @@ def _attention(query, key, value, out):
     return [(2 * pairs * query.shape[-1], (query, key)), (2 * pairs * value.shape[-1], ((query, key), value))]
 
 
+def _recurrent(gates, h0, c0, weight, bias, out):
+    """The products of a recurrent layer with its hidden states; those of the inputs are a product of their own."""
+    per_row = 2 * weight.numel()
+    first = h0.shape[0]  # rows that meet the initial state; the others a state that depends on everything
+    later = (gates, h0, weight) if bias is None else (gates, h0, weight, bias)
+    return [(per_row * first, (h0, weight)), (per_row * (gates.shape[0] - first), (later, weight))]
+
+
 def _einsum(equation, operands, out):
     """Factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
     if not isinstance(equation, str) or "." in equation:
@@ -79,6 +87,7 @@ _FORMULAS = {
     **{f"conv{n}d": (_TWO, _convolution) for n in (1, 2, 3)},
     **{f"conv_transpose{n}d": (_TWO, _transposed_convolution) for n in (1, 2, 3)},
     "scaled_dot_product_attention": (_take(0, "query", "key", "value"), _attention),
+    "_rnn_layer": (lambda args, kwargs: args[:5], _recurrent),
     "einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
     "_einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
 }
@@ -204,13 +213,14 @@ class FlopCounterMode:
         modules = tuple(self._stack)
         self._add(sum(count for count, _ in products), name, modules)
         backward = sum(count * sum(map(_needs_gradient, factors)) for count, factors in products)
-        if out.grad_fn is not None and backward:
+        grad_fn = (out if isinstance(out, facula.Tensor) else out[0]).grad_fn
+        if grad_fn is not None and backward:
 
             def when_it_runs(grads):
                 if self._active:
                     self._add(backward, f"{name}_backward", modules)
 
-            out.grad_fn.register_prehook(when_it_runs)
+            grad_fn.register_prehook(when_it_runs)
 
 
 class _Watch(TorchFunctionMode):

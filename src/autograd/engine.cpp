@@ -1,6 +1,8 @@
 // Policy
 //   - A pass finds every node reachable from the roots and counts how many edges lead to it; a node runs when all of
 //     them have delivered. Ready nodes run latest-recorded first.
+//   - A pass for some inputs runs only what lies on the way to them, and nodes make only the gradients that lead there
+//     (Node::wants).
 //   - All bookkeeping belongs to the pass, none to the nodes, so several passes may share a graph in several threads,
 //     and a hook may start a pass of its own.
 //   - Nothing recurses over the graph: finding and running are loops.
@@ -124,7 +126,7 @@ struct Frame {
 // The lists of a pass. A thread keeps one set for its next pass, so that small graphs allocate nothing.
 struct Buffers {
   std::vector<Task> tasks;
-  std::vector<int32_t> children;  // numbers of the tasks that the edges lead to, -1 for none
+  std::vector<int32_t> children;  // numbers of the tasks that the edges lead to, -1 for none that is needed
   std::vector<int32_t> finished;  // a node after all that it leads to
   std::vector<Frame> stack;
   std::vector<Ready> ready;
@@ -178,6 +180,17 @@ class NodeLock {
   bool owns_ = true;
 };
 
+// Says to the node that runs what the pass needs of it.
+class Asking {
+ public:
+  Asking(const Node* node, const int32_t* edges) : before_(std::exchange(asked, Asked{node, edges})) {}
+  ~Asking() { asked = before_; }
+  Asking(const Asking&) = delete;
+
+ private:
+  Asked before_;
+};
+
 class Pass {
  public:
   Pass(const BackwardOptions& options, const std::vector<Edge>& inputs)
@@ -206,8 +219,9 @@ class Pass {
       Task& task = tasks_[number];
       task.leads_on = false;
       for (size_t i = 0; i < task.node->edge_count(); ++i) {
-        int32_t child = children_[task.first_child + i];
-        task.leads_on |= child >= 0 && tasks_[child].needed;
+        int32_t& child = children_[task.first_child + i];
+        if (child >= 0 && !tasks_[child].needed) child = -1;  // which the node sees in wants()
+        task.leads_on |= child >= 0;
       }
       task.needed = task.leads_on || task.captured;
     }
@@ -224,6 +238,7 @@ class Pass {
       if (tasks_[number].dependencies == 0 && !tasks_[number].queued) push(number);
     }
     GradMode mode(options_.create_graph);
+    Asking everything(nullptr, nullptr);  // a pass inside a node of another one
     int until_check = kNodesPerInterruptCheck;
     while (!ready_.empty()) {
       int32_t number = pop();
@@ -236,6 +251,7 @@ class Pass {
   }
 
   uint64_t id() const { return id_; }
+  bool restricted() const { return restricted_; }
   size_t count_reached(const std::vector<Node*>& nodes) const {
     return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [&](Node* node) {
       int32_t number = numbers_.find(node);
@@ -362,13 +378,13 @@ class Pass {
 
   static void run_tensor_hooks(Node& node, Gradients& grads) {
     NodeExtra& extra = *node.extra_if_any();
-    auto hooks = extra.tensor_hooks;  // a hook may remove itself
-    for (auto& [slot, hook] : hooks) {
-      if (slot >= grads.size() || !grads.data()[slot].defined()) continue;
-      Tensor replaced = hook->call(grads.data()[slot]);
-      if (replaced.defined()) grads.data()[slot] = fit(node, slot, replaced);
+    if (!extra.tensor_hooks.empty()) {
+      for (auto& [slot, hook] : extra.tensor_hooks.all()) {
+        if (slot >= grads.size() || !grads.data()[slot].defined()) continue;
+        Tensor replaced = hook->call(grads.data()[slot]);
+        if (replaced.defined()) grads.data()[slot] = fit(node, slot, replaced);
+      }
     }
-    if (extra.retained.empty()) return;
     for (uint32_t slot = 0; slot < grads.size(); ++slot) {
       if (grads.data()[slot].defined()) fill_retained(extra, slot, grads.data()[slot]);
     }
@@ -377,6 +393,10 @@ class Pass {
   void call(Task& task, Gradients& grads, Tensor* results) {
     Node& node = *task.node;
     if (node.is_accumulator) {
+      call_locked(node, grads, results);
+    } else if (restricted_) {
+      NodeLock lock(node);
+      Asking needed(&node, &children_[task.first_child]);
       call_locked(node, grads, results);
     } else {
       NodeLock lock(node);
@@ -402,16 +422,14 @@ class Pass {
   }
 
   static void run_before(NodeExtra& extra, Gradients& grads) {
-    auto hooks = extra.before;
     std::vector<Tensor> none, outputs(grads.data(), grads.data() + grads.size());
-    for (auto& hook : hooks) hook->call(none, outputs);
+    for (auto& hook : extra.before.all()) hook->call(none, outputs);
     std::copy(outputs.begin(), outputs.end(), grads.data());
   }
 
   static void run_after(Node& node, NodeExtra& extra, Tensor* results, std::vector<Tensor>& outputs) {
-    auto hooks = extra.after;
     std::vector<Tensor> inputs(results, results + node.edge_count());
-    for (auto& hook : hooks) hook->call(inputs, outputs);
+    for (auto& hook : extra.after.all()) hook->call(inputs, outputs);
     std::copy(inputs.begin(), inputs.end(), results);
   }
 
@@ -469,19 +487,27 @@ class Pass {
 
 // The innermost pass of the thread: hooks may start passes of their own.
 thread_local Pass* running = nullptr;
+thread_local int restricted_running = 0;
 
 class Running {
  public:
-  explicit Running(Pass* pass) : before_(std::exchange(running, pass)) {}
-  ~Running() { running = before_; }
+  explicit Running(Pass* pass) : before_(std::exchange(running, pass)), restricted_(pass->restricted()) {
+    restricted_running += restricted_;
+  }
+  ~Running() {
+    running = before_;
+    restricted_running -= restricted_;
+  }
   Running(const Running&) = delete;
 
  private:
   Pass* before_;
+  int restricted_;
 };
 
 }  // namespace
 
+bool restricted_pass_runs() { return restricted_running > 0; }
 uint64_t current_pass() { return running ? running->id() : 0; }
 size_t count_reached(const std::vector<Node*>& nodes) { return running ? running->count_reached(nodes) : 0; }
 

@@ -21,6 +21,8 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
 /// gradient in it.
 uint64_t current_pass();
 size_t count_reached(const std::vector<Node*>& nodes);
+/// Whether a pass for some inputs only runs on this thread: what starts a pass of its own would do more than was asked.
+bool restricted_pass_runs();
 
 inline std::atomic<bool> anomaly_checks_nan = true;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/formulas_fft.h"
 #include "autograd/formulas_linalg.h"
@@ -12,6 +13,7 @@
 namespace facula {
 
 constexpr double pi = 3.14159265358979323846;
+constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double sqrt_pi = 1.77245385090551602730;
 constexpr double ln_2 = 0.69314718055994530942;
 constexpr double ln_10 = 2.30258509299404568402;

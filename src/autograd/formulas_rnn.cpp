@@ -47,7 +47,8 @@ class RnnLayerBackward final : public Node {
     Tensor weight = weight_.unpack(*this);
     if (is_batched(grads[0]) || is_batched(grads[1]) || is_batched(cell(grads))) return apply_to_each(grads, results);
     if (GradMode::enabled()) return apply_differentiably(grads, results);
-    RnnGradients g = ops::rnn_backward(layout_, weight, trace_, grads, h0_.unpack(*this).sizes());
+    RnnGradients g = ops::rnn_backward(layout_, weight, trace_, grads, h0_.unpack(*this).sizes(),
+                                       {.h0 = wants(kH0), .weight = wants(kWeight), .bias = wants(kBias)});
     Tensor* found[] = {&g.gates, &g.h0, &g.c0, &g.weight, &g.bias};
     for (size_t i = 0; i < edge_count(); ++i)
       if (wants(i)) results[i] = *found[i];
@@ -61,6 +62,8 @@ class RnnLayerBackward final : public Node {
   RnnTrace trace_;
 
  private:
+  static constexpr size_t kH0 = 1, kWeight = 3, kBias = 4;  // their edges
+
   /// The gradient of the cell state; only an LSTM has that result.
   Tensor cell(const Tensor* grads) const { return layout_.mode == RnnMode::Lstm ? grads[2] : Tensor(); }
 

@@ -63,8 +63,4 @@ Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tenso
          exp(reversed_logcumsumexp(negative - result, dim) + self);
 }
 
-Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output, int64_t dim) {
-  return grad * (grad_output - sum_along(grad_output * output, dim)) - grad_output * sum_along(grad * output, dim);
-}
-
 }  // namespace facula

@@ -44,7 +44,7 @@ void check_one_device(const char* op, const Args&... args) {
   (check.see(args), ...);
 }
 
-/// What of an argument is recorded now (see recorded()); brings a view's history up to date.
+/// What of an argument is recorded now (see recorded()).
 inline uint32_t marks_of(const Tensor& t) { return t.defined() ? recorded(live_flags(t.impl())) : 0; }
 inline uint32_t marks_of(const Operand& o) { return o.is_tensor() ? recorded(live_flags(o.impl())) : 0; }
 inline uint32_t marks_of(TensorList list) {
@@ -52,7 +52,6 @@ inline uint32_t marks_of(TensorList list) {
   for (const Tensor& t : list) marks |= marks_of(t);
   return marks;
 }
-inline bool base_requires_grad(const Tensor& t) { return t.impl()->base && (t.impl()->base->flags & kRequiresGrad); }
 /// Of a tensor that is written to: its own and its base's history count.
 inline uint32_t written_marks(const Tensor& t) {
   uint32_t marks = marks_of(t) | (t.impl()->base ? recorded(t.impl()->base->flags) : 0);

@@ -40,6 +40,10 @@ struct Geometry {
   }
 };
 
+constexpr size_t kStripes = 64;
+SpinLock view_locks[kStripes];  // histories that views get from their bases
+SpinLock& view_lock(const TensorImpl* view) { return view_locks[(reinterpret_cast<uintptr_t>(view) >> 6) % kStripes]; }
+
 bool needs_parts(const TensorImpl* base, const TensorImpl* view) {
   return is_complex(base->dtype) && !is_complex(view->dtype);
 }
@@ -149,7 +153,7 @@ void check_writable(const Tensor& self, const char* op) {
 void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
   TensorImpl* impl = self.impl();
   if (!impl->base) {
-    AutogradMeta& meta = make_autograd_meta(impl);
+    AutogradMeta& meta = own_autograd_meta(impl);
     set_grad_fn(meta, Ref<Node>::share(node), slot);
     ++meta.generation;
     impl->flags |= node->marks;
@@ -162,7 +166,8 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
   set_grad_fn(base_meta, whole, whole->add_output(base));
   ++base_meta.generation;
   impl->base->flags |= node->marks;
-  regenerate_view_history(impl);
+  regenerate_view_history(impl, true);
+  impl->flags |= node->marks;
 }
 
 Tensor before_write(const Tensor& self) {
@@ -170,8 +175,8 @@ Tensor before_write(const Tensor& self) {
   Tensor copy = empty_like(self, self.dtype());
   copy_elements(copy, self);
   if (!edge.node || edge.node->is_accumulator) return copy;
-  set_grad_fn(make_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
-  copy.impl()->flags |= self.flags() & kRecorded;
+  set_grad_fn(own_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
+  copy.impl()->flags |= live_flags(self.impl()) & kRecorded;
   return copy;
 }
 
@@ -199,31 +204,38 @@ void erase_history(const Tensor& self, const char* op) {
   set_history_in_place(self, node.get());
 }
 
-Ref<Node> regenerate_view_history(TensorImpl* view) {
+Ref<Node> regenerate_view_history(TensorImpl* view, bool written) {
   Tensor base = Tensor::share(view->base);
   AutogradMeta& meta = make_autograd_meta(view);
-  AutogradMeta& base_meta = make_autograd_meta(view->base);
+  uint32_t generation = autograd_meta(view->base)->generation;
+  auto known = [&] { return meta.base_generation.load(std::memory_order_relaxed) == generation; };
+  {
+    Locked guard(view_lock(view));
+    bool follows = written || (view->flags & kWatchBase) || meta.grad_fn;  // the base's history, not its own
+    if (known() || !follows) return meta.grad_fn;
+  }
   bool parts = needs_parts(view->base, view);
   Geometry place(Tensor::share(view), parts);
   GradMode on(true);
   Tensor source = parts ? view_as_real(resolve_conj(base)) : base;
   Tensor fresh = place.oriented(as_strided(source, place.sizes, place.strides, place.offset));
   if (!parts && (view->flags & kConjugate) != (view->base->flags & kConjugate)) fresh = conj(fresh);
-  if (AutogradMeta* made = autograd_meta(fresh.impl())) {
-    set_grad_fn(meta, made->grad_fn, made->slot);
-    view->flags |= fresh.flags() & kRecorded;
-  }
-  meta.base_generation = base_meta.generation;
+  AutogradMeta* made = autograd_meta(fresh.impl());
+  Ref<Node> before;  // dies outside of the lock
+  Locked guard(view_lock(view));
+  if (known()) return meta.grad_fn;  // another thread was faster
+  before = meta.grad_fn;
+  if (made) set_grad_fn(meta, made->grad_fn, made->slot);
+  meta.base_generation.store(generation, std::memory_order_release);
   return meta.grad_fn;
 }
 
 void become_view(const Tensor& self, const Tensor& view) {
   TensorImpl* impl = self.impl();
-  if (view.flags() & kRecorded) {
-    AutogradMeta* from = autograd_meta(view.impl());
-    AutogradMeta& meta = make_autograd_meta(impl);
-    Ref<Node> node = from->grad_fn;
-    set_grad_fn(meta, std::move(node), from->slot);
+  if (live_flags(view.impl()) & kRecorded) {
+    Edge edge = gradient_edge(view.impl());
+    AutogradMeta& meta = own_autograd_meta(impl);
+    set_grad_fn(meta, std::move(edge.node), edge.slot);
     ++meta.generation;
   }
   impl->data = view.impl()->data;

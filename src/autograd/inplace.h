@@ -27,8 +27,10 @@ inline void set_history_in_place(const Tensor& self, Node* node) {
 /// After a raw write whose result does not depend on the old values (fill_, normal_, ...): the old history ends here.
 void erase_history(const Tensor& self, const char* op);
 
-/// A view whose base was written to differentiably gets its history from the base.
-Ref<Node> regenerate_view_history(TensorImpl* view);
+/// A view whose base was written to differentiably gets its history from the base. Threads that meet here get the same
+/// history.
+/// `written`: also one that was made without recording, because it is the view written to.
+Ref<Node> regenerate_view_history(TensorImpl* view, bool written = false);
 
 /// The value and the history of a tensor that is about to be written, as a tensor of its own.
 Tensor before_write(const Tensor& self);

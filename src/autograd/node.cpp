@@ -1,8 +1,6 @@
 #include "autograd/node.h"
 
-#include <atomic>
-#include <thread>
-
+#include "autograd/formulas.h"
 #include "autograd/inplace.h"
 #include "functions.h"
 #include "observe/observer.h"
@@ -12,27 +10,6 @@ namespace {
 
 // Later nodes run first in backward; one counter per thread keeps the hot path free of contention.
 thread_local uint64_t next_sequence __attribute__((tls_model("initial-exec"))) = 0;
-
-// A lock held for a few instructions: never while an op or Python code runs.
-class SpinLock {
- public:
-  void lock() {
-    while (flag_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
-  }
-  void unlock() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
-};
-class Locked {
- public:
-  explicit Locked(SpinLock& lock) : lock_(lock) { lock_.lock(); }
-  ~Locked() { lock_.unlock(); }
-  Locked(const Locked&) = delete;
-
- private:
-  SpinLock& lock_;
-};
 
 constexpr size_t kStripes = 64;
 SpinLock leaf_locks[kStripes];  // accumulators coming to life and to rest
@@ -93,7 +70,23 @@ Node::Node(bool recorded) : sequence_(next_sequence++) {
 }
 
 Node::~Node() {
-  if (__builtin_expect(pyobj || (extra_ && extra_->metadata), 0) && host.node_destroyed) host.node_destroyed(this);
+  NodeExtra* extra = extra_if_any();
+  if (__builtin_expect(pyobj || (extra && extra->metadata), 0) && host.node_destroyed) host.node_destroyed(this);
+  delete extra;
+}
+
+NodeExtra& Node::make_extra() {
+  auto made = std::make_unique<NodeExtra>();
+  NodeExtra* found = nullptr;
+  return extra_.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel) ? *made.release() : *found;
+}
+
+AutogradMeta& new_autograd_meta(TensorImpl* impl) {
+  auto* made = new AutogradMeta;
+  AutogradMetaBase* found = nullptr;
+  if (std::atomic_ref(impl->autograd).compare_exchange_strong(found, made, std::memory_order_acq_rel)) return *made;
+  delete made;
+  return *static_cast<AutogradMeta*>(found);
 }
 
 AutogradMeta::~AutogradMeta() {
@@ -119,9 +112,13 @@ bool can_steal(const Tensor& grad, const Tensor& leaf) {
          grad.sizes() == leaf.sizes() && grad.strides() == leaf.strides() && !grad.is_conj() && !grad.impl()->base;
 }
 
+// Memory of its own, laid out as the leaf's where that is dense: later gradients are added in place.
 Tensor first_gradient(Tensor grad, const Tensor& leaf) {
-  if (GradMode::enabled()) return grad.impl()->refs.load() == 1 ? grad : clone(grad);
   if (can_steal(grad, leaf)) return grad;
+  if (GradMode::enabled()) {
+    bool plain = leaf.is_contiguous() || !leaf.is_dense();
+    return plain ? clone(grad, MemoryFormat::Contiguous) : clone(laid_out(grad, TensorInfo(leaf)));
+  }
   Tensor copied = leaf.is_dense() ? empty_strided(leaf.sizes(), preserved_strides(leaf.sizes(), leaf.strides()),
                                                   grad.dtype(), grad.device())
                                   : empty(leaf.sizes(), grad.dtype(), grad.device());
@@ -145,7 +142,7 @@ void AccumulateGrad::apply(const Tensor* grads, Tensor*) {
     }
     if (!before.defined()) {
       grad = first_gradient(std::move(grad), leaf_);
-    } else if (GradMode::enabled() || before.requires_grad()) {
+    } else if (GradMode::enabled() || requires_grad(before)) {
       grad = add(before, grad);
     } else {
       add_(before, grad);
@@ -157,7 +154,8 @@ void AccumulateGrad::apply(const Tensor* grads, Tensor*) {
       break;
     }
   }
-  for (auto& hook : std::vector<std::shared_ptr<TensorHook>>(after_accumulate)) hook->call(leaf_);
+  if (after_accumulate.empty()) return;
+  for (auto& hook : after_accumulate.all()) hook->call(leaf_);
 }
 
 Ref<Node> accumulator_of(TensorImpl* impl) {
@@ -165,39 +163,38 @@ Ref<Node> accumulator_of(TensorImpl* impl) {
   for (;;) {
     AccumulateGrad* seen = meta.accumulator.load();
     if (seen && seen->refs.increment_if_alive()) return Ref<Node>::adopt(seen);
-    {
-      Locked guard(stripe(leaf_locks, seen ? static_cast<void*>(seen) : static_cast<void*>(impl)));
-      if (!seen && !meta.accumulator.load()) meta.accumulator.store(seen = new AccumulateGrad);
-      else if (meta.accumulator.load() != seen || seen->leaf_.defined() || seen->refs.load() != 0)
-        continue;  // another thread is at it
-      AccumulateGrad* node = seen;
-      node->leaf_ = Tensor::share(impl);
-      if (node->output_count() == 0) node->add_output(node->leaf_);
-      else node->set_output(0, node->leaf_);
-      node->refs.set(1);
-      return Ref<Node>::adopt(node);
+    Locked guard(stripe(leaf_locks, seen ? static_cast<void*>(seen) : static_cast<void*>(impl)));
+    if (!seen) {
+      if (meta.accumulator.load()) continue;  // another thread was faster
+      auto* made = new AccumulateGrad;        // with the one reference that is given back
+      made->leaf_ = Tensor::share(impl);
+      made->add_output(made->leaf_);
+      meta.accumulator.store(made);  // whole, because others may take it now
+      return Ref<Node>::adopt(made);
     }
+    if (seen->leaf_.defined() || seen->refs.load() != 0) continue;  // another thread is at it
+    seen->leaf_ = Tensor::share(impl);
+    seen->set_output(0, seen->leaf_);
+    seen->refs.set(1);
+    return Ref<Node>::adopt(seen);
   }
 }
 
 // ---- history of tensors
 
-uint32_t live_flags(TensorImpl* impl) {
-  if (!(impl->flags & kWatchBase) || !(impl->base->flags & kRecorded)) return impl->flags;
-  AutogradMeta* base = autograd_meta(impl->base);
-  if (base && base->grad_fn) {
-    impl->flags &= ~kWatchBase;
-    regenerate_view_history(impl);
-  }
-  return impl->flags;
+uint32_t watched_flags(const TensorImpl* view) {
+  uint32_t history = view->base->flags & kRecorded;
+  if (!history || !is_inexact(view->dtype)) return view->flags;
+  AutogradMeta* base = autograd_meta(view->base);
+  return base && base->grad_fn ? view->flags | history : view->flags;
 }
 
 Ref<Node> grad_fn(TensorImpl* impl) {
   AutogradMeta* meta = autograd_meta(impl);
-  if (impl->base) {
+  if (impl->base && (impl->flags & (kWatchBase | kRecorded))) {
     AutogradMeta* base = autograd_meta(impl->base);
-    if (base && base->grad_fn && meta && meta->grad_fn && meta->base_generation != base->generation)
-      return regenerate_view_history(impl);
+    uint32_t known = meta ? meta->base_generation.load(std::memory_order_acquire) : 0;
+    if (base && base->grad_fn && known != base->generation) return regenerate_view_history(impl);
   }
   return meta ? meta->grad_fn : Ref<Node>();
 }
@@ -210,12 +207,17 @@ Edge gradient_edge(TensorImpl* impl) {
 
 Tensor grad_of(const Tensor& tensor) {
   AutogradMeta* meta = autograd_meta(tensor.impl());
-  return meta ? meta->grad : Tensor();
+  if (!meta) return Tensor();
+  Locked guard(stripe(grad_locks, meta));
+  return meta->grad;
 }
 
 void set_grad_of(const Tensor& tensor, const Tensor& grad) {
-  if (!grad.defined() && !tensor.impl()->autograd) return;
-  make_autograd_meta(tensor.impl()).grad = grad;
+  if (!grad.defined() && !autograd_meta(tensor.impl())) return;
+  AutogradMeta& meta = make_autograd_meta(tensor.impl());
+  Tensor now = grad;  // and then the old one, which dies outside of the lock
+  Locked guard(stripe(grad_locks, &meta));
+  std::swap(meta.grad, now);
 }
 
 void set_requires_grad(const Tensor& tensor, bool requires_grad) {
@@ -240,7 +242,7 @@ void set_requires_grad(const Tensor& tensor, bool requires_grad) {
 }
 
 void retain_grad(const Tensor& tensor) {
-  FACULA_CHECK(tensor.requires_grad(), ErrorKind::Runtime,
+  FACULA_CHECK(requires_grad(tensor), ErrorKind::Runtime,
                "retain_grad: can't retain_grad on Tensor that has requires_grad=False, got shape ", tensor.sizes());
   Ref<Node> node = grad_fn(tensor.impl());
   AutogradMeta& meta = make_autograd_meta(tensor.impl());
@@ -258,17 +260,22 @@ void fill_retained(NodeExtra& extra, uint32_t slot, const Tensor& grad) {
       if (at == slot) wanting.push_back(meta);
     }
   }
+  auto alive = [&](AutogradMeta* meta) {
+    return std::any_of(extra.retained.begin(), extra.retained.end(), [&](const auto& e) { return e.second == meta; });
+  };
   for (AutogradMeta* meta : wanting) {
     Tensor before;
     {
       Locked guard(retained_lock);
+      if (!alive(meta)) continue;
+      Locked reading(stripe(grad_locks, meta));
       before = meta->grad;
     }
     Tensor now = before.defined() ? add(before, grad) : clone(grad);
     Locked guard(retained_lock);
-    bool alive =
-        std::any_of(extra.retained.begin(), extra.retained.end(), [&](const auto& e) { return e.second == meta; });
-    if (alive) std::swap(meta->grad, now);
+    if (!alive(meta)) continue;
+    Locked writing(stripe(grad_locks, meta));
+    std::swap(meta->grad, now);
   }
 }
 
@@ -289,11 +296,11 @@ void set_history(const Tensor& result, Node* node) {
   uint32_t slot = node->add_output(result);
   if (!is_inexact(result.dtype())) return;
   TensorImpl* impl = result.impl();
-  AutogradMeta& meta = make_autograd_meta(impl);
+  AutogradMeta& meta = own_autograd_meta(impl);
   set_grad_fn(meta, Ref<Node>::share(node), slot);
   if (impl->base) {
     AutogradMeta* base = autograd_meta(impl->base);
-    meta.base_generation = base ? base->generation : 0;
+    meta.base_generation.store(base ? base->generation : 0, std::memory_order_relaxed);
   }
   impl->flags = (impl->flags & ~kWatchBase) | node->marks;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/inline_vector.h"
+#include "autograd/spin_lock.h"
 #include "core/mode.h"
 #include "core/tensor.h"
 
@@ -66,14 +67,22 @@ struct NodeHook {
 
 struct AutogradMeta;
 
-/// What few nodes have.
+/// What few nodes have. Hooks may come while another thread runs the node.
 struct NodeExtra {
-  std::vector<std::pair<uint32_t, std::shared_ptr<TensorHook>>> tensor_hooks;  // slot, hook
-  std::vector<std::pair<uint32_t, AutogradMeta*>> retained;                    // slot, whose .grad is filled
-  std::vector<std::shared_ptr<NodeHook>> before, after;
-  std::string traceback;     // of the forward call, in anomaly mode
-  void* metadata = nullptr;  // the Python dict of the node, owned
+  SharedList<std::pair<uint32_t, std::shared_ptr<TensorHook>>> tensor_hooks;  // slot, hook
+  SharedList<std::shared_ptr<NodeHook>> before, after;
+  std::vector<std::pair<uint32_t, AutogradMeta*>> retained;  // slot, whose .grad is filled; under a lock of its own
+  std::string traceback;                                     // of the forward call, in anomaly mode
+  void* metadata = nullptr;                                  // the Python dict of the node, owned
 };
+
+/// What the pass on this thread asks of the node that it runs. It belongs to the pass, not to the node, because several
+/// passes may share a graph.
+struct Asked {
+  const Node* node = nullptr;      // null: of all nodes whatever leads somewhere
+  const int32_t* edges = nullptr;  // per edge of `node`: negative where the gradient is of no use
+};
+inline thread_local Asked asked __attribute__((tls_model("initial-exec")));
 
 class Node {
  public:
@@ -99,7 +108,8 @@ class Node {
   virtual void visit_saved(SavedVisitor&) const {}
   virtual std::string name() const = 0;
 
-  bool wants(size_t edge) const { return static_cast<bool>(edges_[edge].node); }
+  /// Whether the gradient along an edge is of use: to the pass that runs this node, and before one runs to any.
+  bool wants(size_t edge) const { return edges_[edge].node && (asked.node != this || asked.edges[edge] >= 0); }
   size_t edge_count() const { return edges_.size(); }
   const Edge& edge(size_t i) const { return edges_[i]; }
   void add_edge(Edge edge) { edges_.emplace_back(std::move(edge)); }
@@ -119,10 +129,10 @@ class Node {
   void set_output(uint32_t slot, const Tensor& tensor) { outputs_[slot] = OutputInfo(tensor); }
 
   NodeExtra& extra() {
-    if (!extra_) extra_ = std::make_unique<NodeExtra>();
-    return *extra_;
+    NodeExtra* found = extra_if_any();
+    return found ? *found : make_extra();
   }
-  NodeExtra* extra_if_any() const { return extra_.get(); }
+  NodeExtra* extra_if_any() const { return extra_.load(std::memory_order_acquire); }
 
   RefCount refs;
   bool is_accumulator = false;
@@ -132,8 +142,10 @@ class Node {
   void* pyobj = nullptr;                     // the Python object that shows this node, borrowed
 
  private:
+  NodeExtra& make_extra();
+
   uint64_t sequence_;
-  std::unique_ptr<NodeExtra> extra_;
+  std::atomic<NodeExtra*> extra_{nullptr};  // owned
   InlineVector<Edge, 2> edges_;
   InlineVector<OutputInfo, 1> outputs_;
 };
@@ -146,7 +158,7 @@ class AccumulateGrad final : public Node {
   void apply(const Tensor* grads, Tensor* results) override;
   std::string name() const override { return "AccumulateGrad"; }
   const Tensor& leaf() const { return leaf_; }
-  std::vector<std::shared_ptr<TensorHook>> after_accumulate;
+  SharedList<std::shared_ptr<TensorHook>> after_accumulate;
 
  private:
   friend void release(Node*);
@@ -156,11 +168,12 @@ class AccumulateGrad final : public Node {
 
 /// What autograd hangs on a tensor.
 struct AutogradMeta final : AutogradMetaBase {
-  Tensor grad;
+  Tensor grad;  // through grad_of() and set_grad_of() only: passes may be at it
   Ref<Node> grad_fn;
-  uint32_t slot = 0;             // which output of grad_fn
-  uint32_t generation = 0;       // of a base: how often in-place writes changed its history
-  uint32_t base_generation = 0;  // of a view: the base's generation when grad_fn was set
+  uint32_t slot = 0;        // which output of grad_fn
+  uint32_t generation = 0;  // of a base: how often in-place writes changed its history
+  // Of a view: the base's generation when grad_fn was set. Whoever sees the present one sees its grad_fn.
+  std::atomic<uint32_t> base_generation = 0;
   bool retains_grad = false;
   std::atomic<AccumulateGrad*> accumulator{nullptr};  // of a leaf, owned
 
@@ -170,10 +183,20 @@ struct AutogradMeta final : AutogradMetaBase {
 };
 static_assert(sizeof(AutogradMeta) <= 64);
 
-inline AutogradMeta* autograd_meta(const TensorImpl* impl) { return static_cast<AutogradMeta*>(impl->autograd); }
+inline AutogradMeta* autograd_meta(const TensorImpl* impl) {
+  return static_cast<AutogradMeta*>(
+      std::atomic_ref(const_cast<AutogradMetaBase*&>(impl->autograd)).load(std::memory_order_acquire));
+}
+AutogradMeta& new_autograd_meta(TensorImpl* impl);
+/// For all who only use a tensor: several may do so at once.
 inline AutogradMeta& make_autograd_meta(TensorImpl* impl) {
+  AutogradMeta* found = autograd_meta(impl);
+  return __builtin_expect(found != nullptr, 1) ? *found : new_autograd_meta(impl);
+}
+/// For the one who makes the tensor or writes to it.
+inline AutogradMeta& own_autograd_meta(TensorImpl* impl) {
   if (!impl->autograd) impl->autograd = new AutogradMeta;
-  return *autograd_meta(impl);
+  return *static_cast<AutogradMeta*>(impl->autograd);
 }
 
 /// Where the gradient of a tensor goes; a null node when it wants none.
@@ -182,8 +205,13 @@ Edge gradient_edge(TensorImpl* impl);
 Ref<Node> grad_fn(TensorImpl* impl);
 /// The node that writes the gradient of a leaf.
 Ref<Node> accumulator_of(TensorImpl* leaf);
-/// The flags of a tensor that may be a view of a base that got its history later (kWatchBase).
-uint32_t live_flags(TensorImpl* impl);
+/// The flags of a view whose base may have got its history later.
+uint32_t watched_flags(const TensorImpl* view);
+/// The flags of a tensor that may be such a view (kWatchBase). Nothing is written: several threads may read a tensor.
+inline uint32_t live_flags(const TensorImpl* impl) {
+  return __builtin_expect((impl->flags & kWatchBase) == 0, 1) ? impl->flags : watched_flags(impl);
+}
+inline bool requires_grad(const Tensor& t) { return live_flags(t.impl()) & kRequiresGrad; }
 Tensor grad_of(const Tensor& tensor);
 void set_grad_of(const Tensor& tensor, const Tensor& grad);
 void set_requires_grad(const Tensor& tensor, bool requires_grad);

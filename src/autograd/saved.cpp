@@ -41,8 +41,8 @@ std::string in_place_name(uint16_t op) {
   text << "backward of " << op_of(node) << " (" << node.name() << "): needs its " << (is_output ? "output" : "input")
        << " of shape " << tensor.sizes() << " and dtype " << name(tensor.dtype())
        << ", which has been modified by an inplace operation after it was saved: "
-       << in_place_name(tensor.storage()->writer) << " wrote to it in place (version " << saved << " when saved, now "
-       << now << "). Remedy: write y = op(y) in place of the op that "
+       << in_place_name(tensor.storage()->last_writer()) << " wrote to it in place (version " << saved
+       << " when saved, now " << now << "). Remedy: write y = op(y) in place of the op that "
        << "ends in an underscore, or clone() before writing";
   NodeExtra* extra = node.extra_if_any();
   std::string written = lines_of_write(tensor.storage(), now);
@@ -61,7 +61,7 @@ class PackedWithHistory final : public PackedTensor {
     Tensor value = packed_->unpack();
     if (!(GradMode::enabled() || (marks_ & kDual))) return value;
     Tensor fresh = alias(value);
-    set_grad_fn(make_autograd_meta(fresh.impl()), origin_.node, origin_.slot);
+    set_grad_fn(own_autograd_meta(fresh.impl()), origin_.node, origin_.slot);
     fresh.impl()->flags |= marks_;
     return fresh;
   }
@@ -89,9 +89,9 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
       tensor.sizes());
   version_ = tensor.storage()->current_version();
   is_output_ = is_output;
-  marks_ = tensor.flags() & kRecorded;
+  marks_ = live_flags(tensor.impl()) & kRecorded;
   reattach_ = is_output && marks_;
-  if (reattach_) slot_ = static_cast<uint16_t>(autograd_meta(tensor.impl())->slot);
+  if (reattach_) slot_ = autograd_meta(tensor.impl())->slot;
   tensor_ =
       reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
   if (!(thread_state.modes & kModeSavedHooks)) return;
@@ -105,7 +105,7 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
 Tensor SavedTensor::reattached(const Tensor& tensor, const Node& node) const {
   if (!reattach_ || !(GradMode::enabled() || (marks_ & kDual))) return tensor;
   Tensor fresh = alias(tensor);
-  set_grad_fn(make_autograd_meta(fresh.impl()), Ref<Node>::share(const_cast<Node*>(&node)), slot_);
+  set_grad_fn(own_autograd_meta(fresh.impl()), Ref<Node>::share(const_cast<Node*>(&node)), slot_);
   fresh.impl()->flags |= marks_;
   return fresh;
 }

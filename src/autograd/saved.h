@@ -103,7 +103,7 @@ class SavedTensor {
   std::unique_ptr<PackedTensor> packed_;
   uint32_t version_ = 0;
   uint32_t marks_ = 0;
-  uint16_t slot_ = 0;
+  uint32_t slot_ = 0;
   bool is_output_ = false;
   bool reattach_ = false;
 };

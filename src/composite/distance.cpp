@@ -13,7 +13,7 @@ using Axis = std::optional<IntList>;
 Tensor euclidean_by_product(const Tensor& x1, const Tensor& x2) {
   Tensor a = sum(mul(x1, x1), Axis({-1}), true, std::nullopt), b = sum(mul(x2, x2), Axis({-1}), true, std::nullopt);
   Tensor left = cat({mul(x1, -2.0), a, ones_like(a)}, -1), right = cat({x2, ones_like(b), b}, -1);
-  return sqrt(clamp_min(matmul(left, transpose(right, -2, -1)), 0.0));
+  return _distance_root(matmul(left, transpose(right, -2, -1)));
 }
 
 }  // namespace

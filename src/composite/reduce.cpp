@@ -166,14 +166,6 @@ bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol,
   return all(isclose(self, other, rtol, atol, equal_nan)).item().to_bool();
 }
 
-Tensor isin(const Tensor& elements, const Scalar& test_element, bool, bool invert) {
-  return invert ? ne(elements, test_element) : eq(elements, test_element);
-}
-
-Tensor isin(const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert) {
-  return isin(full({}, element, element.dtype(), test_elements.device()), test_elements, assume_unique, invert);
-}
-
 Tensor trace_uncast(const Tensor& self) {
   FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: a matrix, got shape ", self.sizes());
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ",

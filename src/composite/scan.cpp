@@ -1,24 +1,9 @@
-// Soft-max with its options, differences, and integrals by the trapezoidal rule.
+// Differences, and integrals by the trapezoidal rule.
 #include "functions.h"
 #include "ops/out.h"
 
 namespace facula {
 namespace {
-
-Tensor in_dtype(const Tensor& self, std::optional<DType> dtype) {
-  return dtype && *dtype != self.dtype() ? to_dtype(self, *dtype) : self;
-}
-
-// The dimension taken when none is given.
-int64_t implicit_dim(const Tensor& self, std::optional<int64_t> dim, const char* op) {
-  if (dim) return *dim;
-  if (host.warn) {
-    std::ostringstream text;
-    text << op << ": dim is chosen implicitly, which is deprecated; give dim, got None";
-    host.warn(text.str().c_str());
-  }
-  return self.dim() == 0 || self.dim() == 1 || self.dim() == 3 ? 0 : 1;
-}
 
 // `count` elements along dim from `from` on.
 Tensor part(const Tensor& self, int64_t dim, int64_t from, int64_t count) {
@@ -26,23 +11,6 @@ Tensor part(const Tensor& self, int64_t dim, int64_t from, int64_t count) {
 }
 
 }  // namespace
-
-Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
-  return _softmax(in_dtype(self, dtype), dim);
-}
-Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
-  return _log_softmax(in_dtype(self, dtype), dim);
-}
-
-Tensor functional_softmax(const Tensor& self, std::optional<int64_t> dim, int64_t, std::optional<DType> dtype) {
-  return softmax(self, implicit_dim(self, dim, "softmax"), dtype);
-}
-Tensor functional_log_softmax(const Tensor& self, std::optional<int64_t> dim, int64_t, std::optional<DType> dtype) {
-  return log_softmax(self, implicit_dim(self, dim, "log_softmax"), dtype);
-}
-Tensor functional_softmin(const Tensor& self, std::optional<int64_t> dim, int64_t, std::optional<DType> dtype) {
-  return softmax(neg(self), implicit_dim(self, dim, "softmin"), dtype);
-}
 
 Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "diff: at least one dimension, got shape ", self.sizes());

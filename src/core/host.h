@@ -11,6 +11,7 @@ namespace facula {
 
 class Node;
 class Tensor;
+struct OpCall;
 struct PackedTensor;
 struct Storage;
 
@@ -31,6 +32,14 @@ struct Host {
   void (*release_object)(void* object) = nullptr;
   /// How many objects hold the storage without remembering an address in it.
   size_t (*storage_objects)(Storage* storage) = nullptr;
+
+  // ---- who watches ops (src/observe)
+  /// Whether a mode of this thread or the class of an argument stood in for a kernel, and put its results into the slots.
+  bool (*dispatch)(const OpCall& call) = nullptr;
+  /// The same tensor without history, of one whose class stands in for kernels.
+  Tensor (*detach_by_class)(const Tensor& self) = nullptr;
+  /// A number for the stack of the calling thread, 0 when it is not known.
+  uint32_t (*capture_stack)() = nullptr;
 
   // ---- autograd
   /// For every node made in anomaly mode.

@@ -27,6 +27,23 @@ class KernelScope {
   Device device_;
 };
 
+/// Installed by observers (src/observe): told of kernels that begin (by name) and end (null) on a watched thread.
+inline void (*on_kernel)(const char* name) = nullptr;
+
+class KernelNote {
+ public:
+  explicit KernelNote(const char* name) : told_((watching() & kWatchObservers) && on_kernel) {
+    if (told_) on_kernel(name);
+  }
+  ~KernelNote() {
+    if (told_) on_kernel(nullptr);
+  }
+  KernelNote(const KernelNote&) = delete;
+
+ private:
+  bool told_;
+};
+
 /// Throws when memory that a kernel is given lies elsewhere: a mistake in the library, not in a program.
 void check_resident(const Tensor& tensor, Device device, const char* kernel);
 void check_resident(const void* memory, Device device, const char* kernel);
@@ -59,19 +76,21 @@ struct Kernel<Result(Parameters...)> {
 
   template <class... Args>
   Result operator()(Device device, Args&&... args) const {
-    if (__builtin_expect(!device.is_cpu(), 0)) return elsewhere(device, args...);
+    if (__builtin_expect(!device.is_cpu() || (watching() & kWatchObservers), 0)) return noted(device, args...);
     constexpr auto kCpuColumn = static_cast<size_t>(DeviceType::CPU);
     if (__builtin_expect(!table[kCpuColumn], 0)) refuse(device);
     return table[kCpuColumn](std::forward<Args>(args)...);
   }
 
  private:
-  [[gnu::noinline]] Result elsewhere(Device device, Parameters... args) const {
+  /// On another device, or while somebody watches.
+  [[gnu::noinline]] Result noted(Device device, Parameters... args) const {
     const auto column = static_cast<size_t>(device.type);
     Function function = table[column];
     if (!function) function = table[static_cast<size_t>(backend_of(device.type).lender)];
     if (!function) refuse(device);
-    if (!between_devices) (check_resident(args, device, name), ...);
+    if (!between_devices && !device.is_cpu()) (check_resident(args, device, name), ...);
+    KernelNote note(name);
     KernelScope scope(device, name, waits);
     return function(static_cast<Parameters>(args)...);
   }

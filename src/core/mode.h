@@ -26,6 +26,7 @@ enum Watch : uint32_t {
   kUnknownThread = 1u << 31,      // it has not met an op yet
 };
 
+constexpr uint32_t kWatchObservers = kWatchThread | kWatchProcess;
 constexpr uint32_t kWatchMemory = kWatchThreadMemory | kWatchProcessMemory;
 
 struct ThreadState {

@@ -19,15 +19,17 @@ struct Storage {
   void (*release_data)(Storage*);  // null: the data lies behind this header in the same small block
   void* context;                   // whatever release_data needs
   Device device;
-  uint16_t writer;  // id of the op that wrote last, for error messages
+  std::atomic<uint16_t> writer;  // id of the op that wrote last, for error messages
   bool resizable;
   bool read_only;         // borrowed from a buffer that must not be written
   uint32_t header_bytes;  // size of the small block this header is in; only set with release_data
 
   uint32_t current_version() const { return version.load(std::memory_order_relaxed); }
+  uint16_t last_writer() const { return writer.load(std::memory_order_relaxed); }
+  /// Threads may write to parts of one storage at a time.
   void bump_version(uint16_t op) {
-    version.store(current_version() + 1, std::memory_order_relaxed);
-    writer = op;
+    version.fetch_add(1, std::memory_order_relaxed);
+    writer.store(op, std::memory_order_relaxed);
   }
 };
 
@@ -50,7 +52,7 @@ inline void init_storage(Storage* s, size_t nbytes, Device device) {
   s->release_data = nullptr;
   s->context = nullptr;
   s->device = device;
-  s->writer = 0;
+  s->writer.store(0, std::memory_order_relaxed);
   s->resizable = true;
   s->read_only = false;
 }

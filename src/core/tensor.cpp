@@ -203,7 +203,7 @@ Tensor alias(const Tensor& self) {
   if (__builtin_expect(self.flags() & kBatched, 0)) {
     return make_batched(alias(Tensor::share(self.impl()->base)), self.impl()->batch_level);
   }
-  if (__builtin_expect((self.flags() & kPythonDispatch) && detach_by_class, 0)) return detach_by_class(self);
+  if (__builtin_expect((self.flags() & kPythonDispatch) && host.detach_by_class, 0)) return host.detach_by_class(self);
   return make_view(self, self.sizes(), self.strides(), 0, false);
 }
 

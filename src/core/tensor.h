@@ -196,8 +196,6 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
 Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op);
 /// The same tensor without history: shares storage and version, has no base.
 Tensor alias(const Tensor& self);
-/// Installed by the Python layer: the same of a tensor whose class stands in for kernels.
-inline Tensor (*detach_by_class)(const Tensor& self) = nullptr;
 /// The tensor as an example of vmap `level`; `value` has the batch in front. Here, because copies of an example are
 /// examples, too; all else about them is in autograd/batching.h.
 Tensor make_batched(const Tensor& value, uint32_t level);

@@ -238,12 +238,16 @@ void half_product(const MatrixProduct& p) {
 // product.
 constexpr int64_t kSmallProduct = 1024;
 constexpr int64_t kSmallOuter = 1 << 14;
+constexpr int64_t kSmallTransposed = 256;  // where the columns of b are contiguous, not its rows
 
 bool is_small(const MatrixProduct& p) {
-  if ((p.dtype != DType::Float32 && p.dtype != DType::Float64) || (p.b.column != 1 && p.columns != 1)) return false;
+  if (p.dtype != DType::Float32 && p.dtype != DType::Float64) return false;
+  bool transposed = p.b.column != 1 && p.columns != 1;
   int64_t work = p.rows * p.columns * p.inner;
-  return work <= (p.inner == 1 ? kSmallOuter : kSmallProduct) && p.batch <= 64 && p.alpha.equals(1) &&
-         (p.beta.equals(0) || p.beta.equals(1));
+  return work <= (transposed     ? kSmallTransposed
+                  : p.inner == 1 ? kSmallOuter
+                                 : kSmallProduct) &&
+         p.batch <= 64 && p.alpha.equals(1) && (p.beta.equals(0) || p.beta.equals(1));
 }
 
 void matrix_product_cpu(const MatrixProduct& p) {

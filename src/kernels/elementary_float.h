@@ -42,16 +42,19 @@ FACULA_FN float exp_normal(float x) {
   return from_bits(bits(p) + (bits(shifted) << 23));
 }
 
-/// e^x for x <= 0 down to subnormal results, a little more exact than exp. Not for NaN.
-FACULA_FN float exp_nonpositive(float x) {
-  constexpr float to_raised_integer = float_to_integer + 64.0f;  // the power is kept normal, 2^64 too large
+/// e^x * scale for x <= 0 down to subnormal results, a little more exact than exp. The polynomial is summed from two ends
+/// at a time: what follows waits for it.
+FACULA_FN float exp_nonpositive(float x, float scale = 1.0f) {
+  constexpr float to_raised_integer = float_to_integer + 191.0f;  // the biased power, kept normal, 2^64 too large
   x = x < -104.0f ? -104.0f : x;
   const float shifted = mul_add(x, 1.44269504f, to_raised_integer);
   const float n = shifted - to_raised_integer;
   float r = mul_add(n, -0x1.62e4p-1f, x);
   r = mul_add(n, -0x1.7f7d1cp-20f, r);
-  const float p = horner(r, 0.00138146349f, 0.00836871751f, 0.041668389f, 0.166665211f, 0.49999994f, 1.0f, 1.0f);
-  return from_bits(bits(p) + (bits(shifted) << 23)) * 0x1p-64f;
+  const float r2 = r * r, high = mul_add(r2, 0.00138146349f, mul_add(r, 0.00836871751f, 0.041668389f));
+  const float q = mul_add(r2, high, mul_add(r, 0.166665211f, 0.49999994f));
+  const float p = 1.0f + mul_add(r2, q, r);
+  return p * from_bits(bits(shifted) << 23) * (0x1p-64f * scale);  // multiplied, so that NaN stays NaN
 }
 
 FACULA_FN float exp2(float x) {
@@ -80,8 +83,9 @@ FACULA_FN float expm1(float x) {
 
 /// 1 / (1 + e^-x), as e^x / (1 + e^x) below zero. The rounding errors of e and of 1 + e go into a correction of the
 /// quotient.
-FACULA_FN float sigmoid(float x) {
-  constexpr float to_raised_integer = float_to_integer + 64.0f;  // as exp_nonpositive
+/// Where products round (no fused multiply-add), with the errors of the exponential and the sum carried along.
+FACULA_FN float sigmoid_compensated(float x) {
+  constexpr float to_raised_integer = float_to_integer + 64.0f;
   const float a = 104.0f < abs(x) ? -104.0f : -abs(x);
   const float shifted = mul_add(a, 1.44269504f, to_raised_integer);
   const float n = shifted - to_raised_integer;
@@ -94,11 +98,18 @@ FACULA_FN float sigmoid(float x) {
   const float e = e_raised * 0x1p-64f;
   const float sum = 1.0f + e, inverse = 1.0f / sum;
   const float above = x < 0.0f ? e : 1.0f, above_error = x < 0.0f ? e_error : 0.0f;
-  const float quotient = has_fma ? above * inverse : above / sum;
-  const float remainder = has_fma ? mul_add(-quotient, sum, above) : 0.0f;  // a product that rounds would hide it
-  const float rest = remainder + mul_add(-quotient, (e - (sum - 1.0f)) + e_error, above_error);
+  const float quotient = above / sum;
+  const float rest = mul_add(-quotient, (e - (sum - 1.0f)) + e_error, above_error);
   const float result = mul_add(rest, inverse, quotient);
   return x == x ? result : x;
+}
+
+/// 1 / (1 + e^-x), from the exponential of -|x|; the rounding of the sum is taken back.
+FACULA_FN float sigmoid(float x) {
+  if constexpr (!has_fma) return sigmoid_compensated(x);
+  const float e = exp_nonpositive(-abs(x)), sum = 1.0f + e;
+  const float quotient = (x < 0.0f ? e : 1.0f) / sum;
+  return mul_add(-quotient, e - (sum - 1.0f), quotient);
 }
 
 FACULA_FN float tanh(float x) {

@@ -127,6 +127,11 @@ FACULA_FN T square(T self) {
   return static_cast<T>(self * self);
 }
 
+template <class T>
+FACULA_FN T distance_root(T self) {
+  return sqrt(self < T(0) ? T(0) : self);
+}
+
 /// By repeated squaring. A negative exponent leaves 1 or -1 for these bases and 0, the truncated fraction,
 /// for others.
 template <Integer T>

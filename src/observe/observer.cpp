@@ -4,6 +4,9 @@
 #include <mutex>
 #include <thread>
 
+#include "core/host.h"
+#include "core/kernel.h"
+
 namespace facula {
 namespace {
 
@@ -51,7 +54,7 @@ template <class F>
 void tell(F&& f) {
   if (__builtin_expect((watching() & kUnknownThread) != 0, 0)) know_this_thread();
   const uint32_t watch = watching();
-  if (!(watch & (kWatchThread | kWatchProcess))) return;
+  if (!(watch & kWatchObservers)) return;
   if (watch & kWatchThread) {
     for (Observer* observer : thread_observers) f(*observer);
   }
@@ -72,6 +75,11 @@ void storage_changed(Storage* storage, int64_t bytes) {
   tell([&](Observer& o) { o.memory_changes({storage, bytes}); });
 }
 
+void kernel_noted(const char* name) {
+  if (name) tell_kernel_begins(name);
+  else tell_kernel_ends();
+}
+
 bool follows_memory(const Observers& list) {
   return std::any_of(list.begin(), list.end(), [](const Observer* o) { return o->follows_memory; });
 }
@@ -79,6 +87,7 @@ bool follows_memory(const Observers& list) {
 }  // namespace
 
 void add_observer(Observer* observer, Watched threads) {
+  on_kernel = kernel_noted;
   if (observer->follows_memory) on_storage_change = storage_changed;
   if (threads == Watched::ThisThread) {
     thread_observers.push_back(observer);
@@ -108,9 +117,9 @@ void remove_observer(Observer* observer, Watched threads) {
 OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results)
     : call_{op, form, arguments, results} {
   tell([this](Observer& o) { o.op_begins(call_); });
-  if (form == OpForm::Composite || !dispatch || !wants_dispatch(call_)) return;
+  if (form == OpForm::Composite || !host.dispatch || !wants_dispatch(call_)) return;
   try {
-    replaced_ = dispatch(call_);
+    replaced_ = host.dispatch(call_);
   } catch (...) {
     finish(true);
     throw;

@@ -1,7 +1,7 @@
 // Who watches ops.
 //   - An op is seen where its kernel is about to run: below autocast, vmap and autograd, whoever called it. A composite is
 //     seen where Python calls it, around the ops that it is made of.
-//   - Observers see calls and change nothing. What `dispatch` does (installed by the Python layer for __torch_dispatch__)
+//   - Observers see calls and change nothing. What `host.dispatch` does (the Python layer installs it for __torch_dispatch__)
 //     stands in for the kernel.
 //   - ThreadState::watch says whether anybody watches the thread: one load and one test per op when nobody does.
 //   - An observer that runs ops itself does so Unwatched (core/mode.h).
@@ -83,9 +83,5 @@ void tell_kernel_begins(const char* name);
 void tell_kernel_ends();
 void tell_range_begins(std::string_view name);
 void tell_range_ends();
-
-/// Installed by the Python layer: whether a mode of this thread or the class of an argument stood in for the kernel and put
-/// its results into the slots.
-inline bool (*dispatch)(const OpCall&) = nullptr;
 
 }  // namespace facula

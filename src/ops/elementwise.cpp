@@ -128,6 +128,38 @@ Tensor by_rows(const ElementwiseOp& op, const Operand* inputs, const Scalar* par
   return out;
 }
 
+/// An op on a small dense tensor in its own place, its other operand dense, of its shape and dtype or a number: the loop
+/// at once, without a plan. False where that does not suit.
+bool in_place_at_once(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+                      const Tensor& out) {
+  constexpr int64_t kFewElements = 64;
+  const TensorImpl* a = inputs[0].impl();
+  if (a != out.impl() || count > 2 || op.condition_first || !contains(op.dtypes, a->dtype) ||
+      loop_result(op, a->dtype) != a->dtype || a->storage->read_only || !factors_fit(op, a->dtype, params, param_count))
+    return false;
+  for (int i = 0; i < param_count; ++i) {
+    if (params[i].is_complex()) return false;
+  }
+  LoopFn loop = direct_loop(op, a);
+  if (!loop) return false;
+  alignas(64) char buffer[kFewElements * 8];
+  const void* in[2] = {a->data, buffer};
+  if (count == 2) {
+    if (const TensorImpl* b = inputs[1].impl()) {
+      bool apart = b->storage != a->storage || b->data == a->data;
+      if (b->dtype != a->dtype || !(b->flags & kContiguous) || !same_shape(a, b) || !b->storage->device.is_cpu() ||
+          !apart)
+        return false;
+      in[1] = b->data;
+    } else if (a->numel > kFewElements || !fill_number(a->dtype, inputs[1].scalar(), buffer, a->numel)) {
+      return false;
+    }
+  }
+  Params converted(a->dtype, params, param_count);
+  loop(a->numel, out.impl()->data, in, converted.bytes);
+  return true;
+}
+
 }  // namespace
 
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
@@ -135,6 +167,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   if (count == 2 && !out) {
     if (Tensor result = by_rows(op, inputs, params, param_count); result.defined()) return result;
   }
+  if (in_place && in_place_at_once(op, inputs, count, params, param_count, *out)) return *out;
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
   if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count);

@@ -37,22 +37,17 @@ void Reduction::require_elements(const Tensor& self, bool dim_given, const char*
 
 namespace {
 
-DType accumulator(const FoldArgs& args) {
-  switch (args.fold) {
-    case Fold::Any:
-    case Fold::All: return DType::Bool;
-    case Fold::CountNonzero: return DType::Int64;
-    default: return args.compute;
-  }
-}
-
-// Runs a fold and converts its result to `dtype`.
-Tensor fold(const Tensor& self, const Reduction& r, const FoldArgs& args, DType dtype, const Out& out) {
-  DType made = accumulator(args);
+// Runs a fold, whose accumulator is of dtype `made`, and converts its result to `dtype`.
+Tensor fold(const FoldKernel& kernel, DType made, const Tensor& self, const Reduction& r, const FoldArgs& args,
+            DType dtype, const Out& out) {
   Tensor result = made == dtype ? out.make(r.shape, dtype, self.device()) : facula::empty(r.shape, made, self.device());
   if (!self.is_meta())
-    fold_kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
+    kernel(self.device(), make_view(result, r.kept, contiguous_strides(r.kept), 0, false), self, args);
   return made == dtype ? result : to_dtype(result, dtype);
+}
+Tensor fold(const FoldKernel& kernel, const Tensor& self, const Reduction& r, const FoldArgs& args, DType dtype,
+            const Out& out) {
+  return fold(kernel, args.compute, self, r, args, dtype, out);
 }
 
 // Integers and bool are accumulated in int64, narrow floats in float32.
@@ -62,10 +57,10 @@ DType sum_dtype(const Tensor& self, std::optional<DType> dtype, const Out& out) 
   return dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
 }
 
-Tensor total(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, DType dtype, const char* op,
-             const Out& out) {
+Tensor total(const FoldKernel& kernel, const Tensor& self, std::optional<IntList> dim, bool keepdim, DType dtype,
+             const char* op, const Out& out) {
   Tensor input = dtype == DType::Bool ? to_dtype(self, DType::Bool) : self;  // 0.5 is true
-  return fold(input, Reduction(self, dim, keepdim, op), {.fold = kind, .compute = wide(dtype)}, dtype, out);
+  return fold(kernel, input, Reduction(self, dim, keepdim, op), {.compute = wide(dtype)}, dtype, out);
 }
 
 DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
@@ -75,16 +70,17 @@ DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
   return d;
 }
 
-Tensor extremum(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op,
+Tensor extremum(const FoldKernel& kernel, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op,
                 const Out& out) {
   FACULA_CHECK(!self.is_complex() && self.dtype() != DType::UInt64, ErrorKind::NotImplemented, op,
                ": not implemented for dtype ", self.dtype());
   Reduction r(self, dim, keepdim, op);
   r.require_elements(self, dim && !dim->empty(), op);
-  return fold(self, r, {.fold = kind, .compute = wide(self.dtype())}, self.dtype(), out);
+  return fold(kernel, self, r, {.compute = wide(self.dtype())}, self.dtype(), out);
 }
 
-Tensor truth(Fold kind, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op, const Out& out) {
+Tensor truth(const FoldKernel& kernel, const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op,
+             const Out& out) {
   DType dtype = out.dtype_or(self.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool);
   FACULA_CHECK(dtype == DType::Bool || dtype == DType::UInt8, ErrorKind::Runtime, op, ": out= is bool or uint8, got ",
                dtype);
@@ -92,24 +88,34 @@ Tensor truth(Fold kind, const Tensor& self, std::optional<IntList> dim, bool kee
     Tensor each = to_dtype(to_dtype(self, DType::Bool), dtype);
     return each.is_same(self) ? clone(self, std::nullopt) : each;
   }
-  return fold(self, Reduction(self, dim, keepdim, op), {.fold = kind, .compute = DType::Bool}, dtype, out);
+  return fold(kernel, self, Reduction(self, dim, keepdim, op), {.compute = DType::Bool}, dtype, out);
+}
+
+}  // namespace
+
+namespace {
+
+/// The sum of a small dense tensor of a dtype that it is summed in, without a plan; undefined where that does not suit.
+Tensor small_sum(const Tensor& self) {
+  DType d = self.dtype();
+  bool simple = d == DType::Float32 || d == DType::Float64 || d == DType::Int64;
+  if (!simple || !self.is_contiguous() || self.numel() > 4096 || !self.is_cpu()) return {};
+  Tensor result = facula::empty({}, d);
+  sum_flat_kernel(kCPU, d, self.numel(), self.data<void>(), result.data<void>());
+  return result;
 }
 
 }  // namespace
 
 Tensor sum(const Tensor& self, std::optional<DType> dtype) {
-  DType d = self.dtype();
-  bool simple = !dtype && (d == DType::Float32 || d == DType::Float64 || d == DType::Int64);
-  if (__builtin_expect(simple && self.is_contiguous() && self.numel() <= 4096 && self.is_cpu(), 1)) {
-    Tensor result = facula::empty({}, d);
-    sum_flat_kernel(kCPU, d, self.numel(), self.data<void>(), result.data<void>());
-    return result;
+  if (!dtype) {
+    if (Tensor result = small_sum(self); result.defined()) return result;
   }
   return sum(self, std::nullopt, false, dtype, {});
 }
 
 Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
-  return total(Fold::Sum, self, dim, keepdim, sum_dtype(self, dtype, out), "sum", out);
+  return total(sum_fold, self, dim, keepdim, sum_dtype(self, dtype, out), "sum", out);
 }
 
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
@@ -118,54 +124,62 @@ Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std:
   DType result = sum_dtype(self, dtype, out);
   FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented,
                "nansum: not implemented for out= of ", result);
-  return total(Fold::NanSum, self, dim, keepdim, result, "nansum", out);
+  return total(nansum_fold, self, dim, keepdim, result, "nansum", out);
 }
 
 Tensor mean(const Tensor& self, std::optional<DType> dtype, const Out& out) {
+  if (!dtype && !out.given() && self.is_floating()) {
+    if (Tensor total = small_sum(self); total.defined()) {
+      double count = static_cast<double>(self.numel());
+      if (self.dtype() == DType::Float32) *total.data<float>() /= static_cast<float>(count);
+      else *total.data<double>() /= count;
+      return total;
+    }
+  }
   return mean(self, std::nullopt, false, dtype, out);
 }
 
 Tensor mean(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
   DType d = mean_dtype(self, dtype);
   Reduction r(self, dim, keepdim, "mean");
-  return fold(self, r, {.fold = Fold::Sum, .compute = wide(d), .divisor = static_cast<double>(r.count)}, d, out);
+  return fold(sum_fold, self, r, {.compute = wide(d), .divisor = static_cast<double>(r.count)}, d, out);
 }
 
 Tensor prod(const Tensor& self, std::optional<DType> dtype) {
-  return total(Fold::Prod, self, std::nullopt, false, sum_dtype(self, dtype, {}), "prod", {});
+  return total(prod_fold, self, std::nullopt, false, sum_dtype(self, dtype, {}), "prod", {});
 }
 
 Tensor prod(const Tensor& self, int64_t dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
-  return total(Fold::Prod, self, IntList(&dim, 1), keepdim, sum_dtype(self, dtype, out), "prod", out);
+  return total(prod_fold, self, IntList(&dim, 1), keepdim, sum_dtype(self, dtype, out), "prod", out);
 }
 
 Tensor amax(const Tensor& self, IntList dim, bool keepdim, const Out& out) {
-  return extremum(Fold::Max, self, dim, keepdim, "amax()", out);
+  return extremum(max_fold, self, dim, keepdim, "amax()", out);
 }
 
 Tensor amin(const Tensor& self, IntList dim, bool keepdim, const Out& out) {
-  return extremum(Fold::Min, self, dim, keepdim, "amin()", out);
+  return extremum(min_fold, self, dim, keepdim, "amin()", out);
 }
 
-Tensor max(const Tensor& self, const Out& out) { return extremum(Fold::Max, self, std::nullopt, false, "max()", out); }
-Tensor min(const Tensor& self, const Out& out) { return extremum(Fold::Min, self, std::nullopt, false, "min()", out); }
+Tensor max(const Tensor& self, const Out& out) { return extremum(max_fold, self, std::nullopt, false, "max()", out); }
+Tensor min(const Tensor& self, const Out& out) { return extremum(min_fold, self, std::nullopt, false, "min()", out); }
 
 Tensor any(const Tensor& self, int64_t dim, bool keepdim, const Out& out) {
-  return truth(Fold::Any, self, IntList(&dim, 1), keepdim, "any", out);
+  return truth(any_fold, self, IntList(&dim, 1), keepdim, "any", out);
 }
 Tensor any(const Tensor& self, std::optional<IntList> dim, bool keepdim, const Out& out) {
-  return truth(Fold::Any, self, dim, keepdim, "any", out);
+  return truth(any_fold, self, dim, keepdim, "any", out);
 }
 Tensor all(const Tensor& self, int64_t dim, bool keepdim, const Out& out) {
-  return truth(Fold::All, self, IntList(&dim, 1), keepdim, "all", out);
+  return truth(all_fold, self, IntList(&dim, 1), keepdim, "all", out);
 }
 Tensor all(const Tensor& self, std::optional<IntList> dim, bool keepdim, const Out& out) {
-  return truth(Fold::All, self, dim, keepdim, "all", out);
+  return truth(all_fold, self, dim, keepdim, "all", out);
 }
 
 Tensor count_nonzero(const Tensor& self, std::optional<IntList> dim) {
-  return fold(self, Reduction(self, dim, false, "count_nonzero"), {.fold = Fold::CountNonzero, .compute = DType::Bool},
-              DType::Int64, {});
+  return fold(count_nonzero_fold, DType::Int64, self, Reduction(self, dim, false, "count_nonzero"),
+              {.compute = DType::Bool}, DType::Int64, {});
 }
 
 namespace {
@@ -175,13 +189,10 @@ Tensor spread(const Tensor& self, std::optional<IntList> dim, double correction,
   DType compute = wide(self.dtype());
   Tensor center = facula::empty(r.kept, compute, self.device());
   if (!self.is_meta())
-    fold_kernel(self.device(), center, self,
-                FoldArgs{.fold = Fold::Sum, .compute = compute, .divisor = static_cast<double>(r.count)});
+    sum_fold(self.device(), center, self, FoldArgs{.compute = compute, .divisor = static_cast<double>(r.count)});
   double divisor = std::max(0.0, static_cast<double>(r.count) - correction);
-  return fold(
-      self, r,
-      {.fold = Fold::CenteredSquares, .compute = compute, .divisor = divisor, .finish = finish, .center = &center},
-      self.dtype(), {});
+  return fold(centered_squares_fold, self, r,
+              {.compute = compute, .divisor = divisor, .finish = finish, .center = &center}, self.dtype(), {});
 }
 
 }  // namespace
@@ -196,13 +207,14 @@ Tensor _std(const Tensor& self, std::optional<IntList> dim, double correction, b
 
 namespace {
 
-FoldArgs norm_fold(double order, DType compute) {
-  if (order == INFINITY) return {.fold = Fold::AbsMax, .compute = compute};
-  if (order == -INFINITY) return {.fold = Fold::AbsMin, .compute = compute};
-  if (order == 1) return {.fold = Fold::AbsSum, .compute = compute};
-  if (order == 2) return {.fold = Fold::SquareSum, .compute = compute, .finish = Finish::Sqrt};
-  if (order == 0) return {.fold = Fold::PowerSum, .compute = compute, .power = 0};
-  return {.fold = Fold::PowerSum, .compute = compute, .finish = Finish::Power, .power = order};
+Tensor norm_of(const Tensor& self, const Reduction& r, double order, DType dtype, const Out& out) {
+  DType c = compute_dtype(self.dtype());
+  if (order == INFINITY) return fold(abs_max_fold, self, r, {.compute = c}, dtype, out);
+  if (order == -INFINITY) return fold(abs_min_fold, self, r, {.compute = c}, dtype, out);
+  if (order == 1) return fold(abs_sum_fold, self, r, {.compute = c}, dtype, out);
+  if (order == 2) return fold(square_sum_fold, self, r, {.compute = c, .finish = Finish::Sqrt}, dtype, out);
+  Finish finish = order == 0 ? Finish::Nothing : Finish::Power;
+  return fold(power_sum_fold, self, r, {.compute = c, .finish = finish, .power = order}, dtype, out);
 }
 
 }  // namespace
@@ -228,7 +240,7 @@ Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, std::optional<I
   if (dtype) input = to_dtype(self, *dtype);
   DType result = real_dtype(input.dtype());
   if (self.is_complex()) input = abs(input);
-  return fold(input, r, norm_fold(order, compute_dtype(input.dtype())), result, out);
+  return norm_of(input, r, order, result, out);
 }
 
 Tensor logsumexp(const Tensor& self, IntList dim, bool keepdim, const Out&) {
@@ -256,8 +268,8 @@ Tensor hash_tensor(const Tensor& self, IntList dim, bool keepdim, int64_t mode, 
     bits = make_view(doubles, doubles.sizes(), doubles.strides(), 0, false);
     bits.impl()->dtype = DType::Int64;
   }
-  return fold(bits, Reduction(self, dim, keepdim, "hash_tensor"), {.fold = Fold::Xor, .compute = DType::Int64},
-              DType::UInt64, out);
+  return fold(xor_fold, bits, Reduction(self, dim, keepdim, "hash_tensor"), {.compute = DType::Int64}, DType::UInt64,
+              out);
 }
 
 }  // namespace facula::ops

@@ -162,11 +162,13 @@ TapTable make_taps(std::string_view mode, int64_t in, int64_t out, bool align_co
 
 MemoryFormat format_of(const Tensor& t) { return t.suggest_memory_format(); }
 
-// One dimension (from 2 on) of `t` resized.
-Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const TapTable& taps) {
+// One dimension (from 2 on) of `t` resized; into `result`, when that is given and of its dtype.
+Tensor apply(const Tensor& t, int64_t dim, MemoryFormat format, const TapTable& taps, const Tensor& result) {
   Dims sizes(t.sizes());
   sizes[static_cast<size_t>(dim)] = taps.out();
-  Tensor out = facula::empty_strided(sizes, strides_of(sizes, format, "interpolate"), t.dtype(), t.device());
+  Tensor out = result.defined() && result.dtype() == t.dtype()
+                   ? result
+                   : facula::empty_strided(sizes, strides_of(sizes, format, "interpolate"), t.dtype(), t.device());
   bool last = format != MemoryFormat::Contiguous;
   int64_t outer = last ? t.size(0) : t.size(0) * t.size(1), inner = last ? t.size(1) : 1;
   for (int64_t d = 2; d < dim; ++d) outer *= t.size(d);
@@ -213,17 +215,23 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
     copies &= taps.back().copies();
   }
   DType dtype = copies ? self.dtype() : self.dtype() == DType::UInt8 ? DType::Float32 : compute_dtype(self.dtype());
-  Tensor t = as_contiguous(self, format, dtype);
-  for (size_t k = 0; k < spatial; ++k) {  // the transpose goes through the dimensions in the opposite order
+  std::vector<size_t> steps;  // the transpose goes through the dimensions in the opposite order
+  for (size_t k = 0; k < spatial; ++k) {
     size_t d = transpose ? k : spatial - 1 - k;
-    if (!identical(taps[d])) t = apply(t, static_cast<int64_t>(2 + d), format, taps[d]);
+    if (!identical(taps[d])) steps.push_back(d);
   }
+  if (steps.empty()) {
+    copy_elements(result, self);
+    return result;
+  }
+  Tensor t = as_contiguous(self, format, dtype);
+  for (size_t d : steps)
+    t = apply(t, static_cast<int64_t>(2 + d), format, taps[d], d == steps.back() ? result : Tensor());
   if (self.dtype() == DType::UInt8 && !copies) {
     round_into(t, true, t);
     _clamp_into(t, true, t, Scalar(0.0), Scalar(255.0));
   }
-  if (t.dtype() == result.dtype() && !t.is_same(self)) return t;
-  copy_elements(result, t);
+  if (!t.is_same(result)) copy_elements(result, t);
   return result;
 }
 

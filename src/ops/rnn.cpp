@@ -1,6 +1,7 @@
 #include "ops/rnn.h"
 
 #include "ops/copies.h"
+#include "ops/matmul.h"
 #include "raw_ops.h"
 
 namespace facula {
@@ -62,10 +63,19 @@ RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor
   const Tensor x = as_contiguous(gates), b = as_contiguous(bias);
   RnnResult r{facula::empty({layout.total, layout.hidden}, gates.dtype(), gates.device()), contiguous_copy(h0),
               lstm ? contiguous_copy(c0) : facula::empty({0}, gates.dtype(), gates.device())};
-  Tensor turned = ops::transpose(as_contiguous(weight), 0, 1);
+  const Tensor recurrent_weight = as_contiguous(weight);
+  int64_t width = gate_factor(layout.mode) * layout.hidden;
+  const Tensor recurrent = facula::empty({h0.size(0), width}, gates.dtype(), gates.device());
+  MatrixProduct product;  // recurrent = h weight^T
+  product.dtype = gates.dtype();
+  product.columns = product.out_row = width;
+  product.inner = layout.hidden;
+  product.a = {r.h.data<char>(), 0, std::max<int64_t>(layout.hidden, 1), 1};
+  product.b = {recurrent_weight.data<char>(), 0, 1, std::max<int64_t>(layout.hidden, 1)};
+  product.out = recurrent.data<char>();
   for (int64_t i = 0; i < layout.steps(); ++i) {
-    int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
-    Tensor recurrent = as_contiguous(ops::mm(top_rows(r.h, rows), turned, {}));
+    int64_t rows = product.rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
+    matrix_product_kernel(gates.device(), product);
     rnn_step_kernel(gates.device(),
                     RnnStep{layout.mode, gates.dtype(), rows, layout.hidden, row(x, at), recurrent.data(),
                             b.defined() ? b.data() : nullptr, r.h.data(), lstm ? r.c.data() : nullptr,
@@ -75,7 +85,7 @@ RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor
 }
 
 RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const RnnTrace& trace, const Tensor* grads,
-                          IntList state_sizes) {
+                          IntList state_sizes, RnnWanted wanted) {
   bool lstm = layout.mode == RnnMode::Lstm, gru = layout.mode == RnnMode::Gru;
   DType dtype = weight.dtype();
   const Tensor recurrent = as_contiguous(weight);
@@ -96,11 +106,13 @@ RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const R
         RnnStepBackward{layout.mode, dtype, rows, layout.hidden, row(trace.saved, at), row(trace.h_before, at),
                         row(trace.c_before, at), row(grad_output, at), g.h0.data(), lstm ? g.c0.data() : nullptr,
                         row(g.gates, at), gru ? row(through, at) : nullptr});
-    Tensor step = make_view(through, {rows, width}, through.strides(), at * width, false);
-    rnn_accumulate_kernel(weight.device(), top_rows(g.h0, rows), as_contiguous(ops::mm(step, recurrent, {})));
+    if (int64_t earlier = wanted.h0 ? rows : layout.rows_before(i)) {
+      Tensor step = make_view(through, {earlier, width}, through.strides(), at * width, false);
+      rnn_accumulate_kernel(weight.device(), top_rows(g.h0, earlier), as_contiguous(ops::mm(step, recurrent, {})));
+    }
   }
-  g.weight = ops::mm(ops::transpose(through, 0, 1), trace.h_before, {});
-  g.bias = ops::sum(through, std::optional<IntList>(IntList{0}), false, std::optional<DType>(), {});
+  if (wanted.weight) g.weight = ops::mm(ops::transpose(through, 0, 1), trace.h_before, {});
+  if (wanted.bias) g.bias = ops::sum(through, std::optional<IntList>(IntList{0}), false, std::optional<DType>(), {});
   return g;
 }
 

@@ -1,6 +1,8 @@
 // A recurrent layer over all its steps, and its kernels: one time step over the rows of a batch.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -71,6 +73,8 @@ struct RnnLayout {
   int64_t steps() const { return static_cast<int64_t>(batch_sizes.size()); }
   /// The time of the i-th step that is run.
   size_t time(int64_t i) const { return static_cast<size_t>(reverse ? steps() - 1 - i : i); }
+  /// Of the rows of the i-th step those that an earlier one had; the others start from the initial state.
+  int64_t rows_before(int64_t i) const { return i == 0 ? 0 : std::min(batch_sizes[time(i)], batch_sizes[time(i - 1)]); }
 };
 
 /// What the steps leave for the derivative, for every row of every step.
@@ -95,9 +99,13 @@ void check_rnn_layer(const RnnLayout& layout, const Tensor& gates, const Tensor&
                      const Tensor& weight, const Tensor& bias);
 RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
                       const Tensor& weight, const Tensor& bias, const RnnTrace& trace);
-/// `grads` of output, h and (of an LSTM) c; undefined ones are zero.
+/// Which of the gradients that cost a product are of use.
+struct RnnWanted {
+  bool h0, weight, bias;
+};
+/// `grads` of output, h and (of an LSTM) c; undefined ones are zero. Gradients that are not wanted have no values.
 RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const RnnTrace& trace, const Tensor* grads,
-                          IntList state_sizes);
+                          IntList state_sizes, RnnWanted wanted);
 
 }  // namespace ops
 }  // namespace facula

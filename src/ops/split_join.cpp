@@ -18,12 +18,13 @@ Tensor part_of(const Tensor& t, int64_t dim, int64_t start, int64_t length) {
 
 void copy_into(const Tensor& target, const Tensor& source) { copy_elements(target, source); }
 
-// Whether every part and the result are plain memory of one dtype, and pieces are long enough; then joining is copying
-// bytes.
-bool joins_as_bytes(const Tensor& result, const std::vector<Tensor>& parts, int64_t outer) {
-  constexpr int64_t kPiece = 64;  // bytes
+// Whether every part and the result are plain memory of one dtype, and pieces are long enough (or few); then joining is
+// copying bytes.
+bool joins_as_bytes(const Tensor& result, TensorList parts, int64_t outer) {
+  constexpr int64_t kPiece = 64, kFew = 4096;  // bytes
   if (!result.is_cpu() || !result.is_contiguous()) return false;
-  bool short_pieces = result.numel() * result.item_size() < kPiece * outer * static_cast<int64_t>(parts.size());
+  int64_t bytes = result.numel() * result.item_size();
+  bool short_pieces = bytes > kFew && bytes < kPiece * outer * static_cast<int64_t>(parts.size());
   if (short_pieces && outer > 1) return false;
   for (const Tensor& t : parts) {
     if (!t.is_contiguous() || t.dtype() != result.dtype() || t.is_conj() != result.is_conj()) return false;
@@ -32,29 +33,22 @@ bool joins_as_bytes(const Tensor& result, const std::vector<Tensor>& parts, int6
 }
 
 // `outer` rounds, in each of which every part gives its next bytes.
-void join_bytes(const Tensor& result, const std::vector<Tensor>& parts, int64_t outer) {
+void join_bytes(const Tensor& result, TensorList parts, int64_t outer) {
   int64_t row = result.numel() * result.item_size() / std::max<int64_t>(outer, 1);
-  std::vector<int64_t> offsets, lengths;
-  int64_t at = 0;
-  for (const Tensor& t : parts) {
-    lengths.push_back(t.numel() * t.item_size() / std::max<int64_t>(outer, 1));
-    offsets.push_back(at);
-    at += lengths.back();
-  }
   char* out = result.data<char>();
   LockRelease release(result.numel() > kGrain);
   // outer rounds in parallel where there are several, else pieces of the bytes of each part
   parallel_for(0, outer, std::max<int64_t>(1, 4 * kGrain / std::max<int64_t>(row, 1)), [&](int64_t from, int64_t to) {
     for (int64_t r = from; r < to; ++r) {
-      for (size_t k = 0; k < parts.size(); ++k) {
-        const char* in = parts[k].data<char>() + r * lengths[k];
-        char* target = out + r * row + offsets[k];
-        if (outer > 1) {
-          std::memcpy(target, in, static_cast<size_t>(lengths[k]));
-          continue;
-        }
-        parallel_for(0, lengths[k], 4 * kGrain,
-                     [&](int64_t a, int64_t b) { std::memcpy(target + a, in + a, static_cast<size_t>(b - a)); });
+      char* target = out + r * row;
+      for (const Tensor& t : parts) {
+        int64_t length = t.numel() * t.item_size() / outer;
+        const char* in = t.data<char>() + r * length;
+        if (outer > 1) std::memcpy(target, in, static_cast<size_t>(length));
+        else
+          parallel_for(0, length, 4 * kGrain,
+                       [&](int64_t a, int64_t b) { std::memcpy(target + a, in + a, static_cast<size_t>(b - a)); });
+        target += length;
       }
     }
   });
@@ -83,8 +77,8 @@ void check_same_device(const char* op, TensorList tensors) {
 }
 
 // channels_last when every joined tensor is, so that images keep their memory order.
-MemoryFormat joined_format(const std::vector<Tensor>& parts) {
-  MemoryFormat format = parts.empty() ? MemoryFormat::Contiguous : parts[0].suggest_memory_format();
+MemoryFormat joined_format(TensorList parts) {
+  MemoryFormat format = parts[0].suggest_memory_format();
   for (const Tensor& t : parts) {
     if (t.suggest_memory_format() != format) return MemoryFormat::Contiguous;
   }
@@ -105,12 +99,17 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
                  "cat: out= must not share memory with an input, got shape ", t.sizes());
     check_no_partial_overlap(out.tensor(), t, "cat");
   }
-  std::vector<Tensor> parts;  // without empty vectors, which stand for nothing
+  bool all_count = true;
   for (const Tensor& t : tensors) {
     FACULA_CHECK(t.dim() > 0, ErrorKind::Runtime, "cat: 0-d tensors cannot be joined (use stack), got one");
-    if (!is_legacy_empty(t)) parts.push_back(t);
+    all_count &= !is_legacy_empty(t);
   }
   DType dtype = common_dtype(tensors);
+  std::vector<Tensor> counting;  // without empty vectors, which stand for nothing
+  for (const Tensor& t : tensors) {
+    if (!all_count && !is_legacy_empty(t)) counting.push_back(t);
+  }
+  TensorList parts = all_count ? tensors : TensorList(counting);
   if (parts.empty()) {
     wrap_dim(dim, 1, "cat");
     return out.make({0}, dtype, tensors[0].device());
@@ -156,16 +155,15 @@ Tensor stack(TensorList tensors, int64_t dim, const Out& out) {
   sizes.insert(static_cast<size_t>(d), static_cast<int64_t>(tensors.size()));
   Tensor result = out.make(sizes, common_dtype(tensors), first.device());
   if (result.is_meta() || result.numel() == 0) return result;
-  std::vector<Tensor> parts = tensors.vec();
   int64_t outer = product(first.sizes().slice(0, static_cast<size_t>(d)));
-  if (joins_as_bytes(result, parts, outer)) {
-    join_bytes(result, parts, outer);
+  if (joins_as_bytes(result, tensors, outer)) {
+    join_bytes(result, tensors, outer);
     return result;
   }
   Dims strides(result.strides());
   strides.erase(static_cast<size_t>(d));
-  for (size_t k = 0; k < parts.size(); ++k) {
-    copy_into(make_view(result, first.sizes(), strides, static_cast<int64_t>(k) * result.stride(d), false), parts[k]);
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    copy_into(make_view(result, first.sizes(), strides, static_cast<int64_t>(k) * result.stride(d), false), tensors[k]);
   }
   return result;
 }

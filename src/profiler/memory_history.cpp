@@ -9,7 +9,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "profiler/recorder.h"
+#include "core/host.h"
+#include "observe/observer.h"
 
 namespace facula::profiler {
 namespace {
@@ -41,7 +42,7 @@ class Historian final : public Observer {
     MemoryRecord record{reinterpret_cast<int64_t>(change.storage),
                         change.bytes,
                         running_ops.empty() ? uint16_t{0} : running_ops.back(),
-                        stacks_ && capture_stack ? capture_stack() : 0,
+                        stacks_ && host.capture_stack ? host.capture_stack() : 0,
                         now(),
                         static_cast<int64_t>(syscall(SYS_gettid))};
     std::lock_guard guard(lock_);

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "autograd/node.h"
+#include "core/host.h"
 
 namespace facula::profiler {
 namespace {
@@ -69,7 +70,7 @@ class Recorder final : public Observer {
     event.op = call.op;
     event.form = call.form;
     event.sequence = std::exchange(lane.pending, -1);
-    if (options_.stacks && capture_stack) event.stack = capture_stack();
+    if (options_.stacks && host.capture_stack) event.stack = host.capture_stack();
     if (options_.shapes) {
       event.details = static_cast<int64_t>(lane.details.size());
       note_arguments(lane.details, call.arguments);
@@ -111,7 +112,7 @@ class Recorder final : public Observer {
     event.bytes = change.bytes;
     event.address = reinterpret_cast<int64_t>(change.storage);
     event.begin = event.end = now();
-    if (options_.stacks && capture_stack) event.stack = capture_stack();
+    if (options_.stacks && host.capture_stack) event.stack = host.capture_stack();
   }
 
   std::vector<std::unique_ptr<Lane>> take() {

@@ -21,7 +21,7 @@ struct Event {
   uint16_t op = 0;      // of Op and Composite
   uint32_t name = 0;    // of Node, Range, Kernel: index into Lane::names
   int32_t parent = -1;  // index into Lane::events
-  uint32_t stack = 0;   // where Python was, as the host's `capture_stack` numbers it; 0: not known
+  uint32_t stack = 0;   // where Python was, as `host.capture_stack` numbers it; 0: not known
   int64_t begin = 0, end = 0;
   int64_t sequence = -1;  // of the node that records an op, and of a node itself
   int64_t bytes = 0;      // taken minus given back, without what the events inside did; of Memory: this change
@@ -50,8 +50,5 @@ struct Options {
 void start(const Options& options);
 std::vector<std::unique_ptr<Lane>> stop();
 bool recording();
-
-/// Installed by the host language: a number for the stack of the calling thread, 0 when it is not known.
-inline uint32_t (*capture_stack)() = nullptr;
 
 }  // namespace facula::profiler

@@ -408,7 +408,7 @@ Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, 
                i, " must have its shape ", shape.sizes, ", got ", grad.sizes());
   FACULA_CHECK(grad.is_complex() == is_complex(shape.dtype), ErrorKind::Runtime, "backward: for output ", i, " of ",
                shape.dtype, " a gradient of the same kind is expected, got ", grad.dtype());
-  return create_graph || !grad.requires_grad() ? grad : alias(grad);
+  return create_graph || !requires_grad(grad) ? grad : alias(grad);
 }
 
 [[noreturn]] void report_no_history(Py_ssize_t i, IntList sizes, DType dtype) {
@@ -459,7 +459,7 @@ Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool 
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
     PyObject* item = PyTuple_GET_ITEM(tensors, i);
     Edge edge = read_edge(item);
-    if (!edge.node || (is_tensor(item) && !tensor_of(item).requires_grad() && !(tensor_of(item).flags() & kDual))) {
+    if (!edge.node || (is_tensor(item) && !requires_grad(tensor_of(item)) && !(tensor_of(item).flags() & kDual))) {
       report_no_history(i, tensor_of(item).sizes(), tensor_of(item).dtype());
     }
     Shape shape = shape_of(item, edge);
@@ -609,7 +609,7 @@ PyObject* function_make_dual(PyObject*, PyObject* o) {
     node->add_edge(gradient_edge(primal.impl()));
     Tensor dual = alias(primal), origin = alias(primal);
     set_history(dual, node.get());
-    set_grad_fn(make_autograd_meta(origin.impl()), Ref<Node>::share(node.get()), 0);
+    set_grad_fn(own_autograd_meta(origin.impl()), Ref<Node>::share(node.get()), 0);
     origin.impl()->flags |= node->marks;
     return Py_BuildValue("(NN)", wrap(std::move(dual)), wrap(std::move(origin)));
   });

@@ -33,8 +33,7 @@ inline PyCFunction as_function(FastFunction f) { return reinterpret_cast<PyCFunc
 class CompositeScope {
  public:
   CompositeScope(uint16_t op, PyObject* const* slots, int count) {
-    if (__builtin_expect((watching() & (kWatchThread | kWatchProcess | kUnknownThread)) != 0, 0))
-      open(op, slots, count);
+    if (__builtin_expect((watching() & (kWatchObservers | kUnknownThread)) != 0, 0)) open(op, slots, count);
   }
   ~CompositeScope() {
     if (__builtin_expect(opened_ != nullptr, 0)) close();

@@ -15,9 +15,20 @@ namespace {
 
 struct Scan {
   Dims shape;
-  ResultType type;
-  bool any = false;
+  std::optional<DType> dtype;
+  DType floats = default_dtype();
+
+  void add(DType found) {
+    if (dtype != found) dtype = dtype ? promote(*dtype, found) : found;
+  }
 };
+
+/// Lists and tuples whose items can be looked at in place, and numbers that are exactly Python's: they have none of the
+/// attributes by which arrays are known.
+bool is_plain_sequence(PyObject* o) { return PyList_CheckExact(o) || PyTuple_CheckExact(o); }
+bool is_plain(PyObject* o) {
+  return is_plain_sequence(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
+}
 
 bool is_sequence_like(PyObject* o) {
   return (PyList_Check(o) || PyTuple_Check(o) ||
@@ -50,18 +61,20 @@ int64_t bit_length(PyObject* integer) {
 }
 
 // The shape is that of the first element at every depth; the others are checked when they are stored.
-void scan(PyObject* data, size_t depth, Scan& result, std::optional<DType>& dtype) {
+void scan(PyObject* data, size_t depth, Scan& result) {
+  if (PyFloat_CheckExact(data)) return result.add(result.floats);
+  if (PyLong_CheckExact(data)) return result.add(DType::Int64);
   if (is_sequence_like(data)) {
     Py_ssize_t n = PySequence_Size(data);
     check(static_cast<int>(n < 0 ? -1 : 0));
     if (result.shape.size() <= depth) result.shape.push_back(n);
     FACULA_CHECK(depth < 64, ErrorKind::Value, "tensor: at most 64 nested sequences, got more");
     if (PyList_Check(data) || PyTuple_Check(data)) {
-      for (Py_ssize_t i = 0; i < n; ++i) scan(PySequence_Fast_GET_ITEM(data, i), depth + 1, result, dtype);
+      for (Py_ssize_t i = 0; i < n; ++i) scan(PySequence_Fast_GET_ITEM(data, i), depth + 1, result);
     } else {
       for (Py_ssize_t i = 0; i < n; ++i) {
         Owned item(check(PySequence_GetItem(data, i)));
-        scan(item.get(), depth + 1, result, dtype);
+        scan(item.get(), depth + 1, result);
       }
     }
     return;
@@ -74,8 +87,7 @@ void scan(PyObject* data, size_t depth, Scan& result, std::optional<DType>& dtyp
     FACULA_CHECK(is_number(data), ErrorKind::Type,
                  "tensor: expected numbers, sequences of them, arrays or tensors, got ", Py_TYPE(data)->tp_name);
   }
-  DType found = number_dtype(data);
-  dtype = dtype ? promote(*dtype, found) : found;
+  result.add(number_dtype(data));
 }
 
 /// A number as an element. Like PyTorch: integers of any length for floating-point and bool elements, negative ones
@@ -110,6 +122,25 @@ T element(PyObject* o) {
   return value.to<T>();
 }
 
+/// Stores `o` when it is exactly the Python number that becomes a T without a question.
+template <class T>
+bool store_plain(PyObject* o, char* at) {
+  T value;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!PyFloat_CheckExact(o)) return false;
+    value = static_cast<T>(PyFloat_AS_DOUBLE(o));
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    if (!PyLong_CheckExact(o)) return false;
+    int overflow = 0;
+    value = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow) return false;
+  } else {
+    return false;
+  }
+  std::memcpy(at, &value, sizeof value);
+  return true;
+}
+
 template <class T>
 char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   if (depth == shape.size()) {
@@ -134,7 +165,13 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   Py_ssize_t n = PySequence_Size(data);
   FACULA_CHECK(n == shape[depth], ErrorKind::Value, "tensor: expected sequence of length ", shape[depth], " at dim ",
                depth, ", got ", n);
+  const bool plain = depth + 1 == shape.size() && is_plain_sequence(data);
   for (Py_ssize_t i = 0; i < n; ++i) {
+    // what an item does when it is asked for its value may change the list
+    if (plain && i < PySequence_Fast_GET_SIZE(data) && store_plain<T>(PySequence_Fast_GET_ITEM(data, i), at)) {
+      at += sizeof(T);
+      continue;
+    }
     Owned item(check(PySequence_GetItem(data, i)));
     at = store_all<T>(item.get(), depth + 1, shape, at);
   }
@@ -143,9 +180,8 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
 
 Tensor from_sequence(PyObject* data, std::optional<DType> wanted) {
   Scan found;
-  std::optional<DType> dtype;
-  scan(data, 0, found, dtype);
-  DType target = wanted.value_or(dtype.value_or(default_dtype()));
+  scan(data, 0, found);
+  DType target = wanted.value_or(found.dtype.value_or(default_dtype()));
   Tensor t = empty(found.shape, target);
   if (t.numel() || !found.shape.size()) {
     visit_dtype(target, [&]<class T>(TypeTag<T>) { store_all<T>(data, 0, found.shape, t.data<char>()); });
@@ -359,6 +395,7 @@ Tensor convert(Tensor t, const Wanted& wanted, bool copy) {
 
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device, bool copy) {
   Wanted wanted{dtype, device};
+  if (is_plain(data)) return convert(from_sequence(data, dtype), {std::nullopt, device}, false);
   if (is_array(data)) return convert(from_array(data), wanted, copy);
   if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
     Owned array(check(PyObject_CallMethod(data, "__array__", nullptr)));
@@ -391,7 +428,7 @@ PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requ
 }
 
 // tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)
-PyObject* function_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+PyObject* tensor_with_options(PyObject* args, PyObject* kwargs) {
   if (thread_state.modes & kModePython) return call_override_with("tensor", args, kwargs);
   static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
@@ -402,6 +439,19 @@ PyObject* function_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
     Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
     return make_tensor(data, wanted, true, requires_grad);
+  });
+}
+
+PyObject* function_tensor(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    if (count == 1 && !names && !(thread_state.modes & kModePython)) return make_tensor(args[0], {}, true, false);
+    Owned tuple(check(PyTuple_New(count))), keywords(check(PyDict_New()));
+    for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+      check(PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, i), args[count + i]));
+    PyObject* made = tensor_with_options(tuple.get(), keywords.get());
+    if (!made) throw PythonError{};
+    return made;
   });
 }
 
@@ -439,7 +489,7 @@ PyObject* function_index_tensor(PyObject*, PyObject* data) {
 }
 
 PyMethodDef functions[] = {
-    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_tensor)), METH_VARARGS | METH_KEYWORDS,
+    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_tensor)), METH_FASTCALL | METH_KEYWORDS,
      "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor with a copy of the "
      "data "
      "(numbers, nested sequences, arrays or tensors)."},

@@ -1,5 +1,6 @@
 // `__torch_dispatch__`: classes and modes in Python that stand in for the kernels of ops, below autograd (src/observe).
 // What is called and in which order is facula/utils/_python_dispatch.py's; here are the conversions and the switches.
+#include "core/host.h"
 #include "observe/observer.h"
 #include "python/bindings.h"
 #include "python/op_values.h"
@@ -138,8 +139,8 @@ void init_dispatch(PyObject* module) {
   disabled_implementation = check(PyCFunction_New(&disabled_definition, nullptr));
   Py_INCREF(disabled_implementation);
   PyModule_AddObject(module, "_disabled_torch_dispatch_impl", disabled_implementation);
-  dispatch = dispatch_to_python;
-  detach_by_class = detach_by_handler;
+  host.dispatch = dispatch_to_python;
+  host.detach_by_class = detach_by_handler;
 }
 
 }  // namespace facula::python

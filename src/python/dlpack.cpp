@@ -130,7 +130,7 @@ PyObject* to_capsule(const Tensor& t, bool versioned, bool copied) {
 }
 
 void check_exportable(const Tensor& t) {
-  FACULA_CHECK(!t.requires_grad(), ErrorKind::Buffer,
+  FACULA_CHECK(!requires_grad(t), ErrorKind::Buffer,
                "__dlpack__: a tensor that requires grad cannot be exported (use detach()), got shape ", t.sizes());
   FACULA_CHECK(!t.is_conj(), ErrorKind::Buffer,
                "__dlpack__: the values are stored as conjugates (use resolve_conj()), got shape ", t.sizes());
@@ -266,7 +266,7 @@ struct View {
 void fill_view(PyObject* self, Py_buffer* view, int flags) {
   const Tensor& t = tensor_of(self);
   FACULA_CHECK(t.is_cpu(), ErrorKind::Buffer, "buffer: only memory of the CPU is a buffer, got device ", t.device());
-  FACULA_CHECK(!t.requires_grad() && !t.is_conj(), ErrorKind::Buffer,
+  FACULA_CHECK(!requires_grad(t) && !t.is_conj(), ErrorKind::Buffer,
                "buffer: use detach() or resolve_conj() first, got shape ", t.sizes());
   FACULA_CHECK(!(flags & PyBUF_WRITABLE) || !t.storage()->read_only, ErrorKind::Buffer,
                "buffer: the tensor is on read-only memory, got shape ", t.sizes());

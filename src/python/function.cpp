@@ -58,6 +58,7 @@ class FunctionNode final : public Node {
 
  private:
   Owned arguments(const Tensor* grads) const;
+  Owned needs() const;
   void take(PyObject* result, Tensor* results) const;
 
   PyObject* context_;
@@ -77,8 +78,38 @@ Owned FunctionNode::arguments(const Tensor* grads) const {
   return tuple;
 }
 
+// While a pass for some inputs runs the node, `needs_input_grad` says what that pass needs.
+class Needs {
+ public:
+  Needs(PyObject* context, PyObject* now) : context_(context), before_(attribute(context, NAME("needs_input_grad"))) {
+    check(PyObject_SetAttr(context_, NAME("needs_input_grad"), now));
+  }
+  ~Needs() {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyObject_SetAttr(context_, NAME("needs_input_grad"), before_.get()) < 0) PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+  }
+  Needs(const Needs&) = delete;
+
+ private:
+  PyObject* context_;
+  Owned before_;
+};
+
+Owned FunctionNode::needs() const {
+  Owned tuple(check(PyTuple_New(static_cast<Py_ssize_t>(input_edges_.size()))));
+  for (size_t i = 0; i < input_edges_.size(); ++i) {
+    bool needed = input_edges_[i] >= 0 && wants(static_cast<size_t>(input_edges_[i]));
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyBool_FromLong(needed));
+  }
+  return tuple;
+}
+
 void FunctionNode::apply(const Tensor* grads, Tensor* results) {
   WithLock lock;
+  std::optional<Needs> now;
+  if (asked.node == this) now.emplace(context_, needs().get());
   Owned forward_class = attribute(reinterpret_cast<PyObject*>(Py_TYPE(context_)), NAME("_forward_cls"));
   Owned backward = attribute(forward_class.get(), NAME("_backward"));
   Owned tuple = arguments(grads);
@@ -105,8 +136,8 @@ void FunctionNode::take(PyObject* result, Tensor* results) const {
                  ", but the corresponding forward input was not a Tensor");
     FACULA_CHECK(is_tensor(item), ErrorKind::Type, "function ", name(), ": expected a Tensor or None as gradient ",
                  i + 1, ", got ", Py_TYPE(item)->tp_name);
+    if (!wants(static_cast<size_t>(edge))) continue;
     const Edge& to = this->edge(static_cast<size_t>(edge));
-    if (!to.node) continue;
     IntList wanted = to.node->output(to.slot).sizes();
     const Tensor& grad = tensor_of(item);
     FACULA_CHECK(grad.sizes() == wanted || broadcasts_to(wanted, grad.sizes()), ErrorKind::Runtime, "Function ", name(),
@@ -137,14 +168,16 @@ void context_dealloc(PyObject* o) {
 
 PyObject* get_saved_tensors(PyObject* o, void*) {
   return guarded([&] {
+    Owned for_jvp(attribute(o, NAME("saved_for_forward")));
+    if (for_jvp.get() != Py_None) return for_jvp.release();
     Node* node = self_of(o)->node;
     return node ? wrap(static_cast<FunctionNode*>(node)->saved()) : check(PyTuple_New(0));
   });
 }
 
 PyGetSetDef context_properties[] = {
-    {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given, checked for writes since.",
-     nullptr},
+    {"saved_tensors", get_saved_tensors, nullptr,
+     "What save_for_backward was given, checked for writes since; in jvp what save_for_forward was.", nullptr},
     {"saved_variables", get_saved_tensors, nullptr, "As saved_tensors.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, "What the program keeps on the context.", nullptr},
     {}};
@@ -193,10 +226,10 @@ struct Outputs {
     }
     if (plain || !is_inexact(t.dtype())) {
       node->add_output(t);
-      return input || t.requires_grad() ? wrap(alias(t)) : Py_NewRef(o);
+      return input || requires_grad(t) ? wrap(alias(t)) : Py_NewRef(o);
     }
     // An input, a view of one or a captured tensor becomes a tensor of its own.
-    bool own = !input && !t.impl()->base && !t.requires_grad();
+    bool own = !input && !t.impl()->base && !requires_grad(t);
     if (own) {
       set_history(t, node.get());
       collect_cycles_through(o);
@@ -252,8 +285,11 @@ Owned call_forward(PyObject* cls, PyObject* context, PyObject* const* args, Py_s
   return Owned(check(PyObject_Vectorcall(forward.get(), all.data(), all.size(), nullptr)));
 }
 
-PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
-  Owned context(check(PyObject_CallNoArgs(attribute(cls, NAME("_backward_cls")).get())));
+Owned new_context(PyObject* cls) {
+  return Owned(check(PyObject_CallNoArgs(attribute(cls, NAME("_backward_cls")).get())));
+}
+
+PyObject* apply(PyObject* cls, const Owned& context, PyObject* const* args, Py_ssize_t nargs) {
   uint32_t marks = 0;
   Owned needs(check(PyTuple_New(nargs)));
   for (Py_ssize_t i = 0; i < nargs; ++i) {
@@ -291,6 +327,12 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   return single ? Py_NewRef(PyTuple_GET_ITEM(finished.get(), 0)) : finished.release();
 }
 
+PyObject* apply_recorded(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+  Owned context = new_context(cls), result(check(apply(cls, context, args, nargs)));
+  check(PyObject_SetAttr(context.get(), NAME("saved_for_forward"), Py_None));
+  return result.release();
+}
+
 // Whether facula.autograd.function must look at the call first: vmap wrappers, forward mode with a jvp of the user's.
 bool is_special(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   if (thread_state.modes & kModePython) return true;
@@ -311,7 +353,7 @@ PyObject* tuple_of(PyObject* const* args, Py_ssize_t nargs) {
 }
 
 PyObject* apply_positional(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
-  if (!is_special(cls, args, nargs)) return apply(cls, args, nargs);
+  if (!is_special(cls, args, nargs)) return apply_recorded(cls, args, nargs);
   Owned tuple(tuple_of(args, nargs)), module(check(PyImport_ImportModule("facula.autograd.function")));
   return check(PyObject_CallMethod(module.get(), "_apply_special", "OO", cls, tuple.get()));
 }
@@ -332,7 +374,14 @@ PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, P
 }
 // The plain call, for _apply_special.
 PyObject* method_apply_plain(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
-  return guarded([&] { return apply(cls, args, nargs); });
+  return guarded([&] { return apply_recorded(cls, args, nargs); });
+}
+// The same for jvp, which is called with the context.
+PyObject* method_apply_with_context(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&] {
+    Owned context = new_context(cls), result(check(apply(cls, context, args, nargs)));
+    return check(PyTuple_Pack(2, result.get(), context.get()));
+  });
 }
 
 PyMethodDef context_methods[] = {
@@ -340,6 +389,8 @@ PyMethodDef context_methods[] = {
      METH_FASTCALL | METH_KEYWORDS | METH_CLASS, "apply(*args, **kwargs): runs forward and records backward."},
     {"_apply_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_plain)),
      METH_FASTCALL | METH_CLASS, "apply without vmap and jvp."},
+    {"_apply_with_context", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_apply_with_context)),
+     METH_FASTCALL | METH_CLASS, "_apply_plain; gives the result and the context of the call."},
     {}};
 
 }  // namespace

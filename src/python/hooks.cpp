@@ -108,13 +108,13 @@ PyObject* new_dict() {
   return check(PyObject_CallNoArgs(made_class));
 }
 
-template <class Hook, class List, class Find, class Add>
-PyObject* dict_in(List& list, Find find, Add add) {
-  for (auto& entry : list) {
-    if (auto* found = dynamic_cast<Hook*>(find(entry))) return Py_NewRef(found->dict.get());
+template <class Hook, class Base, class... Args>
+PyObject* dict_in(SharedList<std::shared_ptr<Base>>& list, Args... args) {
+  for (auto& hook : list.all()) {
+    if (auto* found = dynamic_cast<Hook*>(hook.get())) return Py_NewRef(found->dict.get());
   }
   Owned dict(new_dict());
-  add(dict.get());
+  list.add(std::make_shared<Hook>(dict.get(), args...));
   return dict.release();
 }
 
@@ -126,12 +126,12 @@ PyObject* tensor_hook_dict(const Tensor& tensor) {
                "register_hook: cannot register a hook on a tensor that doesn't require gradient, got shape ",
                tensor.sizes());
   auto& list = edge.node->extra().tensor_hooks;
-  for (auto& [slot, hook] : list) {
+  for (auto& [slot, hook] : list.all()) {
     auto* found = slot == edge.slot ? dynamic_cast<TensorHooks*>(hook.get()) : nullptr;
     if (found) return Py_NewRef(found->dict.get());
   }
   Owned dict(new_dict());
-  list.emplace_back(edge.slot, std::make_shared<TensorHooks>(dict.get()));
+  list.add({edge.slot, std::make_shared<TensorHooks>(dict.get())});
   return dict.release();
 }
 
@@ -160,15 +160,13 @@ template <class Visit>
 int visit_node(Node* node, Visit&& visit) {
   int status = 0;
   if (PyObject* attributes = context_attributes(node)) status = visit(attributes);
-  if (node->is_accumulator) {
-    for (auto& hook : static_cast<AccumulateGrad*>(node)->after_accumulate)
-      status = status ? status : visit_hook(hook, visit);
-  }
+  auto visit_one = [&](const auto& hook) { return visit_hook(hook, visit); };
+  if (!status && node->is_accumulator) status = static_cast<AccumulateGrad*>(node)->after_accumulate.visit(visit_one);
   NodeExtra* extra = node->extra_if_any();
   if (!extra) return status;
-  for (auto& [slot, hook] : extra->tensor_hooks) status = status ? status : visit_hook(hook, visit);
+  if (!status) status = extra->tensor_hooks.visit([&](const auto& entry) { return visit_one(entry.second); });
   for (auto* list : {&extra->before, &extra->after}) {
-    for (auto& hook : *list) status = status ? status : visit_hook(hook, visit);
+    if (!status) status = list->visit(visit_one);
   }
   if (!status && extra->metadata) status = visit(static_cast<PyObject*>(extra->metadata));
   return status;
@@ -188,8 +186,8 @@ void clear_python_history(const Tensor& tensor) {
     clear_history(tensor);
     return;
   }
-  auto leaf_hooks = std::move(static_cast<AccumulateGrad*>(node)->after_accumulate);
-  if (NodeExtra* extra = node->extra_if_any()) auto tensor_hooks = std::move(extra->tensor_hooks);
+  static_cast<AccumulateGrad*>(node)->after_accumulate.take();
+  if (NodeExtra* extra = node->extra_if_any()) extra->tensor_hooks.take();
 }
 
 void collect_cycles_through(PyObject* tensor) {
@@ -209,7 +207,7 @@ PyObject* function_tensor_hooks(PyObject*, PyObject* o) {
 PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
   return guarded([&] {
     const Tensor& tensor = tensor_of(o);
-    FACULA_CHECK(tensor.requires_grad(), ErrorKind::Runtime,
+    FACULA_CHECK(requires_grad(tensor), ErrorKind::Runtime,
                  "register_post_accumulate_grad_hook: cannot register a hook on a tensor that doesn't require "
                  "gradient, got shape ",
                  tensor.sizes());
@@ -220,18 +218,14 @@ PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
                  node->name());
     auto& list = static_cast<AccumulateGrad&>(*node).after_accumulate;
     collect_cycles_through(o);
-    return dict_in<LeafHooks>(
-        list, [](auto& e) { return e.get(); }, [&](PyObject* d) { list.push_back(std::make_shared<LeafHooks>(d)); });
+    return dict_in<LeafHooks>(list);
   });
 }
 
 PyObject* node_hook_dict(PyObject* o, bool before) {
   return guarded([&] {
     NodeExtra& extra = node_of(o).extra();
-    auto& list = before ? extra.before : extra.after;
-    return dict_in<NodeHooks>(
-        list, [](auto& e) { return e.get(); },
-        [&](PyObject* d) { list.push_back(std::make_shared<NodeHooks>(d, before)); });
+    return dict_in<NodeHooks>(before ? extra.before : extra.after, before);
   });
 }
 PyObject* function_node_hooks(PyObject*, PyObject* o) { return node_hook_dict(o, false); }
@@ -374,6 +368,7 @@ PyObject* function_is_anomaly(PyObject*, PyObject*) {
 PyObject* function_is_nan_check(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_checks_nan); }
 
 PyObject* function_pass_id(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(current_pass()); }
+PyObject* function_restricted_pass_runs(PyObject*, PyObject*) { return PyBool_FromLong(restricted_pass_runs()); }
 PyObject* function_pass_reaches(PyObject*, PyObject* list) {
   return guarded([&] {
     std::vector<Node*> nodes;
@@ -392,6 +387,8 @@ PyObject* function_node_owner(PyObject*, PyObject* o) {
 
 PyMethodDef functions[] = {
     {"_pass_id", function_pass_id, METH_NOARGS, "The number of the backward pass that runs on this thread."},
+    {"_restricted_pass_runs", function_restricted_pass_runs, METH_NOARGS,
+     "Whether a backward pass for some inputs only runs on this thread."},
     {"_pass_reaches", function_pass_reaches, METH_O, "How many of a list of nodes get a gradient in that pass."},
     {"_node_owner", function_node_owner, METH_O, "An object that keeps the node behind a tensor alive."},
     {"_tensor_hooks", function_tensor_hooks, METH_O, "The dict of hooks on the gradient of a tensor."},

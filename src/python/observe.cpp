@@ -1,6 +1,7 @@
 // Observers written in Python, and the recordings of the profiler.
 #include <unordered_map>
 
+#include "core/host.h"
 #include "observe/observer.h"
 #include "profiler/memory_history.h"
 #include "profiler/recorder.h"
@@ -213,7 +214,7 @@ PyObject* function_set_empty_observer(PyObject*, PyObject* on) {
 
 PyObject* function_watching(PyObject*, PyObject*) {
   if (watching() & kUnknownThread) know_this_thread();
-  return PyBool_FromLong((watching() & (kWatchThread | kWatchProcess)) != 0);
+  return PyBool_FromLong((watching() & kWatchObservers) != 0);
 }
 PyObject* function_range_begins(PyObject*, PyObject* name) {
   Py_ssize_t size = 0;
@@ -382,7 +383,7 @@ PyMethodDef functions[] = {
 
 void init_observe(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
-  profiler::capture_stack = stack_here;
+  host.capture_stack = stack_here;
 }
 
 }  // namespace facula::python

@@ -248,7 +248,7 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   TensorImpl* impl = t.impl();
   FACULA_CHECK(source.dtype() == t.dtype(), ErrorKind::Runtime, "set_: the source must have the tensor's dtype ",
                t.dtype(), ", got ", source.dtype());
-  FACULA_CHECK(!(t.requires_grad() && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
+  FACULA_CHECK(!(requires_grad(t) && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
                "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ",
                t.sizes());
   retain(source.storage());

@@ -276,7 +276,7 @@ PyObject* get_base(PyObject* o, void*) {
 PyObject* get_grad(PyObject* o, void*) {
   return property(o, [](const Tensor& t) -> PyObject* {
     AutogradMeta* meta = autograd_meta(t.impl());
-    if (meta && meta->grad_fn && !meta->retains_grad && !meta->grad.defined() && (t.flags() & kRequiresGrad)) {
+    if (meta && meta->grad_fn && !meta->retains_grad && requires_grad(t) && !grad_of(t).defined()) {
       constexpr const char* kText =
           "grad: The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Backward does not fill "
           "it: use "
@@ -350,6 +350,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     impl->storage = storage;
     impl->data = source.impl()->data;
     impl->dtype = source.dtype();
+    impl->flags = (impl->flags & ~kConjugate) | (source.flags() & kConjugate);
     if (AutogradMeta* meta = autograd_meta(impl)) {
       if (AccumulateGrad* node = meta->accumulator.load()) node->set_output(0, source);
     }

@@ -8,7 +8,6 @@ import warnings
 
 import facula
 
-from .. import functional as F
 from .. import init
 from .._tuples import _layer_count
 from ..functions import rnn as _rnn
@@ -496,30 +495,39 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, cell, input, hidden: tuple | None, states: int) -> tuple:
-        """Apply ``cell`` to (N, F) or (F,) inputs and a tuple of ``states`` hidden tensors."""
-        name = type(self).__name__
-        for what, tensor in (("input", input), *(("hidden state", h) for h in hidden or ())):
-            if tensor.dim() not in (1, 2):
-                raise ValueError(f"{name}: the {what} must have 1 or 2 dimensions, got {tensor.dim()}")
-        is_batched = input.dim() == 2
-        if not is_batched:
-            input = input.unsqueeze(0)
-        if hidden is None:
-            zeros = facula.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
-            hidden = (zeros,) * states
-        elif not is_batched:
-            hidden = tuple(h.unsqueeze(0) for h in hidden)
-        if input.size(1) != self.input_size:
-            raise RuntimeError(f"{name}: the input must have {self.input_size} features, got {input.size(1)}")
+    def _step(self, mode: str, input, hidden: tuple | None, states: int) -> tuple:
+        """One step of ``mode`` over (N, F) or (F,) inputs and a tuple of ``states`` hidden tensors."""
+        if hidden is None or input.dim() != 2:
+            return self._step_of_any_shape(mode, input, hidden, states)
+        rows, features = input.shape
+        if features != self.input_size:
+            raise RuntimeError(f"{type(self).__name__}: the input must have {self.input_size} features, got {features}")
         for h in hidden:
-            if tuple(h.shape) != (input.size(0), self.hidden_size):
-                raise RuntimeError(
-                    f"{name}: hidden states must be {(input.size(0), self.hidden_size)}, got {tuple(h.shape)}"
-                )
-        gates = F.linear(input, self.weight_ih, self.bias_ih)
-        result = cell(gates, hidden, self.weight_hh, self.bias_hh)
-        return result if is_batched else tuple(h.squeeze(0) for h in result)
+            if h.shape != (rows, self.hidden_size):
+                self._refuse_hidden(h, rows)
+        return _rnn.step(mode, input, hidden, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+
+    def _step_of_any_shape(self, mode: str, input, hidden: tuple | None, states: int) -> tuple:
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{type(self).__name__}: the input must have 1 or 2 dimensions, got {input.dim()}")
+        rows = input if input.dim() == 2 else input.unsqueeze(0)
+        if hidden is None:
+            zeros = facula.zeros(rows.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
+            hidden = (zeros,) * states
+        elif input.dim() == 1:
+            for h in hidden:
+                if h.dim() != 1:
+                    self._refuse_hidden(h, None)
+            hidden = tuple(h.unsqueeze(0) for h in hidden)
+        result = self._step(mode, rows, hidden, states)
+        return result if input.dim() == 2 else tuple(h.squeeze(0) for h in result)
+
+    def _refuse_hidden(self, h, rows: int | None) -> None:
+        name = type(self).__name__
+        if h.dim() not in (1, 2):
+            raise ValueError(f"{name}: the hidden state must have 1 or 2 dimensions, got {h.dim()}")
+        wanted = (self.hidden_size,) if rows is None else (rows, self.hidden_size)
+        raise RuntimeError(f"{name}: hidden states must be {wanted}, got {tuple(h.shape)}")
 
 
 class RNNCell(RNNCellBase):
@@ -551,8 +559,8 @@ class RNNCell(RNNCellBase):
         """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {self.nonlinearity!r}")
-        cell = _rnn.CELLS["RNN_" + self.nonlinearity.upper()]
-        return self._step(cell, input, None if hx is None else (hx,), 1)[0]
+        mode = "RNN_TANH" if self.nonlinearity == "tanh" else "RNN_RELU"
+        return self._step(mode, input, None if hx is None else (hx,), 1)[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -569,7 +577,7 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         """New (h, c) for ``input`` (N, F) or (F,) and ``hx = (h, c)`` (default: zeros)."""
-        return self._step(_rnn.lstm_cell, input, None if hx is None else tuple(hx), 2)
+        return self._step("LSTM", input, None if hx is None else tuple(hx), 2)
 
 
 class GRUCell(RNNCellBase):
@@ -586,4 +594,4 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
-        return self._step(_rnn.gru_cell, input, None if hx is None else (hx,), 1)[0]
+        return self._step("GRU", input, None if hx is None else (hx,), 1)[0]

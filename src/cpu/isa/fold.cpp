@@ -75,6 +75,4 @@ const void* load_elements(const FoldPlan& plan, const char* at, int64_t n, void*
   return buffer;
 }
 
-void register_fold() {}
-
 }  // namespace facula::cpu::FACULA_ISA

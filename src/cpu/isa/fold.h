@@ -51,12 +51,6 @@ inline int64_t strided_offset(int64_t index, const Dims& sizes, const Dims& stri
 /// `buffer`.
 const void* load_elements(const FoldPlan& plan, const char* at, int64_t n, void* buffer, void* packed);
 
-template <class T>
-struct VectorOf {
-  static constexpr int lanes = 64 / sizeof(T);
-  typedef T type __attribute__((vector_size(64)));
-};
-
 /// Folds as many contiguous values as four vectors take at a time, into one vector; `done` receives their number.
 template <class Op, class T>
 auto fold_vectors(const Op& op, const T* p, int64_t n, T center, int64_t& done) {
@@ -66,12 +60,10 @@ auto fold_vectors(const Op& op, const T* p, int64_t n, T center, int64_t& done) 
   V a = start, b = start, c = start, d = start;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    V x[4];
-    std::memcpy(x, p + i, sizeof x);
-    a = op.step(a, x[0], middle);
-    b = op.step(b, x[1], middle);
-    c = op.step(c, x[2], middle);
-    d = op.step(d, x[3], middle);
+    a = op.step(a, load_vector(p + i), middle);
+    b = op.step(b, load_vector(p + i + lanes), middle);
+    c = op.step(c, load_vector(p + i + 2 * lanes), middle);
+    d = op.step(d, load_vector(p + i + 3 * lanes), middle);
   }
   done = i;
   return static_cast<V>(op.merge(static_cast<V>(op.merge(a, b)), static_cast<V>(op.merge(c, d))));

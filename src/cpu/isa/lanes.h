@@ -1,4 +1,4 @@
-// Merging the lanes of a vector.
+// Vectors as wide as the registers of the level, and merging their lanes.
 #pragma once
 
 #include <cstring>
@@ -7,6 +7,20 @@
 #include "cpu/isa.h"
 
 namespace facula::cpu::FACULA_ISA {
+
+template <class T>
+struct VectorOf {
+  static constexpr int lanes = kVectorBytes / sizeof(T);
+  typedef T type __attribute__((vector_size(kVectorBytes)));
+};
+
+/// A vector from memory of any alignment. One by one: an array of vectors filled at once goes through the stack.
+template <class T>
+typename VectorOf<T>::type load_vector(const T* from) {
+  typename VectorOf<T>::type v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
 
 /// Half with half, until `left` lanes remain. `merge` takes vectors of any width.
 template <int left, class V, class F>

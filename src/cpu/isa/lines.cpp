@@ -1,14 +1,30 @@
 // Lines that do not lie contiguously are packed several at a time, so that each cache line is read once.
 #include "cpu/isa/lines.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kBatch = 16;  // lines packed together
+constexpr int64_t kBatch = 16;   // lines packed together
+constexpr size_t kOperands = 2;  // inputs, and outputs, at most
+
+/// A tensor seen as lines of dimension `dim`, in the order of its sizes without that dimension.
+struct LineOperand {
+  char* data = nullptr;
+  DType dtype = DType::Float32;    // of memory
+  DType compute = DType::Float32;  // of the values handed on
+  int64_t length = 0, stride = 0;  // stride in bytes
+  Dims strides;                    // of the other dimensions, in bytes, innermost first
+  int64_t pitch = -1;              // bytes from each line to the next, where that is always the same
+
+  LineOperand(const Tensor& t, int64_t dim, DType compute);
+  bool direct() const { return dtype == compute && (stride == item_size(dtype) || length == 1); }
+};
 
 /// The values of a batch of lines, each contiguous.
 struct LineBuffer {
@@ -89,8 +105,6 @@ void load(const LineOperand& t, int64_t lines, const char* const* at, LineBuffer
   }
 }
 
-}  // namespace
-
 LineOperand::LineOperand(const Tensor& t, int64_t dim, DType compute)
     : data(t.data<char>()),
       dtype(t.dtype()),
@@ -108,8 +122,49 @@ LineOperand::LineOperand(const Tensor& t, int64_t dim, DType compute)
   if (even && !strides.empty()) pitch = strides[0];
 }
 
-void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, const std::vector<LineOperand>& out,
-               const LineFunction& f) {
+// Whether every line of `t` lies contiguously right behind the one before it.
+bool in_a_row(const Tensor& t, int64_t dim, DType compute) {
+  return t.dtype() == compute && dim >= t.dim() - 1 && t.is_contiguous();
+}
+
+int64_t line_length(const Tensor& t, int64_t dim) { return t.dim() ? t.size(dim) : 1; }
+
+// The shortest way: nothing to pack, no strides to follow.
+void for_lines_in_a_row(int64_t lines, int64_t dim, std::span<const Tensor* const> in,
+                        std::span<const Tensor* const> out, LineFunction f) {
+  int64_t n = line_length(*in[0], dim);
+  int64_t in_pitch = n * in[0]->item_size(), out_pitch[kOperands];
+  for (size_t k = 0; k < out.size(); ++k) out_pitch[k] = line_length(*out[k], dim) * out[k]->item_size();
+  parallel_for(0, lines, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
+    const void* x[kOperands];
+    void* y[kOperands];
+    for (int64_t line = from; line < to; ++line) {
+      for (size_t k = 0; k < in.size(); ++k) x[k] = in[k]->data<char>() + line * in_pitch;
+      for (size_t k = 0; k < out.size(); ++k) y[k] = out[k]->data<char>() + line * out_pitch[k];
+      f(n, x, y);
+    }
+  });
+}
+
+}  // namespace
+
+void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> inputs,
+               std::span<const Tensor* const> outputs, LineFunction f) {
+  const Tensor& first_input = *inputs[0];
+  int64_t elements = first_input.numel();
+  if (elements == 0) return;
+  IntList sizes = first_input.sizes();
+  LockRelease unlocked(elements > 4 * kGrain);
+  auto is_in_a_row = [&](const Tensor* t) { return in_a_row(*t, dim, compute); };
+  auto is_contiguous = [&](const Tensor* t) { return dim >= t->dim() - 1 && t->is_contiguous(); };
+  if (std::all_of(inputs.begin(), inputs.end(), is_in_a_row) &&
+      std::all_of(outputs.begin(), outputs.end(), is_contiguous)) {
+    for_lines_in_a_row(elements / line_length(first_input, dim), dim, inputs, outputs, f);
+    return;
+  }
+  std::vector<LineOperand> in, out;
+  for (const Tensor* t : inputs) in.emplace_back(*t, dim, compute);
+  for (const Tensor* t : outputs) out.emplace_back(*t, dim, t->dtype());
   Dims others;
   int64_t count = 1;
   for (int64_t d = static_cast<int64_t>(sizes.size()); d-- > 0;) {
@@ -118,7 +173,6 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
     count *= sizes[d];
   }
   int64_t n = sizes.empty() ? 1 : sizes[dim];
-  LockRelease unlocked(count * n > 4 * kGrain);
   auto is_direct = [](const LineOperand& t) { return t.direct(); };
   FACULA_CHECK(n < std::numeric_limits<int64_t>::max() / (32 * kBatch), ErrorKind::Runtime,
                "a dimension is too long to walk along, got size ", n);
@@ -127,8 +181,8 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
   parallel_for(0, count, grain, [&](int64_t from, int64_t to) {
     std::vector<LineBuffer> in_buffers(in.size()), out_buffers(out.size());
     const char* in_at[kBatch];
-    char* out_at[4][kBatch];
-    const void* in_values[4][kBatch];
+    char* out_at[kOperands][kBatch];
+    const void* in_values[kOperands][kBatch];
     for (int64_t first = from; first < to; first += kBatch) {
       int64_t lines = std::min(kBatch, to - first);
       auto place = [&](const LineOperand& t, int64_t line) {
@@ -150,15 +204,15 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
           out_buffers[k].packed.resize(static_cast<size_t>(lines * pitch_of(out[k].length, item_size(out[k].dtype))));
       }
       for (int64_t b = 0; b < lines; ++b) {
-        const void* arguments[4];
-        void* results[4];
+        const void* arguments[kOperands];
+        void* results[kOperands];
         for (size_t k = 0; k < in.size(); ++k) arguments[k] = in_values[k][b];
         for (size_t k = 0; k < out.size(); ++k) {
           results[k] = out[k].direct()
                            ? out_at[k][b]
                            : out_buffers[k].packed.data() + b * pitch_of(out[k].length, item_size(out[k].dtype));
         }
-        f(arguments, results);
+        f(n, arguments, results);
       }
       for (size_t k = 0; k < out.size(); ++k) {
         if (out[k].direct()) continue;
@@ -171,7 +225,5 @@ void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, c
     }
   });
 }
-
-void register_lines() {}
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -1,31 +1,52 @@
 // Walks all lines of one dimension of several tensors, and hands each to a function as contiguous values.
 #pragma once
 
-#include <functional>
+#include <span>
 
 #include "core/parallel.h"
 #include "cpu/isa/cast.h"
-#include "ops/scan.h"
+#include "cpu/isa/types.h"
+#include "ops/lines.h"
 
 namespace facula::cpu::FACULA_ISA {
 
-/// A tensor seen as lines of dimension `dim`, in the order of `sizes` without that dimension.
-struct LineOperand {
-  char* data = nullptr;
-  DType dtype = DType::Float32;    // of memory
-  DType compute = DType::Float32;  // of the values handed on
-  int64_t length = 0, stride = 0;  // stride in bytes
-  Dims strides;                    // of the other dimensions, in bytes, innermost first
-  int64_t pitch = -1;              // bytes from each line to the next, where that is always the same
+/// What happens to one line of `n` elements: `in` and `out` are contiguous values.
+using LineFunction = void (*)(int64_t n, const void* const* in, void* const* out);
 
-  LineOperand(const Tensor& t, int64_t dim, DType compute);
-  bool direct() const { return dtype == compute && (stride == item_size(dtype) || length == 1); }
-};
+/// Calls `f` once per line of dimension `dim`; lines are shared out among threads. Inputs are converted to `compute`.
+void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> in, std::span<const Tensor* const> out,
+               LineFunction f);
 
-using LineFunction = std::function<void(const void* const* in, void* const* out)>;
+/// Kernels made of a function along lines, a class `Line` with a template `operator()(int64_t n, const T* in..., T* out)`:
+/// a LineKernel, a Line2Kernel and a PositionKernel.
+template <class Line, class TypeList>
+void map_lines(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
+  const Tensor *inputs[] = {&in}, *outputs[] = {&out};
+  visit_types(TypeList(), compute, [&]<class T>(TypeTag<T>) {
+    for_lines(compute, dim, inputs, outputs, [](int64_t n, const void* const* x, void* const* y) {
+      Line()(n, static_cast<const T*>(x[0]), static_cast<T*>(y[0]));
+    });
+  });
+}
 
-/// Calls `f` once per line; lines are shared out among threads.
-void for_lines(IntList sizes, int64_t dim, const std::vector<LineOperand>& in, const std::vector<LineOperand>& out,
-               const LineFunction& f);
+template <class Line, class TypeList>
+void map_lines2(DType compute, int64_t dim, const Tensor& a, const Tensor& b, const Tensor& out) {
+  const Tensor *inputs[] = {&a, &b}, *outputs[] = {&out};
+  visit_types(TypeList(), compute, [&]<class T>(TypeTag<T>) {
+    for_lines(compute, dim, inputs, outputs, [](int64_t n, const void* const* x, void* const* y) {
+      Line()(n, static_cast<const T*>(x[0]), static_cast<const T*>(x[1]), static_cast<T*>(y[0]));
+    });
+  });
+}
+
+template <class Line, class TypeList>
+void position_lines(DType compute, int64_t dim, const Tensor& in, const Tensor& values, const Tensor& positions) {
+  const Tensor *inputs[] = {&in}, *outputs[] = {&values, &positions};
+  visit_types(TypeList(), compute, [&]<class T>(TypeTag<T>) {
+    for_lines(compute, dim, inputs, outputs, [](int64_t n, const void* const* x, void* const* y) {
+      Line()(n, static_cast<const T*>(x[0]), static_cast<T*>(y[0]), static_cast<int64_t*>(y[1]));
+    });
+  });
+}
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -71,10 +71,12 @@ void integer_product_isa(const MatrixProduct& p, int64_t from, int64_t to) {
   }
 }
 
-// Small products of floats: R rows by W columns of the result stay in registers.
+// Small products of floats: R rows by W columns of the result stay in registers. The elements of a row of b lie next to
+// each other, or (`apart`) a column stride from each other, as in the transposed weight of a linear layer.
 
-template <int R, int W, class T>
+template <int R, int W, bool apart, class T>
 void tile(const MatrixProduct& p, const T* a, const T* b, T* out, bool add) {
+  const int64_t step = apart ? p.b.column : 1;
   T sum[R][W];
   for (int r = 0; r < R; ++r) {
     for (int j = 0; j < W; ++j) sum[r][j] = add ? out[r * p.out_row + j] : T(0);
@@ -83,7 +85,7 @@ void tile(const MatrixProduct& p, const T* a, const T* b, T* out, bool add) {
     const T* y = b + k * p.b.row;
     for (int r = 0; r < R; ++r) {
       const T x = a[r * p.a.row + k * p.a.column];
-      for (int j = 0; j < W; ++j) sum[r][j] += x * y[j];
+      for (int j = 0; j < W; ++j) sum[r][j] += x * y[j * step];
     }
   }
   for (int r = 0; r < R; ++r) {
@@ -92,12 +94,14 @@ void tile(const MatrixProduct& p, const T* a, const T* b, T* out, bool add) {
 }
 
 /// Columns [from, ...) in tiles of W; returns the first column left over.
-template <int W, class T>
+template <int W, bool apart, class T>
 int64_t tiles(const MatrixProduct& p, const T* a, const T* b, T* out, bool add, int64_t from) {
+  const int64_t step = apart ? p.b.column : 1;
   for (; from + W <= p.columns; from += W) {
     int64_t r = 0;
-    for (; r + 4 <= p.rows; r += 4) tile<4, W>(p, a + r * p.a.row, b + from, out + r * p.out_row + from, add);
-    for (; r < p.rows; ++r) tile<1, W>(p, a + r * p.a.row, b + from, out + r * p.out_row + from, add);
+    for (; r + 4 <= p.rows; r += 4)
+      tile<4, W, apart>(p, a + r * p.a.row, b + from * step, out + r * p.out_row + from, add);
+    for (; r < p.rows; ++r) tile<1, W, apart>(p, a + r * p.a.row, b + from * step, out + r * p.out_row + from, add);
   }
   return from;
 }
@@ -108,9 +112,14 @@ void small_typed(const MatrixProduct& p, bool add) {
     const T* a = reinterpret_cast<const T*>(p.a.data) + i * p.a.batch;
     const T* b = reinterpret_cast<const T*>(p.b.data) + i * p.b.batch;
     T* out = reinterpret_cast<T*>(p.out) + i * p.out_batch;
-    int64_t done = tiles<64 / sizeof(T)>(p, a, b, out, add, 0);
-    done = tiles<4>(p, a, b, out, add, done);
-    tiles<1>(p, a, b, out, add, done);
+    if (p.b.column != 1 && p.columns != 1) {
+      int64_t done = tiles<4, true>(p, a, b, out, add, 0);
+      tiles<1, true>(p, a, b, out, add, done);
+      continue;
+    }
+    int64_t done = tiles<64 / sizeof(T), false>(p, a, b, out, add, 0);
+    done = tiles<4, false>(p, a, b, out, add, done);
+    tiles<1, false>(p, a, b, out, add, done);
   }
 }
 

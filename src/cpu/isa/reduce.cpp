@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "cpu/isa/fold.h"
+#include "cpu/isa/types.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -96,6 +97,7 @@ template <class T>
 struct PowerSumFold : SumFold<T> {
   static constexpr bool vectorised = false;
   T power;
+  explicit PowerSumFold(const FoldArgs& args) : power(static_cast<T>(args.power)) {}
   T step(T a, T x, T) const { return a + (power == 0 ? T(x != 0) : std::pow(std::abs(x), power)); }
 };
 
@@ -127,14 +129,30 @@ struct XorFold {
   auto merge(auto a, auto b) const { return a ^ b; }
 };
 
+template <class T>
+using MaxFold = ExtremumFold<T, true>;
+template <class T>
+using MinFold = ExtremumFold<T, false>;
+template <class T>
+using AbsMaxFold = AbsExtremumFold<T, true>;
+template <class T>
+using AbsMinFold = AbsExtremumFold<T, false>;
+
 template <class Op>
-void run(const Op& op, const Tensor& out, const Tensor& in, const FoldArgs& args) {
+Op make_fold(const FoldArgs& args) {
+  if constexpr (std::is_constructible_v<Op, const FoldArgs&>) return Op(args);
+  else return Op();
+}
+
+/// A fold over elements of one type.
+template <class Op>
+void fold_one(const Tensor& out, const Tensor& in, const FoldArgs& args) {
   using Acc = typename Op::Acc;
   Acc* results = out.data<Acc>();
   const auto* centers = args.center ? args.center->data<typename Op::Value>() : nullptr;
   double divisor = args.divisor, root = 1 / args.power;
   Finish finish = args.finish;
-  run_fold(op, out, in, args.compute, centers, [=](int64_t place, Acc value) {
+  run_fold(make_fold<Op>(args), out, in, args.compute, centers, [=](int64_t place, Acc value) {
     if constexpr (std::is_floating_point_v<Acc>) {
       if (divisor != 1) value /= static_cast<Acc>(divisor);
       if (finish == Finish::Sqrt) value = std::sqrt(value);
@@ -146,52 +164,10 @@ void run(const Op& op, const Tensor& out, const Tensor& in, const FoldArgs& args
   });
 }
 
-[[noreturn]] void refuse(const FoldArgs& args) {
-  throw_error(ErrorKind::NotImplemented, "reduction: not implemented for dtype ", args.compute);
-}
-
-template <class T>
-void fold_number(const Tensor& out, const Tensor& in, const FoldArgs& args) {
-  switch (args.fold) {
-    case Fold::Sum: return run(SumFold<T>{}, out, in, args);
-    case Fold::NanSum: return run(NanSumFold<T>{}, out, in, args);
-    case Fold::Prod: return run(ProdFold<T>{}, out, in, args);
-    default: break;
-  }
-  if constexpr (std::is_arithmetic_v<T>) {
-    if (args.fold == Fold::Max) return run(ExtremumFold<T, true>{}, out, in, args);
-    if (args.fold == Fold::Min) return run(ExtremumFold<T, false>{}, out, in, args);
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    switch (args.fold) {
-      case Fold::AbsSum: return run(AbsSumFold<T>{}, out, in, args);
-      case Fold::SquareSum: return run(SquareSumFold<T>{}, out, in, args);
-      case Fold::AbsMax: return run(AbsExtremumFold<T, true>{}, out, in, args);
-      case Fold::AbsMin: return run(AbsExtremumFold<T, false>{}, out, in, args);
-      case Fold::CenteredSquares: return run(CenteredSquaresFold<T>{}, out, in, args);
-      case Fold::PowerSum: return run(PowerSumFold<T>{{}, static_cast<T>(args.power)}, out, in, args);
-      default: break;
-    }
-  }
-  refuse(args);
-}
-
-void fold_cpu(const Tensor& out, const Tensor& in, const FoldArgs& args) {
-  switch (args.fold) {
-    case Fold::Any: return run(TruthFold<false>{}, out, in, args);
-    case Fold::All: return run(TruthFold<true>{}, out, in, args);
-    case Fold::CountNonzero: return run(CountFold{}, out, in, args);
-    case Fold::Xor: return run(XorFold{}, out, in, args);
-    default: break;
-  }
-  switch (args.compute) {
-    case DType::Float32: return fold_number<float>(out, in, args);
-    case DType::Float64: return fold_number<double>(out, in, args);
-    case DType::Int64: return fold_number<int64_t>(out, in, args);
-    case DType::Complex64: return fold_number<std::complex<float>>(out, in, args);
-    case DType::Complex128: return fold_number<std::complex<double>>(out, in, args);
-    default: refuse(args);
-  }
+/// A fold over elements of the compute dtype, one of `TypeList`.
+template <template <class> class Op, class TypeList>
+void fold_any(const Tensor& out, const Tensor& in, const FoldArgs& args) {
+  visit_types(TypeList(), args.compute, [&]<class T>(TypeTag<T>) { fold_one<Op<T>>(out, in, args); });
 }
 
 template <class T>
@@ -210,8 +186,23 @@ void sum_flat_cpu(DType dtype, int64_t n, const void* in, void* out) {
 }  // namespace
 
 void register_reduce() {
-  fold_kernel.set(DeviceType::CPU, fold_cpu);
-  sum_flat_kernel.set(DeviceType::CPU, sum_flat_cpu);
+  constexpr DeviceType cpu = DeviceType::CPU;
+  sum_fold.set(cpu, fold_any<SumFold, Numbers>);
+  nansum_fold.set(cpu, fold_any<NanSumFold, Numbers>);
+  prod_fold.set(cpu, fold_any<ProdFold, Numbers>);
+  max_fold.set(cpu, fold_any<MaxFold, Reals>);
+  min_fold.set(cpu, fold_any<MinFold, Reals>);
+  any_fold.set(cpu, fold_one<TruthFold<false>>);
+  all_fold.set(cpu, fold_one<TruthFold<true>>);
+  count_nonzero_fold.set(cpu, fold_one<CountFold>);
+  xor_fold.set(cpu, fold_one<XorFold>);
+  abs_sum_fold.set(cpu, fold_any<AbsSumFold, Floats>);
+  square_sum_fold.set(cpu, fold_any<SquareSumFold, Floats>);
+  power_sum_fold.set(cpu, fold_any<PowerSumFold, Floats>);
+  abs_max_fold.set(cpu, fold_any<AbsMaxFold, Floats>);
+  abs_min_fold.set(cpu, fold_any<AbsMinFold, Floats>);
+  centered_squares_fold.set(cpu, fold_any<CenteredSquaresFold, Floats>);
+  sum_flat_kernel.set(cpu, sum_flat_cpu);
 }
 
 }  // namespace facula::cpu::FACULA_ISA

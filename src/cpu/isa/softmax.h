@@ -12,23 +12,11 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-template <class T>
-constexpr int kLanes = 64 / sizeof(T);
-
-template <class T>
-T sum_lanes(const T* lane) {
-  typedef T V __attribute__((vector_size(64)));
-  V v;
-  std::memcpy(&v, lane, sizeof v);
-  auto pair = merge_lanes<2>(v, [](auto a, auto b) { return a + b; });
-  return pair[0] + pair[1];
-}
-
 // The largest of a line, vectorised; NaN wins.
 template <class T, bool largest>
 T extremum(int64_t n, const T* x) {
-  constexpr int lanes = kLanes<T>;
-  typedef T V __attribute__((vector_size(64)));
+  constexpr int lanes = VectorOf<T>::lanes;
+  using V = typename VectorOf<T>::type;
   auto better = [](auto a, auto b) {
     if constexpr (largest) return (b > a) | (b != b) ? b : a;
     else return (b < a) | (b != b) ? b : a;
@@ -36,26 +24,19 @@ T extremum(int64_t n, const T* x) {
   T best = x[0];
   int64_t i = 0;
   if (n >= lanes) {
-    V a[4], p;
-    std::memcpy(&p, x, sizeof p);
+    V p = load_vector(x);
     if (n >= 4 * lanes) {
-      std::memcpy(a, x, sizeof a);
-      V q = a[1], r = a[2], s = a[3];
+      V q = load_vector(x + lanes), r = load_vector(x + 2 * lanes), s = load_vector(x + 3 * lanes);
       for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
-        std::memcpy(a, x + i, sizeof a);
-        p = better(p, a[0]);
-        q = better(q, a[1]);
-        r = better(r, a[2]);
-        s = better(s, a[3]);
+        p = better(p, load_vector(x + i));
+        q = better(q, load_vector(x + i + lanes));
+        r = better(r, load_vector(x + i + 2 * lanes));
+        s = better(s, load_vector(x + i + 3 * lanes));
       }
       p = better(better(p, q), better(r, s));
     }
-    for (; i + lanes <= n; i += lanes) {
-      std::memcpy(a, x + i, sizeof p);
-      p = better(p, a[0]);
-    }
-    std::memcpy(a, x + n - lanes, sizeof p);  // the rest, some of it again
-    p = better(p, a[0]);
+    for (; i + lanes <= n; i += lanes) p = better(p, load_vector(x + i));
+    p = better(p, load_vector(x + n - lanes));  // the rest, some of it again
     auto pair = merge_lanes<2>(p, better);
     return better(T(pair[0]), T(pair[1]));
   }
@@ -63,28 +44,45 @@ T extremum(int64_t n, const T* x) {
   return best;
 }
 
+/// e^x for x <= 0.
+template <class T>
+[[gnu::always_inline]] inline T exp_of_shifted(T x) {
+  if constexpr (std::is_same_v<T, float>) return kernels::exp_nonpositive(x);
+  else return kernels::exp(x);
+}
+
+template <bool keep, class T>
+T sum_of_exp_block(int64_t n, const T* x, T shift, T* out) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    T e = exp_of_shifted(x[i] - shift);
+    if constexpr (keep) out[i] = e;
+    sum += e;
+  }
+  return sum;
+}
+
+/// The sum of e^(x - shift), for a shift not less than any x; the exponentials go to `out` where that is not null.
 template <class T>
 T sum_of_exp(int64_t n, const T* x, T shift, T* out) {
-  constexpr int lanes = kLanes<T>;
-  T partial[lanes] = {};
-  auto add = [&](const T* from, T* to) {
-    FACULA_SIMD
-    for (int k = 0; k < lanes; ++k) {
-      T e = kernels::exp(from[k] - shift);
-      if (to) to[k] = e;
-      partial[k] += e;
-    }
-  };
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) add(x + i, out ? out + i : nullptr);
-  if (i < n) {  // filled up with what adds nothing
+  constexpr int lanes = VectorOf<T>::lanes;
+  constexpr int64_t kBlock = 1024;
+  const int64_t whole = n / lanes * lanes;
+  T sum = 0;
+  for (int64_t i = 0; i < whole; i += kBlock) {
+    int64_t count = std::min(kBlock, whole - i);
+    sum += out ? sum_of_exp_block<true>(count, x + i, shift, out + i)
+               : sum_of_exp_block<false>(count, x + i, shift, static_cast<T*>(nullptr));
+  }
+  if (whole < n) {  // filled up with what adds nothing
     T rest[lanes], e[lanes];
     std::fill_n(rest, lanes, -std::numeric_limits<T>::infinity());
-    std::copy_n(x + i, n - i, rest);
-    add(rest, e);
-    if (out) std::copy_n(e, n - i, out + i);
+    std::copy_n(x + whole, n - whole, rest);
+    sum += sum_of_exp_block<true>(lanes, rest, shift, e);
+    if (out) std::copy_n(e, n - whole, out + whole);
   }
-  return sum_lanes(partial);
+  return sum;
 }
 
 }  // namespace facula::cpu::FACULA_ISA

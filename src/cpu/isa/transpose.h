@@ -12,14 +12,6 @@ namespace facula::cpu::FACULA_ISA {
 
 constexpr int64_t kTile = 16;  // the largest side of a square
 
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
-
 // Elements by their size only, whatever their type.
 template <class T>
 struct Element {

@@ -1,0 +1,185 @@
+// Soft-max along lines and down columns.
+#include "ops/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/isa/lines.h"
+#include "cpu/isa/softmax.h"
+#include "kernels/math.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+struct Softmax {
+  template <class T>
+  void operator()(int64_t n, const T* x, T* out) const {
+    T scale = T(1) / sum_of_exp(n, x, extremum<T, true>(n, x), out);
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+  }
+};
+
+struct LogSoftmax {
+  template <class T>
+  void operator()(int64_t n, const T* x, T* out) const {
+    T largest = extremum<T, true>(n, x), rest = std::log(sum_of_exp<T>(n, x, largest, nullptr));
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = x[i] - largest - rest;
+  }
+};
+
+/// The sum of term(i), in blocks, so that rounding errors do not grow with the whole length.
+template <class T, class F>
+T sum_terms(int64_t n, F term) {
+  constexpr int64_t kBlock = 1024;
+  T total = 0;
+  for (int64_t from = 0; from < n; from += kBlock) {
+    const int64_t to = std::min(n, from + kBlock);
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = from; i < to; ++i) sum += term(i);
+    total += sum;
+  }
+  return total;
+}
+
+template <class T>
+T dot(int64_t n, const T* a, const T* b) {
+  return sum_terms<T>(n, [=](int64_t i) { return a[i] * b[i]; });
+}
+
+template <class T>
+T sum_line(int64_t n, const T* x) {
+  return sum_terms<T>(n, [=](int64_t i) { return x[i]; });
+}
+
+struct SoftmaxBackward {
+  template <class T>
+  void operator()(int64_t n, const T* grad, const T* result, T* out) const {
+    T mean = dot(n, grad, result);
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = result[i] * (grad[i] - mean);
+  }
+};
+
+struct LogSoftmaxBackward {
+  template <class T>
+  void operator()(int64_t n, const T* grad, const T* result, T* out) const {
+    T total = sum_line(n, grad);
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[i] = grad[i] - kernels::exp(result[i]) * total;
+  }
+};
+
+// ---- soft-max down columns: neighbouring lines side by side, nothing packed
+
+constexpr int64_t kColumns = 64;
+
+// The columns of one tile: `n` rows, `stride` elements apart.
+template <class T>
+struct Tile {
+  int64_t n, stride, width;
+  template <class F>
+  void rows(F&& f) const {
+    for (int64_t r = 0; r < n; ++r) f(r * stride);
+  }
+};
+
+template <bool log>
+struct SoftmaxTile {
+  template <class T>
+  void operator()(const Tile<T>& t, const T* x, const T*, T* out) const {
+    T largest[kColumns], total[kColumns] = {}, factor[kColumns];
+    std::copy_n(x, t.width, largest);
+    t.rows([&](int64_t at) {
+      FACULA_SIMD
+      for (int64_t c = 0; c < t.width; ++c) {
+        T value = x[at + c];
+        largest[c] = (value > largest[c]) | (value != value) ? value : largest[c];
+      }
+    });
+    t.rows([&](int64_t at) {
+      FACULA_SIMD
+      for (int64_t c = 0; c < t.width; ++c) {
+        T e = exp_of_shifted(x[at + c] - largest[c]);
+        if constexpr (!log) out[at + c] = e;
+        total[c] += e;
+      }
+    });
+    FACULA_SIMD
+    for (int64_t c = 0; c < t.width; ++c) factor[c] = log ? kernels::log(total[c]) : T(1) / total[c];
+    t.rows([&](int64_t at) {
+      FACULA_SIMD
+      for (int64_t c = 0; c < t.width; ++c) {
+        if constexpr (log) out[at + c] = x[at + c] - largest[c] - factor[c];
+        else out[at + c] *= factor[c];
+      }
+    });
+  }
+};
+
+template <bool log>
+struct SoftmaxBackwardTile {
+  template <class T>
+  void operator()(const Tile<T>& t, const T* grad, const T* result, T* out) const {
+    T total[kColumns] = {};
+    t.rows([&](int64_t at) {
+      FACULA_SIMD
+      for (int64_t c = 0; c < t.width; ++c) total[c] += log ? grad[at + c] : grad[at + c] * result[at + c];
+    });
+    t.rows([&](int64_t at) {
+      FACULA_SIMD
+      for (int64_t c = 0; c < t.width; ++c) {
+        if constexpr (log) out[at + c] = grad[at + c] - kernels::exp(result[at + c]) * total[c];
+        else out[at + c] = result[at + c] * (grad[at + c] - total[c]);
+      }
+    });
+  }
+};
+
+// Whether the lines of contiguous tensors lie side by side, so that columns are the better way to go.
+bool as_columns(DType compute, int64_t dim, const Tensor& a, const Tensor& b) {
+  int64_t inner = a.dim() ? a.stride(dim) : 1, n = a.dim() ? a.size(dim) : 1;
+  return inner >= kColumns / 4 && n != 1 && a.numel() > 0 && a.dtype() == compute && b.dtype() == compute &&
+         a.is_contiguous() && b.is_contiguous();
+}
+
+template <class TileFunction>
+void run_columns(int64_t dim, const Tensor& a, const Tensor& b, const Tensor& out) {
+  int64_t n = a.size(dim), inner = a.stride(dim);
+  int64_t tiles = (inner + kColumns - 1) / kColumns, outer = a.numel() / (n * inner);
+  LockRelease unlocked(a.numel() > 4 * kGrain);
+  visit_types(Floats(), a.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_for(0, outer * tiles, std::max<int64_t>(1, kGrain / (n * kColumns)), [&](int64_t from, int64_t to) {
+      for (int64_t task = from; task < to; ++task) {
+        int64_t column = task % tiles * kColumns, at = task / tiles * n * inner + column;
+        Tile<T> tile{n, inner, std::min(kColumns, inner - column)};
+        TileFunction()(tile, a.data<T>() + at, b.data<T>() + at, out.data<T>() + at);
+      }
+    });
+  });
+}
+
+template <class Line, class TileFunction>
+void forward(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
+  if (as_columns(compute, dim, in, in)) run_columns<TileFunction>(dim, in, in, out);
+  else map_lines<Line, Floats>(compute, dim, in, out);
+}
+
+template <class Line, class TileFunction>
+void backward(DType compute, int64_t dim, const Tensor& grad, const Tensor& result, const Tensor& out) {
+  if (as_columns(compute, dim, grad, result)) run_columns<TileFunction>(dim, grad, result, out);
+  else map_lines2<Line, Floats>(compute, dim, grad, result, out);
+}
+
+}  // namespace
+
+void register_softmax() {
+  softmax_kernel.set(DeviceType::CPU, forward<Softmax, SoftmaxTile<false>>);
+  log_softmax_kernel.set(DeviceType::CPU, forward<LogSoftmax, SoftmaxTile<true>>);
+  softmax_backward_kernel.set(DeviceType::CPU, backward<SoftmaxBackward, SoftmaxBackwardTile<false>>);
+  log_softmax_backward_kernel.set(DeviceType::CPU, backward<LogSoftmaxBackward, SoftmaxBackwardTile<true>>);
+}
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,34 @@
+// Rules of soft-max.
+#include "ops/softmax.h"
+
+#include "raw_ops.h"
+
+namespace facula::ops {
+namespace {
+
+Tensor forward(const LineKernel& kernel, const Tensor& self, int64_t dim, const char* op) {
+  FACULA_CHECK(self.is_floating(), ErrorKind::NotImplemented, op, ": not implemented for dtype ", self.dtype());
+  return map_lines(kernel, self, dim, self.dtype(), op, {}, compute_dtype(self.dtype()));
+}
+
+Tensor backward(const Line2Kernel& kernel, const Tensor& grad, const Tensor& output, int64_t dim, const char* op) {
+  int64_t d = wrap_dim(dim, output.dim(), op);
+  DType compute = compute_dtype(output.dtype());
+  Tensor result = facula::empty(output.sizes(), compute, output.device());
+  if (!output.is_meta()) kernel(output.device(), compute, d, grad, output, result);
+  return compute == output.dtype() ? result : to_dtype(result, output.dtype());
+}
+
+}  // namespace
+
+Tensor _softmax(const Tensor& self, int64_t dim) { return forward(softmax_kernel, self, dim, "softmax"); }
+Tensor _log_softmax(const Tensor& self, int64_t dim) { return forward(log_softmax_kernel, self, dim, "log_softmax"); }
+
+Tensor _softmax_backward(const Tensor& grad_output, const Tensor& output, int64_t dim) {
+  return backward(softmax_backward_kernel, grad_output, output, dim, "softmax");
+}
+Tensor _log_softmax_backward(const Tensor& grad_output, const Tensor& output, int64_t dim) {
+  return backward(log_softmax_backward_kernel, grad_output, output, dim, "log_softmax");
+}
+
+}  // namespace facula::ops

@@ -1,0 +1,12 @@
+// Kernels of soft-max.
+#pragma once
+
+#include "ops/lines.h"
+
+namespace facula {
+
+inline LineKernel softmax_kernel{"softmax"}, log_softmax_kernel{"log_softmax"};
+/// Of the gradient of the result and the result.
+inline Line2Kernel softmax_backward_kernel{"softmax"}, log_softmax_backward_kernel{"log_softmax"};
+
+}  // namespace facula
