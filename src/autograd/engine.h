@@ -22,8 +22,6 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
 uint64_t current_pass();
 size_t count_reached(const std::vector<Node*>& nodes);
 
-/// Installed by the Python layer: throws when the user asked to stop (Ctrl-C).
-inline void (*check_interrupt)() = nullptr;
 /// Installed by the Python layer: in anomaly mode, shows the forward call of a node that failed.
 inline void (*on_backward_error)(Node& node) = nullptr;
 inline std::atomic<bool> anomaly_checks_nan = true;

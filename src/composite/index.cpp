@@ -43,6 +43,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
     const int64_t* v = values.data<int64_t>();
     for (int64_t i = 0; i < values.numel(); ++i) {
       FACULA_CHECK(v[i] >= 0, ErrorKind::Runtime, "one_hot: class values must not be negative, got ", v[i]);
+      FACULA_CHECK(v[i] < INT64_MAX, ErrorKind::Runtime, "one_hot: class values below ", INT64_MAX, ", got ", v[i]);
       largest = std::max(largest, v[i]);
     }
   }

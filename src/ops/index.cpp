@@ -64,13 +64,14 @@ void fold(IndexMap& map, const Dims& dims, const std::vector<Tensor>& indices, I
   Tensor table = facula::empty(shape, DType::Int64);
   int64_t* offsets = table.data<int64_t>();
   std::fill_n(offsets, table.numel(), 0);
-  int64_t lowest = 0;
+  int64_t lowest = 0, reach = 0;
   Tensor index = facula::empty(shape, DType::Int64);
   for (int64_t d : dims) {
     copy_kernel(kCPU, index, spread_int64(indices[d], shape));
     const int64_t* at = index.data<int64_t>();
     int64_t size = map.target.size(d), step = map.target.stride(d), start = step < 0 ? (1 - size) * step : 0;
     if (step < 0) lowest += (size - 1) * step;
+    reach += (size - 1) * std::abs(step);
     for (int64_t i = 0; i < index.numel(); ++i) {
       int64_t k = at[i] + ((at[i] >> 63) & size);
       FACULA_CHECK(static_cast<uint64_t>(k) < static_cast<uint64_t>(size), ErrorKind::Index, map.op, ": index ", at[i],
@@ -81,7 +82,7 @@ void fold(IndexMap& map, const Dims& dims, const std::vector<Tensor>& indices, I
   map.target = make_view(map.target, map.target.sizes(), map.target.strides(), lowest, false);
   map.index = table;
   map.step = 1;
-  map.size = std::numeric_limits<int64_t>::max();
+  map.size = reach + 1;
 }
 
 // The dimensions indexed stay where they are when they are neighbours, and move to the front otherwise.

@@ -1,6 +1,7 @@
 // The only run-time choice left when an op runs: which device's kernel.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "core/device.h"
@@ -8,6 +9,17 @@
 #include "ops/iterator.h"
 
 namespace facula {
+
+/// More elements than memory holds: a tensor of them repeats its places, and a kernel that went over all would take
+/// hours. Every kernel refuses them here; up to there it can be stopped (core/parallel.h).
+constexpr int64_t kMostVisited = int64_t{1} << 42;
+
+inline int64_t elements_visited(const Tensor& t) { return t.defined() ? t.numel() : 0; }
+inline int64_t elements_visited(const Plan& plan) { return plan.numel; }
+template <class T>
+int64_t elements_visited(const T&) {
+  return 0;
+}
 
 /// A kernel by device: `inline Kernel<void(const Tensor&, int64_t)> sort_kernel{"sort"};` in src/ops/<topic>.h,
 /// `sort_kernel.set(DeviceType::CPU, sort_cpu)` in the backend's register function.
@@ -21,6 +33,9 @@ struct Kernel {
   auto operator()(Device device, Args&&... args) const {
     Signature* function = table[static_cast<int>(device.type)];
     FACULA_CHECK(function, ErrorKind::NotImplemented, name, ": no kernel for this device, got ", device);
+    const int64_t most = std::max({int64_t{0}, elements_visited(args)...});
+    FACULA_CHECK(most <= kMostVisited, ErrorKind::Runtime, name, ": tensors of at most ", kMostVisited,
+                 " elements, got one of ", most, " (expanded, it repeats what is in memory)");
     return function(std::forward<Args>(args)...);
   }
 };

@@ -93,9 +93,8 @@ Sliding read_windows(const char* op, IntList size, IntList kernel_size, IntList 
     FACULA_CHECK(s.dilation[d] > 0, ErrorKind::Runtime, op, ": dilation must be positive, got ", s.dilation);
     FACULA_CHECK(s.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ", s.padding);
     int64_t reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
-    FACULA_CHECK(s.padding[d] <= reach / 2, ErrorKind::Runtime, op,
-                 ": padding must be at most half of the window, kernel_size=", s.kernel, ", dilation=", s.dilation,
-                 ", got padding=", s.padding);
+    FACULA_CHECK(s.padding[d] <= s.kernel[d] / 2, ErrorKind::Runtime, op,
+                 ": padding must be at most half of kernel_size=", s.kernel, ", got padding=", s.padding);
     int64_t room = size[d] + 2 * s.padding[d] - reach + (ceil_mode ? s.stride[d] - 1 : 0);
     int64_t out = floor_divide(room, s.stride[d]) + 1;
     if (ceil_mode && (out - 1) * s.stride[d] >= size[d] + s.padding[d])
@@ -151,8 +150,9 @@ PoolGeometry adaptive_geometry(IntList size, IntList out) {
   for (size_t d = 0; d < size.size(); ++d) {
     PoolAxis& axis = axis_of(g, d, size.size(), size[d], out[d]);
     for (int64_t o = 0; o < out[d]; ++o) {
-      axis.begin[o] = o * size[d] / out[d];
-      axis.end[o] = ((o + 1) * size[d] + out[d] - 1) / out[d];
+      const __int128 n = size[d];
+      axis.begin[o] = static_cast<int64_t>(o * n / out[d]);
+      axis.end[o] = static_cast<int64_t>(((o + 1) * n + out[d] - 1) / out[d]);
       axis.divisor[o] = static_cast<double>(axis.end[o] - axis.begin[o]);
     }
   }

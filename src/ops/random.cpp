@@ -1,6 +1,7 @@
 // Random ops: parameter checks and the order in which elements are drawn.
 #include "ops/random.h"
 
+#include "core/checked.h"
 #include "core/parallel.h"
 #include "ops/out.h"
 #include "raw_elementwise.h"
@@ -18,7 +19,7 @@ Tensor packed_like(const Tensor& self) {
   int64_t step = 1;
   for (int64_t d : dimension_order(self.sizes(), {Dims(self.strides())})) {
     strides[d] = step;
-    step *= std::max<int64_t>(self.size(d), 1);
+    step = wrapping_mul(step, std::max<int64_t>(self.size(d), 1));
   }
   return facula::empty_strided(self.sizes(), strides, self.dtype(), self.device());
 }
@@ -39,6 +40,7 @@ void with_generator(Generator* given, int64_t numel, Draw draw) {
   Generator& generator = given ? *given : default_generator();
   LockRelease release(numel > kGrain);
   std::lock_guard<std::mutex> guard(generator.mutex);
+  Uninterrupted loops;
   draw(generator);
 }
 
