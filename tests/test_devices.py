@@ -131,3 +131,61 @@ def test_the_default_device_is_the_threads_own():
     finally:
         facula.set_default_device(None)
     assert facula.zeros(1).device.type == "cpu"
+
+
+FACTORIES = {
+    "empty": lambda **to: facula.empty(0, **to),
+    "empty with elements": lambda **to: facula.empty(2, **to),
+    "empty_strided": lambda **to: facula.empty_strided((0,), (1,), **to),
+    "empty_like": lambda **to: facula.empty_like(facula.ones(0), **to),
+    "zeros": lambda **to: facula.zeros(0, 3, **to),
+    "full": lambda **to: facula.full((0,), 2.0, **to),
+    "arange": lambda **to: facula.arange(0, **to),
+    "eye": lambda **to: facula.eye(0, **to),
+    "rand": lambda **to: facula.rand(0, **to),
+    "randperm": lambda **to: facula.randperm(0, **to),
+    "tensor": lambda **to: facula.tensor([], **to),
+    "asarray": lambda **to: facula.asarray([], **to),
+    "to": lambda **to: facula.ones(0).to(**to),
+    "new_empty": lambda **to: facula.ones(1).new_empty(0, **to),
+    "storage": lambda **to: facula.UntypedStorage(0, **to),
+}
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:127"])
+@pytest.mark.parametrize("name", FACTORIES)
+@pytest.mark.skipif(facula.cuda.is_available(), reason="about a build without CUDA")
+def test_no_bytes_need_their_device_too(name, device):
+    with pytest.raises(AssertionError, match=f"this facula was built without .*, got (device )?cuda:{device[5:] or 0}$"):
+        FACTORIES[name](device=device)
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_no_bytes_on_meta(name):
+    assert FACTORIES[name](device="meta").device.type == "meta"
+
+
+@pytest.mark.parametrize("index", [-(1 << 40), -2, -1, 128, 129, 255, 256, 1 << 32, (1 << 63) - 1])
+def test_an_index_does_not_wrap_round(index):
+    for make in (lambda: facula.device("cuda", index), lambda: facula.device("cuda", index=index), lambda: facula.device(index)):
+        with pytest.raises(RuntimeError, match=f"^device: expected an index of at most 127 that is not negative, got {index}$"):
+            make()
+    with pytest.raises(RuntimeError, match=f"device string 'cuda:{index}'|Invalid device string: 'cuda:{index}'"):
+        facula.device(f"cuda:{index}")
+    assert facula.device("cuda", 127).index == 127
+
+
+@pytest.mark.skipif(facula.cuda.is_available(), reason="about a build without CUDA")
+def test_devices_can_be_counted_by_trying():
+    """As packages that know no other way do: index after index until a tensor of no elements fails or repeats a device."""
+    found = []
+    for kind in ("cpu", "cuda", "meta"):
+        for index in range(300):
+            try:
+                device = facula.empty(0, device=facula.device(kind, index)).device
+            except (AssertionError, RuntimeError):
+                break
+            if device in found:
+                break
+            found.append(device)
+    assert found == [facula.device("cpu"), facula.device("meta")]

@@ -145,7 +145,7 @@ Tensor choices(int64_t n, int64_t r, bool with_replacement, Device device) {
   Tensor table = empty({n ? count_choices(pool, r) : 0, r}, std::optional<MemoryFormat>(), DType::Int64,
                        device.is_meta() ? device : kCPU);
   if (device.is_meta()) return table;
-  if (table.numel() == 0) return empty(table.sizes(), std::optional<MemoryFormat>(), DType::Int64, device);
+  if (table.numel() == 0) return _to_device(table, device, table.dtype());  // whatever r is
   std::vector<int64_t> at(static_cast<size_t>(r));
   for (int64_t k = 0; k < r; ++k) at[k] = k * step;
   int64_t* row = table.data<int64_t>();

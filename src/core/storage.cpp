@@ -16,9 +16,11 @@ void release_allocated(Storage* s) {
 
 void release_nothing(Storage*) {}
 
+// A tensor lies on a device that is there, also a tensor of no bytes.
 char* allocate(size_t nbytes, Device device) {
   const Allocator& allocator = backend_of(device.type).allocator;
   if (!allocator.allocate) report_no_backend(device, "empty");
+  if (!nbytes) return nullptr;
   return static_cast<char*>(allocator.allocate(nbytes, device, current_stream(device)));
 }
 
@@ -43,9 +45,7 @@ void move_bytes(Storage* s, char* fresh, size_t count) {
 Storage* make_large_storage(size_t nbytes, Device device) {
   char* data = nullptr;
   device = concrete(device);
-  if (!device.is_meta() && nbytes) {
-    data = allocate(nbytes, device);
-  }
+  if (!device.is_meta()) data = allocate(nbytes, device);
   auto* s = static_cast<Storage*>(small_allocate(kStorageHeader));
   init_storage(s, nbytes, device);
   s->header_bytes = kStorageHeader;
@@ -92,7 +92,7 @@ void resize_storage(Storage* s, size_t nbytes) {
     s->nbytes = nbytes;
     return;
   }
-  char* fresh = nbytes ? allocate(nbytes, s->device) : nullptr;
+  char* fresh = allocate(nbytes, s->device);
   if (fresh && s->data) move_bytes(s, fresh, std::min(nbytes, s->nbytes));
   replace_storage_data(s, fresh, release_allocated, nullptr);
   note_storage_change(s, static_cast<int64_t>(nbytes) - static_cast<int64_t>(s->nbytes));

@@ -12,6 +12,8 @@
 #include "core/error.h"
 #include "core/generator.h"
 #include "core/half.h"
+#include "cpu/backend.h"
+#include "cpu/generator.h"
 #include "cpu/random.h"
 
 using namespace facula;
@@ -39,7 +41,7 @@ bool refuses(F f) {
 
 void test_engine_is_mt19937() {
   for (uint64_t seed : {uint64_t{0}, uint64_t{5489}, (uint64_t{1} << 40) + 7}) {
-    Generator generator(seed);
+    Mt19937 generator(seed);
     std::mt19937 reference(static_cast<uint32_t>(seed));
     CHECK(generator.initial_seed() == seed);
     std::mt19937 lengths(1);
@@ -62,15 +64,15 @@ void test_engine_is_mt19937() {
 }
 
 void test_state() {
-  Generator generator(5);
-  std::vector<uint8_t> state(Generator::kStateBytes), again(Generator::kStateBytes);
+  Mt19937 generator(5);
+  std::vector<uint8_t> state(Mt19937::kStateBytes), again(Mt19937::kStateBytes);
   std::vector<double> normals(3);
   fill_normal(normals.data(), 3, 0, 1, generator);  // leaves the second of a pair behind
   CHECK(generator.next_double_normal.has_value());
   for (int draws : {0, 1, 622, 623, 624, 1000}) {
     for (int i = 0; i < draws; ++i) generator.random32();
     generator.get_state(state.data());
-    Generator other;
+    Mt19937 other;
     other.set_state(state.data(), state.size());
     other.get_state(again.data());
     CHECK(state == again);
@@ -78,9 +80,9 @@ void test_state() {
     CHECK(other.next_double_normal == generator.next_double_normal);
     for (int i = 0; i < 2000; ++i) CHECK(other.random32() == generator.random32());
   }
-  Generator kept(9);
+  Mt19937 kept(9);
   kept.get_state(state.data());
-  std::vector<uint8_t> zeros(Generator::kStateBytes);
+  std::vector<uint8_t> zeros(Mt19937::kStateBytes);
   CHECK(refuses([&] { kept.set_state(zeros.data(), zeros.size()); }));
   CHECK(refuses([&] { kept.set_state(state.data(), 100); }));
   std::vector<uint8_t> bad = state;
@@ -91,7 +93,7 @@ void test_state() {
 }
 
 void test_seeds() {
-  Generator generator;
+  Mt19937 generator;
   CHECK(generator.initial_seed() == Generator::kDefaultSeed);
   const uint64_t first = generator.seed(), second = generator.seed();
   CHECK(first != second && first < (uint64_t{1} << 53));
@@ -99,11 +101,12 @@ void test_seeds() {
   generator.next_double_normal = 1.0;
   generator.seed(3);
   CHECK(!generator.next_double_normal.has_value());
-  CHECK(&default_generator() == &default_generator());
+  CHECK(&default_generator(kCPU) == &default_generator(kCPU));
+  CHECK(default_generator(kCPU).device() == kCPU);
 }
 
 void test_uniform() {
-  Generator generator(1), draws(1);
+  Mt19937 generator(1), draws(1);
   std::vector<float> values(5001);
   fill_uniform(values.data(), 5001, -0.1, 0.3, generator);
   for (float value : values) {
@@ -115,7 +118,7 @@ void test_uniform() {
   fill_uniform(halves.data(), 100000, 0, 1, generator);
   for (Half value : halves) CHECK(static_cast<float>(value) < 1.0f);
   // A fill in two parts gives the numbers of one fill.
-  Generator whole(2), parts(2);
+  Mt19937 whole(2), parts(2);
   std::vector<double> one(3000), two(3000);
   fill_uniform(one.data(), 3000, 0, 1, whole);
   fill_uniform(two.data(), 700, 0, 1, parts);
@@ -124,7 +127,7 @@ void test_uniform() {
 }
 
 void test_normal() {
-  Generator generator(3);
+  Mt19937 generator(3);
   std::vector<float> values(100000);
   fill_normal(values.data(), 100000, 1.5, 2.0, generator);
   double sum = 0, squares = 0;
@@ -134,7 +137,7 @@ void test_normal() {
   CHECK(std::abs(mean - 1.5) < 0.03);
   CHECK(std::abs(squares / 1e5 - 4.0) < 0.1);
   // Against the same transform in double.
-  Generator draws(4), again(4);
+  Mt19937 draws(4), again(4);
   float block[16];
   fill_normal(block, 16, 0, 1, draws);
   double u[16];
@@ -146,7 +149,7 @@ void test_normal() {
   }
   // Draws consumed: one per element, plus 16 for an incomplete block; narrow types skip the remainder's own.
   const auto consumed = [](auto element, int64_t count) {
-    Generator used(8), reference(8);
+    Mt19937 used(8), reference(8);
     std::vector<decltype(element)> out(static_cast<size_t>(count));
     fill_normal(out.data(), count, 0, 1, used);
     const uint32_t next = used.random32();
@@ -164,7 +167,7 @@ void test_normal() {
 void test_integers() {
   for (uint64_t range :
        {uint64_t{1}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 28) - 1, uint64_t{1} << 28, (uint64_t{1} << 40) + 3}) {
-    Generator generator(6), draws(6);
+    Mt19937 generator(6), draws(6);
     std::vector<int64_t> values(3000);
     fill_random_range(values.data(), 3000, range, -5, generator);
     for (int64_t value : values) {
@@ -172,7 +175,7 @@ void test_integers() {
       CHECK(value == static_cast<int64_t>(draw % range) - 5);
     }
   }
-  Generator generator(6);
+  Mt19937 generator(6);
   std::vector<int8_t> narrow(3000);
   fill_random_default(narrow.data(), 3000, generator);
   CHECK(*std::min_element(narrow.begin(), narrow.end()) == 0);
@@ -183,7 +186,7 @@ void test_integers() {
 }
 
 void test_bernoulli_and_waiting_times() {
-  Generator generator(7), draws(7);
+  Mt19937 generator(7), draws(7);
   const auto next_unit = [&draws] {
     return static_cast<double>(draws.random64() & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
   };
@@ -204,7 +207,7 @@ void test_bernoulli_and_waiting_times() {
 }
 
 void test_permutation() {
-  Generator generator(8);
+  Mt19937 generator(8);
   for (int64_t count : {0, 1, 2, 10, 511, 512, 513, 5000}) {
     std::vector<int32_t> values(static_cast<size_t>(count)), sorted(values.size());
     fill_permutation(values.data(), count, generator);
@@ -216,7 +219,7 @@ void test_permutation() {
 }
 
 void test_multinomial() {
-  Generator generator(9);
+  Mt19937 generator(9);
   const float weights[] = {1, 0, 3, 4, 0, 0, 2, 2};  // two rows of four
   std::vector<int64_t> drawn(2 * 10000);
   fill_multinomial(drawn.data(), weights, 2, 4, 10000, true, generator);
@@ -240,6 +243,7 @@ void test_multinomial() {
 }  // namespace
 
 int main() {
+  register_backend();
   test_engine_is_mt19937();
   test_state();
   test_seeds();

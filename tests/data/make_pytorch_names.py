@@ -1,16 +1,15 @@
-"""Writes tests/data/pytorch_names.txt: PyTorch's public modules and their public names, one module a line.
+"""Writes pytorch_names.txt: PyTorch's public modules and their public names, one module a line.
 
-Needs PyTorch, and is run by hand when Facula follows another version: `python codegen/pytorch_names.py tests/data/pytorch_names.txt`.
-Nothing else in the repository needs PyTorch. Names are what a module's `__all__` lists; without it, the functions and classes
+Needs PyTorch, and is run by hand when Facula follows another version: `python tests/data/make_pytorch_names.py`. Names are what a module's `__all__` lists; without it, the functions and classes
 that the module, or for a package a module inside it, defines. Left out are modules inside packages that PyTorch does not document one by one (INSIDE).
 """
 
 import importlib
 import pkgutil
 import re
-import sys
 import types
 import warnings
+from pathlib import Path
 
 INSIDE = re.compile(
     r"torch\.(ao\.(nn|ns)\.[\w.]*\.[\w.]+|ao\.quantization\.(fx|backend_config)\.\w+|ao\.pruning\.\w+\.\w+"
@@ -57,18 +56,18 @@ def names(name, module):
     return sorted(own)
 
 
-def main(path):
+def main():
     warnings.simplefilter("ignore")
     import torch
 
     found = {name: names(name, module) for name, module in modules().items() if isinstance(module, types.ModuleType)}
     found["torch.Tensor"] = sorted(n for n in dir(torch.Tensor) if not n.startswith("_"))
-    with open(path, "w") as file:
-        file.write(f"# made by codegen/pytorch_names.py from PyTorch {torch.__version__.split('+')[0]}\n")
+    with open(Path(__file__).with_name("pytorch_names.txt"), "w") as file:
+        file.write(f"# made by tests/data/make_pytorch_names.py from PyTorch {torch.__version__.split('+')[0]}\n")
         for name in sorted(found):
             if found[name]:
                 file.write(f"{name}: {' '.join(found[name])}\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()
