@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from test_fuzz_hostile import run_round
 
 import facula
+from facula.nn import functional as F
 
 CASES = os.environ.get("FACULA_FUZZ_CASES", "5000")
 
@@ -46,3 +48,8 @@ def test_optimizers_read_parameters_that_are_conjugated_lazily():
         facula.optim.RMSprop([parameter], lr=0.1, momentum=0.9, centered=True).step()
         results.append(parameter.detach().resolve_conj())
     assert facula.allclose(*results)
+
+
+def test_attention_without_heads():
+    with pytest.raises(RuntimeError, match="multiple of the key and value heads"):
+        F.scaled_dot_product_attention(facula.ones(0, 4, 3, 4), facula.ones(0, 0, 3, 4), facula.ones(0, 0, 3, 4), enable_gqa=True)

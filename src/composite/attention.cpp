@@ -24,7 +24,8 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
 
 /// `heads` of `t` (..., heads, length, size) so often that there is one for every head of the query.
 Tensor repeat_heads(const Tensor& t, const Tensor& query) {
-  FACULA_CHECK(query.dim() >= 3 && t.dim() >= 3 && query.size(-3) % t.size(-3) == 0, ErrorKind::Runtime, kOp,
+  FACULA_CHECK(query.dim() >= 3 && t.dim() >= 3 && t.size(-3) > 0 && query.size(-3) % t.size(-3) == 0,
+               ErrorKind::Runtime, kOp,
                ": enable_gqa needs query heads that are a multiple of the key and value heads, got shapes ",
                query.sizes(), " and ", t.sizes());
   int64_t times = query.size(-3) / t.size(-3);

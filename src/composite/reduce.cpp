@@ -170,8 +170,7 @@ Tensor trace_uncast(const Tensor& self) {
   FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: a matrix, got shape ", self.sizes());
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ",
                self.dtype());
-  int64_t n = std::min(self.size(0), self.size(1));
-  return sum(as_strided(self, {n}, {self.stride(0) + self.stride(1)}, std::nullopt), std::optional<DType>());
+  return sum(diagonal(self, 0, 0, 1), std::optional<DType>());
 }
 
 }  // namespace facula

@@ -25,7 +25,7 @@ exec(compile(SOURCES, "program", "exec"), NAMES)
 LAYOUTS, WRITABLE = [*NAMES["LAYOUTS"], "shared"], NAMES["WRITABLE"]
 # Calls whose result is about memory, or is whatever memory held.
 ABOUT_MEMORY = re.compile(
-    r"as_strided|\.view\(|_C\.view\(|view_as\(|view_copy|split_(with_sizes_)?copy|view_as_(real|complex)|\.stride|data_ptr|storage|is_contiguous|is_set_to|empty|set_\(|resize|contiguous|dlpack|squeeze_\(|transpose_\(|"
+    r"as_strided|\.numpy\(|\.view\(|_C\.view\(|view_as\(|view_copy|split_(with_sizes_)?copy|view_as_(real|complex)|\.stride|data_ptr|storage|is_contiguous|is_set_to|empty|set_\(|resize|contiguous|dlpack|squeeze_\(|transpose_\(|"
     r"unsqueeze_\(|\.t_\(|_C\.t_|swap\w+_\(|is_non_overlapping|dim_order|deepcopy|pickle|register_hook|is_same_tensor|_reshape_alias|_is_view|map_\(|apply_\(|requires_grad|"
     r"moveaxis_|_copy_\(|share_memory|Generator|\.unflatten|format_|__format__|nn\.Lazy|detach|_rng|_unique_runs|data\b|_sgd|_adam|lobpcg|lowrank"
 )  # fmt: skip
