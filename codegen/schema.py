@@ -109,7 +109,7 @@ KEYS = {
     "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
     "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
 }  # fmt: skip
-CHECKS = ("tensor", "one_dtype", "runtime", "any_device")  # what an op refuses or lets pass against its kind's rule
+CHECKS = ("tensor", "one_dtype", "runtime", "degree", "any_device")  # what an op refuses or lets pass against its kind's rule
 
 
 @dataclass(frozen=True)

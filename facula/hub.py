@@ -127,21 +127,24 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
         hash_prefix: what the SHA-256 of the file must begin with.
         progress: whether to say on standard error how much has come.
     Raises:
-        RuntimeError: the hash differs.
+        RuntimeError: the hash differs, or the connection ended early.
     """
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
     told = _Progress(os.path.basename(dst)) if progress else None
     with urlopen(Request(url, headers={"User-Agent": "facula.hub"})) as response:
-        total = int(response.headers.get("Content-Length") or 0)
+        total, received = int(response.headers.get("Content-Length") or 0), 0
         with replacing(dst) as file:
             while chunk := response.read(READ_DATA_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
+                received += len(chunk)
                 if told:
                     told.add(len(chunk), total)
             if told:
                 told.end()
+            if received < total:
+                raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received}")
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
                 raise RuntimeError(
                     f"download_url_to_file: expected SHA-256 {hash_prefix}..., got {digest.hexdigest()}"

@@ -57,12 +57,17 @@ def samples(op, dtype, rng, layout="contiguous", shapes=ELEMENTWISE_SHAPES):
     The list is empty where the layout has no meaning for the op. Errors: ValueError for a sample that does not fit the
     signature.
     """
-    if layout in ("broadcast", "empty") and (not op.elementwise or isinstance(op.samples, list)):
-        return []
-    if layout == "broadcast" and op.kind == "unary":
+    if not has_samples(op, layout):
         return []
     maps = _argument_maps(op, shapes)
     return [_arguments(op, entry, dtype, rng, layout) for entry in maps]
+
+
+def has_samples(op, layout="contiguous"):
+    """Whether the op has samples, and the layout a meaning for them."""
+    if layout in ("broadcast", "empty") and (not op.elementwise or isinstance(op.samples, list)):
+        return False
+    return (op.samples is not None or op.elementwise) and not (layout == "broadcast" and op.kind == "unary")
 
 
 def _argument_maps(op, shapes):

@@ -91,16 +91,25 @@ def differentiable():
 
 
 OPS = {op.id: op for op in differentiable()}
+# Ops whose results depend on no floating tensor, or not differentiably: counts, positions, comparisons, what leaves the graph.
+CONSTANT = {
+    "argwhere", "detach_copy", "isclose", "linalg_matrix_rank_float", "linalg_matrix_rank_tensor", "linalg_matrix_rank_tol",
+    "one_hot", "repeat_interleave_Tensor", "unravel_index", "view_copy_dtype", "where_nonzero",
+}  # fmt: skip
+COMPUTED = (("float64", "Float64"), ("complex128", "Complex128"))
+DTYPES = {name: [dtype for dtype, kind in COMPUTED if kind in op.dtypes] for name, op in OPS.items()}
 
 
 def cases(layouts):
-    found = []
-    for name, op in OPS.items():
-        for dtype, kind in (("float64", "Float64"), ("complex128", "Complex128")):
-            if kind not in op.dtypes:
-                continue
-            found += [(name, dtype, layout) for layout in layouts if layout != "strided" or name not in DENSE]
-    return found
+    return [
+        (name, dtype, layout)
+        for name, op in OPS.items()
+        if name not in CONSTANT
+        for dtype in DTYPES[name]
+        for layout in layouts
+        # test_ops.py lists the ops without any samples
+        if op_samples.has_samples(op, layout) and (layout != "strided" or name not in DENSE)
+    ]
 
 
 def make_samples(name, dtype, layout):
@@ -170,13 +179,28 @@ def chosen_samples(name, dtype, layout):
 
 
 def prepared(name, dtype, layout):
-    """(function, inputs) per sample whose result depends differentiably on its tensors."""
+    """(function, inputs) per sample; the result of each depends differentiably on its tensors."""
+    found = []
     for function, chosen in chosen_samples(name, dtype, layout):
         inputs = tuple(t.detach().requires_grad_() for t in chosen)
-        outputs = function(*inputs)
-        outputs = [outputs] if isinstance(outputs, facula.Tensor) else list(outputs)
-        if any(isinstance(o, facula.Tensor) and o.requires_grad for o in outputs):
-            yield function, inputs
+        if any(o.requires_grad for o in flat_outputs(function(*inputs))):
+            found.append((function, inputs))
+    assert len(found) == len(make_samples(name, dtype, layout)) > 0
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(CONSTANT))
+def test_constant_results_have_no_history(name):
+    for dtype in DTYPES[name]:
+        for args, kwargs in make_samples(name, dtype, "contiguous"):
+            for t in floating_tensors(args, kwargs):
+                t.requires_grad_()
+            outputs = flat_outputs(op_samples.call(OPS[name], *args, **kwargs))
+            assert outputs and not any(o.requires_grad for o in outputs)
+
+
+def test_every_op_is_checked_in_some_dtype():
+    assert [name for name, dtypes in DTYPES.items() if not dtypes] == []
 
 
 def without_derivative():
@@ -194,8 +218,7 @@ def test_a_missing_derivative_is_an_error_of_backward(op):
         for t in tensors:
             t.requires_grad_()
         results = [r for r in flat_outputs(op_samples.call(op, *args, **kwargs)) if r.is_floating_point() or r.is_complex()]
-        if not tensors or not results:
-            continue
+        assert tensors and results
         assert all(r.requires_grad for r in results)
         with pytest.raises(NotImplementedError, match=f"^{op.name}: the derivative is not implemented"):
             results[0].abs().sum().backward()

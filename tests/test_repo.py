@@ -73,6 +73,12 @@ def test_only_the_python_layer_knows_python():
             assert "Python.h" not in path.read_text(), path
 
 
+def test_overflow_is_asked_for_in_one_place():
+    """core/checked.h is how sizes, strides, offsets and bytes are computed from what a caller gives."""
+    asking = {p.relative_to(SOURCE).as_posix() for p in sources() if re.search(r"__builtin_\w+_overflow", p.read_text())}
+    assert asking == {"core/checked.h"}
+
+
 def test_headers_have_pragma_once():
     for path in SOURCE.rglob("*.h"):
         assert "#pragma once" in path.read_text(), path

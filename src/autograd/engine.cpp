@@ -16,6 +16,7 @@
 #include <array>
 #include <thread>
 
+#include "core/parallel.h"
 #include "functions.h"
 #include "observe/observer.h"
 #include "raw_ops.h"

@@ -1,5 +1,6 @@
 #include "autograd/inplace.h"
 
+#include "core/checked.h"
 #include "core/op_id.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
@@ -18,7 +19,7 @@ struct Geometry {
   Geometry(const Tensor& t, bool as_parts) : sizes(t.sizes()), strides(t.strides()) {
     int64_t item = t.item_size();
     if (as_parts && t.is_complex()) {
-      for (int64_t& s : strides) s *= 2;
+      for (int64_t& s : strides) s = wrapping_mul(s, 2);
       sizes.push_back(2);
       strides.push_back(1);
       item /= 2;

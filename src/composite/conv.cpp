@@ -1,6 +1,7 @@
 // The public convolutions: batch dimension, 'same' padding, and argument order around `convolution`.
 #include "ops/conv.h"
 
+#include "core/checked.h"
 #include "functions.h"
 
 namespace facula {
@@ -44,8 +45,9 @@ Tensor conv_same(int64_t spatial, const Tensor& input, const Tensor& weight, con
   Dims step = per_dimension(dilation, spatial, op, "dilation"), padding(static_cast<size_t>(spatial));
   bool uneven = false;
   for (size_t d = 0; d < padding.size(); ++d) {
-    int64_t total = step[d] * (weight.sizes()[2 + d] - 1);
-    padding[d] = (total + 1) / 2;
+    const Checked reach = Checked(step[d]) * (weight.sizes()[2 + d] - 1);
+    const int64_t total = reach.get(op, "the dilated kernel", "dilation=", step);
+    padding[d] = total / 2 + total % 2;
     uneven |= total % 2 != 0;
   }
   Tensor result = conv(spatial, input, weight, bias, stride, padding, dilation, groups);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "autograd/function_support.h"
+#include "core/checked.h"
 #include "functions.h"
 #include "op_ids_create.h"
 #include "ops/kernel_table.h"
@@ -63,7 +64,8 @@ Tensor block_diag(TensorList tensors) {
   for (const Tensor& t : tensors) {
     FACULA_CHECK(t.dim() <= 2, ErrorKind::Runtime, "block_diag: tensors of at most two dimensions, got shape ",
                  t.sizes());
-    columns += t.dim() == 0 ? 1 : t.size(-1);
+    const int64_t width = t.dim() == 0 ? 1 : t.size(-1);
+    columns = (Checked(columns) + width).get("block_diag", "the number of columns", columns, " and ", width);
   }
   int64_t before = 0;
   for (const Tensor& t : tensors) {
@@ -139,8 +141,7 @@ int64_t count_choices(int64_t n, int64_t r) {
 // All ascending choices of `r` out of `n` positions, one row each.
 Tensor choices(int64_t n, int64_t r, bool with_replacement, Device device) {
   int64_t step = with_replacement ? 0 : 1, pool = n;
-  bool overflow = with_replacement && __builtin_add_overflow(n, r - 1, &pool);
-  FACULA_CHECK(!overflow, ErrorKind::Runtime, "combinations: too many elements for 64 bits, got r = ", r);
+  if (with_replacement) pool = (Checked(n) + r - 1).get("combinations", "the number of choices", "r = ", r);
   Tensor table = empty({n ? count_choices(pool, r) : 0, r}, std::optional<MemoryFormat>(), DType::Int64,
                        device.is_meta() ? device : kCPU);
   if (device.is_meta()) return table;

@@ -51,18 +51,17 @@ std::vector<int> term_labels(const std::string& term, int64_t ellipsis, std::str
 
 /// Repeated labels become diagonals.
 Labelled with_diagonals(Tensor t, std::vector<int> labels) {
-  for (size_t i = 0; i < labels.size(); ++i) {
-    for (size_t j = labels.size() - 1; j > i; --j) {
-      if (labels[j] != labels[i]) continue;
-      FACULA_CHECK(t.size(i) == t.size(j), ErrorKind::Runtime,
-                   "einsum: a subscript repeated within an operand needs equal sizes, got ", t.sizes());
-      Dims sizes(t.sizes()), strides(t.strides());
-      strides[i] += strides[j];
-      sizes.erase(j);
-      strides.erase(j);
-      t = as_strided(t, sizes, strides, t.storage_offset());
-      labels.erase(labels.begin() + static_cast<long>(j));
+  for (size_t i = 0; i < labels.size();) {
+    const auto again = std::find(labels.begin() + static_cast<long>(i) + 1, labels.end(), labels[i]);
+    if (again == labels.end()) {
+      ++i;
+      continue;
     }
+    const int64_t j = again - labels.begin();
+    FACULA_CHECK(t.size(static_cast<int64_t>(i)) == t.size(j), ErrorKind::Runtime,
+                 "einsum: a subscript repeated within an operand needs equal sizes, got ", t.sizes());
+    t = movedim(diagonal(t, 0, static_cast<int64_t>(i), j), -1, static_cast<int64_t>(i));
+    labels.erase(again);
   }
   return {t, labels};
 }

@@ -45,6 +45,8 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
       const int64_t least = min(values).item().to_int();
       FACULA_CHECK(least >= 0, ErrorKind::Runtime, "one_hot: class values must not be negative, got ", least);
       largest = max(values).item().to_int();
+      FACULA_CHECK(largest < INT64_MAX, ErrorKind::Runtime, "one_hot: class values below ", INT64_MAX, ", got ",
+                   largest);
     }
   }
   FACULA_CHECK(num_classes != 0 && num_classes >= -1, ErrorKind::Runtime,

@@ -1,5 +1,6 @@
 // The public losses: argument checks, the shape (N, C, S) that the class kernels take, and the reductions.
 #include "autograd/batching.h"
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/mode.h"
 #include "functions.h"
@@ -106,7 +107,7 @@ struct ClassView {
     int64_t inner = 1;
     for (int64_t d = 0; d < self.dim(); ++d) {
       if (d != at) positions.push_back(self.size(d));
-      if (d > at) inner *= self.size(d);
+      if (d > at) inner = (Checked(inner) * self.size(d)).get(op, "the number of positions", "shape ", self.sizes());
     }
     scores = reshape(self, {at ? self.size(0) : 1, self.size(at), inner});
   }

@@ -1,4 +1,5 @@
 // Products written with mm and bmm.
+#include "core/checked.h"
 #include "functions.h"
 #include "ops/out.h"
 
@@ -56,7 +57,8 @@ Tensor addbmm_uncast(const Tensor& self, const Tensor& batch1, const Tensor& bat
       ErrorKind::Runtime, "addbmm: batches of matrices that can be multiplied, got shapes ", batch1.sizes(), " and ",
       batch2.sizes());
   // the sum over the batch is the inner product over batch and inner dimension at once
-  int64_t inner = batch1.size(0) * batch1.size(2);
+  const Checked product = Checked(batch1.size(0)) * batch1.size(2);
+  const int64_t inner = product.get("addbmm", "the inner size", "shape ", batch1.sizes());
   Tensor wide = reshape(transpose(batch1, 0, 1), {batch1.size(1), inner});
   return addmm(self, wide, reshape(batch2, {inner, batch2.size(2)}), beta, alpha);
 }
@@ -149,7 +151,8 @@ Tensor kron(const Tensor& self, const Tensor& other) {
     a.push_back(1);
     b.push_back(1);
     b.push_back(y < 0 ? 1 : other.size(y));
-    shape.push_back(a[2 * d] * b[2 * d + 1]);
+    const Checked size = Checked(a[2 * d]) * b[2 * d + 1];
+    shape.push_back(size.get("kron", "a size of the result", self.sizes(), " and ", other.sizes()));
   }
   return reshape(mul(reshape(self, a), reshape(other, b)), shape);
 }
@@ -160,7 +163,7 @@ Tensor _tensordot(const Tensor& self, const Tensor& other, IntList dims_self, In
   Tensor a = self, b = other;
   std::vector<bool> in_a(self.dim()), in_b(other.dim());
   Dims order_a, order_b, tail_a, head_b, shape;
-  int64_t inner = 1;
+  Checked inner = 1, rows = 1, columns = 1;
   for (size_t i = 0; i < dims_self.size(); ++i) {
     int64_t x = wrap_dim(dims_self[i], self.dim(), "tensordot"), y = wrap_dim(dims_other[i], other.dim(), "tensordot");
     FACULA_CHECK(!in_a[x] && !in_b[y], ErrorKind::Runtime, "tensordot: every dimension at most once, got ", dims_self,
@@ -177,7 +180,6 @@ Tensor _tensordot(const Tensor& self, const Tensor& other, IntList dims_self, In
     tail_a.push_back(x);
     head_b.push_back(y);
   }
-  int64_t rows = 1, columns = 1;
   for (int64_t d = 0; d < a.dim(); ++d) {
     if (in_a[d]) continue;
     order_a.push_back(d);
@@ -192,8 +194,11 @@ Tensor _tensordot(const Tensor& self, const Tensor& other, IntList dims_self, In
     shape.push_back(b.size(d));
     columns *= b.size(d);
   }
-  return reshape(mm(reshape(permute(a, order_a), {rows, inner}), reshape(permute(b, order_b), {inner, columns})),
-                 shape);
+  auto fits = [&](Checked size) {
+    return size.get("tensordot", "a size of the product", self.sizes(), " and ", other.sizes());
+  };
+  const int64_t m = fits(rows), n = fits(columns), k = fits(inner);
+  return reshape(mm(reshape(permute(a, order_a), {m, k}), reshape(permute(b, order_b), {k, n})), shape);
 }
 
 Tensor linalg_vecdot_uncast(const Tensor& x, const Tensor& y, int64_t dim) {

@@ -1,4 +1,5 @@
 // Differences, and integrals by the trapezoidal rule.
+#include "core/parallel.h"
 #include "functions.h"
 #include "ops/out.h"
 
@@ -26,7 +27,8 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, c
   }
   Tensor t = parts.size() > 1 && n > 0 ? cat(parts, d) : self;
   if (n == 0) return clone(self);
-  for (int64_t k = 0; k < n; ++k) {
+  for (int64_t k = 0; k < n && (k == 0 || t.size(d) > 0); ++k) {  // of nothing nothing remains
+    ask_in_round(k);
     int64_t left = std::max<int64_t>(t.size(d) - 1, 0);
     Tensor after = part(t, d, std::min<int64_t>(1, t.size(d)), left), before = part(t, d, 0, left);
     t = t.dtype() == DType::Bool ? logical_xor(after, before) : after - before;

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "composite/parts.h"
+#include "core/checked.h"
 #include "functions.h"
 
 namespace facula {
@@ -66,14 +67,14 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   if (self.dim() == 0) return reshape(self, {1});
   if (first == last) return self;
   Dims shape;
-  int64_t joined = 1;
+  Checked joined = 1;
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (d < first || d > last) {
       shape.push_back(self.size(d));
       continue;
     }
     joined *= self.size(d);
-    if (d == last) shape.push_back(joined);
+    if (d == last) shape.push_back(joined.get("flatten", "the joined size", "shape ", self.sizes()));
   }
   return reshape(self, shape);
 }
@@ -139,7 +140,7 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   FACULA_CHECK(start >= -size && start <= size, ErrorKind::Index, "narrow: start must lie in [", -size, ", ", size,
                "], got ", start);
   if (start < 0) start += size;
-  FACULA_CHECK(start + length <= size, ErrorKind::Runtime, "narrow: start + length must not exceed the size ", size,
+  FACULA_CHECK(length <= size - start, ErrorKind::Runtime, "narrow: start + length must not exceed the size ", size,
                ", got ", start, " and ", length);
   return slice(self, d, start, start + length, 1);
 }
@@ -218,10 +219,8 @@ Tensor pixel_shuffle(const Tensor& self, int64_t upscale_factor) {
   int64_t channels = self.size(-3), height = self.size(-2), width = self.size(-1);
   FACULA_CHECK(channels % r == 0 && channels / r % r == 0, ErrorKind::Runtime,
                "pixel_shuffle: the channels (dimension -3) must be divisible by the square of ", r, ", got ", channels);
-  int64_t tall = 0, wide = 0;
-  bool overflow = __builtin_mul_overflow(height, r, &tall) || __builtin_mul_overflow(width, r, &wide);
-  FACULA_CHECK(!overflow, ErrorKind::Runtime, "pixel_shuffle: upscale_factor makes sizes of more than 64 bits, got ",
-               r);
+  const int64_t tall = (Checked(height) * r).get("pixel_shuffle", "a size of the result", "upscale_factor ", r);
+  const int64_t wide = (Checked(width) * r).get("pixel_shuffle", "a size of the result", "upscale_factor ", r);
   Dims batch(self.sizes().slice(0, static_cast<size_t>(n - 3))), split(batch), result(batch), order(batch);
   for (size_t i = 0; i < batch.size(); ++i) order[i] = static_cast<int64_t>(i);
   for (int64_t s : {channels / r / r, r, r, height, width}) split.push_back(s);
@@ -243,7 +242,8 @@ Tensor pixel_unshuffle(const Tensor& self, int64_t downscale_factor) {
   for (size_t i = 0; i < batch.size(); ++i) order[i] = static_cast<int64_t>(i);
   for (int64_t s : {channels, height / r, r, width / r, r}) split.push_back(s);
   for (int64_t k : {0, 2, 4, 1, 3}) order.push_back(n - 3 + k);
-  for (int64_t s : {channels * r * r, height / r, width / r}) result.push_back(s);
+  const int64_t more = (Checked(channels) * r * r).get("pixel_unshuffle", "the channels", "downscale_factor ", r);
+  for (int64_t s : {more, height / r, width / r}) result.push_back(s);
   return contiguous(reshape(permute(reshape(self, split), order), result), self.suggest_memory_format());
 }
 

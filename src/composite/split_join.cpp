@@ -5,6 +5,7 @@
 
 #include "autograd/batching.h"
 #include "composite/parts.h"
+#include "core/checked.h"
 #include "functions.h"
 #include "ops/copies.h"
 #include "ops/kernel_table.h"
@@ -23,21 +24,22 @@ std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
   check_parts("split", size / split_size);
   std::vector<Tensor> parts;
   parts.reserve(static_cast<size_t>(size / split_size + 1));
-  for (int64_t at = 0; at < size || at == 0; at += split_size)
-    parts.push_back(slice(self, d, at, std::min(at + split_size, size), 1));
+  if (size == 0) return {slice(self, d, 0, 0, 1)};
+  for (int64_t at = 0; at < size; at += std::min(split_size, size - at))
+    parts.push_back(slice(self, d, at, at + std::min(split_size, size - at), 1));
   return parts;
 }
 
 std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split_with_sizes: a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "split_with_sizes"), at = 0;
-  int64_t total = 0;
+  Checked total = 0;
   for (int64_t s : split_sizes) {
     FACULA_CHECK(s >= 0, ErrorKind::Runtime, "split_with_sizes: sizes must not be negative, got ", split_sizes);
     total += s;
   }
-  FACULA_CHECK(total == self.size(d), ErrorKind::Runtime, "split_with_sizes: the sizes must sum to ", self.size(d),
-               ", the size of dimension ", d, ", got ", split_sizes);
+  FACULA_CHECK(total.value_or(-1) == self.size(d), ErrorKind::Runtime, "split_with_sizes: the sizes must sum to ",
+               self.size(d), ", the size of dimension ", d, ", got ", split_sizes);
   std::vector<Tensor> parts;
   for (int64_t s : split_sizes) {
     parts.push_back(slice(self, d, at, at + s, 1));
@@ -262,7 +264,7 @@ Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int6
   int64_t d = wrap_dim(dim.value_or(0), input.dim(), "repeat_interleave");
   Dims expanded(input.sizes()), merged(input.sizes());
   expanded.insert(static_cast<size_t>(d + 1), repeats);
-  merged[d] *= repeats;
+  merged[d] = (Checked(merged[d]) * repeats).get("repeat_interleave", "the repeated size", repeats, " of ", merged[d]);
   FACULA_CHECK(!output_size || *output_size == merged[d], ErrorKind::Runtime, "repeat_interleave: output_size must be ",
                merged[d], ", got ", output_size.value_or(0));
   return view(clone(expand(unsqueeze(input, d + 1), expanded), MemoryFormat::Contiguous), merged);
@@ -293,9 +295,11 @@ Tensor pad_dim(const Tensor& self, int64_t d, int64_t before, int64_t after, Pad
   int64_t size = self.size(d), most = mode == PadMode::Reflect ? size - 1 : size;
   FACULA_CHECK(mode == PadMode::Replicate || (before <= most && after <= most), ErrorKind::Runtime, "pad: at most ",
                most, " elements can be added at an end of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
-  int64_t cut_before = std::max<int64_t>(-before, 0), cut_after = std::max<int64_t>(-after, 0);
-  FACULA_CHECK(size + before + after > 0, ErrorKind::Runtime, "pad: the padding leaves nothing of dimension ", d,
-               " of shape ", self.sizes(), ", got ", pad);
+  const int64_t whole = (Checked(size) + before + after).get("pad", "the padded size", pad);
+  FACULA_CHECK(whole > 0, ErrorKind::Runtime, "pad: the padding leaves nothing of dimension ", d, " of shape ",
+               self.sizes(), ", got ", pad);
+  int64_t cut_before = before < 0 ? (-Checked(before)).get("pad", "a count", pad) : 0;
+  int64_t cut_after = after < 0 ? (-Checked(after)).get("pad", "a count", pad) : 0;
   if (mode == PadMode::Circular &&
       (cut_before || cut_after)) {  // what is cut away does not come back on the other side
     return pad_dim(slice(self, d, cut_before, size - cut_after, 1), d, std::max<int64_t>(before, 0),

@@ -5,6 +5,8 @@
 // it in `template <class See> void memory(See see) const`. A kernel that gives a value back makes the host wait.
 #pragma once
 
+#include <algorithm>
+
 #include "core/backend.h"
 #include "core/tensor.h"
 
@@ -59,6 +61,18 @@ void check_resident(const T& argument, Device device, const char* kernel) {
     argument.memory([&](const auto& each) { check_resident(each, device, kernel); });
 }
 
+/// More elements than memory holds: a tensor of them repeats its places, and a kernel that went over all would take hours.
+/// Every kernel refuses them here; up to there it can be stopped (core/parallel.h).
+constexpr int64_t kMostVisited = int64_t{1} << 42;
+
+inline int64_t elements_visited(const Tensor& t) { return t.defined() ? t.numel() : 0; }
+template <class T>
+int64_t elements_visited(const T& argument) {
+  if constexpr (requires { int64_t{argument.numel}; }) return argument.numel;  // a plan
+  else return 0;
+}
+[[noreturn, gnu::cold]] void refuse_elements(const char* kernel, int64_t most);
+
 template <class Signature>
 struct Kernel;
 
@@ -76,6 +90,8 @@ struct Kernel<Result(Parameters...)> {
 
   template <class... Args>
   Result operator()(Device device, Args&&... args) const {
+    const int64_t most = std::max({int64_t{0}, elements_visited(args)...});
+    if (__builtin_expect(most > kMostVisited, 0)) refuse_elements(name, most);
     if (__builtin_expect(!device.is_cpu() || (watching() & kWatchObservers), 0)) return noted(device, args...);
     constexpr auto kCpuColumn = static_cast<size_t>(DeviceType::CPU);
     if (__builtin_expect(!table[kCpuColumn], 0)) refuse(device);

@@ -22,11 +22,14 @@ bool has_value(const Scalar& s) {
     double v = s.to_double();
     if constexpr (std::is_integral_v<T>) {
       using Limits = std::numeric_limits<T>;
+      constexpr double end = 2.0 * static_cast<double>(T(1) << (Limits::digits - 1));  // the first number beyond
       if (s.dtype() == DType::UInt64) return static_cast<uint64_t>(s.to_int()) <= static_cast<uint64_t>(Limits::max());
       if (s.kind() <= DTypeClass::Integral && !Limits::is_signed) {  // negative integers wrap around
-        return sizeof(T) == 8 || std::abs(v) <= static_cast<double>(Limits::max());
+        return sizeof(T) == 8 || std::abs(v) < end;
       }
-      return v >= static_cast<double>(Limits::lowest()) && v <= static_cast<double>(Limits::max());
+      if (s.kind() <= DTypeClass::Integral && sizeof(T) == 8)
+        return true;  // exact, where a double may round up to `end`
+      return v >= static_cast<double>(Limits::lowest()) && v < end;
     } else {
       constexpr double most = std::is_same_v<T, double> ? std::numeric_limits<double>::infinity()
                               : std::is_same_v<T, Half> ? 65504.0
@@ -34,6 +37,15 @@ bool has_value(const Scalar& s) {
       return !std::isfinite(v) || std::abs(v) <= most;
     }
   }
+}
+
+/// The element of type T that stands for `s`, which has a value there.
+template <class T>
+T element_of(const Scalar& s) {
+  if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8) {
+    if (s.kind() >= DTypeClass::Floating && s.to_double() >= 0x1p63) return static_cast<T>(s.to_double());
+  }
+  return s.to<T>();
 }
 
 /// Throws a RuntimeError unless `number` has a value in `dtype`: no overflow, no imaginary part for a real dtype.

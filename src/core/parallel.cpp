@@ -5,10 +5,13 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+
+#include "core/mode.h"
 
 namespace facula {
 namespace {
@@ -81,18 +84,83 @@ int64_t parallel_chunk(int64_t count, int64_t grain) {
                     : count;
 }
 
-void run_parallel(int64_t begin, int64_t end, int64_t chunk, void (*body)(void*, int64_t, int64_t), void* context) {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kSliceTime = std::chrono::milliseconds(30);  // slices grow to about this
+constexpr auto kAskTime = std::chrono::milliseconds(200);   // at most so often the interpreter is asked
+
+/// When the user was last asked for, on this thread; the beginning of a loop counts, too.
+class Question {
+ public:
+  explicit Question(Clock::time_point now) : last_(now) {}
+  void ask(Clock::time_point now) {
+    if (now - last_ < kAskTime || !host.check_interrupt || Uninterrupted::depth || omp_get_thread_num() != 0) return;
+    host.check_interrupt();
+    last_ = Clock::now();
+  }
+
+ private:
+  Clock::time_point last_;
+};
+
+void run_until(int64_t begin, int64_t end, int64_t grain, Body body, void* context, const std::atomic<bool>& stop) {
+  if (is_one_slice(end - begin, grain)) return body(context, begin, end);
+  int64_t slice = std::max<int64_t>(grain, 1) * kFirstSlice;
+  Clock::time_point now = Clock::now();
+  Question question(now);
+  for (int64_t from = begin; !stop.load(std::memory_order_relaxed);) {
+    const int64_t to = end - from <= slice ? end : from + slice;
+    body(context, from, to);
+    if (to == end) return;
+    from = to;
+    const Clock::time_point then = std::exchange(now, Clock::now());
+    question.ask(now);
+    if (now - then < kSliceTime / 2) slice = std::min(2 * slice, std::max(end - from, slice));
+    else if (now - then > 2 * kSliceTime) slice = std::max<int64_t>(slice / 2, 1);
+    if (slice >= 16) slice = slice / 16 * 16;
+  }
+}
+
+}  // namespace
+
+namespace {
+
+/// The piece of a thread of the pool, for observers of all threads.
+class PieceNote {
+ public:
+  explicit PieceNote(bool watched) : told_(watched && omp_get_thread_num() != 0) {
+    if (told_) on_piece(true);
+  }
+  ~PieceNote() {
+    if (told_) on_piece(false);
+  }
+  PieceNote(const PieceNote&) = delete;
+
+ private:
+  bool told_;
+};
+
+}  // namespace
+
+void run_slices(int64_t begin, int64_t end, int64_t grain, Body body, void* context) {
+  run_until(begin, end, grain, body, context, std::atomic<bool>(false));
+}
+
+void run_parallel(int64_t begin, int64_t end, int64_t chunk, int64_t grain, Body body, void* context) {
   watch_forks();
   int pieces = static_cast<int>((end - begin + chunk - 1) / chunk);
   std::exception_ptr failure;
-  std::atomic_flag failed = ATOMIC_FLAG_INIT;
+  std::atomic<bool> failed = false;
+  const bool watched = (watching() & kWatchProcess) && on_piece;
 #pragma omp parallel for num_threads(pieces) schedule(static, 1)
   for (int piece = 0; piece < pieces; ++piece) {
     try {
+      PieceNote note(watched);
       int64_t from = begin + piece * chunk;
-      body(context, from, std::min(end, from + chunk));
+      run_until(from, end - from <= chunk ? end : from + chunk, grain, body, context, failed);
     } catch (...) {
-      if (!failed.test_and_set()) failure = std::current_exception();
+      if (!failed.exchange(true)) failure = std::current_exception();
     }
   }
   if (failure) std::rethrow_exception(failure);

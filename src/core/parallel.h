@@ -1,5 +1,9 @@
 // One pool of threads for everything (OpenMP). Small work stays on the calling thread; results never depend on the
 // number of threads, because kernels split reductions by fixed blocks.
+//
+// Long loops can be stopped: a thread takes its piece in slices, and between slices that took long enough the calling
+// thread asks whether the user wants to stop (Ctrl-C). Then the error leaves every loop and the op. Loops that one
+// thread runs alone use sliced_for() to the same end.
 #pragma once
 
 #include <algorithm>
@@ -20,25 +24,62 @@ bool in_forked_child();
 /// Work per thread (in simple element operations) below which starting another thread does not pay.
 constexpr int64_t kGrain = 32768;
 
+/// While one lives, loops of this thread ask nobody: for who holds a mutex that a holder of the interpreter lock may
+/// wait for.
+class Uninterrupted {
+ public:
+  Uninterrupted() { ++depth; }
+  ~Uninterrupted() { --depth; }
+  Uninterrupted(const Uninterrupted&) = delete;
+  static inline thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
+};
+
+/// For loops over ops, which sliced_for does not see: asks every few hundred rounds.
+inline void ask_in_round(int64_t round) {
+  if (round % 256 == 255 && host.check_interrupt && !Uninterrupted::depth && !in_parallel_region())
+    host.check_interrupt();
+}
+
+/// Installed by observers (src/observe): told when a thread of the pool begins and ends its piece of an op of a watched
+/// thread.
+inline void (*on_piece)(bool begins) = nullptr;
+
 namespace detail {
-void run_parallel(int64_t begin, int64_t end, int64_t chunk, void (*body)(void*, int64_t, int64_t), void* context);
+using Body = void (*)(void* context, int64_t from, int64_t to);
+void run_parallel(int64_t begin, int64_t end, int64_t chunk, int64_t grain, Body body, void* context);
+void run_slices(int64_t begin, int64_t end, int64_t grain, Body body, void* context);
 int64_t parallel_chunk(int64_t count, int64_t grain);
 
-/// The one compiled copy of a loop body, for the calling thread alone and for pieces: bodies are most of the code of kernels.
+/// Less work than so many grains is not sliced.
+constexpr int64_t kFirstSlice = 4;
+inline bool is_one_slice(int64_t count, int64_t grain) { return count / kFirstSlice <= grain; }
+
+/// The one compiled copy of a loop body, for the calling thread alone and for pieces: bodies are most of the code of
+/// kernels.
 template <class F>
 [[gnu::noinline]] void call_body(void* context, int64_t from, int64_t to) {
-  (*static_cast<std::remove_reference_t<F>*>(context))(from, to);
+  (*static_cast<F*>(context))(from, to);
 }
 }  // namespace detail
 
-/// Calls f(from, to) over disjoint pieces of [begin, end), each at least `grain` long.
+/// Calls f(from, to) over [begin, end) in order, on this thread; `grain` as in parallel_for.
+template <class F>
+void sliced_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
+  if (end <= begin) return;
+  constexpr detail::Body body = detail::call_body<std::remove_reference_t<F>>;
+  if (detail::is_one_slice(end - begin, grain)) body(&f, begin, end);
+  else detail::run_slices(begin, end, grain, body, &f);
+}
+
+/// Calls f(from, to) over disjoint parts of [begin, end). `grain` iterations are kGrain element operations or more: what
+/// a thread is worth starting for.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
   int64_t count = end - begin;
   if (count <= 0) return;
   int64_t chunk = count <= grain ? count : detail::parallel_chunk(count, grain);
-  if (chunk >= count) detail::call_body<F>(&f, begin, end);
-  else detail::run_parallel(begin, end, chunk, detail::call_body<F>, &f);
+  if (chunk >= count) sliced_for(begin, end, grain, f);
+  else detail::run_parallel(begin, end, chunk, grain, detail::call_body<std::remove_reference_t<F>>, &f);
 }
 
 /// Lets other Python threads run while a kernel works; a no-op where the caller holds no interpreter lock.

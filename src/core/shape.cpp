@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "core/checked.h"
 #include "core/device.h"
 #include "core/scalar.h"
 
@@ -55,24 +56,17 @@ Device parse_device(const std::string& text) {
 }
 
 int64_t count_elements(IntList sizes, const char* op) {
-  int64_t total = 1;
-  bool overflow = false, zero = false;
-  for (int64_t size : sizes) {
+  for (int64_t size : sizes)
     FACULA_CHECK(size >= 0, ErrorKind::Runtime, op, ": a negative dimension is not a size, got ", sizes);
-    zero |= size == 0;
-    overflow |= __builtin_mul_overflow(total, size == 0 ? 1 : size, &total);
-  }
-  if (zero) return 0;
-  FACULA_CHECK(!overflow, ErrorKind::Runtime, op, ": too many elements for 64 bits, got size ", sizes);
-  return total;
+  return product_of(sizes).get(op, "the number of elements", "size ", sizes);
 }
 
 Dims contiguous_strides(IntList sizes) {
   Dims strides(sizes.size());
-  uint64_t step = 1;  // wraps around for sizes that no memory holds, which the caller reports
+  int64_t step = 1;  // wraps around for sizes that no memory holds, which the caller reports
   for (size_t i = sizes.size(); i-- > 0;) {
-    strides[i] = static_cast<int64_t>(step);
-    step *= static_cast<uint64_t>(std::max<int64_t>(sizes[i], 1));
+    strides[i] = step;
+    step = wrapping_mul(step, std::max<int64_t>(sizes[i], 1));
   }
   return strides;
 }
@@ -95,27 +89,22 @@ Dims strides_of(IntList sizes, MemoryFormat format, const char* op) {
   FACULA_CHECK(order, ErrorKind::Runtime, op, ": ", format, " needs ", format == MemoryFormat::ChannelsLast ? 4 : 5,
                " dimensions, got ", sizes.size());
   Dims strides(sizes.size());
-  uint64_t step = 1;
+  int64_t step = 1;
   for (int d : *order) {
-    strides[d] = static_cast<int64_t>(step);
-    step *= static_cast<uint64_t>(std::max<int64_t>(sizes[d], 1));
+    strides[d] = step;
+    step = wrapping_mul(step, std::max<int64_t>(sizes[d], 1));
   }
   return strides;
 }
 
 bool is_contiguous(IntList sizes, IntList strides) {
+  for (int64_t size : sizes)
+    if (size == 0) return true;
   int64_t step = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
-    if (sizes[i] == 0) return true;
-    if (sizes[i] != 1) {
-      if (strides[i] != step) {
-        // a zero further out makes the tensor empty, and that counts as contiguous
-        for (size_t k = 0; k < i; ++k)
-          if (sizes[k] == 0) return true;
-        return false;
-      }
-      step *= sizes[i];
-    }
+    if (sizes[i] == 1) continue;
+    if (strides[i] != step) return false;
+    step *= sizes[i];
   }
   return true;
 }
@@ -128,7 +117,7 @@ bool is_contiguous(IntList sizes, IntList strides, MemoryFormat format) {
   for (int d : *order) {
     if (sizes[d] != 1) {
       if (strides[d] != step) return false;
-      step *= sizes[d];
+      step = wrapping_mul(step, sizes[d]);
     }
   }
   return true;
@@ -163,7 +152,7 @@ bool may_self_overlap(IntList sizes, IntList strides) {
   Dims magnitudes(strides.size());
   for (size_t i = 0; i < strides.size(); ++i) {
     if (sizes[i] == 0) return false;
-    magnitudes[i] = std::abs(strides[i]);
+    magnitudes[i] = strides[i] < 0 ? wrapping_mul(strides[i], -1) : strides[i];
   }
   int64_t reach = 0;
   for (int64_t d : by_stride(sizes, magnitudes)) {
@@ -208,7 +197,7 @@ Dims dense_strides(IntList sizes, const Dims& order) {
   int64_t step = 1;
   for (int64_t d : order) {
     strides[d] = step;
-    step *= std::max<int64_t>(sizes[d], 1);
+    step = wrapping_mul(step, std::max<int64_t>(sizes[d], 1));
   }
   return strides;
 }
@@ -259,10 +248,10 @@ bool view_strides(IntList sizes, IntList strides, IntList shape, Dims& out) {
   int64_t run_step = strides.back(), run_count = 1, made = 1;
   for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
     run_count *= sizes[d];
-    bool run_ends = d == 0 || (sizes[d - 1] != 1 && strides[d - 1] != run_count * run_step);
+    bool run_ends = d == 0 || (sizes[d - 1] != 1 && strides[d - 1] != wrapping_mul(run_count, run_step));
     if (!run_ends) continue;
     while (at >= 0 && (made < run_count || shape[at] == 1)) {
-      out[at] = made * run_step;
+      out[at] = wrapping_mul(made, run_step);
       made *= shape[at];
       --at;
     }
@@ -277,16 +266,17 @@ bool view_strides(IntList sizes, IntList strides, IntList shape, Dims& out) {
 
 Dims infer_shape(IntList shape, int64_t numel, const char* op) {
   Dims out(shape);
-  int64_t known = 1, hole = -1;
+  int64_t hole = -1;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == -1) {
       FACULA_CHECK(hole < 0, ErrorKind::Runtime, op, ": only one dimension can be inferred, got ", shape);
       hole = static_cast<int64_t>(i);
+      out[i] = 1;
     } else {
       FACULA_CHECK(shape[i] >= 0, ErrorKind::Runtime, op, ": a size is -1 or not negative, got ", shape);
-      known *= shape[i];
     }
   }
+  const int64_t known = product_of(out).get(op, "the number of elements", shape);
   if (hole >= 0) {
     FACULA_CHECK(known != 0, ErrorKind::Runtime, op, ": the size of -1 is ambiguous beside a size of 0, got ", shape);
     bool fits = numel % known == 0;

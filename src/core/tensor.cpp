@@ -1,7 +1,9 @@
 #include "core/tensor.h"
 
+#include "core/checked.h"
 #include "core/kernel.h"
 #include "core/mode.h"
+#include "core/number.h"
 
 namespace facula {
 
@@ -30,17 +32,18 @@ int64_t* make_room(TensorImpl* t, int64_t n) {
 void derive_layout(TensorImpl* t) {
   const int64_t* sizes = t->dims;
   const int64_t* strides = t->mutable_strides();
-  int64_t n = t->ndim, numel = 1;
+  int64_t n = t->ndim;
+  Checked count = 1;
   uint64_t span = 1;  // of a tensor without elements it may wrap around
-  bool contiguous = true, positive = true, overflow = false;
+  bool contiguous = true, positive = true;
   for (int64_t i = n - 1; i >= 0; --i) {
     if (sizes[i] == 1) continue;
-    contiguous &= strides[i] == numel;
+    contiguous &= strides[i] == count.value_or(-1);
     positive &= strides[i] > 0;
-    overflow |= __builtin_mul_overflow(numel, sizes[i], &numel);
+    count *= sizes[i];
     span += static_cast<uint64_t>(sizes[i] - 1) * static_cast<uint64_t>(strides[i]);
   }
-  if (__builtin_expect(overflow, 0)) numel = count_elements(t->sizes(), "view");
+  const int64_t numel = __builtin_expect(count.fits(), 1) ? count.value_or(0) : count_elements(t->sizes(), "view");
   t->numel = numel;
   uint32_t layout = 0;
   if (contiguous || numel == 0) layout = kContiguous | kDense;
@@ -74,13 +77,6 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides) {
 
 namespace {
 
-size_t checked_bytes(IntList sizes, int64_t count, DType dtype) {
-  int64_t bytes = 0;
-  FACULA_CHECK(!__builtin_mul_overflow(count, item_size(dtype), &bytes), ErrorKind::Runtime,
-               "empty: too many bytes for 64 bits, got size ", sizes, " of ", dtype);
-  return static_cast<size_t>(bytes);
-}
-
 Tensor with_storage(Storage* storage, DType dtype) {
   TensorImpl* t = new_impl();
   t->storage = storage;
@@ -94,7 +90,7 @@ Tensor with_storage(Storage* storage, DType dtype) {
 
 Tensor empty(IntList sizes, DType dtype, Device device) {
   const int64_t count = count_elements(sizes, "empty");
-  Tensor tensor = with_storage(make_storage(checked_bytes(sizes, count, dtype), device), dtype);
+  Tensor tensor = with_storage(make_storage(byte_count(count, item_size(dtype), "empty", sizes), device), dtype);
   TensorImpl* t = tensor.impl();
   int64_t n = static_cast<int64_t>(sizes.size()), step = 1;
   make_room(t, n);
@@ -102,7 +98,7 @@ Tensor empty(IntList sizes, DType dtype, Device device) {
   for (int64_t i = n - 1; i >= 0; --i) {
     t->dims[i] = sizes[i];
     strides[i] = step;
-    step *= std::max<int64_t>(sizes[i], 1);
+    step = wrapping_mul(step, std::max<int64_t>(sizes[i], 1));  // wraps around beside a size of zero only
   }
   if (n < 4) {  // contiguous, and no other memory format has a name
     t->numel = count;
@@ -114,21 +110,13 @@ Tensor empty(IntList sizes, DType dtype, Device device) {
 }
 
 Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device) {
-  count_elements(sizes, "empty_strided");
-  int64_t extent = 1;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    FACULA_CHECK(strides[i] >= 0, ErrorKind::Runtime, "empty_strided: strides must not be negative, got ", strides);
-    if (sizes[i] == 0) {
-      extent = 0;
-      break;
-    }
-    int64_t along = 0;
-    bool overflow =
-        __builtin_mul_overflow(sizes[i] - 1, strides[i], &along) || __builtin_add_overflow(extent, along, &extent);
-    FACULA_CHECK(!overflow, ErrorKind::Runtime, "empty_strided: too many elements for 64 bits, got size ", sizes,
-                 " and stride ", strides);
-  }
-  Tensor t = with_storage(make_storage(checked_bytes(sizes, extent, dtype), device), dtype);
+  int64_t count = count_elements(sizes, "empty_strided");
+  for (int64_t s : strides)
+    FACULA_CHECK(s >= 0, ErrorKind::Runtime, "empty_strided: strides must not be negative, got ", strides);
+  Checked places = count == 0 ? Checked(0) : places_of(sizes, strides, 0).high + 1;
+  int64_t extent =
+      places.get("empty_strided", "the number of places in memory", "size ", sizes, " and stride ", strides);
+  Tensor t = with_storage(make_storage(byte_count(extent, item_size(dtype), "empty_strided", sizes), device), dtype);
   set_sizes(t.impl(), sizes, strides);
   return t;
 }
@@ -153,7 +141,7 @@ Tensor empty_like(const Tensor& self, DType dtype) {
   if (__builtin_expect(self.flags() & kBatched, 0)) {
     return make_batched(empty_like(Tensor::share(self.impl()->base), dtype), self.impl()->batch_level);
   }
-  if (self.is_contiguous()) return empty_like_contiguous(self.impl(), dtype);
+  if (self.is_contiguous() && self.numel() <= kMostElements) return empty_like_contiguous(self.impl(), dtype);
   return empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), dtype, self.device());
 }
 
@@ -186,7 +174,7 @@ ViewBuilder::ViewBuilder(const Tensor& self, int64_t ndim) : view_(Tensor::adopt
 
 Tensor ViewBuilder::finish(int64_t offset) {
   TensorImpl* t = view_.impl();
-  t->data += offset * item_size(t->dtype);
+  t->data += wrapping_mul(offset, item_size(t->dtype));
   derive_layout(t);
   return std::move(view_);
 }
@@ -194,7 +182,7 @@ Tensor ViewBuilder::finish(int64_t offset) {
 Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t offset, bool tracked) {
   Tensor view = Tensor::adopt(share_storage(self.impl()));
   if (tracked) set_base(view.impl(), self.impl());
-  view.impl()->data += offset * self.item_size();
+  view.impl()->data += wrapping_mul(offset, self.item_size());
   set_sizes(view.impl(), sizes, strides);
   return view;
 }
@@ -207,13 +195,20 @@ Tensor alias(const Tensor& self) {
   return make_view(self, self.sizes(), self.strides(), 0, false);
 }
 
+void check_inside(const Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op) {
+  FACULA_CHECK(offset >= 0, ErrorKind::Runtime, op, ": storage_offset must not be negative, got ", offset);
+  (Checked(offset) * item_size(dtype)).get(op, "the offset in bytes", offset);
+  if (count_elements(sizes, op) == 0) return;
+  const Places reach = places_of(sizes, strides, offset);
+  const int64_t available = static_cast<int64_t>(storage->nbytes) / item_size(dtype);
+  FACULA_CHECK(reach.low.value_or(-1) >= 0 && reach.high.value_or(INT64_MAX) < available, ErrorKind::Runtime, op,
+               ": sizes ", sizes, ", strides ", strides, " and offset ", offset, " reach outside of the storage of ",
+               available, " elements");
+}
+
 Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides,
                          const char* op) {
-  int64_t count = count_elements(sizes, op), low = offset, high = offset;
-  for (size_t i = 0; i < sizes.size(); ++i) (strides[i] < 0 ? low : high) += (sizes[i] - 1) * strides[i];
-  int64_t available = static_cast<int64_t>(storage->nbytes) / item_size(dtype);
-  FACULA_CHECK(count == 0 || (low >= 0 && high < available), ErrorKind::Runtime, op, ": sizes ", sizes, ", strides ",
-               strides, " and offset ", offset, " reach outside of the storage of ", available, " elements");
+  check_inside(storage, dtype, offset, sizes, strides, op);
   retain(storage);
   Tensor t = with_storage(storage, dtype);
   t.impl()->data = storage->data + offset * item_size(dtype);
@@ -223,7 +218,7 @@ Tensor tensor_on_storage(Storage* storage, DType dtype, int64_t offset, IntList 
 
 Tensor scalar_tensor(const Scalar& value, DType dtype, Device device) {
   Tensor t = empty({}, dtype, device);
-  if (device.is_cpu()) visit_dtype(dtype, [&]<class T>(TypeTag<T>) { *t.data<T>() = value.to<T>(); });
+  if (device.is_cpu()) visit_dtype(dtype, [&]<class T>(TypeTag<T>) { *t.data<T>() = element_of<T>(value); });
   else if (!device.is_meta()) fill_kernel(device, t, value);
   return t;
 }
@@ -238,8 +233,8 @@ bool strides_say_channels_last(const Tensor& t) {
                       : k == t.dim() - 1 ? 0
                                          : t.dim() - k;  // channels, then from the last dimension to the first
     if (t.stride(d) < extent) return false;
-    extent = t.stride(d) * std::max<int64_t>(t.size(d), 1);
-    if (d != 0) inner *= t.size(d);
+    extent = wrapping_mul(t.stride(d), std::max<int64_t>(t.size(d), 1));
+    if (d != 0) inner = wrapping_mul(inner, t.size(d));
   }
   return inner > 1;
 }
@@ -289,6 +284,11 @@ void copy_elements(const Tensor& out, const Tensor& in) {
   copy_kernel(out.is_cpu() ? in.device() : out.device(), out, in);
 }
 
+void refuse_elements(const char* kernel, int64_t most) {
+  throw_error(ErrorKind::Runtime, kernel, ": tensors of at most ", kMostVisited, " elements, got one of ", most,
+              " (expanded, it repeats what is in memory)");
+}
+
 void check_resident(const Tensor& tensor, Device device, const char* kernel) {
   FACULA_CHECK(!tensor.defined() || tensor.device() == device, ErrorKind::Runtime, kernel,
                ": the kernel expects its tensors on ", device, ", got one on ", tensor.device());
@@ -304,6 +304,7 @@ Extent byte_extent(const Tensor& self) {
   Extent e{0, 0};
   if (self.numel() == 0) return e;
   for (int64_t i = 0; i < self.dim(); ++i) {
+    if (self.size(i) == 1) continue;
     int64_t reach = (self.size(i) - 1) * self.stride(i) * self.item_size();
     (reach < 0 ? e.low : e.high) += reach;
   }

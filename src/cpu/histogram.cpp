@@ -43,8 +43,8 @@ void histc_typed(const Tensor& out, const Tensor& self, T low, T high) {
   int64_t bins = out.numel();
   for (int64_t i = 0; i < self.numel(); ++i) {
     if (!(x[i] >= low && x[i] <= high)) continue;
-    int64_t bin = static_cast<int64_t>((x[i] - low) * static_cast<T>(bins) / (high - low));
-    count[std::min(bin, bins - 1)] += 1;
+    const T bin = (x[i] - low) * static_cast<T>(bins) / (high - low);  // no number where the range is no number
+    count[bin < static_cast<T>(bins - 1) ? static_cast<int64_t>(bin) : bins - 1] += 1;
   }
 }
 

@@ -43,10 +43,11 @@ void each_matrix(int64_t count, int64_t work, F f) {
   LockRelease release(work * count >= (1 << 15));
   bool large = work >= kLarge;
   blas::set_threads(large && !in_parallel_region() ? num_threads() : 1);
-  int64_t grain = large ? count : std::max<int64_t>(1, kGrain * 4 / std::max<int64_t>(work, 1));
-  parallel_for(0, count, grain, [&](int64_t from, int64_t to) {
+  auto matrices = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) f(i);
-  });
+  };
+  if (large) sliced_for(0, count, 1, matrices);
+  else parallel_for(0, count, std::max<int64_t>(1, kGrain * 4 / std::max<int64_t>(work, 1)), matrices);
 }
 
 /// Calls f(TypeTag<T>) for the four element types of LAPACK.

@@ -3,20 +3,19 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
+
 namespace facula::cpu {
 namespace {
 
 int64_t repeat_total_cpu(const Tensor& counts) {
   const int64_t* count = counts.data<int64_t>();
-  int64_t total = 0;
-  bool overflow = false;
+  Checked total = 0;
   for (int64_t i = 0; i < counts.numel(); ++i) {
     FACULA_CHECK(count[i] >= 0, ErrorKind::Runtime, "repeat_interleave: repeats must not be negative, got ", count[i]);
-    overflow |= __builtin_add_overflow(total, count[i], &total);
+    total += count[i];
   }
-  FACULA_CHECK(!overflow, ErrorKind::Runtime, "repeat_interleave: repeats whose sum fits 64 bits, got more of ",
-               counts.numel(), " entries");
-  return total;
+  return total.get("repeat_interleave", "the sum of repeats", "repeats of shape ", counts.sizes());
 }
 
 void repeat_positions_cpu(const Tensor& positions, const Tensor& counts) {

@@ -6,6 +6,7 @@
 
 #include "core/host.h"
 #include "core/kernel.h"
+#include "core/parallel.h"
 
 namespace facula {
 namespace {
@@ -80,6 +81,8 @@ void kernel_noted(const char* name) {
   else tell_kernel_ends();
 }
 
+void piece_noted(bool begins) { begins ? tell_work_begins() : tell_work_ends(); }
+
 bool follows_memory(const Observers& list) {
   return std::any_of(list.begin(), list.end(), [](const Observer* o) { return o->follows_memory; });
 }
@@ -88,6 +91,7 @@ bool follows_memory(const Observers& list) {
 
 void add_observer(Observer* observer, Watched threads) {
   on_kernel = kernel_noted;
+  on_piece = piece_noted;
   if (observer->follows_memory) on_storage_change = storage_changed;
   if (threads == Watched::ThisThread) {
     thread_observers.push_back(observer);
@@ -145,6 +149,12 @@ void tell_kernel_begins(const char* name) {
 }
 void tell_kernel_ends() {
   tell([](Observer& o) { o.kernel_ends(); });
+}
+void tell_work_begins() {
+  tell([](Observer& o) { o.work_begins(); });
+}
+void tell_work_ends() {
+  tell([](Observer& o) { o.work_ends(); });
 }
 void tell_range_begins(std::string_view name) {
   tell([&](Observer& o) { o.range_begins(name); });

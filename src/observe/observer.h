@@ -39,6 +39,9 @@ class Observer {
   /// A kernel of a table runs, inside an op. Kernels that an op calls without the table are not told apart from it.
   virtual void kernel_begins(const char* /*name*/) {}
   virtual void kernel_ends() {}
+  /// A thread of the pool does its piece of an op.
+  virtual void work_begins() {}
+  virtual void work_ends() {}
   virtual void memory_changes(const MemoryEvent&) {}
 };
 
@@ -81,6 +84,8 @@ void tell_node_ends(const Node& node);
 void tell_node_made(const Node& node);
 void tell_kernel_begins(const char* name);
 void tell_kernel_ends();
+void tell_work_begins();
+void tell_work_ends();
 void tell_range_begins(std::string_view name);
 void tell_range_ends();
 

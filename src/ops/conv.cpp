@@ -1,6 +1,7 @@
 // Shapes and checks of convolution.
 #include "ops/conv.h"
 
+#include "core/checked.h"
 #include "ops/copies.h"
 #include "ops/out.h"
 #include "raw_conv.h"
@@ -69,6 +70,11 @@ Arguments read_arguments(const Tensor& input, const Tensor& weight, IntList stri
   for (int64_t p : a.output_padding)
     FACULA_CHECK(p >= 0, ErrorKind::Runtime, op, ": output_padding must not be negative, got ", a.output_padding);
   FACULA_CHECK(groups > 0, ErrorKind::Runtime, op, ": groups must be positive, got ", groups);
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();  // as large as the libraries take
+  for (const Dims* list : {&a.geometry.stride, &a.geometry.padding, &a.geometry.dilation, &a.output_padding})
+    for (int64_t value : *list)
+      FACULA_CHECK(value <= most, ErrorKind::Runtime, op,
+                   ": stride, padding, dilation and output_padding must be at most ", most, ", got ", value);
   return a;
 }
 
@@ -86,12 +92,13 @@ void check_operands(const Arguments& a, const Tensor& input, const Tensor& weigh
   FACULA_CHECK(first % groups == 0, ErrorKind::Runtime, a.op,
                ": the first size of weight must be divisible by groups=", groups, ", got a weight of shape ",
                weight.sizes());
-  int64_t channels = transposed ? first : weight.size(1) * groups;
+  const int64_t grouped = (Checked(weight.size(1)) * groups).get(a.op, "the number of channels", groups, " groups");
+  int64_t channels = transposed ? first : grouped;
   FACULA_CHECK(input.size(1) == channels, ErrorKind::Runtime, a.op, ": with groups=", groups, " and a weight of shape ",
                weight.sizes(), ", input must have ", channels, " channels, got ", input.size(1), " in shape ",
                input.sizes());
   if (!bias.defined()) return;
-  int64_t results = transposed ? weight.size(1) * groups : first;
+  int64_t results = transposed ? grouped : first;
   FACULA_CHECK(bias.dim() == 1 && bias.size(0) == results, ErrorKind::Runtime, a.op, ": with a weight of shape ",
                weight.sizes(), ", bias must have shape [", results, "], got ", bias.sizes());
   FACULA_CHECK(bias.dtype() == input.dtype(), ErrorKind::Runtime, a.op, ": bias must have the dtype of input, ",
@@ -102,21 +109,26 @@ Dims result_sizes(const Arguments& a, const Tensor& input, const Tensor& weight,
   const ConvGeometry& g = a.geometry;
   Dims sizes{input.size(0), transposed ? weight.size(1) * g.groups : weight.size(0)};
   for (size_t d = 0; d < g.stride.size(); ++d) {
-    int64_t in = input.sizes()[2 + d], kernel = weight.sizes()[2 + d], reach = g.dilation[d] * (kernel - 1) + 1;
+    const int64_t in = input.sizes()[2 + d], kernel = weight.sizes()[2 + d];
+    const Checked window = Checked(g.dilation[d]) * (kernel - 1) + 1;
+    const int64_t reach = window.get(a.op, "the dilated kernel", "a weight of shape ", weight.sizes());
     if (transposed) {
       FACULA_CHECK(kernel > 0, ErrorKind::Runtime, a.op, ": the kernel must not be empty, got a weight of shape ",
                    weight.sizes());
       FACULA_CHECK(a.output_padding[d] < std::max(g.stride[d], g.dilation[d]), ErrorKind::Runtime, a.op,
                    ": output_padding must be smaller than stride or dilation, got output_padding=", a.output_padding,
                    ", stride=", g.stride, ", dilation=", g.dilation);
-      sizes.push_back((in - 1) * g.stride[d] - 2 * g.padding[d] + reach + a.output_padding[d]);
+      const Checked size = (Checked(in) - 1) * g.stride[d] - Checked(2) * g.padding[d] + reach + a.output_padding[d];
+      sizes.push_back(size.get(a.op, "the size of the result", "an input of shape ", input.sizes()));
       FACULA_CHECK(sizes.back() > 0, ErrorKind::Runtime, a.op, ": the result would have no positions: input of shape ",
                    input.sizes(), ", weight of shape ", weight.sizes(), ", padding=", g.padding);
     } else {
-      FACULA_CHECK(kernel > 0 && in + 2 * g.padding[d] >= reach, ErrorKind::Runtime, a.op,
+      const int64_t padded =
+          (Checked(in) + Checked(2) * g.padding[d]).get(a.op, "the padded size", "an input of shape ", input.sizes());
+      FACULA_CHECK(kernel > 0 && padded >= reach, ErrorKind::Runtime, a.op,
                    ": the kernel must not be larger than the padded input: input of shape ", input.sizes(),
                    ", padding=", g.padding, ", dilation=", g.dilation, ", got a weight of shape ", weight.sizes());
-      sizes.push_back((in + 2 * g.padding[d] - reach) / g.stride[d] + 1);
+      sizes.push_back((padded - reach) / g.stride[d] + 1);
     }
   }
   return sizes;
@@ -176,7 +188,10 @@ Columns column_geometry(const char* op, IntList size, IntList kernel_size, IntLi
     FACULA_CHECK(g.dilation[d] > 0, ErrorKind::Runtime, op, ": dilation must be positive, got ", g.dilation);
     FACULA_CHECK(g.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ", g.padding);
     FACULA_CHECK(g.stride[d] > 0, ErrorKind::Runtime, op, ": stride must be positive, got ", g.stride);
-    int64_t room = size[d] + 2 * g.padding[d] - g.dilation[d] * (c.kernel[d] - 1) - 1;
+    const Checked window = Checked(g.dilation[d]) * (Checked(c.kernel[d]) - 1) + 1;
+    const int64_t room = (Checked(size[d]) + Checked(2) * g.padding[d] - window)
+                             .get(op, "the padded size and the dilated kernel", "kernel_size=", c.kernel,
+                                  ", dilation=", g.dilation, ", padding=", g.padding);
     FACULA_CHECK(room >= 0, ErrorKind::Runtime, op, ": no window of kernel_size=", c.kernel, ", dilation=", g.dilation,
                  ", padding=", g.padding, " fits into a spatial size of ", size);
     c.blocks.push_back(room / g.stride[d] + 1);
@@ -213,8 +228,11 @@ Tensor im2col(const Tensor& self, IntList kernel_size, IntList dilation, IntList
   Columns c = column_geometry("im2col", self.sizes().slice(static_cast<size_t>(ndim) - 2, 2), kernel_size, dilation,
                               padding, stride);
   Tensor images = batched(self, 4);
-  Tensor result = facula::empty({images.size(0), images.size(1) * c.kernel[0] * c.kernel[1], c.blocks[0] * c.blocks[1]},
-                                self.dtype(), self.device());
+  const int64_t rows = (Checked(images.size(1)) * c.kernel[0] * c.kernel[1])
+                           .get("im2col", "the elements of a window", "kernel_size=", c.kernel);
+  const int64_t blocks =
+      (Checked(c.blocks[0]) * c.blocks[1]).get("im2col", "the number of windows", "padding=", c.geometry.padding);
+  Tensor result = facula::empty({images.size(0), rows, blocks}, self.dtype(), self.device());
   if (!result.is_meta()) {
     Windows windows = windows_of(images, images.size(1), c.blocks, c.kernel, c.geometry);
     for (int64_t n = 0; n < images.size(0); ++n) {
@@ -236,7 +254,8 @@ Tensor col2im(const Tensor& self, IntList output_size, IntList kernel_size, IntL
                "col2im: not implemented for dtype ", self.dtype());
   Dims size = per_dimension(output_size, 2, "col2im", "output_size");
   Columns c = column_geometry("col2im", size, kernel_size, dilation, padding, stride);
-  int64_t taps = c.kernel[0] * c.kernel[1], blocks = c.blocks[0] * c.blocks[1];
+  int64_t taps = product_of(c.kernel).get("col2im", "the elements of a window", "kernel_size=", c.kernel);
+  int64_t blocks = product_of(c.blocks).get("col2im", "the number of windows", "padding=", c.geometry.padding);
   FACULA_CHECK(self.size(-2) % taps == 0, ErrorKind::Runtime,
                "col2im: the size before the last must be divisible by the product of kernel_size=", c.kernel,
                ", got shape ", self.sizes());

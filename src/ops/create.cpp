@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/checked.h"
 #include "core/number.h"
 #include "raw_create.h"
 
@@ -10,7 +11,12 @@ namespace {
 
 void fill_all(const Tensor& self, const Scalar& value) {
   require_value(value, self.dtype(), "fill");
-  if (!self.is_meta() && self.numel()) fill_kernel(self.device(), self, value);
+  if (self.is_meta() || self.numel() == 0) return;
+  // places that elements share are written once
+  Dims sizes(self.sizes());
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (self.strides()[d] == 0) sizes[d] = 1;
+  fill_kernel(self.device(), make_view(self, sizes, self.strides(), 0, false), value);
 }
 
 // Zero is all bits zero in every dtype; `self` is dense.
@@ -101,7 +107,7 @@ Tensor empty_permuted(IntList size, IntList physical_layout, std::optional<DType
                  "empty_permuted: physical_layout must hold every dimension once, got ", physical_layout);
     seen[d] = 1;
     strides[d] = step;
-    step *= std::max<int64_t>(size[d], 1);
+    step = wrapping_mul(step, std::max<int64_t>(size[d], 1));
   }
   return facula::empty_strided(size, strides, dtype.value_or(default_dtype()), device.value_or(kCPU));
 }

@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/checked.h"
+#include "core/number.h"
+#include "raw_elementwise.h"
+#include "raw_reduce.h"
+
 namespace facula {
 
 LoopFn (*loop_table)[kDTypes] = nullptr;
@@ -28,6 +33,20 @@ void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) 
     FACULA_CHECK(!inputs[i].is_tensor() || inputs[i].dtype() == inputs[0].dtype(), ErrorKind::Runtime, op.name,
                  ": tensors of one dtype, got ", inputs[0].dtype(), " and ", inputs[i].dtype());
   }
+}
+
+void check_degree(const ElementwiseOp& op, const Operand& degree) {
+  if (!degree.is_tensor()) {
+    FACULA_CHECK(!(degree.scalar().to_double() > kMostDegree), ErrorKind::Runtime, op.name, ": a degree of at most ",
+                 static_cast<int64_t>(kMostDegree), ", got ", degree.scalar());
+    return;
+  }
+  const Tensor n = degree.tensor();
+  if (n.is_meta() || n.numel() == 0) return;
+  const Tensor large = gt(n, Operand(Scalar(kMostDegree)));
+  FACULA_CHECK(!any(large, std::optional<IntList>(), false).item().to_bool(), ErrorKind::Runtime, op.name,
+               ": degrees of at most ", static_cast<int64_t>(kMostDegree), ", got a larger one in a tensor of shape ",
+               n.sizes());
 }
 
 // The dtype the op computes in, before narrow floats are widened.
@@ -61,7 +80,7 @@ Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) 
 
 void store_number(DType dtype, const Scalar& number, char* at) {
   visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
-    T value = number.to<T>();
+    T value = element_of<T>(number);
     std::memcpy(at, &value, sizeof value);
   });
 }
@@ -75,7 +94,7 @@ Dims broadcast_shape(const ElementwiseOp& op, const Operand* inputs, int count) 
 }
 
 void to_bytes(Dims& strides, int64_t size) {
-  for (int64_t& s : strides) s *= size;
+  for (int64_t& s : strides) s = wrapping_mul(s, size);
 }
 
 // Checks the tensor that receives the result, and makes it fit when it is an out=.
@@ -115,7 +134,7 @@ Tensor by_rows(const ElementwiseOp& op, const Operand* inputs, const Scalar* par
   const TensorImpl *a = inputs[0].impl(), *b = inputs[1].impl();
   bool suits = a && b && a->dtype == b->dtype && contains(op.dtypes, a->dtype) && !op.condition_first && b->numel > 0 &&
                (b->flags & kContiguous) && b->storage->device.is_cpu() && is_tail(b, a) &&
-               (b->numel >= 8 || a->numel <= 64) && factors_fit(op, a->dtype, params, param_count);
+               (b->numel >= 8 || a->numel <= 64) && numbers_fit(op, a->dtype, params, param_count);
   LoopFn loop = suits ? direct_loop(op, a) : nullptr;
   if (!loop) return {};
   Tensor out = empty_like_contiguous(a, loop_result(op, a->dtype));
@@ -171,6 +190,11 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
   if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count);
+  if (op.checks & kCheckDegree) check_degree(op, inputs[1]);
+  for (int i = 0; i < param_count; ++i) {
+    FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name,
+                 ": a real number for tensors of ", common, ", got ", params[i]);
+  }
   FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,
                ": for integral input tensors, alpha and value must not be floating point numbers, got ", params[0]);
   Device device = common_device(op, inputs, count);
@@ -189,10 +213,6 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     const TensorImpl* t = inputs[i].impl();
     strides[i + 1] = t ? broadcast_strides(t->sizes(), t->strides(), shape) : Dims(shape.size());
     if (t && t->ndim > 0) tensor_strides[tensors++] = strides[i + 1];
-  }
-  for (int i = 0; i < param_count; ++i) {
-    FACULA_CHECK(!params[i].is_complex() || is_complex(common), ErrorKind::Runtime, op.name,
-                 ": a real number for tensors of ", common, ", got ", params[i]);
   }
   Dims order;
   Tensor result;

@@ -23,6 +23,7 @@ struct ElementwiseOp {
 // What the schema's key `checks` says of an element-wise op.
 constexpr uint8_t kCheckTensor = 1;    // refuses a call with numbers only
 constexpr uint8_t kCheckOneDtype = 2;  // refuses operands of different dtypes instead of promoting them
+constexpr uint8_t kCheckDegree = 8;    // refuses a second operand above kMostDegree, which would take for ever
 constexpr uint8_t kCheckRuntime = 4;   // a dtype that it has not is a RuntimeError, as where PyTorch checks by hand
 
 constexpr bool contains(uint32_t set, DType dtype) { return set >> index(dtype) & 1; }
@@ -59,6 +60,16 @@ inline bool factors_fit(const ElementwiseOp& op, DType dtype, const Scalar* para
   return true;
 }
 
+constexpr double kMostDegree = 1 << 24;
+
+/// Whether no operand or number needs to be looked at: where not, the long way says what is wrong.
+inline bool numbers_fit(const ElementwiseOp& op, DType dtype, const Scalar* params, int count) {
+  if (op.checks & kCheckDegree) return false;
+  for (int i = 0; i < count; ++i)
+    if (params[i].is_complex() && !is_complex(dtype)) return false;
+  return factors_fit(op, dtype, params, count);
+}
+
 /// The loop when `a` needs neither promotion nor conversion nor a second thread; null otherwise.
 inline LoopFn direct_loop(const ElementwiseOp& op, const TensorImpl* a) {
   bool plain = (a->flags & kContiguous) && a->numel <= kSerialElements && a->storage->device.is_cpu();
@@ -81,16 +92,18 @@ struct Params {
 };
 
 inline Tensor unary(const ElementwiseOp& op, const Operand& a, std::initializer_list<Scalar> params = {}) {
-  if (const TensorImpl* x = a.impl(); x && contains(op.dtypes, x->dtype)) {
+  const int param_count = static_cast<int>(params.size());
+  if (const TensorImpl* x = a.impl();
+      x && contains(op.dtypes, x->dtype) && numbers_fit(op, x->dtype, params.begin(), param_count)) {
     if (LoopFn loop = direct_loop(op, x)) {
       Tensor out = empty_like_contiguous(x, loop_result(op, x->dtype));
       const void* in[] = {x->data};
-      Params converted(x->dtype, params.begin(), static_cast<int>(params.size()));
+      Params converted(x->dtype, params.begin(), param_count);
       loop(x->numel, out.impl()->data, in, converted.bytes);
       return out;
     }
   }
-  return elementwise(op, &a, 1, params.begin(), static_cast<int>(params.size()), nullptr, false);
+  return elementwise(op, &a, 1, params.begin(), param_count, nullptr, false);
 }
 
 /// Fills `count` elements of the buffer with a number; false when the number would promote the dtype.
@@ -117,7 +130,7 @@ inline Tensor binary(const ElementwiseOp& op, const Operand& a, const Operand& b
   constexpr int64_t kFewElements = 64;
   const TensorImpl *x = a.impl(), *y = b.impl();
   if (x && contains(op.dtypes, x->dtype) &&
-      factors_fit(op, x->dtype, params.begin(), static_cast<int>(params.size()))) {
+      numbers_fit(op, x->dtype, params.begin(), static_cast<int>(params.size()))) {
     if (y) {
       if (x->dtype == y->dtype && (y->flags & kContiguous) && same_shape(x, y) && y->storage->device.is_cpu()) {
         if (LoopFn loop = direct_loop(op, x)) {

@@ -33,6 +33,7 @@ Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
     const int64_t least = amin(values, {}, false).item().to_int(), most = amax(values, {}, false).item().to_int();
     FACULA_CHECK(least >= 0, ErrorKind::Runtime, "bincount: a 1-d tensor of integers that are not negative, got ",
                  least);
+    FACULA_CHECK(most < INT64_MAX, ErrorKind::Runtime, "bincount: elements below ", INT64_MAX, ", got ", most);
     length = std::max(length, most + 1);
   }
   DType dtype = !weights.defined() ? DType::Int64 : weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
@@ -76,8 +77,7 @@ Tensor _histogramdd(const Tensor& self, TensorList bins, const Tensor& weight, b
   int64_t coordinates = static_cast<int64_t>(bins.size());
   FACULA_CHECK(self.dim() >= 2 && self.size(-1) == coordinates, ErrorKind::Runtime, op,
                ": one set of edges per coordinate, got ", bins.size(), " for shape ", self.sizes());
-  int64_t points = 1;
-  for (int64_t d = 0; d + 1 < self.dim(); ++d) points *= self.size(d);
+  const int64_t points = count_elements(self.sizes().slice(0, self.sizes().size() - 1), op);
   FACULA_CHECK(weight.numel() == points, ErrorKind::Runtime, op, ": one weight per point, got shape ", weight.sizes(),
                " for shape ", self.sizes());
   std::vector<Tensor> edges;

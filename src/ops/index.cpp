@@ -61,17 +61,18 @@ void fold(IndexMap& map, const Dims& dims, const std::vector<Tensor>& indices, I
   const Device device = map.target.device();
   Tensor table = facula::empty(shape, DType::Int64, device);
   fill_kernel(device, table, Scalar(0));
-  int64_t lowest = 0;
+  int64_t lowest = 0, reach = 0;
   for (int64_t d : dims) {
     const int64_t size = map.target.size(d), step = map.target.stride(d), start = step < 0 ? (1 - size) * step : 0;
     if (step < 0) lowest += (size - 1) * step;
+    reach += (size - 1) * std::abs(step);
     fold_index_kernel(device, table, as_contiguous(indices[static_cast<size_t>(d)], shape, DType::Int64),
                       FoldedIndex{d, size, step, start, map.op});
   }
   map.target = make_view(map.target, map.target.sizes(), map.target.strides(), lowest, false);
   map.index = table;
   map.step = 1;
-  map.size = std::numeric_limits<int64_t>::max();
+  map.size = reach + 1;
 }
 
 // The dimensions indexed stay where they are when they are neighbours, and move to the front otherwise.

@@ -287,8 +287,10 @@ Tensor linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B,
   Dims batch = broadcast(LD.sizes().slice(0, LD.dim() - 2), B.sizes().slice(0, B.dim() - 2), "linalg.ldl_solve");
   Tensor x = column_major(expand_batch(B, batch));
   if (x.is_meta() || x.numel() == 0) return x;
+  const int64_t n = LD.size(-1);
+  check_pivots("linalg.ldl_solve", pivots, n, true);
   Dims exchanges(batch);
-  exchanges.push_back(LD.size(-1));
+  exchanges.push_back(n);
   ldl_solve_kernel(x.device(), column_major(expand_batch(LD, batch)), as_contiguous(expand(pivots, exchanges, false)),
                    x, hermitian);
   return x;

@@ -39,6 +39,21 @@ void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool t
                a.sizes(), " and ", tau.sizes(), " of ", a.dtype(), " and ", tau.dtype());
 }
 
+void check_pivots(const char* op, const Tensor& pivots, int64_t rows, bool blocks) {
+  if (pivots.is_meta()) return;
+  const Tensor values = on_host(as_contiguous(pivots));
+  bool open = false;  // a block whose second row is still to come
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    const int64_t pivot = values.data<int32_t>()[i];
+    open = (pivot < 0) != open && (pivot < 0 || open);
+    const bool last = (i + 1) % pivots.size(-1) == 0;
+    const bool fits = pivot >= (blocks ? -rows : 1) && pivot <= rows && pivot != 0;
+    FACULA_CHECK(fits && !(open && (last || pivot > 0)), ErrorKind::Runtime, op,
+                 ": pivots count from one up to the number of rows ", rows,
+                 blocks ? "; negative ones stand in pairs" : "", ", got ", pivot);
+  }
+}
+
 void check_info(const char* op, const Tensor& given, const char* meaning) {
   const Tensor info = on_host(given);
   for (int64_t i = 0; i < info.numel(); ++i) {

@@ -1,6 +1,7 @@
 // Shape and dtype rules of the losses over classes.
 #include "ops/loss.h"
 
+#include "core/checked.h"
 #include "ops/copies.h"
 #include "raw_ops.h"
 
@@ -125,7 +126,8 @@ struct CtcShape {
                    input_lengths[static_cast<size_t>(n)]);
       offsets.push_back(targets.dim() == 1 ? total : n * targets.size(1));
       longest = std::max(longest, length);
-      total += length;
+      // longer than what is there: refused below
+      total = (Checked(total) + length).get("ctc_loss", "the sum of target_lengths", target_lengths);
     }
     if (targets.dim() == 1) {
       FACULA_CHECK(targets.size(0) == total, ErrorKind::Runtime, "ctc_loss: expected ", total,

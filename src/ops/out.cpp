@@ -1,5 +1,6 @@
 #include "ops/out.h"
 
+#include "core/checked.h"
 #include "core/host.h"
 #include "core/mode.h"
 #include "ops/kernel_table.h"
@@ -67,10 +68,9 @@ void grow_storage(const Tensor& self, size_t needed) {
 }  // namespace
 
 void resize_tensor(const Tensor& self, IntList sizes, IntList strides) {
-  int64_t last = self.storage_offset();
   if (count_elements(sizes, "resize_") > 0) {
-    for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
-    size_t needed = static_cast<size_t>((last + 1) * self.item_size());
+    const Checked end = places_of(sizes, strides, self.storage_offset()).high + 1;
+    const size_t needed = byte_count(end, self.item_size(), "resize_", sizes);
     if (needed > self.storage()->nbytes) grow_storage(self, needed);
   }
   set_sizes(self.impl(), sizes, strides);

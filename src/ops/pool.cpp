@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "core/checked.h"
 #include "ops/conv.h"
 #include "ops/copies.h"
 #include "ops/out.h"
@@ -86,11 +87,12 @@ Sliding read_windows(const char* op, IntList size, IntList kernel_size, IntList 
     FACULA_CHECK(s.stride[d] > 0, ErrorKind::Runtime, op, ": stride must be positive, got ", s.stride);
     FACULA_CHECK(s.dilation[d] > 0, ErrorKind::Runtime, op, ": dilation must be positive, got ", s.dilation);
     FACULA_CHECK(s.padding[d] >= 0, ErrorKind::Runtime, op, ": padding must not be negative, got ", s.padding);
-    int64_t reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
-    FACULA_CHECK(s.padding[d] <= reach / 2, ErrorKind::Runtime, op,
-                 ": padding must be at most half of the window, kernel_size=", s.kernel, ", dilation=", s.dilation,
-                 ", got padding=", s.padding);
-    int64_t room = size[d] + 2 * s.padding[d] - reach + (ceil_mode ? s.stride[d] - 1 : 0);
+    const int64_t reach =
+        (Checked(s.dilation[d]) * (s.kernel[d] - 1) + 1).get(op, "the reach of a window", "kernel_size=", s.kernel);
+    FACULA_CHECK(s.padding[d] <= s.kernel[d] / 2, ErrorKind::Runtime, op,
+                 ": padding must be at most half of kernel_size=", s.kernel, ", got padding=", s.padding);
+    const int64_t room = (Checked(size[d]) + Checked(2) * s.padding[d] - reach + (ceil_mode ? s.stride[d] - 1 : 0))
+                             .get(op, "the room for windows", "size ", size, ", stride=", s.stride);
     int64_t out = floor_divide(room, s.stride[d]) + 1;
     if (ceil_mode && (out - 1) * s.stride[d] >= size[d] + s.padding[d])
       --out;  // no window lies in the far padding alone

@@ -17,12 +17,12 @@ struct PoolAxis {
   bool counts_padding = false;  // in the divisor
 
   int64_t begin(int64_t o) const {
-    if (adaptive) return o * in / out;
+    if (adaptive) return static_cast<int64_t>(__int128{o} * in / out);
     const int64_t at = o * stride - padding;
     return at >= 0 ? at : at + (-at + step - 1) / step * step;
   }
   int64_t end(int64_t o) const {
-    if (adaptive) return ((o + 1) * in + out - 1) / out;
+    if (adaptive) return static_cast<int64_t>((__int128{o + 1} * in + out - 1) / out);
     return std::max(begin(o), std::min(o * stride - padding + step * (kernel - 1) + 1, in));
   }
   /// What the sum of a window is divided by, along this dimension.

@@ -1,6 +1,7 @@
 // Random ops: parameter checks and the order in which elements are drawn.
 #include "ops/random.h"
 
+#include "core/checked.h"
 #include "core/parallel.h"
 #include "ops/checks.h"
 #include "ops/copies.h"
@@ -22,6 +23,7 @@ void with_generator(Generator* given, Device device, int64_t numel, Draw draw) {
                "' device type for generator but found '", generator.device(), "'");
   LockRelease release(numel > kGrain);
   std::lock_guard<std::mutex> guard(generator.mutex);
+  Uninterrupted loops;
   draw(generator);
 }
 

@@ -1,6 +1,7 @@
 // Shape and dtype rules of the reductions.
 #include "ops/reduce.h"
 
+#include "core/checked.h"
 #include "ops/reduction.h"
 #include "raw_ops.h"
 
@@ -18,7 +19,7 @@ Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdi
   }
   for (size_t i = 0; i < mask.size(); ++i) {
     if (mask[i]) {
-      count *= kept[i];
+      count = (Checked(count) * kept[i]).get(op, "the number of elements of a slice", "shape ", self.sizes());
       if (kept[i] == 0) empty_dim = static_cast<int64_t>(i);
       kept[i] = 1;
     } else {

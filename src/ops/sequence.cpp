@@ -2,6 +2,7 @@
 // and then copied to where they belong.
 #include <cmath>
 
+#include "core/checked.h"
 #include "core/parallel.h"
 #include "kernels/special_bessel.h"
 #include "raw_create.h"
@@ -51,8 +52,7 @@ double checked_steps(const char* op, const Scalar& start, const Scalar& end, con
   FACULA_CHECK((by > 0 && to >= from) || (by < 0 && to <= from), ErrorKind::Runtime, op,
                ": the sign of step must lead from start to end, got start ", start, ", end ", end, " and step ", step);
   double steps = (to - from) / by;
-  FACULA_CHECK(steps < 9e18, ErrorKind::Runtime, op, ": too many elements, got start ", start, ", end ", end,
-               " and step ", step);
+  whole_count(steps + 1, op, "the number of elements", "start ", start, ", end ", end, " and step ", step);
   return steps;
 }
 

@@ -1,6 +1,7 @@
 // Views: the same storage under other sizes and strides.
 #include <algorithm>
 
+#include "core/checked.h"
 #include "raw_shape.h"
 
 namespace facula::ops {
@@ -49,7 +50,7 @@ Tensor view(const Tensor& self, IntList size) {
     for (int64_t i = n - 1; i >= 0; --i) {
       view.sizes[i] = shape[i];
       view.strides[i] = step;
-      step *= std::max<int64_t>(shape[i], 1);
+      step = wrapping_mul(step, std::max<int64_t>(shape[i], 1));
     }
     return view.finish();
   }
@@ -71,16 +72,16 @@ Tensor view(const Tensor& self, DType dtype) {
                  self.dtype(), " viewed as ", dtype);
     FACULA_CHECK(strides.back() == 1, ErrorKind::Runtime, "view: the last stride must be 1 to read ", self.dtype(),
                  " as ", dtype, ", got strides ", self.strides());
-    int64_t bytes = sizes.back() * from;
+    int64_t bytes = (Checked(sizes.back()) * from).get("view", "the last size in bytes", sizes.back());
     FACULA_CHECK(bytes % to == 0 && self.storage_offset() * from % to == 0, ErrorKind::Runtime,
                  "view: the last size times ", from, " and the offset in bytes must be divisible by ", to, " to read ",
                  self.dtype(), " as ", dtype, ", got shape ", self.sizes());
     sizes.back() = bytes / to;
     for (size_t i = 0; i + 1 < strides.size(); ++i) {
-      FACULA_CHECK(strides[i] * from % to == 0, ErrorKind::Runtime, "view: the strides times ", from,
-                   " must be divisible by ", to, " to read ", self.dtype(), " as ", dtype, ", got strides ",
-                   self.strides());
-      strides[i] = strides[i] * from / to;
+      int64_t step = wrapping_mul(strides[i], from);
+      FACULA_CHECK(step % to == 0, ErrorKind::Runtime, "view: the strides times ", from, " must be divisible by ", to,
+                   " to read ", self.dtype(), " as ", dtype, ", got strides ", self.strides());
+      strides[i] = step / to;
     }
   }
   Tensor view = make_view(self, sizes, strides);
@@ -125,7 +126,9 @@ Tensor expand(const Tensor& self, IntList size, bool) {
   ViewBuilder view(self, n);
   for (int64_t i = n - 1; i >= 0; --i) {
     int64_t own = i < shift ? 1 : self.size(i - shift), wanted = size[i];
-    int64_t step = i >= shift ? self.stride(i - shift) : i + 1 < n ? view.sizes[i + 1] * view.strides[i + 1] : 1;
+    int64_t step = i >= shift  ? self.stride(i - shift)
+                   : i + 1 < n ? wrapping_mul(view.sizes[i + 1], view.strides[i + 1])
+                               : 1;
     FACULA_CHECK(wanted >= 0 || (wanted == -1 && i >= shift), ErrorKind::Runtime,
                  "expand: a size is not negative, or -1 to keep that of an existing dimension, got ", size);
     if (wanted == -1) wanted = own;
@@ -144,13 +147,7 @@ Tensor as_strided(const Tensor& self, IntList size, IntList stride, std::optiona
     FACULA_CHECK(s >= 0 || self.impl()->base, ErrorKind::Runtime, "as_strided: strides must not be negative, got ",
                  stride);
   int64_t offset = storage_offset.value_or(self.storage_offset());
-  FACULA_CHECK(offset >= 0, ErrorKind::Runtime, "as_strided: storage_offset must not be negative, got ", offset);
-  int64_t count = count_elements(size, "as_strided"), low = offset, high = offset;
-  for (size_t i = 0; i < size.size(); ++i) (stride[i] < 0 ? low : high) += (size[i] - 1) * stride[i];
-  int64_t available = static_cast<int64_t>(self.storage()->nbytes) / self.item_size();
-  FACULA_CHECK(count == 0 || (low >= 0 && high < available), ErrorKind::Runtime, "as_strided: sizes ", size,
-               ", strides ", stride, " and offset ", offset, " reach outside of the storage of ", available,
-               " elements");
+  check_inside(self.storage(), self.dtype(), offset, size, stride, "as_strided");
   return make_view(self, size, stride, offset - self.storage_offset());
 }
 
@@ -160,27 +157,35 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select: index ", index,
                " is out of range for dimension ", d, " of shape ", self.sizes());
   if (index < 0) index += size;
-  return without_dim(self, d).finish(index * self.stride(d));
+  return without_dim(self, d).finish(wrapping_mul(index, self.stride(d)));
 }
+
+namespace {
+
+// The stride of every `step`-th element. Where that does not fit there is one element at most, and the stride names no
+// other place.
+int64_t stride_of_steps(int64_t stride, int64_t step) { return (Checked(stride) * step).value_or(stride); }
+
+}  // namespace
 
 Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "slice: a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "slice"), size = self.size(d);
   FACULA_CHECK(step > 0, ErrorKind::Value, "slice: step must be greater than zero, got ", step);
-  auto clip = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
+  auto clip = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };  // fits: size >= 0
   start = clip(start);
   end = std::max(clip(end), start);
   ViewBuilder view = same_geometry(self);
-  view.sizes[d] = (end - start + step - 1) / step;
-  view.strides[d] *= step;
-  return view.finish(start * self.stride(d));
+  view.sizes[d] = end == start ? 0 : (end - start - 1) / step + 1;
+  view.strides[d] = stride_of_steps(self.stride(d), step);
+  return view.finish(wrapping_mul(start, self.stride(d)));
 }
 
 Tensor negative_slice(const Tensor& self, int64_t dim, int64_t start, int64_t count, int64_t step) {
   ViewBuilder view = same_geometry(self);
   view.sizes[dim] = count;
-  view.strides[dim] *= step;
-  return view.finish(count ? start * self.stride(dim) : 0);
+  view.strides[dim] = stride_of_steps(self.stride(dim), step);
+  return view.finish(count ? wrapping_mul(start, self.stride(dim)) : 0);
 }
 
 Tensor unsqueeze(const Tensor& self, int64_t dim) {
@@ -192,7 +197,7 @@ Tensor unsqueeze(const Tensor& self, int64_t dim) {
     view.strides[i + (i >= d)] = strides[i];
   }
   view.sizes[d] = 1;
-  view.strides[d] = d < n ? sizes[d] * strides[d] : 1;
+  view.strides[d] = d < n ? wrapping_mul(sizes[d], strides[d]) : 1;
   return view.finish();
 }
 
@@ -244,8 +249,10 @@ Tensor diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) 
     view.strides[to++] = self.stride(i);
   }
   view.sizes[to] = count;
-  view.strides[to] = self.stride(a) + self.stride(b);
-  return view.finish(count == 0 ? 0 : offset >= 0 ? offset * self.stride(b) : -offset * self.stride(a));
+  view.strides[to] = wrapping_add(self.stride(a), self.stride(b));
+  return view.finish(count == 0    ? 0
+                     : offset >= 0 ? wrapping_mul(offset, self.stride(b))
+                                   : wrapping_mul(-offset, self.stride(a)));
 }
 
 Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
@@ -257,7 +264,7 @@ Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step)
   ViewBuilder view(self, n + 1);
   for (int64_t i = 0; i < n; ++i) {
     view.sizes[i] = i == d ? (available - size) / step + 1 : self.size(i);
-    view.strides[i] = i == d ? own_step * step : self.stride(i);
+    view.strides[i] = i == d ? stride_of_steps(own_step, step) : self.stride(i);
   }
   view.sizes[n] = size;
   view.strides[n] = own_step;
@@ -278,7 +285,7 @@ Tensor view_as_real(const Tensor& self) {
   FACULA_CHECK(!self.is_conj(), ErrorKind::Runtime,
                "view_as_real: a tensor that is not conjugated lazily (use resolve_conj), got shape ", self.sizes());
   Dims sizes(self.sizes()), strides(self.strides());
-  for (int64_t& s : strides) s *= 2;
+  for (int64_t& s : strides) s = wrapping_mul(s, 2);
   sizes.push_back(2);
   strides.push_back(1);
   Tensor view = make_view(self, sizes, strides);

@@ -1,6 +1,7 @@
 // Sorting, selection by rank and search: checks, and the dimension in question moved to the end.
 #include "ops/sort.h"
 
+#include "core/checked.h"
 #include "core/parallel.h"
 #include "ops/copies.h"
 #include "ops/index_support.h"
@@ -23,7 +24,7 @@ struct Rows {
     for (int64_t d = 0; d < self.dim(); ++d) {
       if (d == dim) continue;
       order.push_back(d);
-      rows *= self.size(d);
+      rows = wrapping_mul(rows, self.size(d));  // of no use beside a size of zero
     }
     if (self.dim()) {
       order.push_back(dim);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/checked.h"
 #include "core/number.h"
 #include "core/parallel.h"
 #include "raw_create.h"
@@ -52,12 +53,6 @@ void join_bytes(const Tensor& result, TensorList parts, int64_t outer) {
       }
     }
   });
-}
-
-int64_t product(IntList sizes) {
-  int64_t total = 1;
-  for (int64_t s : sizes) total *= s;
-  return total;
 }
 
 DType common_dtype(TensorList tensors) {
@@ -122,14 +117,14 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
     for (int64_t i = 0; fits && i < t.dim(); ++i) fits = i == d || t.size(i) == sizes[i];
     FACULA_CHECK(fits, ErrorKind::Runtime, "cat: sizes must match except in dimension ", d, ", got ", parts[0].sizes(),
                  " and ", t.sizes());
-    sizes[d] += t.size(d);
+    sizes[d] = (Checked(sizes[d]) + t.size(d)).get("cat", "the joined size", sizes[d], " and ", t.size(d));
   }
   MemoryFormat format = out.given() ? MemoryFormat::Contiguous : joined_format(parts);
   Tensor result = format == MemoryFormat::Contiguous
                       ? out.make(sizes, dtype, tensors[0].device())
                       : facula::empty_strided(sizes, strides_of(sizes, format, "cat"), dtype, tensors[0].device());
   if (result.is_meta() || result.numel() == 0) return result;
-  int64_t outer = product(IntList(sizes).slice(0, static_cast<size_t>(d)));
+  int64_t outer = count_elements(IntList(sizes).slice(0, static_cast<size_t>(d)), "cat");
   if (joins_as_bytes(result, parts, outer)) {
     join_bytes(result, parts, outer);
     return result;
@@ -155,7 +150,7 @@ Tensor stack(TensorList tensors, int64_t dim, const Out& out) {
   sizes.insert(static_cast<size_t>(d), static_cast<int64_t>(tensors.size()));
   Tensor result = out.make(sizes, common_dtype(tensors), first.device());
   if (result.is_meta() || result.numel() == 0) return result;
-  int64_t outer = product(first.sizes().slice(0, static_cast<size_t>(d)));
+  int64_t outer = count_elements(first.sizes().slice(0, static_cast<size_t>(d)), "stack");
   if (joins_as_bytes(result, tensors, outer)) {
     join_bytes(result, tensors, outer);
     return result;
@@ -177,8 +172,8 @@ Tensor flip(const Tensor& self, IntList dims) {
     FACULA_CHECK(!(seen >> d & 1), ErrorKind::Runtime, "flip: every dimension at most once, got ", dims);
     seen |= uint64_t{1} << d;
     if (self.dim() == 0) continue;
-    offset += (self.size(d) - 1) * strides[d];
-    strides[d] = -strides[d];
+    offset = wrapping_add(offset, wrapping_mul(self.size(d) - 1, strides[d]));  // no place where there is no element
+    strides[d] = wrapping_mul(strides[d], -1);
   }
   Tensor result = facula::empty_like(self, self.dtype());
   if (self.numel() > 0) copy_into(result, make_view(self, self.sizes(), strides, offset, false));
@@ -213,14 +208,15 @@ Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
   for (size_t k = 0; k < dims.size(); ++k) {
     FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "roll: a 0-d tensor has no dimension, got dims ", dims);
     int64_t d = wrap_dim(dims[k], self.dim(), "roll"), size = std::max<int64_t>(self.size(d), 1);
-    int64_t shift = (shifts[k] % size + size) % size;
+    int64_t shift = shifts[k] % size;
+    if (shift < 0) shift += size;
     auto known = std::find(along.begin(), along.end(), d);
     if (known == along.end()) {
       along.push_back(d);
       steps.push_back(shift);
     } else {
       int64_t& sum = steps[static_cast<size_t>(known - along.begin())];
-      sum = (sum + shift) % size;
+      sum = sum < size - shift ? sum + shift : sum - (size - shift);
     }
   }
   Tensor result = facula::empty(self.sizes(), self.dtype(), self.device());
@@ -235,7 +231,8 @@ Tensor repeat(const Tensor& self, IntList repeats) {
   Dims sizes, split, target_strides, source_strides;
   for (int64_t i = 0; i < n; ++i) {
     FACULA_CHECK(repeats[i] >= 0, ErrorKind::Runtime, "repeat: counts must not be negative, got ", repeats);
-    sizes.push_back(repeats[i] * (i < shift ? 1 : self.size(i - shift)));
+    const Checked size = Checked(repeats[i]) * (i < shift ? 1 : self.size(i - shift));
+    sizes.push_back(size.get("repeat", "a repeated size", "repeats ", repeats, " of shape ", self.sizes()));
   }
   Tensor result = facula::empty(sizes, self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
@@ -263,7 +260,8 @@ Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
   Dims sizes(self.sizes());
   for (int64_t k = 0; k < padded; ++k) {
     int64_t d = self.dim() - 1 - k;
-    sizes[d] += pad[2 * k] + pad[2 * k + 1];
+    sizes[d] = (Checked(sizes[d]) + pad[2 * k] + pad[2 * k + 1])
+                   .get("constant_pad_nd", "a padded size", "padding ", pad, " of shape ", self.sizes());
     FACULA_CHECK(sizes[d] >= 0, ErrorKind::Runtime, "constant_pad_nd: the padding ", pad,
                  " leaves a negative size in dimension ", d, ", got shape ", self.sizes());
   }
@@ -276,7 +274,9 @@ Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
   bool covered = true;
   for (int64_t k = 0; k < padded; ++k) {
     int64_t d = self.dim() - 1 - k, before = pad[2 * k], after = pad[2 * k + 1];
-    int64_t first = std::max<int64_t>(-before, 0), kept = self.size(d) - first - std::max<int64_t>(-after, 0);
+    // more is cut away than there is where the other end adds as much
+    int64_t first = before < 0 ? std::min(wrapping_mul(before, -1), self.size(d)) : 0;
+    int64_t last = after < 0 ? std::min(wrapping_mul(after, -1), self.size(d)) : 0, kept = self.size(d) - first - last;
     covered &= before <= 0 && after <= 0;
     kept = std::max<int64_t>(kept, 0);
     source = part_of(source, d, first, kept);

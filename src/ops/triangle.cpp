@@ -1,6 +1,7 @@
 // Triangles and diagonals of matrices.
 #include "ops/triangle.h"
 
+#include "core/checked.h"
 #include "core/number.h"
 #include "raw_create.h"
 #include "raw_shape.h"
@@ -14,6 +15,8 @@ Tensor triangle(const char* op, const Tensor& self, int64_t diagonal, bool upper
   Tensor result = out.make(self.sizes(), self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
   copy_elements(result, self);
+  // further out nothing changes
+  diagonal = std::clamp(diagonal, -self.size(-2) - 1, self.size(-1) + 1);
   clear_triangle_kernel(self.device(), result, diagonal, upper);
   return result;
 }
@@ -31,7 +34,8 @@ Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "diag_embed: a tensor of at least one dimension, got a 0-d one");
   int64_t n = self.dim() + 1, a = wrap_dim(dim1, n, "diag_embed"), b = wrap_dim(dim2, n, "diag_embed");
   FACULA_CHECK(a != b, ErrorKind::Runtime, "diag_embed: two different dimensions, got ", dim1, " and ", dim2);
-  int64_t side = self.size(-1) + std::abs(offset);
+  const Checked far = offset < 0 ? -Checked(offset) : Checked(offset);
+  const int64_t side = (far + self.size(-1)).get("diag_embed", "the sides of the result", "offset ", offset);
   Dims sizes;
   for (int64_t i = 0, from = 0; i < n; ++i) sizes.push_back(i == a || i == b ? side : self.size(from++));
   Tensor result = zeros(sizes, self.dtype(), self.device());
@@ -47,7 +51,7 @@ Tensor fill_diagonal_(const Tensor& self, const Scalar& value, bool wrap) {
     FACULA_CHECK(self.dim() == 2 || self.size(i) == self.size(0), ErrorKind::Runtime,
                  "fill_diagonal_: all sizes must be equal in more than two dimensions, got shape ", self.sizes());
     count = std::min(count, self.size(i));
-    step += self.stride(i);
+    step = wrapping_add(step, self.stride(i));
   }
   if (self.is_meta() || count == 0) return self;
   require_value(value, self.dtype(), "fill_diagonal_");

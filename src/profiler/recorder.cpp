@@ -104,6 +104,8 @@ class Recorder final : public Observer {
   void range_ends() override { mine().end(); }
   void kernel_begins(const char* name) override { begin_named(EventKind::Kernel, name); }
   void kernel_ends() override { mine().end(); }
+  void work_begins() override { begin_named(EventKind::Work, "piece of an op"); }
+  void work_ends() override { mine().end(); }
   void memory_changes(const MemoryEvent& change) override {
     OpenLane& lane = mine();
     if (!lane.open.empty()) lane.events[static_cast<size_t>(lane.open.back())].bytes += change.bytes;

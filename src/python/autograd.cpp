@@ -1,10 +1,13 @@
 // backward(), grad(), grad modes, and nodes as Python objects.
+#include <unistd.h>
+
 #include <cstring>
 #include <map>
 #include <unordered_set>
 
 #include "autograd/engine.h"
 #include "autograd/saved.h"
+#include "core/parallel.h"
 #include "functions.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
@@ -634,6 +637,7 @@ PyObject* function_install_node_methods(PyObject*, PyObject* methods) {
 }
 
 void check_signals() {
+  if (gettid() != getpid()) return;  // signals are the main thread's; others need not wait for the lock
   WithLock lock;
   if (PyErr_CheckSignals() < 0) throw PythonError{};
 }

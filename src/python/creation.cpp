@@ -1,6 +1,7 @@
 // Tensors from Python data: tensor(), from_numpy(), numpy(), tolist(), and the buffer protocol behind them.
 #include <cstring>
 
+#include "core/checked.h"
 #include "core/number.h"
 #include "functions.h"
 #include "ops/copies.h"
@@ -303,17 +304,12 @@ Tensor from_array(PyObject* array) {
   Owned capsule(is_ndarray(array) ? check(PyObject_GetAttrString(array, "__array_struct__")) : nullptr);
   auto [dtype, sizes, steps, start, read_only] = capsule ? read_struct(capsule.get()) : read_interface(array);
   int64_t item = item_size(dtype);
-  int64_t low = 0, high = item;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) {
-      low = 0;
-      high = 0;
-      break;
-    }
-    (steps[i] < 0 ? low : high) += (sizes[i] - 1) * steps[i] * item;
-  }
+  const bool some = count_elements(sizes, "from_numpy") > 0;
+  const Places reach = places_of(sizes, steps, 0);
+  const size_t bytes = byte_count(some ? reach.high - reach.low + 1 : Checked(0), item, "from_numpy", sizes);
+  const int64_t low = (reach.low * item).get("from_numpy", "the lowest place", "strides ", steps);
   Py_INCREF(array);
-  Storage* storage = borrow_storage(start + low, static_cast<size_t>(high - low), kCPU, release_object, array);
+  Storage* storage = borrow_storage(start + low, bytes, kCPU, release_object, array);
   storage->read_only = read_only;
   TensorImpl* impl = new_impl();
   impl->storage = storage;
@@ -329,7 +325,7 @@ PyObject* array_interface(const Tensor& t) {
                "numpy: only the CPU's memory can be shared (use tensor.cpu()), got device ", t.device());
   Owned shape(wrap_ints(t.sizes()));
   Dims bytes(t.strides());
-  for (int64_t& s : bytes) s *= t.item_size();
+  for (int64_t& s : bytes) s = wrapping_mul(s, t.item_size());
   Owned strides(wrap_ints(bytes));
   return Py_BuildValue("{s:O,s:O,s:s,s:(NO),s:i}", "shape", shape.get(), "strides", strides.get(), "typestr",
                        typestring_of(t.dtype()), "data", PyLong_FromVoidPtr(t.impl()->data),

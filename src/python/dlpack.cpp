@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "core/checked.h"
 #include "functions.h"
 #include "ops/out.h"
 #include "python/bindings.h"
@@ -201,12 +202,12 @@ Tensor import_managed(Managed* m, bool read_only) {
   Dims sizes(IntList(dl.shape, static_cast<size_t>(dl.ndim)));
   Dims strides = dl.strides ? Dims(IntList(dl.strides, static_cast<size_t>(dl.ndim))) : contiguous_strides(sizes);
   char* data = static_cast<char*>(dl.data) + dl.byte_offset;
-  int64_t low = 0, high = 1;
-  if (count_elements(sizes, "from_dlpack") == 0) high = 0;
-  for (size_t i = 0; high && i < sizes.size(); ++i) (strides[i] < 0 ? low : high) += (sizes[i] - 1) * strides[i];
-  int64_t item = item_size(dtype);
-  Storage* s = borrow_storage(data + low * item, static_cast<size_t>((high - low) * item), from_dl(dl.device),
-                              release_managed<Managed>, m);
+  const bool some = count_elements(sizes, "from_dlpack") > 0;
+  const Places reach = places_of(sizes, strides, 0);
+  const int64_t item = item_size(dtype);
+  const size_t bytes = byte_count(some ? reach.high - reach.low + 1 : Checked(0), item, "from_dlpack", sizes);
+  const int64_t low = (reach.low * item).get("from_dlpack", "the lowest place", "strides ", strides);
+  Storage* s = borrow_storage(data + low, bytes, from_dl(dl.device), release_managed<Managed>, m);
   s->read_only = read_only;
   TensorImpl* impl = new_impl();
   impl->storage = s;

@@ -37,12 +37,13 @@ Tensor apply_slice(const Tensor& t, int64_t dim, PyObject* key) {
   auto* s = reinterpret_cast<PySliceObject*>(key);
   int64_t size = t.size(dim);
   int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
+  step = std::max<int64_t>(step, -PY_SSIZE_T_MAX);  // so that it can be negated
   FACULA_CHECK(step != 0, ErrorKind::Value, "index: a slice step must not be zero, got 0");
   Py_ssize_t start = s->start == Py_None ? (step < 0 ? PY_SSIZE_T_MAX : 0) : slice_bound(s->start);
   Py_ssize_t stop = s->stop == Py_None ? (step < 0 ? PY_SSIZE_T_MIN : PY_SSIZE_T_MAX) : slice_bound(s->stop);
   Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
   if (step < 0) return negative_slice(t, dim, start, count, step);
-  return slice(t, dim, start, start + count * step, step);
+  return slice(t, dim, start, count ? start + (count - 1) * step + 1 : start, step);
 }
 
 bool is_nested_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "core/checked.h"
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
@@ -404,8 +405,9 @@ PyObject* storage_from_buffer(PyObject*, PyObject* args, PyObject* kwargs) {
     Storage* whole = storage_on_buffer(buffer);
     Owned keep(adopt_storage(whole));
     int64_t unit = dtype == Py_None ? 1 : item_size(to_dtype_value(dtype));
-    int64_t bytes = count < 0 ? static_cast<int64_t>(whole->nbytes) - offset : count * unit;
-    FACULA_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= static_cast<int64_t>(whole->nbytes), ErrorKind::Value,
+    const int64_t there = static_cast<int64_t>(whole->nbytes);
+    const int64_t bytes = (count < 0 ? Checked(there) - offset : Checked(count) * unit).value_or(-1);
+    FACULA_CHECK(offset >= 0 && bytes >= 0 && offset <= there && bytes <= there - offset, ErrorKind::Value,
                  "from_buffer: count and offset must lie in the buffer of ", whole->nbytes, " bytes, got ", count,
                  " and ", offset);
     return adopt_storage(copy_of(whole, static_cast<size_t>(offset), static_cast<size_t>(bytes)));

@@ -252,7 +252,8 @@ PyObject* get_layout(PyObject*, void*) { return wrap_layout(Layout::Strided); }
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).dim()); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size()); }
 PyObject* get_nbytes(PyObject* o, void*) {
-  return PyLong_FromLongLong(tensor_of(o).item_size() * tensor_of(o).numel());
+  Owned count(PyLong_FromLongLong(tensor_of(o).numel())), item(PyLong_FromLongLong(tensor_of(o).item_size()));
+  return count && item ? PyNumber_Multiply(count.get(), item.get()) : nullptr;  // an expanded tensor's may be large
 }
 PyObject* get_version(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
@@ -354,6 +355,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     if (AutogradMeta* meta = autograd_meta(impl)) {
       if (AccumulateGrad* node = meta->accumulator.load()) node->set_output(0, source);
     }
+    impl->flags = (impl->flags & ~kConjugate) | (source.flags() & kConjugate);
     set_sizes(impl, source.sizes(), source.strides());
     return 0;
   } catch (...) {

@@ -174,9 +174,10 @@ PyObject* size_repr(PyObject* self) {
   return text;
 }
 PyObject* size_numel(PyObject* self, PyObject*) {
-  int64_t product = 1;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) product *= PyLong_AsLongLong(PyTuple_GET_ITEM(self, i));
-  return PyLong_FromLongLong(product);
+  Owned product(PyLong_FromLong(1));  // a size is any tuple of integers: their product need not fit in 64 bits
+  for (Py_ssize_t i = 0; product && i < PyTuple_GET_SIZE(self); ++i)
+    product = Owned(PyNumber_Multiply(product.get(), PyTuple_GET_ITEM(self, i)));
+  return product.release();
 }
 PyObject* as_size(PyObject* tuple) {
   if (!tuple || !PyTuple_Check(tuple) || PyObject_TypeCheck(tuple, &SizeType)) return tuple;

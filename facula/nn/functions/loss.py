@@ -434,7 +434,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     _check_margin_shapes("multilabel_margin_loss", input, target, per_class_target=True)
     scores = input if input.dim() == 2 else input.reshape(1, -1)
     labels = target.reshape(scores.shape)
-    valid = (labels >= 0).to(facula.int64).cumprod(1).bool()
+    valid = (labels != -1).to(facula.int64).cumprod(1).bool()  # other labels below 0 are refused where they index
     index = labels.where(valid, facula.zeros_like(labels))
     # is_target[n, c]: class c is one of the valid labels of sample n.
     is_target = (

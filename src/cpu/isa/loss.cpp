@@ -269,8 +269,12 @@ struct CtcSequence {
 
 template <class A>
 CtcSequence<A> ctc_sequence(const Tensor& log_probs, const Tensor& targets, const CtcProblem& p, int64_t n) {
-  return {log_probs.data<A>() + n * p.classes, p.batch * p.classes,
-          targets.data<int64_t>() + p.offsets.data<int64_t>()[n], p.target_lengths.data<int64_t>()[n], p.blank};
+  const int64_t* labels = targets.data<int64_t>() + p.offsets.data<int64_t>()[n];
+  const int64_t count = p.target_lengths.data<int64_t>()[n];
+  for (int64_t i = 0; i < count; ++i)
+    FACULA_CHECK(labels[i] >= 0 && labels[i] < p.classes, ErrorKind::Runtime, "ctc_loss: expected labels in [0, ",
+                 p.classes, "), got ", labels[i], " in sequence ", n);
+  return {log_probs.data<A>() + n * p.classes, p.batch * p.classes, labels, count, p.blank};
 }
 
 template <class A>

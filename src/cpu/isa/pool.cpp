@@ -40,7 +40,8 @@ int64_t spatial_count(const Tensor& t) {
   return count;
 }
 
-bool channels_last(const Tensor& t) { return !t.is_contiguous(); }
+// Sizes of one let a tensor have both formats: then the other tensor tells.
+bool channels_last(const Tensor& a, const Tensor& b) { return !a.is_contiguous() || !b.is_contiguous(); }
 
 int64_t grain_of(int64_t work_per_item) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(work_per_item, 1)); }
 
@@ -172,16 +173,28 @@ void for_window_rows(const WindowTables& g, int64_t o0, int64_t o1, F&& f) {
     for (int64_t i1 = a1.begin[o1]; i1 < a1.end[o1]; i1 += a1.step) f((i0 * a1.in + i1) * g.axes[2].in);
 }
 
+// The largest of no elements, where all of a window lies in the padding; its position is -1.
+template <class T>
+constexpr T lowest() {
+  if constexpr (std::is_integral_v<T>) return std::numeric_limits<T>::lowest();
+  else return -std::numeric_limits<T>::infinity();
+}
+
 template <class T>
 void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, const UniformRange& inner, Best<T>& best,
                Best<T>& columns) {
   const AxisTable &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
   const int64_t width = a2.out();
-  bool side_by_side = inner.to - inner.from >= 8;
+  bool side_by_side = inner.to - inner.from >= 8 && inner.size > 0;
   best.reset(width);
   columns.reset(a2.in);
   for (int64_t o0 = 0; o0 < a0.out(); ++o0) {
-    for (int64_t o1 = 0; o1 < a1.out(); ++o1) {
+    for (int64_t o1 = 0; o1 < a1.out(); ++o1, out += width, indices += width) {
+      if (a0.begin[o0] >= a0.end[o0] || a1.begin[o1] >= a1.end[o1]) {
+        std::fill_n(out, width, T(lowest<Compute<T>>()));
+        std::fill_n(indices, width, -1);
+        continue;
+      }
       if (side_by_side) {  // all alike outputs of the row at once, element by element of their windows
         bool start = true;
         for_window_rows(g, o0, o1, [&](int64_t row) {
@@ -200,6 +213,11 @@ void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, con
       for (int64_t o2 = 0; o2 < width; ++o2) {
         if (side_by_side && o2 == inner.from) o2 = inner.to;
         if (o2 == width) break;
+        if (a2.begin[o2] >= a2.end[o2]) {
+          best.value[o2] = lowest<Compute<T>>();
+          best.where[o2] = -1;
+          continue;
+        }
         int32_t where = static_cast<int32_t>((a0.begin[o0] * a1.in + a1.begin[o1]) * a2.in + a2.begin[o2]);
         Compute<T> value = in[where];
         auto see = [&](Compute<T> x, int32_t at) {  // of equals the first, of NaNs the last
@@ -220,8 +238,6 @@ void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, con
       }
       for (int64_t o2 = 0; o2 < width; ++o2) out[o2] = T(best.value[o2]);
       for (int64_t o2 = 0; o2 < width; ++o2) indices[o2] = best.where[o2];
-      out += width;
-      indices += width;
     }
   }
 }
@@ -231,6 +247,10 @@ template <class T>
 void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const WindowTables& g, const Window& w,
                   Compute<T>* best, int32_t* where) {
   bool first = true;
+  if (w.empty()) {
+    std::fill_n(best, channels, lowest<Compute<T>>());
+    std::fill_n(where, channels, -1);
+  }
   for_each_in(g, w, [&](int64_t at) {
     const T* values = in + at * channels;
     int32_t here = static_cast<int32_t>(at);
@@ -260,7 +280,7 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
     int64_t* where = indices.data<int64_t>();
     FACULA_CHECK(inputs <= INT32_MAX, ErrorKind::Runtime, "max_pool: planes of at most 2^31 elements, got shape ",
                  in.sizes());
-    if (!channels_last(in)) {
+    if (!channels_last(in, out)) {
       UniformRange inner(g.axes[2]);
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
         Best<T> best, columns;
@@ -447,7 +467,7 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& geome
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(in.numel() > kGrain);
   visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
-    if (!channels_last(in)) {
+    if (!channels_last(in, out)) {
       UniformRange inner(g.axes[2]);
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
         std::vector<Compute<T>> sums;
@@ -497,7 +517,7 @@ void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeome
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(out.numel() > kGrain);
   visit_wide(in.dtype(), [&]<class T>(TypeTag<T>) {
-    if (!channels_last(out)) {
+    if (!channels_last(in, out)) {
       parallel_for(0, batch * channels, grain_of(outputs), [&](int64_t from, int64_t to) {
         for (int64_t p = from; p < to; ++p) spread_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g);
       });
@@ -515,12 +535,13 @@ void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeome
 
 // Values at positions in planes. Elements of a plane lie `vector` apart, in both formats.
 
-// Calls f(offset among the small planes, offset among the large ones); throws, as `op`, where an index lies outside.
-template <class F>
-void for_each_index(const Tensor& large, const Tensor& indices, const char* op, F&& f) {
+// Calls f(offset among the small planes, offset among the large ones), and none(offset among the small ones) for -1, where
+// that may stand for no element; throws, as `op`, where an index lies outside.
+template <class F, class None = std::nullptr_t>
+void for_each_index(const Tensor& large, const Tensor& indices, const char* op, F&& f, None none = nullptr) {
   int64_t batch = indices.size(0), channels = indices.size(1), few = spatial_count(indices),
           many = spatial_count(large);
-  bool last = channels_last(large) || channels_last(indices);  // a plane of one element says nothing
+  bool last = channels_last(large, indices);
   int64_t vector = last ? channels : 1, images = last ? batch : batch * channels;
   std::atomic<bool> failed{false};
   std::atomic<int64_t> bad{0};
@@ -531,6 +552,12 @@ void for_each_index(const Tensor& large, const Tensor& indices, const char* op, 
       for (int64_t i = 0; i < few; ++i) {
         for (int64_t c = 0; c < vector; ++c, ++small) {
           int64_t at = where[small];
+          if constexpr (!std::is_null_pointer_v<None>) {
+            if (at == -1) {
+              none(small);
+              continue;
+            }
+          }
           if (at < 0 || at >= many) {
             bad = at;
             failed = true;
@@ -552,7 +579,8 @@ void scatter_planes_cpu(const Tensor& out, const Tensor& values, const Tensor& i
     const T* from = values.data<T>();
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
       if (accumulate)
-        return for_each_index(out, indices, op, [&](int64_t small, int64_t large) { to[large] += from[small]; });
+        return for_each_index(
+            out, indices, op, [&](int64_t small, int64_t large) { to[large] += from[small]; }, [](int64_t) {});
     }
     for_each_index(out, indices, op, [&](int64_t small, int64_t large) { to[large] = from[small]; });
   });
@@ -562,7 +590,9 @@ void gather_planes_cpu(const Tensor& out, const Tensor& in, const Tensor& indice
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     T* to = out.data<T>();
     const T* from = in.data<T>();
-    for_each_index(in, indices, op, [&](int64_t small, int64_t large) { to[small] = from[large]; });
+    for_each_index(
+        in, indices, op, [&](int64_t small, int64_t large) { to[small] = from[large]; },
+        [&](int64_t small) { to[small] = T(); });
   });
 }
 
