@@ -27,7 +27,7 @@ def run_round(name, cases, seed, *more):
 
 
 def test_a_round_of_hostile_calls():
-    result = run_round("hostile", CASES, 1, "--avoid", r"expand\(|as_strided")
+    result = run_round("hostile", CASES, 1)
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-3000:]
 
 
