@@ -65,6 +65,15 @@ def test_lists_that_change_while_they_are_read():
         facula.tensor(data)
 
 
+class Subclass(facula.Tensor):
+    pass
+
+
+def test_an_override_that_is_switched_off_does_not_stand_for_a_list():
+    with pytest.raises(TypeError, match="fit no signature"):  # the default override calls the op with overrides off
+        facula._C.nn_functional._upsample_bicubic2d_aa(facula.ones(1, 1, 3, 3), [7, 6], False, Subclass())
+
+
 def test_strings_that_utf8_has_no_form_for():
     for call in (lambda: facula.empty(2, device="\ud800"), lambda: facula.device("\ud800"), lambda: facula.ones(2).to("\ud800")):
         with pytest.raises(UnicodeEncodeError):
