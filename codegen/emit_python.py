@@ -51,7 +51,8 @@ def _file(topic: str, part: str, entries) -> str:
             chosen = members if form == "plain" else [op for op in members if "inplace" in op.variants]
             public = name if form == "plain" else name + "_"
             entry_functions, entry_methods = _entries(public, chosen, form)
-            lines.append(_binding(public, chosen, form, bool(entry_functions)))
+            if entry_functions or entry_methods:
+                lines.append(_binding(public, chosen, form, bool(entry_functions)))
             functions += entry_functions
             methods += entry_methods
     lines.append(f"const Binding functions_{part}[] = {{")

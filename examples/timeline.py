@@ -58,13 +58,14 @@ def draw(recording: Recording, path: Path) -> None:
     plots = pyplot()
     if plots is None:
         return
-    start = min(e.time_range.start for e in recording.events)
+    everything = [*recording.events, *recording.details]
+    start, end = min(e.time_range.start for e in everything), max(e.time_range.end for e in everything)
     rows = []
     for kind, title in LANES:
-        threads = sorted({e.thread for e in recording.events if e.kind == kind})
+        threads = sorted({e.thread for e in everything if e.kind == kind})
         for thread in threads:
             name = title if len(threads) == 1 else f"{title} {thread}"
-            rows.append((name, [e for e in recording.events if e.kind == kind and e.thread == thread]))
+            rows.append((name, [e for e in everything if e.kind == kind and e.thread == thread]))
     figure, (top, bottom) = plots.subplots(
         2, figsize=(14, 2.6 + 0.55 * len(rows)), sharex=True, layout="constrained", height_ratios=[0.55 * len(rows), 1.8]
     )
@@ -75,7 +76,7 @@ def draw(recording: Recording, path: Path) -> None:
         shades = [colours(names.setdefault(e.name.split("#")[0], len(names)) % 20) for e in events]
         top.broken_barh(bars, (y - 0.4, 0.8), facecolors=shades)
         for event, (left, width) in zip(events, bars):
-            if width > 0.04 * (recording.events[-1].time_range.end - start) / 1e3:
+            if width > 0.04 * (end - start) / 1e3:
                 text = event.name.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
                 top.text(left + width / 2, y, text, ha="center", va="center", fontsize=7, clip_on=True)
     top.set_yticks(range(len(rows)), [name for name, _ in rows])

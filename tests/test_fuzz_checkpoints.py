@@ -5,15 +5,20 @@ import pathlib
 import subprocess
 import sys
 
-from tests.fuzz import fuzz_checkpoints as fuzz
+from fuzz import fuzz_checkpoints as fuzz
 
-REPOSITORY = pathlib.Path(__file__).parent.parent
+TESTS = pathlib.Path(__file__).parent
+
+
+def run(*command):
+    """A program in the folder of the tests: the repository's own has an unbuilt facula, where the package is installed."""
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")]))
+    return subprocess.run([sys.executable, *command], cwd=TESTS, capture_output=True, text=True, env=environment)
 
 
 def test_damaged_checkpoints_end_in_an_object_or_a_clear_error():
     cases = os.environ.get("FACULA_FUZZ_CASES", "3000")
-    command = [sys.executable, "-m", "tests.fuzz.fuzz_checkpoints", "--cases", cases, "--seed", "1"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    done = run("-m", "fuzz.fuzz_checkpoints", "--cases", cases, "--seed", "1")
     assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     assert done.stdout.startswith(f"{int(cases):,} cases in ") and done.stdout.endswith(": nothing found\n")
 
@@ -28,7 +33,7 @@ def test_cases_depend_on_seed_and_number_alone():
 SEES = """
 import base64, os, sys
 import facula
-from tests.fuzz import fuzz_checkpoints as fuzz
+from fuzz import fuzz_checkpoints as fuzz
 fuzzer = fuzz.Checkpoints(0)
 fuzzer.begin(0)
 good = base64.b64encode(fuzzer.corpus.zips[0]).decode()
@@ -53,8 +58,7 @@ def test_the_fuzzer_sees_what_a_load_must_not_do():
         "raise KeyError('x')": "builtins.KeyError: 'x'",
         "raise RuntimeError('x')": "an error's text: x",
     }
-    command = [sys.executable, "-c", SEES, *expected]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    done = run("-c", SEES, *expected)
     nothing, *seen = done.stdout.splitlines()
     assert nothing == "None" and len(seen) == len(expected), done.stderr[-2000:]
     for text, part in zip(seen, expected.values()):

@@ -53,3 +53,16 @@ def test_optimizers_read_parameters_that_are_conjugated_lazily():
 def test_attention_without_heads():
     with pytest.raises(RuntimeError, match="multiple of the key and value heads"):
         F.scaled_dot_product_attention(facula.ones(0, 4, 3, 4), facula.ones(0, 0, 3, 4), facula.ones(0, 0, 3, 4), enable_gqa=True)
+
+
+@pytest.mark.parametrize("mode", ["max", "sum", "mean"])
+def test_indices_without_a_bag(mode):
+    with pytest.raises(RuntimeError, match="without a bag to belong to, got 7 indices and no offsets"):
+        F.embedding_bag(facula.arange(7) % 3, facula.ones(5, 3), facula.empty(0, dtype=facula.int64), mode=mode)
+
+
+def test_trace_of_a_view_of_negative_strides():
+    values = facula.arange(9.0).reshape(3, 3)
+    leaf = values.flip((0, 1))[::-1, ::-1].detach().requires_grad_()
+    leaf.trace().backward()
+    assert leaf.trace() == 12 and facula.equal(leaf.grad, facula.eye(3))

@@ -68,6 +68,24 @@ def test_inplace_out_and_factories_are_seen():
     assert {f"aten::{name}" for name in wanted} <= seen
 
 
+def test_kernels_and_pieces_are_details():
+    x = facula.rand(400_000)
+    threads = facula.get_num_threads()
+    facula.set_num_threads(2)
+    try:
+        with profiler.profile() as p:
+            x.sort()
+            facula.sin(x)
+    finally:
+        facula.set_num_threads(threads)
+    assert {e.kind for e in p.function_events} == {"op"}
+    (sort,) = named(p.function_events, "aten::sort")
+    kernels = [e for e in p.recording.details if e.kind == "kernel"]
+    assert any(e.name == "sort" and e.thread == sort.thread for e in kernels)
+    pieces = [e for e in p.recording.details if e.kind == "work"]
+    assert pieces and all(e.thread != sort.thread for e in pieces)
+
+
 def test_failed_calls_end():
     with profiler.profile() as p:
         with pytest.raises(RuntimeError):

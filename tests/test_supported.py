@@ -49,7 +49,7 @@ print("surveyed", sum(map(len, public.values())))
 
 
 def test_every_public_name_works_or_is_listed():
-    done = subprocess.run([sys.executable, "-c", SURVEY], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", SURVEY], capture_output=True, text=True, timeout=300)
     *wrong, last = done.stdout.splitlines() or [""]
     assert done.returncode == 0, done.stderr
     assert not wrong, "\n".join(wrong)
@@ -114,7 +114,7 @@ def test_placeholders_stand_where_programs_put_them():
 
 def test_importing_facula_does_not_read_the_table():
     program = "import sys, facula; print([m for m in sys.modules if m.startswith('facula.compat')])"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stdout + done.stderr
 
 
@@ -132,6 +132,6 @@ def test_modules_that_are_missing_can_be_imported():
             print(error)
         """
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.startswith("torch.package.PackageExporter is not supported"), done.stderr
     assert importlib.import_module("facula.xpu").is_available() is False

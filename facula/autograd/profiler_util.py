@@ -43,7 +43,7 @@ class FunctionEvent:
 
     Attributes:
         id, name, thread: the thread is the system's number.
-        kind: "op", "composite", "node", "kernel", "work" (a piece of an op on a thread of the pool) or "range".
+        kind: "op", "composite", "node" or "range"; among the details "kernel" and "work".
         time_range: an Interval on the clock of all events of the recording.
         cpu_parent, cpu_children: the event around it on its thread, and those directly inside.
         input_shapes, input_dtypes, output_shapes: of tensor arguments and results; [] for other arguments.
@@ -284,7 +284,9 @@ class Recording:
     """Events and changes of memory, as the core recorded them.
 
     Attributes:
-        events: an EventList.
+        events: an EventList of ops, composites, nodes and ranges.
+        details: an EventList of what ops are made of: kernels, and pieces of them that threads of the pool did. They are no
+            children: an op's own time is that of its kernels.
         memory: rows (time in us, thread, address, bytes, event around it or None, stack).
         threads: {number: name}.
     """
@@ -292,7 +294,7 @@ class Recording:
     def __init__(self, lanes, flops=False):
         from .. import _C
 
-        self.events, self.memory, self.threads = EventList(), [], {}
+        self.events, self.details, self.memory, self.threads = EventList(), EventList(), [], {}
         stacks = _Stacks(_C._stack)
         for thread, title, rows in lanes:
             self.threads[thread] = title
@@ -311,6 +313,12 @@ class Recording:
                 around = made[parent] if parent >= 0 else None
                 self.memory.append((begin / 1e3, thread, address, nbytes, around, stacks[stack]))
                 made.append(None)
+                continue
+            if kind in ("kernel", "work"):
+                self.details.append(FunctionEvent(len(self.details), name, thread, begin / 1e3, end / 1e3, kind))
+                made.append(made[parent] if parent >= 0 else None)  # what it contains belongs to the op
+                if made[-1] is not None:
+                    made[-1].self_cpu_memory_usage += nbytes
                 continue
             event = FunctionEvent(len(self.events), _PREFIX.get(kind, "") + name, thread, begin / 1e3, end / 1e3, kind)
             event.sequence_nr = sequence

@@ -69,7 +69,7 @@ def write_trace(events, path, recording=None, metadata=None):
     """The events (and threads and memory of `recording`) in the trace event format; gzip where `path` ends in ".gz"."""
     pid = os.getpid()
     rows = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "facula"}}]
-    for event in events:
+    for event in [*events, *(recording.details if recording is not None else ())]:
         rows.append({
             "ph": "X", "cat": _CATEGORY[event.kind], "name": event.name, "pid": pid, "tid": event.thread,
             "ts": event.time_range.start, "dur": event.time_range.elapsed_us(), "args": _arguments(event),

@@ -41,6 +41,8 @@ Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offset
   Bags b{as_int64(indices), as_int64(offsets), offsets.numel() - include_last_offset, -1};
   FACULA_CHECK(b.count >= 0, ErrorKind::Runtime,
                "embedding_bag: include_last_offset needs at least one offset, got none");
+  FACULA_CHECK(offsets.numel() > 0 || indices.numel() == 0, ErrorKind::Runtime,
+               "embedding_bag: indices without a bag to belong to, got ", indices.numel(), " indices and no offsets");
   const int64_t rows = weight.size(0);
   if (padding_idx) {
     FACULA_CHECK(*padding_idx >= -rows && *padding_idx < rows, ErrorKind::Runtime,

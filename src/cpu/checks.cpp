@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "ops/copies.h"
+#include "ops/elementwise.h"
 
 namespace facula::cpu {
 namespace {
@@ -19,6 +20,7 @@ bool holds(Holds what, T x) {
       case Holds::NotNegative: return !(x < T(0));
       case Holds::UnitInterval: return !(x < T(0)) && !(x > T(1));
       case Holds::InUnitInterval: return x >= T(0) && x <= T(1);
+      case Holds::Degree: return !(static_cast<double>(x) > ops::kMostDegree);
       default: return std::isfinite(static_cast<double>(x));
     }
   }

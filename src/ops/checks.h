@@ -11,6 +11,7 @@ enum class Holds : uint8_t {
   UnitInterval,    // in [0, 1]; NaN passes
   InUnitInterval,  // in [0, 1]; NaN does not pass
   Finite,
+  Degree,  // at most kMostDegree (ops/elementwise.h); NaN passes
 };
 
 struct ValueCheck {

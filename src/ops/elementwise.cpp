@@ -5,8 +5,8 @@
 
 #include "core/checked.h"
 #include "core/number.h"
+#include "ops/checks.h"
 #include "raw_elementwise.h"
-#include "raw_reduce.h"
 
 namespace facula {
 
@@ -41,12 +41,7 @@ void check_degree(const ElementwiseOp& op, const Operand& degree) {
                  static_cast<int64_t>(kMostDegree), ", got ", degree.scalar());
     return;
   }
-  const Tensor n = degree.tensor();
-  if (n.is_meta() || n.numel() == 0) return;
-  const Tensor large = gt(n, Operand(Scalar(kMostDegree)));
-  FACULA_CHECK(!any(large, std::optional<IntList>(), false).item().to_bool(), ErrorKind::Runtime, op.name,
-               ": degrees of at most ", static_cast<int64_t>(kMostDegree), ", got a larger one in a tensor of shape ",
-               n.sizes());
+  check_values(degree.tensor(), {Holds::Degree, ErrorKind::Runtime, op.name, "degrees of at most 16777216"});
 }
 
 // The dtype the op computes in, before narrow floats are widened.

@@ -138,7 +138,7 @@ bool accept_slow(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
     }
     return true;
   }
-  if (has_override(value)) {
+  if (!overrides_disabled() && has_override(value)) {  // whatever it is: its class takes the call
     attempt.overridden = true;
     return true;
   }

@@ -248,7 +248,7 @@ class Hostile:
             result = eval(compile(text, "case", "eval"), self.names)
             del result
         except Exception as error:
-            return self.judge(error)
+            return None if isinstance(error, RecursionError) and "deep(" in text else self.judge(error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # not even SystemExit may come of a call
