@@ -382,3 +382,11 @@ def test_numbers_that_do_not_fit_are_refused_wherever_they_stand():
     with pytest.raises(TypeError):
         facula.tensor()
     assert facula.tensor([1.0], requires_grad=True).requires_grad
+
+
+def test_integers_beyond_int64_are_shown_as_they_were_given():
+    x = facula.zeros(2, dtype=facula.int64)
+    for call in (lambda: x.fill_(2**63), lambda: facula.where(x > 0, 2**63, x), lambda: x.masked_fill(x > 0, 2**63),
+                 lambda: facula.arange(2**63), lambda: facula.arange(0, 2**63, 2**62), lambda: facula.arange(2**63, 2**63 + 5)):
+        with pytest.raises(RuntimeError, match=r"^(fill|where|masked_fill|arange): .*9223372036854775808"):
+            call()

@@ -82,3 +82,12 @@ def test_errors():
         facula.fft.fft(facula.ones(3), n=0)
     with pytest.raises(IndexError, match=r"^fft.fft: "):
         facula.fft.fft(facula.ones(3), dim=2)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+@pytest.mark.parametrize("n", [-1, 0, -(2**63)])
+def test_a_single_size_counts_data_points(name, n):
+    """Among several sizes -1 stands for the tensor's own; None does for a single one."""
+    with pytest.raises(RuntimeError, match=f"fft.{name}: at least one data point.*, got .*{n}"):
+        getattr(facula.fft, name)(facula.ones(4), n)
+    assert facula.fft.fftn(facula.ones(4), [-1]).shape == (4,)

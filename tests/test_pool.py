@@ -251,3 +251,51 @@ def test_the_mean_of_complex_planes():
     assert x.grad.shape == x.shape
     with pytest.raises(NotImplementedError, match="^adaptive_avg_pool2d.*complex128"):
         F.adaptive_avg_pool2d(x, 2)
+
+
+# The linear maps that derivatives are made of, which a program can reach too: what they read must be there.
+PLANE = (1, 2, 3, 3)
+MAPS = {
+    "avg_pool_transpose": ([6, 6], [2, 2], [2, 2], [0, 0], False, True, None),
+    "adaptive_avg_pool_transpose": ([6, 6],),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("dtype", [facula.bool, facula.uint8, facula.int64, facula.complex64, facula.complex128])
+def test_transposes_of_means_are_of_floats(name, dtype):
+    with pytest.raises(NotImplementedError, match=f"avg_pool2d: not implemented for dtype .*{dtype}".replace("torch.", "")):
+        getattr(facula._C._ops, name)(facula.ones(PLANE).to(dtype), *MAPS[name])
+
+
+@pytest.mark.parametrize("size", [[20, 20], [4, 4], [6, 7, 6]])
+def test_transpose_of_means_has_one_element_per_window(size):
+    n = len(size)
+    with pytest.raises(RuntimeError, match=r"avg_pool.d: planes of size .* have windows .*, got a gradient of shape \[1, 2, 3, 3\]"):
+        facula._C._ops.avg_pool_transpose(facula.ones(PLANE), size, [2] * n, [2] * n, [0] * n, False, True, None)
+
+
+@pytest.mark.parametrize("dims", [0, 4, 6])
+def test_planes_have_one_to_three_dimensions(dims):
+    ops, x, two, none = facula._C._ops, facula.ones((2,) * (dims + 2)), [2] * dims, [0] * dims
+    for call in (
+        lambda: ops.avg_pool(x, two, two, none, False, True, None),
+        lambda: ops.avg_pool_transpose(x, two, two, two, none, False, True, None),
+        lambda: ops.max_pool(x, two, two, none, [1] * dims, False),
+        lambda: ops.adaptive_avg_pool(x, two),
+        lambda: ops.adaptive_avg_pool_transpose(x, two),
+        lambda: ops.adaptive_max_pool(x, two),
+        lambda: ops.fractional_max_pool(x, two, two, facula.ones(2, 2, dims)),
+    ):
+        with pytest.raises(RuntimeError, match=f"pool2d: planes have one to three dimensions, got {dims}"):
+            call()
+
+
+@pytest.mark.parametrize("shape, dtype", [((1, 200, 2, 2), facula.int64), ((3000, 2, 2, 2), facula.int64), ((2,), facula.int64),
+                                          (PLANE, facula.uint8), (PLANE, facula.float32)])
+def test_indices_into_planes_belong_to_the_planes(shape, dtype):
+    indices = facula.zeros(shape, dtype=dtype)
+    with pytest.raises(RuntimeError, match="max_unpool: int64 indices into the planes of shape"):
+        facula._C._ops.gather_planes(facula.ones(1, 2, 4, 4), indices, 2)
+    with pytest.raises(RuntimeError, match="max_pool: indices must"):
+        facula._C._ops.scatter_planes(facula.ones(PLANE), indices, [4, 4])

@@ -125,7 +125,12 @@ Tensor half_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim
   return _fft_c2r(conjugated ? conj(x) : x, e.dims, scale, last_size);
 }
 
-Sizes one(const std::optional<int64_t>& n) { return n ? Sizes(IntList(&*n, 1)) : std::nullopt; }
+// Among several sizes -1 stands for the tensor's own; a single one has None for that.
+Sizes one(const Transform& t, const std::optional<int64_t>& n) {
+  if (!n) return std::nullopt;
+  FACULA_CHECK(*n >= 1, ErrorKind::Runtime, t.op, ": at least one data point, got ", *n);
+  return IntList(&*n, 1);
+}
 
 }  // namespace
 
@@ -133,7 +138,7 @@ Sizes one(const std::optional<int64_t>& n) { return n ? Sizes(IntList(&*n, 1)) :
 #define FACULA_FFT(name, form1, form, direction, run)                                              \
   Tensor fft_##name##form1(const Tensor& self, std::optional<int64_t> n, int64_t dim, Norm norm) { \
     const Transform t{"fft." #name, Direction::direction};                                         \
-    Sizes s = one(n), d = IntList(&dim, 1);                                                        \
+    Sizes s = one(t, n), d = IntList(&dim, 1);                                                     \
     return run;                                                                                    \
   }                                                                                                \
   Tensor fft_##name##2##form(const Tensor& self, Sizes s, IntList dims, Norm norm) {               \

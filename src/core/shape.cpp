@@ -22,6 +22,7 @@ std::ostream& operator<<(std::ostream& out, MemoryFormat format) {
 
 std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
   if (scalar.is_bool()) return out << (scalar.to_bool() ? "True" : "False");
+  if (scalar.dtype() == DType::UInt64) return out << static_cast<uint64_t>(scalar.to_int());
   if (scalar.is_integral()) return out << scalar.to_int();
   if (scalar.is_floating()) return out << scalar.to_double();
   auto c = scalar.to_complex();

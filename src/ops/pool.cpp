@@ -63,6 +63,13 @@ void check_dtype(const char* op, DType dtype, bool integers) {
   FACULA_CHECK(known, ErrorKind::NotImplemented, op, ": not implemented for dtype ", dtype);
 }
 
+// The op's public name, for planes of one to three dimensions.
+const char* name_of(const char* const (&names)[4], size_t spatial) {
+  FACULA_CHECK(spatial >= 1 && spatial <= 3, ErrorKind::Runtime, names[2],
+               ": planes have one to three dimensions, got ", spatial);
+  return names[spatial];
+}
+
 // Arguments of max_pool and avg_pool with one entry per dimension.
 struct Sliding {
   Dims kernel, stride, padding, dilation, out;
@@ -160,8 +167,12 @@ Tensor accumulated(const Input& input, IntList size, F&& f) {
   return finish(input, result);
 }
 
-Tensor spread(const char* op, const Tensor& self, IntList size, const PoolGeometry& geometry) {
+// `windows`: how many the geometry has along each dimension; the kernel reads one element of self for each.
+Tensor spread(const char* op, const Tensor& self, IntList size, IntList windows, const PoolGeometry& geometry) {
   Input input = read_input(op, self, static_cast<int64_t>(size.size()), true);
+  check_dtype(op, self.dtype(), false);
+  FACULA_CHECK(spatial_part(input.tensor) == windows, ErrorKind::Runtime, op, ": planes of size ", size,
+               " have windows ", windows, ", got a gradient of shape ", self.sizes());
   return accumulated(input, size, [&](const Tensor& total, const Tensor& given) {
     avg_pool_transpose_kernel(total.device(), total, given, geometry);
   });
@@ -172,7 +183,7 @@ Tensor spread(const char* op, const Tensor& self, IntList size, const PoolGeomet
 Pair max_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
               bool ceil_mode) {
   int64_t spatial = static_cast<int64_t>(kernel_size.size());
-  const char* op = kMaxPool[spatial];
+  const char* op = name_of(kMaxPool, kernel_size.size());
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), spatial > 1);
   IntList size = spatial_part(input.tensor);
@@ -183,7 +194,7 @@ Pair max_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList p
 Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
                 bool count_include_pad, std::optional<int64_t> divisor_override) {
   int64_t spatial = static_cast<int64_t>(kernel_size.size());
-  const char* op = kAvgPool[spatial];
+  const char* op = name_of(kAvgPool, kernel_size.size());
   FACULA_CHECK(divisor_override.value_or(1) != 0, ErrorKind::Runtime, op, ": divisor_override must not be zero, got 0");
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), self.dtype() == DType::Int64);
@@ -194,9 +205,9 @@ Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList
 
 Tensor avg_pool_transpose(const Tensor& self, IntList size, IntList kernel_size, IntList stride, IntList padding,
                           bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override) {
-  const char* op = kAvgPool[size.size()];
+  const char* op = name_of(kAvgPool, size.size());
   Sliding s = read_windows(op, size, kernel_size, stride, padding, {1}, ceil_mode);
-  return spread(op, self, size, avg_geometry(s, size, count_include_pad, divisor_override));
+  return spread(op, self, size, s.out, avg_geometry(s, size, count_include_pad, divisor_override));
 }
 
 namespace {
@@ -212,7 +223,7 @@ Dims read_output_size(const char* op, IntList output_size, int64_t spatial) {
 
 Tensor adaptive_avg_pool(const Tensor& self, IntList output_size) {
   int64_t spatial = static_cast<int64_t>(output_size.size());
-  const char* op = kAdaptiveAvgPool[spatial];
+  const char* op = name_of(kAdaptiveAvgPool, output_size.size());
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
@@ -220,13 +231,16 @@ Tensor adaptive_avg_pool(const Tensor& self, IntList output_size) {
 }
 
 Tensor adaptive_avg_pool_transpose(const Tensor& self, IntList size) {
+  const char* op = name_of(kAdaptiveAvgPool, size.size());
+  FACULA_CHECK(self.sizes().size() > size.size(), ErrorKind::Runtime, op, ": planes of size ", size,
+               ", got a gradient of shape ", self.sizes());
   IntList out = self.sizes().slice(self.sizes().size() - size.size(), size.size());
-  return spread(kAdaptiveAvgPool[size.size()], self, size, adaptive_geometry(size, out));
+  return spread(op, self, size, out, adaptive_geometry(size, out));
 }
 
 Pair adaptive_max_pool(const Tensor& self, IntList output_size) {
   int64_t spatial = static_cast<int64_t>(output_size.size());
-  const char* op = kAdaptiveMaxPool[spatial];
+  const char* op = name_of(kAdaptiveMaxPool, output_size.size());
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
@@ -235,7 +249,7 @@ Pair adaptive_max_pool(const Tensor& self, IntList output_size) {
 
 Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size, const Tensor& random_samples) {
   size_t spatial = kernel_size.size();
-  const char* op = kFractionalMaxPool[spatial];
+  const char* op = name_of(kFractionalMaxPool, spatial);
   Input input = read_input(op, self, static_cast<int64_t>(spatial));
   check_dtype(op, self.dtype(), false);
   input.tensor = as_contiguous(input.tensor, MemoryFormat::Contiguous);
@@ -290,6 +304,8 @@ Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList
 
 Tensor scatter_planes(const Tensor& self, const Tensor& indices, IntList output_size) {
   int64_t spatial = static_cast<int64_t>(output_size.size());
+  check_indices("max_pool", self, indices);
+  check_dtype("max_pool", self.dtype(), true);
   Input input = read_input("max_pool", self, spatial, true);
   Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   return accumulated(input, output_size, [&](const Tensor& total, const Tensor& given) {
@@ -298,7 +314,14 @@ Tensor scatter_planes(const Tensor& self, const Tensor& indices, IntList output_
 }
 
 Tensor gather_planes(const Tensor& self, const Tensor& indices, int64_t spatial) {
-  Input input = read_input("max_pool", self, spatial, true);
+  FACULA_CHECK(spatial >= 1 && spatial <= 3, ErrorKind::Runtime,
+               "max_unpool: planes have one to three dimensions, got ", spatial);
+  Input input = read_input("max_unpool", self, spatial, true);
+  const size_t planes = self.sizes().size() - static_cast<size_t>(spatial);
+  FACULA_CHECK(indices.dtype() == DType::Int64 && indices.dim() == self.dim() &&
+                   indices.sizes().slice(0, planes) == self.sizes().slice(0, planes),
+               ErrorKind::Runtime, "max_unpool: int64 indices into the planes of shape ", self.sizes(), ", got ",
+               indices.dtype(), " of shape ", indices.sizes());
   Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   Tensor result = make_result(input, spatial_part(where), self.dtype());
   if (!result.is_meta()) gather_planes_kernel(result.device(), result, input.tensor, where, "max_unpool");

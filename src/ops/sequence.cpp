@@ -74,6 +74,8 @@ int64_t arange_count(DType dtype, const Scalar& start, const Scalar& end, const 
   FACULA_CHECK(!is_bits(dtype) || step.to_int() != 0, ErrorKind::Value, "arange: step must not become zero as ", dtype,
                ", got ", step);
   if (dtype != DType::Int64) return static_cast<int64_t>(std::ceil(steps));
+  for (const Scalar& s : {start, end, step})
+    FACULA_CHECK(s.dtype() != DType::UInt64, ErrorKind::Runtime, "arange: numbers with a value in int64, got ", s);
   __int128 gap = static_cast<__int128>(end.to_int()) - start.to_int(), by = step.to_int();
   return static_cast<int64_t>((gap + by - (by > 0 ? 1 : -1)) / by);
 }
