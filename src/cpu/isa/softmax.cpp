@@ -11,9 +11,32 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
+/// Shorter rows than a vector or two: preparing vectors would cost more than the row.
+constexpr int64_t kFew = 16;
+
+template <class T>
+T largest_of_few(int64_t n, const T* x) {
+  T largest = x[0];
+  for (int64_t i = 1; i < n; ++i) largest = (x[i] > largest) | (x[i] != x[i]) ? x[i] : largest;
+  return largest;
+}
+
+/// out[i] = e^(x[i] - largest); their sum.
+template <class T>
+T exp_of_few(int64_t n, const T* x, T largest, T* out) {
+  T total = 0;
+  for (int64_t i = 0; i < n; ++i) total += out[i] = exp_of_shifted(x[i] - largest);
+  return total;
+}
+
 struct Softmax {
   template <class T>
   void operator()(int64_t n, const T* x, T* out) const {
+    if (n <= kFew && n > 0) {
+      const T scale = T(1) / exp_of_few(n, x, largest_of_few(n, x), out);
+      for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+      return;
+    }
     T scale = T(1) / sum_of_exp(n, x, extremum<T, true>(n, x), out);
     FACULA_SIMD
     for (int64_t i = 0; i < n; ++i) out[i] *= scale;
@@ -23,6 +46,12 @@ struct Softmax {
 struct LogSoftmax {
   template <class T>
   void operator()(int64_t n, const T* x, T* out) const {
+    if (n <= kFew && n > 0) {
+      T terms[kFew];
+      const T largest = largest_of_few(n, x), rest = kernels::log(exp_of_few(n, x, largest, terms));
+      for (int64_t i = 0; i < n; ++i) out[i] = x[i] - largest - rest;
+      return;
+    }
     T largest = extremum<T, true>(n, x), rest = std::log(sum_of_exp<T>(n, x, largest, nullptr));
     FACULA_SIMD
     for (int64_t i = 0; i < n; ++i) out[i] = x[i] - largest - rest;
