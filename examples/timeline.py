@@ -70,7 +70,7 @@ def draw(recording: Recording, path: Path) -> None:
         2, figsize=(14, 2.6 + 0.55 * len(rows)), sharex=True, layout="constrained", height_ratios=[0.55 * len(rows), 1.8]
     )
     colours = plots.get_cmap("tab20")
-    names = {}
+    names: dict[str, int] = {}
     for y, (_, events) in enumerate(rows):
         bars = [((e.time_range.start - start) / 1e3, max(e.cpu_time_total / 1e3, 1e-3)) for e in events]
         shades = [colours(names.setdefault(e.name.split("#")[0], len(names)) % 20) for e in events]
