@@ -429,3 +429,45 @@ def test_polynomials_of_degrees_that_take_for_ever(name):
     refused(RuntimeError, f"{name}: .*got", f, x, ft.tensor([float("nan"), 2.0**62], dtype=ft.float64))
     refused(RuntimeError, f"{name}: .*got", f, 0.5, ft.tensor(2.0**62))
     assert f(x, 3).shape == (2,) and f(x, ft.tensor([3.0, 4.0], dtype=ft.float64)).isfinite().all()
+
+
+# Private ops, which derivatives are made of and a program can reach: what does not fit together is refused, not read.
+
+ONES, INT = ft.ones, ft.zeros(300, dtype=ft.int64)
+MISFITS = {
+    "softmax of another shape": lambda ops: ops._softmax_backward(ONES(300), ONES(3), 0),
+    "softmax of another dtype": lambda ops: ops._log_softmax_backward(ONES(3), ONES(3).half(), 0),
+    "rows that do not divide": lambda ops: ops._row_norm(ONES(300), None, None, 7, 1, 1, 0.1, True),
+    "rows of none": lambda ops: ops._row_norm(ONES(300), None, None, 0, 1, 300, 0.1, True),
+    "a short weight": lambda ops: ops._row_norm(ONES(300), ONES(3), None, 1, 1, 300, 0.1, True),
+    "channels beyond": lambda ops: ops._row_norm(ONES(300), None, None, 2, BIG, BIG, 0.1, True),
+    "a short gradient of rows": lambda ops: ops._row_norm_backward(ONES(3), ONES(300), None, ONES(1), ONES(1), 1, 300, True),
+    "few means of rows": lambda ops: ops._row_norm_backward(ONES(300), ONES(300), None, ONES(1), ONES(100), 1, 3, True),
+    "no groups": lambda ops: ops._row_norm_backward_weight(ONES(300), ONES(300), ONES(1), ONES(1), 0, 300),
+    "no statistics": lambda ops: ops._channel_norm(ONES(2, 3), None, None, None, None, False, 0.1, 0.1),
+    "no channels": lambda ops: ops._channel_norm(ONES(3), None, None, None, None, True, 0.1, 0.1),
+    "few statistics": lambda ops: ops._channel_norm(ONES(2, 300), None, None, ONES(3), ONES(3), False, 0.1, 0.1),
+    "a short gradient of channels": lambda ops: ops._channel_norm_backward(ONES(3), ONES(2, 300), None, ONES(300), ONES(300), True),
+    "few means of channels": lambda ops: ops._channel_norm_backward_weight(ONES(2, 300), ONES(2, 300), ONES(3), ONES(300)),
+    "few classes": lambda ops: ops._nll(ONES(2, 3, 40), INT[:2].view(2, 1), None, 1, -100),
+    "float classes": lambda ops: ops._nll(ONES(2, 3, 1), ONES(2, 1), None, 1, -100),
+    "few weights": lambda ops: ops._cross_entropy(ONES(2, 30, 1), INT[:2].view(2, 1), ONES(3), 1, -100, 0.0),
+    "sizes of no scores": lambda ops: ops._nll_backward(ONES(()), [], INT[:2].view(2, 1), None, ONES(()), 1, -100),
+    "a short gradient of losses": lambda ops: ops._nll_backward(ONES(3), [300, 2, 1], INT.view(300, 1), None, ONES(()), 0, -100),
+    "an unknown reduction": lambda ops: ops._nll(ONES(2, 3, 1), INT[:2].view(2, 1), None, 7, -100),
+    "few sums": lambda ops: ops._cross_entropy_backward(
+        ONES(()), ONES(300, 2, 1), INT.view(300, 1), None, ONES(()), ONES(3), 1, -100, 0.0
+    ),
+    "a grid of another size": lambda ops: ops.grid_sampler_input_gradient(ONES(1, 2, 30, 30), ONES(1, 3, 3, 2), [1, 2, 4, 4], 0, 0, False),
+    "more channels than the input": lambda ops: ops.grid_sampler_grid_gradient(ONES(1, 90, 3, 3), ONES(1, 2, 4, 4), ONES(1, 3, 3, 2), 0, 0, False),
+    "no scales": lambda ops: ops.resample_transpose(ONES(1, 1, 6), [3], "linear", True, [], False),
+    "a slice that leaves": lambda ops: ops.negative_slice(ONES(3, 4), 0, 2, 4, -1),
+    "a slice that begins beyond": lambda ops: ops.negative_slice(ONES(3, 4), 0, 300, 2, -1),
+    "a slice with a step out of reach": lambda ops: ops.negative_slice(ONES(3, 4), 1, 3, 2, -(2**63)),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_private_ops_read_only_what_is_there(name):
+    with pytest.raises((RuntimeError, IndexError), match=", got "):
+        MISFITS[name](ft._C._ops)

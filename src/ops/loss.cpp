@@ -10,6 +10,32 @@ namespace {
 
 enum Reduction : int64_t { kNone, kMean, kSum };
 
+// The kernels read (N, C, S) scores and (N, S) classes: what a program gives is held against that first.
+void check_classes(const char* op, IntList sizes, const Tensor& target, const Tensor& weight, int64_t reduction) {
+  FACULA_CHECK(sizes.size() == 3 && target.dtype() == DType::Int64 && target.dim() == 2 && target.size(0) == sizes[0] &&
+                   target.size(1) == sizes[2],
+               ErrorKind::Runtime, op, ": scores (N, C, S) and int64 classes (N, S), got shapes ", sizes, " and ",
+               target.sizes(), " of ", target.dtype());
+  FACULA_CHECK(!weight.defined() || weight.numel() == sizes[1], ErrorKind::Runtime, op, ": one weight for each of ",
+               sizes[1], " classes, got shape ", weight.sizes());
+  FACULA_CHECK(reduction >= kNone && reduction <= kSum, ErrorKind::Runtime, op,
+               ": a reduction of 0 (none), 1 (mean) or 2 (sum), got ", reduction);
+}
+
+void check_loss_gradient(const char* op, IntList sizes, const Tensor& grad, const Tensor& total_weight,
+                         int64_t reduction) {
+  const int64_t count = reduction == kNone ? sizes[0] * sizes[2] : 1;
+  FACULA_CHECK(is_floating(grad.dtype()) && total_weight.dtype() == compute_dtype(grad.dtype()) &&
+                   grad.numel() == count && total_weight.numel() == 1,
+               ErrorKind::Runtime, op, ": a floating-point gradient of ", count, " elements, got ", grad.dtype(),
+               " of shape ", grad.sizes());
+}
+
+void check_scores(const char* op, const Tensor& self) {
+  FACULA_CHECK(is_floating(self.dtype()) && !is_float8(self.dtype()), ErrorKind::NotImplemented, op,
+               ": not implemented for dtype ", self.dtype());
+}
+
 ClassLoss class_loss(IntList sizes, int64_t ignore_index, double label_smoothing = 0, const char* op = "nll_loss") {
   return {sizes[0], sizes[1], sizes[2], ignore_index, label_smoothing, op};
 }
@@ -33,6 +59,8 @@ Tensor gradient_scale(const Tensor& grad, const Tensor& total_weight, int64_t re
 
 std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
                                 int64_t ignore_index) {
+  check_scores("nll_loss", self);
+  check_classes("nll_loss", self.sizes(), target, weight, reduction);
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index);
   Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
@@ -46,6 +74,8 @@ std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const 
 
 Tensor _nll_backward(const Tensor& grad_output, IntList sizes, const Tensor& target, const Tensor& weight,
                      const Tensor& total_weight, int64_t reduction, int64_t ignore_index) {
+  check_classes("nll_loss", sizes, target, weight, reduction);
+  check_loss_gradient("nll_loss", sizes, grad_output, total_weight, reduction);
   Tensor out = facula::empty(sizes, grad_output.dtype(), grad_output.device());
   if (out.is_meta()) return out;
   Tensor scale = gradient_scale(grad_output, total_weight, reduction);
@@ -55,6 +85,8 @@ Tensor _nll_backward(const Tensor& grad_output, IntList sizes, const Tensor& tar
 }
 
 Tensor _class_logsumexp(const Tensor& self) {
+  check_scores("cross_entropy", self);
+  FACULA_CHECK(self.dim() == 3, ErrorKind::Runtime, "cross_entropy: scores (N, C, S), got shape ", self.sizes());
   ClassLoss p = class_loss(self.sizes(), 0);
   Tensor out = facula::empty({p.samples, p.inner}, self.dtype(), self.device());
   if (self.is_meta()) return out;
@@ -65,6 +97,8 @@ Tensor _class_logsumexp(const Tensor& self) {
 
 std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
                                                   int64_t reduction, int64_t ignore_index, double label_smoothing) {
+  check_scores("cross_entropy", self);
+  check_classes("cross_entropy", self.sizes(), target, weight, reduction);
   DType compute = compute_dtype(self.dtype());
   ClassLoss p = class_loss(self.sizes(), ignore_index, label_smoothing, "cross_entropy");
   Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
@@ -82,11 +116,18 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
 Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, const Tensor& target,
                                const Tensor& weight, const Tensor& total_weight, const Tensor& log_sum,
                                int64_t reduction, int64_t ignore_index, double label_smoothing) {
+  check_scores("cross_entropy", self);
+  check_classes("cross_entropy", self.sizes(), target, weight, reduction);
+  check_loss_gradient("cross_entropy", self.sizes(), grad_output, total_weight, reduction);
+  const DType compute = compute_dtype(self.dtype());
+  FACULA_CHECK(total_weight.dtype() == compute && log_sum.dtype() == compute && log_sum.numel() == target.numel(),
+               ErrorKind::Runtime, "cross_entropy: sums of ", compute, " for each class, got ", log_sum.dtype(),
+               " of shape ", log_sum.sizes());
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
   if (out.is_meta()) return out;
   Tensor scale = gradient_scale(grad_output, total_weight, reduction);
   cross_entropy_backward_kernel(out.device(), out, scale, as_contiguous(self), as_contiguous(target),
-                                as_contiguous(weight, scale.dtype()), log_sum,
+                                as_contiguous(weight, scale.dtype()), as_contiguous(log_sum),
                                 class_loss(self.sizes(), ignore_index, label_smoothing));
   return out;
 }

@@ -1,6 +1,7 @@
 // Shape and dtype rules of the normalisations.
 #include "ops/norm.h"
 
+#include "core/checked.h"
 #include "ops/copies.h"
 #include "raw_ops.h"
 
@@ -15,13 +16,32 @@ void check_floating(const Tensor& self, const char* op) {
                ": expected a floating-point tensor, got ", self.dtype());
 }
 
-RowLayout row_layout(const Tensor& self, int64_t rows, int64_t groups, int64_t channels) {
-  int64_t length = rows ? self.numel() / rows : 0;
+// The kernels read as many elements as the layout says, so all that comes with a tensor is held against it first.
+
+/// A parameter, statistic or gradient, if there is one, has `count` elements.
+void check_size(const char* op, const char* what, const Tensor& t, int64_t count) {
+  FACULA_CHECK(!t.defined() || t.numel() == count, ErrorKind::Runtime, op, ": ", what, " of ", count,
+               " elements, got shape ", t.sizes());
+}
+
+const char* row_op(bool center) { return center ? "layer_norm" : "rms_norm"; }
+
+RowLayout row_layout(const char* op, const Tensor& self, int64_t rows, int64_t groups, int64_t channels) {
+  int64_t length = rows > 0 ? self.numel() / rows : 0;
+  FACULA_CHECK(rows >= 0 && groups > 0 && channels >= 0 && length * rows == self.numel() &&
+                   (channels ? length % channels : length) == 0,
+               ErrorKind::Runtime, op, ": rows of whole channels, got ", rows, " rows, ", groups, " groups and ",
+               channels, " channels of shape ", self.sizes());
   return {rows, groups, channels, channels ? length / channels : 0};
 }
 
 /// A copy in the order that the kernels walk: that of `like`, channels last or contiguous.
 Tensor in_order_of(const Tensor& like, const Tensor& t) { return as_contiguous(t, like.suggest_memory_format()); }
+
+void check_channels(const Tensor& self, std::initializer_list<const Tensor*> parameters) {
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "batch_norm: at least two dimensions, got shape ", self.sizes());
+  for (const Tensor* t : parameters) check_size("batch_norm", "parameters and statistics", *t, self.size(1));
+}
 
 /// In channels-last memory every element of a channel is a run by itself.
 ChannelLayout channel_layout(const Tensor& self) {
@@ -46,24 +66,35 @@ void move_running(const Tensor& running, const Tensor& batch, double momentum, d
 
 std::tuple<Tensor, Tensor, Tensor> _row_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, int64_t rows,
                                              int64_t groups, int64_t channels, double eps, bool center) {
-  check_floating(self, center ? "layer_norm" : "rms_norm");
+  const char* op = row_op(center);
+  check_floating(self, op);
+  const RowLayout layout = row_layout(op, self, rows, groups, channels);
+  const int64_t parameters = (Checked(groups) * channels).get(op, "groups times channels", "shape ", self.sizes());
+  for (const Tensor* t : {&weight, &bias}) check_size(op, "parameters", *t, parameters);
   DType compute = compute_dtype(self.dtype());
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
   Tensor mean = facula::empty({rows}, compute, self.device()), rstd = facula::empty({rows}, compute, self.device());
   if (!self.is_meta()) {
     row_norm_kernel(self.device(), out, mean, rstd, as_contiguous(self), parameter(weight, compute),
-                    parameter(bias, compute), row_layout(self, rows, groups, channels), eps, center);
+                    parameter(bias, compute), layout, eps, center);
   }
   return {out, mean, rstd};
 }
 
 Tensor _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
                           const Tensor& rstd, int64_t groups, int64_t channels, bool center) {
+  const char* op = row_op(center);
+  check_floating(self, op);
+  const RowLayout layout = row_layout(op, self, rstd.numel(), groups, channels);
+  const int64_t parameters = (Checked(groups) * channels).get(op, "groups times channels", "shape ", self.sizes());
+  check_size(op, "gradients", grad, self.numel());
+  check_size(op, "parameters", weight, parameters);
+  check_size(op, "means", mean, rstd.numel());
   DType compute = compute_dtype(self.dtype());
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
   if (!self.is_meta()) {
     row_norm_backward_kernel(self.device(), out, as_contiguous(to_dtype(grad, self.dtype())), as_contiguous(self),
-                             parameter(weight, compute), mean, rstd, row_layout(self, rstd.numel(), groups, channels),
+                             parameter(weight, compute), parameter(mean, compute), parameter(rstd, compute), layout,
                              center);
   }
   return out;
@@ -71,10 +102,17 @@ Tensor _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& 
 
 Tensor _row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
                                  int64_t groups, int64_t channels) {
-  Tensor out = facula::empty({groups * channels}, compute_dtype(self.dtype()), self.device());
+  const char* op = row_op(true);
+  check_floating(self, op);
+  const RowLayout layout = row_layout(op, self, rstd.numel(), groups, channels);
+  const int64_t parameters = (Checked(groups) * channels).get(op, "groups times channels", "shape ", self.sizes());
+  check_size(op, "gradients", grad, self.numel());
+  check_size(op, "means", mean, rstd.numel());
+  const DType compute = compute_dtype(self.dtype());
+  Tensor out = facula::empty({parameters}, compute, self.device());
   if (!self.is_meta()) {
     row_norm_backward_weight_kernel(self.device(), out, as_contiguous(to_dtype(grad, self.dtype())),
-                                    as_contiguous(self), mean, rstd, row_layout(self, rstd.numel(), groups, channels));
+                                    as_contiguous(self), parameter(mean, compute), parameter(rstd, compute), layout);
   }
   return out;
 }
@@ -83,6 +121,9 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
                                                  const Tensor& running_mean, const Tensor& running_var, bool training,
                                                  double momentum, double eps) {
   check_floating(self, "batch_norm");
+  check_channels(self, {&weight, &bias, &running_mean, &running_var});
+  FACULA_CHECK(training || (running_mean.defined() && running_var.defined()), ErrorKind::Runtime,
+               "batch_norm: running_mean and running_var outside of training, got none");
   DType compute = compute_dtype(self.dtype());
   Tensor input = in_order_of(self, self);
   Tensor out = facula::empty_like(input, self.dtype());
@@ -113,6 +154,9 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
 
 Tensor _channel_norm_backward(const Tensor& grad_output, const Tensor& self, const Tensor& weight, const Tensor& mean,
                               const Tensor& rstd, bool training) {
+  check_floating(self, "batch_norm");
+  check_channels(self, {&weight, &mean, &rstd});
+  check_size("batch_norm", "gradients", grad_output, self.numel());
   Tensor input = in_order_of(self, self);
   Tensor out = facula::empty_like(input, self.dtype());
   if (self.is_meta()) return out;
@@ -137,6 +181,9 @@ Tensor _channel_norm_backward(const Tensor& grad_output, const Tensor& self, con
 
 Tensor _channel_norm_backward_weight(const Tensor& grad_output, const Tensor& self, const Tensor& mean,
                                      const Tensor& rstd) {
+  check_floating(self, "batch_norm");
+  check_channels(self, {&mean, &rstd});
+  check_size("batch_norm", "gradients", grad_output, self.numel());
   if (self.is_meta()) return facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
   Tensor total = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
   Tensor centered = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());

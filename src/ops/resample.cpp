@@ -193,6 +193,8 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   size_t spatial = size.size();
   FACULA_CHECK(self.dim() == static_cast<int64_t>(spatial) + 2, ErrorKind::Runtime, op, ": input must have ",
                spatial + 2, " dimensions, got shape ", self.sizes());
+  FACULA_CHECK(scales.size() == spatial, ErrorKind::Runtime, op, ": one scale for each of ", spatial,
+               " dimensions, got ", scales.size());
   MemoryFormat format = format_of(self);
   Dims sizes{self.size(0), self.size(1)};
   for (int64_t s : size) sizes.push_back(s);
@@ -278,6 +280,21 @@ void check_grid(const Tensor& input, const Tensor& grid, int64_t interpolation_m
                input.dtype());
 }
 
+// Gradients come with what the forward pass had: the result's shape is (N, C) of the input and the sizes of the grid.
+void check_grid_gradient(const Tensor& self, IntList input, const Tensor& grid, int64_t interpolation_mode,
+                         int64_t padding_mode) {
+  const size_t rank = input.size();
+  bool fits = is_floating(self.dtype()) && grid.dtype() == self.dtype() && (rank == 4 || rank == 5) &&
+              self.sizes().size() == rank && grid.sizes().size() == rank && grid.size(0) == input[0] &&
+              grid.size(-1) == static_cast<int64_t>(rank) - 2 && self.size(0) == input[0] && self.size(1) == input[1] &&
+              interpolation_mode >= 0 && interpolation_mode <= (rank == 4 ? 2 : 1) && padding_mode >= 0 &&
+              padding_mode <= 2;
+  for (size_t d = 2; fits && d < rank; ++d) fits = input[d] > 0 && self.sizes()[d] == grid.sizes()[d - 1];
+  FACULA_CHECK(fits, ErrorKind::Runtime, "grid_sampler: a gradient that fits input ", input, " and grid ", grid.sizes(),
+               " of ", grid.dtype(), ", got shape ", self.sizes(), " of ", self.dtype(), ", interpolation_mode ",
+               interpolation_mode, " and padding_mode ", padding_mode);
+}
+
 GridSampling sampling(int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
   return {static_cast<int>(interpolation_mode), static_cast<int>(padding_mode), align_corners};
 }
@@ -306,6 +323,7 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
 
 Tensor grid_sampler_input_gradient(const Tensor& self, const Tensor& grid, IntList input_size,
                                    int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
+  check_grid_gradient(self, input_size, grid, interpolation_mode, padding_mode);
   if (self.is_meta()) return facula::empty(input_size, self.dtype(), self.device());
   Tensor result = facula::empty(input_size, compute_dtype(self.dtype()), self.device());
   fill_kernel(result.device(), result, Scalar(0));
@@ -317,6 +335,7 @@ Tensor grid_sampler_input_gradient(const Tensor& self, const Tensor& grid, IntLi
 
 Tensor grid_sampler_grid_gradient(const Tensor& self, const Tensor& input, const Tensor& grid,
                                   int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
+  check_grid_gradient(self, input.sizes(), grid, interpolation_mode, padding_mode);
   if (self.is_meta()) return facula::empty(grid.sizes(), grid.dtype(), grid.device());
   DType dtype = compute_dtype(self.dtype());
   Tensor result = facula::empty(grid.sizes(), dtype, self.device());

@@ -182,6 +182,12 @@ Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_
 }
 
 Tensor negative_slice(const Tensor& self, int64_t dim, int64_t start, int64_t count, int64_t step) {
+  dim = wrap_dim(dim, self.dim(), "slice");
+  // From start down to the last position, which lies at 0 or above.
+  const bool inside = count == 0 || (count > 0 && start >= 0 && start < self.size(dim) && step < 0 &&
+                                     (count == 1 || step >= -start / (count - 1)));
+  FACULA_CHECK(inside, ErrorKind::Index, "slice: positions inside of dimension ", dim, " of shape ", self.sizes(),
+               ", got ", count, " from ", start, " in steps of ", step);
   ViewBuilder view = same_geometry(self);
   view.sizes[dim] = count;
   view.strides[dim] = stride_of_steps(self.stride(dim), step);
