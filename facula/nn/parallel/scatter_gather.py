@@ -67,6 +67,11 @@ def gather(outputs, target_device, dim: int = 0):
                     f"gather: all dicts must have the same keys, got sizes {[len(v) for v in values]}"
                 )
             return type(first)((key, join([v[key] for v in values])) for key in first)
+        if not isinstance(first, (list, tuple)):
+            raise TypeError(f"gather: expected tensors, or lists, tuples and dicts of them, got {type(first).__name__}")
         return _rebuild(first, [join(list(group)) for group in zip(*values)])
 
-    return join(list(outputs))
+    values = list(outputs)
+    if not values:
+        raise ValueError("gather: expected the results of one device or more, got none")
+    return join(values)
