@@ -461,6 +461,13 @@ MISFITS = {
     "a grid of another size": lambda ops: ops.grid_sampler_input_gradient(ONES(1, 2, 30, 30), ONES(1, 3, 3, 2), [1, 2, 4, 4], 0, 0, False),
     "more channels than the input": lambda ops: ops.grid_sampler_grid_gradient(ONES(1, 90, 3, 3), ONES(1, 2, 4, 4), ONES(1, 3, 3, 2), 0, 0, False),
     "no scales": lambda ops: ops.resample_transpose(ONES(1, 1, 6), [3], "linear", True, [], False),
+    "a convolution's gradient of another size": lambda ops: ops.convolution_weight(
+        ONES(1, 2, 90, 90), ONES(1, 2, 6, 6), [2, 2, 3, 3], [1, 1], [0, 0], [1, 1], 1
+    ),
+    "a convolution of no groups": lambda ops: ops.convolution_weight(
+        ONES(1, 2, 4, 4), ONES(1, 2, 6, 6), [2, 2, 3, 3], [1, 1], [0, 0], [1, 1], 0
+    ),
+    "contracted numbers": lambda ops: ops._tensordot(ONES(()), ONES(()), [0], [-1]),
     "a slice that leaves": lambda ops: ops.negative_slice(ONES(3, 4), 0, 2, 4, -1),
     "a slice that begins beyond": lambda ops: ops.negative_slice(ONES(3, 4), 0, 300, 2, -1),
     "a slice with a step out of reach": lambda ops: ops.negative_slice(ONES(3, 4), 1, 3, 2, -(2**63)),
@@ -471,3 +478,9 @@ MISFITS = {
 def test_private_ops_read_only_what_is_there(name):
     with pytest.raises((RuntimeError, IndexError), match=", got "):
         MISFITS[name](ft._C._ops)
+
+
+@pytest.mark.parametrize("other", [(), (1,), (3,)])
+def test_numbers_have_no_dimensions_to_contract(other):
+    refused(IndexError, "tensordot: tensors with dimensions", ft.tensordot, ft.ones(()), ft.ones(other), dims=([0], [0]))
+    assert ft.tensordot(ft.ones(()), ft.ones(other), dims=0).shape == other

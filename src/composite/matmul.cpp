@@ -160,6 +160,8 @@ Tensor kron(const Tensor& self, const Tensor& other) {
 Tensor _tensordot(const Tensor& self, const Tensor& other, IntList dims_self, IntList dims_other) {
   FACULA_CHECK(dims_self.size() == dims_other.size(), ErrorKind::Runtime,
                "tensordot: as many dimensions of each tensor, got ", dims_self, " and ", dims_other);
+  FACULA_CHECK(dims_self.empty() || (self.dim() > 0 && other.dim() > 0), ErrorKind::Index,
+               "tensordot: tensors with dimensions to contract, got shapes ", self.sizes(), " and ", other.sizes());
   Tensor a = self, b = other;
   std::vector<bool> in_a(self.dim()), in_b(other.dim());
   Dims order_a, order_b, tail_a, head_b, shape;

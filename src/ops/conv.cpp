@@ -162,6 +162,15 @@ Tensor convolution_weight(const Tensor& output, const Tensor& input, IntList wei
   ConvGeometry geometry{Dims(stride), Dims(padding), Dims(dilation), groups};
   Tensor result = facula::empty(weight_size, input.dtype(), input.device());
   if (result.is_meta() || result.numel() == 0) return result;
+  const Arguments a = read_arguments(input, result, stride, padding, dilation, false, {0}, groups);
+  check_operands(a, input, result, Tensor(), false);
+  // A transposed convolution's output_padding may leave positions over, whose windows the kernel does not walk.
+  const Dims sizes = result_sizes(a, input, result, false);
+  bool fits = output.dtype() == input.dtype() && output.sizes().size() == sizes.size();
+  for (size_t d = 0; fits && d < sizes.size(); ++d)
+    fits = d < 2 ? output.sizes()[d] == sizes[d] : output.sizes()[d] <= sizes[d];
+  FACULA_CHECK(fits, ErrorKind::Runtime, a.op, ": a gradient of shape ", sizes, " of ", input.dtype(), ", got ",
+               output.sizes(), " of ", output.dtype());
   MemoryFormat format = format_of(input, output);
   convolution_kernel(input.device(), ConvMap::Weight, as_contiguous(output, format), as_contiguous(input, format),
                      result, Tensor(), geometry);
