@@ -305,7 +305,7 @@ Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList
 Tensor scatter_planes(const Tensor& self, const Tensor& indices, IntList output_size) {
   int64_t spatial = static_cast<int64_t>(output_size.size());
   check_indices("max_pool", self, indices);
-  check_dtype("max_pool", self.dtype(), true);
+  if (!self.is_complex()) check_dtype("max_pool", self.dtype(), true);  // complex: derivatives of unpooling
   Input input = read_input("max_pool", self, spatial, true);
   Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   return accumulated(input, output_size, [&](const Tensor& total, const Tensor& given) {
