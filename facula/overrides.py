@@ -53,12 +53,12 @@ def _has_override(value):
     return method is not None and method is not _disabled_torch_function_impl and type(value) is not _C.Tensor
 
 
-def _overloaded(values):
-    """Arguments of distinct overriding classes, subclasses before their bases, else in the order of the call."""
+def _overloaded(values, takes_part=_has_override):
+    """Arguments of distinct classes that take part, subclasses before their bases, else in the order of the call."""
     found = []
     for value in values:
         kind = type(value)
-        if not _has_override(value) or any(kind is type(other) for other in found):
+        if not takes_part(value) or any(kind is type(other) for other in found):
             continue
         at = next((i for i, other in enumerate(found) if issubclass(kind, type(other))), len(found))
         found.insert(at, value)

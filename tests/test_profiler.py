@@ -354,6 +354,24 @@ def test_observer_of_one_thread_and_of_all():
         assert len(log.rows) == expected
 
 
+def test_an_observer_of_one_thread_is_removed_there():
+    log, errors = Log(), []
+    _C._add_observer(log, False)
+
+    def elsewhere():
+        try:
+            _C._remove_observer(log)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    facula.ones(2)
+    _C._remove_observer(log)
+    assert errors == ["remove_observer: expected an observer that was added, got another"] and len(log.rows) == 2
+
+
 def test_an_observer_that_raises_changes_nothing(monkeypatch):
     caught = []
     monkeypatch.setattr("sys.unraisablehook", lambda args: caught.append(args.exc_type))

@@ -49,7 +49,7 @@ class FunctionEvent:
         input_shapes, input_dtypes, output_shapes: of tensor arguments and results; [] for other arguments.
         stack: source lines as "file(line): function", innermost first.
         sequence_nr: of the autograd node that records the op; of a node, its own: they link forward and backward.
-        fwd_thread: of a node: the thread of its op.
+        forward_event, fwd_thread: of a node: its op, and the thread of that.
         flops: floating-point operations, where a formula is known.
         self_cpu_memory_usage: bytes taken minus bytes given back, without the events inside.
     """
@@ -60,7 +60,7 @@ class FunctionEvent:
         self.overload_name = ""
         self.kind = kind
         self.thread = thread
-        self.fwd_thread = None
+        self.forward_event = self.fwd_thread = None
         self.time_range = Interval(start_us, end_us)
         self.input_shapes = self.input_dtypes = self.output_shapes = None
         self.stack = []

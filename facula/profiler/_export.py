@@ -76,9 +76,8 @@ def write_trace(events, path, recording=None, metadata=None):
         })  # fmt: skip
     links = itertools.count(1)
     for event in events:
-        forward = getattr(event, "forward_event", None)
-        if forward is not None:
-            rows += _flow(pid, next(links), forward, event)
+        if event.forward_event is not None:
+            rows += _flow(pid, next(links), event.forward_event, event)
     if recording is not None:
         rows += _thread_names(recording, pid)
         rows += _memory_rows(recording, pid)

@@ -14,6 +14,7 @@ import threading
 
 import facula
 from facula import _C
+from facula.overrides import _overloaded
 
 __all__ = [
     "TorchDispatchMode", "has_dispatch", "is_traceable_wrapper_subclass", "return_and_correct_aliasing",
@@ -189,23 +190,11 @@ def _tensors(values):
             yield from _tensors(value)
 
 
-def _overloaded(values):
-    """Arguments of distinct classes that stand in, subclasses before their bases, else in the order of the call."""
-    found = []
-    for value in _tensors(values):
-        kind = type(value)
-        if not has_dispatch(kind) or any(kind is type(other) for other in found):
-            continue
-        at = next((i for i, other in enumerate(found) if issubclass(kind, type(other))), len(found))
-        found.insert(at, value)
-    return found
-
-
 def _handle(name, overload, form, values, text):
     parameters = _parameters(text)
     func = _overload(name, overload, form, values, parameters)
     args, kwargs = _arguments(values, parameters, form)
-    overloaded = _overloaded(values)
+    overloaded = _overloaded(_tensors(values), lambda value: has_dispatch(type(value)))
     types = tuple(map(type, overloaded))
     if _modes.stack:
         before = _modes.stack

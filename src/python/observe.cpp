@@ -168,30 +168,32 @@ PyObject* function_add_observer(PyObject*, PyObject* args) {
   int all_threads = 0;
   if (!PyArg_ParseTuple(args, "Op", &object, &all_threads)) return nullptr;
   return guarded([&] {
-    auto observer = std::make_unique<PythonObserver>(object);
     const Watched threads = all_threads ? Watched::AllThreads : Watched::ThisThread;
-    PythonObserver* raw = observer.get();
-    added.push_back({std::move(observer), threads});
-    WithoutLock released;  // a thread that is told something may wait for the lock
-    add_observer(raw, threads);
-    return Py_None;
-  })
-             ? Py_NewRef(Py_None)
-             : nullptr;
+    added.push_back({std::make_unique<PythonObserver>(object), threads});
+    PythonObserver* observer = added.back().observer.get();
+    {
+      WithoutLock released;  // a thread that is told something may wait for the lock
+      add_observer(observer, threads);
+    }
+    return Py_NewRef(Py_None);
+  });
 }
 // _remove_observer(object)
 PyObject* function_remove_observer(PyObject*, PyObject* object) {
+  const auto find = [&] {
+    return std::find_if(added.begin(), added.end(), [&](const Added& a) { return a.observer->object() == object; });
+  };
   return guarded([&] {
-    auto found =
-        std::find_if(added.begin(), added.end(), [&](const Added& a) { return a.observer->object() == object; });
+    const auto found = find();
     FACULA_CHECK(found != added.end(), ErrorKind::Value, "remove_observer: an observer that was added, got ",
                  Py_TYPE(object)->tp_name);
-    Added gone = std::move(*found);
-    added.erase(found);
+    PythonObserver* observer = found->observer.get();
+    const Watched threads = found->threads;
     {
       WithoutLock released;
-      remove_observer(gone.observer.get(), gone.threads);
+      remove_observer(observer, threads);  // throws on another thread than the one it watches: then it stays
     }
+    added.erase(find());  // others may have come and gone meanwhile
     return Py_NewRef(Py_None);
   });
 }

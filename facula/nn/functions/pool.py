@@ -5,7 +5,20 @@ from __future__ import annotations
 import facula
 from facula import _C
 
+from .._explained import explained
 from .._tuples import _list_with_default, _pair, _single, _triple
+
+_ARGUMENTS = {
+    "kernel_size": "of the window, a number or one for each dimension.",
+    "stride": "the step of the window.",
+    "return_indices": "whether to return also where the maxima were.",
+    "output_size": "the sizes of the output, a number or one for each dimension; None for that of the input.",
+    "padding": "elements added at both ends of each dimension.",
+    "ceil_mode": "whether sizes are rounded up.",
+    "dilation": "the step between the elements of a window.",
+    "output_ratio": "output sizes over input sizes, in (0, 1).",
+}
+_UNPOOLED = "the sizes of the output, within a stride of what None stands for: (size - 1) * stride + kernel_size - 2 * padding."
 
 _nn = _C.nn_functional
 
@@ -15,51 +28,27 @@ avg_pool3d = _C.nn_functional.avg_pool3d
 adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
+@explained(_ARGUMENTS)
 def max_pool1d_with_indices(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """(maxima, positions of the maxima in the flattened window axis).
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        dilation: the step between the elements of a window.
-        ceil_mode: whether sizes are rounded up.
-        return_indices: whether to return also where the maxima were.
-    """
+    """(maxima, positions of the maxima in the flattened window axis)."""
     return facula.max_pool1d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
+@explained(_ARGUMENTS)
 def max_pool2d_with_indices(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """(maxima, positions of the maxima in each flattened H x W plane).
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        dilation: the step between the elements of a window.
-        ceil_mode: whether sizes are rounded up.
-        return_indices: whether to return also where the maxima were.
-    """
+    """(maxima, positions of the maxima in each flattened H x W plane)."""
     return _nn.max_pool2d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
+@explained(_ARGUMENTS)
 def max_pool3d_with_indices(
     input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
 ):
-    """(maxima, positions of the maxima in each flattened D x H x W volume).
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        dilation: the step between the elements of a window.
-        ceil_mode: whether sizes are rounded up.
-        return_indices: whether to return also where the maxima were.
-    """
+    """(maxima, positions of the maxima in each flattened D x H x W volume)."""
     return _nn.max_pool3d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
@@ -68,157 +57,97 @@ def _or_empty(stride):
     return [] if stride is None else stride
 
 
+@explained(_ARGUMENTS)
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    """Maximum over windows of a (N, C, L) input; with ``return_indices`` also where the maxima were.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        dilation: the step between the elements of a window.
-        ceil_mode: whether sizes are rounded up.
-    """
+    """Maximum over windows of a (N, C, L) input; with ``return_indices`` also where the maxima were."""
     if return_indices:
         return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return facula.max_pool1d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
+@explained(_ARGUMENTS)
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    """Maximum over windows of a (N, C, H, W) input; with ``return_indices`` also where the maxima were.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        dilation: the step between the elements of a window.
-        ceil_mode: whether sizes are rounded up.
-    """
+    """Maximum over windows of a (N, C, H, W) input; with ``return_indices`` also where the maxima were."""
     if return_indices:
         return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return facula.max_pool2d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
+@explained(_ARGUMENTS)
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    """Maximum over windows of a (N, C, D, H, W) input; with ``return_indices`` also where the maxima were.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        dilation: the step between the elements of a window.
-        ceil_mode: whether sizes are rounded up.
-    """
+    """Maximum over windows of a (N, C, D, H, W) input; with ``return_indices`` also where the maxima were."""
     if return_indices:
         return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return facula.max_pool3d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
+@explained(_ARGUMENTS)
 def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
-    """(maxima, positions) with windows chosen so that the output has ``output_size`` elements.
-
-    Args:
-        return_indices: whether to return also where the maxima were.
-    """
+    """(maxima, positions) with windows chosen so that the output has ``output_size`` elements."""
     return facula.adaptive_max_pool1d(input, output_size)
 
 
+@explained(_ARGUMENTS)
 def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
-    """(maxima, positions) with windows chosen so that the output is ``output_size`` (None: as the input).
-
-    Args:
-        return_indices: whether to return also where the maxima were.
-    """
+    """(maxima, positions) with windows chosen so that the output is ``output_size`` (None: as the input)."""
     return _nn.adaptive_max_pool2d(input, _list_with_default(output_size, input.size()))
 
 
+@explained(_ARGUMENTS)
 def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
-    """(maxima, positions) with windows chosen so that the output is ``output_size`` (None: as the input).
-
-    Args:
-        return_indices: whether to return also where the maxima were.
-    """
+    """(maxima, positions) with windows chosen so that the output is ``output_size`` (None: as the input)."""
     return _nn.adaptive_max_pool3d(input, _list_with_default(output_size, input.size()))
 
 
+@explained(_ARGUMENTS)
 def adaptive_max_pool1d(input, output_size, return_indices=False):
-    """Maximum pooling to a given output length.
-
-    Args:
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-        return_indices: whether to return also where the maxima were.
-    """
+    """Maximum pooling to a given output length."""
     result = adaptive_max_pool1d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
+@explained(_ARGUMENTS)
 def adaptive_max_pool2d(input, output_size, return_indices=False):
-    """Maximum pooling to a given output size (H, W); None keeps the input's.
-
-    Args:
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-        return_indices: whether to return also where the maxima were.
-    """
+    """Maximum pooling to a given output size (H, W); None keeps the input's."""
     result = adaptive_max_pool2d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
+@explained(_ARGUMENTS)
 def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """Maximum pooling to a given output size (D, H, W); None keeps the input's.
-
-    Args:
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-        return_indices: whether to return also where the maxima were.
-    """
+    """Maximum pooling to a given output size (D, H, W); None keeps the input's."""
     result = adaptive_max_pool3d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
+@explained(_ARGUMENTS)
 def adaptive_avg_pool2d(input, output_size):
-    """Average pooling to a given output size (H, W); None keeps the input's.
-
-    Args:
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-    """
+    """Average pooling to a given output size (H, W); None keeps the input's."""
     return _nn.adaptive_avg_pool2d(input, _list_with_default(output_size, input.size()))
 
 
+@explained(_ARGUMENTS)
 def adaptive_avg_pool3d(input, output_size):
-    """Average pooling to a given output size (D, H, W); None keeps the input's.
-
-    Args:
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-    """
+    """Average pooling to a given output size (D, H, W); None keeps the input's."""
     return _nn.adaptive_avg_pool3d(input, _list_with_default(output_size, input.size()))
 
 
+@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
 def fractional_max_pool2d_with_indices(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):
-    """(maxima, positions) over windows at pseudo-random places; see `fractional_max_pool2d`.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-        output_ratio: output sizes over input sizes, in (0, 1); one of the two is given.
-        return_indices: whether to return also where the maxima were.
-    """
+    """(maxima, positions) over windows at pseudo-random places; see `fractional_max_pool2d`."""
     output_size, samples = _fractional_setup(
         "fractional_max_pool2d", 2, input, output_size, output_ratio, _random_samples
     )
     return _nn.fractional_max_pool2d(input, _pair(kernel_size), output_size, samples)
 
 
+@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
 def fractional_max_pool3d_with_indices(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):
-    """(maxima, positions) over windows at pseudo-random places; see `fractional_max_pool3d`.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-        output_ratio: output sizes over input sizes, in (0, 1); one of the two is given.
-        return_indices: whether to return also where the maxima were.
-    """
+    """(maxima, positions) over windows at pseudo-random places; see `fractional_max_pool3d`."""
     output_size, samples = _fractional_setup(
         "fractional_max_pool3d", 3, input, output_size, output_ratio, _random_samples
     )
@@ -259,17 +188,11 @@ def fractional_max_pool2d(
     return result if return_indices else result[0]
 
 
+@explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
 def fractional_max_pool3d(
     input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
 ):
-    """As `fractional_max_pool2d`, for (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-        output_ratio: output sizes over input sizes, in (0, 1); one of the two is given.
-        return_indices: whether to return also where the maxima were.
-    """
+    """As `fractional_max_pool2d`, for (N, C, D, H, W) or (C, D, H, W)."""
     result = fractional_max_pool3d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
     )
@@ -298,15 +221,9 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
     return wanted
 
 
+@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Undo `max_pool1d`: put the values where ``indices`` says, zeros elsewhere.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-    """
+    """Undo `max_pool1d`: put the values where ``indices`` says, zeros elsewhere."""
     kernel = _single(kernel_size)
     stride = _single(stride) if stride is not None else kernel
     padding = _single(padding)
@@ -314,15 +231,9 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _nn.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1]).squeeze(-1)
 
 
+@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Undo `max_pool2d`: put the values where ``indices`` says, zeros elsewhere.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-    """
+    """Undo `max_pool2d`: put the values where ``indices`` says, zeros elsewhere."""
     kernel = _pair(kernel_size)
     stride = _pair(stride) if stride is not None else kernel
     padding = _pair(padding)
@@ -330,15 +241,9 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _nn.max_unpool2d(input, indices, size)
 
 
+@explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """Undo `max_pool3d`: put the values where ``indices`` says, zeros elsewhere.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        padding: elements added at both ends of each dimension.
-        output_size: the sizes of the output, a number or one for each dimension; None for that of the input.
-    """
+    """Undo `max_pool3d`: put the values where ``indices`` says, zeros elsewhere."""
     kernel = _triple(kernel_size)
     stride = _triple(stride) if stride is not None else kernel
     padding = _triple(padding)
@@ -357,34 +262,19 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
     return (mean.sign() * mean.abs().relu()).mul(window).pow(1.0 / norm_type)
 
 
+@explained(_ARGUMENTS)
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """Power-average pooling of (N, C, L): the ``norm_type``-norm of each window.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        ceil_mode: whether sizes are rounded up.
-    """
+    """Power-average pooling of (N, C, L): the ``norm_type``-norm of each window."""
     return _lp_pool(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@explained(_ARGUMENTS)
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """Power-average pooling of (N, C, H, W): the ``norm_type``-norm of each window.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        ceil_mode: whether sizes are rounded up.
-    """
+    """Power-average pooling of (N, C, H, W): the ``norm_type``-norm of each window."""
     return _lp_pool(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@explained(_ARGUMENTS)
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    """Power-average pooling of (N, C, D, H, W): the ``norm_type``-norm of each window.
-
-    Args:
-        kernel_size: of the window, a number or one for each dimension.
-        stride: the step of the window.
-        ceil_mode: whether sizes are rounded up.
-    """
+    """Power-average pooling of (N, C, D, H, W): the ``norm_type``-norm of each window."""
     return _lp_pool(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -8,6 +8,14 @@ import warnings
 import facula
 from facula import _C
 
+from .._explained import explained
+
+_ARGUMENTS = {
+    "inplace": "whether the input itself is changed, and returned.",
+    "p": "the probability of dropping, in [0, 1].",
+    "training": "False hands the input back.",
+}
+
 _dropout = _C.dropout
 _dropout_ = _C.dropout_
 
@@ -17,12 +25,9 @@ def _check_probability(name: str, p: float) -> None:
         raise ValueError(f"{name}: the probability must be between 0 and 1, got {p}")
 
 
+@explained(_ARGUMENTS)
 def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
-    """In training, set each element to zero with probability ``p`` and scale the rest by 1 / (1 - p).
-
-    Args:
-        inplace: whether the input itself is changed, and returned.
-    """
+    """In training, set each element to zero with probability ``p`` and scale the rest by 1 / (1 - p)."""
     _check_probability("dropout", p)
     return _dropout_(input, p, training) if inplace else _dropout(input, p, training)
 
@@ -54,52 +59,32 @@ def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: 
     return (input.mul_(noise) if inplace else input * noise).add_(shift)
 
 
+@explained(_ARGUMENTS)
 def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
-    """Dropout for SELU networks: dropped elements take SELU's lower limit, mean and variance are kept.
-
-    Args:
-        p: the probability of dropping, in [0, 1].
-        training: False hands the input back.
-        inplace: whether the input itself is changed, and returned.
-    """
+    """Dropout for SELU networks: dropped elements take SELU's lower limit, mean and variance are kept."""
     _check_probability("alpha_dropout", p)
     return _noise_dropout(input, p, training, inplace, per_channel=False, alpha=True)
 
 
+@explained(_ARGUMENTS)
 def feature_alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
-    """Alpha dropout of whole channels of (N, C, ...).
-
-    Args:
-        p: the probability of dropping, in [0, 1].
-        training: False hands the input back.
-        inplace: whether the input itself is changed, and returned.
-    """
+    """Alpha dropout of whole channels of (N, C, ...)."""
     _check_probability("feature_alpha_dropout", p)
     return _noise_dropout(input, p, training, inplace, per_channel=True, alpha=True)
 
 
+@explained(_ARGUMENTS)
 def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
-    """Dropout of whole channels of (N, C, L) or (C, L).
-
-    Args:
-        p: the probability of dropping, in [0, 1].
-        training: False hands the input back.
-        inplace: whether the input itself is changed, and returned.
-    """
+    """Dropout of whole channels of (N, C, L) or (C, L)."""
     _check_probability("dropout1d", p)
     if input.dim() not in (2, 3):
         raise RuntimeError(f"dropout1d: the input must have 2 or 3 dimensions, got {input.dim()}")
     return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 2)
 
 
+@explained(_ARGUMENTS)
 def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
-    """Dropout of whole channels of (N, C, H, W). Three dimensions are taken as (N, C, L), with a warning.
-
-    Args:
-        p: the probability of dropping, in [0, 1].
-        training: False hands the input back.
-        inplace: whether the input itself is changed, and returned.
-    """
+    """Dropout of whole channels of (N, C, H, W). Three dimensions are taken as (N, C, L), with a warning."""
     _check_probability("dropout2d", p)
     if input.dim() != 4:
         advice = "it is read as (N, C, L): use dropout1d" if input.dim() == 3 else "use dropout"
@@ -109,14 +94,9 @@ def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
     return _channel_dropout(input, p, training, inplace, unbatched=False)
 
 
+@explained(_ARGUMENTS)
 def dropout3d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W).
-
-    Args:
-        p: the probability of dropping, in [0, 1].
-        training: False hands the input back.
-        inplace: whether the input itself is changed, and returned.
-    """
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     _check_probability("dropout3d", p)
     if input.dim() not in (4, 5):
         warnings.warn(

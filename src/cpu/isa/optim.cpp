@@ -90,59 +90,54 @@ struct Adamax : Rule<A> {
   }
 };
 
-// numbers: sign, decay, shrink, 1 - beta1, beta2, bias correction 2, eps, rate of the gradient, rate of the average
+// numbers: sign, decay, shrink, 1 - beta1, beta2, a bias correction, eps, and two of the rule's own
 template <class A>
-struct NAdam : Rule<A> {
+struct Moments : Rule<A> {
   A shrink;
   Lerp<A> average;
-  A beta2, rest2, correction, eps, rate_gradient, rate_average;
-  NAdam(const double* v)
+  A beta2, rest2, correction, eps;
+  explicit Moments(const double* v)
       : Rule<A>(v),
         shrink(A(v[2])),
         average{A(v[3])},
         beta2(A(v[4])),
         rest2(A(1.0 - v[4])),
         correction(A(v[5])),
-        eps(A(v[6])),
-        rate_gradient(A(v[7])),
-        rate_average(A(v[8])) {}
-  template <bool, bool, bool>
-  void update(A& p, A g, A& m, A& v, A&) const {
+        eps(A(v[6])) {}
+  /// Decays p and continues the averages of the gradient, which it gives, and of its square.
+  A advance(A& p, A g, A& m, A& v) const {
     g = this->gradient(g, p);
     p *= shrink;
     m = average(m, g);
     v = v * beta2 + rest2 * g * g;
-    const A divisor = std::sqrt(v / correction) + eps;
+    return g;
+  }
+};
+
+// bias correction 2; rate of the gradient, rate of the average
+template <class A>
+struct NAdam : Moments<A> {
+  A rate_gradient, rate_average;
+  NAdam(const double* v) : Moments<A>(v), rate_gradient(A(v[7])), rate_average(A(v[8])) {}
+  template <bool, bool, bool>
+  void update(A& p, A g, A& m, A& v, A&) const {
+    g = this->advance(p, g, m, v);
+    const A divisor = std::sqrt(v / this->correction) + this->eps;
     p -= rate_gradient * g / divisor;
     p -= rate_average * m / divisor;
   }
 };
 
-// numbers: sign, decay, shrink, 1 - beta1, beta2, bias correction 1, eps, lr, rectification * sqrt(bias correction 2)
-// or 0
+// bias correction 1; lr, rectification * sqrt(bias correction 2) or 0
 template <class A>
-struct RAdam : Rule<A> {
-  A shrink;
-  Lerp<A> average;
-  A beta2, rest2, correction, eps, lr, rectified;
-  RAdam(const double* v)
-      : Rule<A>(v),
-        shrink(A(v[2])),
-        average{A(v[3])},
-        beta2(A(v[4])),
-        rest2(A(1.0 - v[4])),
-        correction(A(v[5])),
-        eps(A(v[6])),
-        lr(A(v[7])),
-        rectified(A(v[8])) {}
+struct RAdam : Moments<A> {
+  A lr, rectified;
+  RAdam(const double* v) : Moments<A>(v), lr(A(v[7])), rectified(A(v[8])) {}
   template <bool, bool, bool>
   void update(A& p, A g, A& m, A& v, A&) const {
-    g = this->gradient(g, p);
-    p *= shrink;
-    m = average(m, g);
-    v = v * beta2 + rest2 * g * g;
-    const A step = m / correction * lr;
-    p -= rectified != 0 ? step * (rectified / (std::sqrt(v) + eps)) : step;
+    this->advance(p, g, m, v);
+    const A step = m / this->correction * lr;
+    p -= rectified != 0 ? step * (rectified / (std::sqrt(v) + this->eps)) : step;
   }
 };
 
