@@ -8,6 +8,7 @@ import facula
 
 from .. import functional as F
 from .. import init
+from .._explained import explained
 from .._tuples import _layer_count
 from ..functions.attention import _canonical_mask, _none_or_dtype
 from ._attention import MultiheadAttention
@@ -59,6 +60,19 @@ def _get_activation_fn(activation):
         raise RuntimeError(
             f"Transformer: activation must be 'relu', 'gelu' or callable, got {activation!r}"
         ) from None
+
+
+_ARGUMENTS = {
+    "d_model": "features of the input and the output.",
+    "nhead": "heads of attention; divides d_model.",
+    "dim_feedforward": "features between the two linear layers.",
+    "dropout": "the probability of dropping.",
+    "activation": "'relu', 'gelu' or a function, between the linear layers.",
+    "layer_norm_eps": "eps of the normalisations.",
+    "batch_first": "whether tensors are (N, L, E) in the place of (L, N, E).",
+    "norm_first": "whether normalisation comes before attention and the linear layers, in the place of after.",
+    "bias": "whether biases are added.",
+}
 
 
 class Transformer(Module):
@@ -251,22 +265,9 @@ class TransformerDecoder(Module):
         return output if self.norm is None else self.norm(output)
 
 
+@explained(_ARGUMENTS)
 class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward part, each with a residual connection and a layer norm.
-
-    Args: as in `Transformer`.
-
-    Args:
-        d_model: features of the input and the output.
-        nhead: heads of attention; divides d_model.
-        dim_feedforward: features between the two linear layers.
-        dropout: the probability of dropping.
-        activation: 'relu', 'gelu' or a function, between the linear layers.
-        layer_norm_eps: eps of the normalisations.
-        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
-        norm_first: whether normalisation comes before attention and the linear layers, in the place of after.
-        bias: whether biases are added.
-    """
+    """Self-attention and a feed-forward part, each with a residual connection and a layer norm."""
 
     __constants__ = ["norm_first"]
 
@@ -333,22 +334,10 @@ class TransformerEncoderLayer(Module):
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
+@explained(_ARGUMENTS)
 class TransformerDecoderLayer(Module):
     """Self-attention, attention to the encoder, and a feed-forward part, each with a residual connection and
     a norm.
-
-    Args: as in `Transformer`.
-
-    Args:
-        d_model: features of the input and the output.
-        nhead: heads of attention; divides d_model.
-        dim_feedforward: features between the two linear layers.
-        dropout: the probability of dropping.
-        activation: 'relu', 'gelu' or a function, between the linear layers.
-        layer_norm_eps: eps of the normalisations.
-        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
-        norm_first: whether normalisation comes before attention and the linear layers, in the place of after.
-        bias: whether biases are added.
     """
 
     __constants__ = ["norm_first"]
