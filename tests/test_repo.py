@@ -62,6 +62,13 @@ def test_includes_point_downward(path):
         assert target is None or target in MAY_INCLUDE[folder], f"{path.relative_to(ROOT)} includes {include}"
 
 
+def test_lines_have_at_most_120_columns():
+    """clang-format breaks code; comments are left as they are written."""
+    files = [*sources(), *(ROOT / "tests" / "cpp").glob("*.cpp")]
+    long = [f"{p.name}:{i}" for p in files for i, line in enumerate(p.read_text().splitlines(), 1) if len(line) > 120]
+    assert not long
+
+
 def test_kernels_include_no_standard_header():
     for path in (SOURCE / "kernels").rglob("*.h"):
         assert not re.search(r"^#include <", path.read_text(), re.M), path

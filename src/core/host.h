@@ -35,7 +35,8 @@ struct Host {
   size_t (*storage_objects)(Storage* storage) = nullptr;
 
   // ---- who watches ops (src/observe)
-  /// Whether a mode of this thread or the class of an argument stood in for a kernel, and put its results into the slots.
+  /// Whether a mode of this thread or the class of an argument stood in for a kernel, and put its results into the
+  /// slots.
   bool (*dispatch)(const OpCall& call) = nullptr;
   /// The same tensor without history, of one whose class stands in for kernels.
   Tensor (*detach_by_class)(const Tensor& self) = nullptr;

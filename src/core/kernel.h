@@ -61,8 +61,8 @@ void check_resident(const T& argument, Device device, const char* kernel) {
     argument.memory([&](const auto& each) { check_resident(each, device, kernel); });
 }
 
-/// More elements than memory holds: a tensor of them repeats its places, and a kernel that went over all would take hours.
-/// Every kernel refuses them here; up to there it can be stopped (core/parallel.h).
+/// More elements than memory holds: a tensor of them repeats its places, and a kernel that went over all would take
+/// hours. Every kernel refuses them here; up to there it can be stopped (core/parallel.h).
 constexpr int64_t kMostVisited = int64_t{1} << 42;
 
 inline int64_t elements_visited(const Tensor& t) { return t.defined() ? t.numel() : 0; }

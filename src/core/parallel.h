@@ -71,8 +71,8 @@ void sliced_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
   else detail::run_slices(begin, end, grain, body, &f);
 }
 
-/// Calls f(from, to) over disjoint parts of [begin, end). `grain` iterations are kGrain element operations or more: what
-/// a thread is worth starting for.
+/// Calls f(from, to) over disjoint parts of [begin, end). `grain` iterations are kGrain element operations or more:
+/// what a thread is worth starting for.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
   int64_t count = end - begin;

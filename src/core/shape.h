@@ -140,7 +140,8 @@ inline std::ostream& operator<<(std::ostream& out, const Dims& dims) { return ou
 std::ostream& operator<<(std::ostream& out, MemoryFormat format);
 
 /// Orders dimensions by the strides of one or several operands, innermost first, as results keep the memory order of
-/// their inputs. `strides[k]` are operand k's strides over `sizes`, zero where broadcast; equal ones keep the logical order.
+/// their inputs. `strides[k]` are operand k's strides over `sizes`, zero where broadcast; equal ones keep the logical
+/// order.
 Dims dimension_order(IntList sizes, List<Dims> strides);
 /// Strides without holes for dimensions in that order.
 Dims dense_strides(IntList sizes, const Dims& order);

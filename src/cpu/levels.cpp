@@ -61,7 +61,8 @@ const char* chosen = "";
 
 }  // namespace
 
-// From the lowest upwards, each level in place of what the one below has registered: what a level lacks stays that one's.
+// From the lowest upwards, each level in place of what the one below has registered: what a level lacks stays that
+// one's.
 void register_best_level() {
   const char* forced = std::getenv("FACULA_ISA");
   for (const Level& level : levels) {

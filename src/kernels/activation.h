@@ -83,8 +83,8 @@ template <class T>
 FACULA_FN T gelu_erf(T self) {
   return self * T(0.5) * (T(1) + erf(self * T(1 / sqrt_2)));
 }
-/// x times the distribution function of the normal distribution: exp(-a g(a)) / 2 is its value at -a. g is fitted up to 6,
-/// where the value is 1e-9, and constant from there on.
+/// x times the distribution function of the normal distribution: exp(-a g(a)) / 2 is its value at -a. g is fitted up to
+/// 6, where the value is 1e-9, and constant from there on.
 FACULA_FN float gelu_erf(float self) {
   const float a = abs(self), t = 6.0f < a ? 6.0f : a, t2 = t * t;
   const float high = horner(t, 1.27212236e-08f, -4.07667801e-07f, 5.57753388e-06f, -4.11553513e-05f, 0.000153080008f);

@@ -42,8 +42,8 @@ FACULA_FN float exp_normal(float x) {
   return from_bits(bits(p) + (bits(shifted) << 23));
 }
 
-/// e^x * scale for x <= 0 down to subnormal results, a little more exact than exp. The polynomial is summed from two ends
-/// at a time: what follows waits for it.
+/// e^x * scale for x <= 0 down to subnormal results, a little more exact than exp. The polynomial is summed from two
+/// ends at a time: what follows waits for it.
 FACULA_FN float exp_nonpositive(float x, float scale = 1.0f) {
   constexpr float to_raised_integer = float_to_integer + 191.0f;  // the biased power, kept normal, 2^64 too large
   x = x < -104.0f ? -104.0f : x;

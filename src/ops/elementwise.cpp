@@ -142,8 +142,8 @@ Tensor by_rows(const ElementwiseOp& op, const Operand* inputs, const Scalar* par
   return out;
 }
 
-/// An op on a small dense tensor in its own place, its other operand dense, of its shape and dtype or a number: the loop
-/// at once, without a plan. False where that does not suit.
+/// An op on a small dense tensor in its own place, its other operand dense, of its shape and dtype or a number: the
+/// loop at once, without a plan. False where that does not suit.
 bool in_place_at_once(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
                       const Tensor& out) {
   constexpr int64_t kFewElements = 64;

@@ -12,8 +12,9 @@ inline Kernel<void(const Tensor& out, const Tensor& self, double low, double hig
 /// Adds weights (of self's dtype) of the rows of self (points, coordinates) to the box between edges that holds them.
 inline Kernel<void(const Tensor& out, const Tensor& self, TensorList edges, const Tensor& weight)> histogramdd_kernel{
     "histogramdd"};
-/// The distinct slices of a matrix (slices, elements), by value or, with `runs`, runs of equal neighbours: how many there
-/// are; fills `inverse`, and the beginnings of `first` (the first slice of each) and `counts`, which have room for all.
+/// The distinct slices of a matrix (slices, elements), by value or, with `runs`, runs of equal neighbours: how many
+/// there are; fills `inverse`, and the beginnings of `first` (the first slice of each) and `counts`, which have room
+/// for all.
 inline Kernel<int64_t(const Tensor& self, bool runs, const Tensor& inverse, const Tensor& first, const Tensor& counts)>
     distinct_kernel{"unique"};
 /// out[i] = (self[i] occurs in `among`) != invert, for tensors of one dtype.

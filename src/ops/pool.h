@@ -45,8 +45,8 @@ inline IntList spatial_part(const Tensor& t) { return t.sizes().slice(2, t.sizes
 // Tensors are (N, C, spatial...), dense, all in one memory format: contiguous or channels-last.
 inline Kernel<void(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& geometry)>
     max_pool_kernel{"max_pool"};
-/// Windows of `kernel` whose places are drawn: `samples` (N, C, dimensions) in [0, 1), contiguous, of the input's dtype.
-/// In two dimensions the first sample is of the width. Tensors are contiguous.
+/// Windows of `kernel` whose places are drawn: `samples` (N, C, dimensions) in [0, 1), contiguous, of the input's
+/// dtype. In two dimensions the first sample is of the width. Tensors are contiguous.
 inline Kernel<void(const Tensor& out, const Tensor& indices, const Tensor& in, const Tensor& samples,
                    std::array<int64_t, 3> kernel)>
     fractional_max_pool_kernel{"fractional_max_pool"};

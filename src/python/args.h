@@ -84,8 +84,8 @@ inline Operand arg_operand(PyObject* slot) {
 
 std::vector<Tensor> arg_tensors(PyObject* slot);
 
-/// The integers of x.view(2, 3), between parse() and the conversion that follows it. What runs other calls in between puts
-/// them back.
+/// The integers of x.view(2, 3), between parse() and the conversion that follows it. What runs other calls in between
+/// puts them back.
 struct SpreadArguments {
   PyObject* const* items;
   size_t count;

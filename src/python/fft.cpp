@@ -1,5 +1,5 @@
-// The CPU's transforms are NumPy's (pocketfft), on the same memory. This is the one kernel that is registered here and not in
-// src/cpu, as it needs the interpreter: a C++ program without it gets NotImplementedError from fft_kernel.
+// The CPU's transforms are NumPy's (pocketfft), on the same memory. This is the one kernel that is registered here and
+// not in src/cpu, as it needs the interpreter: a C++ program without it gets NotImplementedError from fft_kernel.
 #include "ops/fft.h"
 
 #include "python/objects.h"

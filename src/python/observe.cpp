@@ -11,8 +11,8 @@
 namespace facula::python {
 namespace {
 
-// ---- stacks: where Python is, as numbers. A stack is a line of code and the stack around it, so that stacks of one place
-// share what is around them.
+// ---- stacks: where Python is, as numbers. A stack is a line of code and the stack around it, so that stacks of one
+// place share what is around them.
 
 struct Place {
   PyCodeObject* code;  // kept alive: its address is part of the key
@@ -79,9 +79,9 @@ PyObject* function_stack(PyObject*, PyObject* number) {
 }
 PyObject* function_stack_here(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(stack_here()); }
 
-// ---- observers in Python: an object with any of the methods op_begins(name, arguments), op_ends(name, results), node_begins(
-// name, sequence), node_ends(name, sequence), memory_changes(address, bytes). What they raise is printed, and nothing is
-// thrown into the op.
+// ---- observers in Python: an object with any of the methods op_begins(name, arguments), op_ends(name, results),
+// node_begins( name, sequence), node_ends(name, sequence), memory_changes(address, bytes). What they raise is printed,
+// and nothing is thrown into the op.
 
 const char* form_suffix(OpForm form) { return form == OpForm::InPlace ? "_" : form == OpForm::Out ? "_out" : ""; }
 std::string name_of(const OpCall& call) {

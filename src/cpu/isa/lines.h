@@ -17,8 +17,8 @@ using LineFunction = void (*)(int64_t n, const void* const* in, void* const* out
 void for_lines(DType compute, int64_t dim, std::span<const Tensor* const> in, std::span<const Tensor* const> out,
                LineFunction f);
 
-/// Kernels made of a function along lines, a class `Line` with a template `operator()(int64_t n, const T* in..., T* out)`:
-/// a LineKernel, a Line2Kernel and a PositionKernel.
+/// Kernels made of a function along lines, a class `Line` with a template `operator()(int64_t n, const T* in..., T*
+/// out)`: a LineKernel, a Line2Kernel and a PositionKernel.
 template <class Line, class TypeList>
 void map_lines(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
   const Tensor *inputs[] = {&in}, *outputs[] = {&out};

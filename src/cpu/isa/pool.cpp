@@ -535,8 +535,8 @@ void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeome
 
 // Values at positions in planes. Elements of a plane lie `vector` apart, in both formats.
 
-// Calls f(offset among the small planes, offset among the large ones), and none(offset among the small ones) for -1, where
-// that may stand for no element; throws, as `op`, where an index lies outside.
+// Calls f(offset among the small planes, offset among the large ones), and none(offset among the small ones) for -1,
+// where that may stand for no element; throws, as `op`, where an index lies outside.
 template <class F, class None = std::nullptr_t>
 void for_each_index(const Tensor& large, const Tensor& indices, const char* op, F&& f, None none = nullptr) {
   int64_t batch = indices.size(0), channels = indices.size(1), few = spatial_count(indices),
