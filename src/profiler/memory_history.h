@@ -22,7 +22,7 @@ struct MemoryHistory {
   int64_t forgotten = 0;              // changes before those
 };
 
-/// Begins, or begins anew; keeps the last `changes` changes. Stacks cost about a microsecond each.
+/// Begins, or begins anew; keeps the last `changes` changes. A short stack doubles what a record costs.
 void start_memory_history(int64_t changes, bool stacks);
 void stop_memory_history();
 bool memory_history_runs();
