@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import os
 import platform
 import sys
-
-import numpy
-import torch
 
 # What holds Facula, PyTorch and the libraries below them to one instruction-set level of x86-64, when set before they load.
 LEVELS = {
@@ -36,6 +34,14 @@ def at_level(level: str | None) -> None:
         os.execv(sys.executable, sys.orig_argv)
 
 
+def version(package: str) -> str:
+    """Without loading it: a program that measures memory holds nothing that it does not use."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
 def describe() -> dict[str, str | int]:
     with open("/proc/cpuinfo") as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.processor())
@@ -44,7 +50,7 @@ def describe() -> dict[str, str | int]:
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "pytorch": torch.__version__,
+        "numpy": version("numpy"),
+        "pytorch": version("torch"),
         "level": os.environ.get("FACULA_ISA", "the machine's"),
     }

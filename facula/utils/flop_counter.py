@@ -46,6 +46,11 @@ def _recurrent(gates, h0, c0, weight, bias, out):
     return [(per_row * first, (h0, weight)), (per_row * (gates.shape[0] - first), (later, weight))]
 
 
+def _cell(x, h, c, weight_ih, weight_hh, out):
+    rows = 2 * x.shape[0]
+    return [(rows * weight_ih.numel(), (x, weight_ih)), (rows * weight_hh.numel(), (h, weight_hh))]
+
+
 def _einsum(equation, operands, out):
     """Factor by factor from the left; a label is summed over as soon as nothing that follows has it."""
     if not isinstance(equation, str) or "." in equation:
@@ -88,6 +93,7 @@ _FORMULAS = {
     **{f"conv_transpose{n}d": (_TWO, _transposed_convolution) for n in (1, 2, 3)},
     "scaled_dot_product_attention": (_take(0, "query", "key", "value"), _attention),
     "_rnn_layer": (lambda args, kwargs: args[:5], _recurrent),
+    "_rnn_step": (lambda args, kwargs: args[:5], _cell),
     "einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
     "_einsum": (lambda args, kwargs: (args[0], args[1:]), _einsum),
 }

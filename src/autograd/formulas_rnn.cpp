@@ -11,8 +11,7 @@ namespace {
 /// One step in differentiable ops: the new (h, c).
 std::pair<Tensor, Tensor> written_out(RnnMode mode, const Tensor& x, const Tensor& h, const Tensor& c,
                                       const Tensor& weight, const Tensor& bias) {
-  Tensor recurrent = mm(h, transpose(weight, 0, 1));
-  if (bias.defined()) recurrent = recurrent + bias;
+  Tensor recurrent = linear(h, weight, bias);
   int64_t n = h.size(1);
   auto part = [n](const Tensor& t, int64_t k) { return slice(t, 1, k * n, (k + 1) * n, 1); };
   if (mode == RnnMode::Lstm) {
@@ -152,6 +151,44 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
     if (layout.mode == RnnMode::Lstm) set_history(r.c, node.get());
   }
   return {r.output, r.h, r.c};
+}
+
+namespace {
+
+void check_cell(RnnMode mode, const Tensor& input, const Tensor& h, const Tensor& c, const Tensor& weight_ih,
+                const Tensor& weight_hh) {
+  const char* cell = mode == RnnMode::Lstm ? "LSTMCell" : mode == RnnMode::Gru ? "GRUCell" : "RNNCell";
+  FACULA_CHECK(weight_ih.dim() == 2 && weight_hh.dim() == 2, ErrorKind::Runtime, cell,
+               ": weights have 2 dimensions, got shapes ", weight_ih.sizes(), " and ", weight_hh.sizes());
+  FACULA_CHECK(input.dim() == 2 && input.size(1) == weight_ih.size(1), ErrorKind::Runtime, cell,
+               ": the input must have ", weight_ih.size(1), " features, got shape ", input.sizes());
+  const IntList states[] = {h.sizes(), mode == RnnMode::Lstm && c.defined() ? c.sizes() : h.sizes()};
+  for (IntList sizes : states) {
+    FACULA_CHECK(sizes.size() == 1 || sizes.size() == 2, ErrorKind::Value, cell,
+                 ": the hidden state must have 1 or 2 dimensions, got ", sizes.size());
+    const Dims wanted{input.size(0), weight_hh.size(1)};
+    FACULA_CHECK(sizes == IntList(wanted), ErrorKind::Runtime, cell, ": hidden states must be ", IntList(wanted),
+                 ", got ", sizes);
+  }
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> _rnn_step(const Tensor& input, const Tensor& h, const Tensor& c, const Tensor& weight_ih,
+                                     const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh,
+                                     std::string_view mode_name) {
+  const RnnMode mode = ops::rnn_mode(mode_name);
+  check_cell(mode, input, h, c, weight_ih, weight_hh);
+  const Tensor gates = linear(input, weight_ih, bias_ih);
+  const Tensor& state = mode == RnnMode::Lstm ? c : h;
+  const bool wide = gates.dtype() == DType::Float32 || gates.dtype() == DType::Float64;
+  if (wide && state.defined() && state.dtype() == gates.dtype() && !gates.is_meta()) {
+    auto [output, next_h, next_c] = _rnn_layer(gates, h, c, weight_hh, bias_hh, mode_name, {gates.size(0)}, false);
+    return {next_h, next_c};
+  }
+  auto [next_h, next_c] = written_out(mode, gates, h, c, weight_hh, bias_hh);
+  if (mode != RnnMode::Lstm) next_c = facula::empty({0}, next_h.dtype(), next_h.device());
+  return {next_h, next_c};
 }
 
 }  // namespace facula

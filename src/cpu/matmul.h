@@ -12,4 +12,9 @@ inline void (*integer_product)(const MatrixProduct& product, int64_t from, int64
 /// the cost of a library call.
 inline void (*small_product)(const MatrixProduct& product, bool add) = nullptr;
 
+/// The same for columns [from, to) of one product with few rows, at least kSkinnyInner long and as many columns wide,
+/// where the rows of a and the columns of b have stride one.
+inline void (*skinny_product)(const MatrixProduct& product, int64_t from, int64_t to, bool add) = nullptr;
+constexpr int64_t kSkinnyInner = 16;  // the elements of the widest vector
+
 }  // namespace facula::cpu

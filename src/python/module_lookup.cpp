@@ -1,15 +1,19 @@
-// Attribute lookup of nn.Module in C: what `__getattr__` would find in `_parameters`, `_buffers` and `_modules` is
-// found without raising and catching an AttributeError first.
+// Attribute lookup and calls of nn.Module in C: what `__getattr__` would find in `_parameters`, `_buffers` and
+// `_modules` is found without raising and catching an AttributeError first, and a call without hooks goes straight to
+// `forward`.
 #include "python/objects.h"
 
 // Exported by every supported Python, declared in public headers only by some.
 extern "C" PyObject* _PyObject_GenericGetAttrWithDict(PyObject* self, PyObject* name, PyObject* dict, int suppress);
+extern "C" PyObject* _PyType_Lookup(PyTypeObject* type, PyObject* name);
 
 namespace facula::python {
 namespace {
 
 PyObject* tables[3];              // "_parameters", "_buffers", "_modules"
 PyObject* base_lookup = nullptr;  // the __getattr__ that the lookup stands for
+PyObject* base_call = nullptr;    // the __call__ that the call stands for
+PyObject *name_hooked, *name_forward;
 
 /// The entry of one of the tables: a new reference, or null with or without an error set.
 PyObject* find_in_tables(PyObject* self, PyObject* name) {
@@ -32,19 +36,57 @@ PyObject* module_getattro(PyObject* self, PyObject* name) {
   return PyObject_CallFunctionObjArgs(base_lookup, self, name, nullptr);  // raises the usual error
 }
 
-/// _set_module_lookup(getattr): the function whose lookups are made in C.
-PyObject* set_module_lookup(PyObject*, PyObject* function) {
-  Py_XDECREF(base_lookup);
-  base_lookup = Py_NewRef(function);
+/// The method `forward` of the class, borrowed; null when the instance has a forward of its own, or it is no function.
+PyObject* forward_of_class(PyObject* self) {
+  PyObject* found = _PyType_Lookup(Py_TYPE(self), name_forward);
+  if (!found || !PyFunction_Check(found)) return nullptr;
+  Owned dict(PyObject_GenericGetDict(self, nullptr));
+  if (!dict.get()) PyErr_Clear();
+  return dict.get() && PyDict_GetItemWithError(dict.get(), name_forward) ? nullptr : found;
+}
+
+PyObject* call_forward(PyObject* self, PyObject* args, PyObject* kwargs) {
+  constexpr Py_ssize_t kMost = 8;
+  const Py_ssize_t count = PyTuple_GET_SIZE(args);
+  PyObject* function = count <= kMost ? forward_of_class(self) : nullptr;
+  if (!function) {
+    Owned forward(PyObject_GetAttr(self, name_forward));
+    return forward.get() ? PyObject_Call(forward.get(), args, kwargs) : nullptr;
+  }
+  Owned kept(Py_NewRef(function));
+  PyObject* stack[kMost + 1] = {self};
+  for (Py_ssize_t i = 0; i < count; ++i) stack[i + 1] = PyTuple_GET_ITEM(args, i);
+  return PyObject_VectorcallDict(function, stack, static_cast<size_t>(count) + 1, kwargs);
+}
+
+PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  Owned hooked(PyObject_GetAttr(self, name_hooked));
+  if (!hooked.get()) return nullptr;
+  if (hooked.get() == Py_False) return call_forward(self, args, kwargs);
+  Owned method(PyObject_GetAttrString(self, "_call_with_hooks"));
+  if (!method.get()) return nullptr;
+  Owned none(kwargs ? nullptr : PyDict_New());
+  return PyObject_CallFunctionObjArgs(method.get(), args, kwargs ? kwargs : none.get(), nullptr);
+}
+
+/// _set_module_lookup(getattr, call): the functions whose lookups and calls are made in C.
+PyObject* set_module_lookup(PyObject*, PyObject* args) {
+  PyObject *lookup, *call;
+  if (!PyArg_ParseTuple(args, "OO:_set_module_lookup", &lookup, &call)) return nullptr;
+  Py_XSETREF(base_lookup, Py_NewRef(lookup));
+  Py_XSETREF(base_call, Py_NewRef(call));
   Py_RETURN_NONE;
 }
 
 /// _use_module_lookup(cls): whether lookups on instances of cls are made in C now, as they are unless it (or a base)
-/// has a `__getattr__` or `__getattribute__` of its own.
+/// has a `__getattr__` or `__getattribute__` of its own. Its calls are made in C unless it has a `__call__` of its own;
+/// who assigns one later, to cls or a base, has Python set the class's slot anew.
 PyObject* use_module_lookup(PyObject*, PyObject* cls) {
   return guarded([&]() -> PyObject* {
     FACULA_CHECK(PyType_Check(cls), ErrorKind::Type, "_use_module_lookup: takes a class, got ", Py_TYPE(cls)->tp_name);
     auto* type = reinterpret_cast<PyTypeObject*>(cls);
+    Owned call(check(PyObject_GetAttrString(cls, "__call__")));
+    if (call.get() == base_call) type->tp_call = module_call;
     Owned getattr(check(PyObject_GetAttrString(cls, "__getattr__")));
     Owned getattribute(check(PyObject_GetAttrString(cls, "__getattribute__")));
     Owned plain(check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__getattribute__")));
@@ -56,7 +98,7 @@ PyObject* use_module_lookup(PyObject*, PyObject* cls) {
 }
 
 PyMethodDef functions[] = {
-    {"_set_module_lookup", set_module_lookup, METH_O, "Names the __getattr__ whose lookups are made in C."},
+    {"_set_module_lookup", set_module_lookup, METH_VARARGS, "Names the __getattr__ and __call__ that are made in C."},
     {"_use_module_lookup", use_module_lookup, METH_O, "Makes attribute lookups of a class in C, when it has no own."},
     {},
 };
@@ -66,6 +108,8 @@ PyMethodDef functions[] = {
 void init_module_lookup(PyObject* module) {
   const char* names[] = {"_parameters", "_buffers", "_modules"};
   for (int i = 0; i < 3; ++i) tables[i] = check(PyUnicode_InternFromString(names[i]));
+  name_hooked = check(PyUnicode_InternFromString("_hooked"));
+  name_forward = check(PyUnicode_InternFromString("forward"));
   check(PyModule_AddFunctions(module, functions));
 }
 

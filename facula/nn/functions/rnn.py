@@ -50,18 +50,6 @@ def gru_cell(gates_x, hidden, weight_hh, bias_hh):
 CELLS = {"RNN_TANH": tanh_cell, "RNN_RELU": relu_cell, "LSTM": lstm_cell, "GRU": gru_cell}
 
 
-def step(mode, input, hidden, w_ih, w_hh, b_ih=None, b_hh=None):
-    """One step over (N, features) and a tuple of (N, H) hidden tensors: the tuple of the new ones."""
-    gates = linear(input, w_ih, b_ih)
-    dtype = gates.dtype
-    if dtype not in (facula.float32, facula.float64) or dtype != hidden[-1].dtype or gates.is_meta:
-        return CELLS[mode](gates, hidden, w_hh, b_hh)
-    if mode == "LSTM":
-        _, h, c = _nn._rnn_layer(gates, *hidden, w_hh, b_hh, mode, (gates.shape[0],), False)
-        return h, c
-    return (_nn._rnn_layer(gates, hidden[0], None, w_hh, b_hh, mode, (gates.shape[0],), False)[1],)
-
-
 def _direction(cell, steps, hidden, weights, reverse: bool):
     """One layer in one direction over equal batches; returns (outputs in time order, final hidden)."""
     outputs = []

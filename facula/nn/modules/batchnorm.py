@@ -10,7 +10,7 @@ from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from . import _docs
 from ._docs import described
 from .lazy import LazyModuleMixin
-from .module import Module, _weight_and_bias
+from .module import Module
 
 __all__ = [
     "BatchNorm1d",
@@ -156,7 +156,7 @@ class _BatchNorm(_NormBase):
         use_batch = self.training or (mean is None and var is None)
         if self.training and not self.track_running_stats:
             mean = var = None
-        return F.batch_norm(input, mean, var, *_weight_and_bias(self), use_batch, factor, self.eps)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, use_batch, factor, self.eps)
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):

@@ -12,7 +12,7 @@ from ..parameter import Parameter, UninitializedParameter
 from . import _docs
 from ._docs import described
 from .lazy import LazyModuleMixin
-from .module import Module, _weight_and_bias
+from .module import Module
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
 
 __all__ = [
@@ -208,7 +208,7 @@ class _Conv(_ConvNd):
         return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input):
-        return self._conv_forward(input, *_weight_and_bias(self))
+        return self._conv_forward(input, self.weight, self.bias)
 
 
 @described(_docs.CONV, 1)

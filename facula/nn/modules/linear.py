@@ -11,7 +11,7 @@ from .. import functional as F
 from .. import init
 from ..parameter import Parameter, UninitializedParameter
 from .lazy import LazyModuleMixin
-from .module import Module, _weight_and_bias
+from .module import Module
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
@@ -65,7 +65,7 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input):
-        return _linear(input, *_weight_and_bias(self))
+        return _linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (

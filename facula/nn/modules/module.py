@@ -76,17 +76,6 @@ def _addindent(text: str, spaces: int) -> str:
     return text.replace("\n", "\n" + " " * spaces)
 
 
-def _weight_and_bias(module) -> tuple:
-    """``(module.weight, module.bias)``, several times faster than two attribute reads that end in
-    ``__getattr__``.
-    """
-    params = module._parameters
-    try:
-        return params["weight"], params["bias"]
-    except KeyError:  # parametrized, or replaced by a plain tensor
-        return module.weight, module.bias
-
-
 def _forward_unimplemented(self, *input: Any) -> None:
     """Compute the result; every subclass defines its own."""
     raise NotImplementedError(
@@ -157,6 +146,7 @@ class Module(_HookMethods, _StateMethods):
     forward: Callable[..., Any] = _forward_unimplemented
 
     def __call__(self, *args, **kwargs):
+        # The core calls modules as this does, unless a class has a __call__ of its own.
         if self._hooked:
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
@@ -688,5 +678,5 @@ class Module(_HookMethods, _StateMethods):
         return replica
 
 
-_C._set_module_lookup(Module.__getattr__)
+_C._set_module_lookup(Module.__getattr__, Module.__call__)
 _C._use_module_lookup(Module)

@@ -10,7 +10,7 @@ from facula import _C
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
-from .module import Module, _weight_and_bias
+from .module import Module
 
 __all__ = ["LocalResponseNorm", "CrossMapLRN2d", "LayerNorm", "GroupNorm", "RMSNorm"]
 
@@ -123,7 +123,7 @@ class LayerNorm(Module):
                 init.zeros_(self.bias)
 
     def forward(self, input):
-        return _layer_norm(input, self.normalized_shape, *_weight_and_bias(self), self.eps)
+        return _layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return (
@@ -180,7 +180,7 @@ class GroupNorm(Module):
                 init.zeros_(self.bias)
 
     def forward(self, input):
-        return F.group_norm(input, self.num_groups, *_weight_and_bias(self), self.eps)
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return (

@@ -17,6 +17,7 @@ from .module import Module
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
 
+_rnn_step = facula._C.nn_functional._rnn_step
 # Gates per hidden unit.
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
@@ -495,39 +496,25 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, mode: str, input, hidden: tuple | None, states: int) -> tuple:
-        """One step of ``mode`` over (N, F) or (F,) inputs and a tuple of ``states`` hidden tensors."""
-        if hidden is None or input.dim() != 2:
-            return self._step_of_any_shape(mode, input, hidden, states)
-        rows, features = input.shape
-        if features != self.input_size:
-            raise RuntimeError(f"{type(self).__name__}: the input must have {self.input_size} features, got {features}")
-        for h in hidden:
-            if h.shape != (rows, self.hidden_size):
-                self._refuse_hidden(h, rows)
-        return _rnn.step(mode, input, hidden, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-
-    def _step_of_any_shape(self, mode: str, input, hidden: tuple | None, states: int) -> tuple:
+    def _step_of_any_shape(self, mode: str, input, hidden: tuple | None) -> tuple:
+        """One step over (N, F) or (F,) inputs and (h, c), where c may be None; without hidden states from zeros."""
         if input.dim() not in (1, 2):
             raise ValueError(f"{type(self).__name__}: the input must have 1 or 2 dimensions, got {input.dim()}")
         rows = input if input.dim() == 2 else input.unsqueeze(0)
         if hidden is None:
             zeros = facula.zeros(rows.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
-            hidden = (zeros,) * states
+            hidden = (zeros, zeros)
         elif input.dim() == 1:
-            for h in hidden:
-                if h.dim() != 1:
-                    self._refuse_hidden(h, None)
-            hidden = tuple(h.unsqueeze(0) for h in hidden)
-        result = self._step(mode, rows, hidden, states)
+            hidden = tuple(None if h is None else self._as_row(h) for h in hidden)
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        result = _rnn_step(rows, *hidden, *weights, mode)
         return result if input.dim() == 2 else tuple(h.squeeze(0) for h in result)
 
-    def _refuse_hidden(self, h, rows: int | None) -> None:
-        name = type(self).__name__
-        if h.dim() not in (1, 2):
-            raise ValueError(f"{name}: the hidden state must have 1 or 2 dimensions, got {h.dim()}")
-        wanted = (self.hidden_size,) if rows is None else (rows, self.hidden_size)
-        raise RuntimeError(f"{name}: hidden states must be {wanted}, got {tuple(h.shape)}")
+    def _as_row(self, h):
+        if h.dim() != 1:
+            expected = f"a hidden state of shape ({self.hidden_size},) for an input of one dimension"
+            raise RuntimeError(f"{type(self).__name__}: expected {expected}, got {tuple(h.shape)}")
+        return h.unsqueeze(0)
 
 
 class RNNCell(RNNCellBase):
@@ -560,7 +547,9 @@ class RNNCell(RNNCellBase):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {self.nonlinearity!r}")
         mode = "RNN_TANH" if self.nonlinearity == "tanh" else "RNN_RELU"
-        return self._step(mode, input, None if hx is None else (hx,), 1)[0]
+        if hx is None or input.dim() != 2:
+            return self._step_of_any_shape(mode, input, None if hx is None else (hx, None))[0]
+        return _rnn_step(input, hx, None, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, mode)[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -577,7 +566,15 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         """New (h, c) for ``input`` (N, F) or (F,) and ``hx = (h, c)`` (default: zeros)."""
-        return self._step("LSTM", input, None if hx is None else tuple(hx), 2)
+        if hx is None:
+            return tuple(self._step_of_any_shape("LSTM", input, None))
+        try:
+            h, c = hx
+        except (TypeError, ValueError):
+            raise ValueError(f"LSTMCell: hx must be a pair (h, c), got {type(hx).__name__}") from None
+        if input.dim() != 2:
+            return self._step_of_any_shape("LSTM", input, (h, c))
+        return tuple(_rnn_step(input, h, c, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, "LSTM"))
 
 
 class GRUCell(RNNCellBase):
@@ -594,4 +591,6 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input, hx=None):
         """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
-        return self._step("GRU", input, None if hx is None else (hx,), 1)[0]
+        if hx is None or input.dim() != 2:
+            return self._step_of_any_shape("GRU", input, None if hx is None else (hx, None))[0]
+        return _rnn_step(input, hx, None, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, "GRU")[0]

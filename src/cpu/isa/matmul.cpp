@@ -1,9 +1,11 @@
 // Matrix products of integers, and of floats too small for a library call.
 #include "cpu/matmul.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "cpu/isa.h"
+#include "cpu/isa/lanes.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -128,11 +130,116 @@ void small_product_isa(const MatrixProduct& p, bool add) {
   else small_typed<double>(p, add);
 }
 
+// Few rows (R) times a matrix whose columns have stride one, as the transposed weight of a linear layer: every element
+// is a dot product of two lines, R by C of them at a time, a vector of partial sums each. Unrolled, so that sums stay
+// in registers.
+#define UNROLLED _Pragma("GCC unroll 16")
+
+/// Groups of w lanes of a and of b, each added to w / 2: those of a first.
+template <int w, class V, size_t... j>
+V fold_groups(V a, V b, std::index_sequence<j...>) {
+  constexpr size_t lanes = sizeof...(j), half = w / 2;
+  return __builtin_shufflevector(a, b, (j % w < half ? j : lanes + j - half)...) +
+         __builtin_shufflevector(a, b, (j % w < half ? j + half : lanes + j)...);
+}
+
+/// The sums of as many vectors as each has lanes; what is in `v` is lost.
+template <int w, class V>
+[[gnu::always_inline]] inline V sum_each(V* v) {
+  constexpr int lanes = VectorOf<std::remove_cvref_t<decltype((*v)[0])>>::lanes;
+  if constexpr (w == 1) {
+    return v[0];
+  } else {
+    UNROLLED for (int i = 0; i < w / 2; ++i) v[i] =
+        fold_groups<w>(v[i], v[i + w / 2], std::make_index_sequence<lanes>());
+    return sum_each<w / 2>(v);
+  }
+}
+
+/// The last `count` elements of a line that ends at `end`, after zeros.
+template <class T>
+auto last_lanes(const T* end, int64_t count) {
+  constexpr int lanes = VectorOf<T>::lanes;
+  using Int = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  typedef Int Mask __attribute__((vector_size(kVectorBytes)));
+  Mask place;
+  UNROLLED for (int i = 0; i < lanes; ++i) place[i] = i;
+  const Mask keep = place >= static_cast<Int>(lanes - count);
+  return reinterpret_cast<typename VectorOf<T>::type>(reinterpret_cast<Mask>(load_vector(end - lanes)) & keep);
+}
+
+/// The dot products of R lines from `a` on with as many lines from `b` on as fill a vector.
+template <int R, class T>
+void dot_tile(const MatrixProduct& p, const T* a, const T* b, T* sums) {
+  constexpr int lanes = VectorOf<T>::lanes, C = lanes / R;
+  using V = typename VectorOf<T>::type;
+  const int64_t n = p.inner, a_step = p.a.row, b_step = p.b.column;
+  V sum[lanes] = {};
+  auto add_products = [&](auto load) __attribute__((always_inline)) {
+    V x[R];
+    UNROLLED for (int r = 0; r < R; ++r) x[r] = load(a + r * a_step);
+    UNROLLED for (int c = 0; c < C; ++c) {
+      const V y = load(b + c * b_step);
+      UNROLLED for (int r = 0; r < R; ++r) sum[r * C + c] += x[r] * y;
+    }
+  };
+  int64_t k = 0;
+  for (; k + lanes <= n; k += lanes) add_products([k](const T* line) { return load_vector(line + k); });
+  if (k < n) add_products([n, k](const T* line) { return last_lanes(line + n, n - k); });
+  const V all = sum_each<lanes>(sum);
+  std::memcpy(sums, &all, sizeof all);
+}
+
+template <int R, class T>
+void dot_rows(const MatrixProduct& p, const T* a, const T* b, T* out, int64_t from, int64_t to, bool add) {
+  constexpr int C = VectorOf<T>::lanes / R;
+  T sums[C * R];
+  for (int64_t c = from; c < to; c += C) {
+    const int64_t first = std::max(std::min(c, to - C), int64_t{0});  // the last tile overlaps the one before
+    dot_tile<R>(p, a, b + first * p.b.column, sums);
+    if (first == c) {
+      UNROLLED for (int i = 0; i < R * C; ++i) {
+        T& x = out[i / C * p.out_row + c + i % C];
+        x = add ? x + sums[i] : sums[i];
+      }
+    } else {
+      for (int r = 0; r < R; ++r)
+        for (int64_t j = c; j < to; ++j) {
+          T& x = out[r * p.out_row + j];
+          x = add ? x + sums[r * C + j - first] : sums[r * C + j - first];
+        }
+    }
+  }
+}
+
+#undef UNROLLED
+
+/// R rows at a time, the largest R first.
+template <int R, class T>
+void skinny_rows(const MatrixProduct& p, const T* a, const T* b, T* out, int64_t from, int64_t to, bool add,
+                 int64_t row) {
+  for (; row + R <= p.rows; row += R) dot_rows<R>(p, a + row * p.a.row, b, out + row * p.out_row, from, to, add);
+  if constexpr (R > 1) skinny_rows<R / 2>(p, a, b, out, from, to, add, row);
+}
+
+template <class T>
+void skinny_typed(const MatrixProduct& p, int64_t from, int64_t to, bool add) {
+  constexpr int kRows = std::min(4, VectorOf<T>::lanes);
+  skinny_rows<kRows>(p, reinterpret_cast<const T*>(p.a.data), reinterpret_cast<const T*>(p.b.data),
+                     reinterpret_cast<T*>(p.out), from, to, add, 0);
+}
+
+void skinny_product_isa(const MatrixProduct& p, int64_t from, int64_t to, bool add) {
+  if (p.dtype == DType::Float32) skinny_typed<float>(p, from, to, add);
+  else skinny_typed<double>(p, from, to, add);
+}
+
 }  // namespace
 
 void register_matmul() {
   integer_product = integer_product_isa;
   small_product = small_product_isa;
+  skinny_product = skinny_product_isa;
 }
 
 }  // namespace facula::cpu::FACULA_ISA
