@@ -136,3 +136,29 @@ def test_counts_of_few_elements_are_not_walked_through():
     assert facula.combinations(facula.ones(3), 2**62).shape[0] == 0
     assert facula.binomial(facula.tensor([float("nan"), float("inf")]), facula.full((2,), 0.5))[0].isnan()
     assert facula.nn.functional.adaptive_avg_pool2d(facula.ones(1, 2, 3, 3, device="meta"), 2**20).shape[-1] == 2**20
+
+
+LISTS = """
+facula.zeros(1, 1, 1, 1).expand(2**20, 3, 2**20, 2**20).tolist()
+facula.zeros(1, 0).expand(2**62, 0).tolist()
+facula.zeros(1, dtype=facula.bool).expand(2**62).tolist()
+facula.zeros(1).expand(2**40)[::2].tolist()
+facula.UntypedStorage(2**40, device="meta").tolist()
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("call", LISTS)
+def test_lists_that_fit_no_memory_are_errors_at_once(call):
+    with pytest.raises((RuntimeError, NotImplementedError), match="^tolist: "):
+        eval(call)
+
+
+def test_lists_are_held_against_the_memory_limit():
+    bytes_of_numbers = facula.zeros(1).expand(2**23)
+    facula.cpu.set_memory_limit(2**27)
+    try:
+        with pytest.raises(facula.OutOfMemoryError, match=r"^tolist: cannot get 256.*set_memory_limit allows 128.0 MiB"):
+            bytes_of_numbers.tolist()
+    finally:
+        facula.cpu.set_memory_limit(0)
+    assert facula.zeros(1, 1).expand(2, 3).tolist() == [[0.0] * 3] * 2

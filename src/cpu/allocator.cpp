@@ -518,14 +518,16 @@ bool admit_fresh(size_t bytes) {
   return admit_locked(bytes);
 }
 
-[[noreturn]] void throw_out_of_memory(size_t bytes) {
+[[noreturn]] void throw_out_of_memory_in(const char* op, size_t bytes) {
   meters.failures.fetch_add(1, std::memory_order_relaxed);
   const MemoryStats stats = memory_stats();
   const std::string limit = stats.limit > 0 ? "; set_memory_limit allows " + size_text(stats.limit) : std::string();
-  throw_error(ErrorKind::OutOfMemory, "allocate: cannot get ", size_text(bytes), "; ",
+  throw_error(ErrorKind::OutOfMemory, op, ": cannot get ", size_text(bytes), "; ",
               size_text(os::available_memory()), " are available, ", size_text(stats.allocated_bytes.current),
               " are held by tensors, ", size_text(stats.cached_bytes), " are cached", limit);
 }
+
+[[noreturn]] void throw_out_of_memory(size_t bytes) { throw_out_of_memory_in("allocate", bytes); }
 
 // Before main: joins the two halves.
 [[maybe_unused]] const bool joined = [] {
@@ -629,6 +631,19 @@ void set_memory_limit(size_t bytes) {
   std::lock_guard guard(lock);
   policy.limit = bytes;
   if (bytes > 0 && meters.reserved.current() > bytes) hot_list.trim(meters.reserved.current() - bytes);
+}
+
+void check_room(const char* op, size_t bytes) {
+  if (bytes < kFreshBytesPerCheck) return;
+  std::unique_lock guard(lock);
+  const size_t limit = policy.limit > 0 ? policy.limit : SIZE_MAX;
+  bool fits = bytes <= limit && meters.held.current() <= limit - bytes && bytes <= os::total_memory();
+  if (fits && bytes > os::available_memory()) {
+    hot_list.trim(SIZE_MAX);
+    fits = bytes <= os::available_memory();
+  }
+  guard.unlock();
+  if (!fits) throw_out_of_memory_in(op, bytes);
 }
 
 }  // namespace facula::cpu

@@ -48,6 +48,10 @@ void empty_cache();
 // away.
 void set_memory_limit(size_t bytes);
 
+// For memory that somebody else will take, as Python does for lists: throws OutOfMemory, "<op>: cannot get ...", when
+// so many bytes more than what is held pass the limit or what the system has.
+void check_room(const char* op, size_t bytes);
+
 namespace detail {
 void* large_allocate(size_t bytes);
 void large_release(void* block, size_t bytes) noexcept;

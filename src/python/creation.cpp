@@ -3,6 +3,7 @@
 
 #include "core/checked.h"
 #include "core/number.h"
+#include "cpu/allocator.h"
 #include "functions.h"
 #include "ops/copies.h"
 #include "ops/kernel_table.h"
@@ -350,19 +351,37 @@ PyObject* element(const char* at) {
   else return PyFloat_FromDouble(static_cast<double>(value));
 }
 
+/// Bytes that the nested lists of a tensor take: lists, their items, and numbers that Python does not share.
+template <class T>
+size_t bytes_of_lists(const Tensor& t) {
+  constexpr int64_t list = 72, item = 8;
+  constexpr int64_t number = std::is_integral_v<T> ? (sizeof(T) == 1 ? 0 : 32) : sizeof(T) < 16 ? 24 : 32;
+  Checked count = 1, bytes = 0;
+  for (int64_t size : t.sizes()) {
+    bytes += count * (list + Checked(size) * item);
+    count *= size;
+    if (size == 0) break;
+  }
+  bytes += count * number;
+  return static_cast<size_t>(bytes.value_or(INT64_MAX));
+}
+
 template <class T>
 PyObject* nested_list(const Tensor& t, int64_t dim, const char* at) {
   if (dim == t.dim()) return element<T>(at);
-  PyObject* list = check(PyList_New(t.size(dim)));
-  for (int64_t i = 0; i < t.size(dim); ++i)
-    PyList_SET_ITEM(list, i, nested_list<T>(t, dim + 1, at + i * t.stride(dim) * t.item_size()));
-  return list;
+  Owned list(check(PyList_New(t.size(dim))));
+  for (int64_t i = 0; i < t.size(dim); ++i) {
+    if (i % 65536 == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
+    PyList_SET_ITEM(list.get(), i, nested_list<T>(t, dim + 1, at + i * t.stride(dim) * t.item_size()));
+  }
+  return list.release();
 }
 
 PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     Tensor t = tensor_of(self);
     FACULA_CHECK(!t.is_meta(), ErrorKind::Runtime, "tolist: a meta tensor has no values, got shape ", t.sizes());
+    visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) { cpu::check_room("tolist", bytes_of_lists<T>(t)); });
     if (t.is_conj()) t = resolve_conj(t);
     if (!t.is_cpu()) t = ops::on_host(t);
     return visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) { return nested_list<T>(t, 0, t.data<char>()); });

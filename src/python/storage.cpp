@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "core/checked.h"
+#include "cpu/allocator.h"
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
@@ -372,8 +373,11 @@ PyObject* storage_resize(PyObject* o, PyObject* size) {
 }
 
 PyObject* storage_tolist(PyObject* o, PyObject*) {
-  Owned view(PyMemoryView_FromObject(o));
-  return view ? PyObject_CallMethod(view.get(), "tolist", nullptr) : nullptr;
+  return with(o, [&](Storage* s) {
+    cpu::check_room("tolist", static_cast<size_t>((Checked(static_cast<int64_t>(s->nbytes)) * 8).value_or(INT64_MAX)));
+    Owned view(check(PyMemoryView_FromObject(o)));
+    return check(PyObject_CallMethod(view.get(), "tolist", nullptr));
+  });
 }
 
 PyObject* storage_reduce(PyObject* o, PyObject*) {
