@@ -522,9 +522,9 @@ bool admit_fresh(size_t bytes) {
   meters.failures.fetch_add(1, std::memory_order_relaxed);
   const MemoryStats stats = memory_stats();
   const std::string limit = stats.limit > 0 ? "; set_memory_limit allows " + size_text(stats.limit) : std::string();
-  throw_error(ErrorKind::OutOfMemory, op, ": cannot get ", size_text(bytes), "; ",
-              size_text(os::available_memory()), " are available, ", size_text(stats.allocated_bytes.current),
-              " are held by tensors, ", size_text(stats.cached_bytes), " are cached", limit);
+  throw_error(ErrorKind::OutOfMemory, op, ": cannot get ", size_text(bytes), "; ", size_text(os::available_memory()),
+              " are available, ", size_text(stats.allocated_bytes.current), " are held by tensors, ",
+              size_text(stats.cached_bytes), " are cached", limit);
 }
 
 [[noreturn]] void throw_out_of_memory(size_t bytes) { throw_out_of_memory_in("allocate", bytes); }
