@@ -15,6 +15,7 @@ from .nesting import Nesting
 _PLAIN_KEYS = frozenset({str, int, float, bool, bytes, complex, type(None)})
 _KEY_NODES = 10_000  # what a key is made of is hashed and compared recursively: bound the work
 _LINE = 4096  # the longest name
+_NUMBERS = {code: struct.Struct("<" + code) for code in "BHIQi"}
 _MAX_PROTOCOL = 5
 _KNOWN_HASHES = ("enum", "pathlib", "fractions", "decimal", "datetime", "facula", "torch")
 _DICTS = frozenset({dict, OrderedDict, Counter, defaultdict})
@@ -103,7 +104,11 @@ class PickleReader:
         return self._view[at : at + n]
 
     def _number(self, code):
-        return struct.unpack("<" + code, self._take(struct.calcsize("<" + code)))[0]
+        form, at = _NUMBERS[code], self._at
+        if form.size > len(self._view) - at:
+            self._take(form.size)  # says what is missing
+        self._at = at + form.size
+        return form.unpack_from(self._view, at)[0]
 
     def _line(self):
         window = bytes(self._view[self._at : self._at + _LINE])
