@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/copies.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -11,8 +12,8 @@ namespace {
 Tensor transformed(const Tensor& self, const Dims& sizes, DType dtype, IntList dims, FftKind kind, double scale) {
   Tensor result = facula::empty(sizes, dtype, self.device());
   if (result.is_meta() || result.numel() == 0) return result;
-  fft_kernel(self.device(), result, self, dims, kind);
-  return scale == 1 ? result : mul(Operand(result), Operand(scale));
+  fft_kernel(self.device(), result, as_contiguous(self), dims, kind, scale);
+  return result;
 }
 
 // The public transforms have wrapped their dimensions already.
@@ -39,6 +40,7 @@ Tensor numbers(int64_t count, std::optional<DType> dtype, std::optional<Device> 
 
 Tensor _fft_c2c(const Tensor& self, IntList dim, double scale, bool forward) {
   check_dims(self, dim, false);
+  if (dim.empty()) return mul(Operand(self), Operand(scale));
   return transformed(self, self.sizes(), self.dtype(), dim, forward ? FftKind::Forward : FftKind::Backward, scale);
 }
 
@@ -54,6 +56,8 @@ Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size
   check_dims(self, dim, true);
   FACULA_CHECK(last_size > 0, ErrorKind::Runtime, "fft: the last size is positive, got ", last_size);
   Dims sizes(self.sizes());
+  FACULA_CHECK(self.size(dim.back()) == last_size / 2 + 1, ErrorKind::Runtime, "fft: half of the last size ", last_size,
+               ", got ", self.size(dim.back()));
   sizes[static_cast<size_t>(dim.back())] = last_size;
   return transformed(self, sizes, real_dtype(self.dtype()), dim, FftKind::HalfToReal, scale);
 }

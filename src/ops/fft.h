@@ -7,7 +7,8 @@ namespace facula {
 
 enum class FftKind { Forward, Backward, RealToHalf, HalfToReal };
 
-/// Fills contiguous `out` with the unscaled transform of `in` along `dims` (the last one halved by the real kinds).
-inline Kernel<void(const Tensor& out, const Tensor& in, IntList dims, FftKind kind)> fft_kernel{"fft"};
+/// Fills `out` with the transform of `in` along `dims` (the last one halved by the real kinds), times scale. Both are
+/// contiguous and of one precision; there is at least one dimension.
+inline Kernel<void(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale)> fft_kernel{"fft"};
 
 }  // namespace facula

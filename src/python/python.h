@@ -114,7 +114,6 @@ void init_tensor_new(PyObject* module);
 void init_memory(PyObject* module);
 void init_dtype_functions(PyObject* module);
 void init_overrides(PyObject* module);
-void init_fft(PyObject* module);
 void init_optim(PyObject* module);
 void init_guard(PyObject* module);
 void init_module_lookup(PyObject* module);

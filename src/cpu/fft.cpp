@@ -1,0 +1,650 @@
+// Fourier transforms on the CPU.
+//
+// Arithmetic is on vectors whose lanes belong to different transforms, so that there is nothing to shuffle between
+// the points of one. What the lanes are depends on how long the lines are and how many there are:
+//
+// - Short lines (FftLanes): a block of neighbouring lines is put into a buffer, a line in every lane. Where lines lie
+//   next to each other (a transform along any dimension but the last), the first pass reads the tensor and the last one
+//   writes it; contiguous lines are transposed in registers on the way. Passes are Stockham's with radices 8, 4, 2, 3,
+//   5, 7 and primes up to kLargestRadix, so points come out in order.
+// - Long lines (FftLong): the n points are a matrix of columns.n rows of rows.n. One sweep transforms its columns, the
+//   second multiplies by exp(-2 pi i c r / n) and transforms its rows; both have neighbours in their lanes, and what
+//   they work on fits in the cache where the line does not. Blocks of a sweep are shared out among threads.
+// - Lengths with a larger prime factor are convolutions of a length without (Bluestein's algorithm).
+//
+// Two real lines in short blocks are one complex line. A long real line of even length is a complex one of half the
+// length, with one more pass (FftHalves); of odd length it is taken as complex. Backward transforms are conjugates of
+// forward ones of conjugates: signs change while points are read and written, as scale does.
+//
+// Factors are made from angles of at most an eighth of a turn in more than the precision of the elements, and kept with
+// the plan. Plans are kept by length, the recently used ones, within kMostKept bytes for a kind of plan and a dtype.
+// Blocks are where they are whatever the number of threads, so results do not depend on it.
+#include "cpu/fft.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <type_traits>
+
+#include "core/parallel.h"
+
+namespace facula::cpu {
+namespace {
+
+// ---- measured bounds
+
+constexpr int64_t kRowsAreLongFrom = 192;       // points of contiguous lines
+constexpr int64_t kColumnsAreLongFrom = 4096;   // points of lines next to each other
+constexpr int64_t kLanesConvolveUpTo = 1024;    // points of a convolution in lanes
+constexpr int64_t kShortest = 16;               // of long lines
+constexpr int64_t kMostKept = int64_t{64} << 20;  // bytes
+constexpr size_t kMostPlans = 64;
+
+// ---- factors
+
+template <class T>
+using Wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+
+template <class W>
+struct Complex {
+  W re, im;
+};
+
+/// exp(-2 pi i k / n), 0 <= k < n, by the symmetries of the circle.
+template <class W>
+Complex<W> unit_root(int64_t k, int64_t n) {
+  const bool below = 2 * k > n;  // the angle is in the lower half
+  int64_t m = below ? n - k : k;
+  const bool left = 4 * m > n;
+  m = left ? 2 * n - 4 * m : 4 * m;  // quarter turns by n, in [0, n]
+  const bool steep = 2 * m > n;
+  const W quarter = static_cast<W>(1.57079632679489661923132169163975144L);
+  const W angle = quarter * static_cast<W>(steep ? n - m : m) / static_cast<W>(n);
+  W c = std::cos(angle), s = std::sin(angle);
+  if (steep) std::swap(c, s);
+  return {left ? -c : c, below ? s : -s};
+}
+
+/// All exp(-2 pi i k / n), as products of two.
+template <class T>
+class UnitRoots {
+  using W = Wider<T>;
+
+ public:
+  explicit UnitRoots(int64_t n) : shift_(0) {
+    while ((int64_t{1} << (2 * shift_)) < n) ++shift_;
+    for (int64_t k = 0; k < std::min(n, int64_t{1} << shift_); ++k) fine_.push_back(unit_root<W>(k, n));
+    for (int64_t k = 0; k < n; k += int64_t{1} << shift_) coarse_.push_back(unit_root<W>(k, n));
+  }
+  void write(int64_t k, T* to) const {
+    const Complex<W> a = coarse_[static_cast<size_t>(k >> shift_)];
+    const Complex<W> b = fine_[static_cast<size_t>(k & ((int64_t{1} << shift_) - 1))];
+    to[0] = static_cast<T>(a.re * b.re - a.im * b.im);
+    to[1] = static_cast<T>(a.re * b.im + a.im * b.re);
+  }
+
+ private:
+  int shift_;
+  std::vector<Complex<W>> fine_, coarse_;
+};
+
+// ---- plans, kept
+
+template <class Plan>
+class Plans {
+ public:
+  template <class Make>
+  std::shared_ptr<const Plan> get(int64_t n, Make&& make) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      for (size_t i = 0; i < kept_.size(); ++i) {
+        if (kept_[i].n != n) continue;
+        std::rotate(kept_.begin(), kept_.begin() + static_cast<int64_t>(i), kept_.begin() + static_cast<int64_t>(i) + 1);
+        return kept_.front().plan;
+      }
+    }
+    std::shared_ptr<const Plan> plan = make();  // not locked: it takes long, and asks for other plans
+    std::lock_guard<std::mutex> lock(mutex_);
+    keep(n, plan);
+    return plan;
+  }
+
+ private:
+  struct Kept {
+    int64_t n;
+    std::shared_ptr<const Plan> plan;
+  };
+  void keep(int64_t n, const std::shared_ptr<const Plan>& plan) {
+    if (plan->bytes() > kMostKept) return;
+    kept_.insert(kept_.begin(), {n, plan});
+    int64_t total = 0;
+    size_t count = 0;
+    for (; count < std::min(kept_.size(), kMostPlans); ++count) {
+      total += kept_[count].plan->bytes();
+      if (total > kMostKept) break;
+    }
+    kept_.resize(count);
+  }
+
+  std::mutex mutex_;
+  std::vector<Kept> kept_;  // the most recently used first
+};
+
+template <class Plan>
+Plans<Plan>& plans() {
+  static auto* kept = new Plans<Plan>;  // for ever: threads may outlive static objects
+  return *kept;
+}
+
+/// Whether all prime factors are radices.
+bool is_smooth(int64_t n) {
+  for (int64_t f = 2; f <= kLargestRadix; ++f)
+    while (n % f == 0) n /= f;
+  return n == 1;
+}
+
+/// The radices of a smooth length. Powers of two last: the last pass has no factors, and 8 has the most.
+std::vector<int64_t> radices_of(int64_t n) {
+  std::vector<int64_t> radices;
+  for (int64_t f = 3; f <= kLargestRadix; f += 2)
+    for (; n % f == 0; n /= f) radices.push_back(f);
+  int64_t twos = 0;
+  for (; n > 1; n /= 2) ++twos;
+  if (twos == 1) radices.push_back(2);
+  const int64_t fours = twos == 1 ? 0 : (3 - twos % 3) % 3;
+  for (int64_t i = 0; i < fours; ++i) radices.push_back(4);
+  for (int64_t i = 0; i < (twos - 2 * fours) / 3; ++i) radices.push_back(8);
+  return radices;
+}
+
+/// What a point costs in a pass, about.
+double pass_cost(int64_t radix) {
+  switch (radix) {
+    case 2: return 2.4;
+    case 3: return 3;
+    case 4: return 3;
+    case 5: return 4;
+    case 7: return 5.5;
+    case 8: return 4.5;
+    default: return 4 + static_cast<double>(radix);
+  }
+}
+
+/// What a point costs in a transform in lanes.
+double point_cost(int64_t n) {
+  double cost = n > 1024 ? 2 : 0;  // beyond the first-level cache
+  for (int64_t radix : radices_of(n)) cost += pass_cost(radix);
+  return cost;
+}
+
+/// The cheapest length for a cyclic convolution of n points with 2 n - 1.
+int64_t convolution_length(int64_t n) {
+  const int64_t least = 2 * n - 1;
+  int64_t best = 0;
+  double best_cost = std::numeric_limits<double>::infinity();
+  for (int64_t odd : {1, 3, 5, 7, 9, 15, 21, 25, 27, 35, 45}) {
+    int64_t length = odd * 4;
+    while (length < least) length *= 2;
+    const double cost = static_cast<double>(length) * (point_cost(length) + 3);
+    if (cost >= best_cost) continue;
+    best = length;
+    best_cost = cost;
+  }
+  return best;
+}
+
+template <class T>
+void add_stages(FftLanes<T>& plan) {
+  const std::vector<int64_t> radices = radices_of(plan.n);
+  int64_t size = 0, rest = plan.n, stride = 1;
+  for (int64_t radix : radices) {
+    rest /= radix;
+    plan.stages.push_back({radix, rest, stride, size, 0});
+    size += 2 * (radix - 1) * rest;
+    stride *= radix;
+  }
+  for (FftStage& s : plan.stages) {
+    s.roots = size;
+    if (s.radix > 8) size += 2 * (s.radix / 2) * (s.radix / 2);
+  }
+  plan.factors = AlignedArray<T>(size);
+  const UnitRoots<T> roots(plan.n);
+  for (const FftStage& s : plan.stages) {
+    T* to = plan.factors.data() + s.twiddles;
+    for (int64_t p = 0; p < s.count; ++p)
+      for (int64_t j = 1; j < s.radix; ++j, to += 2) roots.write(p * j * s.stride, to);
+    if (s.radix <= 8) continue;
+    to = plan.factors.data() + s.roots;
+    for (int64_t j = 1; j <= s.radix / 2; ++j) {
+      for (int64_t k = 1; k <= s.radix / 2; ++k, to += 2) {
+        roots.write(j * k % s.radix * (plan.n / s.radix), to);
+        to[1] = -to[1];
+      }
+    }
+  }
+}
+
+/// `transform` overwrites an array with its unscaled transform.
+template <class T, class Transform>
+FftChirp<T> make_chirp(int64_t n, int64_t length, Transform&& transform) {
+  FftChirp<T> chirp{AlignedArray<T>(2 * n), AlignedArray<T>(2 * length)};
+  const UnitRoots<T> roots(2 * n);
+  T *factors = chirp.factors.data(), *kernel = chirp.kernel.data();
+  std::fill(kernel, kernel + 2 * length, T(0));
+  int64_t square = 0;  // i^2 modulo 2 n
+  for (int64_t i = 0; i < n; ++i) {
+    roots.write(square, factors + 2 * i);
+    const T re = factors[2 * i] / static_cast<T>(length), im = -factors[2 * i + 1] / static_cast<T>(length);
+    for (int64_t at : {i, (length - i) % length}) {
+      kernel[2 * at] = re;
+      kernel[2 * at + 1] = im;
+    }
+    square = (square + 2 * i + 1) % (2 * n);
+  }
+  transform(kernel);
+  return chirp;
+}
+
+template <class T>
+void transform_one(const FftLanes<T>& plan, FftKind kind, double scale, const T* in, T* out);
+
+template <class T>
+std::shared_ptr<const FftLanes<T>> lanes_plan(int64_t n) {
+  return plans<FftLanes<T>>().get(n, [&] {
+    auto plan = std::make_shared<FftLanes<T>>();
+    plan->n = n;
+    if (is_smooth(n)) {
+      add_stages(*plan);
+      return plan;
+    }
+    const int64_t length = convolution_length(n);
+    plan->convolution = lanes_plan<T>(length);
+    plan->chirp = make_chirp<T>(
+        n, length, [&](T* kernel) { transform_one(*plan->convolution, FftKind::Forward, 1, kernel, kernel); });
+    return plan;
+  });
+}
+
+/// Whether a smooth length is a number of columns times at least `lanes` rows; above kLargestRadix * lanes each is.
+bool is_divisible(int64_t n, int64_t lanes) {
+  for (int64_t columns = 2; columns <= kLargestRadix && columns * lanes <= n; ++columns)
+    if (n % columns == 0) return true;
+  return false;
+}
+
+/// Numbers of columns and rows of a long line.
+struct Division {
+  int64_t columns = 0, rows = 0;
+  double cost(int64_t lanes) const {
+    if (columns < 2 || rows < lanes) return std::numeric_limits<double>::infinity();
+    return static_cast<double>((rows + lanes - 1) / lanes * columns) * point_cost(columns) +
+           static_cast<double>((columns + lanes - 1) / lanes * rows) * (point_cost(rows) + 3);
+  }
+};
+Division divide(int64_t n, int64_t lanes) {
+  Division best;
+  for (int64_t factor = 2; factor * factor <= n; ++factor) {
+    if (n % factor != 0) continue;
+    for (const Division& d : {Division{factor, n / factor}, Division{n / factor, factor}})
+      if (d.cost(lanes) < best.cost(lanes)) best = d;
+  }
+  return best;
+}
+
+template <class T>
+void long_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale);
+
+template <class T>
+void add_turns(FftLong<T>& plan) {
+  const FftLevel<T>& level = fft_level<T>;
+  const int64_t N = level.lanes, height = plan.columns->n, width = plan.rows->n, blocks = (width + N - 1) / N;
+  plan.coarse = AlignedArray<T>(2 * blocks * height);
+  plan.fine = AlignedArray<T>(2 * N * height);
+  const UnitRoots<T> roots(plan.n);
+  for (int64_t b = 0; b < blocks; ++b) {
+    const int64_t start = std::min(b * N, width - N);
+    for (int64_t r = 0; r < height; ++r) roots.write(r * start, plan.coarse.data() + 2 * (b * height + r));
+  }
+  for (int64_t r = 0; r < height; ++r) {
+    for (int64_t lane = 0; lane < N; ++lane) {
+      T w[2];
+      roots.write(r * level.order[lane], w);
+      plan.fine[r * 2 * N + lane] = w[0];
+      plan.fine[r * 2 * N + N + lane] = w[1];
+    }
+  }
+}
+
+template <class T>
+std::shared_ptr<const FftLong<T>> long_plan(int64_t n) {
+  return plans<FftLong<T>>().get(n, [&] {
+    auto plan = std::make_shared<FftLong<T>>();
+    plan->n = n;
+    if (is_smooth(n)) {
+      const Division d = divide(n, fft_level<T>.lanes);
+      plan->columns = lanes_plan<T>(d.columns);
+      plan->rows = lanes_plan<T>(d.rows);
+      add_turns(*plan);
+      return plan;
+    }
+    const int64_t length = convolution_length(n);
+    plan->convolution = long_plan<T>(length);
+    plan->chirp =
+        make_chirp<T>(n, length, [&](T* kernel) { long_line<T>(*plan->convolution, kernel, kernel, false, 1); });
+    return plan;
+  });
+}
+
+template <class T>
+std::shared_ptr<const FftHalves<T>> halves_plan(int64_t n) {
+  return plans<FftHalves<T>>().get(n, [&] {
+    auto plan = std::make_shared<FftHalves<T>>();
+    plan->factors = AlignedArray<T>(2 * (n / 4 + 1));
+    const UnitRoots<T> roots(n);
+    for (int64_t k = 0; k <= n / 4; ++k) roots.write(k, plan->factors.data() + 2 * k);
+    return plan;
+  });
+}
+
+// ---- work
+
+/// Memory for a while, from the allocator of tensors.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(int64_t count)
+      : held_(facula::empty({count}, std::is_same_v<T, float> ? DType::Float32 : DType::Float64)) {}
+  T* data() const { return held_.template data<T>(); }
+
+ private:
+  Tensor held_;
+};
+
+/// Operations per point, about, as grains count them.
+int64_t operations(int64_t n) {
+  int64_t log = 1;
+  while (n > 1) {
+    n /= 2;
+    ++log;
+  }
+  return log;
+}
+
+/// So many pieces of `points` points each are worth a thread.
+int64_t grain_of(int64_t points, int64_t n) { return std::max<int64_t>(1, kGrain / (points * operations(n))); }
+
+template <class T>
+void transform_one(const FftLanes<T>& plan, FftKind kind, double scale, const T* in, T* out) {
+  const int64_t begin = 0;
+  Scratch<T> buffers(4 * plan.room() * fft_level<T>.lanes);
+  fft_level<T>.block(plan, {kind, scale, in, out, 1, 1, &begin, &begin, 1, false}, buffers.data());
+}
+
+template <class T>
+void two_sweeps(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale) {
+  const FftLevel<T>& level = fft_level<T>;
+  const int64_t N = level.lanes, height = plan.columns->n, width = plan.rows->n;
+  const int64_t column_blocks = (width + N - 1) / N, row_blocks = (height + N - 1) / N;
+  Scratch<T> between(column_blocks * height * 2 * N);
+  const FftSweep<T> sweep{&plan, in, out, between.data(), backward, scale};
+  parallel_for(0, column_blocks, grain_of(N * height, height), [&](int64_t from, int64_t to) {
+    Scratch<T> buffers(4 * N * height);
+    level.columns(sweep, from, to, buffers.data());
+  });
+  parallel_for(0, row_blocks, grain_of(N * width, width), [&](int64_t from, int64_t to) {
+    Scratch<T> buffers(4 * N * width);
+    level.rows(sweep, from, to, buffers.data());
+  });
+}
+
+constexpr int64_t kPiece = 2048;  // points, of work that is shared out by pieces of always the same places
+
+/// f(from, to) for all pieces of [0, n).
+template <class F>
+void in_pieces(int64_t n, F&& f) {
+  parallel_for(0, (n + kPiece - 1) / kPiece, 8, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) f(i * kPiece, std::min(n, (i + 1) * kPiece));
+  });
+}
+
+template <class T>
+void convolve_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale) {
+  const FftLevel<T>& level = fft_level<T>;
+  const int64_t n = plan.n, length = plan.convolution->n;
+  const T *chirp = plan.chirp.factors.data(), *kernel = plan.chirp.kernel.data();
+  Scratch<T> points(2 * length);
+  T* p = points.data();
+  in_pieces(n, [&](int64_t from, int64_t to) { level.multiply(in, chirp, p, 1, backward, false, from, to); });
+  std::fill(p + 2 * n, p + 2 * length, T(0));
+  two_sweeps(*plan.convolution, p, p, false, 1);
+  in_pieces(length, [&](int64_t from, int64_t to) { level.multiply(p, kernel, p, 1, false, true, from, to); });
+  two_sweeps(*plan.convolution, p, p, false, 1);
+  in_pieces(n, [&](int64_t from, int64_t to) { level.multiply(p, chirp, out, scale, true, backward, from, to); });
+}
+
+/// One complex line; `out` may be `in`.
+template <class T>
+void long_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale) {
+  if (plan.convolution) convolve_line(plan, in, out, backward, scale);
+  else two_sweeps(plan, in, out, backward, scale);
+}
+
+/// Everything that lines of one kind and length need.
+template <class T>
+struct LongLines {
+  FftKind kind;
+  int64_t n;
+  double scale;
+  bool halved;  // real lines of even length
+  std::shared_ptr<const FftLong<T>> plan;
+  std::shared_ptr<const FftHalves<T>> halves;
+
+  LongLines(FftKind kind, int64_t n, double scale)
+      : kind(kind),
+        n(n),
+        scale(scale),
+        halved((kind == FftKind::RealToHalf || kind == FftKind::HalfToReal) && n % 2 == 0),
+        plan(long_plan<T>(halved ? n / 2 : n)),
+        halves(halved ? halves_plan<T>(n) : nullptr) {}
+
+  void run(const T* in, T* out) const {
+    switch (kind) {
+      case FftKind::Forward:
+      case FftKind::Backward: return long_line(*plan, in, out, kind == FftKind::Backward, scale);
+      case FftKind::RealToHalf: return halved ? real_even(in, out) : real_odd(in, out);
+      case FftKind::HalfToReal: return halved ? half_even(in, out) : half_odd(in, out);
+    }
+  }
+
+ private:
+  void real_even(const T* in, T* out) const {
+    long_line(*plan, in, out, false, scale);
+    in_pieces(n / 4 + 1, [&](int64_t from, int64_t to) { fft_level<T>.untangle(*halves, out, n, from, to); });
+  }
+  void real_odd(const T* in, T* out) const {
+    Scratch<T> line(2 * n);
+    T* p = line.data();
+    for (int64_t i = 0; i < n; ++i) {
+      p[2 * i] = in[i];
+      p[2 * i + 1] = T(0);
+    }
+    long_line(*plan, p, p, false, scale);
+    std::copy(p, p + 2 * (n / 2 + 1), out);
+    out[1] = T(0);
+  }
+  void half_even(const T* in, T* out) const {
+    Scratch<T> line(n);
+    in_pieces(n / 4 + 1, [&](int64_t from, int64_t to) { fft_level<T>.tangle(*halves, in, line.data(), n, from, to); });
+    long_line(*plan, line.data(), out, true, scale);
+  }
+  void half_odd(const T* in, T* out) const {
+    Scratch<T> line(2 * n);
+    T* p = line.data();
+    p[0] = in[0];
+    p[1] = T(0);
+    for (int64_t k = 1; k <= n / 2; ++k) {
+      p[2 * k] = p[2 * (n - k)] = in[2 * k];
+      p[2 * k + 1] = in[2 * k + 1];
+      p[2 * (n - k) + 1] = -in[2 * k + 1];
+    }
+    long_line(*plan, p, p, true, scale);
+    for (int64_t i = 0; i < n; ++i) out[i] = p[2 * i];
+  }
+};
+
+/// Lines along one dimension of contiguous tensors: `outer` times `inner` of them, neighbours next to each other.
+struct Lines {
+  int64_t outer, inner, n;
+  FftKind kind;
+  double scale;
+  bool real_in() const { return kind == FftKind::RealToHalf; }
+  bool real_out() const { return kind == FftKind::HalfToReal; }
+  int64_t in_size() const { return real_out() ? n / 2 + 1 : n; }
+  int64_t out_size() const { return real_in() ? n / 2 + 1 : n; }
+  int64_t count() const { return outer * inner; }
+};
+
+/// Copies between `count` neighbours, `n` points of `parts` numbers each, and as many contiguous lines.
+template <bool to_lines, int parts, class T>
+void move_lines(T* neighbours, T* lines, int64_t n, int64_t step, int64_t count) {
+  for (int64_t i = 0; i < n; ++i, neighbours += parts * step) {
+    for (int64_t line = 0; line < count; ++line) {
+      for (int part = 0; part < parts; ++part) {
+        T &a = neighbours[parts * line + part], &b = lines[parts * (line * n + i) + part];
+        if (to_lines) b = a;
+        else a = b;
+      }
+    }
+  }
+}
+
+template <class T>
+void gather_and_transform(const Lines& l, const LongLines<T>& lines, const T* in, T* out, int64_t count, T* from, T* to) {
+  T* source = const_cast<T*>(in);  // only read
+  if (l.real_in()) move_lines<true, 1>(source, from, l.in_size(), l.inner, count);
+  else move_lines<true, 2>(source, from, l.in_size(), l.inner, count);
+  for (int64_t i = 0; i < count; ++i)
+    lines.run(from + i * l.in_size() * (l.real_in() ? 1 : 2), to + i * l.out_size() * (l.real_out() ? 1 : 2));
+  if (l.real_out()) move_lines<false, 1>(out, to, l.out_size(), l.inner, count);
+  else move_lines<false, 2>(out, to, l.out_size(), l.inner, count);
+}
+
+template <class T>
+void long_lines(const Lines& l, const T* in, T* out) {
+  const LongLines<T> lines(l.kind, l.n, l.scale);
+  const int64_t in_item = l.real_in() ? 1 : 2, out_item = l.real_out() ? 1 : 2;
+  // as many neighbours as lie in a cache line or two
+  const int64_t together = std::min<int64_t>(l.inner, 128 / static_cast<int64_t>(2 * sizeof(T)));
+  const int64_t groups_inner = (l.inner + together - 1) / together, groups = l.outer * groups_inner;
+  auto run = [&](int64_t first, int64_t last) {
+    Scratch<T> spare(l.inner == 1 ? 0 : together * (in_item * l.in_size() + out_item * l.out_size()));
+    for (int64_t g = first; g < last; ++g) {
+      const int64_t o = g / groups_inner, i = g % groups_inner * together;
+      const T* from = in + in_item * (o * l.in_size() * l.inner + i);
+      T* to = out + out_item * (o * l.out_size() * l.inner + i);
+      if (l.inner == 1) lines.run(from, to);
+      else
+        gather_and_transform(l, lines, from, to, std::min(together, l.inner - i), spare.data(),
+                             spare.data() + together * in_item * l.in_size());
+    }
+  };
+  // fewer lines than threads: these are for the parts of a line
+  if (groups < num_threads()) sliced_for(0, groups, 1, run);
+  else parallel_for(0, groups, grain_of(l.n * together, l.n), run);
+}
+
+/// Blocks of lines: of neighbours, or where there are too few of those of whatever comes next.
+template <class T>
+void short_lines(const Lines& l, const T* in, T* out) {
+  const FftLevel<T>& level = fft_level<T>;
+  const auto plan = lanes_plan<T>(l.n);
+  const int64_t width = level.lanes * (l.real_in() || l.real_out() ? 2 : 1);
+  const bool neighbours = l.inner >= level.lanes;
+  const int64_t run = neighbours ? l.inner : l.count();  // lines of which whole blocks are taken
+  const int64_t run_blocks = (run + width - 1) / width, blocks = neighbours ? l.outer * run_blocks : run_blocks;
+  parallel_for(0, blocks, grain_of(l.n * width, l.n), [&](int64_t from, int64_t to) {
+    Scratch<T> buffers(4 * plan->room() * level.lanes);
+    constexpr int64_t kMost = 64;  // lines in a block
+    int64_t in_line[kMost], out_line[kMost];
+    for (int64_t block = from; block < to; ++block) {
+      const int64_t first = neighbours ? block / run_blocks * l.inner + block % run_blocks * width : block * width;
+      const int64_t end = neighbours ? (block / run_blocks + 1) * l.inner : l.count();
+      const int64_t count = std::min(width, end - first);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t o = (first + i) / l.inner, at = (first + i) % l.inner;
+        in_line[i] = o * l.in_size() * l.inner + at;
+        out_line[i] = o * l.out_size() * l.inner + at;
+      }
+      level.block(*plan, {l.kind, l.scale, in, out, l.inner, l.inner, in_line, out_line, count, neighbours},
+                  buffers.data());
+    }
+  });
+}
+
+/// Whether lines are transformed one by one.
+template <class T>
+bool are_long(const Lines& l) {
+  const bool halved = (l.real_in() || l.real_out()) && l.n % 2 == 0;
+  const int64_t lanes = fft_level<T>.lanes, n = halved ? l.n / 2 : l.n;
+  if (n < kShortest) return false;
+  if (is_smooth(n) && !is_divisible(n, lanes)) return false;
+  if (!is_smooth(l.n) && 2 * l.n > kLanesConvolveUpTo) return true;
+  return l.n >= (l.inner == 1 ? kRowsAreLongFrom : kColumnsAreLongFrom) || 2 * l.count() < lanes;
+}
+
+template <class T>
+void transform_lines(const Lines& l, const T* in, T* out) {
+  if (are_long<T>(l)) long_lines(l, in, out);
+  else short_lines(l, in, out);
+}
+
+Lines lines_along(const Tensor& in, int64_t dim, int64_t n, FftKind kind, double scale) {
+  Lines l{1, 1, n, kind, scale};
+  for (int64_t d = 0; d < in.dim(); ++d) {
+    if (d < dim) l.outer *= in.size(d);
+    if (d > dim) l.inner *= in.size(d);
+  }
+  return l;
+}
+
+/// Complex transforms along `dims`, the first one from `in` to `out`, the others within `out`.
+template <class T>
+void complex_dims(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
+  const T* from = in.data<T>();
+  for (int64_t dim : dims) {
+    transform_lines<T>(lines_along(out, dim, out.size(dim), kind, scale), from, out.data<T>());
+    from = out.data<T>();
+    scale = 1;
+  }
+}
+
+template <class T>
+void transform_dims(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
+  if (kind == FftKind::Forward || kind == FftKind::Backward) return complex_dims<T>(out, in, dims, kind, scale);
+  const int64_t last = dims.back();
+  const IntList others = dims.slice(0, dims.size() - 1);
+  if (kind == FftKind::RealToHalf) {
+    transform_lines<T>(lines_along(in, last, in.size(last), kind, scale), in.data<T>(), out.data<T>());
+    return complex_dims<T>(out, out, others, FftKind::Forward, 1);
+  }
+  Tensor half = in;
+  if (!others.empty()) {
+    half = facula::empty(in.sizes(), in.dtype());
+    complex_dims<T>(half, in, others, FftKind::Backward, 1);
+  }
+  transform_lines<T>(lines_along(out, last, out.size(last), kind, scale), half.data<T>(), out.data<T>());
+}
+
+void fft_cpu(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
+  if (real_dtype(out.dtype()) == DType::Float32) return transform_dims<float>(out, in, dims, kind, scale);
+  if (real_dtype(out.dtype()) == DType::Float64) return transform_dims<double>(out, in, dims, kind, scale);
+  throw_error(ErrorKind::NotImplemented, "fft: not implemented for dtype ", in.dtype());
+}
+
+}  // namespace
+
+void register_fft() { fft_kernel.set(DeviceType::CPU, fft_cpu); }
+
+}  // namespace facula::cpu

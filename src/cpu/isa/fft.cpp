@@ -1,0 +1,851 @@
+// Blocks of Fourier transforms, one in every lane. The policy is in src/cpu/fft.cpp.
+//
+// In a buffer a point is a pair of vectors: the real parts of all lanes, then the imaginary parts. In tensors complex
+// numbers lie one by one; neighbours are taken apart by shuffles inside of 16 bytes, which change their order in the
+// lanes (kOrder) in the same way as the shuffles that put them together again.
+#include "cpu/fft.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cpu/isa/fft_butterflies.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+template <class T>
+constexpr int kLanes = VectorOf<T>::lanes;
+template <class T>
+constexpr int kPair = 2 * kLanes<T>;  // numbers of a point in a buffer
+
+// ---- neighbouring complex numbers and lanes
+
+template <class T>
+constexpr int kUnit = 16 / static_cast<int>(sizeof(T));  // numbers that shuffles keep together
+
+/// Which of the complex numbers of two vectors lies in each lane.
+template <class T>
+constexpr std::array<int, kLanes<T>> kOrder = [] {
+  std::array<int, kLanes<T>> order{};
+  constexpr int unit = kUnit<T>;
+  for (int lane = 0; lane < kLanes<T>; ++lane) {
+    const int block = lane / unit, i = lane % unit;
+    order[lane] = block * (unit / 2) + i % (unit / 2) + (i < unit / 2 ? 0 : kLanes<T> / 2);
+  }
+  return order;
+}();
+
+template <class T>
+constexpr std::array<int, kLanes<T>> kLaneOf = [] {
+  std::array<int, kLanes<T>> lane_of{};
+  for (int lane = 0; lane < kLanes<T>; ++lane) lane_of[kOrder<T>[lane]] = lane;
+  return lane_of;
+}();
+
+template <class T, int... lane>
+FACULA_INLINE Points<T> apart(Lanes<T> a, Lanes<T> b, std::integer_sequence<int, lane...>) {
+  return {__builtin_shufflevector(a, b, (2 * kOrder<T>[lane])...),
+          __builtin_shufflevector(a, b, (2 * kOrder<T>[lane] + 1)...)};
+}
+/// As many complex numbers as there are lanes, lane i holding number kOrder[i].
+template <class T>
+FACULA_INLINE Points<T> load_complex(const T* from) {
+  return apart<T>(load_vector(from), load_vector(from + kLanes<T>), std::make_integer_sequence<int, kLanes<T>>());
+}
+
+template <class T>
+FACULA_INLINE void store_vector(T* to, Lanes<T> v) {
+  std::memcpy(to, &v, sizeof v);
+}
+
+constexpr int index_of_part(int i, int lanes, int lane) { return lane + (i % 2) * lanes; }
+template <class T, int... i>
+FACULA_INLINE void store_together(T* to, Points<T> p, std::integer_sequence<int, i...>) {
+  constexpr int n = kLanes<T>;
+  store_vector(to, __builtin_shufflevector(p.re, p.im, index_of_part(i, n, kLaneOf<T>[i / 2])...));
+  store_vector(to + n, __builtin_shufflevector(p.re, p.im, index_of_part(i, n, kLaneOf<T>[(n + i) / 2])...));
+}
+template <class T>
+FACULA_INLINE void store_complex(T* to, Points<T> p) {
+  store_together(to, p, std::make_integer_sequence<int, kLanes<T>>());
+}
+
+template <class T, int... i>
+FACULA_INLINE void store_in_order(T* to, Points<T> p, std::integer_sequence<int, i...>) {
+  constexpr int n = kLanes<T>;
+  store_vector(to, __builtin_shufflevector(p.re, p.im, index_of_part(i, n, i / 2)...));
+  store_vector(to + n, __builtin_shufflevector(p.re, p.im, index_of_part(i, n, (n + i) / 2)...));
+}
+/// Lane i holding number i.
+template <class T>
+FACULA_INLINE void store_natural(T* to, Points<T> p) {
+  store_in_order(to, p, std::make_integer_sequence<int, kLanes<T>>());
+}
+template <class T, int... lane>
+FACULA_INLINE Points<T> apart_in_order(Lanes<T> a, Lanes<T> b, std::integer_sequence<int, lane...>) {
+  return {__builtin_shufflevector(a, b, (2 * lane)...), __builtin_shufflevector(a, b, (2 * lane + 1)...)};
+}
+template <class T>
+FACULA_INLINE Points<T> load_natural(const T* from) {
+  return apart_in_order<T>(load_vector(from), load_vector(from + kLanes<T>),
+                           std::make_integer_sequence<int, kLanes<T>>());
+}
+
+// The lane that holds the mirror image of what `lane` holds.
+template <class T>
+constexpr int mirror_lane(int lane) {
+  return kLaneOf<T>[kLanes<T> - 1 - kOrder<T>[lane]];
+}
+template <class T, int... lane>
+FACULA_INLINE Lanes<T> mirrored(Lanes<T> v, std::integer_sequence<int, lane...>) {
+  return __builtin_shufflevector(v, v, mirror_lane<T>(lane)...);
+}
+template <class T>
+FACULA_INLINE Points<T> mirrored(Points<T> p) {
+  constexpr auto lanes = std::make_integer_sequence<int, kLanes<T>>();
+  return {mirrored<T>(p.re, lanes), mirrored<T>(p.im, lanes)};
+}
+
+template <class T>
+FACULA_INLINE Points<T> load_pair(const T* from) {
+  return {load_vector(from), load_vector(from + kLanes<T>)};
+}
+template <class T>
+FACULA_INLINE void store_pair(T* to, Points<T> p) {
+  store_vector(to, p.re);
+  store_vector(to + kLanes<T>, p.im);
+}
+
+// ---- squares of numbers, transposed in registers
+
+/// Exchanges the blocks of side S off the diagonal of every block of side 2 S.
+template <int S, class T, int... lane>
+FACULA_INLINE void exchange(Lanes<T>* row, std::integer_sequence<int, lane...>) {
+  constexpr int N = kLanes<T>;
+  FACULA_UNROLL
+  for (int i = 0; i < N; ++i) {
+    if (i & S) continue;
+    Lanes<T> a = row[i], b = row[i + S];
+    row[i] = __builtin_shufflevector(a, b, (lane & S ? N + lane - S : lane)...);
+    row[i + S] = __builtin_shufflevector(a, b, (lane & S ? N + lane : lane + S)...);
+  }
+}
+// The low or the high halves of every 16 bytes of a and b in turn, `size` numbers at a time.
+constexpr int unpacked(int lane, int unit, int size, int lanes, int high) {
+  const int block = lane / unit * unit, i = lane % unit;
+  return block + (i % size) + (i / (2 * size)) * size + high * unit / 2 + (i / size % 2) * lanes;
+}
+template <int size, class T, int... lane>
+FACULA_INLINE void unpack(Lanes<T> a, Lanes<T> b, Lanes<T>& low, Lanes<T>& high, std::integer_sequence<int, lane...>) {
+  low = __builtin_shufflevector(a, b, unpacked(lane, kUnit<T>, size, kLanes<T>, 0)...);
+  high = __builtin_shufflevector(a, b, unpacked(lane, kUnit<T>, size, kLanes<T>, 1)...);
+}
+
+template <class T>
+FACULA_INLINE void transpose(Lanes<T>* row) {
+  constexpr int N = kLanes<T>, unit = kUnit<T>;
+  constexpr auto lanes = std::make_integer_sequence<int, N>();
+  FACULA_UNROLL
+  for (int i = 0; i < N; i += unit) {
+    if constexpr (unit == 2) {
+      unpack<1, T>(row[i], row[i + 1], row[i], row[i + 1], lanes);
+    } else {
+      Lanes<T> a, b, c, d;
+      unpack<1, T>(row[i], row[i + 1], a, b, lanes);
+      unpack<1, T>(row[i + 2], row[i + 3], c, d, lanes);
+      unpack<2, T>(a, c, row[i], row[i + 1], lanes);
+      unpack<2, T>(b, d, row[i + 2], row[i + 3], lanes);
+    }
+  }
+  if constexpr (N > unit) exchange<unit, T>(row, lanes);
+  if constexpr (N > 2 * unit) exchange<2 * unit, T>(row, lanes);
+}
+
+// ---- passes
+
+/// Where a pass reads or writes: complex numbers of neighbouring transforms in a tensor, `step` numbers from point to
+/// point, or a buffer.
+template <class T>
+struct ColumnIn {
+  const T* at;
+  int64_t step;
+  T sign;
+  FACULA_INLINE Points<T> load(int64_t i) const {
+    Points<T> p = load_complex(at + i * step);
+    return {p.re, p.im * sign};
+  }
+};
+template <class T>
+struct ColumnOut {
+  T* at;
+  int64_t step;
+  T re, im;
+  FACULA_INLINE void store(int64_t i, Points<T> p) const { store_complex(at + i * step, {p.re * re, p.im * im}); }
+};
+template <class T>
+struct BufferIn {
+  const T* at;
+  FACULA_INLINE Points<T> load(int64_t i) const { return load_pair(at + i * kPair<T>); }
+};
+template <class T>
+struct BufferOut {
+  T* at;
+  FACULA_INLINE void store(int64_t i, Points<T> p) const { store_pair(at + i * kPair<T>, p); }
+};
+
+template <int radix, class T, class In, class Out>
+FACULA_INLINE void butterfly(const In& in, int64_t from, int64_t apart, const Out& out, int64_t to, int64_t stride,
+                             const T* w) {
+  Points<T> a[radix];
+  FACULA_UNROLL
+  for (int k = 0; k < radix; ++k) a[k] = in.load(from + k * apart);
+  Butterfly<radix>::run(a);
+  out.store(to, a[0]);
+  FACULA_UNROLL
+  for (int j = 1; j < radix; ++j) {
+    if (w) a[j] = times(a[j], w[2 * j - 2], w[2 * j - 1]);
+    out.store(to + j * stride, a[j]);
+  }
+}
+
+/// The first of several passes: neighbouring points have factors of their own.
+template <int radix, class T, class In>
+[[gnu::noinline]] void first_pass(const FftStage& s, const In& in, T* out, const T* w) {
+  for (int64_t p = 0; p < s.count; ++p, w += 2 * (radix - 1))
+    butterfly<radix, T>(in, p, s.count, BufferOut<T>{out}, radix * p, 1, w);
+}
+
+template <int radix, class T>
+[[gnu::noinline]] void middle_pass(const FftStage& s, const T* in, T* out, const T* w) {
+  const int64_t apart = s.stride * s.count;
+  for (int64_t p = 0; p < s.count; ++p, w += 2 * (radix - 1)) {
+    for (int64_t q = 0; q < s.stride; ++q)
+      butterfly<radix, T>(BufferIn<T>{in}, q + s.stride * p, apart, BufferOut<T>{out}, q + s.stride * radix * p,
+                          s.stride, w);
+  }
+}
+
+/// The last pass has no factors.
+template <int radix, class T, class Out>
+[[gnu::noinline]] void last_pass(const FftStage& s, const T* in, const Out& out) {
+  for (int64_t q = 0; q < s.stride; ++q)
+    butterfly<radix, T>(BufferIn<T>{in}, q, s.stride, out, q, s.stride, static_cast<const T*>(nullptr));
+}
+
+/// A radix without a butterfly of its own, by sums over pairs of points.
+template <class T, class In, class Out>
+[[gnu::noinline]] void any_radix(const FftStage& s, const In& in, const Out& out, const T* w, const T* roots) {
+  constexpr int most = kLargestRadix / 2;
+  const int half = static_cast<int>(s.radix / 2);
+  const int64_t apart = s.stride * s.count;
+  Points<T> sum[most], difference[most];
+  for (int64_t p = 0; p < s.count; ++p, w += 2 * (s.radix - 1)) {
+    for (int64_t q = 0; q < s.stride; ++q) {
+      const int64_t from = q + s.stride * p, to = q + s.stride * s.radix * p;
+      const Points<T> first = in.load(from);
+      Points<T> total = first;
+      for (int k = 0; k < half; ++k) {
+        const Points<T> a = in.load(from + (k + 1) * apart), b = in.load(from + (s.radix - 1 - k) * apart);
+        sum[k] = a + b;
+        difference[k] = a - b;
+        total = total + sum[k];
+      }
+      out.store(to, total);
+      const T* root = roots;
+      for (int64_t j = 1; j <= half; ++j) {
+        Points<T> even = first, odd{};
+        for (int k = 0; k < half; ++k, root += 2) {
+          even = even + sum[k] * root[0];
+          odd = odd + difference[k] * root[1];
+        }
+        const int64_t mirror = s.radix - j;
+        const T *a = w + 2 * (j - 1), *b = w + 2 * (mirror - 1);
+        out.store(to + j * s.stride, times(add_minus_i(even, odd), a[0], a[1]));
+        out.store(to + mirror * s.stride, times(add_i(even, odd), b[0], b[1]));
+      }
+    }
+  }
+}
+
+template <class T, class In>
+void run_first(const FftLanes<T>& plan, const In& in, T* out) {
+  const FftStage& s = plan.stages.front();
+  const T* w = plan.factors.data() + s.twiddles;
+  switch (s.radix) {
+    case 2: return first_pass<2>(s, in, out, w);
+    case 3: return first_pass<3>(s, in, out, w);
+    case 4: return first_pass<4>(s, in, out, w);
+    case 5: return first_pass<5>(s, in, out, w);
+    case 7: return first_pass<7>(s, in, out, w);
+    case 8: return first_pass<8>(s, in, out, w);
+    default: return any_radix(s, in, BufferOut<T>{out}, w, plan.factors.data() + s.roots);
+  }
+}
+
+template <class T>
+void run_middle(const FftLanes<T>& plan, const FftStage& s, const T* in, T* out) {
+  const T* w = plan.factors.data() + s.twiddles;
+  switch (s.radix) {
+    case 2: return middle_pass<2>(s, in, out, w);
+    case 3: return middle_pass<3>(s, in, out, w);
+    case 4: return middle_pass<4>(s, in, out, w);
+    case 5: return middle_pass<5>(s, in, out, w);
+    case 7: return middle_pass<7>(s, in, out, w);
+    case 8: return middle_pass<8>(s, in, out, w);
+    default: return any_radix(s, BufferIn<T>{in}, BufferOut<T>{out}, w, plan.factors.data() + s.roots);
+  }
+}
+
+template <class T, class Out>
+void run_last(const FftLanes<T>& plan, const T* in, const Out& out) {
+  const FftStage& s = plan.stages.back();
+  switch (s.radix) {
+    case 2: return last_pass<2>(s, in, out);
+    case 3: return last_pass<3>(s, in, out);
+    case 4: return last_pass<4>(s, in, out);
+    case 5: return last_pass<5>(s, in, out);
+    case 7: return last_pass<7>(s, in, out);
+    case 8: return last_pass<8>(s, in, out);
+    default:
+      return any_radix(s, BufferIn<T>{in}, out, plan.factors.data() + s.twiddles, plan.factors.data() + s.roots);
+  }
+}
+
+/// All passes but the last, between two buffers; where the points are afterwards.
+template <class T>
+T* run_but_last(const FftLanes<T>& plan, size_t next, T* points, T* spare) {
+  for (; next + 1 < plan.stages.size(); ++next) {
+    run_middle(plan, plan.stages[next], points, spare);
+    std::swap(points, spare);
+  }
+  return points;
+}
+
+/// Transforms what a buffer holds, and gives back which one holds the result.
+template <class T>
+T* transform_smooth(const FftLanes<T>& plan, T* points, T* spare) {
+  if (plan.stages.empty()) return points;  // of one point
+  T* last = run_but_last(plan, 0, points, spare);
+  T* out = last == points ? spare : points;
+  run_last(plan, last, BufferOut<T>{out});
+  return out;
+}
+
+template <class T>
+FACULA_INLINE Points<T> conjugated(Points<T> p) {
+  return {p.re, -p.im};
+}
+
+template <class T>
+T* transform_buffer(const FftLanes<T>& plan, T* points, T* spare) {
+  if (!plan.convolution) return transform_smooth(plan, points, spare);
+  const T *chirp = plan.chirp.factors.data(), *kernel = plan.chirp.kernel.data();
+  const int64_t n = plan.n, length = plan.convolution->n;
+  for (int64_t i = 0; i < n; ++i) {
+    T* at = points + i * kPair<T>;
+    store_pair(at, times(load_pair(at), chirp[2 * i], chirp[2 * i + 1]));
+  }
+  std::fill(points + n * kPair<T>, points + length * kPair<T>, T(0));
+  T* spectrum = transform_smooth(*plan.convolution, points, spare);
+  for (int64_t i = 0; i < length; ++i) {
+    T* at = spectrum + i * kPair<T>;
+    store_pair(at, conjugated(times(load_pair(at), kernel[2 * i], kernel[2 * i + 1])));
+  }
+  T* result = transform_smooth(*plan.convolution, spectrum, spectrum == points ? spare : points);
+  for (int64_t i = 0; i < n; ++i) {
+    T* at = result + i * kPair<T>;
+    store_pair(at, times(conjugated(load_pair(at)), chirp[2 * i], chirp[2 * i + 1]));
+  }
+  return result;
+}
+
+// ---- from tensors into buffers and back
+
+template <class T>
+void set_lanes_zero(T* points, int64_t n, int64_t from) {
+  for (int64_t i = 0; i < n; ++i) {
+    std::fill(points + i * kPair<T> + from, points + i * kPair<T> + kLanes<T>, T(0));
+    std::fill(points + i * kPair<T> + kLanes<T> + from, points + (i + 1) * kPair<T>, T(0));
+  }
+}
+
+/// Whether lines lie next to each other, or each of them is contiguous; and all lanes have theirs.
+template <class T>
+bool all_adjacent(const FftBlock<T>& b, int64_t lines) {
+  return b.adjacent && b.lines == lines;
+}
+
+/// Points [from, n) of complex lines in lanes.
+template <class T>
+void gather_complex(const FftBlock<T>& b, int64_t from, int64_t n, T sign, T* points) {
+  for (int64_t lane = 0; lane < b.lines; ++lane) {
+    const T* line = b.in + 2 * b.in_line[lane];
+    for (int64_t i = from; i < n; ++i) {
+      points[i * kPair<T> + lane] = line[2 * i * b.in_step];
+      points[i * kPair<T> + kLanes<T> + lane] = sign * line[2 * i * b.in_step + 1];
+    }
+  }
+}
+
+/// A square of complex numbers, `lanes` points of as many contiguous lines.
+template <class T>
+FACULA_INLINE void gather_square(const FftBlock<T>& b, int64_t from, T sign, T* points) {
+  constexpr int N = kLanes<T>;
+  Lanes<T> re[N], im[N];
+  FACULA_UNROLL
+  for (int i = 0; i < N; ++i) {
+    Points<T> p = load_complex(b.in + 2 * (b.in_line[i] + from));
+    re[i] = p.re;
+    im[i] = p.im * sign;
+  }
+  transpose<T>(re);
+  transpose<T>(im);
+  FACULA_UNROLL
+  for (int i = 0; i < N; ++i) store_pair(points + (from + kOrder<T>[i]) * kPair<T>, Points<T>{re[i], im[i]});
+}
+
+template <class T>
+void load_lines(const FftBlock<T>& b, int64_t n, bool backward, T* points) {
+  constexpr int64_t N = kLanes<T>;
+  const T sign = backward ? T(-1) : T(1);
+  int64_t i = 0;
+  if (all_adjacent(b, N)) {
+    const ColumnIn<T> in{b.in + 2 * b.in_line[0], 2 * b.in_step, sign};
+    for (; i < n; ++i) store_pair(points + i * kPair<T>, in.load(i));
+    return;
+  }
+  if (b.lines == N && b.in_step == 1) {
+    for (; i + N <= n; i += N) gather_square(b, i, sign, points);
+  }
+  if (b.lines < N) set_lanes_zero(points, n, b.lines);
+  gather_complex(b, i, n, sign, points);
+}
+
+template <class T>
+void scatter_complex(const FftBlock<T>& b, int64_t from, int64_t n, T re, T im, const T* points) {
+  for (int64_t lane = 0; lane < b.lines; ++lane) {
+    T* line = b.out + 2 * b.out_line[lane];
+    for (int64_t i = from; i < n; ++i) {
+      line[2 * i * b.out_step] = re * points[i * kPair<T> + lane];
+      line[2 * i * b.out_step + 1] = im * points[i * kPair<T> + kLanes<T> + lane];
+    }
+  }
+}
+
+template <class T>
+FACULA_INLINE void scatter_square(const FftBlock<T>& b, int64_t from, T re_factor, T im_factor, const T* points) {
+  constexpr int N = kLanes<T>;
+  Lanes<T> re[N], im[N];
+  FACULA_UNROLL
+  for (int i = 0; i < N; ++i) {
+    Points<T> p = load_pair(points + (from + kOrder<T>[i]) * kPair<T>);
+    re[i] = p.re * re_factor;
+    im[i] = p.im * im_factor;
+  }
+  transpose<T>(re);
+  transpose<T>(im);
+  FACULA_UNROLL
+  for (int i = 0; i < N; ++i) store_complex(b.out + 2 * (b.out_line[i] + from), Points<T>{re[i], im[i]});
+}
+
+template <class T>
+void store_lines(const FftBlock<T>& b, int64_t n, bool backward, const T* points) {
+  constexpr int64_t N = kLanes<T>;
+  const T re = static_cast<T>(b.scale), im = backward ? -re : re;
+  int64_t i = 0;
+  if (all_adjacent(b, N)) {
+    const ColumnOut<T> out{b.out + 2 * b.out_line[0], 2 * b.out_step, re, im};
+    for (; i < n; ++i) out.store(i, load_pair(points + i * kPair<T>));
+    return;
+  }
+  if (b.lines == N && b.out_step == 1) {
+    for (; i + N <= n; i += N) scatter_square(b, i, re, im, points);
+  }
+  scatter_complex(b, i, n, re, im, points);
+}
+
+// Two real lines are the real and the imaginary parts of a complex one: a lane has the lines `lane` and `lanes + lane`.
+
+template <class T>
+void load_real_lines(const FftBlock<T>& b, int64_t n, T* points) {
+  constexpr int64_t N = kLanes<T>;
+  int64_t i = 0;
+  if (all_adjacent(b, 2 * N)) {
+    const T* in = b.in + b.in_line[0];
+    for (; i < n; ++i, in += b.in_step) store_pair(points + i * kPair<T>, load_pair(in));
+    return;
+  }
+  if (b.lines == 2 * N && b.in_step == 1) {
+    for (; i + N <= n; i += N) {
+      for (int64_t part = 0; part < 2; ++part) {
+        Lanes<T> row[N];
+        FACULA_UNROLL
+        for (int r = 0; r < N; ++r) row[r] = load_vector(b.in + b.in_line[part * N + r] + i);
+        transpose<T>(row);
+        FACULA_UNROLL
+        for (int r = 0; r < N; ++r) store_vector(points + (i + r) * kPair<T> + part * N, row[r]);
+      }
+    }
+  }
+  if (b.lines < 2 * N) std::fill(points, points + n * kPair<T>, T(0));
+  for (int64_t line = 0; line < b.lines; ++line) {
+    for (int64_t k = i; k < n; ++k) points[k * kPair<T> + line] = b.in[b.in_line[line] + k * b.in_step];
+  }
+}
+
+template <class T>
+void store_real_lines(const FftBlock<T>& b, int64_t n, const T* points) {
+  constexpr int64_t N = kLanes<T>;
+  const T re = static_cast<T>(b.scale), im = -re;
+  int64_t i = 0;
+  if (all_adjacent(b, 2 * N)) {
+    T* out = b.out + b.out_line[0];
+    for (; i < n; ++i, out += b.out_step) {
+      Points<T> p = load_pair(points + i * kPair<T>);
+      store_pair(out, Points<T>{p.re * re, p.im * im});
+    }
+    return;
+  }
+  if (b.lines == 2 * N && b.out_step == 1) {
+    for (; i + N <= n; i += N) {
+      for (int64_t part = 0; part < 2; ++part) {
+        Lanes<T> row[N];
+        FACULA_UNROLL
+        for (int r = 0; r < N; ++r) row[r] = load_vector(points + (i + r) * kPair<T> + part * N) * (part ? im : re);
+        transpose<T>(row);
+        FACULA_UNROLL
+        for (int r = 0; r < N; ++r) store_vector(b.out + b.out_line[part * N + r] + i, row[r]);
+      }
+    }
+  }
+  for (int64_t line = 0; line < b.lines; ++line) {
+    for (int64_t k = i; k < n; ++k)
+      b.out[b.out_line[line] + k * b.out_step] = points[k * kPair<T> + line] * (line < N ? re : im);
+  }
+}
+
+/// Halves of the transforms of the two real lines of each lane.
+template <class T>
+struct TwoHalves {
+  Points<T> a, b;
+};
+template <class T>
+FACULA_INLINE TwoHalves<T> two_halves(const T* points, int64_t k, int64_t n, T half) {
+  const Points<T> z = load_pair(points + k * kPair<T>), m = load_pair(points + (k ? n - k : 0) * kPair<T>);
+  return {Points<T>{z.re + m.re, z.im - m.im} * half, Points<T>{z.im + m.im, m.re - z.re} * half};
+}
+
+template <class T>
+void store_halves(const FftBlock<T>& b, int64_t n, const T* points) {
+  constexpr int64_t N = kLanes<T>;
+  const T half = static_cast<T>(b.scale / 2);
+  const int64_t count = n / 2 + 1;
+  int64_t k = 0;
+  if (all_adjacent(b, 2 * N)) {
+    T* out = b.out + 2 * b.out_line[0];
+    for (; k < count; ++k, out += 2 * b.out_step) {
+      const TwoHalves<T> h = two_halves(points, k, n, half);
+      store_natural(out, h.a);
+      store_natural(out + 2 * N, h.b);
+    }
+    return;
+  }
+  if (b.lines == 2 * N && b.out_step == 1) {
+    for (; k + N <= count; k += N) {
+      Lanes<T> re[2][N], im[2][N];
+      FACULA_UNROLL
+      for (int i = 0; i < N; ++i) {
+        const TwoHalves<T> h = two_halves(points, k + kOrder<T>[i], n, half);
+        re[0][i] = h.a.re, im[0][i] = h.a.im, re[1][i] = h.b.re, im[1][i] = h.b.im;
+      }
+      for (int64_t part = 0; part < 2; ++part) {
+        transpose<T>(re[part]);
+        transpose<T>(im[part]);
+        FACULA_UNROLL
+        for (int i = 0; i < N; ++i)
+          store_complex(b.out + 2 * (b.out_line[part * N + i] + k), Points<T>{re[part][i], im[part][i]});
+      }
+    }
+  }
+  for (; k < count; ++k) {
+    const TwoHalves<T> h = two_halves(points, k, n, half);
+    for (int64_t line = 0; line < b.lines; ++line) {
+      T* out = b.out + 2 * (b.out_line[line] + k * b.out_step);
+      out[0] = line < N ? h.a.re[line] : h.b.re[line - N];
+      out[1] = line < N ? h.a.im[line] : h.b.im[line - N];
+    }
+  }
+}
+
+/// The conjugate of a + i b where a and b are the whole transforms of which halves are given, at k and n - k.
+template <class T>
+FACULA_INLINE void store_whole(T* points, int64_t k, int64_t n, Points<T> a, Points<T> b) {
+  if (k == 0 || 2 * k == n) return store_pair(points + k * kPair<T>, Points<T>{a.re, -b.re});
+  store_pair(points + k * kPair<T>, Points<T>{a.re - b.im, -(a.im + b.re)});
+  store_pair(points + (n - k) * kPair<T>, Points<T>{a.re + b.im, a.im - b.re});
+}
+
+template <class T>
+void load_halves(const FftBlock<T>& b, int64_t n, T* points) {
+  constexpr int64_t N = kLanes<T>;
+  const int64_t count = n / 2 + 1;
+  int64_t k = 0;
+  if (all_adjacent(b, 2 * N)) {
+    const T* in = b.in + 2 * b.in_line[0];
+    for (; k < count; ++k, in += 2 * b.in_step) store_whole(points, k, n, load_natural(in), load_natural(in + 2 * N));
+    return;
+  }
+  if (b.lines == 2 * N && b.in_step == 1) {
+    for (; k + N <= count; k += N) {
+      Lanes<T> re[2][N], im[2][N];
+      for (int64_t part = 0; part < 2; ++part) {
+        FACULA_UNROLL
+        for (int i = 0; i < N; ++i) {
+          const Points<T> p = load_complex(b.in + 2 * (b.in_line[part * N + i] + k));
+          re[part][i] = p.re, im[part][i] = p.im;
+        }
+        transpose<T>(re[part]);
+        transpose<T>(im[part]);
+      }
+      FACULA_UNROLL
+      for (int i = 0; i < N; ++i)
+        store_whole(points, k + kOrder<T>[i], n, Points<T>{re[0][i], im[0][i]}, Points<T>{re[1][i], im[1][i]});
+    }
+  }
+  for (; k < count; ++k) {
+    Points<T> h[2] = {};
+    for (int64_t line = 0; line < b.lines; ++line) {
+      const T* in = b.in + 2 * (b.in_line[line] + k * b.in_step);
+      h[line / N].re[line % N] = in[0];
+      h[line / N].im[line % N] = in[1];
+    }
+    store_whole(points, k, n, h[0], h[1]);
+  }
+}
+
+/// The lines of a block next to each other, read by the first pass and written by the last.
+template <class T>
+void transform_columns(const FftLanes<T>& plan, const FftBlock<T>& b, bool backward, T* points, T* spare) {
+  const T re = static_cast<T>(b.scale), sign = backward ? T(-1) : T(1);
+  run_first(plan, ColumnIn<T>{b.in + 2 * b.in_line[0], 2 * b.in_step, sign}, points);
+  T* last = run_but_last(plan, 1, points, spare);
+  run_last(plan, last, ColumnOut<T>{b.out + 2 * b.out_line[0], 2 * b.out_step, re, sign * re});
+}
+
+template <class T>
+void transform_block(const FftLanes<T>& plan, const FftBlock<T>& b, T* buffers) {
+  T *points = buffers, *spare = buffers + plan.room() * kPair<T>;
+  const bool backward = b.kind == FftKind::Backward;
+  switch (b.kind) {
+    case FftKind::Forward:
+    case FftKind::Backward:
+      if (plan.stages.size() > 1 && all_adjacent(b, kLanes<T>))
+        return transform_columns(plan, b, backward, points, spare);
+      load_lines(b, plan.n, backward, points);
+      return store_lines(b, plan.n, backward, transform_buffer(plan, points, spare));
+    case FftKind::RealToHalf:
+      load_real_lines(b, plan.n, points);
+      return store_halves(b, plan.n, transform_buffer(plan, points, spare));
+    case FftKind::HalfToReal:
+      load_halves(b, plan.n, points);
+      return store_real_lines(b, plan.n, transform_buffer(plan, points, spare));
+  }
+}
+
+// ---- one long transform
+
+/// Where a block of neighbours begins: the last one overlaps the one before, if there are enough.
+template <class T>
+int64_t block_start(int64_t block, int64_t size) {
+  return std::max<int64_t>(0, std::min(block * kLanes<T>, size - kLanes<T>));
+}
+
+template <class T>
+void sweep_columns(const FftSweep<T>& s, int64_t from, int64_t to, T* buffers) {
+  const FftLanes<T>& plan = *s.plan->columns;
+  const int64_t width = s.plan->rows->n;
+  T *points = buffers, *spare = buffers + plan.room() * kPair<T>;
+  for (int64_t block = from; block < to; ++block) {
+    const ColumnIn<T> in{s.in + 2 * block_start<T>(block, width), 2 * width, s.backward ? T(-1) : T(1)};
+    T* out = s.between + block * plan.n * kPair<T>;
+    if (plan.stages.size() == 1) {
+      for (int64_t i = 0; i < plan.n; ++i) store_pair(points + i * kPair<T>, in.load(i));
+      run_last(plan, points, BufferOut<T>{out});
+      continue;
+    }
+    run_first(plan, in, points);
+    run_last(plan, run_but_last(plan, 1, points, spare), BufferOut<T>{out});
+  }
+}
+
+/// Turns a square of what the columns gave, and puts rows into lanes; `rows` of them are there.
+template <class T>
+FACULA_INLINE void turn_square(const T* square, const T* coarse, const T* fine, int64_t rows, T* points) {
+  constexpr int N = kLanes<T>;
+  Lanes<T> re[N] = {}, im[N] = {};
+  FACULA_UNROLL
+  for (int i = 0; i < N; ++i) {
+    const int row = kOrder<T>[i];
+    if (row >= rows) continue;
+    const Points<T> w = times(load_pair(fine + row * kPair<T>), coarse[2 * row], coarse[2 * row + 1]);
+    const Points<T> p = times(load_pair(square + row * kPair<T>), w.re, w.im);
+    re[i] = p.re;
+    im[i] = p.im;
+  }
+  transpose<T>(re);
+  transpose<T>(im);
+  FACULA_UNROLL
+  for (int i = 0; i < N; ++i) store_pair(points + kOrder<T>[i] * kPair<T>, Points<T>{re[i], im[i]});
+}
+
+template <class T>
+void sweep_rows(const FftSweep<T>& s, int64_t from, int64_t to, T* buffers) {
+  constexpr int64_t N = kLanes<T>;
+  const FftLanes<T>& plan = *s.plan->rows;
+  const int64_t height = s.plan->columns->n, width = plan.n, blocks = (width + N - 1) / N;
+  T *points = buffers, *spare = buffers + plan.room() * kPair<T>;
+  const T re = static_cast<T>(s.scale), im = s.backward ? -re : re;
+  for (int64_t block = from; block < to; ++block) {
+    const int64_t row = block_start<T>(block, height), rows = std::min(N, height - row);
+    const T* fine = s.plan->fine.data() + row * kPair<T>;
+    for (int64_t b = 0; b < blocks; ++b) {
+      const T* square = s.between + (b * height + row) * kPair<T>;
+      const T* coarse = s.plan->coarse.data() + 2 * (b * height + row);
+      T* turned = points + block_start<T>(b, width) * kPair<T>;
+      if (rows == N) turn_square(square, coarse, fine, N, turned);
+      else turn_square(square, coarse, fine, rows, turned);
+    }
+    T* last = run_but_last(plan, 0, points, spare);
+    if (rows == N) {
+      run_last(plan, last, ColumnOut<T>{s.out + 2 * row, 2 * height, re, im});
+      continue;
+    }
+    T* result = last == points ? spare : points;
+    run_last(plan, last, BufferOut<T>{result});
+    for (int64_t i = 0; i < width; ++i) {
+      for (int64_t lane = 0; lane < rows; ++lane) {
+        s.out[2 * (i * height + lane)] = re * result[i * kPair<T> + kLaneOf<T>[lane]];
+        s.out[2 * (i * height + lane) + 1] = im * result[i * kPair<T> + N + kLaneOf<T>[lane]];
+      }
+    }
+  }
+}
+
+// ---- between n real points and n / 2 complex ones
+
+/// The points k and n/2 - k of the real transform from those of the complex one.
+template <class P, class F>
+FACULA_INLINE void untangle_pair(P& a, P& b, const F& w, auto half) {
+  const P even{(a.re + b.re) * half, (a.im - b.im) * half}, odd{(a.im + b.im) * half, (b.re - a.re) * half};
+  const P turned{odd.re * w.re - odd.im * w.im, odd.re * w.im + odd.im * w.re};
+  a = {even.re + turned.re, even.im + turned.im};
+  b = {even.re - turned.re, turned.im - even.im};
+}
+/// The other way, times two.
+template <class P, class F>
+FACULA_INLINE void tangle_pair(P& a, P& b, const F& w) {
+  const P even{a.re + b.re, a.im - b.im}, difference{a.re - b.re, a.im + b.im};
+  // i times the difference times the conjugate of w
+  const P odd{difference.re * w.im - difference.im * w.re, difference.re * w.re + difference.im * w.im};
+  a = {even.re + odd.re, even.im + odd.im};
+  b = {even.re - odd.re, odd.im - even.im};
+}
+
+template <class T>
+struct Number {
+  T re, im;
+};
+template <class T>
+Number<T> number_at(const T* from, int64_t i) {
+  return {from[2 * i], from[2 * i + 1]};
+}
+template <class T>
+void set_number(T* to, int64_t i, Number<T> value) {
+  to[2 * i] = value.re;
+  to[2 * i + 1] = value.im;
+}
+
+template <class T>
+void untangle(const FftHalves<T>& plan, T* data, int64_t n, int64_t from, int64_t to) {
+  constexpr int64_t N = kLanes<T>;
+  const int64_t half = n / 2;
+  const T* w = plan.factors.data();
+  int64_t k = from;
+  if (k == 0 && k < to) {
+    const Number<T> z = number_at(data, 0);
+    set_number(data, 0, {z.re + z.im, T(0)});
+    set_number(data, half, {z.re - z.im, T(0)});
+    ++k;
+  }
+  for (; k + N <= to && k + N <= half - k - N + 2; k += N) {
+    T* mirror = data + 2 * (half - k - N + 1);
+    Points<T> a = load_complex(data + 2 * k), b = mirrored(load_complex(mirror));
+    untangle_pair(a, b, load_complex(w + 2 * k), T(0.5));
+    store_complex(data + 2 * k, a);
+    store_complex(mirror, mirrored(b));
+  }
+  for (; k < to; ++k) {
+    Number<T> a = number_at(data, k), b = number_at(data, half - k);
+    untangle_pair(a, b, number_at(w, k), T(0.5));
+    set_number(data, k, a);
+    set_number(data, half - k, b);
+  }
+}
+
+template <class T>
+void tangle(const FftHalves<T>& plan, const T* in, T* out, int64_t n, int64_t from, int64_t to) {
+  constexpr int64_t N = kLanes<T>;
+  const int64_t half = n / 2;
+  const T* w = plan.factors.data();
+  int64_t k = from;
+  if (k == 0 && k < to) {
+    set_number(out, 0, {in[0] + in[2 * half], in[0] - in[2 * half]});
+    ++k;
+  }
+  for (; k + N <= to && k + N <= half - k - N + 2; k += N) {
+    const int64_t mirror = 2 * (half - k - N + 1);
+    Points<T> a = load_complex(in + 2 * k), b = mirrored(load_complex(in + mirror));
+    tangle_pair(a, b, load_complex(w + 2 * k));
+    store_complex(out + 2 * k, a);
+    store_complex(out + mirror, mirrored(b));
+  }
+  for (; k < to; ++k) {
+    Number<T> a = number_at(in, k), b = number_at(in, half - k);
+    tangle_pair(a, b, number_at(w, k));
+    set_number(out, k, a);
+    set_number(out, half - k, b);
+  }
+}
+
+template <class T>
+void multiply(const T* a, const T* b, T* out, double scale, bool conj_a, bool conj_out, int64_t from, int64_t to) {
+  constexpr int64_t N = kLanes<T>;
+  const T sign = conj_a ? T(-1) : T(1), re = static_cast<T>(scale), im = conj_out ? -re : re;
+  int64_t i = from;
+  for (; i + N <= to; i += N) {
+    Points<T> x = load_complex(a + 2 * i), y = load_complex(b + 2 * i);
+    x.im = x.im * sign;
+    x = times(x, y.re, y.im);
+    store_complex(out + 2 * i, Points<T>{x.re * re, x.im * im});
+  }
+  for (; i < to; ++i) {
+    const Number<T> x{a[2 * i], a[2 * i + 1] * sign}, y = number_at(b, i);
+    set_number(out, i, {(x.re * y.re - x.im * y.im) * re, (x.re * y.im + x.im * y.re) * im});
+  }
+}
+
+template <class T>
+void offer() {
+  fft_level<T> = {kLanes<T>,     kOrder<T>.data(), transform_block<T>, sweep_columns<T>,
+                  sweep_rows<T>, untangle<T>,      tangle<T>,          multiply<T>};
+}
+
+}  // namespace
+
+void register_fft() {
+  offer<float>();
+  offer<double>();
+}
+
+}  // namespace facula::cpu::FACULA_ISA
