@@ -1,4 +1,6 @@
-"""Transforms against NumPy, their gradients against the adjoint transform, and the frequency helpers."""
+"""Transforms against their definition and NumPy, their gradients against the adjoint transform, the frequency helpers."""
+
+import functools
 
 import numpy as np
 import pytest
@@ -91,3 +93,156 @@ def test_a_single_size_counts_data_points(name, n):
     with pytest.raises(RuntimeError, match=f"fft.{name}: at least one data point.*, got .*{n}"):
         getattr(facula.fft, name)(facula.ones(4), n)
     assert facula.fft.fftn(facula.ones(4), [-1]).shape == (4,)
+
+
+# ---- the algorithms: every length takes another way through the plans
+
+LARGE = [1000, 1024, 1009, 1536, 2018, 4095, 4096, 10_007, 44_100]
+EPS = {"complex64": 6e-8, "complex128": 1.1e-16}
+
+
+@functools.lru_cache(maxsize=1)
+def matrix(n):
+    turns = np.outer(np.arange(n), np.arange(n)) % n
+    return np.exp(-2j * np.pi / n * np.arange(n))[turns]
+
+
+def by_definition(x):
+    """Sums over all points, in double precision."""
+    return x.astype("complex128") @ matrix(x.shape[-1])
+
+
+def close(result, expected, dtype):
+    """The largest error, in units of the rounding of the root mean square, grows as the logarithm of the length."""
+    scale = np.sqrt(np.mean(np.abs(expected) ** 2))
+    bound = 8 * EPS[dtype] * scale * (2 + np.log2(expected.shape[-1]))
+    np.testing.assert_array_less(np.abs(result.resolve_conj().numpy() - expected), bound)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("first", range(1, 301, 50))
+def test_every_length(dtype, first):
+    for n in range(first, first + 50):
+        x = signal(19, n).astype(dtype)
+        expected, t = by_definition(x), facula.from_numpy(x)
+        for lines in (1, 19):
+            close(facula.fft.fft(t[:lines]), expected[:lines], dtype)
+        close(facula.fft.ifft(t, norm="forward"), by_definition(x.conj()).conj(), dtype)
+        close(facula.fft.fft(t.t().contiguous(), dim=0).t(), expected, dtype)
+        r = t.real.contiguous()
+        half = by_definition(x.real)[:, : n // 2 + 1]
+        for lines in (1, 19):
+            close(facula.fft.rfft(r[:lines]), half[:lines], dtype)
+            back = facula.fft.irfft(facula.from_numpy(half[:lines].astype(dtype)), n)
+            close(back, x.real[:lines], dtype)
+        close(facula.fft.rfft(r.t().contiguous(), dim=0).t(), half, dtype)
+        close(facula.fft.irfft(facula.from_numpy(half.T.astype(dtype).copy()), n, 0).t(), x.real, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("n", LARGE)
+def test_long_lines(dtype, n):
+    """NumPy's transforms are in double precision, whose own error is of the size of Facula's there."""
+    x = signal(3, n).astype(dtype)
+    t, expected = facula.from_numpy(x), np.fft.fft(x.astype("complex128"))
+    half = np.fft.rfft(x.real.astype("float64"))
+    close(facula.fft.fft(t), expected, dtype)
+    close(facula.fft.ifft(facula.from_numpy(expected.astype(dtype))), x, dtype)
+    close(facula.fft.fft(t.t().contiguous(), dim=0).t(), expected, dtype)
+    close(facula.fft.rfft(t.real), half, dtype)
+    close(facula.fft.rfft(t.real.t(), dim=0).t(), half, dtype)
+    close(facula.fft.irfft(facula.from_numpy(half.astype(dtype)), n), x.real, dtype)
+
+
+@pytest.mark.parametrize("shape", [(7, 9, 5), (40, 3, 24), (3, 64, 17), (1, 31, 2), (37, 1, 16)])
+@pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 1), (1, 0), (2, 0), (0, 2, 1), (2, 1, 0)])
+def test_dimensions_and_layouts(shape, dims):
+    x = signal(*shape)
+    layouts = {
+        "contiguous": facula.from_numpy(x), "transposed": facula.from_numpy(x.T.copy()).permute(2, 1, 0),
+        "every second": facula.from_numpy(np.repeat(x, 2, axis=2))[:, :, ::2], "flipped": facula.from_numpy(x[::-1].copy()).flip(0),
+    }  # fmt: skip
+    layouts["conjugate"] = facula.from_numpy(x.conj()).conj()
+    half = np.fft.rfftn(x.real, axes=dims)
+    for t in layouts.values():
+        np.testing.assert_allclose(facula.fft.fftn(t, dim=dims).numpy(), np.fft.fftn(x, axes=dims), atol=1e-11)
+        np.testing.assert_allclose(facula.fft.ifftn(t, dim=dims).numpy(), np.fft.ifftn(x, axes=dims), atol=1e-11)
+        np.testing.assert_allclose(facula.fft.rfftn(t.real, dim=dims).numpy(), half, atol=1e-11)
+    sizes = [shape[d] for d in dims]
+    back = facula.fft.irfftn(facula.from_numpy(half), sizes, dims)
+    np.testing.assert_allclose(back.numpy(), x.real, atol=1e-12)
+
+
+def test_input_is_left_alone():
+    for n in (8, 60, 1000, 1009):
+        x = facula.from_numpy(signal(5, n))
+        before = x.clone()
+        for f in (facula.fft.fft, facula.fft.ifft, facula.fft.irfft, facula.fft.fft2, facula.fft.irfft2):
+            f(x)
+            assert facula.equal(x, before)
+
+
+def test_zero_frequencies_of_halves_are_real():
+    """What their imaginary parts are does not matter."""
+    for n in (6, 7, 64, 1000, 1009):
+        x = signal(n // 2 + 1)
+        y = x.copy()
+        y[0] = x[0].real
+        if n % 2 == 0:
+            y[-1] = x[-1].real
+        a, b = (facula.fft.irfft(facula.from_numpy(z), n) for z in (x, y))
+        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-15)
+
+
+@pytest.mark.parametrize("shape", [(1, 1 << 16), (64, 1000), (3, 30_011), (300, 300), (4099, 16)])
+def test_results_do_not_depend_on_threads(shape):
+    x, r = facula.from_numpy(signal(*shape)), facula.from_numpy(signal(*shape, real=True))
+    calls = (
+        lambda: facula.fft.fft(x), lambda: facula.fft.ifft(x, dim=0), lambda: facula.fft.rfft(r),
+        lambda: facula.fft.irfft(x), lambda: facula.fft.rfft2(r),
+    )  # fmt: skip
+    threads = facula.get_num_threads()
+    try:
+        for call in calls:
+            facula.set_num_threads(1)
+            alone = call()
+            for count in (2, 5):
+                facula.set_num_threads(count)
+                assert facula.equal(call(), alone)
+    finally:
+        facula.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "hfft", "irfft", "fft2", "ifftn", "irfftn", "hfft2"])
+def test_gradients_of_complex_inputs(name):
+    x = facula.from_numpy(signal(4, 5)).requires_grad_()
+    assert facula.autograd.gradcheck(getattr(facula.fft, name), [x])
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft", "ihfft", "rfft2", "rfftn", "ihfftn"])
+def test_gradients_of_real_inputs(name):
+    x = facula.from_numpy(signal(3, 6, real=True)).requires_grad_()
+    assert facula.autograd.gradcheck(getattr(facula.fft, name), [x])
+    assert facula.autograd.gradgradcheck(getattr(facula.fft, name), [x])
+
+
+def test_batches_of_vmap():
+    x = facula.from_numpy(signal(6, 4, 5))
+    assert facula.equal(facula.func.vmap(facula.fft.fft)(x), facula.fft.fft(x))
+    result = facula.func.vmap(lambda t: facula.fft.fft(t, dim=0), in_dims=2, out_dims=2)(x)
+    np.testing.assert_allclose(result.numpy(), facula.fft.fft(x, dim=0).numpy(), atol=1e-14)
+
+
+def test_meta_and_empty():
+    assert facula.fft.rfft(facula.empty(3, 8, device="meta")).shape == (3, 5)
+    assert facula.fft.fft(facula.empty(0, 4)).shape == (0, 4)
+    assert facula.fft.irfft(facula.empty(0, 4, dtype=facula.complex64)).shape == (0, 6)
+
+
+def test_infinities_and_nans_stay_in_their_line():
+    x = signal(20, 33)
+    x[3, 5], x[7, 2] = np.nan, np.inf
+    result = facula.fft.fft(facula.from_numpy(x)).numpy()
+    assert not np.isfinite(result[[3, 7]]).any()
+    rest = np.delete(np.arange(20), [3, 7])
+    np.testing.assert_allclose(result[rest], np.fft.fft(x[rest]), atol=1e-12)

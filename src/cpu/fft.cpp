@@ -35,10 +35,10 @@ namespace {
 
 // ---- measured bounds
 
-constexpr int64_t kRowsAreLongFrom = 192;       // points of contiguous lines
-constexpr int64_t kColumnsAreLongFrom = 4096;   // points of lines next to each other
-constexpr int64_t kLanesConvolveUpTo = 1024;    // points of a convolution in lanes
-constexpr int64_t kShortest = 16;               // of long lines
+constexpr int64_t kRowsAreLongFrom = 192;         // points of contiguous lines
+constexpr int64_t kColumnsAreLongFrom = 4096;     // points of lines next to each other
+constexpr int64_t kLanesConvolveUpTo = 1024;      // points of a convolution in lanes
+constexpr int64_t kShortest = 16;                 // of long lines
 constexpr int64_t kMostKept = int64_t{64} << 20;  // bytes
 constexpr size_t kMostPlans = 64;
 
@@ -101,7 +101,8 @@ class Plans {
       std::lock_guard<std::mutex> lock(mutex_);
       for (size_t i = 0; i < kept_.size(); ++i) {
         if (kept_[i].n != n) continue;
-        std::rotate(kept_.begin(), kept_.begin() + static_cast<int64_t>(i), kept_.begin() + static_cast<int64_t>(i) + 1);
+        std::rotate(kept_.begin(), kept_.begin() + static_cast<int64_t>(i),
+                    kept_.begin() + static_cast<int64_t>(i) + 1);
         return kept_.front().plan;
       }
     }
@@ -521,7 +522,8 @@ void move_lines(T* neighbours, T* lines, int64_t n, int64_t step, int64_t count)
 }
 
 template <class T>
-void gather_and_transform(const Lines& l, const LongLines<T>& lines, const T* in, T* out, int64_t count, T* from, T* to) {
+void gather_and_transform(const Lines& l, const LongLines<T>& lines, const T* in, T* out, int64_t count, T* from,
+                          T* to) {
   T* source = const_cast<T*>(in);  // only read
   if (l.real_in()) move_lines<true, 1>(source, from, l.in_size(), l.inner, count);
   else move_lines<true, 2>(source, from, l.in_size(), l.inner, count);

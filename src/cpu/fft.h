@@ -39,7 +39,7 @@ class AlignedArray {
 struct FftStage {
   int64_t radix, count, stride;
   int64_t twiddles;  // where its factors lie in the plan: for every p those of j = 1 ... radix - 1
-  int64_t roots;     // of a radix without a butterfly of its own: for j, k = 1 ... radix / 2 cos and sin(2 pi j k / radix)
+  int64_t roots;  // of a radix without a butterfly of its own: for j, k = 1 ... radix / 2 cos and sin(2 pi j k / radix)
 };
 
 /// What multiplies points by exp(-pi i t^2 / n): a transform of any length as a convolution (Bluestein).
@@ -93,7 +93,7 @@ struct FftBlock {
   double scale;
   const T* in;
   T* out;
-  int64_t in_step, out_step;        // between the points of a line
+  int64_t in_step, out_step;          // between the points of a line
   const int64_t *in_line, *out_line;  // where each line begins
   int64_t lines;
   bool adjacent;  // line i begins i elements behind the first

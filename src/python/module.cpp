@@ -11,11 +11,10 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   try {
     facula::cpu::register_backend();
-    for (auto* init : {init_errors,   init_types,         init_tensor_type, init_overrides,       init_generator,
-                       init_creation, init_autograd,      init_settings,    init_tensor_methods,  init_tensor_new,
-                       init_storage,  init_dlpack,        init_memory,      init_dtype_functions,
-                       init_optim,    init_module_lookup, init_observe,     init_dispatch,        init_guard,
-                       init_generated}) {
+    for (auto* init : {init_errors,        init_types,    init_tensor_type, init_overrides,       init_generator,
+                       init_creation,      init_autograd, init_settings,    init_tensor_methods,  init_tensor_new,
+                       init_storage,       init_dlpack,   init_memory,      init_dtype_functions, init_optim,
+                       init_module_lookup, init_observe,  init_dispatch,    init_guard,           init_generated}) {
       init(module);
     }
   } catch (...) {

@@ -307,8 +307,7 @@ void run_last(const FftLanes<T>& plan, const T* in, const Out& out) {
     case 5: return last_pass<5>(s, in, out);
     case 7: return last_pass<7>(s, in, out);
     case 8: return last_pass<8>(s, in, out);
-    default:
-      return any_radix(s, BufferIn<T>{in}, out, plan.factors.data() + s.twiddles, plan.factors.data() + s.roots);
+    default: return any_radix(s, BufferIn<T>{in}, out, plan.factors.data() + s.twiddles, plan.factors.data() + s.roots);
   }
 }
 
@@ -610,7 +609,7 @@ void load_halves(const FftBlock<T>& b, int64_t n, T* points) {
       }
       FACULA_UNROLL
       for (int i = 0; i < N; ++i)
-        store_whole(points, k + kOrder<T>[i], n, Points<T>{re[0][i], im[0][i]}, Points<T>{re[1][i], im[1][i]});
+        store_whole(points, k + kOrder<T>[i], n, Points<T> { re[0][i], im[0][i] }, Points<T>{re[1][i], im[1][i]});
     }
   }
   for (; k < count; ++k) {
@@ -696,7 +695,7 @@ FACULA_INLINE void turn_square(const T* square, const T* coarse, const T* fine, 
   transpose<T>(re);
   transpose<T>(im);
   FACULA_UNROLL
-  for (int i = 0; i < N; ++i) store_pair(points + kOrder<T>[i] * kPair<T>, Points<T>{re[i], im[i]});
+  for (int i = 0; i < N; ++i) store_pair(points + kOrder<T>[i] * kPair<T>, Points<T> { re[i], im[i] });
 }
 
 template <class T>
