@@ -119,9 +119,17 @@ def close(result, expected, dtype):
     np.testing.assert_array_less(np.abs(result.resolve_conj().numpy() - expected), bound)
 
 
+@pytest.fixture
+def one_thread():
+    threads = facula.get_num_threads()
+    facula.set_num_threads(1)
+    yield
+    facula.set_num_threads(threads)
+
+
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("first", range(1, 301, 50))
-def test_every_length(dtype, first):
+def test_every_length(one_thread, dtype, first):
     for n in range(first, first + 50):
         x = signal(19, n).astype(dtype)
         expected, t = by_definition(x), facula.from_numpy(x)
@@ -206,7 +214,7 @@ def test_results_do_not_depend_on_threads(shape):
         for call in calls:
             facula.set_num_threads(1)
             alone = call()
-            for count in (2, 5):
+            for count in (2, 3):
                 facula.set_num_threads(count)
                 assert facula.equal(call(), alone)
     finally:
