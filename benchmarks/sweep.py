@@ -21,7 +21,9 @@ from machine import add_level, at_level, describe
 
 import facula
 
-SHORTEST = 1.5e-3  # seconds that one measurement lasts at least
+SHORTEST = 0.5e-3  # seconds that one measurement lasts at least: shorter than what a scheduler gives to other programs
+LONGEST = 1.0  # seconds spent on a case whose times do not settle
+AGREE = 1.03
 
 ELEMENTWISE = """
 x + y; x - y; x * y; x / y; x + 1.0; x * 2; 1.0 / p; x + row; x + column; x * row; x.t() + y; m.add(x, y, alpha=0.5); x // y
@@ -326,30 +328,37 @@ def cases():
         yield "module", line, True
 
 
+def settled(times: list[float]) -> bool:
+    """Whether the three least times agree: what took them was the work, not other programs."""
+    least = sorted(times)[:3]
+    return len(least) == 3 and least[2] <= AGREE * least[0]
+
+
 def measure(pair: list[Case], repeat: int, clock) -> list[float]:
-    """Least seconds of each side over alternating repeats."""
+    """Least seconds of each side over alternating repeats: at least `repeat`, and more until either side has settled."""
     numbers = []
     for case in pair:
         case.run()
         numbers.append(max(1, min(2000, int(SHORTEST / max(case.seconds(1, clock), 1e-7)))))
-    best = [float("inf")] * 2
-    for _ in range(repeat):
+    times: list[list[float]] = [[], []]
+    last = time.perf_counter() + LONGEST
+    while len(times[1]) < repeat or (time.perf_counter() < last and not all(map(settled, times))):
         for side, case in enumerate(pair):
-            best[side] = min(best[side], case.seconds(numbers[side], clock))
-    return best
+            times[side].append(case.seconds(numbers[side], clock))
+    return [min(side) for side in times]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="regular expression that a case must match")
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=7, help="least number of repeats")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="write the figures here")
     add_level(parser)
     options = parser.parse_args()
     at_level(options.level)
     # with one thread, processor time: what other programs take is not counted
-    clock = time.process_time if options.threads == 1 else time.perf_counter
+    clock = time.thread_time if options.threads == 1 else time.perf_counter
     data = arrays()
     rows, failed = [], []
     for module in (torch, facula):

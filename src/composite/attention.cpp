@@ -1,4 +1,4 @@
-// Scaled dot-product attention, written with matrix products and softmax.
+// Scaled dot-product attention: in one pass where it can be, else written with matrix products and softmax.
 #include <cmath>
 
 #include "autograd/node.h"
@@ -9,6 +9,8 @@ namespace facula {
 namespace {
 
 constexpr const char* kOp = "scaled_dot_product_attention";
+/// Fewer queries, as when text is generated, are not worth packing the keys.
+constexpr int64_t kFewestQueries = 4;
 
 void check_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool is_causal) {
   FACULA_CHECK(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2, ErrorKind::Runtime, kOp,
@@ -37,32 +39,55 @@ Tensor repeat_heads(const Tensor& t, const Tensor& query) {
   return reshape(expand(unsqueeze(t, at), wide), joined);
 }
 
+/// `t` with the batch dimensions `batch` in front of its last two.
+Tensor with_batch(const Tensor& t, IntList batch) {
+  Dims sizes(batch);
+  sizes.push_back(t.size(-2));
+  sizes.push_back(t.size(-1));
+  return t.sizes() == IntList(sizes) ? t : expand(t, sizes);
+}
+
+IntList batch_of(const Tensor& t) { return IntList(t.sizes().data(), t.sizes().size() - 2); }
+
 }  // namespace
+
+Tensor _attention_in_ops(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                         const Tensor& seed, double dropout_p, bool is_causal, double scale) {
+  if (is_half(query.dtype())) {  // products and softmax are too coarse in narrow dtypes
+    auto wide = [](const Tensor& t) { return to_dtype(t, DType::Float32); };
+    const Tensor bias = mask.defined() && mask.dtype() != DType::Bool ? wide(mask) : mask;
+    return to_dtype(_attention_in_ops(wide(query), wide(key), wide(value), bias, seed, dropout_p, is_causal, scale),
+                    query.dtype());
+  }
+  Tensor scores = matmul(mul(query, scale), transpose(key, -2, -1)), kept = mask;
+  bool recorded = mask.defined() && (live_flags(mask.impl()) & (kRecorded | kBatched));  // the op gives masks no gradient
+  if (recorded && mask.dtype() != DType::Bool) {
+    scores = scores + to_dtype(mask, scores.dtype());
+    kept = Tensor();
+  }
+  Tensor weights = _attention_weights(scores, kept, is_causal);
+  if (dropout_p > 0) weights = seed.defined() ? weights * _attention_kept(weights, seed, dropout_p) : dropout(weights, dropout_p, true);
+  return matmul(weights, value);
+}
 
 Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& key, const Tensor& value,
                                            const Tensor& attn_mask, double dropout_p, bool is_causal,
                                            std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask, is_causal);
-  if (is_half(query.dtype())) {  // products and softmax are too coarse in narrow dtypes
-    auto wide = [](const Tensor& t) { return to_dtype(t, DType::Float32); };
-    Tensor mask = attn_mask.defined() && attn_mask.dtype() != DType::Bool ? wide(attn_mask) : attn_mask;
-    Tensor result = scaled_dot_product_attention(wide(query), wide(key), wide(value), mask, dropout_p, is_causal, scale,
-                                                 enable_gqa);
-    return to_dtype(result, query.dtype());
+  const Tensor k = enable_gqa ? repeat_heads(key, query) : key, v = enable_gqa ? repeat_heads(value, query) : value;
+  const double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+  uint32_t flags = live_flags(query.impl()) | live_flags(k.impl()) | live_flags(v.impl());
+  if (attn_mask.defined()) {
+    const uint32_t of_mask = live_flags(attn_mask.impl());
+    flags |= of_mask & kRecorded ? of_mask | kBatched : of_mask;
   }
-  Tensor k = enable_gqa ? repeat_heads(key, query) : key, v = enable_gqa ? repeat_heads(value, query) : value;
-  double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  Tensor scores = matmul(mul(query, factor), transpose(k, -2, -1));
-  Tensor mask = attn_mask;
-  bool recorded =
-      mask.defined() && (live_flags(mask.impl()) & (kRecorded | kBatched));  // the op gives masks no gradient
-  if (recorded && mask.dtype() != DType::Bool) {
-    scores = scores + to_dtype(mask, scores.dtype());
-    mask = Tensor();
-  }
-  Tensor weights = _attention_weights(scores, mask, is_causal);
-  if (dropout_p > 0) weights = dropout(weights, dropout_p, true);
-  return matmul(weights, v);
+  const bool in_one_pass = !(flags & kBatched) && dropout_p < 1 && query.size(-2) >= kFewestQueries;
+  if (!in_one_pass) return _attention_in_ops(query, k, v, attn_mask, Tensor(), dropout_p, is_causal, factor);
+  const Dims keys = broadcast(batch_of(k), batch_of(v), kOp), batch = broadcast(batch_of(query), keys, kOp);
+  Tensor seed;
+  if (dropout_p > 0) seed = random_(facula::empty({1}, DType::Int64, query.device()));
+  return _attention_in_one(with_batch(query, batch), with_batch(k, batch), with_batch(v, batch), attn_mask, seed,
+                           dropout_p, is_causal, factor);
 }
 
 }  // namespace facula

@@ -3,6 +3,102 @@
 #include "raw_ops.h"
 
 namespace facula::ops {
+namespace {
+
+constexpr const char* kOp = "scaled_dot_product_attention";
+
+void check_matrices(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const int64_t dim = query.dim();
+  bool fits = dim >= 2 && key.dim() == dim && value.dim() == dim && query.size(-1) == key.size(-1) &&
+              key.size(-2) == value.size(-2);
+  for (int64_t d = 0; fits && d < dim - 2; ++d) fits = query.size(d) == key.size(d) && query.size(d) == value.size(d);
+  FACULA_CHECK(fits, ErrorKind::Runtime, kOp,
+               ": expected a query (..., L, E), a key (..., S, E) and a value (..., S, V), got shapes ", query.sizes(),
+               ", ", key.sizes(), " and ", value.sizes());
+  FACULA_CHECK(is_floating(query.dtype()) && query.dtype() == key.dtype() && query.dtype() == value.dtype(),
+               ErrorKind::Runtime, kOp, ": expected one floating dtype, got ", query.dtype(), ", ", key.dtype(), " and ",
+               value.dtype());
+}
+
+void check_seed(const Tensor& seed, double p) {
+  FACULA_CHECK(p >= 0 && p < 1, ErrorKind::Runtime, kOp, ": expected a dropout probability from 0 to below 1, got ", p);
+  FACULA_CHECK(seed.defined() == (p > 0) && (!seed.defined() || (seed.numel() == 1 && seed.dtype() == DType::Int64)),
+               ErrorKind::Runtime, kOp, ": dropout needs a seed, one int64, and nothing else does, got ",
+               seed.defined() ? seed.numel() : 0, " elements for p = ", p);
+}
+
+/// The sizes but the last, then `last`.
+Dims with_last(IntList sizes, int64_t last) {
+  Dims result(sizes);
+  result.back() = last;
+  return result;
+}
+
+/// The mask as the kernels want it: as many elements as scores, by its strides.
+Tensor prepared_mask(const Tensor& mask, IntList scores, DType compute) {
+  if (!mask.defined()) return mask;
+  FACULA_CHECK(IntList(broadcast(mask.sizes(), scores, kOp)) == scores, ErrorKind::Runtime, kOp,
+               ": expected a mask that broadcasts to ", scores, ", got shape ", mask.sizes());
+  Tensor given = mask.dtype() == DType::Bool ? mask : to_dtype(mask, compute);
+  return make_view(given, scores, broadcast_strides(given.sizes(), given.strides(), scores), 0, false);
+}
+
+/// Fresh memory for (batch, heads, length, size), in the order (batch, length, heads, size): what follows joins the heads.
+Tensor empty_joined(IntList sizes, DType dtype, Device device) {
+  if (sizes.size() != 4) return facula::empty(sizes, dtype, device);
+  const int64_t heads = sizes[1], length = sizes[2], size = sizes[3];
+  return facula::empty_strided(sizes, {length * heads * size, size, heads * size, 1}, dtype, device);
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> _attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                                      const Tensor& seed, double dropout_p, bool is_causal, double scale) {
+  check_matrices(query, key, value);
+  check_seed(seed, dropout_p);
+  const DType compute = compute_dtype(query.dtype());
+  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute);
+  Tensor out = empty_joined(with_last(query.sizes(), value.size(-1)), query.dtype(), query.device());
+  Tensor sums = facula::empty(IntList(query.sizes().data(), query.sizes().size() - 1), compute, query.device());
+  if (!out.is_meta() && sums.numel())
+    attention_kernel(out.device(), out, sums, AttentionInputs{query, key, value, given, seed},
+                     AttentionOptions{scale, dropout_p, is_causal});
+  return {out, sums};
+}
+
+std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
+                                                       const Tensor& value, const Tensor& mask, const Tensor& seed,
+                                                       const Tensor& result, const Tensor& logsumexp, double dropout_p,
+                                                       bool is_causal, double scale) {
+  check_matrices(query, key, value);
+  check_seed(seed, dropout_p);
+  const DType compute = compute_dtype(query.dtype());
+  const Dims sizes = with_last(query.sizes(), value.size(-1));
+  FACULA_CHECK(grad.sizes() == IntList(sizes) && result.sizes() == IntList(sizes) && grad.dtype() == query.dtype() &&
+                   result.dtype() == query.dtype(),
+               ErrorKind::Runtime, kOp, ": expected a result and a gradient of shape ", IntList(sizes), " and dtype ",
+               query.dtype(), ", got ", result.sizes(), " and ", grad.sizes(), " of dtypes ", result.dtype(), " and ",
+               grad.dtype());
+  FACULA_CHECK(logsumexp.numel() * query.size(-1) == query.numel() && logsumexp.dtype() == compute &&
+                   logsumexp.is_contiguous(),
+               ErrorKind::Runtime, kOp, ": expected a contiguous sum of dtype ", compute, " for every query, got shape ",
+               logsumexp.sizes(), " and dtype ", logsumexp.dtype());
+  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute);
+  auto like = [](const Tensor& t) { return empty_joined(t.sizes(), t.dtype(), t.device()); };
+  Tensor grads[] = {like(query), like(key), like(value)};
+  if (!query.is_meta() && (query.numel() || key.numel() || value.numel()))
+    attention_backward_kernel(query.device(), AttentionGradients{grads[0], grads[1], grads[2]},
+                              AttentionInputs{query, key, value, given, seed}, AttentionResults{grad, result, logsumexp},
+                              AttentionOptions{scale, dropout_p, is_causal});
+  return {grads[0], grads[1], grads[2]};
+}
+
+Tensor _attention_kept(const Tensor& scores, const Tensor& seed, double dropout_p) {
+  check_seed(seed, dropout_p);
+  Tensor out = facula::empty(scores.sizes(), scores.dtype(), scores.device());
+  if (!out.is_meta() && out.numel()) attention_kept_kernel(out.device(), out, seed, dropout_p);
+  return out;
+}
 
 Tensor _attention_weights(const Tensor& scores, const Tensor& mask, bool is_causal) {
   const char* op = "scaled_dot_product_attention";

@@ -1,4 +1,4 @@
-// Soft-max of attention scores under a mask.
+// Attention in one pass, and the soft-max of attention scores under a mask.
 #pragma once
 
 #include "ops/kernel_table.h"
@@ -9,5 +9,51 @@ namespace facula {
 /// dimension; its dtype is bool or theirs. It may be undefined.
 inline Kernel<void(const Tensor& out, const Tensor& scores, const Tensor& mask, bool is_causal)>
     attention_weights_kernel{"scaled_dot_product_attention"};
+
+struct AttentionOptions {
+  double scale;
+  double dropout;  // the probability that a weight is dropped
+  bool is_causal;
+};
+
+/// Query (..., L, E), key (..., S, E) and value (..., S, V) have the same batch dimensions and any strides. The mask
+/// (..., L, S) is bool or of the compute dtype, and the seed, one int64, says what dropout keeps; either may be undefined.
+struct AttentionInputs {
+  const Tensor &query, &key, &value, &mask, &seed;
+
+  template <class See>
+  void memory(See see) const {
+    for (const Tensor* t : {&query, &key, &value, &mask, &seed})
+      if (t->defined()) see(*t);
+  }
+};
+/// What a pass forwards left, and the gradient of `out`; `sums` (..., L) are logarithms of sums of exponentials.
+struct AttentionResults {
+  const Tensor &grad, &out, &sums;
+
+  template <class See>
+  void memory(See see) const {
+    for (const Tensor* t : {&grad, &out, &sums}) see(*t);
+  }
+};
+struct AttentionGradients {
+  const Tensor &query, &key, &value;
+
+  template <class See>
+  void memory(See see) const {
+    for (const Tensor* t : {&query, &key, &value}) see(*t);
+  }
+};
+
+/// The last dimension of `out` has stride one, and `sums`, in the compute dtype, is contiguous.
+inline Kernel<void(const Tensor& out, const Tensor& sums, const AttentionInputs& in, const AttentionOptions& options)>
+    attention_kernel{"scaled_dot_product_attention"};
+/// The last dimensions of the gradients have stride one.
+inline Kernel<void(const AttentionGradients& gradients, const AttentionInputs& in, const AttentionResults& results,
+                   const AttentionOptions& options)>
+    attention_backward_kernel{"scaled_dot_product_attention"};
+/// The factors, 0 or 1 / (1 - p), that dropout gives the weights; `out` is contiguous.
+inline Kernel<void(const Tensor& out, const Tensor& seed, double p)> attention_kept_kernel{
+    "scaled_dot_product_attention"};
 
 }  // namespace facula

@@ -1,0 +1,134 @@
+// Attention forwards, without a matrix of scores in memory: blocks of queries meet blocks of keys, and a block of scores
+// lives in the cache only. Sums are corrected whenever a larger score turns up.
+#include "cpu/isa/attention.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+template <class T>
+class Forward {
+ public:
+  Forward(const Problem<T>& p, const Tensor& out, const Tensor& sums)
+      : p_(p), out_(out), sums_(sums.data<T>()), scratch_(count(p)) {
+    panels_ = scratch_.take(panel_rows(p) * p.size);
+    values_ = scratch_.take(panel_rows(p) * p.value_row());  // the keys stand here before they are panels
+    if (p.row() > p.value_row()) scratch_.take(panel_rows(p) * (p.row() - p.value_row()));
+    query_ = scratch_.take(kQueries * p.row());
+    scores_ = scratch_.take(kQueries * kKeys);
+    result_ = scratch_.take(kQueries * p.value_row());
+  }
+
+  void run(int64_t head, int64_t block) {
+    if (head != head_) pack_head(head);
+    const int64_t first = block * kQueries, count = std::min(kQueries, p_.queries - first);
+    const Plane query = plane(p_.in.query, head), out = plane(out_, head);
+    const Plane mask = p_.in.mask.defined() ? plane(p_.in.mask, head) : Plane{};
+    pack_rows(query, first, count, kQueries, T(p_.options.scale), query_, p_.row());
+    std::fill_n(largest_, kQueries, kNever<T>);
+    std::fill_n(sum_, kQueries, T(0));
+    std::fill_n(result_, kQueries * p_.value_row(), T(0));
+    const int64_t end = p_.keys_before(first + count), rows = round_up(count, kTileRows);
+    for (int64_t k = 0; k < end; k += kKeys) {
+      const int64_t n = std::min(kKeys, end - k), width = round_up(n, kTileColumns<T>);
+      product<T>({query_, p_.row(), 1}, {panels_ + k * p_.size, kTileColumns<T>, p_.size * kTileColumns<T>}, rows, width,
+                 p_.size, scores_, kKeys, false);
+      for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, width);
+      product<T>({scores_, kKeys, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
+                 round_up(p_.value_size, kTileColumns<T>), n, result_, p_.value_row(), true);
+    }
+    for (int64_t r = 0; r < count; ++r) {
+      T* x = result_ + r * p_.value_row();
+      scale_row(x, p_.value_size, sum_[r] == T(0) ? T(0) : T(1) / sum_[r]);
+      unpack_row(x, out, first + r);
+      sums_[head * p_.queries + first + r] = sum_[r] == T(0) ? -kNever<T> : largest_[r] + std::log(sum_[r]);
+    }
+  }
+
+ private:
+  static int64_t panel_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
+  static int64_t count(const Problem<T>& p) {
+    return panel_rows(p) * (p.size + std::max(p.row(), p.value_row())) + kQueries * (p.row() + kKeys + p.value_row());
+  }
+
+  void pack_head(int64_t head) {
+    const Plane key = plane(p_.in.key, head), value = plane(p_.in.value, head);
+    pack_rows(key, 0, p_.keys, p_.keys, T(1), values_, p_.row());
+    pack_panels(values_, p_.row(), p_.keys, p_.size, panels_);
+    pack_rows(value, 0, p_.keys, p_.keys, T(1), values_, p_.value_row());
+    head_ = head;
+  }
+
+  /// Scores become weights relative to the largest so far; what was summed before is made relative to it, too.
+  void weigh(const Plane& mask, int64_t head, int64_t query, int64_t r, int64_t k, int64_t n, int64_t width) {
+    T* x = scores_ + r * kKeys;
+    apply_mask(p_, mask, query, k, n, width, x);
+    const T found = extremum<T, true>(width, x), before = largest_[r];
+    const T now = found > before || found != found ? found : before;
+    if (now == kNever<T>) {
+      std::fill_n(x, width, T(0));
+      return;
+    }
+    if (now != before) {
+      const T factor = before == kNever<T> ? T(0) : std::exp(before - now);
+      scale_row(result_ + r * p_.value_row(), p_.value_row(), factor);
+      sum_[r] *= factor;
+      largest_[r] = now;
+    }
+    sum_[r] += sum_of_exp(width, x, now, x);
+    if (p_.options.dropout > 0)
+      drop(DropoutRow(p_.seed, head * p_.queries + query, p_.options.dropout), k, width,
+           T(1 / (1 - p_.options.dropout)), x);
+  }
+
+  const Problem<T>& p_;
+  const Tensor& out_;
+  T* sums_;
+  Scratch<T> scratch_;
+  int64_t head_ = -1;
+  T *panels_, *values_, *query_, *scores_, *result_;
+  T largest_[kQueries], sum_[kQueries];
+};
+
+template <class T>
+void run_forward(const Problem<T>& p, const Tensor& out, const Tensor& sums) {
+  const int64_t blocks = (p.queries + kQueries - 1) / kQueries;
+  parallel_for(0, p.heads * blocks, std::max<int64_t>(1, kGrain / 4 / (kQueries * p.work())),
+               [&](int64_t from, int64_t to) {
+                 Forward<T> forward(p, out, sums);
+                 for (int64_t i = from; i < to; ++i) forward.run(i / blocks, i % blocks);
+               });
+}
+
+/// The factor of every weight of a matrix of scores.
+template <class T>
+void run_kept(const Tensor& out, uint64_t seed, double p) {
+  const int64_t columns = out.size(-1), rows = columns ? out.numel() / columns : 0;
+  parallel_for(0, rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t from, int64_t to) {
+    for (int64_t r = from; r < to; ++r) {
+      T* x = out.data<T>() + r * columns;
+      std::fill_n(x, columns, T(1));
+      drop(DropoutRow(seed, r, p), 0, columns, T(1 / (1 - p)), x);
+    }
+  });
+}
+
+void attention_cpu(const Tensor& out, const Tensor& sums, const AttentionInputs& in, const AttentionOptions& options) {
+  LockRelease release(true);
+  if (sums.dtype() == DType::Float32) run_forward(Problem<float>(in, options), out, sums);
+  else run_forward(Problem<double>(in, options), out, sums);
+}
+
+void attention_kept_cpu(const Tensor& out, const Tensor& seed, double p) {
+  const uint64_t s = static_cast<uint64_t>(*seed.data<int64_t>());
+  if (out.dtype() == DType::Float32) run_kept<float>(out, s, p);
+  else run_kept<double>(out, s, p);
+}
+
+}  // namespace
+
+void register_attention_forward() {
+  attention_kernel.set(DeviceType::CPU, attention_cpu);
+  attention_kept_kernel.set(DeviceType::CPU, attention_kept_cpu);
+}
+
+}  // namespace facula::cpu::FACULA_ISA
