@@ -60,13 +60,15 @@ Tensor _attention_in_ops(const Tensor& query, const Tensor& key, const Tensor& v
                     query.dtype());
   }
   Tensor scores = matmul(mul(query, scale), transpose(key, -2, -1)), kept = mask;
-  bool recorded = mask.defined() && (live_flags(mask.impl()) & (kRecorded | kBatched));  // the op gives masks no gradient
+  bool recorded =
+      mask.defined() && (live_flags(mask.impl()) & (kRecorded | kBatched));  // the op gives masks no gradient
   if (recorded && mask.dtype() != DType::Bool) {
     scores = scores + to_dtype(mask, scores.dtype());
     kept = Tensor();
   }
   Tensor weights = _attention_weights(scores, kept, is_causal);
-  if (dropout_p > 0) weights = seed.defined() ? weights * _attention_kept(weights, seed, dropout_p) : dropout(weights, dropout_p, true);
+  if (dropout_p > 0)
+    weights = seed.defined() ? weights * _attention_kept(weights, seed, dropout_p) : dropout(weights, dropout_p, true);
   return matmul(weights, value);
 }
 

@@ -16,8 +16,8 @@ void check_matrices(const Tensor& query, const Tensor& key, const Tensor& value)
                ": expected a query (..., L, E), a key (..., S, E) and a value (..., S, V), got shapes ", query.sizes(),
                ", ", key.sizes(), " and ", value.sizes());
   FACULA_CHECK(is_floating(query.dtype()) && query.dtype() == key.dtype() && query.dtype() == value.dtype(),
-               ErrorKind::Runtime, kOp, ": expected one floating dtype, got ", query.dtype(), ", ", key.dtype(), " and ",
-               value.dtype());
+               ErrorKind::Runtime, kOp, ": expected one floating dtype, got ", query.dtype(), ", ", key.dtype(),
+               " and ", value.dtype());
 }
 
 void check_seed(const Tensor& seed, double p) {
@@ -43,7 +43,7 @@ Tensor prepared_mask(const Tensor& mask, IntList scores, DType compute) {
   return make_view(given, scores, broadcast_strides(given.sizes(), given.strides(), scores), 0, false);
 }
 
-/// Fresh memory for (batch, heads, length, size), in the order (batch, length, heads, size): what follows joins the heads.
+/// Fresh memory for (batch, heads, length, size), in the order (batch, length, heads, size): what follows joins heads.
 Tensor empty_joined(IntList sizes, DType dtype, Device device) {
   if (sizes.size() != 4) return facula::empty(sizes, dtype, device);
   const int64_t heads = sizes[1], length = sizes[2], size = sizes[3];
@@ -79,17 +79,17 @@ std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const
                ErrorKind::Runtime, kOp, ": expected a result and a gradient of shape ", IntList(sizes), " and dtype ",
                query.dtype(), ", got ", result.sizes(), " and ", grad.sizes(), " of dtypes ", result.dtype(), " and ",
                grad.dtype());
-  FACULA_CHECK(logsumexp.numel() * query.size(-1) == query.numel() && logsumexp.dtype() == compute &&
-                   logsumexp.is_contiguous(),
-               ErrorKind::Runtime, kOp, ": expected a contiguous sum of dtype ", compute, " for every query, got shape ",
-               logsumexp.sizes(), " and dtype ", logsumexp.dtype());
+  FACULA_CHECK(
+      logsumexp.numel() * query.size(-1) == query.numel() && logsumexp.dtype() == compute && logsumexp.is_contiguous(),
+      ErrorKind::Runtime, kOp, ": expected a contiguous sum of dtype ", compute, " for every query, got shape ",
+      logsumexp.sizes(), " and dtype ", logsumexp.dtype());
   const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute);
   auto like = [](const Tensor& t) { return empty_joined(t.sizes(), t.dtype(), t.device()); };
   Tensor grads[] = {like(query), like(key), like(value)};
   if (!query.is_meta() && (query.numel() || key.numel() || value.numel()))
     attention_backward_kernel(query.device(), AttentionGradients{grads[0], grads[1], grads[2]},
-                              AttentionInputs{query, key, value, given, seed}, AttentionResults{grad, result, logsumexp},
-                              AttentionOptions{scale, dropout_p, is_causal});
+                              AttentionInputs{query, key, value, given, seed},
+                              AttentionResults{grad, result, logsumexp}, AttentionOptions{scale, dropout_p, is_causal});
   return {grads[0], grads[1], grads[2]};
 }
 

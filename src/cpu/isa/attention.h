@@ -42,7 +42,7 @@ void product_tile(const T* a, int64_t a_row, int64_t a_column, const T* b, int64
   for (int64_t k = 0; k < depth; ++k, a += a_column, b += b_row) {
     const V x = load_vector(b), y = load_vector(b + lanes);
     _Pragma("GCC unroll 16") for (int r = 0; r < R; ++r) {
-      const V s = V{} + a[r * a_row];
+      const T s = a[r * a_row];
       low[r] += s * x;
       high[r] += s * y;
     }
@@ -70,7 +70,7 @@ void product(const Left<T>& a, const Right<T>& b, int64_t rows, int64_t columns,
 }
 
 constexpr int64_t kQueries = 48;  // of a block: a multiple of kTileRows
-constexpr int64_t kKeys = 96;     // a multiple of kTileRows and of every kTileColumns
+constexpr int64_t kKeys = 192;    // a multiple of kTileRows and of every kTileColumns
 
 template <class T>
 constexpr T kNever = -std::numeric_limits<T>::infinity();
@@ -92,7 +92,8 @@ inline Plane plane(const Tensor& t, int64_t head) {
     offset += head % t.size(d) * t.stride(d);
     head /= t.size(d);
   }
-  return {t.data<char>() + offset * item_size(t.dtype()), t.size(-2), t.size(-1), t.stride(-2), t.stride(-1), t.dtype()};
+  return {
+      t.data<char>() + offset * item_size(t.dtype()), t.size(-2), t.size(-1), t.stride(-2), t.stride(-1), t.dtype()};
 }
 
 /// What the blocks of one call share.
@@ -118,6 +119,7 @@ struct Problem {
   static int64_t row_of(int64_t columns) { return round_up(columns, kTileColumns<T>) + kTileColumns<T>; }
   int64_t row() const { return row_of(size); }
   int64_t value_row() const { return row_of(value_size); }
+  int64_t widest_row() const { return std::max(row(), value_row()); }
   /// Where the keys end that queries before `end` may see.
   int64_t keys_before(int64_t end) const { return options.is_causal ? std::min(keys, end) : keys; }
   int64_t work() const { return std::max<int64_t>(1, keys * (size + value_size) / 4); }  // of a query
@@ -137,25 +139,29 @@ class Scratch {
   T* next_;
 };
 
-/// `count` rows of a plane, times `scale`, as rows of `row` elements that end with zeros; then zeros up to `rows` rows.
+/// `count` rows of a plane, times `scale`, as rows of `row` elements that end with zeros; then rows of zeros up to
+/// `rows`.
 template <class T>
 void pack_rows(const Plane& from, int64_t first, int64_t count, int64_t rows, T scale, T* out, int64_t row) {
   constexpr DType own = sizeof(T) == 4 ? DType::Float32 : DType::Float64;
   for (int64_t r = 0; r < count; ++r) {
     T* to = out + r * row;
-    const int64_t item = item_size(from.dtype);
-    if (from.column_stride == 1) {
-      if (from.dtype == own) std::memcpy(to, from.at(first + r), sizeof(T) * from.columns);
-      else cast(own, from.dtype, from.columns, to, from.at(first + r));
-    } else {
-      for (int64_t c = 0; c < from.columns; ++c)
-        cast(own, from.dtype, 1, to + c, from.at(first + r) + c * from.column_stride * item);
+    const char* in = from.at(first + r);
+    if (from.dtype != own) {
+      const int64_t item = item_size(from.dtype), run = from.column_stride == 1 ? from.columns : 1;
+      for (int64_t c = 0; c < from.columns; c += run)
+        cast(own, from.dtype, run, to + c, in + c * from.column_stride * item);
+      in = reinterpret_cast<const char*>(to);
     }
-    if (scale != T(1)) {
+    const int64_t step = from.dtype == own ? from.column_stride : 1;
+    const T* x = reinterpret_cast<const T*>(in);
+    if (step == 1) {
       FACULA_SIMD
-      for (int64_t c = 0; c < from.columns; ++c) to[c] *= scale;
+      for (int64_t c = 0; c < from.columns; ++c) to[c] = x[c] * scale;
+    } else {
+      for (int64_t c = 0; c < from.columns; ++c) to[c] = x[c * step] * scale;
     }
-    std::fill(to + from.columns, to + row, T(0));
+    for (int64_t c = from.columns; c < row; ++c) to[c] = T(0);
   }
   std::fill(out + count * row, out + rows * row, T(0));
 }
@@ -198,7 +204,19 @@ void apply_mask(const Problem<T>& p, const Plane& mask, int64_t query, int64_t f
       }
     }
   }
-  std::fill(x + n, x + width, kNever<T>);
+  if (n == width) return;
+  using Int = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  const Int seen = static_cast<Int>(n), end = static_cast<Int>(width);
+  FACULA_SIMD
+  for (Int c = 0; c < end; ++c) x[c] = c < seen ? x[c] : kNever<T>;
+}
+
+/// e^x for x <= 0, and 0 where that is not a normal number: scores under a mask must not cost what denormals cost.
+template <class T>
+[[gnu::always_inline]] inline T weight_of(T x) {
+  constexpr T lowest = sizeof(T) == 4 ? T(-87) : T(-708);
+  const T e = exp_of_shifted(x < lowest ? lowest : x);
+  return x < lowest ? T(0) : e;
 }
 
 // What dropout keeps is a hash of the seed, the row among all scores and the column: the same forwards, backwards and
@@ -206,7 +224,8 @@ void apply_mask(const Problem<T>& p, const Plane& mask, int64_t query, int64_t f
 struct DropoutRow {
   uint32_t first, second, threshold;
 
-  DropoutRow(uint64_t seed, int64_t row, double p) : threshold(static_cast<uint32_t>(std::min(p * 0x1p32, 0x1p32 - 1))) {
+  DropoutRow(uint64_t seed, int64_t row, double p)
+      : threshold(static_cast<uint32_t>(std::min(p * 0x1p32, 0x1p32 - 1))) {
     uint64_t x = seed + static_cast<uint64_t>(row + 1) * 0x9e3779b97f4a7c15u;  // the generator splitmix64
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;

@@ -18,11 +18,11 @@ class Backward {
       : p_(p), results_(results), to_(gradients), scratch_(count(p)) {
     const int64_t queries = query_rows(p), keys = key_rows(p);
     query_ = scratch_.take(queries * p.row());
-    key_ = scratch_.take(keys * std::max(p.row(), p.value_row()));
+    key_ = scratch_.take(keys * p.widest_row());  // at first the values
     key_panels_ = scratch_.take(keys * p.size);
     value_panels_ = scratch_.take(keys * p.value_size);
     grad_ = scratch_.take(queries * p.value_row());
-    grad_query_ = scratch_.take(queries * p.row());
+    grad_query_ = scratch_.take(queries * p.widest_row());  // the results stand here at first
     delta_ = scratch_.take(queries);
     grad_key_ = scratch_.take(kKeys * p.row());
     grad_value_ = scratch_.take(kKeys * p.value_row());
@@ -36,7 +36,8 @@ class Backward {
     for (int64_t k = part.first_key; k < part.end_key; k += kKeys) {
       std::fill_n(grad_key_, kKeys * p_.row(), T(0));
       std::fill_n(grad_value_, kKeys * p_.value_row(), T(0));
-      const int64_t first = p_.options.is_causal ? std::max(part.first_query, k / kQueries * kQueries) : part.first_query;
+      const int64_t first =
+          p_.options.is_causal ? std::max(part.first_query, k / kQueries * kQueries) : part.first_query;
       for (int64_t q = first; q < part.end_query; q += kQueries) meet(q, k, part);
       if (part.of_key) store_key(k);
     }
@@ -47,8 +48,8 @@ class Backward {
   static int64_t query_rows(const Problem<T>& p) { return round_up(p.queries, kQueries); }
   static int64_t key_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
   static int64_t count(const Problem<T>& p) {
-    return query_rows(p) * (2 * p.row() + p.value_row() + 1) + kKeys * (p.row() + p.value_row()) +
-           key_rows(p) * (std::max(p.row(), p.value_row()) + p.size + p.value_size) + 2 * kQueries * kKeys;
+    return query_rows(p) * (p.row() + p.widest_row() + p.value_row() + 1) + kKeys * (p.row() + p.value_row()) +
+           key_rows(p) * (p.widest_row() + p.size + p.value_size) + 2 * kQueries * kKeys;
   }
 
   void pack_head(int64_t head) {
@@ -89,8 +90,8 @@ class Backward {
       product<T>({grad_scores_, 1, kKeys}, {query, p_.row(), W}, keys, size, count, grad_key_, p_.row(), true);
     }
     if (part.of_query)
-      product<T>({grad_scores_, kKeys, 1}, {key_ + k * p_.row(), p_.row(), W}, rows, size, n, grad_query_ + q * p_.row(),
-                 p_.row(), true);
+      product<T>({grad_scores_, kKeys, 1}, {key_ + k * p_.row(), p_.row(), W}, rows, size, n,
+                 grad_query_ + q * p_.row(), p_.row(), true);
   }
 
   /// One row of scores and of gradients of weights becomes weights and gradients of scores, zeros up to `keys`.
@@ -104,14 +105,14 @@ class Backward {
       const T kept = T(1 / (1 - p_.options.dropout));
       FACULA_SIMD
       for (int64_t c = 0; c < width; ++c) {
-        const T weight = exp_of_shifted(w[c] - log_sum), factor = dropout.keeps(static_cast<uint32_t>(k + c)) ? kept : T(0);
+        const T weight = weight_of(w[c] - log_sum), factor = dropout.keeps(static_cast<uint32_t>(k + c)) ? kept : T(0);
         w[c] = weight * factor;
         g[c] = weight * (g[c] * factor - delta);
       }
     } else {
       FACULA_SIMD
       for (int64_t c = 0; c < width; ++c) {
-        w[c] = exp_of_shifted(w[c] - log_sum);
+        w[c] = weight_of(w[c] - log_sum);
         g[c] = w[c] * (g[c] - delta);
       }
     }
@@ -169,7 +170,10 @@ void run_backward(const Problem<T>& p, const AttentionResults& results, const At
     });
   } else {
     pieces(keys, kKeys, [&](int64_t k) { return Part{0, queries, k, k + kKeys, false, true}; });
-    pieces(queries, kQueries, [&](int64_t q) { return Part{q, q + kQueries, 0, p.options.is_causal ? std::min(keys, round_up(q + kQueries, kKeys)) : keys, true, false}; });
+    pieces(queries, kQueries, [&](int64_t q) {
+      return Part{q,    q + kQueries, 0, p.options.is_causal ? std::min(keys, round_up(q + kQueries, kKeys)) : keys,
+                  true, false};
+    });
   }
 }
 

@@ -1,5 +1,5 @@
-// Attention forwards, without a matrix of scores in memory: blocks of queries meet blocks of keys, and a block of scores
-// lives in the cache only. Sums are corrected whenever a larger score turns up.
+// Attention forwards, without a matrix of scores in memory: blocks of queries meet blocks of keys, and a block of
+// scores lives in the cache only. Sums are corrected whenever a larger score turns up.
 #include "cpu/isa/attention.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -11,8 +11,7 @@ class Forward {
   Forward(const Problem<T>& p, const Tensor& out, const Tensor& sums)
       : p_(p), out_(out), sums_(sums.data<T>()), scratch_(count(p)) {
     panels_ = scratch_.take(panel_rows(p) * p.size);
-    values_ = scratch_.take(panel_rows(p) * p.value_row());  // the keys stand here before they are panels
-    if (p.row() > p.value_row()) scratch_.take(panel_rows(p) * (p.row() - p.value_row()));
+    values_ = scratch_.take(panel_rows(p) * p.widest_row());  // at first the keys
     query_ = scratch_.take(kQueries * p.row());
     scores_ = scratch_.take(kQueries * kKeys);
     result_ = scratch_.take(kQueries * p.value_row());
@@ -30,8 +29,8 @@ class Forward {
     const int64_t end = p_.keys_before(first + count), rows = round_up(count, kTileRows);
     for (int64_t k = 0; k < end; k += kKeys) {
       const int64_t n = std::min(kKeys, end - k), width = round_up(n, kTileColumns<T>);
-      product<T>({query_, p_.row(), 1}, {panels_ + k * p_.size, kTileColumns<T>, p_.size * kTileColumns<T>}, rows, width,
-                 p_.size, scores_, kKeys, false);
+      product<T>({query_, p_.row(), 1}, {panels_ + k * p_.size, kTileColumns<T>, p_.size * kTileColumns<T>}, rows,
+                 width, p_.size, scores_, kKeys, false);
       for (int64_t r = 0; r < count; ++r) weigh(mask, head, first + r, r, k, n, width);
       product<T>({scores_, kKeys, 1}, {values_ + k * p_.value_row(), p_.value_row(), kTileColumns<T>}, rows,
                  round_up(p_.value_size, kTileColumns<T>), n, result_, p_.value_row(), true);
@@ -47,7 +46,7 @@ class Forward {
  private:
   static int64_t panel_rows(const Problem<T>& p) { return round_up(p.keys, kTileColumns<T>); }
   static int64_t count(const Problem<T>& p) {
-    return panel_rows(p) * (p.size + std::max(p.row(), p.value_row())) + kQueries * (p.row() + kKeys + p.value_row());
+    return panel_rows(p) * (p.size + p.widest_row()) + kQueries * (p.row() + kKeys + p.value_row());
   }
 
   void pack_head(int64_t head) {
@@ -74,7 +73,10 @@ class Forward {
       sum_[r] *= factor;
       largest_[r] = now;
     }
-    sum_[r] += sum_of_exp(width, x, now, x);
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t c = 0; c < width; ++c) sum += x[c] = weight_of(x[c] - now);
+    sum_[r] += sum;
     if (p_.options.dropout > 0)
       drop(DropoutRow(p_.seed, head * p_.queries + query, p_.options.dropout), k, width,
            T(1 / (1 - p_.options.dropout)), x);
