@@ -96,13 +96,16 @@ def test_dropout_is_the_same_forwards_and_backwards():
     facula.testing.assert_close(weights, plain * kept / 0.7)
     facula.manual_seed(3)
     out = F.scaled_dot_product_attention(q, k, v, dropout_p=0.3)
-    expected = (q @ k.transpose(-2, -1) / 8**0.5).softmax(-1) * kept / 0.7 @ v
-    check(out, expected, [q, k, v], 1e-12)
+
+    def written_out():
+        return (q @ k.transpose(-2, -1) / 8**0.5).softmax(-1) * kept / 0.7 @ v
+
+    check(out, written_out(), [q, k, v], 1e-12)
     # differentiable gradients drop the same weights
     facula.manual_seed(3)
     out = F.scaled_dot_product_attention(q, k, v, dropout_p=0.3)
     grads = facula.autograd.grad(out.sin().sum(), (q, k, v), create_graph=True)
-    wanted = facula.autograd.grad(expected.sin().sum(), (q, k, v), create_graph=True)
+    wanted = facula.autograd.grad(written_out().sin().sum(), (q, k, v), create_graph=True)
     for a, b in zip(grads, wanted, strict=True):
         facula.testing.assert_close(a, b)
     (a,), (b,) = (facula.autograd.grad(g[0].square().sum(), q) for g in (grads, wanted))
