@@ -390,3 +390,16 @@ def test_integers_beyond_int64_are_shown_as_they_were_given():
                  lambda: facula.arange(2**63), lambda: facula.arange(0, 2**63, 2**62), lambda: facula.arange(2**63, 2**63 + 5)):
         with pytest.raises(RuntimeError, match=r"^(fill|where|masked_fill|arange): .*9223372036854775808"):
             call()
+
+
+def test_block_diag_of_many_tensors_and_of_any_shapes():
+    many = facula.block_diag(*[facula.ones(1)] * 2000)
+    assert facula.equal(many, facula.eye(2000))
+    empty = facula.block_diag(facula.ones(0, 2), facula.ones(1, 1), facula.ones(2, 0), facula.tensor([3]))
+    assert facula.equal(empty, facula.tensor([[0.0, 0, 1, 0]] + [[0.0, 0, 0, 0]] * 2 + [[0.0, 0, 0, 3]]))
+    facula.cpu.set_memory_limit(2**28)
+    try:
+        with pytest.raises(facula.OutOfMemoryError):
+            facula.block_diag(*[facula.ones(1)] * 70_000)
+    finally:
+        facula.cpu.set_memory_limit(0)

@@ -3,7 +3,7 @@
 import pytest
 
 import facula
-from facula import nn
+from facula import nn, optim
 from facula._subclasses import DataDependentOutputException, FakeTensor, FakeTensorMode
 from facula.utils import _pytree
 from facula.utils._python_dispatch import (
@@ -241,3 +241,21 @@ def test_fake_values_cannot_be_read():
                 read()
         with pytest.raises((DataDependentOutputException, RuntimeError, NotImplementedError)):
             facula.ones(3).nonzero()
+
+
+def test_optimizers_step_on_fake_tensors():
+    """Their counters are real numbers, which ops on them keep; what asks for values of a fake tensor says so."""
+    for make in (optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam, optim.ASGD, optim.Rprop):
+        with FakeTensorMode():
+            weight = facula.nn.Parameter(facula.ones(2, 3))
+            optimizer = make([weight], lr=0.1)
+            for _ in range(2):
+                (weight * weight).sum().backward()
+                optimizer.step()
+        state = optimizer.state[weight]
+        assert isinstance(weight, FakeTensor) and weight.shape == (2, 3)
+        assert make is optim.SGD or state["step"].item() == 2.0
+    with FakeTensorMode():
+        number = facula.tensor(2.0)
+        number += 1
+        assert number.item() == 3.0 and isinstance(number.expand(2), FakeTensor)

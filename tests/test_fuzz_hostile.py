@@ -162,3 +162,9 @@ def test_lists_are_held_against_the_memory_limit():
     finally:
         facula.cpu.set_memory_limit(0)
     assert facula.zeros(1, 1).expand(2, 3).tolist() == [[0.0] * 3] * 2
+
+
+def test_dimensions_of_tensors_without_any():
+    for call in (lambda t: facula.linalg.tensorsolve(t, facula.ones(3, 4), (-1, -1)), lambda t: facula.linalg.tensorsolve(t, t, (0,))):
+        with pytest.raises((RuntimeError, IndexError)):
+            call(facula.tensor(2.0))

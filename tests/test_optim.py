@@ -629,3 +629,13 @@ def test_hooks_run_once_around_a_step_that_calls_its_base_class():
         optimizer.step(lambda: 1 / 0)
     optimizer.step()
     assert calls == ["pre", "inner", "post", "pre", "inner", "pre", "inner", "post"]
+
+
+def test_lbfgs_takes_gradients_that_are_conjugated_lazily():
+    steps = []
+    for lazy in (False, True):
+        p = facula.tensor([1 + 2j, -1j]).requires_grad_()
+        p.grad = facula.tensor([1j, 2 - 1j]).conj() if lazy else facula.tensor([1j, 2 - 1j]).conj().resolve_conj()
+        optim.LBFGS([p], lr=0.5, max_iter=2).step(lambda p=p: p.abs().sum())
+        steps.append(p.detach())
+    assert facula.equal(*steps)

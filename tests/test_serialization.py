@@ -462,3 +462,12 @@ def test_mmap_with_views_parameters_and_a_truncated_file(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises((RuntimeError, ValueError), match="load"):
         facula.load(path, mmap=True)
+
+
+@pytest.mark.parametrize("location", ["cuda*0", "cuda:x"])
+def test_a_location_that_is_no_device_is_an_error_of_load(location):
+    stream = io.BytesIO()
+    facula.save(facula.ones(2), stream)
+    stream.seek(0)
+    with pytest.raises(RuntimeError, match="^load: "):
+        facula.load(stream, map_location=location)

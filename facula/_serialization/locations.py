@@ -67,7 +67,10 @@ def restorer(map_location):
 
 def validate_cuda_device(location):
     """The index of a "cuda" location; RuntimeError when this machine has no such GPU."""
-    index = facula.device(location).index or 0
+    try:
+        index = facula.device(location).index or 0
+    except RuntimeError as error:
+        raise RuntimeError(f"load: {error}") from None
     if not facula.cuda.is_available():
         raise RuntimeError(
             f"load: the checkpoint holds tensors of device {shown(location)}, but no GPU is available here; "

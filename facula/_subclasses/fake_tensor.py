@@ -97,6 +97,10 @@ class FakeTensorMode(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         given = (args, kwargs)
         fakes = [leaf for leaf in _pytree.tree_leaves(given) if isinstance(leaf, _C.Tensor)]
+        if fakes and all(_is_number(leaf) for leaf in fakes):  # counters, as optimizers keep: they have their values
+            result = func(*args, **kwargs)
+            if all(_is_number(leaf) for leaf in _pytree.tree_leaves(result) if isinstance(leaf, _C.Tensor)):
+                return result
         named = [leaf for leaf in _pytree.tree_leaves(given) if _is_device(leaf)]
         device = named[0] if named else _common_device(fakes)
         plain_args, plain_kwargs = _pytree.tree_map(self._plain, given)
@@ -132,6 +136,11 @@ class FakeTensorMode(TorchDispatchMode):
 def is_fake(value):
     """Whether it is a fake tensor."""
     return isinstance(value, FakeTensor)
+
+
+def _is_number(tensor):
+    """Whether it is a real tensor of no dimensions."""
+    return not isinstance(tensor, FakeTensor) and tensor.dim() == 0
 
 
 def _is_device(value):

@@ -146,7 +146,7 @@ class LBFGS(Optimizer):
         views = []
         for p in self._params:
             view = facula.zeros_like(p).reshape(-1) if p.grad is None else p.grad.reshape(-1)
-            views.append(facula.view_as_real(view).reshape(-1) if view.is_complex() else view)
+            views.append(facula.view_as_real(view.resolve_conj()).reshape(-1) if view.is_complex() else view)
         return facula.cat(views, 0)
 
     def _move(self, t, direction) -> None:

@@ -58,23 +58,43 @@ Tensor diag(const Tensor& self, int64_t diagonal) {
 
 Tensor diagflat(const Tensor& self, int64_t offset) { return diag_embed(reshape(self, {-1}), offset, 0, 1); }
 
+namespace {
+
+/// Where the elements of all blocks lie in the rows of the result, one row after the other.
+Tensor block_places(const std::vector<Tensor>& blocks, int64_t columns, int64_t count) {
+  Tensor places = empty({count}, std::optional<MemoryFormat>(), DType::Int64, kCPU);
+  int64_t* to = places.data<int64_t>();
+  int64_t first = 0;
+  for (const Tensor& block : blocks) {
+    for (int64_t row = 0; row < block.size(0); ++row, first += columns)
+      for (int64_t column = 0; column < block.size(1); ++column) *to++ = first + column;
+    first += block.size(1);
+  }
+  return places;
+}
+
+}  // namespace
+
 Tensor block_diag(TensorList tensors) {
-  std::vector<Tensor> rows;
-  int64_t columns = 0;
+  if (tensors.empty()) return zeros({1, 0});
+  std::vector<Tensor> blocks, values;
+  Checked rows = 0, columns = 0;
   for (const Tensor& t : tensors) {
     FACULA_CHECK(t.dim() <= 2, ErrorKind::Runtime, "block_diag: tensors of at most two dimensions, got shape ",
                  t.sizes());
-    const int64_t width = t.dim() == 0 ? 1 : t.size(-1);
-    columns = (Checked(columns) + width).get("block_diag", "the number of columns", columns, " and ", width);
+    blocks.push_back(atleast_2d(t));
+    values.push_back(reshape(t, {-1}));
+    rows += blocks.back().size(0);
+    columns += blocks.back().size(1);
   }
-  int64_t before = 0;
-  for (const Tensor& t : tensors) {
-    Tensor block = atleast_2d(t);
-    int64_t width = block.size(1);
-    rows.push_back(constant_pad_nd(block, {before, columns - before - width}, Scalar(0)));
-    before += width;
-  }
-  return rows.empty() ? zeros({1, 0}) : cat(rows, 0);
+  const Dims shape{rows.get("block_diag", "the number of rows", tensors.size(), " tensors"),
+                   columns.get("block_diag", "the number of columns", tensors.size(), " tensors")};
+  const int64_t count = count_elements(shape, "block_diag");
+  const Tensor elements = cat(values, 0);
+  const Tensor none = expand(zeros({}, elements.dtype(), elements.device()), {count});  // takes no memory
+  if (none.is_meta()) return zeros(shape, none.dtype(), none.device());
+  const Tensor places = block_places(blocks, shape[1], elements.numel());
+  return reshape(scatter(none, 0, _to_device(places, none.device(), DType::Int64), elements), shape);
 }
 
 // ---- grids and combinations

@@ -239,7 +239,7 @@ Tensor linalg_tensorsolve_uncast(const Tensor& self, const Tensor& other, std::o
   Tensor a = self;
   if (dims) {
     Dims order;
-    std::vector<bool> moved(static_cast<size_t>(self.dim()));
+    std::vector<bool> moved(static_cast<size_t>(std::max<int64_t>(self.dim(), 1)));
     for (int64_t d : *dims) moved[static_cast<size_t>(wrap_dim(d, self.dim(), "linalg.tensorsolve"))] = true;
     for (int64_t d = 0; d < self.dim(); ++d)
       if (!moved[static_cast<size_t>(d)]) order.push_back(d);

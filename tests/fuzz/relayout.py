@@ -177,6 +177,24 @@ def evaluate(call, t, names, form, cotangents=None):
     return [result, *(a.grad for a in t if a.requires_grad)]
 
 
+# What solves with matrices, which may be nearly singular.
+ILL_CONDITIONED = ("inv", "solve", "det", "lstsq")
+
+
+def sensitive(call, plain, expected, form, cotangents):
+    """Whether arguments that are a rounding away give other results too."""
+
+    def rounded(a):
+        if not (a.is_floating_point() or a.is_complex()):
+            return a
+        return a * (1 + facula.finfo(a.dtype).eps * x(*a.shape).sign().to(a.dtype))
+
+    try:
+        return differ(expected, evaluate(call, [rounded(a) for a in plain], globals(), form, None if cotangents is None else "offset"))
+    except Exception:
+        return False
+
+
 def same(call, t, layouts, form="value", cotangents=None):
     """Raises AssertionError where a call gives something else for its tensors in other layouts."""
     names = globals()
@@ -196,7 +214,7 @@ def same(call, t, layouts, form="value", cotangents=None):
             raise AssertionError(f"{expected!r:.300} became {actual!r:.300}")
         return
     different = differ(expected, actual)
-    if different:
+    if different and not (any(word in call for word in ILL_CONDITIONED) and sensitive(call, plain, expected, form, cotangents)):
         raise AssertionError(different)
     for i, ((view, buffer), old) in enumerate(zip(moved, before)):
         wrong = differ(plain[i], view) or outside_of(view, buffer, old)
