@@ -79,17 +79,17 @@ std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const
                ErrorKind::Runtime, kOp, ": expected a result and a gradient of shape ", IntList(sizes), " and dtype ",
                query.dtype(), ", got ", result.sizes(), " and ", grad.sizes(), " of dtypes ", result.dtype(), " and ",
                grad.dtype());
-  FACULA_CHECK(
-      logsumexp.numel() * query.size(-1) == query.numel() && logsumexp.dtype() == compute && logsumexp.is_contiguous(),
-      ErrorKind::Runtime, kOp, ": expected a contiguous sum of dtype ", compute, " for every query, got shape ",
-      logsumexp.sizes(), " and dtype ", logsumexp.dtype());
+  FACULA_CHECK(logsumexp.numel() * query.size(-1) == query.numel() && logsumexp.dtype() == compute, ErrorKind::Runtime,
+               kOp, ": expected a sum of dtype ", compute, " for every query, got shape ", logsumexp.sizes(),
+               " and dtype ", logsumexp.dtype());
+  const Tensor sums = logsumexp.is_contiguous() ? logsumexp : clone(logsumexp, MemoryFormat::Contiguous);
   const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute);
   auto like = [](const Tensor& t) { return empty_joined(t.sizes(), t.dtype(), t.device()); };
   Tensor grads[] = {like(query), like(key), like(value)};
   if (!query.is_meta() && (query.numel() || key.numel() || value.numel()))
     attention_backward_kernel(query.device(), AttentionGradients{grads[0], grads[1], grads[2]},
-                              AttentionInputs{query, key, value, given, seed},
-                              AttentionResults{grad, result, logsumexp}, AttentionOptions{scale, dropout_p, is_causal});
+                              AttentionInputs{query, key, value, given, seed}, AttentionResults{grad, result, sums},
+                              AttentionOptions{scale, dropout_p, is_causal});
   return {grads[0], grads[1], grads[2]};
 }
 
