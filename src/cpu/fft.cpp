@@ -35,9 +35,11 @@ namespace {
 
 // ---- measured bounds
 
-constexpr int64_t kRowsAreLongFrom = 192;         // points of contiguous lines
+constexpr int64_t kRowsAreLongFrom = 400;         // points of contiguous lines
 constexpr int64_t kColumnsAreLongFrom = 4096;     // points of lines next to each other
 constexpr int64_t kLanesConvolveUpTo = 1024;      // points of a convolution in lanes
+const int64_t kTurnsUpTo = getenv("TURNS") ? atoi(getenv("TURNS")) : 16384;
+constexpr int64_t kLongestAlone = int64_t{1} << 18;  // points of lines that a thread has for itself
 constexpr int64_t kShortest = 16;                 // of long lines
 constexpr int64_t kMostKept = int64_t{64} << 20;  // bytes
 constexpr size_t kMostPlans = 64;
@@ -295,7 +297,7 @@ Division divide(int64_t n, int64_t lanes) {
 }
 
 template <class T>
-void long_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale);
+void long_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale, T* work = nullptr);
 
 template <class T>
 void add_turns(FftLong<T>& plan) {
@@ -308,14 +310,21 @@ void add_turns(FftLong<T>& plan) {
     const int64_t start = std::min(b * N, width - N);
     for (int64_t r = 0; r < height; ++r) roots.write(r * start, plan.coarse.data() + 2 * (b * height + r));
   }
-  for (int64_t r = 0; r < height; ++r) {
-    for (int64_t lane = 0; lane < N; ++lane) {
-      T w[2];
-      roots.write(r * level.order[lane], w);
-      plan.fine[r * 2 * N + lane] = w[0];
-      plan.fine[r * 2 * N + N + lane] = w[1];
+  auto write_pairs = [&](int64_t start, T* to) {
+    for (int64_t r = 0; r < height; ++r) {
+      for (int64_t lane = 0; lane < N; ++lane) {
+        T w[2];
+        roots.write(r * (start + level.order[lane]), w);
+        to[r * 2 * N + lane] = w[0];
+        to[r * 2 * N + N + lane] = w[1];
+      }
     }
-  }
+  };
+  write_pairs(0, plan.fine.data());
+  if (plan.n > kTurnsUpTo) return;
+  plan.turns = AlignedArray<T>(2 * N * blocks * height);
+  for (int64_t b = 0; b < blocks; ++b)
+    write_pairs(std::min(b * N, width - N), plan.turns.data() + b * height * 2 * N);
 }
 
 template <class T>
@@ -383,19 +392,42 @@ void transform_one(const FftLanes<T>& plan, FftKind kind, double scale, const T*
   fft_level<T>.block(plan, {kind, scale, in, out, 1, 1, &begin, &begin, 1, false}, buffers.data());
 }
 
+/// Sizes of the memory that the sweeps of a line work in.
 template <class T>
-void two_sweeps(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale) {
+struct Workspace {
+  int64_t between, buffers;
+  explicit Workspace(const FftLong<T>& plan) {
+    if (plan.convolution) {
+      *this = Workspace(*plan.convolution);
+      return;
+    }
+    const int64_t N = fft_level<T>.lanes, height = plan.columns->n, width = plan.rows->n;
+    between = (width + N - 1) / N * height * 2 * N;
+    buffers = 4 * N * std::max(height, width);
+  }
+};
+
+/// In `work` if it is given, on this thread alone.
+template <class T>
+void two_sweeps(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale, T* work) {
   const FftLevel<T>& level = fft_level<T>;
   const int64_t N = level.lanes, height = plan.columns->n, width = plan.rows->n;
   const int64_t column_blocks = (width + N - 1) / N, row_blocks = (height + N - 1) / N;
-  Scratch<T> between(column_blocks * height * 2 * N);
+  const Workspace<T> size(plan);
+  if (work) {
+    const FftSweep<T> sweep{&plan, in, out, work, backward, scale};
+    level.columns(sweep, 0, column_blocks, work + size.between);
+    level.rows(sweep, 0, row_blocks, work + size.between);
+    return;
+  }
+  Scratch<T> between(size.between);
   const FftSweep<T> sweep{&plan, in, out, between.data(), backward, scale};
   parallel_for(0, column_blocks, grain_of(N * height, height), [&](int64_t from, int64_t to) {
-    Scratch<T> buffers(4 * N * height);
+    Scratch<T> buffers(size.buffers);
     level.columns(sweep, from, to, buffers.data());
   });
   parallel_for(0, row_blocks, grain_of(N * width, width), [&](int64_t from, int64_t to) {
-    Scratch<T> buffers(4 * N * width);
+    Scratch<T> buffers(size.buffers);
     level.rows(sweep, from, to, buffers.data());
   });
 }
@@ -411,7 +443,7 @@ void in_pieces(int64_t n, F&& f) {
 }
 
 template <class T>
-void convolve_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale) {
+void convolve_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale, T* work) {
   const FftLevel<T>& level = fft_level<T>;
   const int64_t n = plan.n, length = plan.convolution->n;
   const T *chirp = plan.chirp.factors.data(), *kernel = plan.chirp.kernel.data();
@@ -419,17 +451,17 @@ void convolve_line(const FftLong<T>& plan, const T* in, T* out, bool backward, d
   T* p = points.data();
   in_pieces(n, [&](int64_t from, int64_t to) { level.multiply(in, chirp, p, 1, backward, false, from, to); });
   std::fill(p + 2 * n, p + 2 * length, T(0));
-  two_sweeps(*plan.convolution, p, p, false, 1);
+  two_sweeps(*plan.convolution, p, p, false, 1, work);
   in_pieces(length, [&](int64_t from, int64_t to) { level.multiply(p, kernel, p, 1, false, true, from, to); });
-  two_sweeps(*plan.convolution, p, p, false, 1);
+  two_sweeps(*plan.convolution, p, p, false, 1, work);
   in_pieces(n, [&](int64_t from, int64_t to) { level.multiply(p, chirp, out, scale, true, backward, from, to); });
 }
 
 /// One complex line; `out` may be `in`.
 template <class T>
-void long_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale) {
-  if (plan.convolution) convolve_line(plan, in, out, backward, scale);
-  else two_sweeps(plan, in, out, backward, scale);
+void long_line(const FftLong<T>& plan, const T* in, T* out, bool backward, double scale, T* work) {
+  if (plan.convolution) convolve_line(plan, in, out, backward, scale, work);
+  else two_sweeps(plan, in, out, backward, scale, work);
 }
 
 /// Everything that lines of one kind and length need.
@@ -450,37 +482,37 @@ struct LongLines {
         plan(long_plan<T>(halved ? n / 2 : n)),
         halves(halved ? halves_plan<T>(n) : nullptr) {}
 
-  void run(const T* in, T* out) const {
+  void run(const T* in, T* out, T* work) const {
     switch (kind) {
       case FftKind::Forward:
-      case FftKind::Backward: return long_line(*plan, in, out, kind == FftKind::Backward, scale);
-      case FftKind::RealToHalf: return halved ? real_even(in, out) : real_odd(in, out);
-      case FftKind::HalfToReal: return halved ? half_even(in, out) : half_odd(in, out);
+      case FftKind::Backward: return long_line(*plan, in, out, kind == FftKind::Backward, scale, work);
+      case FftKind::RealToHalf: return halved ? real_even(in, out, work) : real_odd(in, out, work);
+      case FftKind::HalfToReal: return halved ? half_even(in, out, work) : half_odd(in, out, work);
     }
   }
 
  private:
-  void real_even(const T* in, T* out) const {
-    long_line(*plan, in, out, false, scale);
+  void real_even(const T* in, T* out, T* work) const {
+    long_line(*plan, in, out, false, scale, work);
     in_pieces(n / 4 + 1, [&](int64_t from, int64_t to) { fft_level<T>.untangle(*halves, out, n, from, to); });
   }
-  void real_odd(const T* in, T* out) const {
+  void real_odd(const T* in, T* out, T* work) const {
     Scratch<T> line(2 * n);
     T* p = line.data();
     for (int64_t i = 0; i < n; ++i) {
       p[2 * i] = in[i];
       p[2 * i + 1] = T(0);
     }
-    long_line(*plan, p, p, false, scale);
+    long_line(*plan, p, p, false, scale, work);
     std::copy(p, p + 2 * (n / 2 + 1), out);
     out[1] = T(0);
   }
-  void half_even(const T* in, T* out) const {
+  void half_even(const T* in, T* out, T* work) const {
     Scratch<T> line(n);
     in_pieces(n / 4 + 1, [&](int64_t from, int64_t to) { fft_level<T>.tangle(*halves, in, line.data(), n, from, to); });
-    long_line(*plan, line.data(), out, true, scale);
+    long_line(*plan, line.data(), out, true, scale, work);
   }
-  void half_odd(const T* in, T* out) const {
+  void half_odd(const T* in, T* out, T* work) const {
     Scratch<T> line(2 * n);
     T* p = line.data();
     p[0] = in[0];
@@ -490,7 +522,7 @@ struct LongLines {
       p[2 * k + 1] = in[2 * k + 1];
       p[2 * (n - k) + 1] = -in[2 * k + 1];
     }
-    long_line(*plan, p, p, true, scale);
+    long_line(*plan, p, p, true, scale, work);
     for (int64_t i = 0; i < n; ++i) out[i] = p[2 * i];
   }
 };
@@ -523,12 +555,12 @@ void move_lines(T* neighbours, T* lines, int64_t n, int64_t step, int64_t count)
 
 template <class T>
 void gather_and_transform(const Lines& l, const LongLines<T>& lines, const T* in, T* out, int64_t count, T* from,
-                          T* to) {
+                          T* to, T* work) {
   T* source = const_cast<T*>(in);  // only read
   if (l.real_in()) move_lines<true, 1>(source, from, l.in_size(), l.inner, count);
   else move_lines<true, 2>(source, from, l.in_size(), l.inner, count);
   for (int64_t i = 0; i < count; ++i)
-    lines.run(from + i * l.in_size() * (l.real_in() ? 1 : 2), to + i * l.out_size() * (l.real_out() ? 1 : 2));
+    lines.run(from + i * l.in_size() * (l.real_in() ? 1 : 2), to + i * l.out_size() * (l.real_out() ? 1 : 2), work);
   if (l.real_out()) move_lines<false, 1>(out, to, l.out_size(), l.inner, count);
   else move_lines<false, 2>(out, to, l.out_size(), l.inner, count);
 }
@@ -540,20 +572,23 @@ void long_lines(const Lines& l, const T* in, T* out) {
   // as many neighbours as lie in a cache line or two
   const int64_t together = std::min<int64_t>(l.inner, 128 / static_cast<int64_t>(2 * sizeof(T)));
   const int64_t groups_inner = (l.inner + together - 1) / together, groups = l.outer * groups_inner;
+  // fewer lines than threads: these are for the parts of a line; nor is a very long one left to a thread
+  const bool divided = groups < num_threads() || l.n > kLongestAlone;
+  const Workspace<T> size(*lines.plan);
   auto run = [&](int64_t first, int64_t last) {
+    Scratch<T> work(divided ? 0 : size.between + size.buffers);
     Scratch<T> spare(l.inner == 1 ? 0 : together * (in_item * l.in_size() + out_item * l.out_size()));
     for (int64_t g = first; g < last; ++g) {
       const int64_t o = g / groups_inner, i = g % groups_inner * together;
       const T* from = in + in_item * (o * l.in_size() * l.inner + i);
       T* to = out + out_item * (o * l.out_size() * l.inner + i);
-      if (l.inner == 1) lines.run(from, to);
+      if (l.inner == 1) lines.run(from, to, divided ? nullptr : work.data());
       else
         gather_and_transform(l, lines, from, to, std::min(together, l.inner - i), spare.data(),
-                             spare.data() + together * in_item * l.in_size());
+                             spare.data() + together * in_item * l.in_size(), divided ? nullptr : work.data());
     }
   };
-  // fewer lines than threads: these are for the parts of a line
-  if (groups < num_threads()) sliced_for(0, groups, 1, run);
+  if (divided) sliced_for(0, groups, 1, run);
   else parallel_for(0, groups, grain_of(l.n * together, l.n), run);
 }
 
@@ -574,10 +609,13 @@ void short_lines(const Lines& l, const T* in, T* out) {
       const int64_t first = neighbours ? block / run_blocks * l.inner + block % run_blocks * width : block * width;
       const int64_t end = neighbours ? (block / run_blocks + 1) * l.inner : l.count();
       const int64_t count = std::min(width, end - first);
+      int64_t o = l.inner == 1 ? first : first / l.inner, at = l.inner == 1 ? 0 : first % l.inner;
       for (int64_t i = 0; i < count; ++i) {
-        const int64_t o = (first + i) / l.inner, at = (first + i) % l.inner;
         in_line[i] = o * l.in_size() * l.inner + at;
         out_line[i] = o * l.out_size() * l.inner + at;
+        if (++at < l.inner) continue;
+        at = 0;
+        ++o;
       }
       level.block(*plan, {l.kind, l.scale, in, out, l.inner, l.inner, in_line, out_line, count, neighbours},
                   buffers.data());

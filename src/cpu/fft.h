@@ -69,12 +69,13 @@ template <class T>
 struct FftLong {
   int64_t n = 0;
   std::shared_ptr<const FftLanes<T>> columns, rows;
-  /// exp(-2 pi i c r / n) for column c and row r as (first row of a block, column) times (row in the block, column):
-  AlignedArray<T> coarse, fine;
+  /// exp(-2 pi i r k / n) for point k of a row and row r of what the columns gave: (block of points, row) times (row,
+  /// point in the block) by lanes; and for lines that are not very long their products, point by point as `between`.
+  AlignedArray<T> coarse, fine, turns;
   FftChirp<T> chirp;
   std::shared_ptr<const FftLong> convolution;
   int64_t bytes() const {
-    return (coarse.size() + fine.size() + chirp.factors.size() + chirp.kernel.size()) * static_cast<int64_t>(sizeof(T));
+    return (coarse.size() + fine.size() + turns.size() + chirp.factors.size() + chirp.kernel.size()) * static_cast<int64_t>(sizeof(T));
   }
 };
 

@@ -375,12 +375,11 @@ bool all_adjacent(const FftBlock<T>& b, int64_t lines) {
   return b.adjacent && b.lines == lines;
 }
 
-/// Points [from, n) of complex lines in lanes.
 template <class T>
-void gather_complex(const FftBlock<T>& b, int64_t from, int64_t n, T sign, T* points) {
+void gather_complex(const FftBlock<T>& b, int64_t n, T sign, T* points) {
   for (int64_t lane = 0; lane < b.lines; ++lane) {
     const T* line = b.in + 2 * b.in_line[lane];
-    for (int64_t i = from; i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
       points[i * kPair<T> + lane] = line[2 * i * b.in_step];
       points[i * kPair<T> + kLanes<T> + lane] = sign * line[2 * i * b.in_step + 1];
     }
@@ -414,18 +413,19 @@ void load_lines(const FftBlock<T>& b, int64_t n, bool backward, T* points) {
     for (; i < n; ++i) store_pair(points + i * kPair<T>, in.load(i));
     return;
   }
-  if (b.lines == N && b.in_step == 1) {
-    for (; i + N <= n; i += N) gather_square(b, i, sign, points);
+  if (b.lines == N && b.in_step == 1 && n >= N) {
+    for (; i < n; i += N) gather_square(b, std::min(i, n - N), sign, points);
+    return;
   }
   if (b.lines < N) set_lanes_zero(points, n, b.lines);
-  gather_complex(b, i, n, sign, points);
+  gather_complex(b, n, sign, points);
 }
 
 template <class T>
-void scatter_complex(const FftBlock<T>& b, int64_t from, int64_t n, T re, T im, const T* points) {
+void scatter_complex(const FftBlock<T>& b, int64_t n, T re, T im, const T* points) {
   for (int64_t lane = 0; lane < b.lines; ++lane) {
     T* line = b.out + 2 * b.out_line[lane];
-    for (int64_t i = from; i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
       line[2 * i * b.out_step] = re * points[i * kPair<T> + lane];
       line[2 * i * b.out_step + 1] = im * points[i * kPair<T> + kLanes<T> + lane];
     }
@@ -458,10 +458,11 @@ void store_lines(const FftBlock<T>& b, int64_t n, bool backward, const T* points
     for (; i < n; ++i) out.store(i, load_pair(points + i * kPair<T>));
     return;
   }
-  if (b.lines == N && b.out_step == 1) {
-    for (; i + N <= n; i += N) scatter_square(b, i, re, im, points);
+  if (b.lines == N && b.out_step == 1 && n >= N) {
+    for (; i < n; i += N) scatter_square(b, std::min(i, n - N), re, im, points);
+    return;
   }
-  scatter_complex(b, i, n, re, im, points);
+  scatter_complex(b, n, re, im, points);
 }
 
 // Two real lines are the real and the imaginary parts of a complex one: a lane has the lines `lane` and `lanes + lane`.
@@ -475,21 +476,23 @@ void load_real_lines(const FftBlock<T>& b, int64_t n, T* points) {
     for (; i < n; ++i, in += b.in_step) store_pair(points + i * kPair<T>, load_pair(in));
     return;
   }
-  if (b.lines == 2 * N && b.in_step == 1) {
-    for (; i + N <= n; i += N) {
+  if (b.lines == 2 * N && b.in_step == 1 && n >= N) {
+    for (; i < n; i += N) {
+      const int64_t at = std::min(i, n - N);
       for (int64_t part = 0; part < 2; ++part) {
         Lanes<T> row[N];
         FACULA_UNROLL
-        for (int r = 0; r < N; ++r) row[r] = load_vector(b.in + b.in_line[part * N + r] + i);
+        for (int r = 0; r < N; ++r) row[r] = load_vector(b.in + b.in_line[part * N + r] + at);
         transpose<T>(row);
         FACULA_UNROLL
-        for (int r = 0; r < N; ++r) store_vector(points + (i + r) * kPair<T> + part * N, row[r]);
+        for (int r = 0; r < N; ++r) store_vector(points + (at + r) * kPair<T> + part * N, row[r]);
       }
     }
+    return;
   }
   if (b.lines < 2 * N) std::fill(points, points + n * kPair<T>, T(0));
   for (int64_t line = 0; line < b.lines; ++line) {
-    for (int64_t k = i; k < n; ++k) points[k * kPair<T> + line] = b.in[b.in_line[line] + k * b.in_step];
+    for (int64_t k = 0; k < n; ++k) points[k * kPair<T> + line] = b.in[b.in_line[line] + k * b.in_step];
   }
 }
 
@@ -506,20 +509,22 @@ void store_real_lines(const FftBlock<T>& b, int64_t n, const T* points) {
     }
     return;
   }
-  if (b.lines == 2 * N && b.out_step == 1) {
-    for (; i + N <= n; i += N) {
+  if (b.lines == 2 * N && b.out_step == 1 && n >= N) {
+    for (; i < n; i += N) {
+      const int64_t at = std::min(i, n - N);
       for (int64_t part = 0; part < 2; ++part) {
         Lanes<T> row[N];
         FACULA_UNROLL
-        for (int r = 0; r < N; ++r) row[r] = load_vector(points + (i + r) * kPair<T> + part * N) * (part ? im : re);
+        for (int r = 0; r < N; ++r) row[r] = load_vector(points + (at + r) * kPair<T> + part * N) * (part ? im : re);
         transpose<T>(row);
         FACULA_UNROLL
-        for (int r = 0; r < N; ++r) store_vector(b.out + b.out_line[part * N + r] + i, row[r]);
+        for (int r = 0; r < N; ++r) store_vector(b.out + b.out_line[part * N + r] + at, row[r]);
       }
     }
+    return;
   }
   for (int64_t line = 0; line < b.lines; ++line) {
-    for (int64_t k = i; k < n; ++k)
+    for (int64_t k = 0; k < n; ++k)
       b.out[b.out_line[line] + k * b.out_step] = points[k * kPair<T> + line] * (line < N ? re : im);
   }
 }
@@ -550,12 +555,13 @@ void store_halves(const FftBlock<T>& b, int64_t n, const T* points) {
     }
     return;
   }
-  if (b.lines == 2 * N && b.out_step == 1) {
-    for (; k + N <= count; k += N) {
+  if (b.lines == 2 * N && b.out_step == 1 && count >= N) {
+    for (; k < count; k += N) {
+      const int64_t at = std::min(k, count - N);
       Lanes<T> re[2][N], im[2][N];
       FACULA_UNROLL
       for (int i = 0; i < N; ++i) {
-        const TwoHalves<T> h = two_halves(points, k + kOrder<T>[i], n, half);
+        const TwoHalves<T> h = two_halves(points, at + kOrder<T>[i], n, half);
         re[0][i] = h.a.re, im[0][i] = h.a.im, re[1][i] = h.b.re, im[1][i] = h.b.im;
       }
       for (int64_t part = 0; part < 2; ++part) {
@@ -563,9 +569,10 @@ void store_halves(const FftBlock<T>& b, int64_t n, const T* points) {
         transpose<T>(im[part]);
         FACULA_UNROLL
         for (int i = 0; i < N; ++i)
-          store_complex(b.out + 2 * (b.out_line[part * N + i] + k), Points<T>{re[part][i], im[part][i]});
+          store_complex(b.out + 2 * (b.out_line[part * N + i] + at), Points<T>{re[part][i], im[part][i]});
       }
     }
+    return;
   }
   for (; k < count; ++k) {
     const TwoHalves<T> h = two_halves(points, k, n, half);
@@ -595,22 +602,26 @@ void load_halves(const FftBlock<T>& b, int64_t n, T* points) {
     for (; k < count; ++k, in += 2 * b.in_step) store_whole(points, k, n, load_natural(in), load_natural(in + 2 * N));
     return;
   }
-  if (b.lines == 2 * N && b.in_step == 1) {
-    for (; k + N <= count; k += N) {
+  if (b.lines == 2 * N && b.in_step == 1 && count >= N) {
+    for (; k < count; k += N) {
+      const int64_t at = std::min(k, count - N);
       Lanes<T> re[2][N], im[2][N];
       for (int64_t part = 0; part < 2; ++part) {
         FACULA_UNROLL
         for (int i = 0; i < N; ++i) {
-          const Points<T> p = load_complex(b.in + 2 * (b.in_line[part * N + i] + k));
+          const Points<T> p = load_complex(b.in + 2 * (b.in_line[part * N + i] + at));
           re[part][i] = p.re, im[part][i] = p.im;
         }
         transpose<T>(re[part]);
         transpose<T>(im[part]);
       }
       FACULA_UNROLL
-      for (int i = 0; i < N; ++i)
-        store_whole(points, k + kOrder<T>[i], n, Points<T> { re[0][i], im[0][i] }, Points<T>{re[1][i], im[1][i]});
+      for (int i = 0; i < N; ++i) {
+        const Points<T> first{re[0][i], im[0][i]}, second{re[1][i], im[1][i]};
+        store_whole(points, at + kOrder<T>[i], n, first, second);
+      }
     }
+    return;
   }
   for (; k < count; ++k) {
     Points<T> h[2] = {};
@@ -678,43 +689,67 @@ void sweep_columns(const FftSweep<T>& s, int64_t from, int64_t to, T* buffers) {
   }
 }
 
-/// Turns a square of what the columns gave, and puts rows into lanes; `rows` of them are there.
+/// The factors between the sweeps, of a table in the order of `between`.
 template <class T>
-FACULA_INLINE void turn_square(const T* square, const T* coarse, const T* fine, int64_t rows, T* points) {
+struct TurnTable {
+  const T* all;
+  FACULA_INLINE Points<T> at(int row) const { return load_pair(all + row * kPair<T>); }
+};
+/// The same as products.
+template <class T>
+struct TurnProducts {
+  const T *coarse, *fine;
+  FACULA_INLINE Points<T> at(int row) const {
+    return times(load_pair(fine + row * kPair<T>), coarse[2 * row], coarse[2 * row + 1]);
+  }
+};
+
+/// Turns a square of what the columns gave, and puts rows into lanes; `rows` of them are there.
+template <class T, class Turns>
+FACULA_INLINE void turn_square(const T* square, const Turns& turns, int64_t rows, T* points) {
   constexpr int N = kLanes<T>;
   Lanes<T> re[N] = {}, im[N] = {};
   FACULA_UNROLL
   for (int i = 0; i < N; ++i) {
     const int row = kOrder<T>[i];
     if (row >= rows) continue;
-    const Points<T> w = times(load_pair(fine + row * kPair<T>), coarse[2 * row], coarse[2 * row + 1]);
-    const Points<T> p = times(load_pair(square + row * kPair<T>), w.re, w.im);
+    const Points<T> w = turns.at(row), p = times(load_pair(square + row * kPair<T>), w.re, w.im);
     re[i] = p.re;
     im[i] = p.im;
   }
   transpose<T>(re);
   transpose<T>(im);
   FACULA_UNROLL
-  for (int i = 0; i < N; ++i) store_pair(points + kOrder<T>[i] * kPair<T>, Points<T> { re[i], im[i] });
+  for (int i = 0; i < N; ++i) store_pair(points + kOrder<T>[i] * kPair<T>, Points<T>{re[i], im[i]});
+}
+
+/// `lanes` rows, or fewer, into the lanes of a buffer.
+template <class T>
+void turn_rows(const FftSweep<T>& s, int64_t row, int64_t rows, T* points) {
+  constexpr int64_t N = kLanes<T>;
+  const FftLong<T>& plan = *s.plan;
+  const int64_t height = plan.columns->n, width = plan.rows->n;
+  for (int64_t b = 0; b * N < width; ++b) {
+    const int64_t at = b * height + row;
+    const T* square = s.between + at * kPair<T>;
+    T* turned = points + block_start<T>(b, width) * kPair<T>;
+    const TurnProducts<T> products{plan.coarse.data() + 2 * at, plan.fine.data() + row * kPair<T>};
+    if (rows < N) turn_square(square, products, rows, turned);
+    else if (plan.turns.size()) turn_square(square, TurnTable<T>{plan.turns.data() + at * kPair<T>}, N, turned);
+    else turn_square(square, products, N, turned);
+  }
 }
 
 template <class T>
 void sweep_rows(const FftSweep<T>& s, int64_t from, int64_t to, T* buffers) {
   constexpr int64_t N = kLanes<T>;
   const FftLanes<T>& plan = *s.plan->rows;
-  const int64_t height = s.plan->columns->n, width = plan.n, blocks = (width + N - 1) / N;
+  const int64_t height = s.plan->columns->n, width = plan.n;
   T *points = buffers, *spare = buffers + plan.room() * kPair<T>;
   const T re = static_cast<T>(s.scale), im = s.backward ? -re : re;
   for (int64_t block = from; block < to; ++block) {
     const int64_t row = block_start<T>(block, height), rows = std::min(N, height - row);
-    const T* fine = s.plan->fine.data() + row * kPair<T>;
-    for (int64_t b = 0; b < blocks; ++b) {
-      const T* square = s.between + (b * height + row) * kPair<T>;
-      const T* coarse = s.plan->coarse.data() + 2 * (b * height + row);
-      T* turned = points + block_start<T>(b, width) * kPair<T>;
-      if (rows == N) turn_square(square, coarse, fine, N, turned);
-      else turn_square(square, coarse, fine, rows, turned);
-    }
+    turn_rows(s, row, rows, points);
     T* last = run_but_last(plan, 0, points, spare);
     if (rows == N) {
       run_last(plan, last, ColumnOut<T>{s.out + 2 * row, 2 * height, re, im});
