@@ -35,13 +35,13 @@ namespace {
 
 // ---- measured bounds
 
-constexpr int64_t kRowsAreLongFrom = 400;         // points of contiguous lines
-constexpr int64_t kColumnsAreLongFrom = 4096;     // points of lines next to each other
-constexpr int64_t kLanesConvolveUpTo = 1024;      // points of a convolution in lanes
-const int64_t kTurnsUpTo = getenv("TURNS") ? atoi(getenv("TURNS")) : 16384;
+constexpr int64_t kRowsAreLongFrom = 400;            // points of contiguous lines
+constexpr int64_t kColumnsAreLongFrom = 4096;        // points of lines next to each other
+constexpr int64_t kLanesConvolveUpTo = 1024;         // points of a convolution in lanes
+constexpr int64_t kTurnsUpTo = 8192;                 // points of lines with a factor for every point between the sweeps
 constexpr int64_t kLongestAlone = int64_t{1} << 18;  // points of lines that a thread has for itself
-constexpr int64_t kShortest = 16;                 // of long lines
-constexpr int64_t kMostKept = int64_t{64} << 20;  // bytes
+constexpr int64_t kShortest = 16;                    // of long lines
+constexpr int64_t kMostKept = int64_t{64} << 20;     // bytes
 constexpr size_t kMostPlans = 64;
 
 // ---- factors
@@ -323,8 +323,7 @@ void add_turns(FftLong<T>& plan) {
   write_pairs(0, plan.fine.data());
   if (plan.n > kTurnsUpTo) return;
   plan.turns = AlignedArray<T>(2 * N * blocks * height);
-  for (int64_t b = 0; b < blocks; ++b)
-    write_pairs(std::min(b * N, width - N), plan.turns.data() + b * height * 2 * N);
+  for (int64_t b = 0; b < blocks; ++b) write_pairs(std::min(b * N, width - N), plan.turns.data() + b * height * 2 * N);
 }
 
 template <class T>
@@ -554,8 +553,8 @@ void move_lines(T* neighbours, T* lines, int64_t n, int64_t step, int64_t count)
 }
 
 template <class T>
-void gather_and_transform(const Lines& l, const LongLines<T>& lines, const T* in, T* out, int64_t count, T* from,
-                          T* to, T* work) {
+void gather_and_transform(const Lines& l, const LongLines<T>& lines, const T* in, T* out, int64_t count, T* from, T* to,
+                          T* work) {
   T* source = const_cast<T*>(in);  // only read
   if (l.real_in()) move_lines<true, 1>(source, from, l.in_size(), l.inner, count);
   else move_lines<true, 2>(source, from, l.in_size(), l.inner, count);

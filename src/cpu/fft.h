@@ -75,7 +75,8 @@ struct FftLong {
   FftChirp<T> chirp;
   std::shared_ptr<const FftLong> convolution;
   int64_t bytes() const {
-    return (coarse.size() + fine.size() + turns.size() + chirp.factors.size() + chirp.kernel.size()) * static_cast<int64_t>(sizeof(T));
+    return (coarse.size() + fine.size() + turns.size() + chirp.factors.size() + chirp.kernel.size()) *
+           static_cast<int64_t>(sizeof(T));
   }
 };
 

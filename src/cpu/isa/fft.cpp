@@ -720,7 +720,7 @@ FACULA_INLINE void turn_square(const T* square, const Turns& turns, int64_t rows
   transpose<T>(re);
   transpose<T>(im);
   FACULA_UNROLL
-  for (int i = 0; i < N; ++i) store_pair(points + kOrder<T>[i] * kPair<T>, Points<T>{re[i], im[i]});
+  for (int i = 0; i < N; ++i) store_pair(points + kOrder<T>[i] * kPair<T>, Points<T> { re[i], im[i] });
 }
 
 /// `lanes` rows, or fewer, into the lanes of a buffer.
