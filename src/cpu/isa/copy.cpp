@@ -136,7 +136,8 @@ void copy_stepping(const Rows& m) {
     E* o = reinterpret_cast<E*>(out);
     const E* a = reinterpret_cast<const E*>(in);
     if constexpr (in_step == 0) {
-      std::fill_n(o, m.n, *a);
+      const E value = *a;  // a copy, which stores cannot change
+      std::fill_n(o, m.n, value);
       return;
     }
     FACULA_SIMD
