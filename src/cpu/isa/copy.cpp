@@ -50,7 +50,9 @@ TransposeFn transpose_for(int64_t item) {
 
 // The dimension along which the input is contiguous, when the output is contiguous along dimension 0; -1 for none.
 int64_t transposed_dim(const Plan& plan, int64_t item) {
-  if (plan.out.strides[0] != item || plan.in[0].strides[0] == item || plan.shape[0] < kTile / 2) return -1;
+  if (plan.out.strides[0] != item || plan.in[0].strides[0] == item || plan.in[0].strides[0] == 0 ||
+      plan.shape[0] < kTile / 2)
+    return -1;
   for (size_t d = 1; d < plan.shape.size(); ++d) {
     if (plan.in[0].strides[d] == item && plan.shape[d] >= kTile / 2) return static_cast<int64_t>(d);
   }
