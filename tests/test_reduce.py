@@ -68,6 +68,18 @@ def test_sum_is_pairwise():
     assert abs(t.sum().item() / (0.1 * (1 << 22)) - 1) < 2e-6
     assert abs(t.reshape(1 << 20, 4).sum(0)[0].item() / (0.1 * (1 << 20)) - 1) < 2e-6
 
+    few = facula.full((4096,), 0.1)
+    assert abs(few.sum().item() / 409.6 - 1) < 1.5e-6
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3, float("inf")])
+def test_second_derivatives_of_norms_at_zero_are_numbers(p):
+    for norm in (lambda x: facula.linalg.vector_norm(x, p, dim=-1), lambda x: facula.cdist(x, x.detach() * 1, p=p, compute_mode="donot_use_mm_for_euclid_dist")):
+        x = facula.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=facula.float64).requires_grad_()
+        (first,) = facula.autograd.grad(norm(x).sum(), x, create_graph=True)
+        (second,) = facula.autograd.grad((first * first).sum(), x)
+        assert first.isfinite().all() and second.isfinite().all()
+
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64"])
 def test_integers_accumulate_in_int64(dtype):

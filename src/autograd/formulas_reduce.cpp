@@ -103,7 +103,7 @@ Tensor std_backward(const Tensor& grad, const Tensor& self, const Tensor& result
   return var_backward(where(eq(result, 0), Scalar(0.0), grad / (result * 2.0)), self, dim, correction, keepdim);
 }
 
-// At zero, and where a power of |x| has no derivative, the subgradient zero is taken.
+// At zero, and where a power of |x| has no derivative, the subgradient zero is taken, also by the derivative of this.
 Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar& ord, std::optional<IntList> dim,
                             bool keepdim, const Tensor& result) {
   double p = ord.to_double();
@@ -111,15 +111,18 @@ Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar
          norm = with_reduced_dims(result, self.dim(), dim, keepdim);
   if (p == 0) return zeros_like(self) * g;
   if (p == 1) return sgn(self) * g;
-  if (p == 2) return where(eq(norm, 0), Scalar(0.0), self * (g / norm));
+  const Tensor zero = eq(norm, 0);
+  if (p == 2) return self * (g / where(zero, Scalar(infinity), norm));
   if (std::isinf(p)) {
     Tensor size = abs(self);
     Tensor equal = to_dtype(logical_or(eq(size, norm), logical_and(isnan(size), isnan(norm))), norm.dtype());
     return sgn(self) * (equal / sum_over(equal, dim) * g);
   }
-  Tensor direction = p < 2 ? where(eq(self, 0), Scalar(0.0), sgn(self) * pow(abs(self), Scalar(p - 1)))
-                           : self * pow(abs(self), Scalar(p - 2));
-  return where(eq(norm, 0), Scalar(0.0), direction * (g * pow(norm, Scalar(1 - p))));
+  const Tensor none = eq(self, 0);
+  Tensor direction = p < 2
+                         ? where(none, Scalar(0.0), sgn(self) * pow(where(none, Scalar(1.0), abs(self)), Scalar(p - 1)))
+                         : self * pow(abs(self), Scalar(p - 2));
+  return where(zero, Scalar(0.0), direction * (g * pow(where(zero, Scalar(1.0), norm), Scalar(1 - p))));
 }
 
 Tensor logsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, IntList dim, bool keepdim) {

@@ -4,6 +4,7 @@
 // result does not depend on the number of threads.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -16,7 +17,8 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-constexpr int64_t kFoldBlock = 4096;     // elements folded by one pass of vector accumulators
+/// Elements folded by one pass of vector accumulators: at most 128 floats enter one of them, however short they are.
+constexpr int64_t kFoldBlock = std::min(4096, 128 * kVectorBytes);
 constexpr int64_t kFoldChunk = 1 << 16;  // elements one thread takes at a time; part of the result's definition
 constexpr int64_t kColumnTile = 256;     // neighbouring results folded together
 constexpr int64_t kColumnRows = 128;     // rows folded into a tile before tiles are merged pairwise

@@ -172,7 +172,11 @@ void fold_any(const Tensor& out, const Tensor& in, const FoldArgs& args) {
 
 template <class T>
 void sum_flat(int64_t n, const void* in, void* out) {
-  *static_cast<T*>(out) = fold_block(SumFold<T>{}, static_cast<const T*>(in), n, T(0));
+  const T* x = static_cast<const T*>(in);
+  const int64_t first = std::min(n, kFoldBlock);  // as fold_run() splits it, which sums larger tensors
+  T sum = fold_block(SumFold<T>{}, x, first, T(0));
+  if (n > first) sum += fold_block(SumFold<T>{}, x + first, n - first, T(0));
+  *static_cast<T*>(out) = sum;
 }
 
 void sum_flat_cpu(DType dtype, int64_t n, const void* in, void* out) {
