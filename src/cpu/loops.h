@@ -34,7 +34,8 @@ inline T loaded(Stored<T> x) {
 
 // With the widest vectors, large arrays are gone through in short blocks, asking for the memory of later ones ahead:
 // the processor starts to fetch the line that a store goes to only when all computation before it is done, so that
-// computing and waiting add up otherwise. With narrower ones (measured on Zen 3) asking costs a third more than it saves.
+// computing and waiting add up otherwise. With narrower ones (measured on Zen 3) asking costs a third more than it
+// saves.
 constexpr int64_t kBytesPerBlock = 512;  // larger ones have more requests in flight than the processor keeps
 constexpr int64_t kBytesAhead = 4096;
 
