@@ -648,12 +648,12 @@ Lines lines_along(const Tensor& in, int64_t dim, int64_t n, FftKind kind, double
   return l;
 }
 
-/// Complex transforms along `dims`, the first one from `in` to `out`, the others within `out`.
+/// Complex transforms along `dims`, the last one from `in` to `out`, the others within `out`.
 template <class T>
 void complex_dims(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
   const T* from = in.data<T>();
-  for (int64_t dim : dims) {
-    transform_lines<T>(lines_along(out, dim, out.size(dim), kind, scale), from, out.data<T>());
+  for (size_t i = dims.size(); i-- > 0;) {
+    transform_lines<T>(lines_along(out, dims[i], out.size(dims[i]), kind, scale), from, out.data<T>());
     from = out.data<T>();
     scale = 1;
   }

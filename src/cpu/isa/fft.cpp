@@ -194,6 +194,70 @@ struct BufferOut {
   FACULA_INLINE void store(int64_t i, Points<T> p) const { store_pair(at + i * kPair<T>, p); }
 };
 
+// Contiguous lines of complex numbers that are 16 bytes, which move as they are: a vector is made of those of every
+// second line, so that the shuffles inside of 16 bytes put the lines into the lanes in order.
+template <class T>
+struct Number16 {
+  typedef T type __attribute__((vector_size(16)));
+};
+
+template <class V, int... i>
+FACULA_INLINE auto joined(V a, V b, std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(a, b, i...);
+}
+/// The numbers of lines first, first + 2, ..., `count` of them.
+template <int count, class T>
+FACULA_INLINE auto load_numbers(const T* const* line, int first, int64_t i) {
+  if constexpr (count == 1) {
+    typename Number16<T>::type v;
+    std::memcpy(&v, line[first] + 2 * i, sizeof v);
+    return v;
+  } else {
+    return joined(load_numbers<count / 2>(line, first, i), load_numbers<count / 2>(line, first + count, i),
+                  std::make_integer_sequence<int, 2 * count>());
+  }
+}
+template <int k, class T>
+FACULA_INLINE void store_number(T* const* line, int first, int64_t i, Lanes<T> v) {
+  const typename Number16<T>::type number = __builtin_shufflevector(v, v, 2 * k, 2 * k + 1);
+  std::memcpy(line[first + 2 * k] + 2 * i, &number, sizeof number);
+}
+template <class T, int... k>
+FACULA_INLINE void store_numbers(T* const* line, int first, int64_t i, Lanes<T> v, std::integer_sequence<int, k...>) {
+  (store_number<k, T>(line, first, i, v), ...);
+}
+
+template <class T>
+struct RowsIn {
+  const T* line[kLanes<T>];
+  T sign;
+  RowsIn(const FftBlock<T>& b, T sign) : sign(sign) {
+    for (int lane = 0; lane < kLanes<T>; ++lane) line[lane] = b.in + 2 * b.in_line[lane];
+  }
+  FACULA_INLINE Points<T> load(int64_t i) const {
+    constexpr int count = kLanes<T> / 2;
+    Points<T> p;
+    unpack<1, T>(load_numbers<count>(line, 0, i), load_numbers<count>(line, 1, i), p.re, p.im,
+                 std::make_integer_sequence<int, kLanes<T>>());
+    return {p.re, p.im * sign};
+  }
+};
+template <class T>
+struct RowsOut {
+  T* line[kLanes<T>];
+  T re, im;
+  RowsOut(const FftBlock<T>& b, T re, T im) : re(re), im(im) {
+    for (int lane = 0; lane < kLanes<T>; ++lane) line[lane] = b.out + 2 * b.out_line[lane];
+  }
+  FACULA_INLINE void store(int64_t i, Points<T> p) const {
+    constexpr auto numbers = std::make_integer_sequence<int, kLanes<T> / 2>();
+    Lanes<T> even, odd;
+    unpack<1, T>(p.re * re, p.im * im, even, odd, std::make_integer_sequence<int, kLanes<T>>());
+    store_numbers<T>(line, 0, i, even, numbers);
+    store_numbers<T>(line, 1, i, odd, numbers);
+  }
+};
+
 template <int radix, class T, class In, class Out>
 FACULA_INLINE void butterfly(const In& in, int64_t from, int64_t apart, const Out& out, int64_t to, int64_t stride,
                              const T* w) {
@@ -227,10 +291,10 @@ template <int radix, class T>
 }
 
 /// The last pass has no factors.
-template <int radix, class T, class Out>
-[[gnu::noinline]] void last_pass(const FftStage& s, const T* in, const Out& out) {
+template <int radix, class T, class In, class Out>
+[[gnu::noinline]] void last_pass(const FftStage& s, const In& in, const Out& out) {
   for (int64_t q = 0; q < s.stride; ++q)
-    butterfly<radix, T>(BufferIn<T>{in}, q, s.stride, out, q, s.stride, static_cast<const T*>(nullptr));
+    butterfly<radix, T>(in, q, s.stride, out, q, s.stride, static_cast<const T*>(nullptr));
 }
 
 /// A radix without a butterfly of its own, by sums over pairs of points.
@@ -297,17 +361,17 @@ void run_middle(const FftLanes<T>& plan, const FftStage& s, const T* in, T* out)
   }
 }
 
-template <class T, class Out>
-void run_last(const FftLanes<T>& plan, const T* in, const Out& out) {
+template <class T, class In, class Out>
+void run_last(const FftLanes<T>& plan, const In& in, const Out& out) {
   const FftStage& s = plan.stages.back();
   switch (s.radix) {
-    case 2: return last_pass<2>(s, in, out);
-    case 3: return last_pass<3>(s, in, out);
-    case 4: return last_pass<4>(s, in, out);
-    case 5: return last_pass<5>(s, in, out);
-    case 7: return last_pass<7>(s, in, out);
-    case 8: return last_pass<8>(s, in, out);
-    default: return any_radix(s, BufferIn<T>{in}, out, plan.factors.data() + s.twiddles, plan.factors.data() + s.roots);
+    case 2: return last_pass<2, T>(s, in, out);
+    case 3: return last_pass<3, T>(s, in, out);
+    case 4: return last_pass<4, T>(s, in, out);
+    case 5: return last_pass<5, T>(s, in, out);
+    case 7: return last_pass<7, T>(s, in, out);
+    case 8: return last_pass<8, T>(s, in, out);
+    default: return any_radix(s, in, out, plan.factors.data() + s.twiddles, plan.factors.data() + s.roots);
   }
 }
 
@@ -327,7 +391,7 @@ T* transform_smooth(const FftLanes<T>& plan, T* points, T* spare) {
   if (plan.stages.empty()) return points;  // of one point
   T* last = run_but_last(plan, 0, points, spare);
   T* out = last == points ? spare : points;
-  run_last(plan, last, BufferOut<T>{out});
+  run_last(plan, BufferIn<T>{last}, BufferOut<T>{out});
   return out;
 }
 
@@ -634,26 +698,36 @@ void load_halves(const FftBlock<T>& b, int64_t n, T* points) {
   }
 }
 
-/// The lines of a block next to each other, read by the first pass and written by the last.
+/// The lines of a block read by the first pass and written by the last. A single pass reads all that it writes.
+template <class T, class In, class Out>
+void transform_through(const FftLanes<T>& plan, const In& in, const Out& out, T* points, T* spare) {
+  if (plan.stages.size() == 1) return run_last(plan, in, out);
+  run_first(plan, in, points);
+  run_last(plan, BufferIn<T>{run_but_last(plan, 1, points, spare)}, out);
+}
+
 template <class T>
-void transform_columns(const FftLanes<T>& plan, const FftBlock<T>& b, bool backward, T* points, T* spare) {
+void transform_complex(const FftLanes<T>& plan, const FftBlock<T>& b, bool backward, T* points, T* spare) {
   const T re = static_cast<T>(b.scale), sign = backward ? T(-1) : T(1);
-  run_first(plan, ColumnIn<T>{b.in + 2 * b.in_line[0], 2 * b.in_step, sign}, points);
-  T* last = run_but_last(plan, 1, points, spare);
-  run_last(plan, last, ColumnOut<T>{b.out + 2 * b.out_line[0], 2 * b.out_step, re, sign * re});
+  if (!plan.stages.empty() && all_adjacent(b, kLanes<T>)) {
+    const ColumnIn<T> in{b.in + 2 * b.in_line[0], 2 * b.in_step, sign};
+    return transform_through(plan, in, ColumnOut<T>{b.out + 2 * b.out_line[0], 2 * b.out_step, re, sign * re}, points,
+                             spare);
+  }
+  if constexpr (2 * sizeof(T) == 16) {
+    if (!plan.stages.empty() && b.lines == kLanes<T> && b.in_step == 1 && b.out_step == 1)
+      return transform_through(plan, RowsIn<T>(b, sign), RowsOut<T>(b, re, sign * re), points, spare);
+  }
+  load_lines(b, plan.n, backward, points);
+  store_lines(b, plan.n, backward, transform_buffer(plan, points, spare));
 }
 
 template <class T>
 void transform_block(const FftLanes<T>& plan, const FftBlock<T>& b, T* buffers) {
   T *points = buffers, *spare = buffers + plan.room() * kPair<T>;
-  const bool backward = b.kind == FftKind::Backward;
   switch (b.kind) {
     case FftKind::Forward:
-    case FftKind::Backward:
-      if (plan.stages.size() > 1 && all_adjacent(b, kLanes<T>))
-        return transform_columns(plan, b, backward, points, spare);
-      load_lines(b, plan.n, backward, points);
-      return store_lines(b, plan.n, backward, transform_buffer(plan, points, spare));
+    case FftKind::Backward: return transform_complex(plan, b, b.kind == FftKind::Backward, points, spare);
     case FftKind::RealToHalf:
       load_real_lines(b, plan.n, points);
       return store_halves(b, plan.n, transform_buffer(plan, points, spare));
@@ -681,11 +755,11 @@ void sweep_columns(const FftSweep<T>& s, int64_t from, int64_t to, T* buffers) {
     T* out = s.between + block * plan.n * kPair<T>;
     if (plan.stages.size() == 1) {
       for (int64_t i = 0; i < plan.n; ++i) store_pair(points + i * kPair<T>, in.load(i));
-      run_last(plan, points, BufferOut<T>{out});
+      run_last(plan, BufferIn<T>{points}, BufferOut<T>{out});
       continue;
     }
     run_first(plan, in, points);
-    run_last(plan, run_but_last(plan, 1, points, spare), BufferOut<T>{out});
+    run_last(plan, BufferIn<T>{run_but_last(plan, 1, points, spare)}, BufferOut<T>{out});
   }
 }
 
@@ -752,11 +826,11 @@ void sweep_rows(const FftSweep<T>& s, int64_t from, int64_t to, T* buffers) {
     turn_rows(s, row, rows, points);
     T* last = run_but_last(plan, 0, points, spare);
     if (rows == N) {
-      run_last(plan, last, ColumnOut<T>{s.out + 2 * row, 2 * height, re, im});
+      run_last(plan, BufferIn<T>{last}, ColumnOut<T>{s.out + 2 * row, 2 * height, re, im});
       continue;
     }
     T* result = last == points ? spare : points;
-    run_last(plan, last, BufferOut<T>{result});
+    run_last(plan, BufferIn<T>{last}, BufferOut<T>{result});
     for (int64_t i = 0; i < width; ++i) {
       for (int64_t lane = 0; lane < rows; ++lane) {
         s.out[2 * (i * height + lane)] = re * result[i * kPair<T> + kLaneOf<T>[lane]];
