@@ -591,6 +591,25 @@ void long_lines(const Lines& l, const T* in, T* out) {
   else parallel_for(0, groups, grain_of(l.n * together, l.n), run);
 }
 
+/// Where `count` lines from `first` on begin.
+void place_lines(const Lines& l, int64_t first, int64_t count, int64_t* in_line, int64_t* out_line) {
+  if (l.inner == 1) {
+    for (int64_t i = 0; i < count; ++i) {
+      in_line[i] = (first + i) * l.in_size();
+      out_line[i] = (first + i) * l.out_size();
+    }
+    return;
+  }
+  int64_t o = first / l.inner, at = first % l.inner;
+  for (int64_t i = 0; i < count; ++i) {
+    in_line[i] = o * l.in_size() * l.inner + at;
+    out_line[i] = o * l.out_size() * l.inner + at;
+    if (++at < l.inner) continue;
+    at = 0;
+    ++o;
+  }
+}
+
 /// Blocks of lines: of neighbours, or where there are too few of those of whatever comes next.
 template <class T>
 void short_lines(const Lines& l, const T* in, T* out) {
@@ -605,17 +624,10 @@ void short_lines(const Lines& l, const T* in, T* out) {
     constexpr int64_t kMost = 64;  // lines in a block
     int64_t in_line[kMost], out_line[kMost];
     for (int64_t block = from; block < to; ++block) {
-      const int64_t first = neighbours ? block / run_blocks * l.inner + block % run_blocks * width : block * width;
-      const int64_t end = neighbours ? (block / run_blocks + 1) * l.inner : l.count();
+      const int64_t o = neighbours ? block / run_blocks : 0;
+      const int64_t first = o * l.inner + (block - o * run_blocks) * width, end = neighbours ? (o + 1) * l.inner : run;
       const int64_t count = std::min(width, end - first);
-      int64_t o = l.inner == 1 ? first : first / l.inner, at = l.inner == 1 ? 0 : first % l.inner;
-      for (int64_t i = 0; i < count; ++i) {
-        in_line[i] = o * l.in_size() * l.inner + at;
-        out_line[i] = o * l.out_size() * l.inner + at;
-        if (++at < l.inner) continue;
-        at = 0;
-        ++o;
-      }
+      place_lines(l, first, count, in_line, out_line);
       level.block(*plan, {l.kind, l.scale, in, out, l.inner, l.inner, in_line, out_line, count, neighbours},
                   buffers.data());
     }
