@@ -40,6 +40,7 @@ constexpr int64_t kColumnsAreLongFrom = 4096;        // points of lines next to 
 constexpr int64_t kLanesConvolveUpTo = 1024;         // points of a convolution in lanes
 constexpr int64_t kTurnsUpTo = 8192;                 // points of lines with a factor for every point between the sweeps
 constexpr int64_t kLongestAlone = int64_t{1} << 18;  // points of lines that a thread has for itself
+constexpr int64_t kDividedFrom = 32768;              // points of lines whose parts are shared out among threads
 constexpr int64_t kShortest = 16;                    // of long lines
 constexpr int64_t kMostKept = int64_t{64} << 20;     // bytes
 constexpr size_t kMostPlans = 64;
@@ -382,7 +383,10 @@ int64_t operations(int64_t n) {
 }
 
 /// So many pieces of `points` points each are worth a thread.
-int64_t grain_of(int64_t points, int64_t n) { return std::max<int64_t>(1, kGrain / (points * operations(n))); }
+int64_t grain_of(int64_t points, int64_t n) { return std::max<int64_t>(1, 4 * kGrain / (points * operations(n))); }
+
+/// The same of a line of n points, which meets its threads more than once and is too short for that up to some length.
+int64_t grain_within(int64_t n, int64_t pieces, int64_t grain) { return n < kDividedFrom ? pieces : grain; }
 
 template <class T>
 void transform_one(const FftLanes<T>& plan, FftKind kind, double scale, const T* in, T* out) {
@@ -421,11 +425,13 @@ void two_sweeps(const FftLong<T>& plan, const T* in, T* out, bool backward, doub
   }
   Scratch<T> between(size.between);
   const FftSweep<T> sweep{&plan, in, out, between.data(), backward, scale};
-  parallel_for(0, column_blocks, grain_of(N * height, height), [&](int64_t from, int64_t to) {
+  const int64_t column_grain = grain_within(plan.n, column_blocks, grain_of(N * height, height));
+  const int64_t row_grain = grain_within(plan.n, row_blocks, grain_of(N * width, width));
+  parallel_for(0, column_blocks, column_grain, [&](int64_t from, int64_t to) {
     Scratch<T> buffers(size.buffers);
     level.columns(sweep, from, to, buffers.data());
   });
-  parallel_for(0, row_blocks, grain_of(N * width, width), [&](int64_t from, int64_t to) {
+  parallel_for(0, row_blocks, row_grain, [&](int64_t from, int64_t to) {
     Scratch<T> buffers(size.buffers);
     level.rows(sweep, from, to, buffers.data());
   });
@@ -436,7 +442,8 @@ constexpr int64_t kPiece = 2048;  // points, of work that is shared out by piece
 /// f(from, to) for all pieces of [0, n).
 template <class F>
 void in_pieces(int64_t n, F&& f) {
-  parallel_for(0, (n + kPiece - 1) / kPiece, 8, [&](int64_t from, int64_t to) {
+  const int64_t pieces = (n + kPiece - 1) / kPiece;
+  parallel_for(0, pieces, grain_within(n, pieces, 16), [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) f(i * kPiece, std::min(n, (i + 1) * kPiece));
   });
 }
