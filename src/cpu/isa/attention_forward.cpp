@@ -5,6 +5,15 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
+/// As sum_of_exp_block, for rows that a mask has been at.
+template <class T>
+T sum_of_weights(int64_t n, T* x, T shift) {
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t c = 0; c < n; ++c) sum += x[c] = weight_of(x[c] - shift);
+  return sum;
+}
+
 template <class T>
 class Forward {
  public:
@@ -73,10 +82,8 @@ class Forward {
       sum_[r] *= factor;
       largest_[r] = now;
     }
-    T sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t c = 0; c < width; ++c) sum += x[c] = weight_of(x[c] - now);
-    sum_[r] += sum;
+    const bool all_seen = !p_.in.mask.defined() && n == width && (!p_.options.is_causal || k + n <= query + 1);
+    sum_[r] += all_seen ? sum_of_exp_block<true>(width, x, now, x) : sum_of_weights(width, x, now);
     if (p_.options.dropout > 0)
       drop(DropoutRow(p_.seed, head * p_.queries + query, p_.options.dropout), k, width,
            T(1 / (1 - p_.options.dropout)), x);
