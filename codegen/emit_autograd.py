@@ -233,7 +233,7 @@ def _function(op: Op) -> str:
     autocasting = " | autocasting()" if op.autocast else ""
     condition = f"((({_flags(op)}) & kSlowFlags) | watching(){autocasting}) == 0"
     return (
-        f"{_watched(op)}{slow}{head} {{\n{_device_check(op)}"
+        f"{_watched(op)}{_kept(op)}{slow}{head} {{\n{_device_check(op)}"
         f"  if (__builtin_expect({condition}, 1)) return ops::{op.name}({args});\n"
         f"  return {op.id}_slow({args});\n}}\n"
     )
@@ -327,6 +327,32 @@ def _pause(op: Op) -> str:
     return "  AutocastPause pause;\n" if op.autocast else ""
 
 
+def _settle(op: Op) -> str:
+    return " ".join(f"settle_layout({a.name});" for a in _tensor_args(op))
+
+
+def _holder(arg) -> str:
+    """The C++ type of something that holds a value in place of a tensor argument."""
+    return {"Tensor[]": "std::vector<Tensor>", "Operand": "Operand"}.get(arg.type, "Tensor")
+
+
+def _passes_layout(op: Op) -> bool:
+    """Whether results may have private layouts; a view with `layout: keep` gives such a tensor back itself."""
+    return op.keeps_layout and op.kind != "view"
+
+
+def _kept(op: Op) -> str:
+    """The raw call with arguments of private layouts, whose results have private layouts as well."""
+    if not _passes_layout(op):
+        return ""
+    lines = [f"[[gnu::noinline]] static {op.cpp_return} {op.id}_kept({cpp_params(op)}) {{"]
+    lines += [f"  const Pinned<{_holder(a)}> {a.name}_p({a.name});" for a in _tensor_args(op)]
+    given = ", ".join(f"{a.name}_p.get()" if a.is_tensor else a.name for a in cpp_args(op))
+    lines.append(f"  {op.cpp_return} kept_value = is_watched({_flags(op)}) ? {op.id}_watched({_call_args(op)}) : ops::{op.name}({given});")
+    lines.append("  keep_private(kept_value);\n  return kept_value;\n}\n")
+    return "\n".join(lines)
+
+
 def _slow(op: Op) -> str:
     formulas = formula.read(op)
     tensor_args = _tensor_args(op)
@@ -334,13 +360,15 @@ def _slow(op: Op) -> str:
     if op.autocast:
         lines.append(f"  if (autocasting()) {{\n{_cast_and_call(op, op.name)}  }}")
     lines.append(f"  if (({_flags(op)}) & kBatched) {{\n    {batching.body(op, cpp_args(op))}\n  }}")
+    if not op.keeps_layout:
+        lines.append(f"  if (({_flags(op)}) & kPrivateLayout) {{ {_settle(op)} return {op.name}({_call_args(op)}); }}")
     if op.kind != "view":
         lines.append(f"  if (({_flags(op)}) & kConjugate) {{")
         for a in tensor_args:
-            lines.append(f"    Resolved<{'std::vector<Tensor>' if a.type == 'Tensor[]' else 'Operand' if a.type == 'Operand' else 'Tensor'}> {a.name}_r({a.name});")
+            lines.append(f"    Resolved<{_holder(a)}> {a.name}_r({a.name});")
         resolved = ", ".join(f"{a.name}_r.get()" if a.is_tensor else a.name for a in cpp_args(op))
         lines.append(f"    return {op.name}({resolved});\n  }}")
-    call = _raw_call(op)
+    call = f"({_flags(op)}) & kPrivateLayout ? {op.id}_kept({_call_args(op)}) : {_raw_call(op)}" if _passes_layout(op) else _raw_call(op)
     if not formulas:
         if op.grad is None and op.kind != "view" and any(r.startswith("Tensor") for r in op.returns):
             lines.append(f"  if (const uint32_t marks = {' | '.join(f'marks_of({a.name})' for a in tensor_args)}) {{")
@@ -422,11 +450,15 @@ def _history(op: Op, formulas) -> list[str]:
 # other forms
 
 
+def _settled(op: Op) -> str:
+    return "" if op.keeps_layout else f"  if (__builtin_expect(({_flags(op)}) & kPrivateLayout, 0)) {{ {_settle(op)} }}\n"
+
+
 def _mutating(op: Op) -> str:
     me = op.args[0].name
     call = f"ops::{op.name}({_call_args(op)})"
     return (
-        f"{_watched_write(op, call)}const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}"
+        f"{_watched_write(op, call)}const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}{_settled(op)}"
         f"  if (({_flags(op)}) & kBatched) {{\n    {batching.mutating(op, cpp_args(op))}\n    return {me};\n  }}\n"
         f'  check_writable({me}, "{op.name}");\n  {_raw_write(op, call)}\n'
         f"  {me}.storage()->bump_version(op_id::{op.id});\n"
@@ -439,6 +471,7 @@ def _inplace(op: Op) -> str:
     args = _call_args(op)
     head = f"const Tensor& {op.name}_({inplace_args(op)}) {{\n{_pause(op)}"
     if op.kind == "view":
+        head += _settled(op)
         batched = f"  if ({me}.flags() & kBatched) {{\n    become_batched_view({me}, {op.name}({args}));\n    return {me};\n  }}\n"
         return f"{head}{batched}  become_view({me}, {op.name}({args}));\n  return {me};\n}}\n"
     batched = f'  if (({_flags(op)}) & kBatched) {{\n    write_batched({me}, {op.name}({args}), "{op.name}_", false);\n    return {me};\n  }}\n'
@@ -462,7 +495,7 @@ def _inplace(op: Op) -> str:
     marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
-        f"{watched}{head}{_device_check(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
+        f"{watched}{head}{_device_check(op)}{_settled(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
         f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
 
@@ -506,7 +539,8 @@ def _out(op: Op) -> str:
     args = _call_args(op)
     params = cpp_params(op)
     head = f"void {op.name}_out({outs}{', ' + params if params else ''}) {{\n"
-    check = f'{_pause(op)}  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
+    settle = " ".join(f"settle_layout({n});" for n in names)
+    check = f'{_pause(op)}  {settle}\n{_settled(op)}  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
     if op.elementwise:
         resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}, Out::Cast::{'Class' if op.out_casts else 'None'}).finish({op.name}({args})); return; }}\n"
         call = f"ops::{op.name}_into(out, false, {args})"

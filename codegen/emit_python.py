@@ -159,9 +159,10 @@ def _signature_text(op: Op, has_out: bool) -> str:
     return signature_text(op, has_out).replace('"', '\\"')
 
 
-def _value(arg: Argument, slot: str) -> str:
+def _value(arg: Argument, slot: str, keeps_layout: bool) -> str:
     """The C++ expression that converts a slot."""
     kind, default = arg.type, arg.default
+    layout = "Layouts::Keep" if keeps_layout else "Layouts::Settle"
     optional = {
         "Scalar?": ("Scalar", "to_scalar"), "int?": ("int64_t", "to_int"), "float?": ("double", "to_float"),
         "bool?": ("bool", "to_bool"), "str?": ("std::string_view", "arg_string"), "dtype?": ("DType", "to_dtype_value"),
@@ -174,7 +175,7 @@ def _value(arg: Argument, slot: str) -> str:
             return f"{slot} ? arg_optional<{cpp}>({slot}, {convert}) : std::optional<{cpp}>({_default(arg)})"
         return f"arg_optional<{cpp}>({slot}, {convert})"
     simple = {
-        "Tensor": f"arg_tensor({slot})", "Tensor?": f"arg_tensor({slot})", "Tensor[]": f"arg_tensors({slot})",
+        "Tensor": f"arg_tensor<{layout}>({slot})", "Tensor?": f"arg_tensor<{layout}>({slot})", "Tensor[]": f"arg_tensors({slot}, {layout})",
         "int[]": f"arg_ints({slot}, {arg.list_size})", "int[]?": f"arg_opt_ints({slot}, {arg.list_size})",
         "float[]": f"arg_floats({slot})", "float[]?": f"arg_opt_floats({slot})",
         "Generator?": f"(given({slot}) ? to_generator({slot}) : nullptr)",
@@ -187,7 +188,7 @@ def _value(arg: Argument, slot: str) -> str:
         if holder == "OptIntsArg":
             return f"({slot} ? {text} : OptIntsArg{{Dims{_braces(default, arg.list_size)}}})"
         return f"({slot} ? {text} : {holder}{{{_braces(default, arg.list_size)}}})" if holder else text
-    convert = {"Operand": "arg_operand", "Scalar": "to_scalar", "int": "to_int", "float": "to_float", "bool": "to_bool",
+    convert = {"Operand": f"arg_operand<{layout}>", "Scalar": "to_scalar", "int": "to_int", "float": "to_float", "bool": "to_bool",
                "str": "arg_string", "dtype": "to_dtype_value", "memory_format": "to_memory_format"}[kind]
     if default is None:
         return f"{convert}({slot})"
@@ -231,7 +232,7 @@ def _scope(op: Op) -> str:
 
 def _statements(op: Op, form: str) -> str:
     slots = {a.name: f"s[{i}]" for i, a in enumerate(op.args)}
-    values = [_value(a, slots[a.name]) for a in cpp_args(op)]
+    values = [_value(a, slots[a.name], op.keeps_layout) for a in cpp_args(op)]
     if form == "inplace" or mutates(op):
         me = slots[op.args[0].name]
         values[0] = f'arg_written("{op.name}", {me})'

@@ -107,7 +107,7 @@ FACTORY_KEYWORDS = (
 KEYS = {
     "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "names": "names",
     "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
-    "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
+    "layout": "keeps_layout", "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
 }  # fmt: skip
 CHECKS = ("tensor", "one_dtype", "runtime", "degree", "any_device")  # what an op refuses or lets pass against its kind's rule
 
@@ -157,6 +157,7 @@ class Op:
     direct_inplace: bool  # the in-place form has a raw function of its own
     out_casts: bool  # `out=` may have another dtype that the result can be cast to
     python_only: tuple[str, ...]  # arguments that C++ does not see
+    keeps_layout: bool  # takes and gives tensors whose private layout nobody sees (core/tensor.h)
 
     @property
     def id(self) -> str:
@@ -320,7 +321,7 @@ class _Builder:
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
             signature=entry["op"], autocast=autocast, batch=str(entry["batch"]) if "batch" in entry else None,
             checks=self.checks(kind, args), no_gradient=no_gradient, direct_inplace="inplace" in entry,
-            out_casts=self.out_casts(kind, variants), python_only=python_only,
+            out_casts=self.out_casts(kind, variants), python_only=python_only, keeps_layout=self.keeps_layout(kind),
         )  # fmt: skip
 
     def check_elementwise(self, name, kind, args, scalar):
@@ -335,6 +336,11 @@ class _Builder:
         for a in args:
             if not a.is_tensor and a.type not in NUMBER_TYPES:
                 self.fail("op", f"an element-wise op takes tensors and numbers, got {a.type} {a.name}")
+
+    def keeps_layout(self, kind) -> bool:
+        if self.entry.get("layout", "keep") != "keep" or ("layout" in self.entry and kind in ELEMENTWISE):
+            self.fail("layout", "'keep', on an op that is not element-wise (these keep layouts anyway), is the only choice")
+        return kind in ELEMENTWISE or "layout" in self.entry
 
     def out_casts(self, kind, variants) -> bool:
         """Whether `out=` may have another dtype that the result can be cast to."""

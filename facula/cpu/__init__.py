@@ -34,6 +34,7 @@ __all__ = [
     "reset_peak_memory_stats",
     "set_device",
     "set_memory_limit",
+    "set_private_layouts",
     "stream",
     "synchronize",
     "Event",
@@ -168,6 +169,14 @@ def empty_cache():
 def set_memory_limit(bytes):
     """Bounds the memory held and kept; a request beyond it raises OutOfMemoryError. None or 0: no bound."""
     _C._cpu_set_memory_limit(bytes or 0)
+
+
+def set_private_layouts(wanted):
+    """Whether images stay channels-last inside the library (the default) while programs see plain strides.
+
+    Returns what held before. Values do not depend on it but for rounding.
+    """
+    return _C._cpu_set_private_layouts(bool(wanted))
 
 
 def memory_summary(device=None, abbreviated=False):

@@ -325,7 +325,8 @@ class Pass {
   }
 
   static bool is_ours(const Tensor& t) {
-    return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() && !(t.flags() & kSlowFlags);
+    return t.impl()->refs.load() == 1 && t.storage()->refs.load() == 1 && t.is_dense() &&
+           !(t.flags() & kSlowFlags & ~kPrivateLayout);
   }
 
   void add_gradient(Task& task, uint32_t slot, Tensor incoming) {

@@ -110,6 +110,50 @@ class Resolved<std::vector<Tensor>> {
   std::vector<Tensor> values_;
 };
 
+inline void settle_layout(const Operand& o) {
+  if (o.is_tensor()) settle_layout(o.tensor());
+}
+/// An argument with a private layout as it is now: another thread may settle the tensor while a kernel reads it.
+template <class T>
+class Pinned;
+template <>
+class Pinned<Tensor> {
+ public:
+  explicit Pinned(const Tensor& t) : value_(t.defined() && (t.flags() & kPrivateLayout) ? alias(t) : t) {}
+  const Tensor& get() const { return value_; }
+
+ private:
+  Tensor value_;
+};
+template <>
+class Pinned<Operand> {
+ public:
+  explicit Pinned(const Operand& o) : operand_(o), value_(o.is_tensor() ? o.tensor() : Tensor()) {}
+  Operand get() const { return value_.get().defined() ? Operand(value_.get()) : operand_; }
+
+ private:
+  Operand operand_;
+  Pinned<Tensor> value_;
+};
+template <>
+class Pinned<std::vector<Tensor>> {
+ public:
+  explicit Pinned(TensorList list) {
+    for (const Tensor& t : list) values_.push_back(Pinned<Tensor>(t).get());
+  }
+  TensorList get() const { return values_; }
+
+ private:
+  std::vector<Tensor> values_;
+};
+inline void keep_private(const std::vector<Tensor>& results) {
+  for (const Tensor& t : results) keep_private(t);
+}
+template <class... T>
+void keep_private(const std::tuple<T...>& results) {
+  std::apply([](const auto&... each) { (keep_private(each), ...); }, results);
+}
+
 /// out= and autograd exclude each other.
 void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs);
 /// The node of an op without a derivative: going through it backwards is an error that names the op.

@@ -114,6 +114,12 @@ bool can_steal(const Tensor& grad, const Tensor& leaf) {
 
 // Memory of its own, laid out as the leaf's where that is dense: later gradients are added in place.
 Tensor first_gradient(Tensor grad, const Tensor& leaf) {
+  settle_layout(leaf);
+  if (can_steal(grad, leaf)) {
+    grad.impl()->flags &= ~static_cast<uint32_t>(kPrivateLayout);  // channels-last as the leaf is
+    return grad;
+  }
+  settle_layout(grad);
   if (can_steal(grad, leaf)) return grad;
   if (GradMode::enabled()) {
     bool plain = leaf.is_contiguous() || !leaf.is_dense();

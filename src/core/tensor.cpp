@@ -1,5 +1,7 @@
 #include "core/tensor.h"
 
+#include <mutex>
+
 #include "core/checked.h"
 #include "core/kernel.h"
 #include "core/mode.h"
@@ -187,12 +189,32 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
   return view;
 }
 
+void settle_layout_now(TensorImpl* impl) {
+  static std::mutex swapping;
+  // The copy may let other Python threads run, which may settle the same tensor: no mutex around it, and the memory it
+  // reads is held.
+  const Tensor before = alias(Tensor::share(impl));
+  Tensor plain = empty(impl->sizes(), impl->dtype, impl->storage->device);
+  copy_elements(plain, before);
+  TensorImpl* from = plain.impl();
+  std::lock_guard<std::mutex> guard(swapping);
+  if (!(impl->flags & kPrivateLayout)) return;
+  from->storage->version.store(impl->storage->current_version(), std::memory_order_relaxed);
+  from->storage->writer.store(impl->storage->last_writer(), std::memory_order_relaxed);
+  std::swap(impl->storage, from->storage);
+  impl->data = impl->storage->data;
+  std::copy(from->strides().begin(), from->strides().end(), impl->mutable_strides());
+  impl->flags = (impl->flags & ~(kLayoutFlags | kPrivateLayout)) | (from->flags & kLayoutFlags);
+}
+
 Tensor alias(const Tensor& self) {
   if (__builtin_expect(self.flags() & kBatched, 0)) {
     return make_batched(alias(Tensor::share(self.impl()->base)), self.impl()->batch_level);
   }
   if (__builtin_expect((self.flags() & kPythonDispatch) && host.detach_by_class, 0)) return host.detach_by_class(self);
-  return make_view(self, self.sizes(), self.strides(), 0, false);
+  Tensor same = make_view(self, self.sizes(), self.strides(), 0, false);
+  same.impl()->flags |= self.flags() & kPrivateLayout;
+  return same;
 }
 
 void check_inside(const Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op) {

@@ -40,10 +40,12 @@ enum TensorFlag : uint32_t {
   kParameter = 1u << 13,       // set by nn.Parameter; survives copies of the Python object
   kPythonDispatch = 1u << 15,  // its Python class has a __torch_dispatch__
   kWatchBase = 1u << 14,       // a view of a base without history, which may get one by an in-place write
+  kPrivateLayout = 1u << 16,   // strides that the program must not see: see settle_layout()
 };
 constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
 /// Any of these sends an op through its slow path.
-constexpr uint32_t kSlowFlags = kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase | kPythonDispatch;
+constexpr uint32_t kSlowFlags =
+    kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase | kPythonDispatch | kPrivateLayout;
 
 /// kInference while the thread is in inference mode.
 inline uint32_t inference_flag() { return (thread_state.modes & kModeInference) ? kInference : 0u; }
@@ -187,6 +189,25 @@ inline Tensor empty_like_contiguous(const TensorImpl* a, DType dtype) {
     set_sizes(t, a->sizes(), a->strides());
   }
   return Tensor::adopt(t);
+}
+
+/// Private layouts. An op that computes faster in another order of memory (convolution, in channels-last) may give its
+/// fresh result that order beside the flag kPrivateLayout. The strides are true, so every kernel reads such a tensor
+/// rightly; what the flag says is that the program was promised plain strides. Element-wise ops, and ops with
+/// `layout: keep` in the schema, take it as it is and pass the flag on; all others, and whatever shows strides or
+/// memory to the program, first settle it: the plain layout is put in place, once. Views, and other tensors on the same
+/// storage, are made of settled tensors only, so nobody else looks at the memory that is left behind.
+void settle_layout_now(TensorImpl* impl);
+inline void settle_layout(const Tensor& t) {
+  if (__builtin_expect(t.defined() && (t.flags() & kPrivateLayout), 0)) settle_layout_now(t.impl());
+}
+inline void settle_layout(TensorList list) {
+  for (const Tensor& t : list) settle_layout(t);
+}
+/// Marks the fresh result of an op that kept a private layout.
+inline void keep_private(const Tensor& t) {
+  if (t.defined() && (t.flags() & (kContiguous | kDense)) == kDense && t.impl()->refs.load() == 1)
+    t.impl()->flags |= kPrivateLayout;
 }
 
 /// Another tensor on the storage of `self`; `offset` counts elements from the first element of `self`.

@@ -139,6 +139,23 @@ MemoryFormat format_of(const Tensor& a, const Tensor& b) {
   return format == MemoryFormat::Contiguous ? b.suggest_memory_format() : format;
 }
 
+struct ResultLayout {
+  MemoryFormat format;
+  bool is_private;  // the program is to see plain strides
+};
+
+// A program that writes channels-last gets it. Else the device may prefer it, inside.
+ResultLayout result_layout(const Tensor& input, const Tensor& weight, IntList sizes) {
+  const bool hidden = input.flags() & kPrivateLayout;
+  MemoryFormat format = format_of(input, weight);
+  if (hidden || format != MemoryFormat::Contiguous) return {format, hidden};
+  const auto prefers = backend_of(input.device().type).prefers_channels_last;
+  const bool special = (input.flags() & (kBatched | kDual)) || (thread_state.modes & kModeVmap);
+  if (!prefers || special || sizes.size() != 4 || input.numel() == 0) return {format, false};
+  const bool wanted = prefers(input.dtype(), sizes[1], sizes[0] * sizes[1] * sizes[2] * sizes[3]);
+  return wanted ? ResultLayout{MemoryFormat::ChannelsLast, true} : ResultLayout{format, false};
+}
+
 }  // namespace
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
@@ -146,8 +163,9 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias
   Arguments a = read_arguments(input, weight, stride, padding, dilation, transposed, output_padding, groups);
   check_operands(a, input, weight, bias, transposed);
   Dims sizes = result_sizes(a, input, weight, transposed);
-  MemoryFormat format = format_of(input, weight);
+  const auto [format, is_private] = result_layout(input, weight, sizes);
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, a.op), input.dtype(), input.device());
+  if (is_private) keep_private(result);
   if (result.is_meta() || result.numel() == 0) return result;
   Tensor given = as_contiguous(input, format);
   Tensor kernel = weight.is_dense() ? weight : as_contiguous(weight, MemoryFormat::Contiguous);

@@ -225,10 +225,12 @@ void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* arg
     describe(text, self);
     if (nargs) text += ", ";
   }
-  for (Py_ssize_t i = 0; i < nargs; ++i) {
+  constexpr Py_ssize_t kShown = 64;  // of what may be thousands of tensors, given one by one
+  for (Py_ssize_t i = 0; i < std::min(nargs, kShown); ++i) {
     if (i) text += ", ";
     describe(text, args[i]);
   }
+  if (nargs > kShown) text += ", ... (" + std::to_string(nargs) + " in all)";
   for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
     if (nargs + k + (self ? 1 : 0)) text += ", ";
     text += printable(PyTuple_GET_ITEM(kwnames, k));
@@ -293,7 +295,7 @@ void for_items(PyObject* sequence, F&& use) {
 
 }  // namespace
 
-std::vector<Tensor> arg_tensors(PyObject* slot) {
+std::vector<Tensor> arg_tensors(PyObject* slot, Layouts layouts) {
   std::vector<Tensor> tensors;
   tensors.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(slot)));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot); ++i) {
@@ -302,6 +304,7 @@ std::vector<Tensor> arg_tensors(PyObject* slot) {
                  Py_TYPE(item)->tp_name);
     tensors.push_back(tensor_of(item));
   }
+  if (layouts == Layouts::Settle) settle_layout(tensors);
   return tensors;
 }
 

@@ -40,7 +40,7 @@ PyObject* cast(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&] {
     FACULA_CHECK(nargs == 2 && is_tensor(args[0]) && is_dtype(args[1]), ErrorKind::Type,
                  "_autocast_tensor: expected a Tensor and a dtype, got ", nargs, " arguments");
-    return wrap(autocast_tensor(tensor_of(args[0]), to_dtype_value(args[1])));
+    return wrap(autocast_tensor(settled_tensor_of(args[0]), to_dtype_value(args[1])));
   });
 }
 

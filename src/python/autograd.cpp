@@ -552,7 +552,7 @@ PyObject* method_detach(PyObject* self, PyObject*) {
   bool overridden =
       ((!is_plain_tensor(self) && has_override(self)) || (thread_state.modes & kModePython)) && !overrides_disabled();
   if (overridden) return call_override("detach", true, self, nullptr, 0, nullptr);
-  return guarded([&] { return wrap(alias(tensor_of(self))); });
+  return guarded([&] { return wrap(alias(settled_tensor_of(self))); });
 }
 PyObject* method_detach_(PyObject* self, PyObject*) {
   return guarded([&] {
@@ -605,7 +605,7 @@ PyObject* function_set_inference_mode(PyObject*, PyObject* value) {
 PyObject* function_make_dual(PyObject*, PyObject* o) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(o), ErrorKind::Type, "make_dual: expected a Tensor, got ", Py_TYPE(o)->tp_name);
-    const Tensor& primal = tensor_of(o);
+    const Tensor& primal = settled_tensor_of(o);
     auto node = Ref<DualInput>::adopt(new DualInput);
     uint32_t marks = live_flags(primal.impl()) & kRecorded;
     node->marks = marks | kDual;

@@ -334,7 +334,7 @@ PyObject* array_interface(const Tensor& t) {
 }
 
 PyObject* method_array_interface(PyObject* self, PyObject*) {
-  return guarded([&] { return array_interface(tensor_of(self)); });
+  return guarded([&] { return array_interface(settled_tensor_of(self)); });
 }
 
 template <class T>
@@ -379,7 +379,7 @@ PyObject* nested_list(const Tensor& t, int64_t dim, const char* at) {
 
 PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
-    Tensor t = tensor_of(self);
+    Tensor t = settled_tensor_of(self);
     FACULA_CHECK(!t.is_meta(), ErrorKind::Runtime, "tolist: a meta tensor has no values, got shape ", t.sizes());
     visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) { cpu::check_room("tolist", bytes_of_lists<T>(t)); });
     if (t.is_conj()) t = resolve_conj(t);
@@ -424,7 +424,7 @@ namespace {
 PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requires_grad) {
   Tensor t;
   if (is_tensor(data)) {
-    const Tensor& source = tensor_of(data);
+    const Tensor& source = settled_tensor_of(data);
     bool same =
         (!wanted.dtype || *wanted.dtype == source.dtype()) && (!wanted.device || *wanted.device == source.device());
     if (!copy && same && !requires_grad) return Py_NewRef(data);

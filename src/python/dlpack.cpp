@@ -145,7 +145,7 @@ PyObject* method_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
                                    &device, &copy))
     return nullptr;
   return guarded([&] {
-    Tensor t = tensor_of(self);
+    Tensor t = settled_tensor_of(self);
     check_exportable(t);
     if (device != Py_None) {
       Dims wanted = arg_ints(device, 1).values;
@@ -172,7 +172,7 @@ PyObject* method_dlpack_device(PyObject* self, PyObject*) {
 PyObject* function_to_dlpack(PyObject*, PyObject* tensor) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "to_dlpack(): expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
-    check_exportable(tensor_of(tensor));
+    check_exportable(settled_tensor_of(tensor));
     return to_capsule(tensor_of(tensor), false, false);
   });
 }
@@ -265,7 +265,7 @@ struct View {
 };
 
 void fill_view(PyObject* self, Py_buffer* view, int flags) {
-  const Tensor& t = tensor_of(self);
+  const Tensor& t = settled_tensor_of(self);
   FACULA_CHECK(t.is_cpu(), ErrorKind::Buffer, "buffer: only memory of the CPU is a buffer, got device ", t.device());
   FACULA_CHECK(!requires_grad(t) && !t.is_conj(), ErrorKind::Buffer,
                "buffer: use detach() or resolve_conj() first, got shape ", t.sizes());

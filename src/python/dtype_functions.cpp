@@ -39,7 +39,7 @@ PyObject* result_type(PyObject*, PyObject* args, PyObject* kwargs) {
     for (PyObject* o : operands) {
       FACULA_CHECK(is_tensor(o) || is_number(o), ErrorKind::Type, "result_type(): expected tensors and numbers, got ",
                    Py_TYPE(o)->tp_name);
-      type.add(arg_operand(o));
+      type.add(arg_operand<Layouts::Keep>(o));
     }
     return wrap_dtype(type.get());
   });

@@ -1,5 +1,6 @@
 // What facula.cpu asks about the CPU's allocator.
 #include "cpu/allocator.h"
+#include "cpu/convolution.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -54,10 +55,15 @@ PyObject* set_limit(PyObject*, PyObject* value) {
   });
 }
 
+PyObject* set_private_layouts(PyObject*, PyObject* wanted) {
+  return guarded([&] { return wrap(cpu::set_private_layouts(to_bool(wanted))); });
+}
+
 PyMethodDef functions[] = {
     {"_cpu_memory_stats", stats, METH_NOARGS, "Counters of the CPU's allocator."},
     {"_cpu_reset_peak_memory_stats", reset_peaks, METH_NOARGS, "Restarts the peaks at the current values."},
     {"_cpu_empty_cache", empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
+    {"_cpu_set_private_layouts", set_private_layouts, METH_O, "Whether images stay channels-last inside."},
     {"_cpu_set_memory_limit", set_limit, METH_O, "Bound on memory in use and cached, in bytes; 0: none."},
     {}};
 

@@ -26,6 +26,11 @@ inline bool is_plain_tensor(PyObject* o) {
   return Py_TYPE(o) == &TensorType || reinterpret_cast<PyObject*>(Py_TYPE(o)) == parameter_class;
 }
 inline const Tensor& tensor_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->tensor; }
+/// For what shows strides or memory to the program, or makes another tensor on the same storage.
+inline const Tensor& settled_tensor_of(PyObject* o) {
+  settle_layout(tensor_of(o));
+  return tensor_of(o);
+}
 
 /// A new reference to the Python object of a tensor; None for an undefined one.
 PyObject* wrap(Tensor tensor);

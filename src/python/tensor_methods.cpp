@@ -44,7 +44,7 @@ Tensor convert_to(const Tensor& t, const Target& target) {
 
 /// The tensor's own object when nothing changed.
 PyObject* converted(PyObject* self, const Target& target) {
-  const Tensor& t = tensor_of(self);
+  const Tensor& t = settled_tensor_of(self);
   Tensor result = convert_to(t, target);
   return result.is_same(t) ? Py_NewRef(self) : wrap(std::move(result));
 }
@@ -231,7 +231,7 @@ PyObject* method_type_as(PyObject* self, PyObject* other) {
 PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_set_to(): tensor is a Tensor, got ", Py_TYPE(other)->tp_name);
-    const Tensor &a = tensor_of(self), &b = tensor_of(other);
+    const Tensor &a = settled_tensor_of(self), &b = settled_tensor_of(other);
     return PyBool_FromLong(shared_storage(a.storage()) == shared_storage(b.storage()) &&
                            a.impl()->data == b.impl()->data && a.sizes() == b.sizes() && a.strides() == b.strides());
   });
@@ -268,17 +268,17 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
                                    &stride))
     return nullptr;
   return guarded([&] {
-    const Tensor& t = tensor_of(self);
+    const Tensor& t = settled_tensor_of(self);
     DType dtype = t.dtype();
     if (source == Py_None) {
       put_on_storage(t, facula::empty({0}, dtype, t.device()));
       return Py_NewRef(self);
     }
     if (is_tensor(source) && size == Py_None) {
-      put_on_storage(t, tensor_of(source));
+      put_on_storage(t, settled_tensor_of(source));
       return Py_NewRef(self);
     }
-    Storage* storage = is_tensor(source) ? tensor_of(source).storage() : storage_of(source, "set_");
+    Storage* storage = is_tensor(source) ? settled_tensor_of(source).storage() : storage_of(source, "set_");
     Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset}
                                  : arg_ints(size, 1).values;
     Dims strides = stride == Py_None ? contiguous_strides(sizes) : arg_ints(stride, 1).values;

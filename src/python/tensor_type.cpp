@@ -220,7 +220,7 @@ namespace {
 
 template <class F>
 PyObject* property(PyObject* o, F&& f) {
-  return guarded([&] { return f(tensor_of(o)); });
+  return guarded([&] { return f(settled_tensor_of(o)); });
 }
 
 // Properties go through overrides as `Tensor.<name>.__get__`: those that are tensors for every subclass, the others for
@@ -343,8 +343,8 @@ int set_data(PyObject* o, PyObject* value, void*) {
   try {
     FACULA_CHECK(value && is_tensor(value), ErrorKind::Type, "data: expected a Tensor, got ",
                  value ? Py_TYPE(value)->tp_name : "nothing");
-    TensorImpl* impl = tensor_of(o).impl();
-    const Tensor& source = tensor_of(value);
+    TensorImpl* impl = settled_tensor_of(o).impl();
+    const Tensor& source = settled_tensor_of(value);
     Storage* storage = shared_storage(source.storage());
     retain(storage);
     release(impl->storage);
@@ -371,7 +371,7 @@ PyObject* get_imag(PyObject* o, void*) {
 }
 int set_part(PyObject* o, PyObject* value, Tensor (*part)(const Tensor&)) {
   try {
-    Owned view(wrap(part(tensor_of(o))));
+    Owned view(wrap(part(settled_tensor_of(o))));
     Owned done(PyObject_CallMethod(view.get(), is_tensor(value) ? "copy_" : "fill_", "O", value));
     return done ? 0 : -1;
   } catch (...) {
@@ -492,9 +492,9 @@ PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
 }
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None)
-    return wrap_ints(tensor_of(self).strides());
+    return wrap_ints(settled_tensor_of(self).strides());
   return guarded([&] {
-    const Tensor& t = tensor_of(self);
+    const Tensor& t = settled_tensor_of(self);
     FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(args[0])->tp_name);
     return PyLong_FromLongLong(t.stride(wrap_dim(to_int(args[0]), t.dim(), "stride")));
   });
@@ -502,9 +502,11 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
 PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).dim()); }
 PyObject* method_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).numel()); }
 PyObject* method_storage_offset(PyObject* self, PyObject*) {
-  return PyLong_FromLongLong(tensor_of(self).storage_offset());
+  return PyLong_FromLongLong(settled_tensor_of(self).storage_offset());
 }
-PyObject* method_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(tensor_of(self).impl()->data); }
+PyObject* method_data_ptr(PyObject* self, PyObject*) {
+  return PyLong_FromVoidPtr(settled_tensor_of(self).impl()->data);
+}
 PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).item_size()); }
 PyObject* method_get_device(PyObject* self, PyObject*) { return PyLong_FromLong(tensor_of(self).device().index); }
 PyObject* method_is_view(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).impl()->base != nullptr); }
@@ -513,13 +515,13 @@ PyObject* method_item(PyObject* self, PyObject*) {
 }
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   PyObject* format = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? args[0] : nullptr;
-  if (!format) return PyBool_FromLong(tensor_of(self).is_contiguous());
+  if (!format) return PyBool_FromLong(settled_tensor_of(self).is_contiguous());
   if (!PyObject_TypeCheck(format, &MemoryFormatType)) {
     PyErr_Format(PyExc_TypeError, "is_contiguous: memory_format is a facula.memory_format, got %s",
                  Py_TYPE(format)->tp_name);
     return nullptr;
   }
-  return PyBool_FromLong(tensor_of(self).is_contiguous(to_memory_format(format)));
+  return PyBool_FromLong(settled_tensor_of(self).is_contiguous(to_memory_format(format)));
 }
 PyObject* method_is_floating_point(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_floating()); }
 PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_complex()); }
@@ -552,7 +554,7 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
     FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType),
                  ErrorKind::Type, "_make_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
     FACULA_CHECK(is_tensor(data), ErrorKind::Type, "_make_subclass: data is a Tensor, got ", Py_TYPE(data)->tp_name);
-    Tensor made = alias(tensor_of(data));
+    Tensor made = alias(settled_tensor_of(data));
     if (requires_grad) set_requires_grad(made, true);
     return wrap_as(std::move(made), reinterpret_cast<PyTypeObject*>(cls));
   });
@@ -562,7 +564,7 @@ PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&] {
     FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType),
                  ErrorKind::Type, "as_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
-    return wrap_as(view_as(tensor_of(self), tensor_of(self)), reinterpret_cast<PyTypeObject*>(cls));
+    return wrap_as(view_as(settled_tensor_of(self), settled_tensor_of(self)), reinterpret_cast<PyTypeObject*>(cls));
   });
 }
 
@@ -645,7 +647,7 @@ PyObject* binary_operator(const char* name, BinaryOp op, PyObject* a, PyObject* 
     if (overridden && !overrides_disabled()) return override_operator(name, a, b);
     if (!known_a || !known_b) Py_RETURN_NOTIMPLEMENTED;
   }
-  return guarded([&] { return wrap(op(arg_operand(a), arg_operand(b))); });
+  return guarded([&] { return wrap(op(arg_operand<Layouts::Keep>(a), arg_operand<Layouts::Keep>(b))); });
 }
 
 PyObject* inplace_operator(const char* name, InplaceOp op, PyObject* a, PyObject* b) {
@@ -658,7 +660,7 @@ PyObject* inplace_operator(const char* name, InplaceOp op, PyObject* a, PyObject
   }
   if (!is_tensor(b) && !is_number(b)) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&] {
-    op(tensor_of(a), arg_operand(b));
+    op(tensor_of(a), arg_operand<Layouts::Keep>(b));
     return Py_NewRef(a);
   });
 }
@@ -711,7 +713,7 @@ PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
   return guarded([&] {
     PyObject* operands[] = {a, b};
     CompositeScope scope(op_id::matmul, operands, 2);
-    return wrap(matmul(tensor_of(a), tensor_of(b)));
+    return wrap(matmul(settled_tensor_of(a), settled_tensor_of(b)));
   });
 }
 

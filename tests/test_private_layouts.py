@@ -1,0 +1,237 @@
+"""Images that the library keeps channels-last inside: no program can tell but by time."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import facula
+import facula.nn.functional as F
+from facula import nn
+
+
+@pytest.fixture
+def image():
+    """A fresh result of a convolution, large enough for a private layout."""
+    facula.manual_seed(0)
+    inputs, weight = facula.randn(2, 16, 24, 24), facula.randn(32, 16, 3, 3)
+    return lambda: F.conv2d(inputs, weight, padding=1)
+
+
+def plainly(function):
+    before = facula.cpu.set_private_layouts(False)
+    try:
+        return function()
+    finally:
+        facula.cpu.set_private_layouts(before)
+
+
+def copies_made_by_looking(tensor):
+    """Allocations made when the strides of the tensor are asked for: one where its layout was private."""
+    before = facula.cpu.memory_stats()["allocations.total"]
+    tensor.stride()
+    return facula.cpu.memory_stats()["allocations.total"] - before
+
+
+def test_results_of_convolution_and_what_follows_are_private(image):
+    y = image()
+    kept = [y, F.relu(y), F.relu(y) + y, F.max_pool2d(y, 2), F.batch_norm(y, None, None, training=True), facula.cat([y, y], 1),
+            F.interpolate(y, scale_factor=2), F.avg_pool2d(y, 3), F.leaky_relu(y, inplace=False)]  # fmt: skip
+    assert [copies_made_by_looking(t) > 0 for t in kept] == [True] * len(kept)
+    assert [copies_made_by_looking(t) for t in kept] == [0] * len(kept)
+    assert plainly(lambda: copies_made_by_looking(image())) == 0
+
+
+READERS = {
+    "stride": lambda t: t.stride(),
+    "stride of one dimension": lambda t: t.stride(1),
+    "is_contiguous": lambda t: (t.is_contiguous(), t.is_contiguous(memory_format=facula.channels_last)),
+    "view": lambda t: t.view(2, -1),
+    "reshape is a view": lambda t: t.reshape(-1).data_ptr() == t.data_ptr(),
+    "flatten is a view": lambda t: t.flatten(1).data_ptr() == t.data_ptr(),
+    "numpy": lambda t: t.numpy(),
+    "numpy strides": lambda t: t.numpy().strides,
+    "dlpack": lambda t: np.from_dlpack(t),
+    "buffer": lambda t: np.asarray(memoryview(t)),
+    "storage": lambda t: facula.tensor(t.untyped_storage().tolist()[:64]),
+    "offset": lambda t: t.storage_offset(),
+    "clone": lambda t: t.clone().stride(),
+    "empty_like": lambda t: facula.empty_like(t).stride(),
+    "zeros_like": lambda t: facula.zeros_like(t).stride(),
+    "to": lambda t: (t.to(facula.float64).stride(), t.double().stride(), t.to(facula.float32).stride()),
+    "detach": lambda t: t.detach().stride(),
+    "data": lambda t: t.data.stride(),
+    "parameter": lambda t: nn.Parameter(t).stride(),
+    "transpose": lambda t: t.mT.stride(),
+    "permute": lambda t: t.permute(0, 2, 3, 1).stride(),
+    "index": lambda t: t[0].stride(),
+    "slice": lambda t: t[:, ::2].stride(),
+    "as_strided": lambda t: t.as_strided((4, 5), (7, 2)),
+    "expand": lambda t: t[None].expand(3, *t.shape).stride(),
+    "arithmetic": lambda t: ((t + 1).stride(), (2 * t - t).stride(), facula.exp(t).stride(), (t > 0).stride()),
+    "sum": lambda t: (t.sum((2, 3)), t.mean(1).stride()),
+    "softmax": lambda t: F.softmax(t, 1).stride(),
+    "pickle": lambda t: pickle.loads(pickle.dumps(t)).stride(),
+    "deepcopy": lambda t: copy.deepcopy(t).stride(),
+    "dropout draws the same numbers": lambda t: F.dropout(t, 0.5),
+    "pool": lambda t: F.max_pool2d(t, 2, return_indices=True),
+    "pool strides": lambda t: F.max_pool2d(t, 2).stride(),
+    "set_": lambda t: facula.empty(0).set_(t).stride(),
+    "out": lambda t: facula.add(t, 1, out=t).stride(),
+    "unbind": lambda t: [part.stride() for part in t.unbind(1)],
+    "subclass": lambda t: t.as_subclass(facula.Tensor).stride(),
+    "vmap": lambda t: facula.vmap(lambda u: u.view(-1).sin())(t),
+    "saved file": lambda t: reloaded(t).stride(),
+}
+
+
+def reloaded(t):
+    file = io.BytesIO()
+    facula.save(t, file)
+    file.seek(0)
+    return facula.load(file)
+
+
+def same(a, b):
+    if isinstance(a, (tuple, list)) and not isinstance(a, facula.Size):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    if isinstance(a, facula.Tensor):
+        return facula.allclose(a, b, atol=1e-5) and a.stride() == b.stride()
+    return np.allclose(a, b, atol=1e-5) if isinstance(a, np.ndarray) else a == b
+
+
+@pytest.mark.parametrize("reader", READERS, ids=str)
+def test_programs_see_plain_tensors(image, reader):
+    results = []
+    for run in (plainly, lambda function: function()):
+        facula.manual_seed(1)
+        results.append(run(lambda: READERS[reader](image())))
+    assert same(*results)
+
+
+def test_other_tensors_on_the_same_memory_stay_so(image):
+    for share in (lambda t: t.detach(), lambda t: t.view(-1), lambda t: t[0], lambda t: t.data, lambda t: t.mT, lambda t: facula.from_numpy(t.numpy())):
+        y = image()
+        other = share(y)
+        other.fill_(3.0)
+        assert (y if other.numel() == y.numel() else y[0]).eq(3).all()
+        y.zero_()
+        assert other.eq(0).all()
+
+
+def test_in_place_writes_keep_and_obey_history(image):
+    y = image()
+    y.relu_()
+    y += 1
+    y[:, 0] = 5
+    assert y.min() >= 1 and y[:, 0].eq(5).all() and y.is_contiguous()
+    weight = facula.randn(8, 32, 3, 3, requires_grad=True)
+    z = F.conv2d(image(), weight)
+    square = z * z
+    z.stride()  # settled between forward and backward
+    square.sum().backward()
+    expected = weight.grad.clone()
+    weight.grad = None
+    plainly(lambda: F.conv2d(image(), weight).square().sum().backward())
+    assert facula.allclose(weight.grad, expected, rtol=1e-4, atol=1e-2)
+    z = F.conv2d(image(), weight)
+    square = z * z
+    z.view(-1)[0] = 1.0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        square.sum().backward()
+
+
+def network():
+    facula.manual_seed(3)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU6(inplace=True), nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.SiLU(),
+        nn.MaxPool2d(3, 2, 1), nn.Conv2d(16, 24, 1, bias=False), nn.GroupNorm(4, 24), nn.Upsample(scale_factor=2), nn.ConvTranspose2d(24, 12, 2, 2),
+        nn.AdaptiveAvgPool2d((8, 8)), nn.Flatten(), nn.Linear(12 * 64, 5),
+    )  # fmt: skip
+
+
+def test_a_network_trains_to_the_same_gradients():
+    images, labels = facula.randn(4, 3, 32, 32, requires_grad=True), facula.tensor([0, 1, 2, 3])
+
+    def step():
+        model = network()
+        images.grad = None
+        F.cross_entropy(model(images), labels).backward()
+        return [images.grad, *(p.grad for p in model.parameters())]
+
+    for plain, private in zip(plainly(step), step()):
+        assert private.stride() == plain.stride() and facula.allclose(plain, private, rtol=1e-3, atol=1e-5)
+
+
+def test_derivatives_of_second_order():
+    weight = facula.randn(8, 16, 3, 3, requires_grad=True)
+    x = facula.randn(2, 16, 40, 40, requires_grad=True)
+
+    def second():
+        (g,) = facula.autograd.grad(F.conv2d(x, weight).tanh().sum(), x, create_graph=True)
+        return facula.autograd.grad(g.square().sum(), [x, weight])
+
+    for plain, private in zip(plainly(second), second()):
+        assert facula.allclose(plain, private, rtol=1e-3, atol=1e-3) and private.stride() == plain.stride()
+
+
+def test_hooks_and_functions_see_plain_tensors(image):
+    seen = []
+
+    class Look(facula.autograd.Function):
+        @staticmethod
+        def forward(ctx, t):
+            seen.append(t.is_contiguous())
+            ctx.save_for_backward(t)
+            return t * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            seen.append(ctx.saved_tensors[0].is_contiguous() and grad.is_contiguous())
+            return grad * 2
+
+    y = image().requires_grad_()
+    z = F.relu(y)
+    z.register_hook(lambda g: seen.append(g.is_contiguous()))
+    z.retain_grad()
+    F.conv2d(Look.apply(z), facula.randn(8, 32, 3, 3)).sum().backward()
+    assert seen == [True] * 3 and z.grad.is_contiguous() and y.grad.is_contiguous()
+
+
+def test_threads_may_look_at_one_image(image):
+    expected = plainly(lambda: F.relu(image()).view(-1))
+    for _ in range(20):
+        y, failures = image(), []
+
+        def read(y=y, failures=failures):
+            if not facula.allclose(F.relu(y).view(-1), expected, atol=1e-4):
+                failures.append("values")
+            if not y.is_contiguous():
+                failures.append("strides")
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not failures
+
+
+@pytest.mark.parametrize("shape", [(8, 16, 12, 12, 24, 3, 1, 1), (2, 32, 15, 9, 16, 3, 2, 1), (4, 16, 20, 20, 32, 1, 1, 0), (3, 16, 17, 17, 16, 1, 2, 0), (1, 24, 30, 30, 40, 5, 1, 2)], ids=str)
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_weight_gradients_by_products(shape, dilation):
+    n, c, h, w, k, size, stride, padding = shape
+    x, weight = facula.randn(n, c, h, w), facula.randn(k, c, size, size, dtype=facula.float64, requires_grad=True)
+    y = F.conv2d(x.double(), weight, stride=stride, padding=padding, dilation=dilation)
+    upstream = facula.randn(y.shape)
+    y.backward(upstream.double())
+    narrow = weight.detach().float().requires_grad_()
+    x = x.contiguous(memory_format=facula.channels_last)
+    F.conv2d(x, narrow, stride=stride, padding=padding, dilation=dilation).backward(upstream)
+    error = (narrow.grad.double() - weight.grad).abs().max() / weight.grad.abs().max()
+    assert error < 1e-5
