@@ -178,7 +178,7 @@ def evaluate(call, t, names, form, cotangents=None):
 
 
 # What solves with matrices, which may be nearly singular.
-ILL_CONDITIONED = ("inv", "solve", "det", "lstsq")
+ILL_CONDITIONED = ("inv", "solve", "det", "lstsq", "cholesky")
 
 
 def sensitive(call, plain, expected, form, cotangents):

@@ -106,9 +106,11 @@ class Worker:
     def stuck(self) -> bool:
         """Whether the case takes too long and Ctrl-C, which is tried first, does not end it."""
         index, done, _ = self.state()
-        used, now = _processor_seconds(self.pid), time.monotonic()
+        (used, runnable), now = _processor_seconds(self.pid), time.monotonic()
         if (index, done) != self.seen[0]:
             self.seen, self.interrupted = ((index, done), used, now), False
+        if runnable:  # it does not wait for anything but a processor, which others may have
+            self.seen = (*self.seen[:2], max(self.seen[2], now - 0.6 * HANG_SECONDS * PATIENCE))
         if used - self.seen[1] < HANG_SECONDS and now - self.seen[2] < HANG_SECONDS * PATIENCE:
             return False
         if not self.interrupted:
@@ -137,12 +139,13 @@ class Worker:
         self.errors.close()
 
 
-def _processor_seconds(pid: int) -> float:
+def _processor_seconds(pid: int) -> tuple[float, bool]:
+    """What a process has used, and whether it is running or could."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return 0.0, False
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), fields[0] == "R"
 
 
 def _be_worker(fuzzer, worker: Worker, writer: int, start: int):
