@@ -4,6 +4,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "core/dtype.h"
@@ -44,7 +45,7 @@ class Scalar {
     if (kind_ >= DTypeClass::Floating) return float_;
     return unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_);
   }
-  int64_t to_int() const { return kind_ >= DTypeClass::Floating ? static_cast<int64_t>(float_) : int_; }
+  int64_t to_int() const { return kind_ >= DTypeClass::Floating ? cut(float_) : int_; }
   bool to_bool() const {
     return kind_ >= DTypeClass::Floating ? float_ != 0 || (kind_ == DTypeClass::Complex && imag_ != 0) : int_ != 0;
   }
@@ -61,7 +62,7 @@ class Scalar {
       auto c = to_complex();
       return {static_cast<float>(c.real()), static_cast<float>(c.imag())};
     } else if constexpr (std::is_integral_v<T>) {
-      return kind_ >= DTypeClass::Floating ? static_cast<T>(static_cast<int64_t>(float_)) : static_cast<T>(int_);
+      return static_cast<T>(to_int());
     } else {
       return static_cast<T>(to_double());
     }
@@ -69,7 +70,7 @@ class Scalar {
 
   Scalar operator-() const {
     if (is_complex()) return Scalar(-to_complex());
-    return is_floating() ? Scalar(-float_) : Scalar(-int_);
+    return is_floating() ? Scalar(-float_) : Scalar(static_cast<int64_t>(-static_cast<uint64_t>(int_)));
   }
   Scalar conj() const { return is_complex() ? Scalar(std::conj(to_complex())) : *this; }
   bool equals(double value) const {
@@ -77,6 +78,11 @@ class Scalar {
   }
 
  private:
+  /// Without its fraction; what no int64 holds becomes the lowest one, as processors make it.
+  static int64_t cut(double value) {
+    return value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : std::numeric_limits<int64_t>::min();
+  }
+
   DTypeClass kind_;
   bool unsigned_ = false;
   union {
@@ -86,13 +92,14 @@ class Scalar {
   double imag_ = 0;
 };
 
-// Arithmetic on numbers stays on numbers, in full precision.
+// Arithmetic on numbers stays on numbers, in full precision; on integers modulo 2^64, as on tensors of them.
 namespace detail {
 template <class F>
 Scalar combine(const Scalar& a, const Scalar& b, F f) {
   if (a.is_complex() || b.is_complex()) return Scalar(std::complex<double>(f(a.to_complex(), b.to_complex())));
   if (a.is_floating() || b.is_floating()) return Scalar(f(a.to_double(), b.to_double()));
-  return Scalar(f(a.to_int(), b.to_int()));
+  const auto whole = [](const Scalar& s) { return static_cast<uint64_t>(s.to_int()); };
+  return Scalar(static_cast<int64_t>(f(whole(a), whole(b))));
 }
 }  // namespace detail
 inline Scalar operator+(const Scalar& a, const Scalar& b) {
