@@ -303,3 +303,10 @@ def random_like(tensor, rng):
 
 def inner(a, b):
     return float(np.real(np.sum(np.conj(a.detach().resolve_conj().numpy()) * b.detach().resolve_conj().numpy())))
+
+
+def test_the_function_survives_an_import_of_its_module():
+    import facula.autograd.gradcheck as module  # binds the module to the function's name
+
+    x = facula.randn(3, dtype=facula.float64, requires_grad=True)
+    assert facula.autograd.gradcheck(facula.sin, (x,)) and module(facula.sin, (x,))

@@ -115,7 +115,14 @@ def test_programs_see_plain_tensors(image, reader):
 
 
 def test_other_tensors_on_the_same_memory_stay_so(image):
-    for share in (lambda t: t.detach(), lambda t: t.view(-1), lambda t: t[0], lambda t: t.data, lambda t: t.mT, lambda t: facula.from_numpy(t.numpy())):
+    for share in (
+        lambda t: t.detach(),
+        lambda t: t.view(-1),
+        lambda t: t[0],
+        lambda t: t.data,
+        lambda t: t.mT,
+        lambda t: facula.from_numpy(t.numpy()),
+    ):
         y = image()
         other = share(y)
         other.fill_(3.0)
@@ -222,7 +229,17 @@ def test_threads_may_look_at_one_image(image):
         assert not failures
 
 
-@pytest.mark.parametrize("shape", [(8, 16, 12, 12, 24, 3, 1, 1), (2, 32, 15, 9, 16, 3, 2, 1), (4, 16, 20, 20, 32, 1, 1, 0), (3, 16, 17, 17, 16, 1, 2, 0), (1, 24, 30, 30, 40, 5, 1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (8, 16, 12, 12, 24, 3, 1, 1),
+        (2, 32, 15, 9, 16, 3, 2, 1),
+        (4, 16, 20, 20, 32, 1, 1, 0),
+        (3, 16, 17, 17, 16, 1, 2, 0),
+        (1, 24, 30, 30, 40, 5, 1, 2),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("dilation", [1, 2])
 def test_weight_gradients_by_products(shape, dilation):
     n, c, h, w, k, size, stride, padding = shape
@@ -235,3 +252,41 @@ def test_weight_gradients_by_products(shape, dilation):
     F.conv2d(x, narrow, stride=stride, padding=padding, dilation=dilation).backward(upstream)
     error = (narrow.grad.double() - weight.grad).abs().max() / weight.grad.abs().max()
     assert error < 1e-5
+
+
+TILED = [
+    (8, 32, 17, 19, 48, 1, True),
+    (12, 64, 8, 8, 32, 1, False),
+    (4, 48, 16, 18, 64, 0, True),
+    (16, 32, 6, 7, 32, 2, False),
+    (4, 256, 14, 14, 128, 1, True),
+]
+
+
+@pytest.mark.parametrize("case", TILED, ids=str)
+def test_windows_of_three_are_as_exact_as_training_needs(case):
+    """Where they are computed in tiles, errors are some ten times those of the sums written out: 1e-5 of the largest value."""
+    n, c, h, w, k, padding, with_bias = case
+    facula.manual_seed(5)
+    weight, bias = facula.randn(k, c, 3, 3), facula.randn(k) if with_bias else None
+    wide = facula.randn(n, c, h, w, dtype=facula.float64, requires_grad=True)
+    expected = F.conv2d(wide, weight.double(), None if bias is None else bias.double(), padding=padding)
+    upstream = facula.randn(expected.shape)
+    wide_weight = weight.double().requires_grad_()
+    F.conv2d(wide.detach(), wide_weight, padding=padding).backward(upstream.double())
+    expected.backward(upstream.double())
+    results = []
+    for threads in (1, 2):
+        before = facula.get_num_threads()
+        facula.set_num_threads(threads)
+        try:
+            x, narrow = wide.detach().float().requires_grad_(), weight.clone().requires_grad_()
+            y = F.conv2d(x, narrow, bias, padding=padding)
+            y.backward(upstream)
+        finally:
+            facula.set_num_threads(before)
+        assert (y - expected).abs().max() < 2e-5 * expected.abs().max()
+        assert (x.grad - wide.grad).abs().max() < 2e-5 * wide.grad.abs().max()
+        assert (narrow.grad - wide_weight.grad).abs().max() < 2e-5 * wide_weight.grad.abs().max()
+        results.append((y.detach(), x.grad, narrow.grad))
+    assert all(facula.equal(a, b) for a, b in zip(*results))

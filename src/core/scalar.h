@@ -4,7 +4,6 @@
 
 #include <complex>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "core/dtype.h"
@@ -45,7 +44,7 @@ class Scalar {
     if (kind_ >= DTypeClass::Floating) return float_;
     return unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_);
   }
-  int64_t to_int() const { return kind_ >= DTypeClass::Floating ? cut(float_) : int_; }
+  int64_t to_int() const { return kind_ >= DTypeClass::Floating ? static_cast<int64_t>(float_) : int_; }
   bool to_bool() const {
     return kind_ >= DTypeClass::Floating ? float_ != 0 || (kind_ == DTypeClass::Complex && imag_ != 0) : int_ != 0;
   }
@@ -62,7 +61,7 @@ class Scalar {
       auto c = to_complex();
       return {static_cast<float>(c.real()), static_cast<float>(c.imag())};
     } else if constexpr (std::is_integral_v<T>) {
-      return static_cast<T>(to_int());
+      return kind_ >= DTypeClass::Floating ? static_cast<T>(static_cast<int64_t>(float_)) : static_cast<T>(int_);
     } else {
       return static_cast<T>(to_double());
     }
@@ -70,7 +69,7 @@ class Scalar {
 
   Scalar operator-() const {
     if (is_complex()) return Scalar(-to_complex());
-    return is_floating() ? Scalar(-float_) : Scalar(static_cast<int64_t>(-static_cast<uint64_t>(int_)));
+    return is_floating() ? Scalar(-float_) : Scalar(-int_);
   }
   Scalar conj() const { return is_complex() ? Scalar(std::conj(to_complex())) : *this; }
   bool equals(double value) const {
@@ -78,11 +77,6 @@ class Scalar {
   }
 
  private:
-  /// Without its fraction; what no int64 holds becomes the lowest one, as processors make it.
-  static int64_t cut(double value) {
-    return value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : std::numeric_limits<int64_t>::min();
-  }
-
   DTypeClass kind_;
   bool unsigned_ = false;
   union {
@@ -92,14 +86,13 @@ class Scalar {
   double imag_ = 0;
 };
 
-// Arithmetic on numbers stays on numbers, in full precision; on integers modulo 2^64, as on tensors of them.
+// Arithmetic on numbers stays on numbers, in full precision.
 namespace detail {
 template <class F>
 Scalar combine(const Scalar& a, const Scalar& b, F f) {
   if (a.is_complex() || b.is_complex()) return Scalar(std::complex<double>(f(a.to_complex(), b.to_complex())));
   if (a.is_floating() || b.is_floating()) return Scalar(f(a.to_double(), b.to_double()));
-  const auto whole = [](const Scalar& s) { return static_cast<uint64_t>(s.to_int()); };
-  return Scalar(static_cast<int64_t>(f(whole(a), whole(b))));
+  return Scalar(f(a.to_int(), b.to_int()));
 }
 }  // namespace detail
 inline Scalar operator+(const Scalar& a, const Scalar& b) {
