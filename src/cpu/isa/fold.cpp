@@ -1,8 +1,31 @@
-// The layout of a fold: which dimensions are reduced, which kept, and in what order they are walked.
+// The walk of a fold over a tensor: which dimensions are reduced, which kept, and in what order.
 #include "cpu/isa/fold.h"
+
+#include <vector>
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
+
+constexpr int64_t kFoldChunk = 1 << 16;  // elements one thread takes at a time; part of the result's definition
+constexpr int64_t kColumnTile = 256;     // neighbouring results folded together
+constexpr int64_t kColumnRows = 128;     // rows folded into a tile before tiles are merged pairwise
+constexpr int64_t kRowsMerged = 16;      // rows folded before pairs of them are merged
+constexpr int64_t kRowsStored = 64;      // results of short rows, stored together
+constexpr int64_t kWidest = 16;          // bytes of an element or an accumulator
+
+struct FoldPlan {
+  const char* in = nullptr;
+  DType dtype = DType::Float32;  // of memory
+  DType compute = DType::Float32;
+  bool columns = false;
+  int64_t inner = 1, inner_stride = 0;  // the innermost dimension: reduced (rows) or kept (columns); stride in bytes
+  int64_t inner_out = 0;                // columns: elements between neighbouring results
+  Dims kept, kept_in, kept_out;         // outer kept dimensions, innermost first; strides in bytes and in elements
+  Dims reduced, reduced_in;             // outer reduced dimensions, innermost first
+  int64_t kept_count = 1, reduced_count = 1;
+
+  bool direct() const { return dtype == compute && inner_stride == item_size(dtype); }
+};
 
 struct Dimension {
   int64_t size, in, out;
@@ -36,8 +59,6 @@ std::vector<Dimension> dimensions(const Tensor& out, const Tensor& in) {
   return merged;
 }
 
-}  // namespace
-
 FoldPlan plan_fold(const Tensor& out, const Tensor& in, DType compute) {
   FoldPlan plan;
   plan.in = in.data<char>();
@@ -62,17 +83,264 @@ FoldPlan plan_fold(const Tensor& out, const Tensor& in, DType compute) {
   return plan;
 }
 
-const void* load_elements(const FoldPlan& plan, const char* at, int64_t n, void* buffer, void* packed) {
-  int64_t item = item_size(plan.dtype);
-  const void* source = at;
+int64_t strided_offset(int64_t index, const Dims& sizes, const Dims& strides) {
+  if (sizes.size() <= 1) return sizes.empty() ? 0 : index * strides[0];
+  int64_t offset = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    offset += index % sizes[d] * strides[d];
+    index /= sizes[d];
+  }
+  return offset;
+}
+
+/// How many of the positions [index, to) lie evenly: along the innermost of `sizes`.
+int64_t evenly(int64_t index, int64_t to, const Dims& sizes) {
+  return sizes.empty() ? 1 : std::min(to - index, sizes[0] - index % sizes[0]);
+}
+
+int64_t pieces_of(int64_t length, int64_t piece) { return std::max<int64_t>(1, (length + piece - 1) / piece); }
+
+/// Buffers for elements that must be packed or converted, on the stack of their thread.
+struct Scratch {
+  alignas(64) char values[kFoldBlock * kWidest];
+  alignas(64) char packed[kFoldBlock * kWidest];
+};
+
+struct Accumulator {
+  alignas(kWidest) char bytes[kWidest];
+};
+
+class FoldWalk {
+ public:
+  FoldWalk(const Folder& folder, const FoldPlan& plan, const char* centers) : f(folder), plan(plan), centers(centers) {}
+  void rows() const;
+  void columns() const;
+
+ private:
+  const Folder& f;
+  const FoldPlan& plan;
+  const char* centers;
+
+  const char* center_of(int64_t place) const { return centers ? centers + place * f.value_size : nullptr; }
+  const char* load(const char* at, int64_t n, Scratch* scratch) const;
+  template <class Piece>
+  void in_parallel(int64_t tasks, int64_t grain, Piece piece) const;
+  void short_rows() const;
+  void fold_run(const char* at, int64_t n, const char* center, Scratch* scratch, char* acc) const;
+  void fold_rows(const char* base, int64_t from, int64_t to, const char* center, Scratch* scratch, char* acc) const;
+  void fold_few_rows(const char* base, int64_t from, int64_t to, const char* center, Scratch* scratch, char* acc) const;
+  int64_t rows_side_by_side(int64_t width) const;
+  void fold_columns(const char* base, int64_t from, int64_t to, int64_t width, const char* center, Scratch* scratch,
+                    char* acc) const;
+  int64_t fold_side_by_side(const char* base, int64_t from, int64_t to, int64_t width, const char* center,
+                            char* acc) const;
+  void merge_partials(char* partials, int64_t count, int64_t width) const;
+};
+
+/// `n` elements from `at` on, as contiguous values of the compute dtype: in place, or packed and converted.
+const char* FoldWalk::load(const char* at, int64_t n, Scratch* scratch) const {
+  if (plan.direct()) return at;
+  const int64_t item = item_size(plan.dtype);
+  const char* source = at;
   if (plan.inner_stride != item) {
-    void* target = plan.dtype == plan.compute ? buffer : packed;
+    char* target = plan.dtype == plan.compute ? scratch->values : scratch->packed;
     gather(item, {1, n, 0, plan.inner_stride}, target, at);
     source = target;
   }
   if (plan.dtype == plan.compute) return source;
-  cast(plan.compute, plan.dtype, n, buffer, source);
-  return buffer;
+  cast(plan.compute, plan.dtype, n, scratch->values, source);
+  return scratch->values;
+}
+
+/// Calls piece(from, to, scratch) over the tasks.
+template <class Piece>
+void FoldWalk::in_parallel(int64_t tasks, int64_t grain, Piece piece) const {
+  if (plan.direct()) return parallel_for(0, tasks, grain, [&](int64_t from, int64_t to) { piece(from, to, nullptr); });
+  parallel_for(0, tasks, grain, [&](int64_t from, int64_t to) {
+    Scratch scratch;
+    piece(from, to, &scratch);
+  });
+}
+
+/// Folds `n` elements of the innermost dimension.
+void FoldWalk::fold_run(const char* at, int64_t n, const char* center, Scratch* scratch, char* acc) const {
+  if (n <= kFoldBlock) return f.rows(f, load(at, n, scratch), 0, 1, n, center, 0, acc);
+  const int64_t half = (n / 2 + kFoldBlock - 1) / kFoldBlock * kFoldBlock;
+  Accumulator other;
+  fold_run(at, half, center, scratch, acc);
+  fold_run(at + half * plan.inner_stride, n - half, center, scratch, other.bytes);
+  f.merge(f, acc, other.bytes, 1);
+}
+
+/// Folds the rows [from, to) of the outer reduced dimensions.
+void FoldWalk::fold_rows(const char* base, int64_t from, int64_t to, const char* center, Scratch* scratch,
+                         char* acc) const {
+  if (to - from <= kRowsMerged) return fold_few_rows(base, from, to, center, scratch, acc);
+  const int64_t middle = from + (to - from) / 2;
+  Accumulator other;
+  fold_rows(base, from, middle, center, scratch, acc);
+  fold_rows(base, middle, to, center, scratch, other.bytes);
+  f.merge(f, acc, other.bytes, 1);
+}
+
+void FoldWalk::fold_few_rows(const char* base, int64_t from, int64_t to, const char* center, Scratch* scratch,
+                             char* acc) const {
+  const bool together = plan.direct() && plan.inner <= kFoldBlock;
+  Accumulator others[kRowsMerged];
+  f.start(f, acc, 1);
+  for (int64_t r = from, count; r < to; r += count) {
+    const char* row = base + strided_offset(r, plan.reduced, plan.reduced_in);
+    count = together ? evenly(r, to, plan.reduced) : 1;
+    if (together)
+      f.rows(f, row, plan.reduced.empty() ? 0 : plan.reduced_in[0], count, plan.inner, center, 0, others->bytes);
+    else fold_run(row, plan.inner, center, scratch, others->bytes);
+    for (int64_t left = count; left > 1; left -= left / 2)  // the last half into the first
+      f.merge(f, others->bytes, others->bytes + (left - left / 2) * f.acc_size, left / 2);
+    f.merge(f, acc, others->bytes, 1);
+  }
+}
+
+/// Rows of one block each, whose values are in place.
+void FoldWalk::short_rows() const {
+  const int64_t stride = plan.kept.empty() ? 0 : plan.kept_in[0], step = plan.kept.empty() ? 1 : plan.kept_out[0];
+  parallel_for(0, plan.kept_count, std::max<int64_t>(1, kGrain / plan.inner), [&](int64_t from, int64_t to) {
+    alignas(64) char acc[kRowsStored * kWidest];
+    for (int64_t k = from, count; k < to; k += count) {
+      count = std::min(kRowsStored, evenly(k, to, plan.kept));
+      const int64_t place = strided_offset(k, plan.kept, plan.kept_out);
+      f.rows(f, plan.in + strided_offset(k, plan.kept, plan.kept_in), stride, count, plan.inner, center_of(place),
+             step * f.value_size, acc);
+      f.store(f, place, step, acc, count);
+    }
+  });
+}
+
+void FoldWalk::rows() const {
+  const bool split_inner = plan.reduced_count == 1;
+  if (split_inner && plan.direct() && plan.inner <= kFoldBlock) return short_rows();
+  const int64_t length = split_inner ? plan.inner : plan.reduced_count;
+  const int64_t chunk = split_inner ? kFoldChunk : std::max<int64_t>(1, kFoldChunk / plan.inner);
+  const int64_t chunks = pieces_of(length, chunk), work = std::min(length, chunk) * (split_inner ? 1 : plan.inner);
+  std::vector<char> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * chunks * f.acc_size) : 0);
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
+  in_parallel(plan.kept_count * chunks, grain, [&](int64_t from, int64_t to, Scratch* scratch) {
+    for (int64_t task = from; task < to; ++task) {
+      const int64_t k = task / chunks, c = task % chunks, place = strided_offset(k, plan.kept, plan.kept_out);
+      const char* base = plan.in + strided_offset(k, plan.kept, plan.kept_in);
+      const int64_t first = c * chunk, last = std::min(length, first + chunk);
+      Accumulator one;
+      char* acc = chunks == 1 ? one.bytes : partials.data() + task * f.acc_size;
+      if (split_inner) fold_run(base + first * plan.inner_stride, last - first, center_of(place), scratch, acc);
+      else fold_rows(base, first, last, center_of(place), scratch, acc);
+      if (chunks == 1) f.store(f, place, 1, acc, 1);
+    }
+  });
+  for (int64_t k = 0; chunks > 1 && k < plan.kept_count; ++k) {
+    char* of_result = partials.data() + k * chunks * f.acc_size;
+    merge_partials(of_result, chunks, 1);
+    f.store(f, strided_offset(k, plan.kept, plan.kept_out), 1, of_result, 1);
+  }
+}
+
+/// Merges `count` times `width` accumulators, pairwise, into the first ones.
+void FoldWalk::merge_partials(char* partials, int64_t count, int64_t width) const {
+  if (count == 1) return;
+  char* half = partials + count / 2 * width * f.acc_size;
+  merge_partials(partials, count / 2, width);
+  merge_partials(half, count - count / 2, width);
+  f.merge(f, partials, half, width);
+}
+
+/// How many rows are folded side by side: narrow rows that follow each other in memory are read as wider ones.
+int64_t FoldWalk::rows_side_by_side(int64_t width) const {
+  const bool adjacent = plan.direct() && width == plan.inner && plan.reduced.size() == 1 &&
+                        plan.reduced_in[0] == width * plan.inner_stride;
+  return adjacent && width <= 32 ? 64 / width : 1;
+}
+
+/// Enters rows from `from` on, as wider ones, into `acc`; returns the first row that is left.
+int64_t FoldWalk::fold_side_by_side(const char* base, int64_t from, int64_t to, int64_t width, const char* center,
+                                    char* acc) const {
+  alignas(64) char wide[64 * kWidest], centers[64 * kWidest];
+  const int64_t beside = rows_side_by_side(width), rows = (to - from) / beside, bytes = width * f.value_size;
+  for (int64_t b = 0; center && b < beside; ++b) std::memcpy(centers + b * bytes, center, static_cast<size_t>(bytes));
+  f.start(f, wide, beside * width);
+  f.columns(f, base + from * plan.reduced_in[0], beside * plan.reduced_in[0], rows, beside * width,
+            center ? centers : nullptr, wide);
+  for (int64_t b = 0; b < beside; ++b) f.merge(f, acc, wide + b * width * f.acc_size, width);
+  return from + rows * beside;
+}
+
+/// Folds the rows [from, to) into `width` neighbouring accumulators.
+void FoldWalk::fold_columns(const char* base, int64_t from, int64_t to, int64_t width, const char* center,
+                            Scratch* scratch, char* acc) const {
+  const int64_t beside = rows_side_by_side(width);
+  if (to - from > kColumnRows * beside) {
+    const int64_t middle = from + (to - from) / 2;
+    alignas(64) char other[kColumnTile * kWidest];
+    fold_columns(base, from, middle, width, center, scratch, acc);
+    fold_columns(base, middle, to, width, center, scratch, other);
+    return f.merge(f, acc, other, width);
+  }
+  f.start(f, acc, width);
+  int64_t r = from;
+  if (beside > 1 && to - from >= 2 * beside) r = fold_side_by_side(base, from, to, width, center, acc);
+  for (int64_t count; r < to; r += count) {
+    const char* row = base + strided_offset(r, plan.reduced, plan.reduced_in);
+    count = plan.direct() ? evenly(r, to, plan.reduced) : 1;
+    f.columns(f, load(row, width, scratch), plan.reduced.empty() ? 0 : plan.reduced_in[0], count, width, center, acc);
+  }
+}
+
+void FoldWalk::columns() const {
+  const int64_t tiles = pieces_of(plan.inner, kColumnTile), width = std::min(plan.inner, kColumnTile);
+  const int64_t chunk = std::max(kColumnRows, kFoldChunk / width), chunks = pieces_of(plan.reduced_count, chunk);
+  const int64_t partial = width * f.acc_size;  // bytes of one task's accumulators
+  std::vector<char> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * tiles * chunks * partial) : 0);
+  const auto tile_of = [&](int64_t group, int64_t& first, int64_t& count) {
+    first = group % tiles * kColumnTile;
+    count = std::min(kColumnTile, plan.inner - first);
+    return strided_offset(group / tiles, plan.kept, plan.kept_out) + first * plan.inner_out;
+  };
+  const int64_t work = std::min(chunk, plan.reduced_count) * width;
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
+  in_parallel(plan.kept_count * tiles * chunks, grain, [&](int64_t from, int64_t to, Scratch* scratch) {
+    alignas(64) char own[kColumnTile * kWidest], middle[kColumnTile * kWidest];
+    for (int64_t task = from; task < to; ++task) {
+      int64_t group = task / chunks, c = task % chunks, first, count;
+      const int64_t place = tile_of(group, first, count), begin = c * chunk;
+      for (int64_t w = 0; centers && w < count; ++w)
+        std::memcpy(middle + w * f.value_size, center_of(place + w * plan.inner_out),
+                    static_cast<size_t>(f.value_size));
+      const char* base = plan.in + strided_offset(group / tiles, plan.kept, plan.kept_in) + first * plan.inner_stride;
+      char* acc = chunks == 1 ? own : partials.data() + task * partial;
+      fold_columns(base, begin, std::min(plan.reduced_count, begin + chunk), count, centers ? middle : nullptr, scratch,
+                   acc);
+      if (chunks == 1) f.store(f, place, plan.inner_out, acc, count);
+    }
+  });
+  for (int64_t group = 0; chunks > 1 && group < plan.kept_count * tiles; ++group) {
+    int64_t first, count, place = tile_of(group, first, count);
+    char* of_tile = partials.data() + group * chunks * partial;
+    merge_partials(of_tile, chunks, width);
+    f.store(f, place, plan.inner_out, of_tile, count);
+  }
+}
+
+}  // namespace
+
+void run_fold(const Folder& folder, const Tensor& out, const Tensor& in, const char* centers) {
+  if (in.numel() == 0) {
+    Accumulator nothing;
+    folder.start(folder, nothing.bytes, 1);
+    for (int64_t i = 0; i < out.numel(); ++i) folder.store(folder, i, 1, nothing.bytes, 1);
+    return;
+  }
+  const FoldPlan plan = plan_fold(out, in, folder.args.compute);
+  LockRelease unlocked(in.numel() > 4 * kGrain);
+  const FoldWalk walk(folder, plan, centers);
+  if (plan.columns) walk.columns();
+  else walk.rows();
 }
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -2,13 +2,14 @@
 // elements that lie closest together are reduced, and columns, where they belong to different results. Partial results
 // are merged pairwise over blocks of fixed size, so that rounding errors grow with the logarithm of the length and the
 // result does not depend on the number of threads.
+//
+// The walk over the tensor (fold.cpp) is compiled once for all folds: elements and accumulators are bytes to it, and a
+// fold is five functions (FolderOf), each of which does much in one call.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
-#include <vector>
 
 #include "core/parallel.h"
 #include "cpu/isa/cast.h"
@@ -19,39 +20,30 @@ namespace facula::cpu::FACULA_ISA {
 
 /// Elements folded by one pass of vector accumulators: at most 128 floats enter one of them, however short they are.
 constexpr int64_t kFoldBlock = std::min(4096, 128 * kVectorBytes);
-constexpr int64_t kFoldChunk = 1 << 16;  // elements one thread takes at a time; part of the result's definition
-constexpr int64_t kColumnTile = 256;     // neighbouring results folded together
-constexpr int64_t kColumnRows = 128;     // rows folded into a tile before tiles are merged pairwise
 
-struct FoldPlan {
-  const char* in = nullptr;
-  DType dtype = DType::Float32;  // of memory
-  DType compute = DType::Float32;
-  bool columns = false;
-  int64_t inner = 1, inner_stride = 0;  // the innermost dimension: reduced (rows) or kept (columns); stride in bytes
-  int64_t inner_out = 0;                // columns: elements between neighbouring results
-  Dims kept, kept_in, kept_out;         // outer kept dimensions, innermost first; strides in bytes and in elements
-  Dims reduced, reduced_in;             // outer reduced dimensions, innermost first
-  int64_t kept_count = 1, reduced_count = 1;
+/// A fold as the walk sees it. Strides are in bytes, and what `centers` points at is null where the fold has none.
+struct Folder {
+  const FoldArgs& args;
+  void* results;
+  int64_t value_size, acc_size;  // bytes of an element and of an accumulator, at most 16
+  const void* fold;              // what the functions below call step() and merge() of
 
-  bool direct() const { return dtype == compute && inner_stride == item_size(dtype); }
+  /// n accumulators that nothing has entered.
+  void (*start)(const Folder&, char* acc, int64_t n);
+  /// acc[i] = the fold of the n <= kFoldBlock values that lie from `first + i * stride` on, for i < rows.
+  void (*rows)(const Folder&, const char* first, int64_t stride, int64_t rows, int64_t n, const char* centers,
+               int64_t center_stride, char* acc);
+  /// Enters the values [first + i * stride][w] into acc[w], for i < rows and w < width.
+  void (*columns)(const Folder&, const char* first, int64_t stride, int64_t rows, int64_t width, const char* centers,
+                  char* acc);
+  /// acc[w] = merge(acc[w], other[w]) for w < n.
+  void (*merge)(const Folder&, char* acc, const char* other, int64_t n);
+  /// results[place + i * step] = what acc[i] comes to, for i < n.
+  void (*store)(const Folder&, int64_t place, int64_t step, const char* acc, int64_t n);
 };
 
-FoldPlan plan_fold(const Tensor& out, const Tensor& in, DType compute);
-
-inline int64_t strided_offset(int64_t index, const Dims& sizes, const Dims& strides) {
-  if (sizes.size() <= 1) return sizes.empty() ? 0 : index * strides[0];
-  int64_t offset = 0;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    offset += index % sizes[d] * strides[d];
-    index /= sizes[d];
-  }
-  return offset;
-}
-
-/// `n` elements from `at` on, as contiguous values of the compute dtype: in place, or packed and converted into
-/// `buffer`.
-const void* load_elements(const FoldPlan& plan, const char* at, int64_t n, void* buffer, void* packed);
+/// Folds `in` into the results; `centers` are contiguous, shaped as `out`.
+void run_fold(const Folder& folder, const Tensor& out, const Tensor& in, const char* centers);
 
 /// Folds as many contiguous values as four vectors take at a time, into one vector; `done` receives their number.
 template <class Op, class T>
@@ -94,196 +86,76 @@ typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n
   return total;
 }
 
-/// Buffers of one thread, for elements that must be packed or converted.
-template <class Op>
-struct FoldScratch {
-  alignas(64) typename Op::Value values[kFoldBlock];
-  alignas(64) char packed[kFoldBlock * 16];
-};
-
-/// Folds `n` elements of the innermost dimension.
-template <class Op>
-typename Op::Acc fold_run(const Op& op, const FoldPlan& plan, const char* at, int64_t n, typename Op::Value center,
-                          FoldScratch<Op>* scratch) {
-  using Value = typename Op::Value;
-  if (n <= kFoldBlock) {
-    const void* p = plan.direct() ? at : load_elements(plan, at, n, scratch->values, scratch->packed);
-    return fold_block(op, static_cast<const Value*>(p), n, center);
-  }
-  int64_t half = (n / 2 + kFoldBlock - 1) / kFoldBlock * kFoldBlock;
-  return op.merge(fold_run(op, plan, at, half, center, scratch),
-                  fold_run(op, plan, at + half * plan.inner_stride, n - half, center, scratch));
-}
-
-/// Folds the rows [from, to) of the outer reduced dimensions.
-template <class Op>
-typename Op::Acc fold_rows(const Op& op, const FoldPlan& plan, const char* base, int64_t from, int64_t to,
-                           typename Op::Value center, FoldScratch<Op>* scratch) {
-  if (to - from > 16) {
-    int64_t middle = from + (to - from) / 2;
-    return op.merge(fold_rows(op, plan, base, from, middle, center, scratch),
-                    fold_rows(op, plan, base, middle, to, center, scratch));
-  }
-  typename Op::Acc total = op.identity();
-  for (int64_t r = from; r < to; ++r) {
-    const char* row = base + strided_offset(r, plan.reduced, plan.reduced_in);
-    total = op.merge(total, fold_run(op, plan, row, plan.inner, center, scratch));
-  }
-  return total;
-}
-
-template <class Op>
-typename Op::Acc merge_partials(const Op& op, const typename Op::Acc* p, int64_t n, int64_t step) {
-  if (n == 1) return *p;
-  return op.merge(merge_partials(op, p, n / 2, step), merge_partials(op, p + n / 2 * step, n - n / 2, step));
-}
-
-template <class Op, class Store>
-void fold_as_rows(const Op& op, const FoldPlan& plan, const typename Op::Value* centers, Store store) {
-  using Acc = typename Op::Acc;
-  bool split_inner = plan.reduced_count == 1;
-  int64_t length = split_inner ? plan.inner : plan.reduced_count;
-  int64_t chunk = split_inner ? kFoldChunk : std::max<int64_t>(1, kFoldChunk / plan.inner);
-  int64_t chunks = std::max<int64_t>(1, (length + chunk - 1) / chunk);
-  bool needs_scratch = !plan.direct();
-  std::vector<Acc> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * chunks) : 0, op.identity());
-  int64_t work = std::max<int64_t>(1, std::min(length, chunk) * (split_inner ? 1 : plan.inner));
-  parallel_for(0, plan.kept_count * chunks, std::max<int64_t>(1, kGrain / work), [&](int64_t from, int64_t to) {
-    std::unique_ptr<FoldScratch<Op>> scratch(needs_scratch ? new FoldScratch<Op> : nullptr);
-    for (int64_t task = from; task < to; ++task) {
-      int64_t k = task / chunks, c = task % chunks;
-      const char* base = plan.in + strided_offset(k, plan.kept, plan.kept_in);
-      int64_t place = strided_offset(k, plan.kept, plan.kept_out);
-      typename Op::Value center = centers ? centers[place] : typename Op::Value();
-      int64_t first = c * chunk, last = std::min(length, first + chunk);
-      Acc value = split_inner
-                      ? fold_run(op, plan, base + first * plan.inner_stride, last - first, center, scratch.get())
-                      : fold_rows(op, plan, base, first, last, center, scratch.get());
-      if (chunks == 1) store(place, value);
-      else partials[static_cast<size_t>(task)] = value;
+template <class Acc>
+void store_folded(const Folder& folder, int64_t place, int64_t step, const char* acc, int64_t n) {
+  const Acc* from = reinterpret_cast<const Acc*>(acc);
+  Acc* to = static_cast<Acc*>(folder.results) + place;
+  const FoldArgs& args = folder.args;
+  for (int64_t i = 0; i < n; ++i) {
+    Acc value = from[i];
+    if constexpr (std::is_floating_point_v<Acc>) {
+      if (args.divisor != 1) value /= static_cast<Acc>(args.divisor);
+      if (args.finish == Finish::Sqrt) value = std::sqrt(value);
+      if (args.finish == Finish::Power) value = static_cast<Acc>(std::pow(static_cast<double>(value), 1 / args.power));
+    } else if constexpr (!std::is_integral_v<Acc>) {
+      if (args.divisor != 1) value /= static_cast<typename Acc::value_type>(args.divisor);
     }
-  });
-  if (chunks == 1) return;
-  for (int64_t k = 0; k < plan.kept_count; ++k)
-    store(strided_offset(k, plan.kept, plan.kept_out), merge_partials(op, partials.data() + k * chunks, chunks, 1));
+    to[i * step] = value;
+  }
 }
 
+/// acc[w] = step(acc[w], x[w], center[w]) for `rows` rows at once.
+template <int rows, class Op>
+[[gnu::always_inline]] inline void enter_rows(const Op& op, typename Op::Acc* acc, const char* first, int64_t stride,
+                                              [[maybe_unused]] const typename Op::Value* center, int64_t width) {
+  using Value = typename Op::Value;
+  const Value* x[rows];
+  for (int r = 0; r < rows; ++r) x[r] = reinterpret_cast<const Value*>(first + r * stride);
+  FACULA_SIMD
+  for (int64_t w = 0; w < width; ++w) {
+    typename Op::Acc a = acc[w];
+    Value c{};
+    if constexpr (requires { Op::centered; }) c = center[w];
+    for (int r = 0; r < rows; ++r) a = op.step(a, x[r][w], c);
+    acc[w] = a;
+  }
+}
+
+/// The five functions of a fold: `Op` names its Value and Acc and has identity(), step() and merge().
 template <class Op>
-struct ColumnScratch {
-  alignas(64) typename Op::Value values[kColumnTile];
-  alignas(64) char packed[kColumnTile * 16];
+struct FolderOf {
+  using Value = typename Op::Value;
+  using Acc = typename Op::Acc;
+
+  static const Op& op(const Folder& folder) { return *static_cast<const Op*>(folder.fold); }
+  static Acc* accumulators(char* acc) { return reinterpret_cast<Acc*>(acc); }
+
+  static void start(const Folder& folder, char* acc, int64_t n) {
+    std::fill_n(accumulators(acc), n, op(folder).identity());
+  }
+  static void rows(const Folder& folder, const char* first, int64_t stride, int64_t rows, int64_t n,
+                   [[maybe_unused]] const char* centers, [[maybe_unused]] int64_t center_stride, char* acc) {
+    for (int64_t i = 0; i < rows; ++i) {
+      Value c{};
+      if constexpr (requires { Op::centered; }) c = *reinterpret_cast<const Value*>(centers + i * center_stride);
+      accumulators(acc)[i] = fold_block(op(folder), reinterpret_cast<const Value*>(first + i * stride), n, c);
+    }
+  }
+  static void columns(const Folder& folder, const char* first, int64_t stride, int64_t rows, int64_t width,
+                      const char* centers, char* acc) {
+    constexpr int kTogether = 4;  // rows for which an accumulator is loaded and stored once
+    const Value* center = reinterpret_cast<const Value*>(centers);
+    int64_t r = 0;
+    for (; r + kTogether <= rows; r += kTogether)
+      enter_rows<kTogether>(op(folder), accumulators(acc), first + r * stride, stride, center, width);
+    for (; r < rows; ++r) enter_rows<1>(op(folder), accumulators(acc), first + r * stride, stride, center, width);
+  }
+  static void merge(const Folder& folder, char* acc, const char* other, int64_t n) {
+    Acc* a = accumulators(acc);
+    const Acc* b = reinterpret_cast<const Acc*>(other);
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) a[i] = op(folder).merge(a[i], b[i]);
+  }
 };
-
-/// How many rows are folded side by side: narrow rows that follow each other in memory are read as wider ones.
-inline int64_t rows_side_by_side(const FoldPlan& plan, int64_t width) {
-  bool adjacent = plan.direct() && width == plan.inner && plan.reduced.size() == 1 &&
-                  plan.reduced_in[0] == width * plan.inner_stride;
-  return adjacent && width <= 32 ? 64 / width : 1;
-}
-
-/// acc[w] = step(acc[w], x[w], center[w]) over one row.
-template <class Op>
-void fold_row_into(const Op& op, typename Op::Acc* acc, const typename Op::Value* x, const typename Op::Value* center,
-                   int64_t width) {
-  using Value = typename Op::Value;
-  if (center) {
-    FACULA_SIMD
-    for (int64_t w = 0; w < width; ++w) acc[w] = op.step(acc[w], x[w], center[w]);
-  } else {
-    FACULA_SIMD
-    for (int64_t w = 0; w < width; ++w) acc[w] = op.step(acc[w], x[w], Value());
-  }
-}
-
-/// Folds the rows [from, to) into `width` neighbouring accumulators.
-template <class Op>
-void fold_columns(const Op& op, const FoldPlan& plan, const char* base, int64_t from, int64_t to, int64_t width,
-                  const typename Op::Value* center, typename Op::Acc* acc, ColumnScratch<Op>* scratch) {
-  using Value = typename Op::Value;
-  using Acc = typename Op::Acc;
-  int64_t beside = rows_side_by_side(plan, width);
-  if (to - from > kColumnRows * beside) {
-    int64_t middle = from + (to - from) / 2;
-    alignas(64) Acc other[kColumnTile];
-    fold_columns(op, plan, base, from, middle, width, center, acc, scratch);
-    fold_columns(op, plan, base, middle, to, width, center, other, scratch);
-    FACULA_SIMD
-    for (int64_t w = 0; w < width; ++w) acc[w] = op.merge(acc[w], other[w]);
-    return;
-  }
-  std::fill_n(acc, width, op.identity());
-  int64_t r = from;
-  if (beside > 1) {
-    alignas(64) Acc wide[64];
-    alignas(64) Value centers[64];
-    std::fill_n(wide, 64, op.identity());
-    for (int64_t w = 0; center && w < beside * width; ++w) centers[w] = center[w % width];
-    for (; r + beside <= to; r += beside)
-      fold_row_into(op, wide, reinterpret_cast<const Value*>(base + r * plan.reduced_in[0]), center ? centers : nullptr,
-                    beside * width);
-    for (int64_t w = 0; w < beside * width; ++w) acc[w % width] = op.merge(acc[w % width], wide[w]);
-  }
-  for (; r < to; ++r) {
-    const char* row = base + strided_offset(r, plan.reduced, plan.reduced_in);
-    const void* x = plan.direct() ? row : load_elements(plan, row, width, scratch->values, scratch->packed);
-    fold_row_into(op, acc, static_cast<const Value*>(x), center, width);
-  }
-}
-
-template <class Op, class Store>
-void fold_as_columns(const Op& op, const FoldPlan& plan, const typename Op::Value* centers, Store store) {
-  using Acc = typename Op::Acc;
-  using Value = typename Op::Value;
-  int64_t tiles = (plan.inner + kColumnTile - 1) / kColumnTile, width = std::min(plan.inner, kColumnTile);
-  int64_t chunk = std::max(kColumnRows, kFoldChunk / width);
-  int64_t chunks = std::max<int64_t>(1, (plan.reduced_count + chunk - 1) / chunk);
-  std::vector<Acc> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * tiles * chunks * width) : 0,
-                            op.identity());
-  bool needs_scratch = !plan.direct();
-  auto geometry = [&](int64_t group, int64_t& first, int64_t& count) {
-    first = group % tiles * kColumnTile;
-    count = std::min(kColumnTile, plan.inner - first);
-    return strided_offset(group / tiles, plan.kept, plan.kept_out) + first * plan.inner_out;
-  };
-  int64_t work = std::min(chunk, plan.reduced_count) * width;
-  parallel_for(0, plan.kept_count * tiles * chunks, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),
-               [&](int64_t from, int64_t to) {
-                 std::unique_ptr<ColumnScratch<Op>> scratch(needs_scratch ? new ColumnScratch<Op> : nullptr);
-                 alignas(64) Acc acc[kColumnTile];
-                 alignas(64) Value middle[kColumnTile];
-                 for (int64_t task = from; task < to; ++task) {
-                   int64_t group = task / chunks, c = task % chunks, first, count;
-                   int64_t place = geometry(group, first, count);
-                   for (int64_t w = 0; centers && w < count; ++w) middle[w] = centers[place + w * plan.inner_out];
-                   const char* base =
-                       plan.in + strided_offset(group / tiles, plan.kept, plan.kept_in) + first * plan.inner_stride;
-                   int64_t begin = c * chunk, end = std::min(plan.reduced_count, begin + chunk);
-                   Acc* target = chunks == 1 ? acc : partials.data() + task * width;
-                   fold_columns(op, plan, base, begin, end, count, centers ? middle : nullptr, target, scratch.get());
-                   for (int64_t w = 0; chunks == 1 && w < count; ++w) store(place + w * plan.inner_out, acc[w]);
-                 }
-               });
-  if (chunks == 1) return;
-  for (int64_t group = 0; group < plan.kept_count * tiles; ++group) {
-    int64_t first, count, place = geometry(group, first, count);
-    for (int64_t w = 0; w < count; ++w)
-      store(place + w * plan.inner_out,
-            merge_partials(op, partials.data() + group * chunks * width + w, chunks, width));
-  }
-}
-
-/// Runs a fold; `store(place, accumulated)` receives each result with its position in the contiguous output.
-template <class Op, class Store>
-void run_fold(const Op& op, const Tensor& out, const Tensor& in, DType compute, const typename Op::Value* centers,
-              Store store) {
-  if (in.numel() == 0) {
-    for (int64_t i = 0; i < out.numel(); ++i) store(i, op.identity());
-    return;
-  }
-  FoldPlan plan = plan_fold(out, in, compute);
-  LockRelease unlocked(in.numel() > 4 * kGrain);
-  if (plan.columns) fold_as_columns(op, plan, centers, store);
-  else fold_as_rows(op, plan, centers, store);
-}
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -7,6 +7,8 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/by_size.h"
+#include "cpu/isa/types.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -19,20 +21,12 @@ bool is_nan(T value) {
   return value != value;
 }
 
-template <class F>
-void visit_real(DType dtype, F&& f) {
-  visit_dtype(dtype, [&]<class T>(TypeTag<T> tag) {
-    if constexpr ((std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, Half> ||
-                  std::is_same_v<T, BFloat16>)
-      f(tag);
-  });
-}
+using AllFloats = Types<float, double, Half, BFloat16>;
+using Averaged = Types<float, double, Half, BFloat16, int64_t>;
+using Integers = Types<uint8_t, int8_t, int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t>;
 
-template <class F>
-void visit_wide(DType dtype, F&& f) {
-  if (dtype == DType::Float32) f(TypeTag<float>{});
-  else f(TypeTag<double>{});
-}
+/// Maxima of integers, which few ask for, are compiled for the lowest level alone.
+decltype(max_pool_kernel)::Function max_pool_of_integers = nullptr;
 
 int64_t spatial_count(const Tensor& t) {
   int64_t count = 1;
@@ -140,7 +134,7 @@ struct Best {
       place[i] = better ? first + static_cast<int32_t>(i * stride) : place[i];
     }
   }
-  void see(int64_t from, int64_t to, const T* in, int64_t first, int64_t stride, bool start) {
+  [[gnu::noinline]] void see(int64_t from, int64_t to, const T* in, int64_t first, int64_t stride, bool start) {
     int32_t at = static_cast<int32_t>(first);
     if (stride == 1) see<1>(from, to, in, at, 1, start);
     else if (stride == 2) see<2>(from, to, in, at, 2, start);
@@ -272,33 +266,38 @@ void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const
   for (int64_t c = 0; c < channels; ++c) indices[c] = where[c];
 }
 
-void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& geometry) {
-  const WindowTables g(geometry);
-  int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
-  LockRelease release(out.numel() > kGrain);
-  visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
-    int64_t* where = indices.data<int64_t>();
-    FACULA_CHECK(inputs <= INT32_MAX, ErrorKind::Runtime, "max_pool: planes of at most 2^31 elements, got shape ",
-                 in.sizes());
-    if (!channels_last(in, out)) {
-      UniformRange inner(g.axes[2]);
-      parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
-        Best<T> best, columns;
-        for (int64_t p = from; p < to; ++p)
-          max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g, inner, best,
-                    columns);
-      });
-      return;
-    }
-    parallel_for(0, batch * outputs, grain_of(channels * window_size(g)), [&](int64_t from, int64_t to) {
-      std::vector<Compute<T>> best(static_cast<size_t>(channels));
-      std::vector<int32_t> places(static_cast<size_t>(channels));
-      for (int64_t p = from; p < to; ++p) {
-        max_channels(out.data<T>() + p * channels, where + p * channels, in.data<T>() + p / outputs * inputs * channels,
-                     channels, g, window_at(g, p % outputs), best.data(), places.data());
-      }
+template <class T>
+void max_pool_of(const Tensor& out, const Tensor& indices, const Tensor& in, const WindowTables& g) {
+  const int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
+  int64_t* where = indices.data<int64_t>();
+  if (!channels_last(in, out)) {
+    UniformRange inner(g.axes[2]);
+    parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
+      Best<T> best, columns;
+      for (int64_t p = from; p < to; ++p)
+        max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g, inner, best, columns);
     });
+    return;
+  }
+  parallel_for(0, batch * outputs, grain_of(channels * window_size(g)), [&](int64_t from, int64_t to) {
+    std::vector<Compute<T>> best(static_cast<size_t>(channels));
+    std::vector<int32_t> places(static_cast<size_t>(channels));
+    for (int64_t p = from; p < to; ++p) {
+      max_channels(out.data<T>() + p * channels, where + p * channels, in.data<T>() + p / outputs * inputs * channels,
+                   channels, g, window_at(g, p % outputs), best.data(), places.data());
+    }
   });
+}
+
+template <class TypeList>
+void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& geometry) {
+  if (std::is_same_v<TypeList, AllFloats> && !is_floating(in.dtype()))
+    return max_pool_of_integers(out, indices, in, geometry);
+  FACULA_CHECK(spatial_count(in) <= INT32_MAX, ErrorKind::Runtime,
+               "max_pool: planes of at most 2^31 elements, got shape ", in.sizes());
+  const WindowTables g(geometry);
+  LockRelease release(out.numel() > kGrain);
+  visit_types(TypeList(), in.dtype(), [&]<class T>(TypeTag<T>) { max_pool_of<T>(out, indices, in, g); });
 }
 
 // Where the windows of one dimension begin, for one sample in [0, 1).
@@ -322,7 +321,7 @@ void fractional_max_pool_cpu(const Tensor& out, const Tensor& indices, const Ten
   FACULA_CHECK(inputs <= INT32_MAX, ErrorKind::Runtime,
                "fractional_max_pool: planes of at most 2^31 elements, got shape ", in.sizes());
   LockRelease release(out.numel() > kGrain);
-  visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
+  visit_types(AllFloats(), in.dtype(), [&]<class T>(TypeTag<T>) {
     using Position = std::conditional_t<std::is_same_v<T, double>, double, float>;
     parallel_for(0, planes, grain_of(outputs * kernel[0] * kernel[1] * kernel[2]), [&](int64_t from, int64_t to) {
       WindowTables g;
@@ -466,7 +465,7 @@ void avg_pool_cpu(const Tensor& out, const Tensor& in, const PoolGeometry& geome
   const WindowTables g(geometry);
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(in.numel() > kGrain);
-  visit_real(in.dtype(), [&]<class T>(TypeTag<T>) {
+  visit_types(Averaged(), in.dtype(), [&]<class T>(TypeTag<T>) {
     if (!channels_last(in, out)) {
       UniformRange inner(g.axes[2]);
       parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
@@ -516,7 +515,7 @@ void avg_pool_transpose_cpu(const Tensor& out, const Tensor& in, const PoolGeome
   const WindowTables g(geometry);
   int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
   LockRelease release(out.numel() > kGrain);
-  visit_wide(in.dtype(), [&]<class T>(TypeTag<T>) {
+  visit_types(Floats(), in.dtype(), [&]<class T>(TypeTag<T>) {
     if (!channels_last(in, out)) {
       parallel_for(0, batch * channels, grain_of(outputs), [&](int64_t from, int64_t to) {
         for (int64_t p = from; p < to; ++p) spread_plane(out.data<T>() + p * outputs, in.data<T>() + p * inputs, g);
@@ -574,20 +573,23 @@ void for_each_index(const Tensor& large, const Tensor& indices, const char* op, 
 
 void scatter_planes_cpu(const Tensor& out, const Tensor& values, const Tensor& indices, bool accumulate,
                         const char* op) {
-  visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
+  const auto nothing = [](int64_t) {};
+  if (accumulate) {
+    return visit_types(Numbers(), out.dtype(), [&]<class T>(TypeTag<T>) {
+      T* to = out.data<T>();
+      const T* from = values.data<T>();
+      for_each_index(out, indices, op, [&](int64_t small, int64_t large) { to[large] += from[small]; }, nothing);
+    });
+  }
+  visit_size(item_size(out.dtype()), [&]<class T>(TypeTag<T>) {
     T* to = out.data<T>();
     const T* from = values.data<T>();
-    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-      if (accumulate)
-        return for_each_index(
-            out, indices, op, [&](int64_t small, int64_t large) { to[large] += from[small]; }, [](int64_t) {});
-    }
     for_each_index(out, indices, op, [&](int64_t small, int64_t large) { to[large] = from[small]; });
   });
 }
 
 void gather_planes_cpu(const Tensor& out, const Tensor& in, const Tensor& indices, const char* op) {
-  visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
+  visit_size(item_size(out.dtype()), [&]<class T>(TypeTag<T>) {
     T* to = out.data<T>();
     const T* from = in.data<T>();
     for_each_index(
@@ -599,7 +601,12 @@ void gather_planes_cpu(const Tensor& out, const Tensor& in, const Tensor& indice
 }  // namespace
 
 void register_pool() {
-  max_pool_kernel.set(DeviceType::CPU, max_pool_cpu);
+#ifdef FACULA_LOWEST
+  max_pool_of_integers = max_pool_cpu<Integers>;
+#else
+  max_pool_of_integers = max_pool_kernel.table[static_cast<size_t>(DeviceType::CPU)];  // a lower level's
+#endif
+  max_pool_kernel.set(DeviceType::CPU, max_pool_cpu<AllFloats>);
   fractional_max_pool_kernel.set(DeviceType::CPU, fractional_max_pool_cpu);
   avg_pool_kernel.set(DeviceType::CPU, avg_pool_cpu);
   avg_pool_transpose_kernel.set(DeviceType::CPU, avg_pool_transpose_cpu);

@@ -8,7 +8,7 @@ namespace facula::cpu::FACULA_ISA {
 namespace {
 
 // Each fold: how one element x enters an accumulator (step), and how two accumulators become one (merge). `step` and
-// `merge` take numbers and vectors alike. `c` is the centre of CenteredSquares.
+// `merge` take numbers and vectors alike. `c` is the centre, of folds that are `centered`.
 
 template <class T>
 struct SumFold {
@@ -65,9 +65,9 @@ struct ExtremumFold {
     if constexpr (std::is_floating_point_v<T>) return largest ? -INFINITY : INFINITY;
     else return largest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
   }
-  auto merge(auto a, auto x) const {
-    if constexpr (largest) return (x > a) | (x != x) ? x : a;
-    else return (x < a) | (x != x) ? x : a;
+  auto merge(auto a, auto x) const {  // written as the instructions do it, which give the second where one is NaN
+    auto best = largest ? (a > x ? a : x) : (a < x ? a : x);
+    return a != a ? a : best;
   }
   auto step(auto a, auto x, auto) const { return merge(a, x); }
 };
@@ -84,6 +84,7 @@ struct SquareSumFold : SumFold<T> {
 
 template <class T>
 struct CenteredSquaresFold : SumFold<T> {
+  static constexpr bool centered = true;
   auto step(auto a, auto x, auto c) const { return a + (x - c) * (x - c); }
 };
 
@@ -148,20 +149,19 @@ Op make_fold(const FoldArgs& args) {
 template <class Op>
 void fold_one(const Tensor& out, const Tensor& in, const FoldArgs& args) {
   using Acc = typename Op::Acc;
-  Acc* results = out.data<Acc>();
-  const auto* centers = args.center ? args.center->data<typename Op::Value>() : nullptr;
-  double divisor = args.divisor, root = 1 / args.power;
-  Finish finish = args.finish;
-  run_fold(make_fold<Op>(args), out, in, args.compute, centers, [=](int64_t place, Acc value) {
-    if constexpr (std::is_floating_point_v<Acc>) {
-      if (divisor != 1) value /= static_cast<Acc>(divisor);
-      if (finish == Finish::Sqrt) value = std::sqrt(value);
-      if (finish == Finish::Power) value = static_cast<Acc>(std::pow(static_cast<double>(value), root));
-    } else if constexpr (!std::is_integral_v<Acc>) {
-      if (divisor != 1) value /= static_cast<typename Acc::value_type>(divisor);
-    }
-    results[place] = value;
-  });
+  using Functions = FolderOf<Op>;
+  const Op op = make_fold<Op>(args);
+  const Folder folder{args,
+                      out.data(),
+                      sizeof(typename Op::Value),
+                      sizeof(Acc),
+                      &op,
+                      Functions::start,
+                      Functions::rows,
+                      Functions::columns,
+                      Functions::merge,
+                      store_folded<Acc>};
+  run_fold(folder, out, in, args.center ? args.center->data<char>() : nullptr);
 }
 
 /// A fold over elements of the compute dtype, one of `TypeList`.
