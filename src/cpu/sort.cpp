@@ -1,6 +1,6 @@
 // Sorting on the CPU. An element becomes an unsigned key whose order is the wanted one; key and position in
 // one integer make every comparison unique, so that any sort is stable. Long rows are sorted by digits, short
-// ones by comparison.
+// ones by comparison. Wider vectors change nothing, so this is compiled once and not for every level.
 #include "ops/sort.h"
 
 #include <algorithm>
@@ -9,9 +9,8 @@
 #include <memory>
 
 #include "core/parallel.h"
-#include "cpu/isa.h"
 
-namespace facula::cpu::FACULA_ISA {
+namespace facula::cpu {
 namespace {
 
 using Wide = unsigned __int128;
@@ -66,10 +65,10 @@ Packed<T> packed(T value, int64_t position, bool descending) {
 template <class T>
 void pack_row(const T* in, int64_t n, bool descending, Packed<T>* out) {
   if (descending) {
-    FACULA_SIMD
+#pragma omp simd
     for (int64_t i = 0; i < n; ++i) out[i] = packed(in[i], i, true);
   } else {
-    FACULA_SIMD
+#pragma omp simd
     for (int64_t i = 0; i < n; ++i) out[i] = packed(in[i], i, false);
   }
 }
@@ -159,19 +158,21 @@ void sort_cpu(const Tensor& values, const Tensor& indices, bool descending) {
 // Calls take(p) for the packed elements of a row that are within `bound`, which `take` may lower, in the wanted order.
 template <class T, class F>
 void each_within(const T* in, int64_t n, bool descending, const Packed<T>& bound, F take) {
+  constexpr int64_t kTogether = 16;
   const Key<T> inverted = descending ? ~Key<T>{0} : Key<T>{0};
-  for (int64_t block = 0; block < n; block += 16) {
-    const int64_t count = std::min<int64_t>(16, n - block);
+  const auto take_within = [&](int64_t at) {
+    const Packed<T> p = packed(in[at], at, descending);
+    if (p <= bound) take(p);
+  };
+  int64_t block = 0;
+  for (; block + kTogether <= n; block += kTogether) {
     const auto key = static_cast<Key<T>>(bound >> kPositionBits<Packed<T>>);
-    unsigned some = 0;
-#pragma omp simd reduction(| : some)
-    for (int k = 0; k < count; ++k) some |= static_cast<unsigned>((key_of(in[block + k]) ^ inverted) <= key) << k;
-    for (; some; some &= some - 1) {
-      const int64_t at = block + std::countr_zero(some);
-      const Packed<T> p = packed(in[at], at, descending);
-      if (p <= bound) take(p);
-    }
+    Key<T> beyond = 1;  // 0 where one of them may be within
+#pragma omp simd reduction(& : beyond)
+    for (int64_t k = 0; k < kTogether; ++k) beyond &= static_cast<Key<T>>((key_of(in[block + k]) ^ inverted) > key);
+    for (int64_t k = 0; !beyond && k < kTogether; ++k) take_within(block + k);
   }
+  for (; block < n; ++block) take_within(block);
 }
 
 constexpr int64_t kInserted = 32;
@@ -301,4 +302,4 @@ void register_sort() {
   searchsorted_kernel.set(DeviceType::CPU, searchsorted_cpu);
 }
 
-}  // namespace facula::cpu::FACULA_ISA
+}  // namespace facula::cpu
