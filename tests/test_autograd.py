@@ -656,3 +656,76 @@ def test_hooks_and_threads_do_not_deadlock():
         thread.join(30)
     assert not any(thread.is_alive() for thread in threads)
     np.testing.assert_allclose(x.grad.numpy(), 90 * 2 * np.exp([2.0]))
+
+
+def parts_of(x, kind):
+    """Views that together are, or overlap in, a matrix."""
+    if kind == "split":
+        return x.split(2, dim=1)
+    if kind == "unbind":
+        return x.unbind(0)
+    if kind == "steps":
+        return x[::2], x[1::2], x[:, ::-1], x[1]
+    return x[:3], x[2:], x.diagonal(), x.diagonal(1), x
+
+
+@pytest.mark.parametrize("kind", ["split", "unbind", "steps", "overlapping"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_gradients_of_many_views_of_one_tensor(kind, kept):
+    """Views add their parts to one gradient, in place where nobody else sees it."""
+    values = np.arange(24.0).reshape(4, 6)
+    x = facula.tensor(values, requires_grad=True)
+    y = x * 2
+    if kept:
+        y.retain_grad()
+    seen = []
+    y.register_hook(lambda grad: seen.append(grad.clone()))
+    parts = parts_of(y, kind)
+    weights = [facula.full(part.shape, float(i + 1) * 10, dtype=facula.float64) for i, part in enumerate(parts)]
+    expected = np.zeros_like(values)
+    target = facula.from_numpy(expected)
+    for part, weight in zip(parts_of(target, kind), weights):
+        part += weight
+    loss = sum((part * weight).sum() for part, weight in zip(parts, weights))
+    for _ in range(2):
+        (grad,) = facula.autograd.grad(loss, x, retain_graph=True)
+        np.testing.assert_array_equal(grad.numpy(), 2 * expected)
+    loss.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 2 * expected)
+    assert all((grad.numpy() == expected).all() for grad in seen)
+    if kept:
+        np.testing.assert_array_equal(y.grad.numpy(), 3 * expected)
+
+
+def test_gradients_that_somebody_keeps_are_not_written_to_by_views():
+    x = facula.ones(4, 3, requires_grad=True)
+    y = x * 1
+    a, b = y[:2], y[2:]
+    shared = facula.full((4, 3), 5.0)
+    kept = []
+    a.register_hook(kept.append)
+    facula.autograd.backward([y, (a * 2).sum(), (b * 3).sum()], [shared, None, None])
+    np.testing.assert_array_equal(x.grad.numpy(), [[7.0] * 3] * 2 + [[8.0] * 3] * 2)
+    assert (shared == 5).all() and (kept[0] == 2).all()
+
+
+def test_hooks_of_views_see_their_own_part():
+    x = facula.ones(4, requires_grad=True)
+    y = x * 1
+    a, b = y[:2], y[2:]
+    seen = []
+    for part in (a, b):
+        part.grad_fn.register_hook(lambda inputs, outputs: seen.append(inputs[0].tolist()))
+    ((a * 2).sum() + (b * 3).sum()).backward()
+    assert sorted(seen) == [[0.0, 0.0, 3.0, 3.0], [2.0, 2.0, 0.0, 0.0]]
+    assert x.grad.tolist() == [2, 2, 3, 3]
+
+
+def test_second_derivatives_through_many_views():
+    x = facula.arange(6.0, dtype=facula.float64).requires_grad_()
+    parts = (x * x).split(2)
+    (grad,) = facula.autograd.grad(sum((i + 1) * (p * p).sum() for i, p in enumerate(parts)), x, create_graph=True)
+    (second,) = facula.autograd.grad(grad.sum(), x)
+    weights = np.repeat([1.0, 2.0, 3.0], 2)
+    np.testing.assert_allclose(grad.detach().numpy(), weights * 4 * np.arange(6.0) ** 3)
+    np.testing.assert_allclose(second.numpy(), weights * 12 * np.arange(6.0) ** 2)

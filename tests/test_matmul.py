@@ -75,6 +75,56 @@ def test_result_memory_is_not_read():
         assert facula.isfinite(a @ a).all() and facula.isfinite(a @ a[0]).all() and facula.isfinite(a[0] @ a).all()
 
 
+# Around the tiles, panels and blocks of products of float32.
+EDGES = [(2, 16, 385), (6, 17, 8), (7, 31, 384), (11, 2050, 9), (13, 15, 770), (97, 33, 40), (100, 1000, 3), (17, 64, 1)]
+
+
+@pytest.mark.parametrize("rows,columns,inner", EDGES)
+def test_products_of_float32_at_the_edges_of_tiles(rows, columns, inner):
+    rng = np.random.default_rng(3)
+    add, row = rng.standard_normal((rows, columns)).astype("f"), rng.standard_normal(columns).astype("f")
+    whole = rng.standard_normal((max(rows, inner) + 3, max(rows, inner) + 5)).astype("f")
+    other = rng.standard_normal((max(columns, inner) + 3, max(columns, inner) + 5)).astype("f")
+    for a in (whole[2 : 2 + rows, 1 : 1 + inner], whole[2 : 2 + inner, 1 : 1 + rows].T):
+        for b in (other[1 : 1 + inner, 3 : 3 + columns], other[1 : 1 + columns, 3 : 3 + inner].T):
+            x, y = facula.from_numpy(a), facula.from_numpy(b)
+            exact, sizes = a.astype("d") @ b, np.abs(a).astype("d") @ np.abs(b)
+            scaled = facula.addmm(facula.from_numpy(add), x, y, beta=0.5, alpha=-2)
+            with_row = facula.nn.functional.linear(x, y.T, facula.from_numpy(row))
+            for result, expected in ((x @ y, exact), (scaled, -2 * exact + 0.5 * add), (with_row, exact + row)):
+                assert (np.abs(result.numpy() - expected) <= 1e-6 * (2 * sizes + 10)).all()
+            batch = facula.stack([x, 2 * x, 3 * x]) @ facula.stack([y, y, -y])
+            expected = np.stack([exact, 2 * exact, -3 * exact])
+            assert (np.abs(batch.numpy() - expected) <= 1e-6 * (3 * sizes + 10)).all()
+
+
+@pytest.mark.parametrize("rows,columns,inner", [(301, 260, 500), (64, 256, 3000), (70, 2100, 50)])
+def test_products_do_not_depend_on_threads(rows, columns, inner):
+    rng = np.random.default_rng(4)
+    a, b = (facula.from_numpy(rng.standard_normal(shape).astype("f")) for shape in ((rows, inner), (inner, columns)))
+    before = facula.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 3, 7):
+            facula.set_num_threads(threads)
+            results.append(((a @ b).numpy(), (facula.stack([a, a, a]) @ b).numpy()))
+    finally:
+        facula.set_num_threads(before)
+    for single, batch in results:
+        np.testing.assert_array_equal(single, results[0][0])
+        np.testing.assert_array_equal(batch, results[0][1])
+
+
+def test_what_is_not_finite_stays_in_its_rows_and_columns():
+    a, b = np.ones((20, 400), "f"), np.ones((400, 19), "f")
+    a[3, 390], b[5, 17], b[6, 18] = np.inf, np.nan, -np.inf
+    result = (facula.from_numpy(a) @ facula.from_numpy(b)).numpy()
+    expected = np.full((20, 19), 400, "f")
+    expected[3], expected[:, 17], expected[:, 18] = np.inf, np.nan, -np.inf
+    expected[3, 18] = np.nan
+    np.testing.assert_array_equal(result, expected)
+
+
 def test_strided_and_negative_strides():
     a = np.arange(48.0).reshape(6, 8)
     t = facula.from_numpy(a)

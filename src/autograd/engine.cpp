@@ -262,6 +262,18 @@ class Pass {
 
   std::vector<Tensor> take_captured() { return std::move(captured_); }
 
+  Tensor take_partial_sum(IntList sizes, DType dtype) {
+    if (applied_ < 0 || options_.create_graph) return {};
+    const Task& task = tasks_[applied_];
+    const int32_t child = task.node->edge_count() == 1 ? children_[task.first_child] : -1;
+    if (child < 0 || !tasks_[child].needed || tasks_[child].grads.size() != tasks_[child].node->output_count())
+      return {};
+    Tensor& sum = tasks_[child].grads.data()[task.node->edge(0).slot];
+    const bool fits = sum.defined() && is_ours(sum) && sum.is_contiguous() && !(sum.flags() & kSlowFlags) &&
+                      sum.dtype() == dtype && sum.sizes() == sizes;
+    return fits ? std::move(sum) : Tensor();
+  }
+
  private:
   int32_t enter(Node* node, std::vector<Frame>& stack) {
     auto next = static_cast<int32_t>(tasks_.size());
@@ -395,26 +407,35 @@ class Pass {
   void call(Task& task, Gradients& grads, Tensor* results) {
     Node& node = *task.node;
     if (node.is_accumulator) {
-      call_locked(node, grads, results);
+      call_locked(task, grads, results);
     } else if (restricted_) {
       NodeLock lock(node);
       Asking needed(&node, &children_[task.first_child]);
-      call_locked(node, grads, results);
+      call_locked(task, grads, results);
     } else {
       NodeLock lock(node);
-      call_locked(node, grads, results);
+      call_locked(task, grads, results);
     }
   }
 
-  void call_locked(Node& node, Gradients& grads, Tensor* results) {
+  /// The node may ask for what has arrived where it leads: nobody sees its own results.
+  void apply_alone(const Task& task, Gradients& grads, Tensor* results) {
+    const NodeExtra* extra = task.node->extra_if_any();
+    applied_ = extra && !extra->after.empty() ? -1 : static_cast<int32_t>(&task - tasks_.data());
+    task.node->apply(grads.data(), results);
+    applied_ = -1;
+  }
+
+  void call_locked(const Task& task, Gradients& grads, Tensor* results) {
+    Node& node = *task.node;
     grads.prepare(node.output_count());
     NodeExtra* extra = node.extra_if_any();
     if (__builtin_expect(extra && !extra->before.empty(), 0)) run_before(*extra, grads);
     std::vector<Tensor> shown;
     if (__builtin_expect(extra && !extra->after.empty(), 0)) shown.assign(grads.data(), grads.data() + grads.size());
-    if (__builtin_expect(watching() != 0, 0)) call_observed(node, grads, results);
+    if (__builtin_expect(watching() != 0, 0)) call_observed(task, grads, results);
     else if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) call_watched(node, grads, results);
-    else node.apply(grads.data(), results);
+    else apply_alone(task, grads, results);
     grads = Gradients();
     if (__builtin_expect(!shown.empty(), 0)) run_after(node, *extra, results, shown);
     if (!options_.keep_graph && !node.is_accumulator) {
@@ -436,14 +457,14 @@ class Pass {
   }
 
   // Somebody watches (src/observe).
-  static void call_observed(Node& node, Gradients& grads, Tensor* results) {
+  void call_observed(const Task& task, Gradients& grads, Tensor* results) {
     struct Scope {
       explicit Scope(const Node& n) : node(n) { tell_node_begins(node); }
       ~Scope() { tell_node_ends(node); }
       const Node& node;
-    } scope(node);
-    if (thread_state.modes & kModeAnomaly) call_watched(node, grads, results);
-    else node.apply(grads.data(), results);
+    } scope(*task.node);
+    if (thread_state.modes & kModeAnomaly) call_watched(*task.node, grads, results);
+    else apply_alone(task, grads, results);
   }
 
   // Anomaly mode: says which forward call a failure belongs to, and looks for NaN.
@@ -483,6 +504,7 @@ class Pass {
   std::vector<int32_t>& finished_ = buffers_->finished;
   std::vector<Ready>& ready_ = buffers_->ready;
   TaskNumbers numbers_;
+  int32_t applied_ = -1;  // the task whose node runs, if it may take partial sums
   std::vector<Capture> captures_;
   std::vector<Tensor> captured_;
 };
@@ -510,6 +532,9 @@ class Running {
 }  // namespace
 
 bool restricted_pass_runs() { return restricted_running > 0; }
+Tensor take_partial_sum(IntList sizes, DType dtype) {
+  return running ? running->take_partial_sum(sizes, dtype) : Tensor();
+}
 uint64_t current_pass() { return running ? running->id() : 0; }
 size_t count_reached(const std::vector<Node*>& nodes) { return running ? running->count_reached(nodes) : 0; }
 

@@ -21,6 +21,10 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
 /// gradient in it.
 uint64_t current_pass();
 size_t count_reached(const std::vector<Node*>& nodes);
+/// For formulas of nodes that write a part of their result only, during such a node: the sum of what has arrived so far
+/// where the node's one edge leads. The node adds its part to it and returns it. Undefined unless nobody else holds the
+/// sum and it is plain, of these sizes and of this dtype.
+Tensor take_partial_sum(IntList sizes, DType dtype);
 /// Whether a pass for some inputs only runs on this thread: what starts a pass of its own would do more than was asked.
 bool restricted_pass_runs();
 

@@ -1,6 +1,7 @@
 // Derivatives of views.
 #include <algorithm>
 
+#include "autograd/engine.h"
 #include "autograd/formulas.h"
 #include "core/mode.h"
 #include "functions.h"
@@ -68,14 +69,26 @@ Tensor spaced(const Tensor& grad, int64_t dim, int64_t start, int64_t step, int6
   return padded(t, dim, start, size - start - t.size(dim));
 }
 
+/// Zeros with `grad` in the places that `view` shows, no two of which are one. Views of one tensor add to one gradient.
+template <class View>
+Tensor placed(const Tensor& grad, IntList sizes, View view) {
+  if (!(grad.flags() & kSlowFlags)) {
+    if (Tensor sum = take_partial_sum(sizes, grad.dtype()); sum.defined()) {
+      add_(view(sum), grad);
+      return sum;
+    }
+  }
+  Tensor result = new_zeros(grad, sizes);
+  copy_(view(result), grad, false);
+  return result;
+}
+
 }  // namespace
 
 Tensor select_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t index) {
   int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "select"), size = sizes[static_cast<size_t>(d)];
   if (GradMode::enabled()) return spaced(unsqueeze(grad, d), d, index < 0 ? index + size : index, 1, size);
-  Tensor result = new_zeros(grad, sizes);
-  copy_(select(result, dim, index), grad, false);
-  return result;
+  return placed(grad, sizes, [&](const Tensor& t) { return select(t, dim, index); });
 }
 
 Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -83,9 +96,7 @@ Tensor slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t st
     int64_t d = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "slice"), size = sizes[static_cast<size_t>(d)];
     return spaced(grad, d, std::clamp<int64_t>(start < 0 ? start + size : start, 0, size), step, size);
   }
-  Tensor result = new_zeros(grad, sizes);
-  copy_(slice(result, dim, start, end, step), grad, false);
-  return result;
+  return placed(grad, sizes, [&](const Tensor& t) { return slice(t, dim, start, end, step); });
 }
 
 Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, int64_t start, int64_t count,
@@ -95,9 +106,7 @@ Tensor negative_slice_backward(const Tensor& grad, IntList sizes, int64_t dim, i
     if (count == 0) return new_zeros(grad, sizes);
     return spaced(flip(grad, IntList(&d, 1)), d, start + (count - 1) * step, -step, size);
   }
-  Tensor result = new_zeros(grad, sizes);
-  copy_(negative_slice(result, dim, start, count, step), grad, false);
-  return result;
+  return placed(grad, sizes, [&](const Tensor& t) { return negative_slice(t, dim, start, count, step); });
 }
 
 Tensor diagonal_backward(const Tensor& grad, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2) {
@@ -109,9 +118,7 @@ Tensor diagonal_backward(const Tensor& grad, IntList sizes, int64_t offset, int6
     return padded(padded(square, d1, 0, sizes[static_cast<size_t>(d1)] - side), d2, 0,
                   sizes[static_cast<size_t>(d2)] - side);
   }
-  Tensor result = new_zeros(grad, sizes);
-  copy_(diagonal(result, offset, dim1, dim2), grad, false);
-  return result;
+  return placed(grad, sizes, [&](const Tensor& t) { return diagonal(t, offset, dim1, dim2); });
 }
 
 // Windows may overlap: the k-th elements of all windows lie `step` apart and are added in one go.

@@ -2,12 +2,14 @@
 #include "cpu/matmul.h"
 
 #include <climits>
+#include <cstring>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 #include "core/parallel.h"
 #include "cpu/blas.h"
+#include "cpu/gemm.h"
 #include "cpu/onednn.h"
 
 namespace facula::cpu {
@@ -133,6 +135,10 @@ void library_product(const MatrixProduct& p) {
   Layout2d a = layout_of(p.a, p.rows, p.inner), b = layout_of(p.b, p.inner, p.columns);
   int64_t work = work_of(p);
   bool vector = p.rows == 1 || p.columns == 1;
+  if (std::is_same_v<T, float> && !vector && has_own_gemm()) {
+    LockRelease release(work * p.batch >= kLongWork);
+    return own_product(p);
+  }
   bool onednn = std::is_same_v<T, float> && !vector && use_onednn(p, b);
   // threads go to the batch where there is one, to the product where a single one is large
   bool shared = work >= (p.batch > 1 ? kThreadedInBatch
@@ -282,8 +288,27 @@ bool product_of_few_rows(const MatrixProduct& given) {
   return true;
 }
 
+/// Whether the kernel that will compute `p` adds its bias.
+bool adds_bias(const MatrixProduct& p) {
+  return p.dtype == DType::Float32 && p.rows > kSkinnyRows && p.columns > 1 && p.inner > 0 && !is_small(p) &&
+         has_own_gemm();
+}
+
+/// The result starts as rows of the bias, to which the product is added.
+MatrixProduct with_bias_in_place(const MatrixProduct& given) {
+  MatrixProduct p = given;
+  const size_t bytes = static_cast<size_t>(p.columns * item_size(p.dtype));
+  parallel_for(0, p.rows, std::max<int64_t>(1, kGrain / p.columns), [&](int64_t from, int64_t to) {
+    for (int64_t r = from; r < to; ++r) std::memcpy(p.out + r * p.out_row * item_size(p.dtype), p.bias, bytes);
+  });
+  p.bias = nullptr;
+  p.beta = 1;
+  return p;
+}
+
 void matrix_product_cpu(const MatrixProduct& p) {
   if (p.batch == 0 || p.rows == 0 || p.columns == 0) return;
+  if (p.bias && !adds_bias(p)) return matrix_product_cpu(with_bias_in_place(p));
   if (is_small(p)) return small_product(p, p.beta.equals(1));
   if (product_of_few_rows(p)) return;
   // a batch that shares b and whose rows of a follow each other is one taller product

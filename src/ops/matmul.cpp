@@ -137,21 +137,6 @@ Tensor dot(const Tensor& self, const Tensor& tensor, const Out& out) {
   return result;
 }
 
-namespace {
-
-/// Every row of `out` becomes the bias.
-void fill_rows(const Tensor& out, const Tensor& bias, int64_t rows, int64_t columns) {
-  if (bias.dim() == 1 && bias.size(0) == columns && bias.is_contiguous() && out.is_cpu()) {
-    size_t bytes = static_cast<size_t>(columns * out.item_size());
-    for (int64_t r = 0; r < rows; ++r)
-      std::memcpy(out.data<char>() + static_cast<size_t>(r) * bytes, bias.data<char>(), bytes);
-  } else {
-    copy_elements(out, expand(bias, out.sizes(), false));
-  }
-}
-
-}  // namespace
-
 Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, const Out& out) {
   FACULA_CHECK(self.dim() > 0 && (weight.dim() == 2 || weight.dim() == 1) && self.size(-1) == weight.size(-1),
                ErrorKind::Runtime, "linear: the last dimensions of input and weight must agree, got shapes ",
@@ -170,10 +155,14 @@ Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, cons
     check_dtypes("linear", self, bias);
     FACULA_CHECK(broadcasts_to(bias.sizes(), sizes), ErrorKind::Runtime, "linear: bias must broadcast to ", sizes,
                  ", got ", bias.sizes());
-    p.beta = 1;
   }
   if (result.is_meta()) return result;
-  if (bias.defined()) fill_rows(result, bias, p.rows, p.columns);
+  if (bias.defined() && bias.dim() == 1 && bias.size(0) == p.columns && bias.is_contiguous()) {
+    p.bias = bias.data<char>();
+  } else if (bias.defined()) {
+    copy_elements(result, expand(bias, sizes, false));
+    p.beta = 1;
+  }
   Dims strides;
   Tensor x = self, w = weight;
   if (self.is_contiguous()) strides = {p.inner, 1};

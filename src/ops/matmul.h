@@ -21,10 +21,12 @@ struct MatrixProduct {
   char* out = nullptr;
   int64_t out_batch = 0, out_row = 0;
   Scalar alpha = 1, beta = 0;
+  const char* bias = nullptr;  // a row that is added to each row of the product; then beta is zero
 
   template <class See>
   void memory(See see) const {
     for (const char* p : {a.data, b.data, static_cast<const char*>(out)}) see(static_cast<const void*>(p));
+    if (bias) see(static_cast<const void*>(bias));
   }
 };
 
