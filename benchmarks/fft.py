@@ -8,14 +8,11 @@ A time is the minimum over alternating slices; only the ratio (PyTorch's time ov
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import time
 import timeit
 
 import torch
-from machine import add_level, at_level, describe
+from machine import row_options, save_rows
 
 import facula
 
@@ -82,24 +79,13 @@ def measure(calls: dict, rounds: int, clock) -> dict[str, float]:
 
 def summary(result: list[dict]) -> None:
     groups = dict.fromkeys(r["group"] for r in result)
-    for group in [*groups, None]:
+    for group in [*groups, None] if groups else []:
         ratios = sorted(r["ratio"] for r in result if group in (None, r["group"]))
         print(f"{group or 'all':14} {len(ratios):4} rows: median {statistics.median(ratios):6.2f}, lowest {ratios[0]:6.2f}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="rows whose name or group contains this")
-    parser.add_argument("--json", help="write the figures here")
-    add_level(parser)
-    options = parser.parse_args()
-    at_level(options.level)
-    facula.set_num_threads(options.threads)
-    torch.set_num_threads(options.threads)
-    # of one thread, its processor time: what other programs take of the machine does not count
-    clock = time.thread_time if options.threads == 1 else time.perf_counter
+    options, clock = row_options(__doc__, rounds=9)
     result = []
     print(f"{'':34} {'facula us':>11} {'torch us':>11} {'ratio':>7}")
     for row in rows():
@@ -111,10 +97,7 @@ def main():
         print(f"{name:34} {seconds['facula'] * 1e6:11.2f} {seconds['torch'] * 1e6:11.2f} {ratio:7.2f}", flush=True)
         result.append({"name": name, **row, "seconds": seconds, "ratio": ratio})
     summary(result)
-    if options.json:
-        facts = {"threads": options.threads, "machine": describe(), "date": time.strftime("%Y-%m-%d"), "rows": result}
-        with open(options.json, "w") as file:
-            json.dump(facts, file, indent=1)
+    save_rows(options, result)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import os
 import platform
 import sys
+import time
+from collections.abc import Callable
 
 # What holds Facula, PyTorch and the libraries below them to one instruction-set level of x86-64, when set before they load.
 LEVELS = {
@@ -54,3 +57,27 @@ def describe() -> dict[str, str | int]:
         "pytorch": version("torch"),
         "level": os.environ.get("FACULA_ISA", "the machine's"),
     }
+
+
+def row_options(doc: str, rounds: int) -> tuple[argparse.Namespace, Callable[[], float]]:
+    """The options of a benchmark of rows, at the level and with the threads that they name, and the clock for it."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="", help="rows whose name or group contains this")
+    parser.add_argument("--json", help="write the figures here")
+    add_level(parser)
+    options = parser.parse_args()
+    at_level(options.level)
+    for library in ("facula", "torch"):
+        sys.modules[library].set_num_threads(options.threads)
+    # of one thread, its processor time: what other programs take of the machine does not count
+    return options, time.thread_time if options.threads == 1 else time.perf_counter
+
+
+def save_rows(options: argparse.Namespace, rows: list[dict]) -> None:
+    if not options.json:
+        return
+    facts = {"threads": options.threads, "machine": describe(), "date": time.strftime("%Y-%m-%d"), "rows": rows}
+    with open(options.json, "w") as file:
+        json.dump(facts, file, indent=1)

@@ -8,15 +8,12 @@ slices. Times depend on the machine and its load, only ratios (PyTorch's time ov
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
 import statistics
-import time
 import timeit
 
 import torch
-from machine import add_level, at_level, describe
+from machine import row_options, save_rows
 
 import facula
 
@@ -170,18 +167,7 @@ def show(name: str, target: float | None, seconds: dict[str, float]) -> None:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="rows whose name or group contains this")
-    parser.add_argument("--json", help="write the figures here")
-    add_level(parser)
-    options = parser.parse_args()
-    at_level(options.level)
-    facula.set_num_threads(options.threads)
-    torch.set_num_threads(options.threads)
-    # of one thread, its processor time: what other programs take of the machine does not count
-    clock = time.thread_time if options.threads == 1 else time.perf_counter
+    options, clock = row_options(__doc__, rounds=15)
     chosen = [r for r in rows() if options.only in r.name or options.only == r.group]
     result, scopes, made = [], {}, None
     print(f"{'':46} {'facula us':>11} {'torch us':>11} {'ratio':>7} {'target':>7}")
@@ -195,10 +181,7 @@ def main():
     small = [r["ratio"] for r in result if r["group"] == "small" and r["target"]]
     if small:
         print(f"small tensors: median of the ratios {statistics.median(small):.1f} (target 10)")
-    if options.json:
-        facts = {"threads": options.threads, "machine": describe(), "date": time.strftime("%Y-%m-%d"), "rows": result}
-        with open(options.json, "w") as file:
-            json.dump(facts, file, indent=1)
+    save_rows(options, result)
 
 
 if __name__ == "__main__":
