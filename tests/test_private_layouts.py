@@ -247,16 +247,48 @@ def test_threads_may_look_at_one_image(image):
 )
 @pytest.mark.parametrize("dilation", [1, 2])
 def test_weight_gradients_by_products(shape, dilation):
+    compare_with_float64(shape, dilation, False, facula.channels_last)
+
+
+# Images of few pixels and many channels; windows of one pixel next to each other and apart; results that fill no tile.
+BY_PRODUCTS = [
+    (2, 48, 14, 13, 64, 1, 1, 0),
+    (2, 30, 25, 24, 50, 1, 2, 0),
+    (3, 31, 17, 16, 33, 1, (3, 2), (1, 0)),
+    (1, 96, 20, 20, 24, 1, 1, 0),
+    (2, 24, 20, 20, 144, 1, 1, 0),
+    (1, 512, 6, 7, 512, 3, 2, 1),
+    (1, 520, 5, 4, 512, 3, 1, 1),
+    (1, 512, 8, 8, 513, (2, 3), (3, 2), (0, 1)),
+]
+
+
+@pytest.mark.parametrize("shape", BY_PRODUCTS, ids=str)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("weights_last", [False, True])
+def test_convolutions_by_products(shape, transposed, weights_last):
+    order = facula.channels_last if weights_last else facula.contiguous_format
+    compare_with_float64(shape, 1, transposed, order)
+
+
+def compare_with_float64(shape, dilation, transposed, order):
     n, c, h, w, k, size, stride, padding = shape
-    x, weight = facula.randn(n, c, h, w), facula.randn(k, c, size, size, dtype=facula.float64, requires_grad=True)
-    y = F.conv2d(x.double(), weight, stride=stride, padding=padding, dilation=dilation)
+    size = (size, size) if isinstance(size, int) else size
+    convolve = F.conv_transpose2d if transposed else F.conv2d
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    facula.manual_seed(4)
+    x = facula.randn(n, c, h, w, dtype=facula.float64, requires_grad=True)
+    weight = facula.randn(*((c, k) if transposed else (k, c)), *size, dtype=facula.float64, requires_grad=True)
+    bias = facula.randn(k)
+    y = convolve(x, weight, bias.double(), **how)
     upstream = facula.randn(y.shape)
     y.backward(upstream.double())
-    narrow = weight.detach().float().requires_grad_()
-    x = x.contiguous(memory_format=facula.channels_last)
-    F.conv2d(x, narrow, stride=stride, padding=padding, dilation=dilation).backward(upstream)
-    error = (narrow.grad.double() - weight.grad).abs().max() / weight.grad.abs().max()
-    assert error < 1e-5
+    narrow_x = x.detach().float().contiguous(memory_format=facula.channels_last).requires_grad_()
+    narrow = weight.detach().float().contiguous(memory_format=order).requires_grad_()
+    result = convolve(narrow_x, narrow, bias, **how)
+    result.backward(upstream)
+    for ours, exact in ((result, y), (narrow_x.grad, x.grad), (narrow.grad, weight.grad)):
+        assert (ours.double() - exact).abs().max() < 1e-5 * exact.abs().max()
 
 
 TILED = [
@@ -265,6 +297,8 @@ TILED = [
     (4, 48, 16, 18, 64, 0, True),
     (16, 32, 6, 7, 32, 2, False),
     (4, 256, 14, 14, 128, 1, True),
+    (8, 64, 7, 7, 64, 1, True),
+    (3, 48, 8, 7, 32, 1, False),
 ]
 
 

@@ -1,7 +1,8 @@
-// Weight gradients of channels-last convolutions as matrix products: of the result's gradient, a matrix of
-// positions by outputs as it lies in memory, and the windows, a matrix of positions by taps times channels. Where the
-// kernel has one tap the windows are the image itself; else a block of positions is gathered at a time, small enough
-// to stay in cache and long enough that the sums, which every block reads and writes, cost little.
+// Convolutions of channels-last images as matrix products: of the windows, a matrix of positions by taps times
+// channels, and the other images or the weights as they lie in memory. Where the kernel has one tap the windows are the
+// image itself; else a block of positions is gathered at a time, small enough to stay in cache and long enough that
+// what every block reads again costs little. Gradients of images are convolutions of the results' gradients with the
+// windows turned around; where windows lie apart, rows of products are added to the pixels that they come from.
 #include "cpu/conv_products.h"
 
 #include <cstring>
@@ -19,32 +20,55 @@ struct Problem {
   const char* image;  // N, height, width, channels
   int64_t item, channels, outputs, height, width, out_height, out_width, kernel_height, kernel_width;
   const ConvGeometry& geometry;
+  bool turned = false;  // windows are read from their last tap to the first
 
   int64_t taps() const { return kernel_height * kernel_width; }
   int64_t row_bytes() const { return taps() * channels * item; }
 };
 
-/// The pixels that the kernel sees at position `at` (of all images, row by row), one after the other; zeros outside.
-void gather_window(const Problem& p, int64_t at, char* to) {
+/// f(place in the window, pixel of the image or null outside) for the taps of position `at`: all images, row by row.
+template <class F>
+[[gnu::always_inline]] inline void for_taps(const Problem& p, int64_t at, F f) {
   const ConvGeometry& g = p.geometry;
   const int64_t x0 = at % p.out_width * g.stride[1] - g.padding[1], line = at / p.out_width;
   const int64_t y0 = line % p.out_height * g.stride[0] - g.padding[0], image = line / p.out_height;
-  const int64_t pixel = p.channels * p.item;
-  for (int64_t r = 0; r < p.kernel_height; ++r) {
-    const int64_t y = y0 + r * g.dilation[0];
-    const bool row_inside = y >= 0 && y < p.height;
-    const char* row = p.image + (image * p.height + (row_inside ? y : 0)) * p.width * pixel;
-    for (int64_t s = 0; s < p.kernel_width; ++s, to += pixel) {
-      const int64_t x = x0 + s * g.dilation[1];
-      if (row_inside && x >= 0 && x < p.width) std::memcpy(to, row + x * pixel, static_cast<size_t>(pixel));
-      else std::memset(to, 0, static_cast<size_t>(pixel));
-    }
+  const int64_t pixel = p.channels * p.item, last = p.taps() - 1;
+  for (int64_t tap = 0; tap <= last; ++tap) {
+    const int64_t t = p.turned ? last - tap : tap;
+    const int64_t y = y0 + t / p.kernel_width * g.dilation[0], x = x0 + t % p.kernel_width * g.dilation[1];
+    const bool inside = y >= 0 && y < p.height && x >= 0 && x < p.width;
+    f(tap * pixel, inside ? p.image + ((image * p.height + y) * p.width + x) * pixel : nullptr);
   }
+}
+
+/// The pixels that the kernel sees at a position, one after the other; zeros outside.
+void gather_window(const Problem& p, int64_t at, char* to) {
+  const auto pixel = static_cast<size_t>(p.channels * p.item);
+  for_taps(p, at, [&](int64_t place, const char* from) {
+    if (from) std::memcpy(to + place, from, pixel);
+    else std::memset(to + place, 0, pixel);
+  });
 }
 
 bool is_pointwise(const Problem& p) {
   const ConvGeometry& g = p.geometry;
   return p.taps() == 1 && g.stride[0] == 1 && g.stride[1] == 1 && g.padding[0] == 0 && g.padding[1] == 0;
+}
+
+/// f(first position, count, windows of these positions).
+template <class F>
+void for_blocks(const Problem& p, int64_t positions, F f) {
+  if (is_pointwise(p)) return f(0, positions, p.image);
+  const int64_t block = std::min(positions, std::max(kShortestBlock, kBlockBytes / p.row_bytes()));
+  const Tensor windows = facula::empty({block * p.row_bytes()}, DType::UInt8);
+  for (int64_t from = 0; from < positions; from += block) {
+    const int64_t count = std::min(block, positions - from);
+    char* to = windows.data<char>();
+    parallel_for(0, count, std::max<int64_t>(1, kGrain / (p.taps() * p.channels)), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) gather_window(p, from + i, to + i * p.row_bytes());
+    });
+    f(from, count, static_cast<const char*>(to));
+  }
 }
 
 /// sums (outputs x taps x channels) = or += transposed `gradient` (positions x outputs) times `windows`.
@@ -63,39 +87,131 @@ void add_product(const Problem& p, const Tensor& sums, const char* gradient, con
   matrix_product_kernel(kCPU, m);
 }
 
-void sum_products(const Problem& p, const Tensor& sums, const char* gradient, int64_t positions) {
-  if (is_pointwise(p)) return add_product(p, sums, gradient, p.image, positions, true);
-  const int64_t block = std::min(positions, std::max(kShortestBlock, kBlockBytes / p.row_bytes()));
-  const Tensor windows = facula::empty({block * p.row_bytes()}, DType::UInt8);
-  for (int64_t from = 0; from < positions; from += block) {
-    const int64_t count = std::min(block, positions - from);
-    char* to = windows.data<char>();
-    parallel_for(0, count, std::max<int64_t>(1, kGrain / (p.taps() * p.channels)), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) gather_window(p, from + i, to + i * p.row_bytes());
-    });
-    add_product(p, sums, gradient + from * p.outputs * p.item, to, count, from == 0);
+/// Weights with their dimensions in another order, row by row: as they lie where that is so already.
+Tensor ordered(const Tensor& w, const int (&order)[4]) {
+  Dims sizes, strides;
+  for (int d : order) {
+    sizes.push_back(w.size(d));
+    strides.push_back(w.stride(d));
   }
+  const Tensor view = make_view(w, sizes, strides, 0, false);
+  if (view.is_contiguous()) return view;
+  Tensor made = facula::empty(sizes, w.dtype());
+  copy_elements(made, view);
+  return made;
+}
+
+/// The results at every position: windows times weights.
+void write_products(const Problem& p, const Tensor& result, const MatrixOperand& weights, const Tensor& bias) {
+  const int64_t positions = result.size(0) * p.out_height * p.out_width;
+  for_blocks(p, positions, [&](int64_t from, int64_t count, const char* windows) {
+    MatrixProduct m;
+    m.dtype = result.dtype();
+    m.rows = count;
+    m.columns = p.outputs;
+    m.inner = p.taps() * p.channels;
+    m.a = {windows, 0, m.inner, 1};
+    m.b = weights;
+    m.out = result.data<char>() + from * p.outputs * p.item;
+    m.out_row = p.outputs;
+    if (bias.defined()) m.bias = bias.data<char>();
+    matrix_product_kernel(kCPU, m);
+  });
+}
+
+/// Each pixel becomes the bias, or zero.
+void fill_pixels(const Problem& p, char* image, int64_t pixels, const Tensor& bias) {
+  const auto bytes = static_cast<size_t>(p.channels * p.item);
+  parallel_for(0, pixels, std::max<int64_t>(1, kGrain / p.channels), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (bias.defined()) std::memcpy(image + static_cast<size_t>(i) * bytes, bias.data(), bytes);
+      else std::memset(image + static_cast<size_t>(i) * bytes, 0, bytes);
+    }
+  });
+}
+
+/// Adds rows of products (one per position) to the pixels of the image that its windows show; threads divide channels.
+void add_windows(const Problem& p, int64_t first, int64_t count, const float* rows) {
+  const int64_t length = p.taps() * p.channels;
+  constexpr int64_t kPart = 16;  // a cache line
+  const int64_t parts = (p.channels + kPart - 1) / kPart;
+  parallel_for(0, parts, std::max<int64_t>(1, kGrain / (count * p.taps() * kPart)), [&](int64_t from, int64_t to) {
+    const int64_t begin = from * kPart, end = std::min(to * kPart, p.channels);
+    for (int64_t i = 0; i < count; ++i) {
+      for_taps(p, first + i, [&](int64_t place, const char* pixel) {
+        if (!pixel) return;
+        float* sum = reinterpret_cast<float*>(const_cast<char*>(pixel));
+        const float* row = rows + i * length + place / p.item;
+        for (int64_t c = begin; c < end; ++c) sum[c] += row[c];
+      });
+    }
+  });
+}
+
+/// The image (`p.image`) from the results' gradients, where windows lie apart.
+void spread_products(const Problem& p, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
+  const Tensor weights = ordered(w, {0, 2, 3, 1});
+  const int64_t positions = y.size(0) * p.out_height * p.out_width;
+  const int64_t block = std::min(positions, std::max(kShortestBlock, kBlockBytes / p.row_bytes()));
+  const Tensor rows = facula::empty({block, p.taps() * p.channels}, x.dtype());
+  fill_pixels(p, x.data<char>(), x.size(0) * p.height * p.width, bias);
+  for (int64_t from = 0; from < positions; from += block) {
+    MatrixProduct m;
+    m.dtype = x.dtype();
+    m.rows = std::min(block, positions - from);
+    m.inner = p.outputs;
+    m.columns = p.taps() * p.channels;
+    m.a = {y.data<char>() + from * p.outputs * p.item, 0, p.outputs, 1};
+    m.b = {weights.data<char>(), 0, m.columns, 1};
+    m.out = rows.data<char>();
+    m.out_row = m.columns;
+    matrix_product_kernel(kCPU, m);
+    add_windows(p, from, m.rows, rows.data<float>());
+  }
+}
+
+void weight_from_images(const Problem& p, const Tensor& y, const Tensor& w) {
+  const int64_t positions = y.size(0) * p.out_height * p.out_width, c = p.channels;
+  const bool as_it_lies = p.taps() == 1 && w.is_contiguous();
+  const Tensor sums = as_it_lies ? w : facula::empty({p.outputs, p.kernel_height, p.kernel_width, c}, w.dtype());
+  for_blocks(p, positions, [&](int64_t from, int64_t count, const char* windows) {
+    add_product(p, sums, y.data<char>() + from * p.outputs * p.item, windows, count, from == 0);
+  });
+  if (!as_it_lies) copy_elements(w, make_view(sums, w.sizes(), {p.taps() * c, 1, p.kernel_width * c, c}, 0, false));
+}
+
+/// The gradients of images whose windows lie next to each other: a convolution of `y` with turned windows.
+void image_from_results(const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvGeometry& g) {
+  ConvGeometry turned = g;
+  for (size_t d = 0; d < 2; ++d)
+    turned.padding[d] = g.dilation[d] * (w.size(static_cast<int64_t>(d) + 2) - 1) - g.padding[d];
+  const Problem p{y.data<char>(), y.item_size(), y.size(1), x.size(1), y.size(2), y.size(3),
+                  x.size(2),      x.size(3),     w.size(2), w.size(3), turned,    true};
+  const Tensor weights = ordered(w, {2, 3, 0, 1});
+  write_products(p, x, {weights.data<char>(), 0, x.size(1), 1}, bias);
 }
 
 }  // namespace
 
-bool weight_by_products(const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeometry& g) {
+bool convolve_by_products(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
+                          const ConvGeometry& g) {
   constexpr int64_t kFewChannels = 16;  // below, products are bound by memory
-  const bool fits = x.dim() == 4 && x.dtype() == DType::Float32 && g.groups == 1 && w.is_contiguous() &&
+  const bool fits = x.dim() == 4 && x.dtype() == DType::Float32 && g.groups == 1 &&
                     x.is_contiguous(MemoryFormat::ChannelsLast) && y.is_contiguous(MemoryFormat::ChannelsLast) &&
-                    x.size(1) >= kFewChannels && w.size(0) >= kFewChannels;
+                    x.size(1) >= kFewChannels && w.size(0) >= kFewChannels && (!bias.defined() || bias.is_contiguous());
   if (!fits) return false;
   const Problem p{x.data<char>(), x.item_size(), x.size(1), w.size(0), x.size(2), x.size(3),
                   y.size(2),      y.size(3),     w.size(2), w.size(3), g};
-  const int64_t positions = y.size(0) * y.size(2) * y.size(3);
-  if (p.taps() == 1) {
-    sum_products(p, w, y.data<char>(), positions);
-    return true;
+  if (map == ConvMap::Weight) {
+    weight_from_images(p, y, w);
+  } else if (map == ConvMap::Output) {
+    const Tensor weights = ordered(w, {0, 2, 3, 1});
+    write_products(p, y, {weights.data<char>(), 0, 1, p.taps() * p.channels}, bias);
+  } else if (g.stride[0] == 1 && g.stride[1] == 1) {
+    image_from_results(y, x, w, bias, g);
+  } else {
+    spread_products(p, y, x, w, bias);
   }
-  const Tensor sums = facula::empty({p.outputs, p.kernel_height, p.kernel_width, p.channels}, w.dtype());
-  sum_products(p, sums, y.data<char>(), positions);
-  const int64_t c = p.channels;
-  copy_elements(w, make_view(sums, w.sizes(), {p.taps() * c, 1, p.kernel_width * c, c}, 0, false));
   return true;
 }
 

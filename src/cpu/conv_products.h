@@ -5,7 +5,8 @@
 
 namespace facula::cpu {
 
-/// w from y and x (ConvMap::Weight); false where it does not apply, and then nothing was written.
-bool weight_by_products(const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeometry& g);
+/// Any of the three maps; false where it does not apply, and then nothing was written.
+bool convolve_by_products(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
+                          const ConvGeometry& geometry);
 
 }  // namespace facula::cpu

@@ -11,8 +11,8 @@ namespace {
 // Tiles are worked through in blocks whose matrices stay in cache, but of enough rows for products to run at full rate.
 constexpr int64_t kBlockBytes = 8 << 20;
 constexpr int64_t kFewestTiles = 128;
-// So few do not repay the transformation of the weights, which become four times as large.
-constexpr int64_t kTooFewTiles = 48;
+// Fewer do not repay the transformation of the weights, which become four times as large.
+constexpr int64_t kFewestForImages = 24, kFewestForWeights = 12;
 
 bool all(IntList list, int64_t value) {
   return std::all_of(list.begin(), list.end(), [=](int64_t v) { return v == value; });
@@ -116,7 +116,7 @@ bool convolve_by_tiles(ConvMap map, const Tensor& y, const Tensor& x, const Tens
   const bool back = map == ConvMap::Input;
   const TiledImages p = back ? cut(y, x, 2 - g.padding[0], 2 - g.padding[1]) : cut(x, y, g.padding[0], g.padding[1]);
   const int64_t tiles = x.size(0) * p.tile_rows * p.tile_columns;
-  if (tiles < kTooFewTiles) return false;
+  if (tiles < (map == ConvMap::Weight ? kFewestForWeights : kFewestForImages)) return false;
   if (map == ConvMap::Weight) sum_weight_gradients(p, tiles, w);
   else convolve_images(map, p, tiles, w, bias.defined() ? bias.data<float>() : nullptr);
   return true;

@@ -1,6 +1,7 @@
 // Convolution on the CPU: oneDNN where it has a primitive, else matrix products with columns of windows.
 #include "cpu/convolution.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include "cpu/backend.h"
 #include "cpu/conv_products.h"
 #include "cpu/conv_winograd.h"
+#include "cpu/gemm.h"
 #include "cpu/onednn.h"
 #include "cpu/onednn_conv.h"
 #include "ops/conv.h"
@@ -89,11 +91,22 @@ bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tens
   return true;
 }
 
-// Measured with AVX2 only: oneDNN's channels-last weight gradients run at half the rate of products, and windows of 3x3
-// take half the time in tiles.
+// Measured with AVX2 only: oneDNN's channels-last convolutions run slower than products, at worst at half the rate, and
+// windows of 3x3 take half the time in tiles.
 bool own_channels_last() {
   static const bool yes = std::string_view(isa_level()) == "v3";
   return yes;
+}
+
+// Measured with AVX2 against oneDNN: weight gradients always, windows of one pixel (1.0 to 1.4 times its rate, but for
+// results that leave much of a tile empty), and other windows where gathering them costs little beside the products.
+bool products_pay(ConvMap map, const Tensor& w) {
+  constexpr int64_t kManyChannels = 512;
+  if (map == ConvMap::Weight) return true;
+  const int64_t results = w.size(map == ConvMap::Output ? 0 : 1);
+  const int64_t tiled = (results + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
+  const int64_t taps = w.numel() / (w.size(0) * w.size(1));
+  return taps == 1 ? 4 * tiled <= 5 * results : std::min(w.size(0), w.size(1)) >= kManyChannels;
 }
 
 void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
@@ -102,7 +115,7 @@ void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor
   if (x.numel() != 0 && w.numel() != 0) {
     if (own_channels_last()) {
       if (convolve_by_tiles(map, y, x, w, bias, g)) return;
-      if (map == ConvMap::Weight && weight_by_products(y, x, w, g)) return;
+      if (products_pay(map, w) && convolve_by_products(map, y, x, w, bias, g)) return;
     }
     bool separate_bias = bias.defined() && map == ConvMap::Input && is_half(x.dtype());
     if (separate_bias ? convolve_wide(y, x, w, bias, g) : onednn::convolve(map, y, x, w, bias, g)) return;
