@@ -1,19 +1,30 @@
 // Two elements of memory combined into one: what accumulating scatters do at each place.
 #pragma once
 
+#include <bit>
+
 #include "core/dtype.h"
 #include "cpu/isa.h"
 #include "ops/index.h"
 
 namespace facula::cpu::FACULA_ISA {
 
+// One of two elements, by their bits and without a branch: which one is better changes as often as not.
+template <class T>
+T pick(bool second, T a, T b) {
+  using Bits = std::conditional_t<
+      sizeof(T) == 8, uint64_t,
+      std::conditional_t<sizeof(T) == 4, uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
+  const Bits x = std::bit_cast<Bits>(a), y = std::bit_cast<Bits>(b);
+  return std::bit_cast<T>(static_cast<Bits>(x ^ ((x ^ y) & (Bits{0} - static_cast<Bits>(second)))));
+}
 template <class T>
 T minimum_or_nan(T a, T b) {
-  return a != a ? a : b != b ? b : b < a ? b : a;
+  return pick((b < a) | (b != b), a, b);
 }
 template <class T>
 T maximum_or_nan(T a, T b) {
-  return a != a ? a : b != b ? b : a < b ? b : a;
+  return pick((b > a) | (b != b), a, b);
 }
 
 template <Combine C, class T>

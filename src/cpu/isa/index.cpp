@@ -12,6 +12,7 @@
 #include "cpu/isa.h"
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/combine.h"
+#include "cpu/isa/lanes.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -32,29 +33,98 @@ struct Bounds {
   }
 };
 
-// Steps are in bytes.
-struct Row {
-  int64_t count;
+// The two innermost dimensions; steps are in bytes.
+struct Block {
+  int64_t count, rows;
   char* dense;
   const char* index;
   char* target;
-  int64_t dense_step, index_step, target_step;
-  int64_t unit;  // bytes of target per unit of index
+  int64_t dense_step, index_step, target_step;  // from one element of a row to the next
+  int64_t dense_row, index_row, target_row;     // from one row to the next
+  int64_t unit;                                 // bytes of target per unit of index
+
+  int64_t index_at(int64_t i) const { return *reinterpret_cast<const int64_t*>(index + i * index_step); }
+  /// Calls f(row) for every row.
+  template <class F>
+  void each_row(F&& f) const {
+    Block row = *this;
+    for (int64_t r = 0; r < rows; ++r) {
+      f(row);
+      row.dense += dense_row, row.index += index_row, row.target += target_row;
+    }
+  }
+  /// Whether one list of indices, side by side, stands for all rows.
+  bool shares_indices() const { return index_step == 8 && index_row == 0 && rows > 1; }
 };
 
-int64_t index_at(const Row& r, int64_t i) { return *reinterpret_cast<const int64_t*>(r.index + i * r.index_step); }
+constexpr int64_t kPlaces = 512;  // indices that are checked together, and then used for all rows
 
-// Blocks of indices that are checked together, so that reading them becomes vector code. Calls work(from, n, places)
-// with the places in the target, in elements.
-template <class T, class Place, class F>
-void by_checked_blocks(const Row& r, const Bounds& bounds, F work) {
-  constexpr int64_t kBlock = 64, item = sizeof(T);
+// The places of up to kPlaces indices in a row of the target, in elements.
+void find_places(const Block& b, const Bounds& bounds, int64_t item, int64_t from, int64_t n, int64_t* places) {
+  const int64_t unit = b.unit / item, step = b.target_step / item;
+  for (int64_t i = 0; i < n; ++i) places[i] = bounds(b.index_at(from + i)) * unit + (from + i) * step;
+}
+
+// Calls work(row, from, n, places) for pieces of all rows that share their indices.
+template <class F>
+void with_shared_places(const Block& b, const Bounds& bounds, int64_t item, F work) {
+  int64_t places[kPlaces];
+  for (int64_t from = 0; from < b.count; from += kPlaces) {
+    const int64_t n = std::min(kPlaces, b.count - from);
+    find_places(b, bounds, item, from, n, places);
+    b.each_row([&](const Block& row) { work(row, from, n, places); });
+  }
+}
+
+// Rows of a few vectors, without a call for each.
+struct RowCopy {
+  int64_t bytes;
+
+  void operator()(char* to, const char* from) const {
+    constexpr int64_t kLongest = 32 * kVectorBytes;
+    if (bytes < kVectorBytes || bytes > kLongest) {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+      return;
+    }
+    for (int64_t at = 0; at + kVectorBytes <= bytes; at += kVectorBytes) copy_vector(to + at, from + at);
+    copy_vector(to + bytes - kVectorBytes, from + bytes - kVectorBytes);  // the rest, some of it again
+  }
+
+ private:
+  static void copy_vector(char* to, const char* from) {
+    const auto v = load_vector(from);
+    std::memcpy(to, &v, sizeof v);
+  }
+};
+
+template <class T>
+void gather_rows(const Block& b, const Bounds& bounds) {
+  constexpr int64_t item = sizeof(T);
+  const int64_t count = b.count, dense_step = b.dense_step, target_step = b.target_step;
+  if (dense_step == item && target_step == item) {
+    const RowCopy copy{count * item};
+    return b.each_row([&](const Block& r) { copy(r.dense, r.target + bounds(r.index_at(0)) * r.unit); });
+  }
+  b.each_row([&](const Block& r) {
+    const char* from = r.target + bounds(r.index_at(0)) * r.unit;
+    for (int64_t i = 0; i < count; ++i)
+      *reinterpret_cast<T*>(r.dense + i * dense_step) = *reinterpret_cast<const T*>(from + i * target_step);
+  });
+}
+
+// Blocks of indices that are checked together, so that reading them becomes vector code, as gathering does: with
+// AVX-512 only, whose gathers are worth it and which multiplies 64 bits.
+template <class T, class Place>
+void gather_checked(const Block& r, const Bounds& bounds) {
+  constexpr int64_t kChecked = 64, item = sizeof(T);
   const auto* index = reinterpret_cast<const int64_t*>(r.index);
+  T* out = reinterpret_cast<T*>(r.dense);
+  const T* base = reinterpret_cast<const T*>(r.target);
   const int64_t unit = r.unit / item, step = r.target_step / item, wrap = bounds.wrap;
   const uint64_t size = static_cast<uint64_t>(bounds.size);
-  Place places[kBlock];
-  for (int64_t from = 0; from < r.count; from += kBlock) {
-    const int64_t n = std::min(kBlock, r.count - from);
+  Place places[kChecked];
+  for (int64_t from = 0; from < r.count; from += kChecked) {
+    const int64_t n = std::min(kChecked, r.count - from);
     uint64_t bad = 0;
 #pragma omp simd reduction(| : bad)
     for (int64_t i = 0; i < n; ++i) {
@@ -65,77 +135,116 @@ void by_checked_blocks(const Row& r, const Bounds& bounds, F work) {
     if (bad) {
       for (int64_t i = 0; i < n; ++i) bounds(index[from + i]);
     }
-    work(from, n, places);
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) out[from + i] = base[places[i]];
   }
 }
 
-template <class T, class Place>
-void gather_checked(const Row& r, const Bounds& bounds) {
-  T* out = reinterpret_cast<T*>(r.dense);
-  const T* base = reinterpret_cast<const T*>(r.target);
-  by_checked_blocks<T, Place>(r, bounds, [=](int64_t from, int64_t n, const Place* places) {
-    FACULA_SIMD
-    for (int64_t i = 0; i < n; ++i) out[from + i] = base[places[i]];
-  });
+/// Calls use(i, place) with the place, in elements of the target, of every index of a row.
+template <class T, class F>
+void each_place(const Block& b, const Bounds& given, F use) {
+  const Bounds bounds = given;  // a copy, which stores cannot change
+  const int64_t count = b.count, unit = b.unit / static_cast<int64_t>(sizeof(T)),
+                step = b.target_step / static_cast<int64_t>(sizeof(T)), index_step = b.index_step;
+  const char* index = b.index;
+  auto at = [&](int64_t i, int64_t stride) {
+    const int64_t k = *reinterpret_cast<const int64_t*>(index + i * stride);
+    return __builtin_expect(static_cast<uint64_t>(k) < static_cast<uint64_t>(bounds.size), 1) ? k : bounds(k);
+  };
+  if (unit == 1 && step == 0 && index_step == 8) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < count; ++i) use(i, at(i, 8));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) use(i, at(i, index_step) * unit + i * step);
 }
 
 template <class T>
-void gather_row(const Row& r, const Bounds& bounds) {
+void gather_row(const Block& r, const Bounds& bounds) {
   constexpr int64_t item = sizeof(T);
-  if (r.index_step == 0) {
-    const char* from = r.target + bounds(index_at(r, 0)) * r.unit;
-    if (r.dense_step == item && r.target_step == item) {
-      std::memcpy(r.dense, from, static_cast<size_t>(r.count * item));
-      return;
+  const T* base = reinterpret_cast<const T*>(r.target);
+  if (r.dense_step == item) {
+    if constexpr (kVectorBytes == 64) {
+      if (r.index_step == 8) {
+        // vectors of elements and of their places have one width
+        const int64_t extent = (bounds.size * std::abs(r.unit) + r.count * std::abs(r.target_step)) / item;
+        if (item == 4 && extent <= INT32_MAX) return gather_checked<T, int32_t>(r, bounds);
+        return gather_checked<T, int64_t>(r, bounds);
+      }
     }
-    for (int64_t i = 0; i < r.count; ++i)
-      *reinterpret_cast<T*>(r.dense + i * r.dense_step) = *reinterpret_cast<const T*>(from + i * r.target_step);
-    return;
+    T* out = reinterpret_cast<T*>(r.dense);
+    return each_place<T>(r, bounds, [=](int64_t i, int64_t place) { out[i] = base[place]; });
   }
-  if (r.dense_step == item && r.index_step == 8) {
-    // vectors of elements and of their places have one width
-    const int64_t extent = (bounds.size * std::abs(r.unit) + r.count * std::abs(r.target_step)) / item;
-    if (item == 4 && extent <= INT32_MAX) return gather_checked<T, int32_t>(r, bounds);
-    return gather_checked<T, int64_t>(r, bounds);
-  }
-  for (int64_t i = 0; i < r.count; ++i) {
-    const char* from = r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step;
-    *reinterpret_cast<T*>(r.dense + i * r.dense_step) = *reinterpret_cast<const T*>(from);
-  }
+  char* out = r.dense;
+  const int64_t out_step = r.dense_step;
+  each_place<T>(r, bounds, [=](int64_t i, int64_t place) { *reinterpret_cast<T*>(out + i * out_step) = base[place]; });
+}
+
+template <class T>
+void gather_block(const Block& b, const Bounds& bounds) {
+  if (b.index_step == 0) return gather_rows<T>(b, bounds);
+  if (kVectorBytes == 64 || !b.shares_indices() || b.dense_step != sizeof(T))
+    return b.each_row([&](const Block& r) { gather_row<T>(r, bounds); });
+  with_shared_places(b, bounds, sizeof(T), [](const Block& r, int64_t from, int64_t n, const int64_t* places) {
+    T* out = reinterpret_cast<T*>(r.dense) + from;
+    const T* base = reinterpret_cast<const T*>(r.target);
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t place = places[i];
+      asm("" : "+r"(place));  // stays scalar: gathers of these levels take longer than loads one by one
+      out[i] = base[place];
+    }
+  });
 }
 
 template <Combine C, class T>
-void scatter_row(const Row& r, const Bounds& bounds) {
+[[gnu::always_inline]] inline void combine_at(char* to, const char* from) {
+  T& place = *reinterpret_cast<T*>(to);
+  place = combine<C>(place, *reinterpret_cast<const T*>(from));
+}
+template <Combine C, class T>
+void combine_one(char* to, const char* from) {
+  combine_at<C, T>(to, from);
+}
+
+// Rows that go to one place each.
+template <Combine C, class T>
+void scatter_rows(const Block& b, const Bounds& bounds) {
   constexpr int64_t item = sizeof(T);
-  auto store = [](char* to, const char* from) {
-    T& place = *reinterpret_cast<T*>(to);
-    place = combine<C>(place, *reinterpret_cast<const T*>(from));
-  };
-  if (r.index_step == 0) {
-    char* to = r.target + bounds(index_at(r, 0)) * r.unit;
-    if (r.dense_step == item && r.target_step == item) {
-      if (C == Combine::Assign) {
-        std::memmove(to, r.dense, static_cast<size_t>(r.count * item));
-        return;
-      }
+  const int64_t count = b.count, dense_step = b.dense_step, target_step = b.target_step;
+  const bool dense = dense_step == item && target_step == item;
+  b.each_row([&](const Block& r) {
+    char *to = r.target + bounds(r.index_at(0)) * r.unit, *from = r.dense;
+    if (C == Combine::Assign && dense_step == 0 && target_step == item) {
+      std::fill_n(reinterpret_cast<T*>(to), count, *reinterpret_cast<const T*>(from));
+    } else if (dense && C == Combine::Assign) {
+      std::memmove(to, from, static_cast<size_t>(count * item));
+    } else if (dense) {
       T* out = reinterpret_cast<T*>(to);
-      const T* in = reinterpret_cast<const T*>(r.dense);
+      const T* in = reinterpret_cast<const T*>(from);
       FACULA_SIMD
-      for (int64_t i = 0; i < r.count; ++i) out[i] = combine<C>(out[i], in[i]);
-      return;
+      for (int64_t i = 0; i < count; ++i) out[i] = combine<C>(out[i], in[i]);
+    } else {
+      for (int64_t i = 0; i < count; ++i) combine_at<C, T>(to + i * target_step, from + i * dense_step);
     }
-    for (int64_t i = 0; i < r.count; ++i) store(to + i * r.target_step, r.dense + i * r.dense_step);
-    return;
-  }
-  if (r.index_step == 8) {
-    char *base = r.target, *in = r.dense;
-    const int64_t in_step = r.dense_step;
-    return by_checked_blocks<T, int64_t>(r, bounds, [=](int64_t from, int64_t n, const int64_t* places) {
-      for (int64_t i = 0; i < n; ++i) store(base + places[i] * item, in + (from + i) * in_step);
+  });
+}
+
+template <Combine C, class T>
+void scatter_block(const Block& b, const Bounds& bounds) {
+  constexpr int64_t item = sizeof(T);
+  if (b.index_step == 0) return scatter_rows<C, T>(b, bounds);
+  if (b.shares_indices()) {
+    return with_shared_places(b, bounds, item, [](const Block& r, int64_t from, int64_t n, const int64_t* places) {
+      char *to = r.target, *in = r.dense + from * r.dense_step;
+      const int64_t step = r.dense_step;
+      for (int64_t i = 0; i < n; ++i) combine_at<C, T>(to + places[i] * item, in + i * step);
     });
   }
-  for (int64_t i = 0; i < r.count; ++i)
-    store(r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
+  b.each_row([&](const Block& r) {
+    char *to = r.target, *in = r.dense;
+    const int64_t in_step = r.dense_step;
+    each_place<T>(r, bounds, [=](int64_t i, int64_t place) { combine_at<C, T>(to + place * item, in + i * in_step); });
+  });
 }
 
 // Elements that are seldom combined share one loop, which calls a function for each.
@@ -144,36 +253,32 @@ constexpr bool is_often_combined =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
     std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t> || std::is_same_v<T, std::complex<float>>;
 
-template <Combine C, class T>
-void combine_one(char* to, const char* from) {
-  T& place = *reinterpret_cast<T*>(to);
-  place = combine<C>(place, *reinterpret_cast<const T*>(from));
-}
-
-void scatter_each(const Row& r, const Bounds& bounds, void (*one)(char* to, const char* from)) {
-  for (int64_t i = 0; i < r.count; ++i)
-    one(r.target + bounds(index_at(r, i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
+void scatter_each(const Block& b, const Bounds& bounds, void (*one)(char* to, const char* from)) {
+  b.each_row([&](const Block& r) {
+    for (int64_t i = 0; i < r.count; ++i)
+      one(r.target + bounds(r.index_at(i)) * r.unit + i * r.target_step, r.dense + i * r.dense_step);
+  });
 }
 
 template <Combine C, class T>
-void scatter(const Row& r, const Bounds& bounds) {
-  if constexpr (is_often_combined<T>) scatter_row<C, T>(r, bounds);
-  else scatter_each(r, bounds, combine_one<C, T>);
+void scatter(const Block& b, const Bounds& bounds) {
+  if constexpr (is_often_combined<T>) scatter_block<C, T>(b, bounds);
+  else scatter_each(b, bounds, combine_one<C, T>);
 }
 
-using RowFn = void (*)(const Row&, const Bounds&);
+using BlockFn = void (*)(const Block&, const Bounds&);
 
-RowFn gather_for(int64_t item) {
-  return visit_size(item, []<class T>(TypeTag<T>) -> RowFn { return gather_row<T>; });
+BlockFn gather_for(int64_t item) {
+  return visit_size(item, []<class T>(TypeTag<T>) -> BlockFn { return gather_block<T>; });
 }
 
-RowFn assign_for(int64_t item) {
-  return visit_size(item, []<class T>(TypeTag<T>) -> RowFn { return scatter_row<Combine::Assign, T>; });
+BlockFn assign_for(int64_t item) {
+  return visit_size(item, []<class T>(TypeTag<T>) -> BlockFn { return scatter_block<Combine::Assign, T>; });
 }
 
-RowFn scatter_for(DType dtype, Combine how) {
+BlockFn scatter_for(DType dtype, Combine how) {
   if (how == Combine::Assign) return assign_for(item_size(dtype));
-  return visit_dtype(dtype, [&]<class T>(TypeTag<T>) -> RowFn {
+  return visit_dtype(dtype, [&]<class T>(TypeTag<T>) -> BlockFn {
     switch (how) {
       case Combine::Add: return scatter<Combine::Add, T>;
       case Combine::Multiply: return scatter<Combine::Multiply, T>;
@@ -201,25 +306,39 @@ Plan index_plan(const Tensor& dense, const IndexMap& map) {
   return plan;
 }
 
-void run_rows(const Plan& plan, RowFn row, int64_t unit, const Bounds& bounds) {
-  size_t n = plan.shape.size();
+void run_blocks(const Plan& plan, BlockFn block, int64_t unit, const Bounds& bounds) {
+  const size_t n = plan.shape.size();
   Dims at(n);
-  Row r{plan.shape[0],       plan.out.data,         plan.in[0].data,       plan.in[1].data,
-        plan.out.strides[0], plan.in[0].strides[0], plan.in[1].strides[0], unit};
+  Block b{plan.shape[0],
+          1,
+          plan.out.data,
+          plan.in[0].data,
+          plan.in[1].data,
+          plan.out.strides[0],
+          plan.in[0].strides[0],
+          plan.in[1].strides[0],
+          0,
+          0,
+          0,
+          unit};
+  if (n > 1) {
+    b.rows = plan.shape[1];
+    b.dense_row = plan.out.strides[1], b.index_row = plan.in[0].strides[1], b.target_row = plan.in[1].strides[1];
+  }
   while (true) {
-    row(r, bounds);
-    size_t d = 1;
+    block(b, bounds);
+    size_t d = 2;
     for (; d < n; ++d) {
-      r.dense += plan.out.strides[d];
-      r.index += plan.in[0].strides[d];
-      r.target += plan.in[1].strides[d];
+      b.dense += plan.out.strides[d];
+      b.index += plan.in[0].strides[d];
+      b.target += plan.in[1].strides[d];
       if (++at[d] < plan.shape[d]) break;
-      r.dense -= plan.out.strides[d] * plan.shape[d];
-      r.index -= plan.in[0].strides[d] * plan.shape[d];
-      r.target -= plan.in[1].strides[d] * plan.shape[d];
+      b.dense -= plan.out.strides[d] * plan.shape[d];
+      b.index -= plan.in[0].strides[d] * plan.shape[d];
+      b.target -= plan.in[1].strides[d] * plan.shape[d];
       at[d] = 0;
     }
-    if (d == n) return;
+    if (d >= n) return;
   }
 }
 
@@ -234,13 +353,13 @@ int shared_dim(const Plan& plan, bool writes) {
   return best;
 }
 
-void run(const Plan& plan, const IndexMap& map, RowFn row, bool writes) {
+void run(const Plan& plan, const IndexMap& map, BlockFn block, bool writes) {
   LockRelease release(plan.numel > kGrain);
   Bounds bounds{map.size, map.wraps ? map.size : 0, &map};
   int64_t unit = map.step * map.target.item_size();
   int d = shared_dim(plan, writes);
   if (plan.numel <= kGrain || d < 0) {
-    run_rows(plan, row, unit, bounds);
+    run_blocks(plan, block, unit, bounds);
     return;
   }
   int64_t grain = std::max<int64_t>(1, kGrain / (plan.numel / plan.shape[d]));
@@ -249,7 +368,7 @@ void run(const Plan& plan, const IndexMap& map, RowFn row, bool writes) {
     part.shape[d] = to - from;
     part.out.data += from * plan.out.strides[d];
     for (int k = 0; k < 2; ++k) part.in[k].data += from * plan.in[k].strides[d];
-    run_rows(part, row, unit, bounds);
+    run_blocks(part, block, unit, bounds);
   });
 }
 
