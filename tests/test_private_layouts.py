@@ -260,6 +260,10 @@ BY_PRODUCTS = [
     (1, 512, 6, 7, 512, 3, 2, 1),
     (1, 520, 5, 4, 512, 3, 1, 1),
     (1, 512, 8, 8, 513, (2, 3), (3, 2), (0, 1)),
+    (2, 3, 50, 47, 64, 8, 8, 0),
+    (2, 3, 63, 64, 32, 11, 4, 2),
+    (2, 5, 40, 37, 32, (4, 3), (5, 6), (3, 1)),
+    (1, 40, 33, 31, 48, 2, 2, 1),
 ]
 
 
@@ -283,12 +287,15 @@ def compare_with_float64(shape, dilation, transposed, order):
     y = convolve(x, weight, bias.double(), **how)
     upstream = facula.randn(y.shape)
     y.backward(upstream.double())
-    narrow_x = x.detach().float().contiguous(memory_format=facula.channels_last).requires_grad_()
-    narrow = weight.detach().float().contiguous(memory_format=order).requires_grad_()
-    result = convolve(narrow_x, narrow, bias, **how)
-    result.backward(upstream)
-    for ours, exact in ((result, y), (narrow_x.grad, x.grad), (narrow.grad, weight.grad)):
-        assert (ours.double() - exact).abs().max() < 1e-5 * exact.abs().max()
+    for images in (facula.channels_last, facula.contiguous_format):
+        narrow_x = x.detach().float().contiguous(memory_format=images).requires_grad_()
+        narrow = weight.detach().float().contiguous(memory_format=order).requires_grad_()
+        result = convolve(narrow_x, narrow, bias, **how)
+        result.backward(upstream)
+        for ours, exact in ((result, y), (narrow_x.grad, x.grad), (narrow.grad, weight.grad)):
+            assert (ours.double() - exact).abs().max() < 1e-5 * exact.abs().max()
+        if images == order == facula.contiguous_format:
+            assert result.is_contiguous() and narrow_x.grad.is_contiguous()
 
 
 TILED = [

@@ -26,27 +26,41 @@ struct Problem {
   int64_t row_bytes() const { return taps() * channels * item; }
 };
 
-/// f(place in the window, pixel of the image or null outside) for the taps of position `at`: all images, row by row.
+/// f(place in the window, first pixel of the image or null outside, count) for what lies together in both, at position
+/// `at` of all images, row by row.
 template <class F>
-[[gnu::always_inline]] inline void for_taps(const Problem& p, int64_t at, F f) {
+[[gnu::always_inline]] inline void for_runs(const Problem& p, int64_t at, F f) {
   const ConvGeometry& g = p.geometry;
   const int64_t x0 = at % p.out_width * g.stride[1] - g.padding[1], line = at / p.out_width;
   const int64_t y0 = line % p.out_height * g.stride[0] - g.padding[0], image = line / p.out_height;
-  const int64_t pixel = p.channels * p.item, last = p.taps() - 1;
-  for (int64_t tap = 0; tap <= last; ++tap) {
-    const int64_t t = p.turned ? last - tap : tap;
-    const int64_t y = y0 + t / p.kernel_width * g.dilation[0], x = x0 + t % p.kernel_width * g.dilation[1];
-    const bool inside = y >= 0 && y < p.height && x >= 0 && x < p.width;
-    f(tap * pixel, inside ? p.image + ((image * p.height + y) * p.width + x) * pixel : nullptr);
+  const int64_t pixel = p.channels * p.item, width = p.kernel_width;
+  for (int64_t r = 0; r < p.kernel_height; ++r) {
+    const int64_t y = y0 + (p.turned ? p.kernel_height - 1 - r : r) * g.dilation[0];
+    const char* row = p.image + (image * p.height + y) * p.width * pixel;
+    const int64_t place = r * width * pixel;
+    if (y < 0 || y >= p.height) {
+      f(place, nullptr, width);
+    } else if (p.turned || g.dilation[1] != 1) {
+      for (int64_t s = 0; s < width; ++s) {
+        const int64_t x = x0 + (p.turned ? width - 1 - s : s) * g.dilation[1];
+        f(place + s * pixel, x >= 0 && x < p.width ? row + x * pixel : nullptr, 1);
+      }
+    } else {
+      const int64_t from = std::clamp<int64_t>(-x0, 0, width), to = std::clamp<int64_t>(p.width - x0, from, width);
+      if (from > 0) f(place, nullptr, from);
+      if (from < to) f(place + from * pixel, row + (x0 + from) * pixel, to - from);
+      if (to < width) f(place + to * pixel, nullptr, width - to);
+    }
   }
 }
 
 /// The pixels that the kernel sees at a position, one after the other; zeros outside.
 void gather_window(const Problem& p, int64_t at, char* to) {
-  const auto pixel = static_cast<size_t>(p.channels * p.item);
-  for_taps(p, at, [&](int64_t place, const char* from) {
-    if (from) std::memcpy(to + place, from, pixel);
-    else std::memset(to + place, 0, pixel);
+  const int64_t pixel = p.channels * p.item;
+  for_runs(p, at, [&](int64_t place, const char* from, int64_t count) {
+    const auto bytes = static_cast<size_t>(count * pixel);
+    if (from) std::memcpy(to + place, from, bytes);
+    else std::memset(to + place, 0, bytes);
   });
 }
 
@@ -130,21 +144,28 @@ void fill_pixels(const Problem& p, char* image, int64_t pixels, const Tensor& bi
   });
 }
 
-/// Adds rows of products (one per position) to the pixels of the image that its windows show; threads divide channels.
-void add_windows(const Problem& p, int64_t first, int64_t count, const float* rows) {
-  const int64_t length = p.taps() * p.channels;
+/// Adds rows of products (one per position) to channels [begin, end) of the pixels that its windows show.
+void add_window(const Problem& p, int64_t at, const float* row, int64_t begin, int64_t end) {
+  for_runs(p, at, [&](int64_t place, const char* pixel, int64_t count) {
+    if (!pixel) return;
+    float* sum = reinterpret_cast<float*>(const_cast<char*>(pixel));
+    const float* add = row + place / p.item;
+    const bool all = end - begin == p.channels;
+    for (int64_t i = 0; i < (all ? 1 : count); ++i, sum += p.channels, add += p.channels)
+      for (int64_t c = begin; c < (all ? count * end : end); ++c) sum[c] += add[c];
+  });
+}
+
+/// Threads divide the channels, so that no two write to one pixel's, or the positions where windows do not overlap.
+void add_windows(const Problem& p, int64_t first, int64_t count, const float* rows, bool apart) {
+  const int64_t length = p.taps() * p.channels, channels = p.channels;
   constexpr int64_t kPart = 16;  // a cache line
-  const int64_t parts = (p.channels + kPart - 1) / kPart;
-  parallel_for(0, parts, std::max<int64_t>(1, kGrain / (count * p.taps() * kPart)), [&](int64_t from, int64_t to) {
-    const int64_t begin = from * kPart, end = std::min(to * kPart, p.channels);
-    for (int64_t i = 0; i < count; ++i) {
-      for_taps(p, first + i, [&](int64_t place, const char* pixel) {
-        if (!pixel) return;
-        float* sum = reinterpret_cast<float*>(const_cast<char*>(pixel));
-        const float* row = rows + i * length + place / p.item;
-        for (int64_t c = begin; c < end; ++c) sum[c] += row[c];
-      });
-    }
+  const int64_t parts = apart ? count : (channels + kPart - 1) / kPart,
+                work = p.taps() * (apart ? channels : count * kPart);
+  parallel_for(0, parts, std::max<int64_t>(1, kGrain / work), [&](int64_t from, int64_t to) {
+    const int64_t begin = apart ? 0 : from * kPart, end = apart ? channels : std::min(to * kPart, channels);
+    for (int64_t i = apart ? from : 0; i < (apart ? to : count); ++i)
+      add_window(p, first + i, rows + i * length, begin, end);
   });
 }
 
@@ -166,7 +187,7 @@ void spread_products(const Problem& p, const Tensor& y, const Tensor& x, const T
     m.out = rows.data<char>();
     m.out_row = m.columns;
     matrix_product_kernel(kCPU, m);
-    add_windows(p, from, m.rows, rows.data<float>());
+    add_windows(p, from, m.rows, rows.data<float>(), windows_are_apart(w, p.geometry));
   }
 }
 
@@ -195,10 +216,11 @@ void image_from_results(const Tensor& y, const Tensor& x, const Tensor& w, const
 
 bool convolve_by_products(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
                           const ConvGeometry& g) {
-  constexpr int64_t kFewChannels = 16;  // below, products are bound by memory
+  constexpr int64_t kFewChannels = 16, kShortRow = 16;  // below, products are bound by memory
   const bool fits = x.dim() == 4 && x.dtype() == DType::Float32 && g.groups == 1 &&
                     x.is_contiguous(MemoryFormat::ChannelsLast) && y.is_contiguous(MemoryFormat::ChannelsLast) &&
-                    x.size(1) >= kFewChannels && w.size(0) >= kFewChannels && (!bias.defined() || bias.is_contiguous());
+                    w.numel() / w.size(0) >= kShortRow && w.size(0) >= kFewChannels &&
+                    (!bias.defined() || bias.is_contiguous());
   if (!fits) return false;
   const Problem p{x.data<char>(), x.item_size(), x.size(1), w.size(0), x.size(2), x.size(3),
                   y.size(2),      y.size(3),     w.size(2), w.size(3), g};

@@ -99,14 +99,18 @@ bool own_channels_last() {
 }
 
 // Measured with AVX2 against oneDNN: weight gradients always, windows of one pixel (1.0 to 1.4 times its rate, but for
-// results that leave much of a tile empty), and other windows where gathering them costs little beside the products.
-bool products_pay(ConvMap map, const Tensor& w) {
-  constexpr int64_t kManyChannels = 512;
+// results that leave much of a tile empty), and other windows where gathering or spreading them costs little beside the
+// products: many channels, or windows that overlap little or not at all.
+bool products_pay(ConvMap map, const Tensor& w, const ConvGeometry& g) {
+  constexpr int64_t kManyChannels = 512, kLongStep = 4;
   if (map == ConvMap::Weight) return true;
+  if (w.dim() != 4) return false;
   const int64_t results = w.size(map == ConvMap::Output ? 0 : 1);
   const int64_t tiled = (results + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
-  const int64_t taps = w.numel() / (w.size(0) * w.size(1));
-  return taps == 1 ? 4 * tiled <= 5 * results : std::min(w.size(0), w.size(1)) >= kManyChannels;
+  if (w.size(2) * w.size(3) == 1) return 4 * tiled <= 5 * results;
+  if (std::min(w.size(0), w.size(1)) >= kManyChannels) return true;
+  if (map == ConvMap::Output) return std::min(g.stride[0], g.stride[1]) >= kLongStep;
+  return windows_are_apart(w, g);
 }
 
 void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
@@ -115,7 +119,7 @@ void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor
   if (x.numel() != 0 && w.numel() != 0) {
     if (own_channels_last()) {
       if (convolve_by_tiles(map, y, x, w, bias, g)) return;
-      if (products_pay(map, w) && convolve_by_products(map, y, x, w, bias, g)) return;
+      if (products_pay(map, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;
     }
     bool separate_bias = bias.defined() && map == ConvMap::Input && is_half(x.dtype());
     if (separate_bias ? convolve_wide(y, x, w, bias, g) : onednn::convolve(map, y, x, w, bias, g)) return;

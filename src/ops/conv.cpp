@@ -144,15 +144,16 @@ struct ResultLayout {
   bool is_private;  // the program is to see plain strides
 };
 
-// A program that writes channels-last gets it. Else the device may prefer it, inside.
-ResultLayout result_layout(const Tensor& input, const Tensor& weight, IntList sizes) {
+// A program that writes channels-last gets it. Else the device may prefer it, inside. `channels` are those that the
+// kernel's products run along.
+ResultLayout result_layout(const Tensor& input, const Tensor& weight, IntList sizes, int64_t channels) {
   const bool hidden = input.flags() & kPrivateLayout;
   MemoryFormat format = format_of(input, weight);
   if (hidden || format != MemoryFormat::Contiguous) return {format, hidden};
   const auto prefers = backend_of(input.device().type).prefers_channels_last;
   const bool special = (input.flags() & (kBatched | kDual)) || (thread_state.modes & kModeVmap);
   if (!prefers || special || sizes.size() != 4 || input.numel() == 0) return {format, false};
-  const bool wanted = prefers(input.dtype(), sizes[1], sizes[0] * sizes[1] * sizes[2] * sizes[3]);
+  const bool wanted = prefers(input.dtype(), channels, sizes[0] * sizes[1] * sizes[2] * sizes[3]);
   return wanted ? ResultLayout{MemoryFormat::ChannelsLast, true} : ResultLayout{format, false};
 }
 
@@ -163,7 +164,9 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias
   Arguments a = read_arguments(input, weight, stride, padding, dilation, transposed, output_padding, groups);
   check_operands(a, input, weight, bias, transposed);
   Dims sizes = result_sizes(a, input, weight, transposed);
-  const auto [format, is_private] = result_layout(input, weight, sizes);
+  const bool spread = transposed && groups == 1 && windows_are_apart(weight, a.geometry);
+  const int64_t channels = spread ? std::max(sizes[1], input.size(1)) : sizes[1];
+  const auto [format, is_private] = result_layout(input, weight, sizes, channels);
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, a.op), input.dtype(), input.device());
   if (is_private) keep_private(result);
   if (result.is_meta() || result.numel() == 0) return result;

@@ -16,6 +16,13 @@ struct ConvGeometry {
   int64_t groups = 1;
 };
 
+/// Whether no two windows show the same pixel.
+inline bool windows_are_apart(const Tensor& weight, const ConvGeometry& g) {
+  for (size_t d = 0; d < g.stride.size(); ++d)
+    if (g.stride[d] <= g.dilation[d] * (weight.sizes()[2 + d] - 1)) return false;
+  return true;
+}
+
 /// The three maps. All tensors are dense, x and y in one memory format (contiguous or channels-last).
 /// `bias` may be undefined; it belongs to the map's result.
 enum class ConvMap : uint8_t { Output, Input, Weight };
