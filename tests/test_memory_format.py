@@ -1,5 +1,6 @@
 """Which memory order results have: channels-last images stay so through a network."""
 
+import numpy as np
 import pytest
 
 import facula
@@ -99,3 +100,14 @@ def test_strides_say_which_order_is_meant_where_several_describe_a_tensor():
     assert nn.Conv2d(1, 4, 2)(x).stride() == (16, 4, 2, 1)
     z = facula.ones(2, 8, 1, 1).to(memory_format=CL)
     assert z.stride() == (8, 1, 8, 8) and nn.Conv2d(8, 4, 1)(z).stride() == (4, 1, 4, 4)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("sizes", [(2, 3, 5, 7), (1, 3, 1, 40), (3, 3, 33, 31), (2, 4, 6, 3), (70, 3, 30, 31)])
+def test_images_in_colour_become_channels_last(dtype, sizes):
+    values = np.arange(np.prod(sizes)).reshape(sizes).astype(dtype)
+    image = facula.from_numpy(values)
+    for given, expected in ((image, values), (image[:, :, 1:, ::2], values[:, :, 1:, ::2]), (image.flip(1), values[:, ::-1])):
+        last = given.contiguous(memory_format=facula.channels_last)
+        np.testing.assert_array_equal(last.numpy(), expected)
+        np.testing.assert_array_equal(last.contiguous().numpy(), expected)

@@ -147,10 +147,26 @@ void copy_stepping(const Rows& m) {
   });
 }
 
+/// Rows that become the elements of triples, as the planes of an image in colour become channels.
+template <class T>
+void interleave_three(const Rows& m) {
+  using E = typename Element<T>::type;
+  E* o = reinterpret_cast<E*>(m.out);
+  const E *x = reinterpret_cast<const E*>(m.in), *y = reinterpret_cast<const E*>(m.in + m.in_row),
+          *z = reinterpret_cast<const E*>(m.in + 2 * m.in_row);
+  FACULA_SIMD
+  for (int64_t i = 0; i < m.n; ++i) {
+    o[3 * i] = x[i];
+    o[3 * i + 1] = y[i];
+    o[3 * i + 2] = z[i];
+  }
+}
+
 template <class T>
 void copy_elements(const Rows& m) {
   using E = typename Element<T>::type;
   constexpr int64_t item = sizeof(T);
+  if (m.count == 3 && m.in_step == item && m.out_row == item && m.out_step == 3 * item) return interleave_three<T>(m);
   bool dense = m.out_step == item;
   if (dense && m.in_step == item) return copy_bytes(m, m.n * item);
   if (dense && m.in_step == 0) return copy_stepping<T, 1, 0>(m);
