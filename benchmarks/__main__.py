@@ -40,6 +40,7 @@ BENCHMARKS = (
     Benchmark("examples.py", "the examples, whole processes", 10, writes=False),
 )
 OTHERS = {
+    "table1": "Table 1 of the PyTorch paper, on the CPU: Facula, PyTorch, JAX, TensorFlow, PaddlePaddle, MXNet; some 10 min",
     "plot.py": "draws what benchmarks/results holds as docs/performance.svg",
 }
 

@@ -1,6 +1,7 @@
 """The models of benchmarks/models: the published sizes, a step of the small ones, and how products are counted."""
 
 import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import facula as torch
 
 MODELS = Path(__file__).parent.parent / "benchmarks" / "models"
+TABLE1 = MODELS.parent / "table1"
 PARAMETERS = {
     "alexnet": 61_100_840, "vgg19": 143_667_240, "resnet50": 25_557_032, "mobilenet_v2": 3_504_872, "gnmt": 160_671_297,
     "ncf": 31_832_577, "gpt": 10_942_464, "lstm_cell": 37_440, "mlp": 4_610, "reinforce": 450,
@@ -77,3 +79,49 @@ def test_a_worker_answers_in_lines():
     ready, losses, steps, products, peak = map(json.loads, done.stdout.splitlines())
     assert ready == {} and len(losses["losses"]) == 2 and steps["count"] == 1 and products["flops"] > 0
     assert peak["peak"] >= peak["empty"] > 0
+
+
+@pytest.fixture
+def table1(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(TABLE1), *sys.path])
+    spec = importlib.util.spec_from_file_location("table1", TABLE1 / "__main__.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "table1", module)
+    before = set(sys.modules)
+    spec.loader.exec_module(module)
+    yield module
+    for name in set(sys.modules) - before:
+        if name in (*PARAMETERS, "common", "environments", "machine"):
+            del sys.modules[name]
+
+
+def test_table1_says_why_a_cell_is_empty(table1):
+    cells = {"facula": {"per_second": 1234.5}, "torch": {"per_second": 56.78}, "jax": {"why_not": "status 1: ImportError: no"}}
+    rows = [{"name": "AlexNet, batch 32", "unit": "images", "measured": cells}]
+    result = {"rows": rows, "frameworks": list(cells), "missing": {"mxnet": "ERROR: no wheel"}, "versions": {"jax": "9.9"}}
+    head, _, facula, torch_row, jax, mxnet = table1.markdown(result).splitlines()
+    assert head == "| framework | AlexNet, batch 32 (images/s) | how |"
+    assert facula.startswith("| Facula | **1,234** |") or facula.startswith("| Facula | **1,235** |")
+    assert torch_row.startswith("| PyTorch | 56.8 |")
+    assert jax.startswith("| JAX 9.9 | - |") and jax.endswith("; AlexNet: status 1: ImportError: no |")
+    assert mxnet == "| MXNet | - | not installed: ERROR: no wheel |"
+
+
+def test_table1_keeps_what_a_failing_process_said_last(table1, monkeypatch):
+    with pytest.raises(table1.Missing, match="^ValueError: broken$"):
+        table1.run(sys.executable, "-c", "raise ValueError('broken')")
+    processes = {"jax": table1.Process("jax", Path(sys.executable), "no_such_network", 1)}
+    cells = {"jax": {"turns": []}}
+    table1.asked(table1.begin, "jax", processes, cells)
+    assert cells["jax"]["why_not"] == "status 1: ModuleNotFoundError: No module named 'no_such_network'" and not processes
+
+
+def test_table1_stops_a_process_between_steps(table1, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(torch.__file__).parent.parent))
+    processes, cells = {"facula": table1.Process("facula", Path(sys.executable), "mlp", 1)}, {"facula": {"turns": []}}
+    for do in (table1.begin, table1.turn):
+        table1.asked(do, "facula", processes, cells)
+        _, status = os.waitpid(processes["facula"].process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+    processes["facula"].end()
+    assert cells["facula"]["first_loss"] > 0 and len(cells["facula"]["turns"]) == 1

@@ -120,16 +120,21 @@ class Worker:
         return {"table": watched.key_averages().table(sort_by="self_cpu_time_total", row_limit=rows)}
 
 
-def main() -> None:
-    framework, name, threads = sys.argv[1:]
+def serve(make) -> None:
+    """Makes a worker, then answers on standard output."""
     answers = sys.stdout
     sys.stdout = sys.stderr  # what a library prints is no answer
-    worker = Worker(framework, name, int(threads))
+    worker = make()
     print("{}", file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         answer = getattr(worker, request.pop("do"))(**request)
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def main() -> None:
+    framework, name, threads = sys.argv[1:]
+    serve(lambda: Worker(framework, name, int(threads)))
 
 
 if __name__ == "__main__":
