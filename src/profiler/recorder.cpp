@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -117,12 +118,12 @@ class Recorder final : public Observer {
     if (options_.stacks && host.capture_stack) event.stack = host.capture_stack();
   }
 
-  std::vector<std::unique_ptr<Lane>> take() {
+  std::vector<Lane> take() {
     const int64_t end = now();
-    std::vector<std::unique_ptr<Lane>> lanes;
+    std::vector<Lane> lanes;
     for (auto& lane : lanes_) {
       for (int32_t index : lane->open) lane->events[static_cast<size_t>(index)].end = end;  // still running
-      lanes.push_back(std::move(lane));
+      lanes.push_back(std::move(static_cast<Lane&>(*lane)));
     }
     return lanes;
   }
@@ -213,7 +214,7 @@ void start(const Options& options) {
   add_observer(recorder.get(), Watched::AllThreads);
 }
 
-std::vector<std::unique_ptr<Lane>> stop() {
+std::vector<Lane> stop() {
   std::lock_guard guard(recorder_lock);
   FACULA_CHECK(recorder, ErrorKind::Runtime, "profile: expected a recording that runs, got none");
   remove_observer(recorder.get(), Watched::AllThreads);

@@ -5,7 +5,6 @@
 //   - Times are those of the monotonic clock, in nanoseconds.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,7 +47,7 @@ struct Options {
 
 /// One recording. Throws a RuntimeError when one runs already (start) or none does (stop).
 void start(const Options& options);
-std::vector<std::unique_ptr<Lane>> stop();
+std::vector<Lane> stop();
 bool recording();
 
 }  // namespace facula::profiler

@@ -292,18 +292,18 @@ PyObject* function_profiler_start(PyObject*, PyObject* args) {
 // _profiler_stop() -> [(thread, title, [event, ...]), ...]
 PyObject* function_profiler_stop(PyObject*, PyObject*) {
   return guarded([&] {
-    std::vector<std::unique_ptr<Lane>> lanes;
+    std::vector<Lane> lanes;
     {
       WithoutLock released;
       lanes = profiler::stop();
     }
     Owned list(check(PyList_New(0)));
-    for (const auto& lane : lanes) {
-      Owned events(check(PyList_New(static_cast<Py_ssize_t>(lane->events.size()))));
-      for (size_t i = 0; i < lane->events.size(); ++i) {
-        PyList_SET_ITEM(events.get(), static_cast<Py_ssize_t>(i), wrap_event(*lane, lane->events[i]));
+    for (const Lane& lane : lanes) {
+      Owned events(check(PyList_New(static_cast<Py_ssize_t>(lane.events.size()))));
+      for (size_t i = 0; i < lane.events.size(); ++i) {
+        PyList_SET_ITEM(events.get(), static_cast<Py_ssize_t>(i), wrap_event(lane, lane.events[i]));
       }
-      Owned row(check(Py_BuildValue("(LsO)", static_cast<long long>(lane->thread), lane->title.c_str(), events.get())));
+      Owned row(check(Py_BuildValue("(LsO)", static_cast<long long>(lane.thread), lane.title.c_str(), events.get())));
       check(PyList_Append(list.get(), row.get()));
     }
     return list.release();
