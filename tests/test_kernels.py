@@ -144,3 +144,42 @@ def test_inverse_error_function_at_its_ends():
     np.testing.assert_allclose(facula.erf(y[1:6].double()).numpy(), x[1:6].double().numpy(), rtol=1e-6)
     p = facula.tensor([1e-300, 1e-20, 0.25, 0.5, 1 - 1e-12], dtype=facula.float64)
     np.testing.assert_allclose(facula.special.ndtr(facula.special.ndtri(p)).numpy(), p.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [facula.int8, facula.uint8, facula.int16, facula.int32, facula.int64])
+def test_integers_wrap_around(dtype):
+    info = facula.iinfo(dtype)
+    a = facula.tensor([info.max, info.min, info.max, 3, info.min] * 7, dtype=dtype)
+    b = facula.tensor([info.max, info.max, 2, info.max, info.min] * 7, dtype=dtype)
+    x, y = a.numpy(), b.numpy()
+    at = facula.zeros(35, dtype=facula.int64)
+    with np.errstate(over="ignore"):
+        expected = {
+            "add": x + y,
+            "alpha": x + y * x.dtype.type(3),
+            "sub": x - y,
+            "square": x * x,
+            "addcmul": x + y * x,
+            "sum": x.astype(np.int64).sum(),
+            "prod": x.astype(np.int64).prod(),
+            "cumsum": x.astype(np.int64).cumsum(),
+            "cumprod": x.astype(np.int64).cumprod(),
+            "index_add": x.sum(dtype=x.dtype),
+            "multiplied": x.prod(dtype=x.dtype),
+        }
+    one = facula.ones(1, dtype=dtype)
+    got = {
+        "add": a + b,
+        "alpha": facula.add(a, b, alpha=3),
+        "sub": a - b,
+        "square": a.square(),
+        "addcmul": facula.addcmul(a, b, a),
+        "sum": a.sum(),
+        "prod": a.prod(),
+        "cumsum": a.cumsum(0),
+        "cumprod": a.cumprod(0),
+        "index_add": (one * 0).index_add(0, at, a)[0],
+        "multiplied": one.scatter_reduce(0, at, a, "prod")[0],
+    }
+    for name, value in got.items():
+        np.testing.assert_array_equal(value.numpy(), expected[name], err_msg=name)

@@ -116,15 +116,29 @@ FACULA_FN T round_scaled(T self, T up, T down) {
   return round_half_even(self * up / down) * down / up;
 }
 
-// ---- powers and logarithms
+// ---- products, powers and logarithms
+
+template <class T>
+FACULA_FN T mul(T self, T other) {
+  return static_cast<T>(self * other);
+}
+/// Integers wrap around, as unsigned ones do.
+template <Integer T>
+FACULA_FN T mul(T self, T other) {
+  return static_cast<T>(static_cast<UInt64>(self) * static_cast<UInt64>(other));
+}
+template <>
+FACULA_FN bool mul<bool>(bool self, bool other) {
+  return self && other;
+}
 
 template <class T>
 FACULA_FN T cube(T self) {
-  return static_cast<T>(self * self * self);
+  return mul(mul(self, self), self);
 }
 template <class T>
 FACULA_FN T square(T self) {
-  return static_cast<T>(self * self);
+  return mul(self, self);
 }
 
 template <class T>
@@ -213,27 +227,23 @@ template <class T>
 FACULA_FN T add(T self, T other, T alpha) {
   return static_cast<T>(alpha == T(1) ? self + other : self + alpha * other);
 }
+template <Integer T>
+FACULA_FN T add(T self, T other, T alpha) {
+  const UInt64 a = static_cast<UInt64>(self), b = static_cast<UInt64>(other);
+  return static_cast<T>(alpha == T(1) ? a + b : a + static_cast<UInt64>(alpha) * b);
+}
 template <class T>
 FACULA_FN T sub(T self, T other, T alpha) {
   return static_cast<T>(alpha == T(1) ? self - other : self - alpha * other);
 }
+template <Integer T>
+FACULA_FN T sub(T self, T other, T alpha) {
+  const UInt64 a = static_cast<UInt64>(self), b = static_cast<UInt64>(other);
+  return static_cast<T>(alpha == T(1) ? a - b : a - static_cast<UInt64>(alpha) * b);
+}
 template <class T>
 FACULA_FN T rsub(T self, T other, T alpha) {
   return sub(other, self, alpha);
-}
-
-template <class T>
-FACULA_FN T mul(T self, T other) {
-  return static_cast<T>(self * other);
-}
-/// 64-bit signed products overflow as unsigned ones do.
-template <Integer T>
-FACULA_FN T mul(T self, T other) {
-  return static_cast<T>(static_cast<UInt64>(self) * static_cast<UInt64>(other));
-}
-template <>
-FACULA_FN bool mul<bool>(bool self, bool other) {
-  return self && other;
 }
 
 template <class T>
@@ -495,6 +505,10 @@ FACULA_FN T lerp(T self, T end, T weight) {
 template <class T>
 FACULA_FN T addcmul(T self, T tensor1, T tensor2, T value) {
   return static_cast<T>(self + value * tensor1 * tensor2);
+}
+template <Integer T>
+FACULA_FN T addcmul(T self, T tensor1, T tensor2, T value) {
+  return add(self, mul(tensor1, tensor2), value);
 }
 template <class T>
 FACULA_FN T addcdiv(T self, T tensor1, T tensor2, T value) {

@@ -339,10 +339,10 @@ PyObject* method_array_interface(PyObject* self, PyObject*) {
 
 template <class T>
 PyObject* element(const char* at) {
+  if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(*at != 0);  // memory may hold more than 0 and 1
   T value;
   std::memcpy(&value, at, sizeof value);
-  if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(value);
-  else if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(value);
+  if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(value);
   else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(value);
   else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
     return PyComplex_FromDoubles(value.real(), value.imag());

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "core/checked.h"
 #include "core/dtype.h"
 #include "cpu/isa.h"
 #include "ops/index.h"
@@ -49,9 +50,11 @@ T combine(T old, T value) {
   } else if constexpr (!std::is_arithmetic_v<T>) {
     return T(combine<C>(static_cast<float>(old), static_cast<float>(value)));
   } else if constexpr (C == Combine::Add) {
-    return static_cast<T>(old + value);
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(wrapping_add(old, value));
+    else return old + value;
   } else if constexpr (C == Combine::Multiply) {
-    return static_cast<T>(old * value);
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(wrapping_mul(old, value));
+    else return old * value;
   } else if constexpr (C == Combine::Max) {
     return maximum_or_nan(old, value);
   } else {

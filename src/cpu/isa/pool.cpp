@@ -5,9 +5,11 @@
 #include <atomic>
 #include <vector>
 
+#include "core/checked.h"
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/by_size.h"
+#include "cpu/isa/combine.h"
 #include "cpu/isa/types.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -354,16 +356,23 @@ T mean(Compute<T> sum, double divisor) {
   else return T(sum / static_cast<Compute<T>>(divisor));
 }
 
+/// Integers wrap around.
+template <class T>
+void enter(T& sum, T value) {
+  if constexpr (std::is_integral_v<T>) sum = wrapping_add(sum, value);
+  else sum += value;
+}
+
 template <class T>
 Compute<T> sum_of(const T* values, int64_t count) {
   constexpr int64_t kVectorPays = 16;
   Compute<T> sum = 0;
   if (count < kVectorPays) {
-    for (int64_t i = 0; i < count; ++i) sum += Compute<T>(values[i]);
+    for (int64_t i = 0; i < count; ++i) enter(sum, Compute<T>(values[i]));
     return sum;
   }
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += Compute<T>(values[i]);
+  for (int64_t i = 0; i < count; ++i) enter(sum, Compute<T>(values[i]));
   return sum;
 }
 
@@ -416,12 +425,12 @@ void mean_row(T* out, const T* in, const WindowTables& g, const UniformRange& in
       const T* x = in + row + a2.begin[inner.from] + k;
       if (inner.stride == 1) {
         FACULA_SIMD
-        for (int64_t i = 0; i < n; ++i) sum[i] += Compute<T>(x[i]);
+        for (int64_t i = 0; i < n; ++i) enter(sum[i], Compute<T>(x[i]));
       } else if (inner.stride == 2) {
         FACULA_SIMD
-        for (int64_t i = 0; i < n; ++i) sum[i] += Compute<T>(x[2 * i]);
+        for (int64_t i = 0; i < n; ++i) enter(sum[i], Compute<T>(x[2 * i]));
       } else {
-        for (int64_t i = 0; i < n; ++i) sum[i] += Compute<T>(x[inner.stride * i]);
+        for (int64_t i = 0; i < n; ++i) enter(sum[i], Compute<T>(x[inner.stride * i]));
       }
     }
   });
@@ -445,7 +454,7 @@ void mean_plane(T* out, const T* in, const WindowTables& g, const UniformRange& 
       return;
     }
     Compute<T> sum = 0;
-    for_each_run(g, w, [&](int64_t at, int64_t count) { sum += sum_of(in + at, count); });
+    for_each_run(g, w, [&](int64_t at, int64_t count) { enter(sum, sum_of(in + at, count)); });
     out[o] = w.empty() ? T(0) : mean<T>(sum, w.divisor);
   });
 }
@@ -456,7 +465,7 @@ void mean_channels(T* out, const T* in, int64_t channels, const WindowTables& g,
   for_each_in(g, w, [&](int64_t at) {
     const T* values = in + at * channels;
     FACULA_SIMD
-    for (int64_t c = 0; c < channels; ++c) sum[c] += Compute<T>(values[c]);
+    for (int64_t c = 0; c < channels; ++c) enter(sum[c], Compute<T>(values[c]));
   });
   for (int64_t c = 0; c < channels; ++c) out[c] = w.empty() ? T(0) : mean<T>(sum[c], w.divisor);
 }
@@ -578,7 +587,9 @@ void scatter_planes_cpu(const Tensor& out, const Tensor& values, const Tensor& i
     return visit_types(Numbers(), out.dtype(), [&]<class T>(TypeTag<T>) {
       T* to = out.data<T>();
       const T* from = values.data<T>();
-      for_each_index(out, indices, op, [&](int64_t small, int64_t large) { to[large] += from[small]; }, nothing);
+      for_each_index(
+          out, indices, op,
+          [&](int64_t small, int64_t large) { to[large] = combine<Combine::Add>(to[large], from[small]); }, nothing);
     });
   }
   visit_size(item_size(out.dtype()), [&]<class T>(TypeTag<T>) {

@@ -1,6 +1,7 @@
 // The folds that reductions are made of, on the CPU.
 #include <limits>
 
+#include "core/checked.h"
 #include "cpu/isa/fold.h"
 #include "cpu/isa/types.h"
 
@@ -10,14 +11,24 @@ namespace {
 // Each fold: how one element x enters an accumulator (step), and how two accumulators become one (merge). `step` and
 // `merge` take numbers and vectors alike. `c` is the centre, of folds that are `centered`.
 
+/// Sums and products of elements: integers wrap around.
+auto plus(auto a, auto b) {
+  if constexpr (std::is_same_v<decltype(a), int64_t>) return wrapping_add(a, b);
+  else return a + b;
+}
+auto times(auto a, auto b) {
+  if constexpr (std::is_same_v<decltype(a), int64_t>) return wrapping_mul(a, b);
+  else return a * b;
+}
+
 template <class T>
 struct SumFold {
   using Value = T;
   using Acc = T;
   static constexpr bool vectorised = std::is_arithmetic_v<T>;
   T identity() const { return T(0); }
-  auto step(auto a, auto x, auto) const { return a + x; }
-  auto merge(auto a, auto b) const { return a + b; }
+  auto step(auto a, auto x, auto) const { return plus(a, x); }
+  auto merge(auto a, auto b) const { return plus(a, b); }
 };
 
 template <class T>
@@ -33,7 +44,7 @@ struct SumFold<std::complex<T>> {
 
 template <class T>
 struct NanSumFold : SumFold<T> {
-  auto step(auto a, auto x, auto) const { return x == x ? a + x : a; }
+  auto step(auto a, auto x, auto) const { return x == x ? plus(a, x) : a; }
 };
 
 template <class T>
@@ -52,8 +63,8 @@ struct ProdFold {
   using Acc = T;
   static constexpr bool vectorised = std::is_arithmetic_v<T>;
   T identity() const { return T(1); }
-  auto step(auto a, auto x, auto) const { return a * x; }
-  auto merge(auto a, auto b) const { return a * b; }
+  auto step(auto a, auto x, auto) const { return times(a, x); }
+  auto merge(auto a, auto b) const { return times(a, b); }
 };
 
 template <class T, bool largest>
@@ -175,7 +186,7 @@ void sum_flat(int64_t n, const void* in, void* out) {
   const T* x = static_cast<const T*>(in);
   const int64_t first = std::min(n, kFoldBlock);  // as fold_run() splits it, which sums larger tensors
   T sum = fold_block(SumFold<T>{}, x, first, T(0));
-  if (n > first) sum += fold_block(SumFold<T>{}, x + first, n - first, T(0));
+  if (n > first) sum = plus(sum, fold_block(SumFold<T>{}, x + first, n - first, T(0)));
   *static_cast<T*>(out) = sum;
 }
 

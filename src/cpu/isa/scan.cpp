@@ -14,6 +14,10 @@ struct Wide {
   using type = T;
 };
 template <>
+struct Wide<int64_t> {
+  using type = uint64_t;  // wraps around
+};
+template <>
 struct Wide<float> {
   using type = double;
 };
