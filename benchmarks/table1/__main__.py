@@ -59,9 +59,11 @@ class Process:
         if framework != "facula":
             variables.pop("PYTHONPATH", None)
         self.errors = tempfile.TemporaryFile("w+")
+        self.folder = tempfile.TemporaryDirectory()  # Paddle leaves a log where it is started
         self.process = subprocess.Popen(
-            list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=variables
-        )
+            list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=variables,
+            cwd=None if ours else self.folder.name,
+        )  # fmt: skip
 
     def read(self) -> dict:
         if not select.select([self.process.stdout], [], [], LONGEST)[0]:
@@ -90,6 +92,7 @@ class Process:
         self.process.wait()
         for file in (self.process.stdin, self.process.stdout, self.errors):
             file.close()
+        self.folder.cleanup()
 
 
 def begin(process: Process, cell: dict) -> None:
