@@ -46,7 +46,9 @@ FRAMEWORKS = {  # its name, the package that has its version, what to know of it
 NO_GNMT = "not written: neither stock nor in few lines"
 TURN = 0.2  # seconds: a turn has as many steps as fit, at least one
 LONGEST = 240  # seconds for loading and compiling, and for a turn
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "FLAGS_paddle_num_threads",
+)  # fmt: skip
 
 
 class Process:
