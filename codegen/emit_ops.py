@@ -252,7 +252,7 @@ def _loop_lambda(op: Op, type_: str) -> str:
     functions = [(op.scalar, result), *zip(op.quick, (result, "bool"))]
     lambdas = ", ".join(f"{capture}({inputs}) -> {gives} {{ return kernels::{name}({names}); }}" for name, gives in functions)
     return (
-        f"[](int64_t n, void* out, const void* const* in, const void* {unused or 'params'}) {{ {loads}"
+        f"[](int64_t n, void* out, const LoopInput* in, const void* {unused or 'params'}) {{ {loads}"
         f"{'quick_' * bool(op.quick)}{op.kind}_loop<{type_}, {result}>(n, out, in, {lambdas}); }}"
     )
 

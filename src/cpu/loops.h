@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <utility>
 
 #include "core/dtype.h"
 #include "cpu/isa.h"
@@ -59,10 +60,37 @@ void in_blocks(int64_t n, const R* out, F block, const T*... in) {
   }
 }
 
+/// What loops of several inputs compute at once: whole vectors of the smallest type. An input that is a number stays
+/// where it is from block to block, so that one compiled loop serves numbers and elements.
+constexpr int64_t kLoopBlock = kVectorBytes;
+static_assert(kLoopBlock <= kRepeats);
+
+template <class... T, class R, class F, size_t... k>
+[[gnu::always_inline]] inline void block_loop(int64_t n, R* o, const LoopInput* in, F f, std::index_sequence<k...>,
+                                              const Stored<T>*... a) {
+  constexpr int64_t largest = std::max({sizeof(T)..., sizeof(R)}), ahead = kBytesAhead / largest;
+  const int64_t step[] = {in[k].step...};
+  for (; n >= kLoopBlock; n -= kLoopBlock, o += kLoopBlock, ((a += step[k] * kLoopBlock), ...)) {
+    if (kVectorBytes == 64 && n >= ahead + kLoopBlock) {
+      (ask_for<false>(a + step[k] * ahead, kLoopBlock), ...);
+      ask_for<true>(o + ahead, kLoopBlock);
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < kLoopBlock; ++i) o[i] = f(loaded<T>(a[i])...);
+  }
+  FACULA_SIMD
+  for (int64_t i = 0; i < n; ++i) o[i] = f(loaded<T>(a[i])...);
+}
+
+template <class T>
+const Stored<T>* elements(const LoopInput& in) {
+  return static_cast<const Stored<T>*>(in.data);
+}
+
 template <class T, class R, class F>
-void unary_loop(int64_t n, void* out, const void* const* in, F f) {
+void unary_loop(int64_t n, void* out, const LoopInput* in, F f) {
   auto* o = static_cast<Stored<R>*>(out);
-  auto* a = static_cast<const Stored<T>*>(in[0]);
+  auto* a = elements<T>(in[0]);
   in_blocks(
       n, o,
       [=](int64_t from, int64_t count) {
@@ -73,28 +101,25 @@ void unary_loop(int64_t n, void* out, const void* const* in, F f) {
 }
 
 template <class T, class R, class F>
-void binary_loop(int64_t n, void* out, const void* const* in, F f) {
-  auto* o = static_cast<Stored<R>*>(out);
-  auto* a = static_cast<const Stored<T>*>(in[0]);
-  auto* b = static_cast<const Stored<T>*>(in[1]);
-  in_blocks(
-      n, o,
-      [=](int64_t from, int64_t count) {
-        FACULA_SIMD
-        for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]));
-      },
-      a, b);
+void binary_loop(int64_t n, void* out, const LoopInput* in, F f) {
+  block_loop<T, T>(n, static_cast<Stored<R>*>(out), in, f, std::make_index_sequence<2>(), elements<T>(in[0]),
+                   elements<T>(in[1]));
+}
+
+template <class T, class R, class F>
+void ternary_loop(int64_t n, void* out, const LoopInput* in, F f) {
+  block_loop<T, T, T>(n, static_cast<Stored<R>*>(out), in, f, std::make_index_sequence<3>(), elements<T>(in[0]),
+                      elements<T>(in[1]), elements<T>(in[2]));
 }
 
 /// As binary_loop, where `quick` is a form of `f` that vectorises but holds only where `hard` is false. `hard` is rare.
 template <class T, class R, class F, class Quick, class Hard>
-void quick_binary_loop(int64_t n, void* out, const void* const* in, F f, Quick quick, Hard hard) {
-  constexpr int64_t kBlock = 256;
+void quick_binary_loop(int64_t n, void* out, const LoopInput* in, F f, Quick quick, Hard hard) {
   auto* o = static_cast<Stored<R>*>(out);
-  auto* a = static_cast<const Stored<T>*>(in[0]);
-  auto* b = static_cast<const Stored<T>*>(in[1]);
-  for (; n > 0; n -= kBlock, o += kBlock, a += kBlock, b += kBlock) {
-    int64_t count = n < kBlock ? n : kBlock;
+  const Stored<T>*a = elements<T>(in[0]), *b = elements<T>(in[1]);
+  const int64_t a_step = in[0].step * kRepeats, b_step = in[1].step * kRepeats;
+  for (; n > 0; n -= kRepeats, o += kRepeats, a += a_step, b += b_step) {
+    int64_t count = n < kRepeats ? n : kRepeats;
     unsigned any = 0;
     for (int64_t i = 0; i < count; ++i) any |= static_cast<unsigned>(hard(a[i], b[i]));
     if (any) {
@@ -104,21 +129,6 @@ void quick_binary_loop(int64_t n, void* out, const void* const* in, F f, Quick q
     FACULA_SIMD
     for (int64_t i = 0; i < count; ++i) o[i] = quick(a[i], b[i]);
   }
-}
-
-template <class T, class R, class F>
-void ternary_loop(int64_t n, void* out, const void* const* in, F f) {
-  auto* o = static_cast<Stored<R>*>(out);
-  auto* a = static_cast<const Stored<T>*>(in[0]);
-  auto* b = static_cast<const Stored<T>*>(in[1]);
-  auto* c = static_cast<const Stored<T>*>(in[2]);
-  in_blocks(
-      n, o,
-      [=](int64_t from, int64_t count) {
-        FACULA_SIMD
-        for (int64_t i = from; i < from + count; ++i) o[i] = f(loaded<T>(a[i]), loaded<T>(b[i]), loaded<T>(c[i]));
-      },
-      a, b, c);
 }
 
 }  // namespace facula::cpu::FACULA_ISA

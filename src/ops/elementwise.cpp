@@ -136,39 +136,44 @@ Tensor by_rows(const ElementwiseOp& op, const Operand* inputs, const Scalar* par
   Params converted(a->dtype, params, param_count);
   const int64_t row = b->numel, in_bytes = row * item_size(a->dtype), out_bytes = row * out.item_size();
   for (int64_t r = 0; r * row < a->numel; ++r) {
-    const void* in[] = {a->data + r * in_bytes, b->data};
+    const LoopInput in[] = {{a->data + r * in_bytes}, {b->data}};
     loop(row, out.impl()->data + r * out_bytes, in, converted.bytes);
   }
   return out;
 }
 
-/// An op on a small dense tensor in its own place, its other operand dense, of its shape and dtype or a number: the
-/// loop at once, without a plan. False where that does not suit.
-bool in_place_at_once(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-                      const Tensor& out) {
-  constexpr int64_t kFewElements = 64;
-  const TensorImpl* a = inputs[0].impl();
-  if (a != out.impl() || count > 2 || op.condition_first || !contains(op.dtypes, a->dtype) ||
-      loop_result(op, a->dtype) != a->dtype || a->storage->read_only || !factors_fit(op, a->dtype, params, param_count))
-    return false;
-  for (int i = 0; i < param_count; ++i) {
-    if (params[i].is_complex()) return false;
+/// What a loop over the elements of `a` reads of another operand: its elements where it has the shape and dtype of `a`
+/// and is dense, or a number, copied into `buffer`. False where it is neither.
+bool as_loop_input(const Operand& operand, const TensorImpl* a, char* buffer, LoopInput& in) {
+  const TensorImpl* b = operand.impl();
+  if (!b) {
+    in = {buffer, 0};
+    return fill_number(a->dtype, operand.scalar(), buffer, a->numel);
   }
+  in = {b->data};
+  return b->dtype == a->dtype && (b->flags & kContiguous) && same_shape(a, b) && b->storage->device.is_cpu();
+}
+
+/// An op on a small dense tensor, into its own place or a new tensor, its other operands dense, of its shape and dtype
+/// or numbers: the loop at once, without a plan. False where that does not suit.
+bool at_once(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+             bool in_place, Tensor& out) {
+  const TensorImpl* a = inputs[0].impl();
+  if (!a || op.condition_first || !contains(op.dtypes, a->dtype) || (in_place && a != out.impl()) ||
+      !numbers_fit(op, a->dtype, params, param_count))
+    return false;
+  const DType result = loop_result(op, a->dtype);
+  if (in_place && (result != a->dtype || a->storage->read_only)) return false;
   LoopFn loop = direct_loop(op, a);
   if (!loop) return false;
-  alignas(64) char buffer[kFewElements * 8];
-  const void* in[2] = {a->data, buffer};
-  if (count == 2) {
-    if (const TensorImpl* b = inputs[1].impl()) {
-      bool apart = b->storage != a->storage || b->data == a->data;
-      if (b->dtype != a->dtype || !(b->flags & kContiguous) || !same_shape(a, b) || !b->storage->device.is_cpu() ||
-          !apart)
-        return false;
-      in[1] = b->data;
-    } else if (a->numel > kFewElements || !fill_number(a->dtype, inputs[1].scalar(), buffer, a->numel)) {
-      return false;
-    }
+  alignas(64) char buffers[kMaxInputs - 1][kRepeats * 8];
+  LoopInput in[kMaxInputs] = {{a->data}};
+  for (int i = 1; i < count; ++i) {
+    if (!as_loop_input(inputs[i], a, buffers[i - 1], in[i])) return false;
+    const TensorImpl* b = inputs[i].impl();
+    if (in_place && b && b->storage == a->storage && b->data != a->data) return false;
   }
+  if (!in_place) out = empty_like_contiguous(a, result);
   Params converted(a->dtype, params, param_count);
   loop(a->numel, out.impl()->data, in, converted.bytes);
   return true;
@@ -181,7 +186,9 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   if (count == 2 && !out) {
     if (Tensor result = by_rows(op, inputs, params, param_count); result.defined()) return result;
   }
-  if (in_place && in_place_at_once(op, inputs, count, params, param_count, *out)) return *out;
+  if (Tensor given = in_place ? *out : Tensor();
+      (in_place || (count > 2 && !out)) && at_once(op, inputs, count, params, param_count, in_place, given))
+    return given;
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
   if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count);

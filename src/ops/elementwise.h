@@ -97,7 +97,7 @@ inline Tensor unary(const ElementwiseOp& op, const Operand& a, std::initializer_
       x && contains(op.dtypes, x->dtype) && numbers_fit(op, x->dtype, params.begin(), param_count)) {
     if (LoopFn loop = direct_loop(op, x)) {
       Tensor out = empty_like_contiguous(x, loop_result(op, x->dtype));
-      const void* in[] = {x->data};
+      const LoopInput in[] = {{x->data}};
       Params converted(x->dtype, params.begin(), param_count);
       loop(x->numel, out.impl()->data, in, converted.bytes);
       return out;
@@ -106,8 +106,9 @@ inline Tensor unary(const ElementwiseOp& op, const Operand& a, std::initializer_
   return elementwise(op, &a, 1, params.begin(), param_count, nullptr, false);
 }
 
-/// Fills `count` elements of the buffer with a number; false when the number would promote the dtype.
-inline bool fill_number(DType dtype, const Scalar& number, void* buffer, int64_t count) {
+/// Makes the buffer what a loop over `n` elements reads of a number; false when the number would promote the dtype.
+inline bool fill_number(DType dtype, const Scalar& number, void* buffer, int64_t n) {
+  const int64_t count = std::min(n, kRepeats);
   switch (dtype) {
     case DType::Float32:
       if (number.is_complex()) return false;
@@ -127,7 +128,6 @@ inline bool fill_number(DType dtype, const Scalar& number, void* buffer, int64_t
 
 inline Tensor binary(const ElementwiseOp& op, const Operand& a, const Operand& b,
                      std::initializer_list<Scalar> params = {}) {
-  constexpr int64_t kFewElements = 64;
   const TensorImpl *x = a.impl(), *y = b.impl();
   if (x && contains(op.dtypes, x->dtype) &&
       numbers_fit(op, x->dtype, params.begin(), static_cast<int>(params.size()))) {
@@ -135,18 +135,18 @@ inline Tensor binary(const ElementwiseOp& op, const Operand& a, const Operand& b
       if (x->dtype == y->dtype && (y->flags & kContiguous) && same_shape(x, y) && y->storage->device.is_cpu()) {
         if (LoopFn loop = direct_loop(op, x)) {
           Tensor out = empty_like_contiguous(x, loop_result(op, x->dtype));
-          const void* in[] = {x->data, y->data};
+          const LoopInput in[] = {{x->data}, {y->data}};
           Params converted(x->dtype, params.begin(), static_cast<int>(params.size()));
           loop(x->numel, out.impl()->data, in, converted.bytes);
           return out;
         }
       }
-    } else if (x->numel <= kFewElements) {
-      alignas(64) char buffer[kFewElements * 8];
+    } else {
+      alignas(64) char buffer[kRepeats * 8];
       LoopFn loop = direct_loop(op, x);
       if (loop && fill_number(x->dtype, b.scalar(), buffer, x->numel)) {
         Tensor out = empty_like_contiguous(x, loop_result(op, x->dtype));
-        const void* in[] = {x->data, buffer};
+        const LoopInput in[] = {{x->data}, {buffer, 0}};
         Params converted(x->dtype, params.begin(), static_cast<int>(params.size()));
         loop(x->numel, out.impl()->data, in, converted.bytes);
         return out;

@@ -8,8 +8,16 @@
 
 namespace facula {
 
+/// What a loop reads: elements one after the other (step 1), or one number, `kRepeats` copies of it (step 0; for fewer
+/// elements than that, as many copies). Loops of one input are given elements only.
+struct LoopInput {
+  const void* data;
+  int64_t step = 1;
+};
+constexpr int64_t kRepeats = 64;
+
 /// A vectorised loop over `n` contiguous elements: out[i] = f(in[0][i], in[1][i], ..., params).
-using LoopFn = void (*)(int64_t n, void* out, const void* const* in, const void* params);
+using LoopFn = void (*)(int64_t n, void* out, const LoopInput* in, const void* params);
 
 constexpr int kMaxInputs = 3;
 constexpr int kMaxParams = 6;

@@ -1,4 +1,6 @@
 // Conversions between dtypes. Common pairs are direct; rare types go through a hub (float32 or complex64).
+#include <algorithm>
+#include <bit>
 #include <complex>
 #include <cstring>
 
@@ -44,6 +46,38 @@ void cast_loop(int64_t n, void* out, const void* in) {
   FACULA_SIMD
   for (int64_t i = 0; i < n; ++i) o[i] = convert<To>(a[i]);
 }
+
+#if !defined(__AVX512DQ__)
+/// From int64, for which there is no vector instruction: below 2^51 in magnitude by way of the bits of a double, which
+/// holds the number exactly.
+template <class To>
+void cast_whole(int64_t n, void* out, const void* in) {
+  constexpr int64_t kBlock = 256, kHalf = int64_t{1} << 50;
+  constexpr double kMagic = 0x1.8p52;
+  auto* o = static_cast<To*>(out);
+  auto* a = static_cast<const int64_t*>(in);
+  for (; n > 0; n -= kBlock, o += kBlock, a += kBlock) {
+    const int64_t count = std::min(n, kBlock);
+    uint64_t beyond = 0;
+    for (int64_t i = 0; i < count; ++i) beyond |= static_cast<uint64_t>(a[i] + kHalf) >> 51;
+    if (beyond) {
+      for (int64_t i = 0; i < count; ++i) o[i] = static_cast<To>(a[i]);
+      continue;
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      o[i] = static_cast<To>(std::bit_cast<double>(a[i] + std::bit_cast<int64_t>(kMagic)) - kMagic);
+  }
+}
+template <>
+void cast_loop<float, int64_t>(int64_t n, void* out, const void* in) {
+  cast_whole<float>(n, out, in);
+}
+template <>
+void cast_loop<double, int64_t>(int64_t n, void* out, const void* in) {
+  cast_whole<double>(n, out, in);
+}
+#endif
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
 /// Eight numbers as the bits of bfloat16, in the low halves.

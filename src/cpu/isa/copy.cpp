@@ -1,8 +1,9 @@
-// copy_: the same elements into another layout or dtype.
+// copy_: the same elements into another layout or dtype; fill_: one number into all of them.
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/cast.h"
+#include "cpu/isa/lanes.h"
 #include "cpu/isa/transpose.h"
 #include "ops/kernel_table.h"
 
@@ -262,8 +263,44 @@ void copy_cpu(const Tensor& out, const Tensor& in) {
   }
 }
 
+// ---- fill_
+
+bool is_zero(const Scalar& value) {
+  if (value.is_complex()) return false;
+  return value.is_floating() ? value.to_double() == 0 && !std::signbit(value.to_double()) : value.to_int() == 0;
+}
+
+/// Every element of a dense tensor, by whole vectors: a vector holds a whole number of elements of any dtype.
+void fill_dense(const Tensor& out, const char* element) {
+  constexpr int64_t kBlock = 4 * kVectorBytes;
+  const int64_t item = out.item_size(), bytes = out.numel() * item;
+  alignas(64) char block[kBlock];
+  for (int64_t i = 0; i < kBlock; i += item) std::memcpy(block + i, element, static_cast<size_t>(item));
+  char* const to = out.data<char>();
+  parallel_for(0, (bytes + kBlock - 1) / kBlock, kGrain / (kBlock / 16), [&](int64_t from, int64_t end) {
+    const auto v = load_vector(reinterpret_cast<const uint8_t*>(block));
+    const int64_t whole = std::min(bytes / kBlock, end);
+    for (int64_t i = from; i < whole; ++i) {
+      for (int64_t k = 0; k < kBlock; k += kVectorBytes) std::memcpy(to + i * kBlock + k, &v, sizeof v);
+    }
+    if (whole < end) std::memcpy(to + whole * kBlock, block, static_cast<size_t>(bytes - whole * kBlock));
+  });
+}
+
+void fill_cpu(const Tensor& out, const Scalar& value) {
+  if (out.is_dense() && is_zero(value)) {  // all bits zero in every dtype
+    if (out.numel()) std::memset(out.data(), 0, static_cast<size_t>(out.numel() * out.item_size()));
+    return;
+  }
+  if (out.is_dense()) return fill_dense(out, scalar_tensor(value, out.dtype()).data<char>());
+  copy_kernel(kCPU, out, scalar_tensor(value, out.dtype()));
+}
+
 }  // namespace
 
-void register_copy() { copy_kernel.set(DeviceType::CPU, copy_cpu); }
+void register_copy() {
+  copy_kernel.set(DeviceType::CPU, copy_cpu);
+  fill_kernel.set(DeviceType::CPU, fill_cpu);
+}
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -57,9 +57,9 @@ template <int width, class F>
 
 /// A loop of a function object from vectors to vectors. It is copied into the loop, where its tables stay in registers.
 template <class T, class F>
-void vector_loop(int64_t n, void* out, const void* const* in, F f) {
+void vector_loop(int64_t n, void* out, const LoopInput* in, F f) {
   T* o = static_cast<T*>(out);
-  const T* a = static_cast<const T*>(in[0]);
+  const T* a = static_cast<const T*>(in[0].data);
   in_blocks(
       n, o,
       [=](int64_t from, int64_t count) {
@@ -312,10 +312,10 @@ template <int count, class T, class Moderate, class Any>
 }
 
 template <class T, class Moderate, class Any>
-void angle_loop(int64_t n, void* out, const void* const* in, T bound, Moderate moderate, Any any) {
+void angle_loop(int64_t n, void* out, const LoopInput* in, T bound, Moderate moderate, Any any) {
   constexpr int width = 64 / sizeof(T), at_once = 8;
   T* o = static_cast<T*>(out);
-  const T* a = static_cast<const T*>(in[0]);
+  const T* a = static_cast<const T*>(in[0].data);
   in_blocks(
       n, o,
       [=](int64_t from, int64_t count) {
@@ -327,17 +327,17 @@ void angle_loop(int64_t n, void* out, const void* const* in, T bound, Moderate m
       a);
 }
 
-void sin_float(int64_t n, void* out, const void* const* in, const void*) {
+void sin_float(int64_t n, void* out, const LoopInput* in, const void*) {
   angle_loop<float>(n, out, in, kernels::moderate_angle, HalfTurns<false>(), [](float x) { return kernels::sin(x); });
 }
-void cos_float(int64_t n, void* out, const void* const* in, const void*) {
+void cos_float(int64_t n, void* out, const LoopInput* in, const void*) {
   angle_loop<float>(n, out, in, kernels::moderate_angle, HalfTurns<true>(), [](float x) { return kernels::cos(x); });
 }
-void sin_double(int64_t n, void* out, const void* const* in, const void*) {
+void sin_double(int64_t n, void* out, const LoopInput* in, const void*) {
   angle_loop<double>(n, out, in, kernels::moderate_angle_double, HalfTurnsDouble<false>(),
                      [](double x) { return kernels::sin(x); });
 }
-void cos_double(int64_t n, void* out, const void* const* in, const void*) {
+void cos_double(int64_t n, void* out, const LoopInput* in, const void*) {
   angle_loop<double>(n, out, in, kernels::moderate_angle_double, HalfTurnsDouble<true>(),
                      [](double x) { return kernels::cos(x); });
 }
@@ -346,25 +346,25 @@ const Exp::Values& powers() {
   static const Exp::Values values;
   return values;
 }
-void exp_float(int64_t n, void* out, const void* const* in, const void*) {
+void exp_float(int64_t n, void* out, const LoopInput* in, const void*) {
   vector_loop<float>(n, out, in, Exp(powers()));
 }
-void exp_double(int64_t n, void* out, const void* const* in, const void*) {
+void exp_double(int64_t n, void* out, const LoopInput* in, const void*) {
   static const ExpDouble::Values values;
   vector_loop<double>(n, out, in, ExpDouble(values));
 }
-void sigmoid_float(int64_t n, void* out, const void* const* in, const void*) {
+void sigmoid_float(int64_t n, void* out, const LoopInput* in, const void*) {
   vector_loop<float>(n, out, in, Sigmoid(powers()));
 }
-void log_float(int64_t n, void* out, const void* const* in, const void*) {
+void log_float(int64_t n, void* out, const LoopInput* in, const void*) {
   static const Log::Values values;
   vector_loop<float>(n, out, in, Log(values));
 }
-void tanh_float(int64_t n, void* out, const void* const* in, const void*) {
+void tanh_float(int64_t n, void* out, const LoopInput* in, const void*) {
   static const OddPieces::Values values(std::tanh, 10.0);
   vector_loop<float>(n, out, in, OddPieces(values));
 }
-void erf_float(int64_t n, void* out, const void* const* in, const void*) {
+void erf_float(int64_t n, void* out, const LoopInput* in, const void*) {
   static const OddPieces::Values values(std::erf, 4.0);
   vector_loop<float>(n, out, in, OddPieces(values));
 }
@@ -373,9 +373,9 @@ void erf_float(int64_t n, void* out, const void* const* in, const void*) {
 
 /// `moderate` for blocks whose elements are all below `bound` in magnitude or NaN, `any` for the others.
 template <class T, class Moderate, class Any>
-void where_moderate(int64_t n, void* out, const void* const* in, T bound, Moderate moderate, Any any) {
+void where_moderate(int64_t n, void* out, const LoopInput* in, T bound, Moderate moderate, Any any) {
   T* o = static_cast<T*>(out);
-  const T* a = static_cast<const T*>(in[0]);
+  const T* a = static_cast<const T*>(in[0].data);
   in_blocks(
       n, o,
       [=](int64_t from, int64_t count) {
@@ -390,22 +390,22 @@ void where_moderate(int64_t n, void* out, const void* const* in, T bound, Modera
       a);
 }
 
-void sin_float(int64_t n, void* out, const void* const* in, const void*) {
+void sin_float(int64_t n, void* out, const LoopInput* in, const void*) {
   where_moderate<float>(
       n, out, in, kernels::moderate_angle, [](float x) { return kernels::sin_moderate(x); },
       [](float x) { return kernels::sin(x); });
 }
-void cos_float(int64_t n, void* out, const void* const* in, const void*) {
+void cos_float(int64_t n, void* out, const LoopInput* in, const void*) {
   where_moderate<float>(
       n, out, in, kernels::moderate_angle, [](float x) { return kernels::cos_moderate(x); },
       [](float x) { return kernels::cos(x); });
 }
-void sin_double(int64_t n, void* out, const void* const* in, const void*) {
+void sin_double(int64_t n, void* out, const LoopInput* in, const void*) {
   where_moderate<double>(
       n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::sin_moderate(x); },
       [](double x) { return kernels::sin(x); });
 }
-void cos_double(int64_t n, void* out, const void* const* in, const void*) {
+void cos_double(int64_t n, void* out, const LoopInput* in, const void*) {
   where_moderate<double>(
       n, out, in, kernels::moderate_angle_double, [](double x) { return kernels::cos_moderate(x); },
       [](double x) { return kernels::cos(x); });

@@ -1,13 +1,14 @@
 // Runs element-wise plans on the CPU.
 //
-// Loops see only contiguous elements of the compute dtype. A plan whose operands are all like that runs directly over
-// memory, split among threads. Otherwise the elements are taken in chunks that stay in the L1 cache: every operand that
-// is strided, broadcast or of another dtype is packed into a buffer first, the result is unpacked afterwards. So one
-// loop per op and dtype is compiled, and all other combinations share this file.
+// Loops see only contiguous elements of the compute dtype, and numbers. A plan whose operands are all like that, at
+// least along rows, runs directly over memory, split among threads. Otherwise the elements are taken in chunks that stay
+// in the L1 cache: every operand that is strided, broadcast or of another dtype is packed into a buffer first, the
+// result is unpacked afterwards. So one loop per op and dtype is compiled, and all other combinations share this file.
 #include <cstring>
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/by_size.h"
 #include "cpu/isa/cast.h"
 #include "ops/kernel_table.h"
 
@@ -19,6 +20,29 @@ constexpr int64_t kChunk = 1024;
 bool is_direct(const PlanOperand& operand, DType dtype) {
   return operand.dtype == dtype && operand.strides[0] == item_size(dtype);
 }
+
+/// Whether every element is the same one.
+bool is_number(const PlanOperand& operand) {
+  return std::all_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s == 0; });
+}
+
+/// What a loop reads of a number: copies of it in the compute dtype.
+struct Repeated {
+  alignas(64) char bytes[kRepeats * 16];
+
+  void set(DType compute, DType from, const char* number) {
+    char converted[16];
+    if (compute != from) cast(compute, from, 1, converted, number);
+    set(item_size(compute), compute != from ? converted : number);
+  }
+  void set(int64_t item, const char* number) {
+    visit_size(item, [&]<class T>(TypeTag<T>) {
+      T value;
+      std::memcpy(&value, number, sizeof value);
+      std::fill_n(reinterpret_cast<T*>(bytes), kRepeats, value);
+    });
+  }
+};
 
 /// Whether the elements lie one after the other in the order of the plan.
 bool is_flat(const Plan& plan, const PlanOperand& operand, DType dtype) {
@@ -101,13 +125,16 @@ void unpack(const Plan& plan, Position at, int64_t count, const char* buffer) {
 void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   alignas(64) char buffers[kMaxInputs][kChunk * 16];
   alignas(64) char result[kChunk * 16];
-  const void* in[kMaxInputs];
+  Repeated numbers[kMaxInputs];
+  LoopInput in[kMaxInputs];
   bool direct[kMaxInputs], flat[kMaxInputs], constant[kMaxInputs];
   for (int k = 0; k < plan.inputs; ++k) {
     direct[k] = is_direct(plan.in[k], plan.compute);
     flat[k] = is_flat(plan, plan.in[k], plan.compute);
-    constant[k] = std::all_of(plan.in[k].strides.begin(), plan.in[k].strides.end(), [](int64_t s) { return s == 0; });
-    if (constant[k]) pack(plan.in[k], Position(plan, 0), std::min(kChunk, plan.numel), plan.compute, buffers[k]);
+    constant[k] = plan.inputs > 1 && is_number(plan.in[k]);
+    if (!constant[k]) continue;
+    numbers[k].set(plan.compute, plan.in[k].dtype, plan.in[k].data);
+    in[k] = {numbers[k].bytes, 0};
   }
   const bool direct_out = is_direct(plan.out, plan.loop_result), flat_out = is_flat(plan, plan.out, plan.loop_result);
   // Chunks end with the row when rows are long, so that direct operands need no packing.
@@ -118,12 +145,10 @@ void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
     int64_t count = std::min({kChunk, to - from, whole_rows ? row : to - from});
     bool one_run = count <= row;
     for (int k = 0; k < plan.inputs; ++k) {
-      if (flat[k] || (direct[k] && one_run)) {
-        in[k] = plan.in[k].data + at.offset(plan.in[k]);
-        continue;
-      }
-      if (!constant[k]) pack(plan.in[k], at, count, plan.compute, buffers[k]);
-      in[k] = buffers[k];
+      if (constant[k]) continue;
+      const bool in_memory = flat[k] || (direct[k] && one_run);
+      if (!in_memory) pack(plan.in[k], at, count, plan.compute, buffers[k]);
+      in[k].data = in_memory ? plan.in[k].data + at.offset(plan.in[k]) : buffers[k];
     }
     bool into_memory = flat_out || (direct_out && one_run);
     char* target = into_memory ? plan.out.data + at.offset(plan.out) : result;
@@ -138,29 +163,49 @@ void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   }
 }
 
-bool runs_directly(const Plan& plan) {
-  if (plan.shape.size() != 1 || !is_direct(plan.out, plan.loop_result)) return false;
+/// Whether the operands are elements and numbers of the loop's dtypes along every row, and rows are not short.
+bool runs_by_rows(const Plan& plan) {
+  constexpr int64_t kShort = 48;  // below, packing many rows at once costs less than a call for each
+  if ((plan.shape.size() > 1 && plan.shape[0] < kShort) || !is_direct(plan.out, plan.loop_result)) return false;
   for (int k = 0; k < plan.inputs; ++k) {
-    if (!is_direct(plan.in[k], plan.compute)) return false;
+    const PlanOperand& in = plan.in[k];
+    const bool number = plan.inputs > 1 && in.strides[0] == 0 && (in.dtype == plan.compute || is_number(in));
+    if (!number && !is_direct(in, plan.compute)) return false;
   }
   return true;
 }
 
-void run_direct(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
-  const void* in[kMaxInputs];
-  for (int k = 0; k < plan.inputs; ++k) in[k] = plan.in[k].data + from * plan.in[k].strides[0];
-  loop(to - from, plan.out.data + from * plan.out.strides[0], in, plan.params);
+/// Elements [from, to), row by row.
+void run_rows(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
+  Repeated numbers[kMaxInputs];
+  LoopInput in[kMaxInputs];
+  bool changes[kMaxInputs];  // a number of its own in every row
+  Position at(plan, from);
+  const int64_t item = item_size(plan.compute);
+  for (int k = 0; k < plan.inputs; ++k) {
+    const bool number = plan.inputs > 1 && plan.in[k].strides[0] == 0;
+    changes[k] = number && !is_number(plan.in[k]);
+    if (number) in[k] = {numbers[k].bytes, 0};
+    if (number && !changes[k]) numbers[k].set(plan.compute, plan.in[k].dtype, plan.in[k].data);
+  }
+  while (from < to) {
+    const int64_t count = std::min(to - from, at.left_in_row());
+    for (int k = 0; k < plan.inputs; ++k) {
+      if (in[k].step) in[k].data = plan.in[k].data + at.offset(plan.in[k]);
+      else if (changes[k]) numbers[k].set(item, plan.in[k].data + at.offset(plan.in[k]));
+    }
+    loop(count, plan.out.data + at.offset(plan.out), in, plan.params);
+    from += count;
+    at.advance(count);
+  }
 }
 
 void run_elementwise(const Plan& plan) {
   LoopFn loop = loop_table[plan.loop][index(plan.compute)];
   FACULA_CHECK(loop, ErrorKind::NotImplemented, "elementwise: no CPU loop for dtype ", plan.compute);
   LockRelease release(plan.numel > kGrain);
-  bool direct = runs_directly(plan);
-  parallel_for(0, plan.numel, kGrain, [&](int64_t from, int64_t to) {
-    if (direct) run_direct(plan, loop, from, to);
-    else run_chunks(plan, loop, from, to);
-  });
+  const auto run = runs_by_rows(plan) ? run_rows : run_chunks;
+  parallel_for(0, plan.numel, kGrain, [&](int64_t from, int64_t to) { run(plan, loop, from, to); });
 }
 
 }  // namespace

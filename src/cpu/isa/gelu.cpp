@@ -1,0 +1,130 @@
+// gelu, x times the distribution function of the normal distribution, in float32.
+//
+// With tail(a) the distribution function at -a, gelu(x) = max(x, 0) - a tail(a) for a = |x|. The product is a cubic in
+// each of many short pieces, whose four coefficients lie side by side: a piece is one load for each lane, and the lanes
+// are transposed. That costs less than an exponential and keeps all digits below zero, where the tail is small: errors
+// are about 2 units in the last place at most (tests/test_elementary.py).
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "cpu/isa/lanes.h"
+#include "kernels/math.h"
+#include "op_ids_activation.h"
+#include "ops/kernel_table.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+using Vector = VectorOf<float>::type;
+constexpr int kLanes = VectorOf<float>::lanes;
+typedef int32_t Integers __attribute__((vector_size(kVectorBytes)));
+typedef uint64_t Pairs __attribute__((vector_size(kVectorBytes)));
+typedef float Row __attribute__((vector_size(16)));
+
+constexpr int kPieces = 128;    // of a unit
+constexpr double kLast = 14.5;  // from here on the tail is less than any float
+constexpr int kRowBits = 4;     // a row has 2^4 bytes
+
+/// The coefficients of a tail(a) around the multiples of 1 / 128.
+struct Table {
+  static constexpr int count = static_cast<int>(kLast * kPieces) + 1;
+  alignas(64) float rows[count][4];
+
+  Table() {
+    for (int n = 0; n < count; ++n) fit(static_cast<double>(n) / kPieces, rows[n]);
+  }
+  /// Taylor's polynomial of degree 5 with the powers 4 and 5 replaced by what is nearest to them over the piece
+  /// (Chebyshev). At 0 nothing is added to the constant: small results keep their digits.
+  static void fit(double a, float* row) {
+    const double h = 0.5 / kPieces, h2 = h * h, a2 = a * a;
+    const double density = std::exp(-0.5 * a2) / (kernels::sqrt_2 * kernels::sqrt_pi);
+    const double tail = 0.5 * std::erfc(a / kernels::sqrt_2);
+    const double fourth = density * (a2 * a2 - 7 * a2 + 4) / 24, fifth = -density * a * (a2 * a2 - 11 * a2 + 18) / 120;
+    row[0] = static_cast<float>(a * tail - (a == 0 ? 0 : fourth * h2 * h2 / 8));
+    row[1] = static_cast<float>(tail - a * density - fifth * h2 * h2 * 5 / 16);
+    row[2] = static_cast<float>(density * (a2 - 2) / 2 + fourth * h2);
+    row[3] = static_cast<float>(density * a * (4 - a2) / 6 + fifth * h2 * 5 / 4);
+  }
+};
+
+/// Byte numbers of the rows of all lanes. Two at once: to fetch a lane is dear.
+struct Places {
+  explicit Places(Integers index) : Places(reinterpret_cast<Pairs>(index), std::make_index_sequence<kLanes / 2>()) {}
+  template <size_t... i>
+  [[gnu::always_inline]] Places(Pairs pairs, std::index_sequence<i...>) {
+    ((at[2 * i] = static_cast<uint32_t>(pairs[i]), at[2 * i + 1] = static_cast<uint32_t>(pairs[i] >> 32)), ...);
+  }
+  uint32_t at[kLanes];
+};
+
+/// The rows of every fourth lane from lane k on, side by side.
+template <int k>
+[[gnu::always_inline]] inline Vector rows_from(const char* table, const Places& places) {
+  const auto row = [&](int i) {
+    Row loaded;
+    std::memcpy(&loaded, table + places.at[4 * i + k], sizeof loaded);
+    return loaded;
+  };
+#if defined(__AVX512F__)
+  const __m512 two = _mm512_insertf32x4(_mm512_castps128_ps512(row(0)), row(1), 1);
+  return _mm512_insertf32x4(_mm512_insertf32x4(two, row(2), 2), row(3), 3);
+#elif defined(__AVX2__)
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(row(0)), row(1), 1);
+#else
+  return row(0);
+#endif
+}
+
+/// Elements a and b of the first operand, c and d of the second one, in every 16 bytes.
+template <int a, int b, int c, int d, size_t... i>
+[[gnu::always_inline]] inline Vector pick(Vector x, Vector y, std::index_sequence<i...>) {
+  constexpr int from[] = {a, b, kLanes + c, kLanes + d};
+  return __builtin_shufflevector(x, y, (from[i % 4] + static_cast<int>(i / 4 * 4))...);
+}
+template <int a, int b, int c, int d>
+[[gnu::always_inline]] inline Vector pick(Vector x, Vector y) {
+  return pick<a, b, c, d>(x, y, std::make_index_sequence<kLanes>());
+}
+
+[[gnu::always_inline]] inline Vector gelu(Vector x, const char* table) {
+  constexpr Vector magic = Vector{} + kernels::float_to_integer, last = Vector{} + static_cast<float>(kLast);
+  Vector a = reinterpret_cast<Vector>(reinterpret_cast<Integers>(x) & 0x7fffffff);
+  a = a < last ? a : last;  // NaN too: it comes back with max(x, 0)
+  const Vector shifted = a * static_cast<float>(kPieces) + magic;
+  const Vector r = a - (shifted - magic) * (1.0f / kPieces);
+  const Places at((reinterpret_cast<Integers>(shifted) & 0xffff) << kRowBits);
+  const Vector a0 = rows_from<0>(table, at), a1 = rows_from<1>(table, at), a2 = rows_from<2>(table, at),
+               a3 = rows_from<3>(table, at);
+  const Vector low01 = pick<0, 1, 0, 1>(a0, a1), low23 = pick<0, 1, 0, 1>(a2, a3), high01 = pick<2, 3, 2, 3>(a0, a1),
+               high23 = pick<2, 3, 2, 3>(a2, a3);
+  const Vector c0 = pick<0, 2, 0, 2>(low01, low23), c1 = pick<1, 3, 1, 3>(low01, low23),
+               c2 = pick<0, 2, 0, 2>(high01, high23), c3 = pick<1, 3, 1, 3>(high01, high23);
+  return (x < 0.0f ? Vector{} : x) - (((c3 * r + c2) * r + c1) * r + c0);
+}
+
+void gelu_float(int64_t n, void* out, const LoopInput* in, const void*) {
+  static const Table built;
+  const char* table = reinterpret_cast<const char*>(built.rows);
+  float* o = static_cast<float*>(out);
+  const float* x = static_cast<const float*>(in[0].data);
+  for (; n >= kLanes; n -= kLanes, x += kLanes, o += kLanes) {
+    const Vector y = gelu(load_vector(x), table);
+    std::memcpy(o, &y, sizeof y);
+  }
+  if (n == 0) return;
+  Vector rest{};
+  std::memcpy(&rest, x, static_cast<size_t>(n) * sizeof(float));
+  rest = gelu(rest, table);
+  std::memcpy(o, &rest, static_cast<size_t>(n) * sizeof(float));
+}
+
+}  // namespace
+
+void register_gelu() { loop_table[loop_id::gelu_erf_unary][index(DType::Float32)] = gelu_float; }
+
+}  // namespace facula::cpu::FACULA_ISA
