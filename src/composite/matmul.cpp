@@ -91,14 +91,15 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Sc
   for (const Tensor* t : {&self, &vec1, &vec2}) type.add(t->dtype(), t->dim());
   FACULA_CHECK(!is_bits(type.get()) || (beta.kind() <= DTypeClass::Integral && alpha.kind() <= DTypeClass::Integral),
                ErrorKind::Runtime, "addr: for integers, beta and alpha must be integers, got ", beta, " and ", alpha);
-  Tensor product = to_dtype(outer(vec1, vec2), type.get());
   if (type.get() == DType::Bool) {
-    Tensor scaled = alpha.to_bool() ? product : zeros_like(product);
+    Tensor product = outer(vec1, vec2), scaled = alpha.to_bool() ? product : zeros_like(product);
     return beta.to_bool() ? logical_or(expand(self, sizes), scaled) : scaled;
   }
-  Tensor scaled = alpha.equals(1) ? product : mul(product, alpha);
-  if (beta.equals(0)) return scaled;
-  return add(beta.equals(1) ? self : mul(self, beta), scaled);
+  if (beta.equals(0)) {
+    Tensor product = to_dtype(outer(vec1, vec2), type.get());
+    return alpha.equals(1) ? product : mul(product, alpha);
+  }
+  return addcmul(beta.equals(1) ? self : mul(self, beta), unsqueeze(vec1, 1), vec2, alpha);
 }
 
 Tensor vdot(const Tensor& self, const Tensor& other) { return dot(conj(self), other); }

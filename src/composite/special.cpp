@@ -9,7 +9,7 @@ namespace facula {
 
 Tensor polygamma(int64_t n, const Tensor& self) {
   if (n < 0) throw_error(ErrorKind::Runtime, "polygamma: expected n of at least 0, got ", n);
-  return n == 0 ? digamma(self) : _polygamma(n, self);
+  return n == 0 ? digamma(self) : n == 1 ? _trigamma(self) : _polygamma(n, self);
 }
 
 const Tensor& polygamma_(const Tensor& self, int64_t n) { return copy_(self, polygamma(n, self), false); }

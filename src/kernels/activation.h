@@ -139,7 +139,7 @@ FACULA_FN T threshold_backward(T grad_output, T self, T threshold) {
 
 template <class T>
 FACULA_FN T hardtanh(T self, T min_val, T max_val) {
-  return minimum(maximum(self, min_val), max_val);
+  return clamp(self, min_val, max_val);
 }
 template <class T>
 FACULA_FN T hardtanh_backward(T grad_output, T self, T min_val, T max_val) {

@@ -383,15 +383,18 @@ FACULA_FN float erf(float x) {
   return a < 0.93f ? small : (a >= 0.93f ? large : x);
 }
 
-FACULA_FN float erfc(float x) {
-  const float a = clamp(abs(x), 0.0f, 10.1f);
-  // e^(a^2) (1 + 2 a) erfc(a) is smooth in (a - 2) / (a + 2); a^2 is taken with its rounding error.
+/// e^(a^2) erfc(a) for a from 0 on; times 1 + 2 a it is smooth in (a - 2) / (a + 2).
+FACULA_FN float erfc_scaled(float a) {
   const float v = (a - 2.0f) / (a + 2.0f);
   const float p = horner(v, -0.000400571618f, -0.00122992147f, 0.00131351687f, 0.00863167457f, -0.00805987231f,
                          -0.0542042963f, 0.164055347f, -0.16603142f, -0.0927639827f, 1.27697837f);
-  const float s = a * a;
-  const float e = exp_nonpositive(-s), low = -product_error(a, a, s);
-  const float scaled = p / mul_add(2.0f, a, 1.0f);
+  return p / mul_add(2.0f, a, 1.0f);
+}
+
+/// Beyond 1/2 as e^(-a^2), where a^2 is taken with its rounding error, times the scaled function.
+FACULA_FN float erfc(float x) {
+  const float a = clamp(abs(x), 0.0f, 10.1f), s = a * a;
+  const float e = exp_nonpositive(-s), low = -product_error(a, a, s), scaled = erfc_scaled(a);
   const float tail = e * mul_add(scaled, low, scaled);
   const float near = 1.0f - erf_near_zero(x);
   return abs(x) < 0.5f ? near : (x < 0.0f ? 2.0f - tail : (x >= 0.0f ? tail : x));

@@ -336,31 +336,36 @@ FACULA_FN T heaviside(T self, T values) {
 
 // ---- extrema and limits
 
-/// The upper bound wins where the bounds cross; NaN in any place gives NaN. Bounds are mostly numbers: the test of them
-/// leaves the loop, and one instruction for each is left.
+/// The upper bound wins where the bounds cross; NaN in any place gives NaN. One instruction for each bound, and one
+/// comparison for both.
 template <class T>
 FACULA_FN T clamp_between(T self, T min, T max) {
   const T limited = min > self ? min : self;
   const T result = max < limited ? max : limited;
-  return min != min ? min : (max != max ? max : result);
+  return FACULA_LIBM(isunordered)(min, max) ? min + max : result;
+}
+template <Integer T>
+FACULA_FN T clamp_between(T self, T min, T max) {
+  const T limited = min > self ? min : self;
+  return max < limited ? max : limited;
 }
 
+/// The neighbour among numbers of `digits` binary digits that are multiples of 2^lowest, of the type's own where digits
+/// is 0. Their bit patterns lie evenly above the subnormal numbers, and these lie evenly themselves.
 template <Real T>
 FACULA_FN T nextafter_of(T self, T other, T digits, T lowest) {
-  if (digits == T(0)) return nextafter(self, other);
-  if (self != self || other != other) return self + other;
-  if (self == other) return other;
-  if (self == T(0)) return copysign(ldexp(T(1), static_cast<int>(lowest)), other);
-  const bool inwards = (self < other) == (self < T(0));
-  if (isinf(self)) {  // the largest finite number
-    const int top = 2 - static_cast<int>(lowest) - static_cast<int>(digits);
-    return copysign(ldexp(T(2) - ldexp(T(1), 1 - static_cast<int>(digits)), top), self);
-  }
-  int exponent;
-  const T mantissa = frexp(self < T(0) ? -self : self, &exponent);
-  const int last = exponent - static_cast<int>(digits) - (inwards && mantissa == T(0.5) ? 1 : 0);
-  const T step = ldexp(T(1), last > static_cast<int>(lowest) ? last : static_cast<int>(lowest));
-  return self < other ? self + step : self - step;
+  constexpr int own_digits = sizeof(T) == 8 ? 53 : 24, own_lowest = sizeof(T) == 8 ? -1074 : -149;
+  const int kept = digits == T(0) ? own_digits : static_cast<int>(digits);
+  const int low = digits == T(0) ? own_lowest : static_cast<int>(lowest);
+  const T step = ldexp(T(1), low), normal = ldexp(T(1), low + kept - 1);
+  const T largest = ldexp(T(2) - ldexp(T(1), 1 - kept), 2 - low - kept);
+  const auto unit = decltype(bits(self))(1) << (own_digits - kept);
+  const bool upwards = other > self, outwards = upwards == (self > T(0));
+  const T a = abs(self);
+  T moved = from_bits(bits(self) + (outwards ? unit : -unit));
+  moved = isinf(self) ? copysign(largest, self) : moved;
+  moved = a < normal || (a == normal && !outwards) ? self + (upwards ? step : -step) : moved;
+  return self != self || other != other ? self + other : (self == other ? other : moved);
 }
 
 template <Real T>

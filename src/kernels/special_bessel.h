@@ -213,6 +213,24 @@ FACULA_RARE double airy_ai(double x) {
   return (f * sin(angle) - g * cos(angle)) / (sqrt_pi * quarter_root);
 }
 
+/// Free of branches, for float results: as many terms as these need.
+FACULA_FN double i0_for_float(double x) {
+  const double a = abs(x), b = a < 8 ? 8.0 : a;
+  const double small = first_chebyshev_terms<20>(a < 8 ? 0.25 * a - 1 : 1.0, i0e_small);
+  const double large = first_chebyshev_terms<8>(16 / b - 1, i0e_large) / sqrt(b);
+  return exp(clamp(a, 0.0, 1000.0)) * (a > 8 ? large : small);
+}
+FACULA_FN double i1_for_float(double x) {
+  const double a = abs(x), b = a < 8 ? 8.0 : a;
+  const double small = a * first_chebyshev_terms<22>(a < 8 ? 0.25 * a - 1 : 1.0, i1e_small);
+  const double large = first_chebyshev_terms<9>(16 / b - 1, i1e_large) / sqrt(b);
+  return exp(clamp(a, 0.0, 1000.0)) * copysign(a > 8 ? large : small, x);
+}
+FACULA_FN float i0(float x) { return static_cast<float>(i0_for_float(x)); }
+FACULA_FN float i1(float x) { return static_cast<float>(i1_for_float(x)); }
+FACULA_FN float modified_bessel_i0(float x) { return i0(x); }
+FACULA_FN float modified_bessel_i1(float x) { return i1(x); }
+
 #define FACULA_IN_DOUBLE(name) \
   FACULA_RARE float name(float x) { return static_cast<float>(name(static_cast<double>(x))); }
 FACULA_IN_DOUBLE(bessel_j0)
@@ -220,12 +238,8 @@ FACULA_IN_DOUBLE(bessel_j1)
 FACULA_IN_DOUBLE(bessel_y0)
 FACULA_IN_DOUBLE(bessel_y1)
 FACULA_IN_DOUBLE(spherical_bessel_j0)
-FACULA_IN_DOUBLE(i0)
 FACULA_IN_DOUBLE(i0e)
-FACULA_IN_DOUBLE(i1)
 FACULA_IN_DOUBLE(i1e)
-FACULA_IN_DOUBLE(modified_bessel_i0)
-FACULA_IN_DOUBLE(modified_bessel_i1)
 FACULA_IN_DOUBLE(modified_bessel_k0)
 FACULA_IN_DOUBLE(modified_bessel_k1)
 FACULA_IN_DOUBLE(scaled_modified_bessel_k0)

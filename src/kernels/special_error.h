@@ -17,6 +17,13 @@ FACULA_FN double chebyshev_series(double v, const double (&c)[count]) {
   return v * b1 - b2 + c[0];
 }
 
+/// The first terms of such a series, written out, so that loops over it become vector code.
+template <int terms, int count>
+FACULA_FN double first_chebyshev_terms(double v, const double (&c)[count], double b1 = 0, double b2 = 0) {
+  if constexpr (terms == 1) return v * b1 - b2 + c[0];
+  else return first_chebyshev_terms<terms - 1>(v, c, 2 * v * b1 - b2 + c[terms - 1], b1);
+}
+
 /// (1 + 2 x) e^(x^2) erfc(x) in v = (x - 2) / (x + 2), all of [0, infinity].
 FACULA_TABLE double erfcx_scaled[] = {
     1.1760066555883004,      0.025779673870048207,    -0.10659315067778503,    0.038808879574483819,
@@ -97,7 +104,15 @@ FACULA_FN float erfinv(float x) {  // 1 - |x| >= 2^-24 keeps it from the far int
 }
 
 FACULA_RARE float erfcx(float x) { return static_cast<float>(erfcx(static_cast<double>(x))); }
-FACULA_FN float ndtr(float x) { return static_cast<float>(ndtr(static_cast<double>(x))); }
+/// As erfc(-x / sqrt(2)) / 2, whose exponent -x^2 / 2 is taken with its rounding error.
+FACULA_FN float ndtr(float x) {
+  const float a = clamp(abs(x), 0.0f, 14.3f), z = a * float(1 / sqrt_2), s = a * a;
+  const float low = -0.5f * product_error(a, a, s), scaled = erfc_scaled(z);
+  const float e = exp_nonpositive(-0.5f * s, 0.5f);
+  const float tail = e * mul_add(scaled, low, scaled);
+  const float near = mul_add(0.5f, erf_near_zero(x * float(1 / sqrt_2)), 0.5f);
+  return abs(x) < 0.7f ? near : (x < 0.0f ? tail : (x >= 0.0f ? 1.0f - tail : x));
+}
 FACULA_RARE float log_ndtr(float x) { return static_cast<float>(log_ndtr(static_cast<double>(x))); }
 
 }  // namespace facula::kernels

@@ -7,7 +7,14 @@ namespace facula::kernels {
 
 FACULA_RARE double lgamma(double x) { return FACULA_LIBM(lgamma)(x); }
 
-/// Free of branches, for float results: Stirling's series above 8, reached by the recurrence; reflection below 1/2.
+/// |sin(pi t)| for |t| <= 1/2, to 7e-10.
+FACULA_FN double sine_of_half_turns(double t) {
+  const double x = pi * abs(t);
+  return x * horner(x * x, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0);
+}
+
+/// Free of branches, for float results: Stirling's series above 8, reached by the recurrence; reflection below 1/2. What
+/// both multiply by goes into one logarithm.
 FACULA_FN double lgamma_for_float(double x) {
   const bool reflects = x < 0.5;
   const double y = reflects ? 1 - x : x, shifted = y < 8 ? y + 8 : y;
@@ -15,10 +22,10 @@ FACULA_FN double lgamma_for_float(double x) {
   const double z = 1 / shifted, z2 = z * z;
   const double tail = z * horner(z2, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12);
   const double large = (shifted - 0.5) * log(shifted) - shifted + 0.91893853320467274178 + tail;
-  const double value = large - (y < 8 ? log(product) : 0.0);
-  const double turn = x - round_half_even(x);
-  const double reflected = log(pi / abs(sin(pi * turn))) - value;
-  return abs(x) == Float<double>::infinity ? Float<double>::infinity : (reflects ? reflected : value);
+  const double below = y < 8 ? product : 1.0;
+  const double factor = reflects ? below * pi / sine_of_half_turns(x - round_half_even(x)) : below;
+  const double value = large - log(factor);
+  return abs(x) == Float<double>::infinity ? Float<double>::infinity : (reflects ? -value : value);
 }
 
 /// Derivative of lgamma. -0 and +0 are the poles' two sides; the other poles are NaN.
@@ -50,6 +57,19 @@ FACULA_RARE double trigamma(double x) {
   const double z = 1 / (x * x);
   const double tail = horner(z, 7.0 / 6, -691.0 / 2730, 5.0 / 66, -1.0 / 30, 1.0 / 42, -1.0 / 30, 1.0 / 6);
   return sign * (result + (1 + 0.5 / x + z * tail) / x);
+}
+
+/// Free of branches, for float results: the series above 4, reached by the recurrence, as one fraction.
+FACULA_FN double trigamma_for_float(double x) {
+  const bool reflects = x < 0.5;
+  const double y = reflects ? 1 - x : x, shifted = y < 4 ? y + 4 : y;
+  const double a = y * y, b = (y + 1) * (y + 1), c = (y + 2) * (y + 2), d = (y + 3) * (y + 3);
+  const double below = ((a + b) * c * d + (c + d) * a * b) / (a * b * c * d);
+  const double z = 1 / shifted, z2 = z * z;
+  const double tail = horner(z2, 7.0 / 6, -691.0 / 2730, 5.0 / 66, -1.0 / 30, 1.0 / 42, -1.0 / 30, 1.0 / 6);
+  const double value = mul_add(z2, tail, mul_add(0.5, z, 1.0)) * z + (y < 4 ? below : 0.0);
+  const double s = pi / sine_of_half_turns(x - round_half_even(x));
+  return reflects ? s * s - value : value;
 }
 
 /// Hurwitz's zeta, the sum of (q + k)^-s over k = 0, 1, ... For q <= 0 only whole s are defined.
@@ -104,20 +124,30 @@ FACULA_RARE double log1p_minus_x(double x) {
   return sum;
 }
 
+// T is the type of the result, which says how exact it is to be; computed in double.
+template <class T>
+inline constexpr double negligible = sizeof(T) == 4 ? 1e-10 : 1e-17;
+
 /// x^a e^-x / gamma(a + 1).
-FACULA_RARE double gamma_density(double a, double x) { return exp(a * log(x) - x - lgamma(a + 1)); }
+template <class T>
+FACULA_RARE double gamma_density(double a, double x) {
+  const double below = sizeof(T) == 4 ? lgamma_for_float(a + 1) : lgamma(a + 1);
+  return exp(a * log(x) - x - below);
+}
 
 /// The lower function by its power series; best for x < a + 1.
+template <class T>
 FACULA_RARE double igamma_series(double a, double x) {
   double term = 1, sum = 1;
-  for (int k = 1; k < 4000 && term > 1e-17 * sum; ++k) {
+  for (int k = 1; k < 4000 && term > negligible<T> * sum; ++k) {
     term *= x / (a + k);
     sum += term;
   }
-  return sum * gamma_density(a, x);
+  return sum * gamma_density<T>(a, x);
 }
 
 /// The upper function by its continued fraction (Lentz's method); best for x > a + 1.
+template <class T>
 FACULA_RARE double igammac_fraction(double a, double x) {
   constexpr double tiny = 1e-300;
   double b = x + 1 - a, c = 1 / tiny, d = 1 / b, h = d;
@@ -130,9 +160,9 @@ FACULA_RARE double igammac_fraction(double a, double x) {
     c = abs(c) < tiny ? tiny : c;
     const double change = c * d;
     h *= change;
-    if (abs(change - 1) < 1e-16) break;
+    if (abs(change - 1) < 10 * negligible<T>) break;
   }
-  return h * a * gamma_density(a, x);
+  return h * a * gamma_density<T>(a, x);
 }
 
 /// Either function for large a by Temme's uniform expansion; `side` is 1 for the upper one, -1 for the lower.
@@ -164,24 +194,26 @@ FACULA_RARE bool igamma_at_edges(double a, double x, double* lower) {
 }
 
 /// The regularised lower incomplete gamma function.
+template <class T = double>
 FACULA_RARE double igamma(double a, double x) {
   double lower = 0;
   if (igamma_at_edges(a, x, &lower)) return lower;
   if (a > uniform_from) return igamma_uniform(a, x, -1);
-  return x <= a + 1 ? igamma_series(a, x) : 1 - igammac_fraction(a, x);
+  return x <= a + 1 ? igamma_series<T>(a, x) : 1 - igammac_fraction<T>(a, x);
 }
 
 /// The regularised upper incomplete gamma function, 1 - igamma.
+template <class T = double>
 FACULA_RARE double igammac(double a, double x) {
   double lower = 0;
   if (igamma_at_edges(a, x, &lower)) return 1 - lower;
   if (a > uniform_from) return igamma_uniform(a, x, 1);
-  return x <= a + 1 ? 1 - igamma_series(a, x) : igammac_fraction(a, x);
+  return x <= a + 1 ? 1 - igamma_series<T>(a, x) : igammac_fraction<T>(a, x);
 }
 
 FACULA_FN float lgamma(float x) { return static_cast<float>(lgamma_for_float(x)); }
 FACULA_RARE float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
-FACULA_RARE float trigamma(float x) { return static_cast<float>(trigamma(static_cast<double>(x))); }
+FACULA_FN float trigamma(float x) { return static_cast<float>(trigamma_for_float(x)); }
 FACULA_RARE float zeta(float s, float q) {
   return static_cast<float>(zeta(static_cast<double>(s), static_cast<double>(q)));
 }
@@ -189,10 +221,10 @@ FACULA_RARE float polygamma(float n, float x) {
   return static_cast<float>(polygamma(static_cast<double>(n), static_cast<double>(x)));
 }
 FACULA_RARE float igamma(float a, float x) {
-  return static_cast<float>(igamma(static_cast<double>(a), static_cast<double>(x)));
+  return static_cast<float>(igamma<float>(static_cast<double>(a), static_cast<double>(x)));
 }
 FACULA_RARE float igammac(float a, float x) {
-  return static_cast<float>(igammac(static_cast<double>(a), static_cast<double>(x)));
+  return static_cast<float>(igammac<float>(static_cast<double>(a), static_cast<double>(x)));
 }
 
 /// log of the multivariate gamma function of order p, x > (p - 1) / 2.

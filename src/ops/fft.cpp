@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/copies.h"
+#include "ops/sequence.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -23,17 +24,12 @@ void check_dims(const Tensor& self, IntList dims, bool halved) {
                "), got ", dims);
 }
 
-/// value(0), ..., value(count - 1), computed in float64.
+/// value(place 0), ..., computed in float64.
 template <class F>
 Tensor numbers(int64_t count, std::optional<DType> dtype, std::optional<Device> device, const Out& out, F&& value) {
   DType chosen = dtype.value_or(out.given() ? DType::Float64 : default_dtype());
   FACULA_CHECK(is_inexact(chosen), ErrorKind::Runtime, "fft.fftfreq: a floating point or complex dtype, got ", chosen);
-  Tensor result = facula::empty({count}, chosen, device.value_or(out.device_or(kCPU)));
-  if (result.is_meta()) return result;
-  Tensor exact = facula::empty({count}, DType::Float64);
-  for (int64_t i = 0; i < count; ++i) exact.data<double>()[i] = value(i);
-  copy_elements(result, exact);
-  return result;
+  return make_vector(count, chosen, device.value_or(out.device_or(kCPU)), Out(), value);
 }
 
 }  // namespace
@@ -64,15 +60,17 @@ Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size
 
 Tensor fft_fftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.fftfreq: n is positive, got ", n);
-  return numbers(n, dtype, device, out, [&](int64_t i) {
-    return static_cast<double>(i < n - n / 2 ? i : i - n) / (static_cast<double>(n) * d);
+  const double count = static_cast<double>(n), scale = count * d, first_below_zero = static_cast<double>(n - n / 2);
+  return numbers(n, dtype, device, out, [=](Place p) {
+    const double i = p.real();
+    return (i < first_below_zero ? i : i - count) / scale;
   });
 }
 
 Tensor fft_rfftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.rfftfreq: n is positive, got ", n);
-  return numbers(n / 2 + 1, dtype, device, out,
-                 [&](int64_t i) { return static_cast<double>(i) / (static_cast<double>(n) * d); });
+  const double scale = static_cast<double>(n) * d;
+  return numbers(n / 2 + 1, dtype, device, out, [=](Place p) { return p.real() / scale; });
 }
 
 }  // namespace facula::ops

@@ -1,34 +1,16 @@
 // Number sequences, index tables and windows. They are computed on the CPU, in double precision or as exact integers,
 // and then copied to where they belong.
+#include "ops/sequence.h"
+
 #include <cmath>
 
 #include "core/checked.h"
-#include "core/parallel.h"
 #include "kernels/special_bessel.h"
 #include "raw_create.h"
 #include "raw_elementwise.h"
 
 namespace facula::ops {
 namespace {
-
-// A vector made by `value(i)`, which gives a number that converts to every dtype.
-template <class F>
-Tensor make_vector(int64_t count, DType dtype, Device device, const Out& out, F&& value) {
-  Tensor result = out.make({count}, dtype, device);
-  if (result.is_meta() || count == 0) return result;
-  Tensor host = result.is_cpu() ? result : facula::empty({count}, dtype);
-  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
-    T* data = host.data<T>();
-    parallel_for(0, count, kGrain, [&](int64_t from, int64_t to) {
-      for (int64_t i = from; i < to; ++i) {
-        if constexpr (requires { static_cast<T>(value(i)); }) data[i] = static_cast<T>(value(i));
-        else data[i] = Scalar(value(i)).template to<T>();
-      }
-    });
-  });
-  if (!result.is_cpu()) copy_elements(result, host);
-  return result;
-}
 
 DType sequence_dtype(std::optional<DType> dtype, const Out& out, std::initializer_list<Scalar> numbers) {
   if (dtype) return *dtype;
@@ -62,10 +44,10 @@ Tensor progression(int64_t count, DType dtype, const Scalar& start, const Scalar
   if (is_bits(dtype)) {
     uint64_t from = static_cast<uint64_t>(start.to_int()), by = static_cast<uint64_t>(step.to_int());
     return make_vector(count, dtype, where, out,
-                       [=](int64_t i) { return static_cast<int64_t>(from + by * static_cast<uint64_t>(i)); });
+                       [=](Place p) { return static_cast<int64_t>(from + by * static_cast<uint64_t>(p.whole())); });
   }
   double from = start.to_double(), by = step.to_double();
-  return make_vector(count, dtype, where, out, [=](int64_t i) { return from + by * static_cast<double>(i); });
+  return make_vector(count, dtype, where, out, [=](Place p) { return from + by * p.real(); });
 }
 
 // int64 is counted exactly, beyond the 53 bits of a double; the other dtypes as fractions, before numbers are rounded.
@@ -157,13 +139,15 @@ struct Points {
       : start(start),
         end(steps == 1 ? start : end),
         step((this->end - start) / static_cast<double>(std::max<int64_t>(steps - 1, 1))),
-        steps(steps) {}
-  T operator()(int64_t i) const {
-    const bool first_half = i < steps / 2;
-    return (first_half ? start : end) + step * static_cast<double>(first_half ? i : i + 1 - steps);
+        half(static_cast<double>(steps / 2)),
+        last(static_cast<double>(steps - 1)) {}
+  T operator()(Place p) const {
+    const double i = p.real();
+    const bool first_half = i < half;
+    return (first_half ? start : end) + step * (first_half ? i : i - last);
   }
   T start, end, step;
-  int64_t steps;
+  double half, last;  // place numbers
 };
 
 }  // namespace
@@ -182,19 +166,20 @@ Tensor logspace(const Operand& start, const Operand& end, int64_t steps, double 
   if (is_complex(s.dtype)) {
     Points exponent(s.start.to_complex(), s.end.to_complex(), steps);
     return make_vector(steps, s.dtype, s.device, out,
-                       [=](int64_t i) { return std::pow(std::complex<double>(base), exponent(i)); });
+                       [=](Place p) { return std::pow(std::complex<double>(base), exponent(p)); });
   }
   if (is_bits(s.dtype)) {  // PyTorch takes the distance in float32 here, which shows where a power is nearly whole
     double from = s.start.to_double(), to = steps == 1 ? from : s.end.to_double();
     float step = static_cast<float>(to - from) / static_cast<float>(std::max<int64_t>(steps - 1, 1));
-    return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) {
+    return make_vector(steps, s.dtype, s.device, out, [=](Place p) {
+      const int64_t i = p.whole();
       float exponent = i < steps / 2 ? static_cast<float>(from) + step * static_cast<float>(i)
                                      : static_cast<float>(to) - step * static_cast<float>(steps - 1 - i);
       return std::pow(base, static_cast<double>(exponent));
     });
   }
   Points exponent(s.start.to_double(), s.end.to_double(), steps);
-  return make_vector(steps, s.dtype, s.device, out, [=](int64_t i) { return std::pow(base, exponent(i)); });
+  return make_vector(steps, s.dtype, s.device, out, [=](Place p) { return std::pow(base, exponent(p)); });
 }
 
 Tensor eye(int64_t n, int64_t m, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
@@ -273,8 +258,8 @@ Tensor window(const char* op, int64_t length, bool periodic, std::optional<DType
   FACULA_CHECK(is_floating(d), ErrorKind::Runtime, op, ": a floating-point dtype, got ", d);
   FACULA_CHECK(length >= 0, ErrorKind::Runtime, op, ": window_length must not be negative, got ", length);
   double last = static_cast<double>(periodic ? length : length - 1);
-  return make_vector(length, d, device.value_or(kCPU), Out(),
-                     [=](int64_t i) { return length == 1 ? 1.0 : value(static_cast<double>(i), last); });
+  if (length == 1) return make_vector(length, d, device.value_or(kCPU), Out(), [](Place) { return 1.0; });
+  return make_vector(length, d, device.value_or(kCPU), Out(), [=](Place p) { return value(p, last); });
 }
 
 /// A window that is `value` of the cosines of its angles.
@@ -284,18 +269,17 @@ Tensor cosine_window(const char* op, int64_t length, bool periodic, std::optiona
   constexpr double kTurn = 6.28318530717958647692;
   const bool meta = device && device->is_meta();
   Tensor angles = window(op, length, periodic, DType::Float64, meta ? kMeta : kCPU,
-                         [](double i, double last) { return kTurn * i / last; });
+                         [](Place p, double last) { return kTurn * p.real() / last; });
   Tensor cosines = cos(angles);
   const double* c = meta || length == 0 ? nullptr : cosines.data<double>();
-  return window(op, length, periodic, dtype, device,
-                [=](double i, double) { return value(c[static_cast<int64_t>(i)]); });
+  return window(op, length, periodic, dtype, device, [=](Place p, double) { return value(c[p.whole()]); });
 }
 
 }  // namespace
 
 Tensor bartlett_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
   return window("bartlett_window", length, periodic, dtype, device,
-                [](double i, double last) { return 1 - std::abs(2 * i / last - 1); });
+                [](Place p, double last) { return 1 - std::abs(2 * p.real() / last - 1); });
 }
 
 Tensor blackman_window(int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device) {
@@ -315,8 +299,8 @@ Tensor hann_window(int64_t length, bool periodic, std::optional<DType> dtype, st
 Tensor kaiser_window(int64_t length, bool periodic, double beta, std::optional<DType> dtype,
                      std::optional<Device> device) {
   double scale = kernels::i0(beta);
-  return window("kaiser_window", length, periodic, dtype, device, [=](double i, double last) {
-    double x = 2 * i / last - 1;
+  return window("kaiser_window", length, periodic, dtype, device, [=](Place p, double last) {
+    double x = 2 * p.real() / last - 1;
     return kernels::i0(beta * std::sqrt(std::max(1 - x * x, 0.0))) / scale;
   });
 }

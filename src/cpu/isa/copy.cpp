@@ -249,9 +249,36 @@ void conjugate_in_place(const Tensor& out) {
   }
 }
 
+/// Contiguous elements with the sign of their imaginary parts turned.
+template <class Word>
+void copy_conjugates(int64_t count, void* out, const void* in) {
+  constexpr Word sign = Word(1) << (8 * sizeof(Word) - 1);
+  parallel_for(0, count, kGrain, [=](int64_t from, int64_t to) {
+    auto* o = static_cast<Word*>(out);
+    auto* a = static_cast<const Word*>(in);
+    FACULA_SIMD
+    for (int64_t i = from; i < to; ++i) {
+      o[2 * i] = a[2 * i];
+      o[2 * i + 1] = a[2 * i + 1] ^ sign;
+    }
+  });
+}
+
+/// Copies what is lazily conjugated on one side, dense on both; false where it is not like that.
+bool copy_conjugated(const Tensor& out, const Tensor& in) {
+  if (out.is_conj() == in.is_conj() || out.dtype() != in.dtype() || !out.is_contiguous() || !in.is_contiguous() ||
+      out.sizes() != in.sizes())
+    return false;
+  if (out.dtype() == DType::Complex64) copy_conjugates<uint32_t>(out.numel(), out.impl()->data, in.impl()->data);
+  else if (out.dtype() == DType::Complex128) copy_conjugates<uint64_t>(out.numel(), out.impl()->data, in.impl()->data);
+  else return false;
+  return true;
+}
+
 void copy_cpu(const Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
   LockRelease release(out.numel() > kGrain);
+  if (copy_conjugated(out, in)) return;
   Plan plan = copy_plan(out, in);
   int64_t item = out.item_size();
   int64_t d = out.dtype() == in.dtype() ? transposed_dim(plan, item) : -1;
@@ -276,14 +303,15 @@ void fill_dense(const Tensor& out, const char* element) {
   const int64_t item = out.item_size(), bytes = out.numel() * item;
   alignas(64) char block[kBlock];
   for (int64_t i = 0; i < kBlock; i += item) std::memcpy(block + i, element, static_cast<size_t>(item));
-  char* const to = out.data<char>();
   parallel_for(0, (bytes + kBlock - 1) / kBlock, kGrain / (kBlock / 16), [&](int64_t from, int64_t end) {
     const auto v = load_vector(reinterpret_cast<const uint8_t*>(block));
     const int64_t whole = std::min(bytes / kBlock, end);
-    for (int64_t i = from; i < whole; ++i) {
-      for (int64_t k = 0; k < kBlock; k += kVectorBytes) std::memcpy(to + i * kBlock + k, &v, sizeof v);
+    char* to =
+        out.data<char>() + from * kBlock;  // of its own, for the compiler: stores of bytes may change what is captured
+    for (; from < whole; ++from, to += kBlock) {
+      for (int64_t k = 0; k < kBlock; k += kVectorBytes) std::memcpy(to + k, &v, sizeof v);
     }
-    if (whole < end) std::memcpy(to + whole * kBlock, block, static_cast<size_t>(bytes - whole * kBlock));
+    if (from < end) std::memcpy(to, block, static_cast<size_t>(bytes - from * kBlock));
   });
 }
 

@@ -10,6 +10,7 @@
 #include "cpu/isa.h"
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/cast.h"
+#include "cpu/isa/half.h"
 #include "ops/kernel_table.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -163,14 +164,14 @@ void run_chunks(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   }
 }
 
-/// Whether the operands are elements and numbers of the loop's dtypes along every row, and rows are not short.
-bool runs_by_rows(const Plan& plan) {
+/// Whether along every row the operands are elements of these dtypes, or numbers, and rows are not short.
+bool runs_by_rows(const Plan& plan, DType from, DType to) {
   constexpr int64_t kShort = 48;  // below, packing many rows at once costs less than a call for each
-  if ((plan.shape.size() > 1 && plan.shape[0] < kShort) || !is_direct(plan.out, plan.loop_result)) return false;
+  if ((plan.shape.size() > 1 && plan.shape[0] < kShort) || !is_direct(plan.out, to)) return false;
   for (int k = 0; k < plan.inputs; ++k) {
     const PlanOperand& in = plan.in[k];
-    const bool number = plan.inputs > 1 && in.strides[0] == 0 && (in.dtype == plan.compute || is_number(in));
-    if (!number && !is_direct(in, plan.compute)) return false;
+    const bool number = plan.inputs > 1 && in.strides[0] == 0 && (in.dtype == from || is_number(in));
+    if (!number && !is_direct(in, from)) return false;
   }
   return true;
 }
@@ -181,7 +182,6 @@ void run_rows(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   LoopInput in[kMaxInputs];
   bool changes[kMaxInputs];  // a number of its own in every row
   Position at(plan, from);
-  const int64_t item = item_size(plan.compute);
   for (int k = 0; k < plan.inputs; ++k) {
     const bool number = plan.inputs > 1 && plan.in[k].strides[0] == 0;
     changes[k] = number && !is_number(plan.in[k]);
@@ -189,23 +189,37 @@ void run_rows(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
     if (number && !changes[k]) numbers[k].set(plan.compute, plan.in[k].dtype, plan.in[k].data);
   }
   while (from < to) {
-    const int64_t count = std::min(to - from, at.left_in_row());
-    for (int k = 0; k < plan.inputs; ++k) {
-      if (in[k].step) in[k].data = plan.in[k].data + at.offset(plan.in[k]);
-      else if (changes[k]) numbers[k].set(item, plan.in[k].data + at.offset(plan.in[k]));
+    const Rows rows = at.next(to - from, plan.out);  // which follow each other evenly, for the inputs too
+    const char* place[kMaxInputs];
+    char* out = plan.out.data + at.offset(plan.out);
+    for (int k = 0; k < plan.inputs; ++k) place[k] = plan.in[k].data + at.offset(plan.in[k]);
+    for (int64_t r = 0; r < rows.count; ++r, out += rows.row_step) {
+      for (int k = 0; k < plan.inputs; ++k) {
+        if (in[k].step) in[k].data = place[k];
+        else if (changes[k]) numbers[k].set(plan.compute, plan.in[k].dtype, place[k]);
+        if (rows.count > 1) place[k] += plan.in[k].strides[1];
+      }
+      loop(rows.length, out, in, plan.params);
     }
-    loop(count, plan.out.data + at.offset(plan.out), in, plan.params);
-    from += count;
-    at.advance(count);
+    from += rows.count * rows.length;
+    at.advance(rows);
   }
+}
+
+/// The loop that takes the plan as it is in float16 or bfloat16; null where none does.
+LoopFn loop_in_halves(const Plan& plan) {
+  const DType half = plan.out.dtype;
+  if (plan.compute != DType::Float32 || !is_half(half)) return nullptr;
+  return runs_by_rows(plan, half, half) ? half_loop(plan.loop, half) : nullptr;
 }
 
 void run_elementwise(const Plan& plan) {
   LoopFn loop = loop_table[plan.loop][index(plan.compute)];
   FACULA_CHECK(loop, ErrorKind::NotImplemented, "elementwise: no CPU loop for dtype ", plan.compute);
   LockRelease release(plan.numel > kGrain);
-  const auto run = runs_by_rows(plan) ? run_rows : run_chunks;
-  parallel_for(0, plan.numel, kGrain, [&](int64_t from, int64_t to) { run(plan, loop, from, to); });
+  const LoopFn half = loop_in_halves(plan);
+  const auto run = half || runs_by_rows(plan, plan.compute, plan.loop_result) ? run_rows : run_chunks;
+  parallel_for(0, plan.numel, kGrain, [&](int64_t from, int64_t to) { run(plan, half ? half : loop, from, to); });
 }
 
 }  // namespace

@@ -71,8 +71,11 @@ template <int k>
     return loaded;
   };
 #if defined(__AVX512F__)
-  const __m512 two = _mm512_insertf32x4(_mm512_castps128_ps512(row(0)), row(1), 1);
-  return _mm512_insertf32x4(_mm512_insertf32x4(two, row(2), 2), row(3), 3);
+  constexpr __mmask16 kAll = 0xffff;
+  __m512 v = _mm512_zextps128_ps512(row(0));
+  v = _mm512_maskz_insertf32x4(kAll, v, row(1), 1);
+  v = _mm512_maskz_insertf32x4(kAll, v, row(2), 2);
+  return _mm512_maskz_insertf32x4(kAll, v, row(3), 3);
 #elif defined(__AVX2__)
   return _mm256_insertf128_ps(_mm256_castps128_ps256(row(0)), row(1), 1);
 #else

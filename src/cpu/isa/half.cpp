@@ -1,0 +1,172 @@
+#include "cpu/isa/half.h"
+
+#include <cstring>
+#include <utility>
+
+#include "cpu/isa/lanes.h"
+#include "op_ids_activation.h"
+#include "op_ids_elementwise.h"
+
+#if defined(__AVX2__) && defined(__F16C__)
+#include <immintrin.h>
+#define FACULA_HALF_LOOPS 1
+#endif
+
+namespace facula::cpu::FACULA_ISA {
+
+#ifdef FACULA_HALF_LOOPS
+namespace {
+
+using Vector = VectorOf<float>::type;
+constexpr int kLanes = VectorOf<float>::lanes;
+typedef uint32_t Bits __attribute__((vector_size(kVectorBytes)));
+
+/// Two vectors of numbers, which are one of halves in memory.
+struct Pair {
+  Vector low, high;
+};
+
+/// bfloat16 in the low halves, to nearest, NaN quiet.
+[[gnu::always_inline]] inline Bits rounded_to_bfloat16(Vector v) {
+  const Bits x = reinterpret_cast<Bits>(v), high = x >> 16;
+  const Bits nan = (high & 0x8000) | 0x7fc0, rounded = (x + 0x7fff + (high & 1)) >> 16;
+  return v != v ? nan : rounded;
+}
+
+#if defined(__AVX512F__)
+constexpr __mmask16 kAll = 0xffff;
+[[gnu::always_inline]] inline Vector load(const Half* from) {
+  return _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+[[gnu::always_inline]] inline Vector load(const BFloat16* from) {
+  const __m512i wide = _mm512_maskz_cvtepu16_epi32(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, wide, 16));
+}
+[[gnu::always_inline]] inline void store(Half* to, Pair v) {
+  for (const Vector part : {v.low, v.high}) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtps_ph(kAll, part, _MM_FROUND_TO_NEAREST_INT));
+    to += kLanes;
+  }
+}
+[[gnu::always_inline]] inline void store(BFloat16* to, Pair v) {
+  for (const Vector part : {v.low, v.high}) {
+    const Bits bits = rounded_to_bfloat16(part);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                        _mm512_maskz_cvtepi32_epi16(kAll, reinterpret_cast<__m512i>(bits)));
+    to += kLanes;
+  }
+}
+#else
+[[gnu::always_inline]] inline Vector load(const Half* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+[[gnu::always_inline]] inline Vector load(const BFloat16* from) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+[[gnu::always_inline]] inline void store(Half* to, Pair v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(v.low, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + kLanes), _mm256_cvtps_ph(v.high, _MM_FROUND_TO_NEAREST_INT));
+}
+[[gnu::always_inline]] inline void store(BFloat16* to, Pair v) {
+  const Bits low = rounded_to_bfloat16(v.low), high = rounded_to_bfloat16(v.high);
+  const __m256i packed = _mm256_packus_epi32(reinterpret_cast<__m256i>(low), reinterpret_cast<__m256i>(high));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(packed, 0xd8));
+}
+#endif
+
+/// An input as the loop goes through it: elements, or a number that stays.
+template <class H>
+struct Reader {
+  explicit Reader(const LoopInput& in) : elements(static_cast<const H*>(in.data)), moves(in.step != 0) {
+    if (!moves) number = load_vector(static_cast<const float*>(in.data));
+  }
+  [[gnu::always_inline]] Pair next() {
+    if (!moves) return {number, number};
+    const Pair pair{load(elements), load(elements + kLanes)};
+    elements += 2 * kLanes;
+    return pair;
+  }
+  /// Puts the last `count` elements where whole vectors can be read.
+  void pad(H* buffer, int64_t count) {
+    if (!moves) return;
+    std::memcpy(buffer, elements, static_cast<size_t>(count) * sizeof(H));
+    elements = buffer;
+  }
+  const H* elements;
+  Vector number{};
+  bool moves;
+};
+
+/// f from pairs of vectors to vectors. The rest that does not fill vectors goes through buffers.
+template <class H, class F, class... Readers>
+[[gnu::always_inline]] inline void loop_of(int64_t n, void* out, F f, Readers... in) {
+  constexpr int64_t step = 2 * kLanes;
+  H* o = static_cast<H*>(out);
+  const auto at = [&](auto&... pair) { return Pair{f(pair.low...), f(pair.high...)}; };
+  const auto one = [&](H* to) { [&](auto... pair) { store(to, at(pair...)); }(in.next()...); };
+  for (; n >= step; n -= step, o += step) one(o);
+  if (n == 0) return;
+  H buffers[sizeof...(in)][step] = {}, result[step];
+  int k = 0;
+  (in.pad(buffers[k++], n), ...);
+  one(result);
+  std::memcpy(o, result, static_cast<size_t>(n) * sizeof(H));
+}
+
+template <class H, class F>
+void unary(int64_t n, void* out, const LoopInput* in, F f) {
+  loop_of<H>(n, out, f, Reader<H>(in[0]));
+}
+template <class H, class F>
+void binary(int64_t n, void* out, const LoopInput* in, F f) {
+  loop_of<H>(n, out, f, Reader<H>(in[0]), Reader<H>(in[1]));
+}
+
+/// a + factor b. A factor of 1 multiplies nothing, so that infinity and NaN stay what they are.
+template <class H, int sign>
+void add(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float alpha = sign * *static_cast<const float*>(params);
+  if (alpha == 1) return binary<H>(n, out, in, [](Vector a, Vector b) { return a + b; });
+  if (alpha == -1) return binary<H>(n, out, in, [](Vector a, Vector b) { return a - b; });
+  binary<H>(n, out, in, [=](Vector a, Vector b) { return a + alpha * b; });
+}
+template <class H>
+void mul(int64_t n, void* out, const LoopInput* in, const void*) {
+  binary<H>(n, out, in, [](Vector a, Vector b) { return a * b; });
+}
+template <class H>
+void div(int64_t n, void* out, const LoopInput* in, const void*) {
+  binary<H>(n, out, in, [](Vector a, Vector b) { return a / b; });
+}
+template <class H>
+void relu(int64_t n, void* out, const LoopInput* in, const void*) {
+  unary<H>(n, out, in, [](Vector a) { return a <= 0.0f ? Vector{} : a; });
+}
+
+struct Row {
+  uint16_t loop;
+  LoopFn half, bfloat;
+};
+const Row rows[] = {
+    {loop_id::add_binary, add<Half, 1>, add<BFloat16, 1>}, {loop_id::sub_binary, add<Half, -1>, add<BFloat16, -1>},
+    {loop_id::mul_binary, mul<Half>, mul<BFloat16>},       {loop_id::div_binary, div<Half>, div<BFloat16>},
+    {loop_id::relu_unary, relu<Half>, relu<BFloat16>},
+};
+
+}  // namespace
+
+LoopFn half_loop(uint16_t loop, DType half) {
+  for (const Row& row : rows) {
+    if (row.loop == loop) return half == DType::Float16 ? row.half : half == DType::BFloat16 ? row.bfloat : nullptr;
+  }
+  return nullptr;
+}
+
+#else
+
+LoopFn half_loop(uint16_t, DType) { return nullptr; }
+
+#endif
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,54 @@
+// Tensors whose elements are a formula of their place, computed on the host: in double precision, complex double
+// precision or as exact integers, and then converted and copied to where they belong.
+#pragma once
+
+#include <algorithm>
+
+#include "core/kernel.h"
+#include "core/parallel.h"
+#include "ops/out.h"
+
+namespace facula::ops {
+
+/// A place in a sequence: whole, or as a double, which is all that most formulas need. Counted from `base`, so that
+/// vectors of neighbouring places need no conversion of 64-bit numbers, for which there may be no instruction.
+struct Place {
+  int64_t whole() const { return base + ahead; }
+  double real() const { return real_base + ahead; }
+  int64_t base;
+  double real_base;
+  int ahead;
+};
+
+constexpr int64_t kSequenceRun = 1024;  // stays in the first-level cache
+
+/// data[k] = value(place from + k) for 0 <= k < count, which is no more than a run.
+template <class V, class F>
+void write_run(V* data, int64_t from, int64_t count, const F& value) {
+  const double real = static_cast<double>(from);
+  const F here = value;  // what the stores cannot change
+#pragma omp simd
+  for (int k = 0; k < static_cast<int>(count); ++k) data[k] = here(Place{from, real, k});
+}
+
+/// A vector of `value(place)`: int64_t, double or std::complex<double>, which are converted to `dtype` as copies are.
+template <class F>
+Tensor make_vector(int64_t count, DType dtype, Device device, const Out& out, F&& value) {
+  using V = decltype(value(Place{}));
+  Tensor result = out.make({count}, dtype, device);
+  if (result.is_meta() || count == 0) return result;
+  Tensor host = result.is_cpu() && result.is_contiguous() ? result : facula::empty({count}, dtype);
+  parallel_for(0, count, kGrain, [&](int64_t from, int64_t to) {
+    const bool direct = dtype == dtype_of<V>();
+    Tensor run = direct ? Tensor() : facula::empty({std::min(kSequenceRun, to - from)}, dtype_of<V>());
+    for (; from < to; from += kSequenceRun) {
+      const int64_t length = std::min(kSequenceRun, to - from);
+      write_run(direct ? host.data<V>() + from : run.data<V>(), from, length, value);
+      if (!direct) copy_elements(make_view(host, {length}, {1}, from, false), make_view(run, {length}, {1}, 0, false));
+    }
+  });
+  if (host.impl() != result.impl()) copy_elements(result, host);
+  return result;
+}
+
+}  // namespace facula::ops

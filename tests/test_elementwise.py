@@ -1,0 +1,226 @@
+"""Element-wise ops in the ways that they are run: rows, numbers beside elements, halves, conversions, and what fills memory."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.special
+from test_elementary import every_kind_of_float32, ulps
+
+import facula
+
+INF, NAN = float("inf"), float("nan")
+SIZES = (1, 2, 7, 31, 32, 33, 47, 48, 63, 64, 65, 130, 513)
+HALVES = ("float16", "bfloat16")
+
+
+def numbers(shape, dtype="float32", seed=0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    return (rng.standard_normal(shape) * 10).astype(dtype)
+
+
+def check(result: facula.Tensor, expected: np.ndarray):
+    assert result.numpy().dtype == expected.dtype
+    np.testing.assert_array_equal(result.numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "uint8", "int16", "complex64", "complex128"])
+@pytest.mark.parametrize("columns", SIZES)
+def test_rows_columns_and_numbers(columns, dtype):
+    x = np.abs(numbers((5, columns), dtype)).astype(dtype)
+    row, column = x[0].copy(), x[:, :1].copy()
+    t, r, c = facula.from_numpy(x), facula.from_numpy(row), facula.from_numpy(column)
+    check(t + c, x + column)
+    check(c - t, column - x)
+    check(t * r, x * row)
+    check(c * r, column * row)
+    check(t * 3, x * np.dtype(dtype).type(3))
+    check(t == c, x == column)
+    check(t + t[2, 0], x + x[2, 0])
+    if np.dtype(dtype).kind != "c":
+        check(c < r, column < row)
+        check(facula.maximum(t, c), np.maximum(x, column))
+        check(facula.where(t > c, r, c), np.where(x > column, row, column).astype(dtype))
+
+
+@pytest.mark.parametrize("columns", SIZES)
+def test_middle_dimensions_and_strides(columns):
+    x, w = numbers((3, 4, columns)), numbers((4, 1), seed=1)
+    t, u = facula.from_numpy(x), facula.from_numpy(w)
+    check(t * u, x * w)
+    check(t.transpose(0, 1) + u[:, None], x.transpose(1, 0, 2) + w[:, None])
+    wide = np.zeros((3, 4, 2 * columns), np.float32)
+    into = facula.from_numpy(wide)
+    into[:, :, ::2] += u  # an output that is not dense along its rows
+    wide[:, :, ::2] += w
+    check(into, wide)
+    check(facula.from_numpy(x.astype(np.float64)) + u, x.astype(np.float64) + w)
+
+
+@pytest.mark.parametrize("n", [1, 33, 63, 64, 65, 200, 20_000])
+def test_integer_division_by_a_number(n):
+    x = np.arange(n, dtype=np.int64) - n // 2
+    x[-1] = np.iinfo(np.int64).min + 1  # beyond what doubles hold
+    t = facula.from_numpy(x)
+    for by in (3, -7, 1 << 60):
+        check(t // by, x // by)
+        check(t % by, x % by)
+    check(facula.tensor(1000) // (t.abs() + 1), 1000 // (np.abs(x) + 1))
+
+
+@pytest.mark.parametrize("shape", [(3,), (33,), (64, 65), (70, 512)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+def test_clamp_between_numbers_and_tensors(dtype, shape):
+    x = numbers(shape, dtype)
+    t = facula.from_numpy(x)
+    check(t.clamp(-3, 4), np.clip(x, -3, 4))
+    check(t.clamp(min=2), np.maximum(x, 2).astype(dtype))
+    check(t.clamp(max=2), np.minimum(x, 2).astype(dtype))
+    check(t.clamp(5, -5), np.full_like(x, -5))  # crossed: the upper one
+    check(t.clone().clamp_(-3, 4), np.clip(x, -3, 4))
+    low, high = numbers(shape, dtype, 1), numbers(shape, dtype, 2)
+    check(t.clamp(facula.from_numpy(low), facula.from_numpy(high)), np.minimum(np.maximum(x, low), high))
+
+
+def test_clamp_of_nan_and_between_nan():
+    t = facula.tensor([NAN, 1.0, -INF, INF] * 20)
+    assert t.clamp(-1, 1).tolist()[1:4] == [1, -1, 1] and t.clamp(-1, 1).isnan().sum() == 20
+    assert t.clamp(-INF, INF).isnan().sum() == 20
+    assert t.clamp(NAN, 1.0).isnan().all() and t.clamp(0.0, NAN).isnan().all()
+    for limited in (facula.nn.functional.hardtanh(t), facula.nn.functional.relu6(t)):
+        assert limited.isnan().sum() == 20 and limited.nan_to_num(0.0).abs().max() <= 6
+
+
+@pytest.mark.parametrize("name", HALVES)
+@pytest.mark.parametrize("n", [1, 7, 15, 16, 17, 31, 32, 33, 100, 40_001])
+def test_halves_are_computed_in_float32_and_rounded_once(n, name):
+    dtype = getattr(facula, name)
+    a = facula.from_numpy(numbers(n)).to(dtype)
+    b = facula.from_numpy(numbers(n, seed=1)).to(dtype)
+    a[0], b[n // 2] = INF, NAN
+    a[n - 1] = -6e-8  # subnormal in float16
+    wide_a, wide_b = a.float(), b.float()
+    cases = [
+        (a + b, wide_a + wide_b), (a - b, wide_a - wide_b), (a * b, wide_a * wide_b), (a / b, wide_a / wide_b),
+        (facula.add(a, b, alpha=0.3), facula.add(wide_a, wide_b, alpha=0.3)), (a * 0.1, wide_a * 0.1), (1.3 / b, 1.3 / wide_b),
+        (facula.sub(a, b, alpha=2), facula.sub(wide_a, wide_b, alpha=2)), (facula.relu(a), facula.relu(wide_a)),
+        (facula.relu(b), facula.relu(wide_b)), (a.clone().mul_(b), wide_a * wide_b), (a + b[:1], wide_a + wide_b[:1]),
+    ]  # fmt: skip
+    for result, expected in cases:
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(result.float().numpy(), expected.to(dtype).float().numpy())
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_halves_in_rows_and_strides(name):
+    dtype = getattr(facula, name)
+    x = facula.from_numpy(numbers((40, 65))).to(dtype)
+    wide = x.float()
+    for result, expected in [
+        (x + x[:, :1], wide + wide[:, :1]), (x * x[3], wide * wide[3]), (x.t() + x.t()[:1], wide.t() + wide.t()[:1]),
+        (x[:, ::2] - x[:, 1:2], wide[:, ::2] - wide[:, 1:2]), (x + wide, wide + wide),
+    ]:  # fmt: skip
+        np.testing.assert_array_equal(result.float().numpy(), expected.to(result.dtype).float().numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_int64_to_floating_is_rounded_once(dtype):
+    edges = [2**k + d for k, d in itertools.product((24, 50, 51, 52, 53, 54, 62), (-1, 0, 1))] + [2**63 - 1, 2**24 + 2**30 + 1]
+    x = np.array(edges + [-e for e in edges] + [-(2**63)], dtype=np.int64)
+    check(facula.from_numpy(x).to(getattr(facula, dtype)), x.astype(dtype))
+    spread = np.random.default_rng(0).integers(-(2**50), 2**50, 5001)
+    check(facula.from_numpy(spread).to(getattr(facula, dtype)), spread.astype(dtype))
+    spread[777] = 2**62 + 12345
+    check(facula.from_numpy(spread).to(getattr(facula, dtype)), spread.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32", "int64", "float64", "complex64", "complex128"])
+def test_fill_stays_inside(dtype):
+    for n in (0, 1, 3, 15, 16, 17, 31, 64, 127, 128, 129, 1000, 70_000):
+        x = np.zeros(n + 3, dtype)
+        facula.from_numpy(x)[1 : n + 1].fill_(7)
+        assert (x[1 : n + 1] == 7).all() and x[0] == 0 and (x[n + 1 :] == 0).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 255, 1023, 1024, 1025, 40_000])
+def test_sequences_of_any_length(n):
+    for dtype in ("int64", "int32", "float32", "float64"):
+        check(facula.arange(n, dtype=getattr(facula, dtype)), np.arange(n).astype(dtype))
+    check(facula.arange(5, 5 + 3 * n, 3), np.arange(5, 5 + 3 * n, 3))
+    check(facula.arange(0, -n, -1), np.arange(0, -n, -1))
+    check(facula.linspace(-2, 5, n, dtype=facula.float64)[[0, -1]] if n > 1 else facula.tensor([-2.0, 5.0]).double(), np.array([-2.0, 5.0]))
+    np.testing.assert_allclose(facula.linspace(-2, 5, n).numpy(), np.linspace(-2, 5, n), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(facula.linspace(1 + 1j, 2, n, dtype=facula.complex64).numpy(), np.linspace(1 + 1j, 2, n), rtol=1e-6)
+    np.testing.assert_allclose(facula.hann_window(n, periodic=False).numpy(), np.hanning(n), atol=1e-7)
+    np.testing.assert_allclose(facula.fft.fftfreq(n, 0.5).numpy(), np.fft.fftfreq(n, 0.5), rtol=1e-6)
+    out = facula.zeros(2 * n, dtype=facula.float64)[::2]
+    facula.arange(n, out=out)
+    check(out, np.arange(n).astype(np.float64))
+    half = facula.arange(min(n, 2048), dtype=facula.float16)
+    check(half, np.arange(min(n, 2048)).astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_nextafter_of_every_kind(dtype):
+    info = np.finfo(dtype)
+    kinds = [0.0, info.smallest_subnormal, info.tiny, info.tiny * 1.5, 1.0, 1.5, 2.0, info.max, np.inf]
+    kinds = np.array(kinds + [-k for k in kinds] + [np.nan], dtype)
+    a, b = (side.copy() for side in np.broadcast_arrays(kinds[:, None], kinds))
+    with np.errstate(all="ignore"):
+        expected = np.nextafter(a, b)
+    result = facula.nextafter(facula.from_numpy(a), facula.from_numpy(b)).numpy()
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result[expected == 0]), np.signbit(expected[expected == 0]))
+
+
+def test_gelu_is_exact_to_two_units():
+    x = np.concatenate([every_kind_of_float32(), np.linspace(-14.6, 14.6, 300_001)]).astype(np.float32)
+    wide = x.astype(np.longdouble)
+    exact = np.where(x < -14.6, 0, wide * scipy.special.ndtr(np.maximum(wide, -15).astype(np.float64)))
+    error = ulps(facula.nn.functional.gelu(facula.from_numpy(x)).numpy(), exact, np.float32)
+    assert error.max() <= 2.1, f"{x[error.argmax()]!r} is {error.max()} ULP off"
+    for n in (1, 3, 7, 8, 9, 17):
+        few = facula.nn.functional.gelu(facula.from_numpy(x[:n].copy())).numpy()
+        np.testing.assert_array_equal(few, facula.nn.functional.gelu(facula.from_numpy(x)).numpy()[:n])
+
+
+SPECIAL = {  # function, reference, interval, bound in ULP
+    "ndtr": (facula.special.ndtr, scipy.special.ndtr, (-13, 9), 5),
+    "i0": (facula.special.i0, scipy.special.i0, (-85, 85), 1),
+    "i1": (facula.special.i1, scipy.special.i1, (-85, 85), 1),
+    "trigamma": (lambda x: facula.polygamma(1, x), lambda x: scipy.special.polygamma(1, x), (0.01, 300), 1),
+    "igamma": (lambda x: facula.igamma(x, x * 0.9), lambda x: scipy.special.gammainc(x, np.float32(0.9) * x.astype(np.float32)), (0.1, 40), 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions_of_float32(name):
+    function, reference, (low, high), bound = SPECIAL[name]
+    x = np.linspace(low, high, 20_011).astype(np.float32)
+    error = ulps(function(facula.from_numpy(x)).numpy(), reference(x.astype(np.float64)), np.float32)
+    assert error.max() <= bound, f"{x[error.argmax()]!r} is {error.max()} ULP off"
+
+
+def test_special_functions_at_their_edges():
+    x = facula.tensor([0.0, INF, -INF, NAN])
+    assert facula.special.ndtr(x).tolist()[:3] == [0.5, 1.0, 0.0] and facula.special.ndtr(x)[3].isnan()
+    assert facula.special.i0(x).tolist()[:3] == [1.0, INF, INF] and facula.special.i0(x)[3].isnan()
+    assert facula.special.i1(x).tolist()[:3] == [0.0, INF, -INF] and facula.special.i1(x)[3].isnan()
+    assert facula.polygamma(1, x).tolist()[:2] == [INF, 0.0] and facula.polygamma(1, x)[3].isnan()
+    below = np.array([-0.3, -1.5, -2.7, 0.2], np.float32)
+    np.testing.assert_allclose(facula.lgamma(facula.from_numpy(below)).numpy(), scipy.special.gammaln(below.astype(np.float64)), rtol=1e-6)
+    recurrence = scipy.special.polygamma(1, below + 4.0) + sum(1 / (below.astype(np.float64) + k) ** 2 for k in range(4))
+    np.testing.assert_allclose(facula.polygamma(1, facula.from_numpy(below)).numpy(), recurrence, rtol=1e-6)
+    assert facula.lgamma(facula.tensor([-2.0, 0.0, INF, -INF])).tolist() == [INF] * 4
+
+
+def test_addr_in_one_pass_is_the_same():
+    x, v, w = numbers((33, 70)), numbers(33, seed=1), numbers(70, seed=2)
+    t, a, b = (facula.from_numpy(e) for e in (x, v, w))
+    np.testing.assert_allclose(facula.addr(t, a, b, beta=0.5, alpha=2).numpy(), 0.5 * x + 2 * np.outer(v, w), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(facula.addr(t * NAN, a, b, beta=0).numpy(), np.outer(v, w), rtol=1e-6)
+    whole = facula.addr(facula.from_numpy(x.astype(np.int64)), facula.arange(33), facula.arange(70), alpha=3)
+    check(whole, x.astype(np.int64) + 3 * np.outer(np.arange(33), np.arange(70)))
+    assert facula.addr(facula.zeros(3, 2, dtype=facula.bool), facula.ones(3, dtype=facula.bool), facula.ones(2, dtype=facula.bool)).all()
