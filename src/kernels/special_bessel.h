@@ -213,7 +213,7 @@ FACULA_RARE double airy_ai(double x) {
   return (f * sin(angle) - g * cos(angle)) / (sqrt_pi * quarter_root);
 }
 
-/// Free of branches, for float results: as many terms as these need.
+/// Free of branches, for float results: as many terms as these need. NaN at infinity, as in PyTorch.
 FACULA_FN double i0_for_float(double x) {
   const double a = abs(x), b = a < 8 ? 8.0 : a;
   const double small = first_chebyshev_terms<20>(a < 8 ? 0.25 * a - 1 : 1.0, i0e_small);

@@ -13,8 +13,8 @@ FACULA_FN double sine_of_half_turns(double t) {
   return x * horner(x * x, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0);
 }
 
-/// Free of branches, for float results: Stirling's series above 8, reached by the recurrence; reflection below 1/2. What
-/// both multiply by goes into one logarithm.
+/// Free of branches, for float results: Stirling's series above 8, reached by the recurrence; reflection below 1/2.
+/// What both multiply by goes into one logarithm.
 FACULA_FN double lgamma_for_float(double x) {
   const bool reflects = x < 0.5;
   const double y = reflects ? 1 - x : x, shifted = y < 8 ? y + 8 : y;

@@ -1,8 +1,8 @@
 // Runs element-wise plans on the CPU.
 //
 // Loops see only contiguous elements of the compute dtype, and numbers. A plan whose operands are all like that, at
-// least along rows, runs directly over memory, split among threads. Otherwise the elements are taken in chunks that stay
-// in the L1 cache: every operand that is strided, broadcast or of another dtype is packed into a buffer first, the
+// least along rows, runs directly over memory, split among threads. Otherwise the elements are taken in chunks that
+// stay in the L1 cache: every operand that is strided, broadcast or of another dtype is packed into a buffer first, the
 // result is unpacked afterwards. So one loop per op and dtype is compiled, and all other combinations share this file.
 #include <cstring>
 

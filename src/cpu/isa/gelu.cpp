@@ -97,7 +97,7 @@ template <int a, int b, int c, int d>
 [[gnu::always_inline]] inline Vector gelu(Vector x, const char* table) {
   constexpr Vector magic = Vector{} + kernels::float_to_integer, last = Vector{} + static_cast<float>(kLast);
   Vector a = reinterpret_cast<Vector>(reinterpret_cast<Integers>(x) & 0x7fffffff);
-  a = a < last ? a : last;  // NaN too: it comes back with max(x, 0)
+  a = a < last ? a : last;  // NaN too: it comes back with the first term, as does -infinity, which is NaN in PyTorch
   const Vector shifted = a * static_cast<float>(kPieces) + magic;
   const Vector r = a - (shifted - magic) * (1.0f / kPieces);
   const Places at((reinterpret_cast<Integers>(shifted) & 0xffff) << kRowBits);
@@ -107,7 +107,7 @@ template <int a, int b, int c, int d>
                high23 = pick<2, 3, 2, 3>(a2, a3);
   const Vector c0 = pick<0, 2, 0, 2>(low01, low23), c1 = pick<1, 3, 1, 3>(low01, low23),
                c2 = pick<0, 2, 0, 2>(high01, high23), c3 = pick<1, 3, 1, 3>(high01, high23);
-  return (x < 0.0f ? Vector{} : x) - (((c3 * r + c2) * r + c1) * r + c0);
+  return (x < 0.0f ? x * 0.0f : x) - (((c3 * r + c2) * r + c1) * r + c0);
 }
 
 void gelu_float(int64_t n, void* out, const LoopInput* in, const void*) {
