@@ -364,8 +364,8 @@ FACULA_FN T nextafter_of(T self, T other, T digits, T lowest) {
   const T a = abs(self);
   T moved = from_bits(bits(self) + (outwards ? unit : -unit));
   moved = isinf(self) ? copysign(largest, self) : moved;
-  const T evenly = self + (upwards ? step : -step);  // to a zero of its sign
-  moved = a < normal || (a == normal && !outwards) ? (self == T(0) ? evenly : copysign(evenly, self)) : moved;
+  const T evenly = self + (upwards ? step : -step);
+  moved = a < normal || (a == normal && !outwards) ? (evenly == T(0) ? copysign(evenly, self) : evenly) : moved;
   return self != self || other != other ? self + other : (self == other ? other : moved);
 }
 
