@@ -201,7 +201,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2, help="of each framework, on as many processors")
     parser.add_argument("--steps", type=int, default=5, help="turns of each framework; the median counts")
-    parser.add_argument("--minutes", type=float, default=9, help="give up turns, not rows, for this")
+    parser.add_argument("--minutes", type=float, default=8, help="give up turns, not rows, for this")
     parser.add_argument("--only", default="", help="networks whose file name contains one of these, with commas between")
     parser.add_argument("--frameworks", default=",".join(FRAMEWORKS), help="these, with commas between")
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "facula-table1", metavar="FOLDER")
