@@ -62,8 +62,8 @@ Tensor fft_fftfreq(int64_t n, double d, std::optional<DType> dtype, std::optiona
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.fftfreq: n is positive, got ", n);
   const double count = static_cast<double>(n), scale = count * d, first_below_zero = static_cast<double>(n - n / 2);
   return numbers(n, dtype, device, out, [=](Place p) {
-    const double i = p.real();
-    return (i < first_below_zero ? i : i - count) / scale;
+    const double i = p.real(), below_zero = i - count;
+    return (i < first_below_zero ? i : below_zero) / scale;
   });
 }
 

@@ -142,9 +142,9 @@ struct Points {
         half(static_cast<double>(steps / 2)),
         last(static_cast<double>(steps - 1)) {}
   T operator()(Place p) const {
-    const double i = p.real();
+    const double i = p.real(), back = i - last;  // both, so that there is nothing to branch for
     const bool first_half = i < half;
-    return (first_half ? start : end) + step * (first_half ? i : i - last);
+    return (first_half ? start : end) + step * (first_half ? i : back);
   }
   T start, end, step;
   double half, last;  // place numbers
