@@ -147,7 +147,9 @@ def _node(op: Op) -> str:
     edge = 0
     edges_dynamic = any(a.type == "Tensor[]" for a in op.args if op.grad and a.name in op.grad)
     for f in formulas:
-        if f.arg.type == "Tensor[]":
+        if f.together:
+            lines += _together(f, edge)
+        elif f.arg.type == "Tensor[]":
             lines.append(f"    store_list({f.text}, results + first_{f.arg.name}_, count_{f.arg.name}_);")
         elif edges_dynamic:
             lines.append(f"    if (wants(first_{f.arg.name}_)) results[first_{f.arg.name}_] = {f.text};")
@@ -176,6 +178,15 @@ def _node(op: Op) -> str:
     lines += _recorder(op, formulas)
     lines.append("}  // namespace\n")
     return "\n".join(lines)
+
+
+def _together(f: formula.Formula, edge: int) -> list[str]:
+    """One formula for several gradients, at the first of them."""
+    if f.arg.name != f.together[0]:
+        return []
+    edges = range(edge, edge + len(f.together))
+    wanted, places = " || ".join(f"wants({e})" for e in edges), ", ".join(f"results[{e}]" for e in edges)
+    return [f"    if ({wanted}) std::tie({places}) = {f.text};"]
 
 
 def _recorder(op: Op, formulas) -> list[str]:

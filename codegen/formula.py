@@ -44,6 +44,7 @@ class Formula:
     arg: Argument
     text: str
     uses: frozenset[str]  # arguments, results, "x_info" names
+    together: tuple[str, ...] = ()  # the arguments whose gradients the formula gives as a tuple, where there are several
 
 
 def result_names(op: Op) -> tuple[str, ...]:
@@ -57,7 +58,8 @@ def read(op: Op) -> list[Formula]:
     for arg in op.args:
         if op.grad and arg.name in op.grad:
             text, uses = _rewrite(op, op.grad[arg.name], by_name)
-            formulas.append(Formula(arg, text, frozenset(uses)))
+            together = next((names for names in op.grad_together if arg.name in names), ())
+            formulas.append(Formula(arg, text, frozenset(uses), together))
     return formulas
 
 

@@ -146,6 +146,7 @@ class Op:
     names: tuple[str, ...]
     variants: tuple[str, ...]
     grad: dict[str, str] | None
+    grad_together: tuple[tuple[str, ...], ...]  # arguments whose gradients one formula gives, as a tuple
     reference: str | None
     doc: str
     samples: object
@@ -318,6 +319,7 @@ class _Builder:
             name=name, overload=overload, args=args, returns=returns, return_names=return_names, kind=kind,
             topic=self.topic, location=self.location, dtypes=self.dtypes(), result=result, scalar=scalar,
             quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args),
+            grad_together=self.grads_together(args),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
             signature=entry["op"], autocast=autocast, batch=str(entry["batch"]) if "batch" in entry else None,
             checks=self.checks(kind, args), no_gradient=no_gradient, direct_inplace="inplace" in entry,
@@ -378,12 +380,32 @@ class _Builder:
         if not isinstance(value, dict):
             self.fail("grad", f"a mapping from argument to formula, or none, is expected, got {value!r}")
         known = {a.name: a for a in args}
-        for name in value:
-            if name not in known:
-                self.fail("grad", f"'{name}' is not an argument")
-            if not known[name].is_tensor:
-                self.fail("grad", f"'{name}' is not a tensor")
-        return {name: str(text) for name, text in value.items()}
+        formulas = {}
+        for key, text in value.items():
+            for name in self.together(key):
+                if name not in known:
+                    self.fail("grad", f"'{name}' is not an argument")
+                if not known[name].is_tensor:
+                    self.fail("grad", f"'{name}' is not a tensor")
+                formulas[name] = str(text)
+        return formulas
+
+    def grads_together(self, args) -> tuple[tuple[str, ...], ...]:
+        value = self.entry.get("grad")
+        keys = [self.together(key) for key in value] if isinstance(value, dict) else []
+        order = [a.name for a in args if any(a.name in key for key in keys)]
+        for names in (key for key in keys if len(key) > 1):
+            first = order.index(names[0])
+            if tuple(order[first:first + len(names)]) != names:
+                self.fail("grad", f"arguments that follow each other are expected, got {', '.join(names)}")
+            if any(a.type == "Tensor[]" for a in args if a.name in order):
+                self.fail("grad", "one formula for several arguments does not go with lists of tensors")
+        return tuple(key for key in keys if len(key) > 1)
+
+    @staticmethod
+    def together(key: str) -> tuple[str, ...]:
+        """The arguments whose gradients one formula gives."""
+        return tuple(name.strip() for name in key.split(","))
 
     def signature(self, text: str):
         match = re.fullmatch(r"\s*(\w+)(?:\.(\w+))?\((.*)\)\s*->\s*(.+?)\s*", text)

@@ -163,3 +163,111 @@ def test_parameters_have_the_inputs_dtype_or_float32(norm):
     for x, w, b in ((LOW, low, full), (LOW, full.double(), full.double()), (LOW.double(), full, full)):
         with pytest.raises(RuntimeError, match="_norm: expected weights and statistics of one dtype.*got"):
             norm(x, w, b)
+
+
+def gradients_of_rows(x, g, w, eps=1e-5):
+    """Of (x - mean) / deviation * w over the last axis: for x, and for w and b without their sum over rows."""
+    n = x.shape[-1]
+    deviation = np.sqrt(x.var(-1, keepdims=True) + eps)
+    hat = (x - x.mean(-1, keepdims=True)) / deviation
+    gw = g * w
+    gx = (gw - gw.mean(-1, keepdims=True) - hat * (gw * hat).sum(-1, keepdims=True) / n) / deviation
+    return gx, g * hat, g
+
+
+SUBSETS = [(True, True, True), (True, False, False), (False, True, False), (False, False, True), (True, False, True)]
+
+
+def check_gradients(norm, arrays, expected, dtype, atol):
+    """The gradients of every subset of (x, weight, bias): one kernel makes them all."""
+    for wanted in SUBSETS:
+        leaves = [facula.from_numpy(a).to(dtype).requires_grad_(w) for a, w in zip(arrays[:3], wanted)]
+        out = norm(*leaves)
+        found = facula.autograd.grad(out, [t for t, w in zip(leaves, wanted) if w], facula.from_numpy(arrays[3]).to(dtype))
+        for got, want in zip(found, (e for e, w in zip(expected, wanted) if w)):
+            assert got.dtype is dtype and got.shape == want.shape
+            np.testing.assert_allclose(got.double().numpy(), want, rtol=atol * 10, atol=atol * max(1, np.abs(want).max()))
+
+
+@pytest.mark.parametrize("dtype, atol", [(facula.float64, 1e-12), (facula.float32, 1e-5), (facula.bfloat16, 4e-2)])
+@pytest.mark.parametrize("rows, width", [(1, 1), (3, 7), (5, 33), (9, 515), (300, 129), (2, 4099)])
+def test_gradients_of_layer_norm(rows, width, dtype, atol):
+    r = np.random.default_rng(width)
+    x, g = r.standard_normal((2, rows, width)).round(2)
+    w, b = r.standard_normal((2, width)).round(2)
+    if dtype is facula.bfloat16:  # what the arrays become there
+        x, g, w, b = (facula.from_numpy(a).to(dtype).double().numpy() for a in (x, g, w, b))
+    gx, gw, gb = gradients_of_rows(x, g, w)
+    check_gradients(lambda *t: F.layer_norm(t[0], (width,), t[1], t[2]), (x, w, b, g), (gx, gw.sum(0), gb.sum(0)), dtype, atol)
+
+
+@pytest.mark.parametrize("dtype, atol", [(facula.float64, 1e-12), (facula.float32, 1e-5)])
+@pytest.mark.parametrize("shape, groups", [((2, 6, 1), 3), ((3, 4, 5, 7), 2), ((2, 8, 33), 1), ((5, 6, 20, 31), 6)])
+def test_gradients_of_group_norm(shape, groups, dtype, atol):
+    r = np.random.default_rng(groups)
+    n, c = shape[:2]
+    x, g = r.standard_normal((2, *shape))
+    w, b = r.standard_normal((2, c))
+    along = (n, groups, -1)
+    spread = np.broadcast_to(w.reshape(1, c, *[1] * (len(shape) - 2)), shape)
+    gx, gw, gb = (a.reshape(shape) for a in gradients_of_rows(x.reshape(along), g.reshape(along), spread.reshape(along)))
+    over = (0, *range(2, len(shape)))
+    check_gradients(lambda *t: F.group_norm(t[0], groups, t[1], t[2]), (x, w, b, g), (gx, gw.sum(over), gb.sum(over)), dtype, atol)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("layout", ["plain", "last", "matrix"])
+@pytest.mark.parametrize("dtype, atol", [(facula.float64, 1e-12), (facula.float32, 1e-5)])
+def test_gradients_of_batch_norm(training, layout, dtype, atol):
+    r = np.random.default_rng(3)
+    shape = (1201, 9) if layout == "matrix" else (3, 17, 11, 13)
+    c, over = shape[1], (0, *range(2, len(shape)))
+    x, g = r.standard_normal((2, *shape))
+    w, b, mean = r.standard_normal((3, c))
+    var = r.random(c) + 0.5
+    channels = [1, c, *[1] * (len(shape) - 2)]
+
+    def norm(x, w, b):
+        if layout == "last":
+            x = x.contiguous(memory_format=facula.channels_last)
+        running = (facula.from_numpy(a.copy()).to(x.dtype) for a in (mean, var))
+        return F.batch_norm(x, *running, w, b, training)
+
+    if training:
+        front = np.moveaxis(x, 1, 0).reshape(c, -1), np.moveaxis(g, 1, 0).reshape(c, -1)
+        moved = np.moveaxis(np.empty(shape), 1, 0).shape
+        gx, gw, gb = (np.moveaxis(a.reshape(moved), 0, 1) for a in gradients_of_rows(*front, w[:, None]))
+    else:
+        rstd = 1 / np.sqrt(var + 1e-5).reshape(channels)
+        gx, gw, gb = g * w.reshape(channels) * rstd, g * (x - mean.reshape(channels)) * rstd, g
+    check_gradients(norm, (x, w, b, g), (gx, gw.sum(over), gb.sum(over)), dtype, atol)
+
+
+def test_the_gradient_outside_of_training_does_not_read_the_input():
+    x = facula.tensor([[float("inf"), 1.0], [2.0, float("nan")]], requires_grad=True)
+    out = F.batch_norm(x, facula.zeros(2), facula.ones(2), eps=0.0)
+    assert facula.autograd.grad(out, x, facula.ones(2, 2))[0].tolist() == [[1, 1], [1, 1]]
+
+
+def test_gradients_do_not_depend_on_threads():
+    x, images = facula.randn(700, 200), facula.randn(4, 24, 40, 41)
+    last = images.contiguous(memory_format=facula.channels_last)
+    calls = {
+        "layer": (x, 200, lambda x, w, b: F.layer_norm(x, (200,), w, b)),
+        "group": (images, 24, lambda x, w, b: F.group_norm(x, 4, w, b)),
+        "batch": (images, 24, lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
+        "last": (last, 24, lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
+        "matrix": (facula.randn(4000, 64), 64, lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
+    }
+    before = facula.get_num_threads()
+    try:
+        for name, (x, width, norm) in calls.items():
+            results = []
+            for threads in (1, 2, 5):
+                facula.set_num_threads(threads)
+                leaves = [t.clone().requires_grad_() for t in (x, facula.ones(width), facula.zeros(width))]
+                results.append(facula.autograd.grad((norm(*leaves) ** 3).sum(), leaves))
+            for other in results[1:]:
+                assert all(facula.equal(a, b) for a, b in zip(results[0], other)), name
+    finally:
+        facula.set_num_threads(before)

@@ -45,17 +45,17 @@ Tensor batched_embedding_backward(const Tensor& grad_output, const Tensor& indic
 std::tuple<Tensor, Tensor, Tensor> batched_row_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
                                                     int64_t rows, int64_t groups, int64_t channels, double eps,
                                                     bool center);
-Tensor batched_row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                                 const Tensor& rstd, int64_t groups, int64_t channels, bool center);
-Tensor batched_row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
-                                        int64_t groups, int64_t channels);
+std::tuple<Tensor, Tensor, Tensor> batched_row_norm_backward(const Tensor& grad, const Tensor& self,
+                                                             const Tensor& weight, const Tensor& mean,
+                                                             const Tensor& rstd, int64_t groups, int64_t channels,
+                                                             bool center, bool of_self, bool of_weight, bool of_bias);
 std::tuple<Tensor, Tensor, Tensor> batched_channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
                                                         const Tensor& running_mean, const Tensor& running_var,
                                                         bool training, double momentum, double eps);
-Tensor batched_channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                                     const Tensor& rstd, bool training);
-Tensor batched_channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean,
-                                            const Tensor& rstd);
+std::tuple<Tensor, Tensor, Tensor> batched_channel_norm_backward(const Tensor& grad, const Tensor& self,
+                                                                 const Tensor& weight, const Tensor& mean,
+                                                                 const Tensor& rstd, bool training, bool of_self,
+                                                                 bool of_weight, bool of_bias);
 
 // loss
 std::tuple<Tensor, Tensor, Tensor> batched_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,

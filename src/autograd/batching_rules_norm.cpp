@@ -28,26 +28,30 @@ std::tuple<Tensor, Tensor, Tensor> batched_row_norm(const Tensor& self, const Te
   return {batch.wrap(made), batch.wrap(split_front(mean, batch.size())), batch.wrap(split_front(rstd, batch.size()))};
 }
 
-Tensor batched_row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                                 const Tensor& rstd, int64_t groups, int64_t channels, bool center) {
+std::tuple<Tensor, Tensor, Tensor> batched_row_norm_backward(const Tensor& grad, const Tensor& self,
+                                                             const Tensor& weight, const Tensor& mean,
+                                                             const Tensor& rstd, int64_t groups, int64_t channels,
+                                                             bool center, bool of_self, bool of_weight, bool of_bias) {
   Batch batch("layer_norm", grad, self, weight, mean, rstd);
+  const Dims runs{rstd.numel() / groups, groups, channels, -1}, row{rstd.numel() / groups, groups, 1, 1};
+  auto per_channel = [&](const Tensor& t) {
+    return reshape(sum(t, std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()), {groups * channels});
+  };
+  Tensor gs, gw, gb, g = reshape(grad, runs), none = new_empty(grad, {0});
+  gw = gb = gs = none;
+  if (of_bias) gb = per_channel(g);
+  if (of_weight)
+    gw = per_channel(mul(g, mul(sub(reshape(self, runs), reshape(mean, row), Scalar(1)), reshape(rstd, row))));
+  if (!of_self) return {gs, gw, gb};
   if (batch.has(weight)) {
-    Tensor runs =
-        mul(reshape(grad, {rstd.numel() / groups, groups, channels, -1}), reshape(weight, {1, groups, channels, 1}));
-    return _row_norm_backward(reshape(runs, self.sizes()), self, Tensor(), mean, rstd, groups, channels, center);
+    g = reshape(mul(g, reshape(weight, {1, groups, channels, 1})), self.sizes());
+    gs = std::get<0>(_row_norm_backward(g, self, Tensor(), mean, rstd, groups, channels, center, true, false, false));
+  } else {
+    gs = batch.wrap(
+        std::get<0>(_row_norm_backward(batch.spread(grad), batch.spread(self), weight, join_rows(batch, mean),
+                                       join_rows(batch, rstd), groups, channels, center, true, false, false)));
   }
-  return batch.wrap(_row_norm_backward(batch.spread(grad), batch.spread(self), weight, join_rows(batch, mean),
-                                       join_rows(batch, rstd), groups, channels, center));
-}
-
-Tensor batched_row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
-                                        int64_t groups, int64_t channels) {
-  int64_t rows = rstd.numel();
-  Dims runs{rows / groups, groups, channels, -1}, row{rows / groups, groups, 1, 1};
-  Tensor x = mul(sub(reshape(self, runs), reshape(mean, row), Scalar(1)), reshape(rstd, row));
-  Tensor product = mul(reshape(grad, runs), x);
-  return reshape(sum(product, std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()),
-                 {groups * channels});
+  return {gs, gw, gb};
 }
 
 // Channels: (batch * C) of them.
@@ -74,23 +78,19 @@ std::tuple<Tensor, Tensor, Tensor> batched_channel_norm(const Tensor& self, cons
           batch.wrap(split_front(rstd, batch.size()))};
 }
 
-Tensor batched_channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                                     const Tensor& rstd, bool training) {
+std::tuple<Tensor, Tensor, Tensor> batched_channel_norm_backward(const Tensor& grad, const Tensor& self,
+                                                                 const Tensor& weight, const Tensor& mean,
+                                                                 const Tensor& rstd, bool training, bool of_self,
+                                                                 bool of_weight, bool of_bias) {
   Batch batch("batch_norm", grad, self, weight, mean, rstd);
   auto joined = [&](const Tensor& t) { return t.defined() ? join_front(batch.spread(t)) : t; };
-  return batch.wrap(
-      out_of_channels(_channel_norm_backward(into_channels(batch.spread(grad)), into_channels(batch.spread(self)),
-                                             joined(weight), joined(mean), joined(rstd), training),
-                      batch.size()));
-}
-
-Tensor batched_channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean,
-                                            const Tensor& rstd) {
-  Batch batch("batch_norm", grad, self, mean, rstd);
-  return batch.wrap(
-      split_front(_channel_norm_backward_weight(into_channels(batch.spread(grad)), into_channels(batch.spread(self)),
-                                                join_front(batch.spread(mean)), join_front(batch.spread(rstd))),
-                  batch.size()));
+  Tensor gs, gw, gb;
+  std::tie(gs, gw, gb) =
+      _channel_norm_backward(into_channels(batch.spread(grad)), into_channels(batch.spread(self)), joined(weight),
+                             joined(mean), joined(rstd), training, of_self, of_weight, of_bias);
+  auto split = [&](const Tensor& t, bool asked) { return asked ? batch.wrap(split_front(t, batch.size())) : t; };
+  if (of_self) gs = batch.wrap(out_of_channels(gs, batch.size()));
+  return {gs, split(gw, of_weight), split(gb, of_bias)};
 }
 
 }  // namespace facula

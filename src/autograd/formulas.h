@@ -52,6 +52,10 @@ Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim
 Tensor index_fill_value_backward(const Tensor& grad, int64_t dim, const Tensor& index);
 Tensor masked_select_backward(const Tensor& grad, IntList sizes, const Tensor& mask);
 Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList source_sizes);
+/// The gradient of every row that bags are made of, and of what the rows are multiplied by.
+Tensor bag_rows(const Tensor& grad, const Tensor& bag_of, const Tensor& factors);
+Tensor bag_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices, const Tensor& bag_of,
+                            int64_t padding);
 Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx,
                                  bool scale_grad_by_freq);
 
@@ -107,16 +111,13 @@ Tensor grid_sampler_grid_backward(const Tensor& grad, const Tensor& input, const
                                   int64_t padding, bool align_corners);
 
 // norm
-Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                         const Tensor& rstd, int64_t groups, int64_t channels, double eps, bool center);
-Tensor row_norm_backward_weight(const Tensor& grad, const Tensor& self, IntList sizes, const Tensor& mean,
-                                const Tensor& rstd, int64_t groups, int64_t channels, double eps, bool center);
-Tensor row_norm_backward_bias(const Tensor& grad, IntList sizes, int64_t rows, int64_t groups, int64_t channels);
-Tensor channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                             const Tensor& rstd, bool training, double eps);
-Tensor channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
-                                    bool training, double eps);
-Tensor channel_norm_backward_bias(const Tensor& grad);
+std::tuple<Tensor, Tensor, Tensor> row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight,
+                                                     IntList bias_sizes, const Tensor& mean, const Tensor& rstd,
+                                                     int64_t groups, int64_t channels, double eps, bool center,
+                                                     bool of_self, bool of_weight, bool of_bias);
+std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight,
+                                                         const Tensor& mean, const Tensor& rstd, bool training,
+                                                         double eps, bool of_self, bool of_weight, bool of_bias);
 
 // loss
 Tensor nll_backward(const Tensor& grad, IntList sizes, const Tensor& target, const Tensor& weight,

@@ -57,61 +57,67 @@ Tensor per_channel(const Tensor& t, int64_t dim) {
   return reshape(t, shape);
 }
 
+Tensor total_over(const Tensor& t, IntList dims) {
+  return sum(t, std::optional<IntList>(dims), false, std::optional<DType>());
+}
+
+/// Gradients made by one kernel; those that nobody asked for are undefined.
+std::tuple<Tensor, Tensor, Tensor> asked_for(std::tuple<Tensor, Tensor, Tensor> made, bool of_self, bool of_weight,
+                                             bool of_bias) {
+  auto& [self, weight, bias] = made;
+  if (!of_self) self = Tensor();
+  if (!of_weight) weight = Tensor();
+  if (!of_bias) bias = Tensor();
+  return made;
+}
+
 }  // namespace
 
-Tensor row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                         const Tensor& rstd, int64_t groups, int64_t channels, double eps, bool center) {
+std::tuple<Tensor, Tensor, Tensor> row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight,
+                                                     IntList bias_sizes, const Tensor& mean, const Tensor& rstd,
+                                                     int64_t groups, int64_t channels, double eps, bool center,
+                                                     bool of_self, bool of_weight, bool of_bias) {
   if (!grad.defined()) return {};
-  if (!GradMode::enabled()) return _row_norm_backward(grad, self, weight, mean, rstd, groups, channels, center);
+  if (!GradMode::enabled()) {
+    auto [gs, gw, gb] = asked_for(
+        _row_norm_backward(grad, self, weight, mean, rstd, groups, channels, center, of_self, of_weight, of_bias),
+        of_self, of_weight, of_bias);
+    return {gs, of_weight ? reshape(gw, weight.sizes()) : gw, of_bias ? reshape(gb, bias_sizes) : gb};
+  }
   RowView view(TensorInfo(self), rstd.numel(), groups, channels);
-  Tensor g = view(grad);
+  const Dims rows{0, 3};
+  Tensor g = view(grad), gs, gw, gb;
+  if (of_bias) gb = reshape(total_over(g, rows), bias_sizes);
+  if (!of_self && !of_weight) return {gs, gw, gb};
+  Normalised x(view(self), row_dims, eps, center);
+  if (of_weight) gw = reshape(total_over(g * x.value, rows), weight.sizes());
   if (weight.defined()) g = g * view.parameter(weight);
-  Normalised x(view(self), row_dims, eps, center);
-  return reshape(through_normalised(g, x, row_dims, center), self.sizes());
+  if (of_self) gs = reshape(through_normalised(g, x, row_dims, center), self.sizes());
+  return {gs, gw, gb};
 }
 
-Tensor row_norm_backward_weight(const Tensor& grad, const Tensor& self, IntList sizes, const Tensor& mean,
-                                const Tensor& rstd, int64_t groups, int64_t channels, double eps, bool center) {
+std::tuple<Tensor, Tensor, Tensor> channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight,
+                                                         const Tensor& mean, const Tensor& rstd, bool training,
+                                                         double eps, bool of_self, bool of_weight, bool of_bias) {
   if (!grad.defined()) return {};
-  if (!GradMode::enabled()) return reshape(_row_norm_backward_weight(grad, self, mean, rstd, groups, channels), sizes);
-  RowView view(TensorInfo(self), rstd.numel(), groups, channels);
-  Normalised x(view(self), row_dims, eps, center);
-  return reshape(sum(view(grad) * x.value, std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()),
-                 sizes);
-}
-
-Tensor row_norm_backward_bias(const Tensor& grad, IntList sizes, int64_t rows, int64_t groups, int64_t channels) {
-  if (!grad.defined()) return {};
-  RowView view(TensorInfo(grad), rows, groups, channels);
-  return reshape(sum(view(grad), std::optional<IntList>(IntList{0, 3}), false, std::optional<DType>()), sizes);
-}
-
-Tensor channel_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                             const Tensor& rstd, bool training, double eps) {
-  if (!grad.defined()) return {};
-  if (!GradMode::enabled()) return _channel_norm_backward(grad, self, weight, mean, rstd, training);
-  int64_t dim = self.dim();
-  Tensor g = weight.defined() ? grad * per_channel(weight, dim) : grad;
-  if (!training) return g * per_channel(rstd, dim);
-  Dims dims = all_but_channels(dim);
-  return through_normalised(g, Normalised(self, dims, eps, true), dims, true);
-}
-
-Tensor channel_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
-                                    bool training, double eps) {
-  if (!grad.defined()) return {};
-  if (!GradMode::enabled()) return _channel_norm_backward_weight(grad, self, mean, rstd);
-  int64_t dim = self.dim();
-  Dims dims = all_but_channels(dim);
-  Tensor x =
-      training ? Normalised(self, dims, eps, true).value : (self - per_channel(mean, dim)) * per_channel(rstd, dim);
-  return sum(grad * x, std::optional<IntList>(dims), false, std::optional<DType>());
-}
-
-Tensor channel_norm_backward_bias(const Tensor& grad) {
-  if (!grad.defined()) return {};
-  Dims dims = all_but_channels(grad.dim());
-  return sum(grad, std::optional<IntList>(dims), false, std::optional<DType>());
+  if (!GradMode::enabled()) {
+    return asked_for(_channel_norm_backward(grad, self, weight, mean, rstd, training, of_self, of_weight, of_bias),
+                     of_self, of_weight, of_bias);
+  }
+  const int64_t dim = self.dim();
+  const Dims dims = all_but_channels(dim);
+  Tensor g = weight.defined() ? grad * per_channel(weight, dim) : grad, gs, gw, gb;
+  if (of_bias) gb = total_over(grad, dims);
+  if (!training) {
+    if (of_self) gs = g * per_channel(rstd, dim);
+    if (of_weight) gw = total_over(grad * ((self - per_channel(mean, dim)) * per_channel(rstd, dim)), dims);
+    return {gs, gw, gb};
+  }
+  if (!of_self && !of_weight) return {gs, gw, gb};
+  Normalised x(self, dims, eps, true);
+  if (of_self) gs = through_normalised(g, x, dims, true);
+  if (of_weight) gw = total_over(grad * x.value, dims);
+  return {gs, gw, gb};
 }
 
 }  // namespace facula

@@ -81,8 +81,10 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm(const Tensor& self, const Tensor& w
   return {out, mean, rstd};
 }
 
-Tensor _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                          const Tensor& rstd, int64_t groups, int64_t channels, bool center) {
+std::tuple<Tensor, Tensor, Tensor> _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& weight,
+                                                      const Tensor& mean, const Tensor& rstd, int64_t groups,
+                                                      int64_t channels, bool center, bool of_self, bool of_weight,
+                                                      bool of_bias) {
   const char* op = row_op(center);
   check_floating(self, op);
   const RowLayout layout = row_layout(op, self, rstd.numel(), groups, channels);
@@ -90,31 +92,18 @@ Tensor _row_norm_backward(const Tensor& grad, const Tensor& self, const Tensor& 
   check_size(op, "gradients", grad, self.numel());
   check_size(op, "parameters", weight, parameters);
   check_size(op, "means", mean, rstd.numel());
-  DType compute = compute_dtype(self.dtype());
-  Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
+  const DType compute = compute_dtype(self.dtype());
+  const Device device = self.device();
+  auto made = [&](bool asked) { return facula::empty({asked ? parameters : 0}, compute, device); };
+  Tensor gs = of_self ? facula::empty(self.sizes(), self.dtype(), device) : facula::empty({0}, self.dtype(), device);
+  Tensor gw = made(of_weight), gb = made(of_bias);
   if (!self.is_meta()) {
-    row_norm_backward_kernel(self.device(), out, as_contiguous(to_dtype(grad, self.dtype())), as_contiguous(self),
+    const RowGradients asked{of_self ? gs : Tensor(), of_weight ? gw : Tensor(), of_bias ? gb : Tensor()};
+    row_norm_backward_kernel(device, asked, as_contiguous(to_dtype(grad, self.dtype())), as_contiguous(self),
                              parameter(weight, compute), parameter(mean, compute), parameter(rstd, compute), layout,
                              center);
   }
-  return out;
-}
-
-Tensor _row_norm_backward_weight(const Tensor& grad, const Tensor& self, const Tensor& mean, const Tensor& rstd,
-                                 int64_t groups, int64_t channels) {
-  const char* op = row_op(true);
-  check_floating(self, op);
-  const RowLayout layout = row_layout(op, self, rstd.numel(), groups, channels);
-  const int64_t parameters = (Checked(groups) * channels).get(op, "groups times channels", "shape ", self.sizes());
-  check_size(op, "gradients", grad, self.numel());
-  check_size(op, "means", mean, rstd.numel());
-  const DType compute = compute_dtype(self.dtype());
-  Tensor out = facula::empty({parameters}, compute, self.device());
-  if (!self.is_meta()) {
-    row_norm_backward_weight_kernel(self.device(), out, as_contiguous(to_dtype(grad, self.dtype())),
-                                    as_contiguous(self), parameter(mean, compute), parameter(rstd, compute), layout);
-  }
-  return out;
+  return {gs, gw, gb};
 }
 
 std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tensor& weight, const Tensor& bias,
@@ -152,44 +141,36 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
   return {out, mean.is_same(running_mean) ? clone(mean, std::nullopt) : mean, rstd};
 }
 
-Tensor _channel_norm_backward(const Tensor& grad_output, const Tensor& self, const Tensor& weight, const Tensor& mean,
-                              const Tensor& rstd, bool training) {
+std::tuple<Tensor, Tensor, Tensor> _channel_norm_backward(const Tensor& grad_output, const Tensor& self,
+                                                          const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                                                          bool training, bool of_self, bool of_weight, bool of_bias) {
   check_floating(self, "batch_norm");
   check_channels(self, {&weight, &mean, &rstd});
   check_size("batch_norm", "gradients", grad_output, self.numel());
-  Tensor input = in_order_of(self, self);
-  Tensor out = facula::empty_like(input, self.dtype());
-  if (self.is_meta()) return out;
-  DType compute = compute_dtype(self.dtype());
-  ChannelLayout layout = channel_layout(self);
-  Tensor grad = in_order_of(self, to_dtype(grad_output, self.dtype()));
-  Tensor a = weight.defined() ? mul(rstd, parameter(weight, compute)) : rstd, b, c;
-  if (training) {
-    // gi = a * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean)))
-    Tensor total = facula::empty({layout.channels}, compute, self.device());
-    Tensor centered = facula::empty({layout.channels}, compute, self.device());
-    channel_sums_kernel(self.device(), total, centered, grad, input, mean, layout);
-    Scalar per_element(1.0 / static_cast<double>(layout.count()));
-    b = neg(mul(mul(a, mul(rstd, rstd)), mul(centered, per_element)));
-    c = neg(add(mul(a, mul(total, per_element)), mul(b, mean), Scalar(1)));
-  } else {
-    b = c = mul(rstd, Scalar(0.0));
+  const DType compute = compute_dtype(self.dtype());
+  const Device device = self.device();
+  const Tensor input = in_order_of(self, self), none = facula::empty({0}, compute, device);
+  Tensor gs = of_self ? facula::empty_like(input, self.dtype()) : facula::empty({0}, self.dtype(), device);
+  const bool sums = of_weight || of_bias || (training && of_self);
+  Tensor total = sums ? facula::empty({self.size(1)}, compute, device) : none;
+  Tensor centered = sums ? facula::empty({self.size(1)}, compute, device) : none;
+  if (self.is_meta()) return {gs, of_weight ? centered : none, of_bias ? total : none};
+  const ChannelLayout layout = channel_layout(self);
+  const Tensor grad = in_order_of(self, to_dtype(grad_output, self.dtype()));
+  if (sums) channel_sums_kernel(device, total, centered, grad, input, mean, layout);
+  if (of_self) {
+    Tensor a = weight.defined() ? mul(rstd, parameter(weight, compute)) : rstd;
+    if (training) {
+      // a * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean)))
+      const Scalar per_element(1.0 / static_cast<double>(layout.count()));
+      Tensor b = neg(mul(mul(a, mul(rstd, rstd)), mul(centered, per_element)));
+      Tensor c = neg(add(mul(a, mul(total, per_element)), mul(b, mean), Scalar(1)));
+      channel_combine_kernel(device, gs, grad, input, a, b, c, layout);
+    } else {
+      channel_affine_kernel(device, gs, grad, a, zeros(rstd.sizes(), compute, device), layout);
+    }
   }
-  channel_combine_kernel(self.device(), out, grad, input, a, b, c, layout);
-  return out;
-}
-
-Tensor _channel_norm_backward_weight(const Tensor& grad_output, const Tensor& self, const Tensor& mean,
-                                     const Tensor& rstd) {
-  check_floating(self, "batch_norm");
-  check_channels(self, {&mean, &rstd});
-  check_size("batch_norm", "gradients", grad_output, self.numel());
-  if (self.is_meta()) return facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
-  Tensor total = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
-  Tensor centered = facula::empty({self.size(1)}, compute_dtype(self.dtype()), self.device());
-  channel_sums_kernel(self.device(), total, centered, in_order_of(self, to_dtype(grad_output, self.dtype())),
-                      in_order_of(self, self), mean, channel_layout(self));
-  return mul(centered, rstd);
+  return {gs, of_weight ? mul(centered, rstd) : none, of_bias ? total : none};
 }
 
 }  // namespace facula::ops

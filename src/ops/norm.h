@@ -15,12 +15,19 @@ struct RowLayout {
 inline Kernel<void(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, const Tensor& weight,
                    const Tensor& bias, const RowLayout& layout, double eps, bool center)>
     row_norm_kernel{"_row_norm"};
-inline Kernel<void(const Tensor& grad_input, const Tensor& grad, const Tensor& self, const Tensor& weight,
+/// The gradients, undefined where not asked for; those of weight and bias have groups * channels elements.
+struct RowGradients {
+  Tensor self, weight, bias;
+
+  template <class See>
+  void memory(See see) const {
+    for (const Tensor* t : {&self, &weight, &bias})
+      if (t->defined()) see(*t);
+  }
+};
+inline Kernel<void(const RowGradients& made, const Tensor& grad, const Tensor& self, const Tensor& weight,
                    const Tensor& mean, const Tensor& rstd, const RowLayout& layout, bool center)>
     row_norm_backward_kernel{"_row_norm_backward"};
-inline Kernel<void(const Tensor& grad_weight, const Tensor& grad, const Tensor& self, const Tensor& mean,
-                   const Tensor& rstd, const RowLayout& layout)>
-    row_norm_backward_weight_kernel{"_row_norm_backward_weight"};
 
 /// The same for channels: outer x channels x inner, statistics per channel.
 struct ChannelLayout {

@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
+#include "cpu/isa/sums.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -15,37 +16,68 @@ namespace {
 constexpr int64_t kBlock = 512;
 constexpr int64_t kLongWork = 1 << 15;
 
-/// The sum of f(i) for i below n.
-template <class A, class F>
-double block_sum(int64_t n, F&& f) {
+/// Elements as values of the compute type: where they are, or converted into the buffer.
+template <class T, class A>
+struct Values {
+  A buffer[std::is_same_v<T, A> ? 1 : kBlock];
+  const A* operator()(const T* from, int64_t n) {
+    if constexpr (std::is_same_v<T, A>) return from;
+    FACULA_SIMD
+    for (int64_t i = 0; i < n; ++i) buffer[i] = load(from[i]);
+    return buffer;
+  }
+};
+
+/// The sum of n elements.
+template <class A, class T>
+double plain_sum(const T* x, int64_t n) {
+  Values<T, A> values;
   double total = 0;
   for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t end = std::min(at + kBlock, n);
-    A partial = 0;
-#pragma omp simd reduction(+ : partial)
-    for (int64_t i = at; i < end; ++i) partial += f(i);
-    total += partial;
+    const int64_t count = std::min(kBlock, n - at);
+    const A* v = values(x + at, count);
+    total += sums_of<A>(count, [=](auto each) { return Two{each(v), each(v)}; }).first;
   }
   return total;
 }
 
-/// Two sums in one pass.
-template <class A, class F>
-std::pair<double, double> block_sums(int64_t n, F&& f) {
-  double first = 0, second = 0;
+/// The sum of their squared distances from a centre.
+template <class A, class T>
+double squared_distances(const T* x, int64_t n, A center) {
+  Values<T, A> values;
+  double total = 0;
   for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t end = std::min(at + kBlock, n);
-    A a = 0, b = 0;
-#pragma omp simd reduction(+ : a, b)
-    for (int64_t i = at; i < end; ++i) {
-      auto [x, y] = f(i);
-      a += x;
-      b += y;
-    }
-    first += a;
-    second += b;
+    const int64_t count = std::min(kBlock, n - at);
+    const A* v = values(x + at, count);
+    total += sums_of<A>(count, [=](auto each) {
+               const auto d = each(v) - center;
+               return Two{d * d, d};
+             }).first;
   }
-  return {first, second};
+  return total;
+}
+
+/// The sums of g and of g * (x - center); of g * weight in place of g where there is a weight.
+template <class A, class T>
+std::pair<double, double> gradient_sums(const T* grad, const T* self, const A* weight, int64_t n, A center) {
+  Values<T, A> grads, selves;
+  double total = 0, with_x = 0;
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t count = std::min(kBlock, n - at);
+    const A *g = grads(grad + at, count), *x = selves(self + at, count), *w = weight ? weight + at : nullptr;
+    const auto [a, b] = w ? sums_of<A>(count,
+                                       [=](auto each) {
+                                         const auto v = each(g) * each(w);
+                                         return Two{v, v * (each(x) - center)};
+                                       })
+                          : sums_of<A>(count, [=](auto each) {
+                              const auto v = each(g);
+                              return Two{v, v * (each(x) - center)};
+                            });
+    total += a;
+    with_x += b;
+  }
+  return {total, with_x};
 }
 
 // ---- rows
@@ -87,11 +119,8 @@ void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, con
     parallel_for(0, layout.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
       for (int64_t r = from; r < to; ++r) {
         const T* x = self.data<T>() + r * n;
-        const A m = center ? A(block_sum<A>(n, [&](int64_t i) { return load(x[i]); }) / static_cast<double>(n)) : A(0);
-        const double squares = block_sum<A>(n, [&](int64_t i) {
-          const A d = load(x[i]) - m;
-          return d * d;
-        });
+        const A m = center ? A(plain_sum<A>(x, n) / static_cast<double>(n)) : A(0);
+        const double squares = squared_distances<A>(x, n, m);
         const A inverse = A(1.0 / std::sqrt(squares / static_cast<double>(n) + eps));
         mean.data<A>()[r] = m;
         rstd.data<A>()[r] = inverse;
@@ -102,97 +131,115 @@ void row_norm_cpu(const Tensor& out, const Tensor& mean, const Tensor& rstd, con
   });
 }
 
-/// grad_input = rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalised row.
+/// What the gradients of a row are made of.
 template <class T, class A>
-void row_backward(T* out, const T* grad, const T* x, const A* weight, const RowLayout& layout, A mean, A rstd,
-                  bool center) {
-  const int64_t n = layout.length();
-  double total = 0, with_x = 0;
-  if (layout.inner == 1) {
-    auto factor = [&](int64_t i) { return weight ? weight[i] : A(1); };
-    std::tie(total, with_x) = block_sums<A>(n, [&](int64_t i) {
-      const A g = load(grad[i]) * factor(i);
-      return std::pair<A, A>(g, g * (load(x[i]) - mean));
-    });
-  } else {
-    for (int64_t k = 0; k < layout.channels; ++k) {
-      const int64_t at = k * layout.inner;
-      auto [t, w] = block_sums<A>(layout.inner, [&](int64_t i) {
-        const A g = load(grad[at + i]);
-        return std::pair<A, A>(g, g * (load(x[at + i]) - mean));
-      });
-      const double factor = weight ? weight[k] : A(1);
-      total += factor * t;
-      with_x += factor * w;
-    }
-  }
-  const A a = center ? A(total / static_cast<double>(n)) : A(0);
-  const A b = A(with_x * rstd * rstd / static_cast<double>(n));
-  for (int64_t k = 0; k < (layout.inner == 1 ? 1 : layout.channels); ++k) {
-    const int64_t at = k * layout.inner, count = layout.inner == 1 ? n : layout.inner;
-    const A one = weight && layout.inner != 1 ? weight[k] : A(1);
-    const A* each = layout.inner == 1 ? weight : nullptr;
-    FACULA_SIMD
-    for (int64_t i = at; i < at + count; ++i)
-      out[i] = T(rstd * (load(grad[i]) * (each ? each[i] : one) - a - b * (load(x[i]) - mean)));
-  }
-}
+struct RowBackward {
+  const T *grad, *self;
+  const A* weight;  // of the row's group, if there is one
+  A mean, rstd;
+  const RowLayout& layout;
+  bool center;
 
-void row_norm_backward_cpu(const Tensor& grad_input, const Tensor& grad, const Tensor& self, const Tensor& weight,
-                           const Tensor& mean, const Tensor& rstd, const RowLayout& layout, bool center) {
-  const int64_t n = layout.length();
-  LockRelease unlocked(self.numel() > kLongWork);
-  visit_floating("layer_norm", self.dtype(), [&]<class T, class A>(T, A) {
-    parallel_for(0, layout.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t from, int64_t to) {
-      for (int64_t r = from; r < to; ++r) {
-        row_backward(grad_input.data<T>() + r * n, grad.data<T>() + r * n, self.data<T>() + r * n,
-                     row_parameter<A>(weight, layout, r), layout, mean.data<A>()[r], rstd.data<A>()[r], center);
-      }
-    });
-  });
-}
-
-/// Adds the rows [from, to) of grad * x^ to `totals`, one per group and channel.
-template <class T, class A>
-void add_weight_rows(A* totals, const T* grad, const T* self, const A* mean, const A* rstd, const RowLayout& layout,
-                     int64_t from, int64_t to) {
-  const int64_t n = layout.length();
-  for (int64_t r = from; r < to; ++r) {
-    const T *g = grad + r * n, *x = self + r * n;
-    const A m = mean[r], s = rstd[r];
-    A* sums = totals + r % layout.groups * layout.channels;
+  /// rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalised row, from the sums of g * w and of
+  /// g * w * (x - mean).
+  void write(T* out, double total, double with_x) const {
+    const double n = static_cast<double>(layout.length());
+    const A a = center ? A(total / n) : A(0), b = A(with_x * rstd * rstd / n);
     if (layout.inner == 1) {
+      const int64_t count = layout.channels;
+      if (weight) {
+        FACULA_SIMD
+        for (int64_t i = 0; i < count; ++i)
+          out[i] = T(rstd * (load(grad[i]) * weight[i] - a - b * (load(self[i]) - mean)));
+        return;
+      }
       FACULA_SIMD
-      for (int64_t i = 0; i < n; ++i) sums[i] += load(g[i]) * (load(x[i]) - m) * s;
-      continue;
+      for (int64_t i = 0; i < count; ++i) out[i] = T(rstd * (load(grad[i]) - a - b * (load(self[i]) - mean)));
+      return;
     }
     for (int64_t k = 0; k < layout.channels; ++k) {
-      const int64_t at = k * layout.inner;
-      sums[k] += A(block_sum<A>(layout.inner, [&](int64_t i) { return load(g[at + i]) * (load(x[at + i]) - m); })) * s;
+      const A factor = weight ? weight[k] : A(1);
+      const int64_t at = k * layout.inner, end = at + layout.inner;
+      FACULA_SIMD
+      for (int64_t i = at; i < end; ++i) out[i] = T(rstd * (load(grad[i]) * factor - a - b * (load(self[i]) - mean)));
     }
+  }
+
+  /// Adds this row to the gradients of weight and bias, where there are any, and writes that of the input.
+  void run(T* out, A* of_weight, A* of_bias) const {
+    double total = 0, with_x = 0;
+    if (layout.inner == 1) {
+      if (out) std::tie(total, with_x) = gradient_sums<A>(grad, self, weight, layout.channels, mean);
+      add_elements(of_weight, of_bias);
+    } else {
+      for (int64_t k = 0; k < layout.channels; ++k) {
+        const int64_t at = k * layout.inner;
+        const auto [g, gx] = gradient_sums<A>(grad + at, self + at, static_cast<const A*>(nullptr), layout.inner, mean);
+        const double factor = weight ? weight[k] : A(1);
+        total += factor * g;
+        with_x += factor * gx;
+        if (of_weight) of_weight[k] += A(gx) * rstd;
+        if (of_bias) of_bias[k] += A(g);
+      }
+    }
+    if (out) write(out, total, with_x);
+  }
+
+ private:
+  void add_elements(A* of_weight, A* of_bias) const {
+    const int64_t n = layout.channels;
+    if (of_weight) {
+      FACULA_SIMD
+      for (int64_t i = 0; i < n; ++i) of_weight[i] += load(grad[i]) * (load(self[i]) - mean) * rstd;
+    }
+    if (of_bias) {
+      FACULA_SIMD
+      for (int64_t i = 0; i < n; ++i) of_bias[i] += load(grad[i]);
+    }
+  }
+};
+
+/// The sums of the parts, element by element.
+template <class A>
+void add_parts(const Tensor& out, const std::vector<A>& partial, int64_t parts) {
+  const int64_t width = out.numel();
+  for (int64_t i = 0; i < width; ++i) {
+    double total = 0;
+    for (int64_t p = 0; p < parts; ++p) total += partial[static_cast<size_t>(p * width + i)];
+    out.data<A>()[i] = A(total);
   }
 }
 
-void row_norm_backward_weight_cpu(const Tensor& grad_weight, const Tensor& grad, const Tensor& self, const Tensor& mean,
-                                  const Tensor& rstd, const RowLayout& layout) {
+void row_norm_backward_cpu(const RowGradients& made, const Tensor& grad, const Tensor& self, const Tensor& weight,
+                           const Tensor& mean, const Tensor& rstd, const RowLayout& layout, bool center) {
   constexpr int64_t kParts = 32;  // fixed, so that the order of additions is too
+  const int64_t n = layout.length(), width = layout.groups * layout.channels;
+  const bool sums = made.weight.defined() || made.bias.defined();
+  // with nothing to add up every row is for itself
+  const int64_t most = sums ? std::min(kParts, self.numel() / kGrain) : layout.rows;
+  const int64_t parts = std::max<int64_t>(1, most), rows_per_part = (layout.rows + parts - 1) / parts;
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("layer_norm", self.dtype(), [&]<class T, class A>(T, A) {
-    const int64_t width = grad_weight.numel();
-    const int64_t parts = std::max<int64_t>(1, std::min(kParts, self.numel() / kGrain));
-    const int64_t rows_per_part = (layout.rows + parts - 1) / parts;
-    std::vector<A> partial(static_cast<size_t>(parts * width), A(0));
-    parallel_for(0, parts, 1, [&](int64_t from, int64_t to) {
-      for (int64_t p = from; p < to; ++p) {
-        add_weight_rows(partial.data() + p * width, grad.data<T>(), self.data<T>(), mean.data<A>(), rstd.data<A>(),
-                        layout, p * rows_per_part, std::min((p + 1) * rows_per_part, layout.rows));
+    auto room = [&](const Tensor& t) { return std::vector<A>(static_cast<size_t>(t.defined() ? parts * width : 0)); };
+    std::vector<A> of_weight = room(made.weight), of_bias = room(made.bias);
+    T* out = made.self.defined() ? made.self.data<T>() : nullptr;
+    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(n * rows_per_part, 1));
+    parallel_for(0, parts, grain, [&](int64_t from, int64_t to) {
+      for (int64_t r = from * rows_per_part; r < std::min(to * rows_per_part, layout.rows); ++r) {
+        const int64_t place = r / rows_per_part * width + r % layout.groups * layout.channels;
+        RowBackward<T, A>{grad.data<T>() + r * n,
+                          self.data<T>() + r * n,
+                          row_parameter<A>(weight, layout, r),
+                          mean.data<A>()[r],
+                          rstd.data<A>()[r],
+                          layout,
+                          center}
+            .run(out ? out + r * n : nullptr, of_weight.empty() ? nullptr : of_weight.data() + place,
+                 of_bias.empty() ? nullptr : of_bias.data() + place);
       }
     });
-    for (int64_t i = 0; i < width; ++i) {
-      double total = 0;
-      for (int64_t p = 0; p < parts; ++p) total += partial[static_cast<size_t>(p * width + i)];
-      grad_weight.data<A>()[i] = A(total);
-    }
+    if (made.weight.defined()) add_parts(made.weight, of_weight, parts);
+    if (made.bias.defined()) add_parts(made.bias, of_bias, parts);
   });
 }
 
@@ -204,35 +251,66 @@ void each_run(const T* data, const ChannelLayout& layout, int64_t channel, F&& f
   for (int64_t o = 0; o < layout.outer; ++o) f(data + (o * layout.channels + channel) * layout.inner);
 }
 
-/// With one element per run, sums go down columns: all channels at once, over the rows of a block.
+/// With one element per run, sums go down columns: all channels at once, over the rows of a block. row(sums, at) adds
+/// the row that begins at `at` to `count` sums per channel. Blocks are shared out by a fixed number of parts.
 template <class A, class F>
-void column_sums(double* totals, const ChannelLayout& layout, F&& row) {
-  std::vector<A> partial(static_cast<size_t>(layout.channels));
-  std::fill(totals, totals + layout.channels, 0.0);
-  for (int64_t at = 0; at < layout.outer; at += kBlock) {
-    std::fill(partial.begin(), partial.end(), A(0));
-    for (int64_t o = at; o < std::min(at + kBlock, layout.outer); ++o) row(partial.data(), o * layout.channels);
-    for (int64_t c = 0; c < layout.channels; ++c) totals[c] += partial[static_cast<size_t>(c)];
-  }
+std::vector<double> column_sums(const ChannelLayout& layout, int64_t count, F row) {
+  constexpr int64_t kParts = 32;
+  const int64_t width = layout.channels * count, blocks = (layout.outer + kBlock - 1) / kBlock;
+  const int64_t parts = std::clamp<int64_t>(layout.outer * layout.channels / (4 * kGrain), 1, kParts);
+  const int64_t blocks_per_part = (blocks + parts - 1) / parts;
+  std::vector<double> totals(static_cast<size_t>(parts * width));
+  parallel_for(0, parts, 1, [&](int64_t from, int64_t to) {
+    std::vector<A> partial(static_cast<size_t>(width));
+    for (int64_t block = from * blocks_per_part; block < std::min(to * blocks_per_part, blocks); ++block) {
+      double* total = totals.data() + block / blocks_per_part * width;
+      std::fill(partial.begin(), partial.end(), A(0));
+      for (int64_t o = block * kBlock; o < std::min((block + 1) * kBlock, layout.outer); ++o)
+        row(partial.data(), o * layout.channels);
+      for (int64_t c = 0; c < width; ++c) total[c] += partial[static_cast<size_t>(c)];
+    }
+  });
+  for (int64_t p = 1; p < parts; ++p)
+    for (int64_t c = 0; c < width; ++c) totals[static_cast<size_t>(c)] += totals[static_cast<size_t>(p * width + c)];
+  return totals;
 }
 
 template <class T, class A>
 void column_moments(A* mean, A* variance, const T* x, const ChannelLayout& layout) {
-  std::vector<double> totals(static_cast<size_t>(layout.channels));
+  const int64_t channels = layout.channels;
   const double count = static_cast<double>(layout.count());
-  column_sums<A>(totals.data(), layout, [&](A* sums, int64_t at) {
+  std::vector<double> totals = column_sums<A>(layout, 1, [=](A* sums, int64_t at) {
     FACULA_SIMD
-    for (int64_t c = 0; c < layout.channels; ++c) sums[c] += load(x[at + c]);
+    for (int64_t c = 0; c < channels; ++c) sums[c] += load(x[at + c]);
   });
-  for (int64_t c = 0; c < layout.channels; ++c) mean[c] = A(totals[static_cast<size_t>(c)] / count);
-  column_sums<A>(totals.data(), layout, [&](A* sums, int64_t at) {
+  for (int64_t c = 0; c < channels; ++c) mean[c] = A(totals[static_cast<size_t>(c)] / count);
+  totals = column_sums<A>(layout, 1, [=](A* sums, int64_t at) {
     FACULA_SIMD
-    for (int64_t c = 0; c < layout.channels; ++c) {
+    for (int64_t c = 0; c < channels; ++c) {
       const A d = load(x[at + c]) - mean[c];
       sums[c] += d * d;
     }
   });
-  for (int64_t c = 0; c < layout.channels; ++c) variance[c] = A(totals[static_cast<size_t>(c)] / count);
+  for (int64_t c = 0; c < channels; ++c) variance[c] = A(totals[static_cast<size_t>(c)] / count);
+}
+
+template <class T, class A>
+void column_gradients(A* total, A* centered, const T* grad, const T* self, const A* mean, const ChannelLayout& layout) {
+  const int64_t channels = layout.channels;
+  const std::vector<double> sums = column_sums<A>(layout, 2, [=](A* plain, int64_t at) {
+    A* with_x = plain + channels;
+    const T *g = grad + at, *x = self + at;
+    FACULA_SIMD
+    for (int64_t c = 0; c < channels; ++c) {
+      const A value = load(g[c]);
+      plain[c] += value;
+      with_x[c] += value * (load(x[c]) - mean[c]);
+    }
+  });
+  for (int64_t c = 0; c < channels; ++c) {
+    total[c] = A(sums[static_cast<size_t>(c)]);
+    centered[c] = A(sums[static_cast<size_t>(channels + c)]);
+  }
 }
 
 int64_t channel_grain(const ChannelLayout& layout) {
@@ -248,15 +326,10 @@ void channel_moments_cpu(const Tensor& mean, const Tensor& variance, const Tenso
     parallel_for(0, layout.channels, channel_grain(layout), [&](int64_t from, int64_t to) {
       for (int64_t c = from; c < to; ++c) {
         double total = 0, squares = 0;
-        each_run(self.data<T>(), layout, c,
-                 [&](const T* x) { total += block_sum<A>(layout.inner, [&](int64_t i) { return load(x[i]); }); });
+        each_run(self.data<T>(), layout, c, [&](const T* x) { total += plain_sum<A>(x, layout.inner); });
         const A center = A(total / count);
-        each_run(self.data<T>(), layout, c, [&](const T* x) {
-          squares += block_sum<A>(layout.inner, [&](int64_t i) {
-            const A d = load(x[i]) - center;
-            return d * d;
-          });
-        });
+        each_run(self.data<T>(), layout, c,
+                 [&](const T* x) { squares += squared_distances<A>(x, layout.inner, center); });
         m[c] = center;
         v[c] = A(squares / count);
       }
@@ -271,29 +344,13 @@ void channel_sums_cpu(const Tensor& total, const Tensor& centered, const Tensor&
     const T *g = grad.data<T>(), *x = self.data<T>();
     const A* m = mean.data<A>();
     A *plain = total.data<A>(), *with_x = centered.data<A>();
-    if (layout.inner == 1) {
-      std::vector<double> sums(static_cast<size_t>(layout.channels));
-      column_sums<A>(sums.data(), layout, [&](A* s, int64_t at) {
-        FACULA_SIMD
-        for (int64_t c = 0; c < layout.channels; ++c) s[c] += load(g[at + c]);
-      });
-      for (int64_t c = 0; c < layout.channels; ++c) plain[c] = A(sums[static_cast<size_t>(c)]);
-      column_sums<A>(sums.data(), layout, [&](A* s, int64_t at) {
-        FACULA_SIMD
-        for (int64_t c = 0; c < layout.channels; ++c) s[c] += load(g[at + c]) * (load(x[at + c]) - m[c]);
-      });
-      for (int64_t c = 0; c < layout.channels; ++c) with_x[c] = A(sums[static_cast<size_t>(c)]);
-      return;
-    }
+    if (layout.inner == 1) return column_gradients(plain, with_x, g, x, m, layout);
     parallel_for(0, layout.channels, channel_grain(layout), [&](int64_t from, int64_t to) {
       for (int64_t c = from; c < to; ++c) {
         double first = 0, second = 0;
         for (int64_t o = 0; o < layout.outer; ++o) {
           const int64_t at = (o * layout.channels + c) * layout.inner;
-          auto [a, b] = block_sums<A>(layout.inner, [&](int64_t i) {
-            const A d = load(g[at + i]);
-            return std::pair<A, A>(d, d * (load(x[at + i]) - m[c]));
-          });
+          auto [a, b] = gradient_sums<A>(g + at, x + at, static_cast<const A*>(nullptr), layout.inner, m[c]);
           first += a;
           second += b;
         }
@@ -365,7 +422,6 @@ void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& se
 void register_norm() {
   row_norm_kernel.set(DeviceType::CPU, row_norm_cpu);
   row_norm_backward_kernel.set(DeviceType::CPU, row_norm_backward_cpu);
-  row_norm_backward_weight_kernel.set(DeviceType::CPU, row_norm_backward_weight_cpu);
   channel_moments_kernel.set(DeviceType::CPU, channel_moments_cpu);
   channel_affine_kernel.set(DeviceType::CPU, channel_affine_cpu);
   channel_sums_kernel.set(DeviceType::CPU, channel_sums_cpu);

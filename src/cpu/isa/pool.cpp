@@ -10,6 +10,7 @@
 #include "cpu/isa.h"
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/combine.h"
+#include "cpu/isa/sums.h"
 #include "cpu/isa/types.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -364,16 +365,20 @@ void enter(T& sum, T value) {
 }
 
 template <class T>
-Compute<T> sum_of(const T* values, int64_t count) {
+Compute<T> run_sum(const T* values, int64_t count) {
   constexpr int64_t kVectorPays = 16;
   Compute<T> sum = 0;
   if (count < kVectorPays) {
     for (int64_t i = 0; i < count; ++i) enter(sum, Compute<T>(values[i]));
     return sum;
   }
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    return sum_of(count, values);
+  } else {
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) enter(sum, Compute<T>(values[i]));
-  return sum;
+    for (int64_t i = 0; i < count; ++i) enter(sum, Compute<T>(values[i]));
+    return sum;
+  }
 }
 
 // Calls f(output position, window) for every output of a plane, in order.
@@ -454,7 +459,7 @@ void mean_plane(T* out, const T* in, const WindowTables& g, const UniformRange& 
       return;
     }
     Compute<T> sum = 0;
-    for_each_run(g, w, [&](int64_t at, int64_t count) { enter(sum, sum_of(in + at, count)); });
+    for_each_run(g, w, [&](int64_t at, int64_t count) { enter(sum, run_sum(in + at, count)); });
     out[o] = w.empty() ? T(0) : mean<T>(sum, w.divisor);
   });
 }

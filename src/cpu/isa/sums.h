@@ -1,0 +1,71 @@
+// Sums of contiguous elements, in as many vectors as hide the time that an addition takes.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "cpu/isa/lanes.h"
+
+namespace facula::cpu::FACULA_ISA {
+
+// Sums are given a function of a reader `at`: at(p) is p[i] for the present i, or a vector of p[i] and its neighbours.
+template <class A>
+struct VectorAt {
+  int64_t i;
+  auto operator()(const A* p) const { return load_vector(p + i); }
+};
+template <class A>
+struct ElementAt {
+  int64_t i;
+  A operator()(const A* p) const { return p[i]; }
+};
+
+template <class A>
+A sum_of_lanes(typename VectorOf<A>::type v) {
+  auto pair = merge_lanes<2>(v, [](auto a, auto b) { return a + b; });
+  return A(pair[0]) + A(pair[1]);
+}
+
+/// The sums of both parts of f(at) over n elements, in four vectors each: for a few hundred elements, as what enters a
+/// lane is added up one by one.
+template <class A, class F>
+std::pair<A, A> sums_of(int64_t n, F f) {
+  using V = typename VectorOf<A>::type;
+  constexpr int64_t lanes = VectorOf<A>::lanes;
+  V first[4] = {}, second[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      const auto [x, y] = f(VectorAt<A>{i + k * lanes});
+      first[k] += x;
+      second[k] += y;
+    }
+  }
+  for (; i + lanes <= n; i += lanes) {
+    const auto [x, y] = f(VectorAt<A>{i});
+    first[0] += x;
+    second[0] += y;
+  }
+  A a = sum_of_lanes<A>((first[0] + first[1]) + (first[2] + first[3]));
+  A b = sum_of_lanes<A>((second[0] + second[1]) + (second[2] + second[3]));
+  for (; i < n; ++i) {
+    const auto [x, y] = f(ElementAt<A>{i});
+    a += x;
+    b += y;
+  }
+  return {a, b};
+}
+
+template <class V>
+struct Two {
+  V first, second;
+};
+
+/// The sum of n elements.
+template <class T>
+T sum_of(int64_t n, const T* p) {
+  return sums_of<T>(n, [=](auto at) { return Two{at(p), at(p)}; }).first;
+}
+
+}  // namespace facula::cpu::FACULA_ISA
