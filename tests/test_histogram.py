@@ -1,6 +1,7 @@
 """Histograms and distinct elements against NumPy."""
 
 import numpy as np
+import pytest
 
 import facula
 from facula.functions.reduce import histogramdd, unique, unique_consecutive
@@ -30,3 +31,40 @@ def test_distinct_elements():
     values, counts = unique_consecutive(facula.tensor([1, 1, 2, 1]), return_counts=True)
     assert values.tolist() == [1, 2, 1] and counts.tolist() == [2, 1, 1]
     assert facula.isin(facula.tensor([1, 2, 3]), facula.tensor([3, 1])).tolist() == [True, False, True]
+
+
+INTEGERS = ["bool", "uint8", "int8", "int16", "int32", "int64"]
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64"])
+@pytest.mark.parametrize("n", [0, 1, 2, 17, 511, 512, 3000])
+def test_distinct_elements_with_and_without_their_places(dtype, n):
+    a = np.random.default_rng(n).integers(-90, 90, n).astype(dtype)
+    if dtype == "int64":
+        a = a << 40
+    t = facula.from_numpy(a)
+    expected, inverse, counts = np.unique(a, return_inverse=True, return_counts=True)
+    for flags in ((False, False), (True, False), (False, True), (True, True)):
+        found = unique(t, return_inverse=flags[0], return_counts=flags[1])
+        found = [found] if isinstance(found, facula.Tensor) else list(found)
+        wanted = [expected, *([inverse] if flags[0] else []), *([counts] if flags[1] else [])]
+        assert [f.tolist() for f in found] == [w.tolist() for w in wanted]
+    starts = np.flatnonzero(np.r_[True, a[1:] != a[:-1]]) if n else np.zeros(0, int)
+    for flags in ((False, False), (True, True)):
+        found = unique_consecutive(t, return_inverse=flags[0], return_counts=flags[1])
+        found = [found] if isinstance(found, facula.Tensor) else list(found)
+        assert found[0].tolist() == a[starts].tolist()
+        if flags[0]:
+            assert (found[0].numpy()[found[1].numpy()] == a).all() and found[2].tolist() == np.diff(np.r_[starts, n]).tolist()
+
+
+def test_distinct_elements_of_whole_ranges_and_of_no_numbers():
+    for dtype in ("int8", "uint8", "int16", "int64"):
+        ends = np.iinfo(dtype)
+        a = np.random.default_rng(1).permutation(np.array([ends.min, ends.max, 0, 1, ends.max - 1, ends.min + 1] * 200, dtype))
+        assert unique(facula.from_numpy(a)).tolist() == sorted(set(a.tolist()))
+    x = facula.tensor([np.nan, 1.0, np.nan, -0.0, 0.0, -np.inf])
+    assert unique(x).isnan().tolist() == [False, False, False, True, True]
+    assert unique_consecutive(x).numel() == 5
+    strided = facula.arange(10).repeat_interleave(2)[::2]
+    assert unique(strided).tolist() == list(range(10)) and strided.tolist() == list(range(10))

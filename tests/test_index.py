@@ -475,3 +475,51 @@ def test_extrema_into_places(dtype, how, best):
     for (a, b), got in zip(pairs, found):
         wanted = nan if a != a or b != b else best(a, b)
         assert got == wanted or (got != got and wanted != wanted), (a, b, got)
+
+
+BAGS = {  # include_last_offset, padding_idx, with weights, mode
+    "sums": (False, None, False, 0),
+    "means": (True, 2, False, 1),
+    "weighted": (False, 2, True, 0),
+    "weighted, last offset": (True, None, True, 0),
+}
+
+
+@pytest.mark.parametrize("kind", BAGS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("width", [1, 5, 8, 31, 64, 67, 200])
+def test_sums_of_bags(kind, dtype, width):
+    """Bags of every length, weighted or not, with padding and with indices that belong to no bag."""
+    rng = np.random.default_rng(width)
+    last, padding, weighted, mode = BAGS[kind]
+    table = torch.from_numpy(rng.standard_normal((9, width))).to(getattr(torch, dtype))
+    factors = torch.from_numpy(rng.standard_normal(40)).to(table.dtype)
+    index, offsets = torch.from_numpy(rng.integers(0, 9, 40)), [0, 3, 3, 4, 20, 33]
+    w, f = table.double().numpy(), factors.double().numpy()
+    wanted = []
+    for begin, end in zip(offsets, offsets[1:] + ([] if last else [40])):
+        k = index.numpy()[begin:end]
+        counts = k != padding if padding is not None else np.ones(end - begin, bool)
+        row = (w[k] * (f[begin:end, None] if weighted else 1))[counts].sum(0)
+        wanted.append(row / max(counts.sum(), 1) if mode else row)
+
+    def bags(t, own):
+        given = own if weighted else None
+        return torch.embedding_bag(t, index, torch.tensor(offsets), False, mode, False, given, last, padding)[0]
+
+    atol = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-5}.get(dtype, 1e-12)
+    for t in (table, table.t().contiguous().t()):
+        out = bags(t, factors)
+        assert out.dtype is table.dtype
+        np.testing.assert_allclose(out.double().numpy(), wanted, rtol=atol, atol=atol)
+    if dtype == "float64" and width < 10:
+        inputs = [table.requires_grad_(), factors.requires_grad_(weighted)]
+        assert torch.autograd.gradcheck(bags, inputs)
+        assert torch.autograd.gradgradcheck(bags, inputs)
+
+
+def test_bags_refuse_what_lies_outside():
+    table, offsets = torch.zeros(4, 3), torch.tensor([0, 2])
+    for wrong in (4, -1, 2**40):
+        with pytest.raises((IndexError, RuntimeError), match="embedding_bag"):
+            torch.embedding_bag(table, torch.tensor([0, 1, wrong]), offsets)

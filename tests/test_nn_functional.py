@@ -363,3 +363,72 @@ def test_copies_between_devices():
     with pytest.raises(ValueError, match="^reduce_add: "):
         comm.reduce_add([x, x[1:]])
     assert get_a_var({"a": [None, (3, x)]}) is x and get_a_var([3]) is None
+
+
+PADS = [(2, 1), (0, 3), (-1, 2), (2, -1), (1, 0, 2, 1), (-1, 1, 0, -2), (3, 3, 2, 2, 1, 1), (0, 0, 1, 2), (2, -1, -1, 1, 1, 0)]
+
+
+def padded_by_numpy(a, pad, mode):
+    """Dimension by dimension: what is cut away is seen by the other end, but not by a circle."""
+    for k in range(len(pad) // 2):
+        before, after = pad[2 * k : 2 * k + 2]
+        d = a.ndim - 1 - k
+        cut = [slice(None)] * a.ndim
+        cut[d] = slice(max(-before, 0), a.shape[d] - max(-after, 0))
+        if mode == "circular":
+            a = a[tuple(cut)]
+        widths = [(0, 0)] * a.ndim
+        widths[d] = (max(before, 0), max(after, 0))
+        numpy_mode = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
+        a = np.pad(a, widths, mode=numpy_mode)
+        if mode != "circular":
+            cut[d] = slice(max(-before, 0), a.shape[d] - max(-after, 0))
+            a = a[tuple(cut)]
+    return a
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("pad", PADS)
+def test_padding_with_own_elements(mode, pad):
+    n = len(pad) // 2
+    for batch in ((2, 3), (3,)):
+        shape = (*batch, *[5, 4, 6][3 - n :])
+        for dtype in ("float64", "float32", "int16", "bool", "complex128"):
+            a = (np.random.default_rng(1).standard_normal(shape) * 9).astype(dtype)
+            t = facula.from_numpy(a)
+            np.testing.assert_array_equal(F.pad(t, pad, mode).numpy(), padded_by_numpy(a, pad, mode))
+            np.testing.assert_array_equal(F.pad(t.transpose(0, 1).contiguous().transpose(0, 1), pad, mode).numpy(), padded_by_numpy(a, pad, mode))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_padding_of_images_channels_last(mode):
+    a = np.random.default_rng(1).standard_normal((2, 19, 6, 40)).astype(np.float32)
+    t = facula.from_numpy(a).contiguous(memory_format=facula.channels_last)
+    out = F.pad(t, (3, 1, 0, 2), mode)
+    np.testing.assert_array_equal(out.numpy(), padded_by_numpy(a, (3, 1, 0, 2), mode))
+    assert out.is_contiguous(memory_format=facula.channels_last) == (mode != "circular")
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("pad", PADS)
+def test_derivatives_of_padding(mode, pad):
+    n = len(pad) // 2
+    x = tensor((2, 2, *[4, 3, 4][3 - n :])).double().requires_grad_()
+    assert facula.autograd.gradcheck(lambda t: F.pad(t, pad, mode), x)
+    assert facula.autograd.gradgradcheck(lambda t: F.pad(t, pad, mode) ** 2, x)
+    if x.dim() == 4:
+        last = x.detach().contiguous(memory_format=facula.channels_last).requires_grad_()
+        grads = [facula.autograd.grad((F.pad(t, pad, mode) ** 3).sum(), t)[0] for t in (x, last)]
+        np.testing.assert_allclose(array(grads[0]), array(grads[1]), rtol=1e-12)
+    by_example = facula.func.vmap(lambda t: F.pad(t, pad, mode))(x.detach())
+    np.testing.assert_array_equal(array(by_example), array(F.pad(x.detach(), pad, mode)))
+
+
+def test_padding_that_does_not_fit():
+    x = tensor((1, 2, 4))
+    for pad, mode in (((4, 0), "reflect"), ((0, 5), "circular"), ((-2, -2), "replicate"), ((-4, 1), "circular"), ((0, 2**62), "reflect")):
+        with pytest.raises(RuntimeError, match="^pad: "):
+            F.pad(x, pad, mode)
+    with pytest.raises(RuntimeError, match="^pad: .*empty"):
+        F.pad(facula.zeros(2, 0, 4), (1, 1), "replicate")
+    assert F.pad(facula.zeros(0, 2, 4), (1, 1), "replicate").shape == (0, 2, 6)

@@ -271,3 +271,37 @@ def test_out_chooses_the_dtype_of_the_sum():
         assert op(facula.ones(2, dtype=facula.uint8), 0, out=facula.empty(0, dtype=facula.bool)).dtype is facula.bool
         with pytest.raises(RuntimeError, match=f"^{op.__name__}: out= is bool or uint8, got float32"):
             op(t, 0, out=facula.empty(0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_extrema_find_nan_and_infinities_anywhere(dtype):
+    """Rows and columns of many lengths: what vectors, pieces and rests see."""
+    kind = getattr(facula, dtype)
+    r = np.random.default_rng(7)
+    for n in (1, 3, 31, 32, 33, 64, 100, 130, 257, 700):
+        a = facula.from_numpy(r.standard_normal((n, 5))).to(kind).double().numpy()
+        for special in ([], [np.nan], [np.inf], [-np.inf], [np.inf, -np.inf], [-np.inf, np.nan]):
+            x = a.copy()
+            for value in special:
+                x[r.integers(n), r.integers(5)] = value
+            if special == [-np.inf]:
+                x[:, 2] = -np.inf
+            wide = np.tile(x, (1, 9))
+            for b in (x, wide, x.T.copy(), wide.T.copy()):
+                t = facula.from_numpy(b).to(kind)
+                for dim in (0, 1):
+                    np.testing.assert_array_equal(t.amax(dim).double().numpy(), b.max(dim))
+                    np.testing.assert_array_equal(t.amin(dim).double().numpy(), b.min(dim))
+                np.testing.assert_array_equal(t.max().double().numpy(), b.max())
+                norm = facula.linalg.vector_norm(t, math.inf, 0).double().numpy()
+                np.testing.assert_array_equal(norm, np.abs(b).max(0))
+
+
+def test_equal_sees_every_place():
+    for n in (1, 255, 256, 257, 4351, 4352, 4353, 70000, 140000):
+        a = facula.zeros(n)
+        assert facula.equal(a, a.clone())
+        for at in {0, n // 2, n - 1}:
+            b = a.clone()
+            b[at] = 1
+            assert not facula.equal(a, b)

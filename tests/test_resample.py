@@ -217,3 +217,49 @@ def test_interpolate_to_the_same_size_copies():
         for mode in ("nearest", "bilinear"):
             made = F.interpolate(given, size=(3, 4), mode=mode)
             assert made.equal(x) and made.data_ptr() != given.data_ptr()
+
+
+@pytest.mark.parametrize("channels", [8, 9, 16, 19, 40])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic", "volume"])
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64])
+def test_many_channels_are_sampled_as_each_alone(channels, mode, dtype):
+    """Vectors of channels against one channel after the other; places outside read nothing, not even NaN."""
+    n = 3 if mode == "volume" else 2
+    how = "bilinear" if mode == "volume" else mode
+    x = facula.from_numpy(numbers((2, channels, *[5, 6, 4][:n]))).to(dtype)
+    x[:, 1].flatten(1)[:, 0] = math.nan  # what outside positions would read
+    x[0, 3] = math.inf
+    grid = facula.from_numpy(np.random.default_rng(3).uniform(-1.6, 1.6, (2, *[9, 17, 3][:n], n))).to(dtype)
+    grid.flatten()[:3] = math.nan
+    for padding in ("zeros", "border", "reflection"):
+        leaf, place = x.clone().requires_grad_(), grid.clone().requires_grad_()
+        y = F.grid_sample(leaf, place, how, padding, False)
+        weights = facula.from_numpy(numbers(tuple(y.shape), 4)).to(dtype)
+        gx, gg = facula.autograd.grad(y, [leaf, place], weights)
+        total = 0
+        for c in range(channels):
+            one, at = x[:, c : c + 1].clone().requires_grad_(), grid.clone().requires_grad_()
+            alone = F.grid_sample(one, at, how, padding, False)
+            np.testing.assert_array_equal(y[:, c].isnan().numpy(), alone[:, 0].isnan().numpy())
+            np.testing.assert_allclose(y[:, c].detach().numpy(), alone[:, 0].detach().numpy(), rtol=1e-5, atol=1e-5)
+            g1, g2 = facula.autograd.grad(alone, [one, at], weights[:, c : c + 1])
+            np.testing.assert_allclose(gx[:, c].numpy(), g1[:, 0].numpy(), rtol=1e-4, atol=1e-4)
+            total = total + g2
+        finite = total.isfinite() & gg.isfinite()
+        np.testing.assert_allclose(gg[finite].numpy(), total[finite].numpy(), rtol=1e-3, atol=1e-3)
+
+
+def test_sampling_does_not_depend_on_threads_nor_layout():
+    x, grid = facula.randn(3, 48, 15, 15), facula.rand(3, 20, 20, 2) * 2.4 - 1.2
+    before, results = facula.get_num_threads(), []
+    try:
+        for threads in (1, 2, 5):
+            facula.set_num_threads(threads)
+            for layout in (facula.contiguous_format, facula.channels_last):
+                leaf, place = x.contiguous(memory_format=layout).requires_grad_(), grid.clone().requires_grad_()
+                y = F.grid_sample(leaf, place, align_corners=True)
+                results.append((y, *facula.autograd.grad((y**3).sum(), [leaf, place])))
+    finally:
+        facula.set_num_threads(before)
+    for other in results[1:]:
+        assert all(facula.equal(a, b) for a, b in zip(results[0], other))

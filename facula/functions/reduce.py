@@ -31,7 +31,10 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     With `return_inverse` also the place of each element (slice) among them, shaped as `input` (its size along `dim`),
     and with `return_counts` how often each occurs, both int64. The result is in order whatever `sorted` says.
     """
-    results = _C._unique_sorted(input) if dim is None else _distinct_slices(input, dim, False)
+    if dim is None:
+        results = _C._unique_sorted(input, return_inverse, return_counts)
+    else:
+        results = _distinct_slices(input, dim, False)
     return _chosen(results, return_inverse, return_counts)
 
 
@@ -41,7 +44,10 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     With `return_inverse` also the run of each element (slice), and with `return_counts` the lengths of the runs, both
     int64.
     """
-    results = _C._unique_runs(input) if dim is None else _distinct_slices(input, dim, True)
+    if dim is None:
+        results = _C._unique_runs(input, return_inverse, return_counts)
+    else:
+        results = _distinct_slices(input, dim, True)
     return _chosen(results, return_inverse, return_counts)
 
 

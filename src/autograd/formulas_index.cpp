@@ -126,6 +126,18 @@ Tensor masked_scatter_backward(const Tensor& grad, const Tensor& mask, IntList s
   return reshape(in_corner(picked, {count}), source_sizes);
 }
 
+Tensor bag_rows(const Tensor& grad, const Tensor& bag_of, const Tensor& factors) {
+  Tensor rows = index_select(grad, 0, bag_of);
+  return factors.defined() ? rows * unsqueeze(factors, 1) : rows;
+}
+
+Tensor bag_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices, const Tensor& bag_of,
+                            int64_t padding) {
+  Tensor products = index_select(grad, 0, bag_of) * index_select(weight, 0, indices);
+  Tensor sums = sum(products, std::optional<IntList>(IntList{1}), false, std::nullopt);
+  return padding < 0 ? sums : masked_fill(sums, indices == padding, Scalar(0));
+}
+
 Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, int64_t padding_idx,
                                  bool scale_grad_by_freq) {
   Tensor weight = grad;

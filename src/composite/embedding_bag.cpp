@@ -64,6 +64,17 @@ Tensor largest_rows(const Tensor& weight, const Bags& b, const Tensor& bag_of, c
   return masked_fill(values, unsqueeze(sizes == 0, 1), Scalar(0));
 }
 
+Tensor bag_sums(const Tensor& weight, const Bags& b, const Tensor& bag_of, const Tensor& per_sample_weights,
+                bool scale_grad_by_freq) {
+  const int64_t bags = bags_with_rest(b);
+  if (is_floating(weight.dtype()) && !is_float8(weight.dtype()))
+    return _bag_sum(weight, b.indices, bag_of, per_sample_weights, bags, b.padding, scale_grad_by_freq);
+  Tensor rows = embedding(weight, b.indices, b.padding, scale_grad_by_freq);
+  if (per_sample_weights.defined()) rows = rows * unsqueeze(per_sample_weights, 1);
+  if (b.padding >= 0) rows = masked_fill(rows, unsqueeze(b.indices == b.padding, 1), Scalar(0));
+  return index_add(zeros({bags, weight.size(1)}, weight.dtype(), weight.device()), 0, bag_of, rows);
+}
+
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, const Tensor& indices,
@@ -88,11 +99,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, c
     Tensor result = largest_rows(weight, b, bag_of, sizes, chosen);
     return {result, bag_of, sizes, chosen};
   }
-  Tensor rows = embedding(weight, b.indices, b.padding, scale_grad_by_freq);
-  if (per_sample_weights.defined()) rows = rows * unsqueeze(per_sample_weights, 1);
-  if (b.padding >= 0) rows = masked_fill(rows, unsqueeze(b.indices == b.padding, 1), Scalar(0));
-  Tensor sums = zeros({bags_with_rest(b), weight.size(1)}, weight.dtype(), weight.device());
-  Tensor result = without_rest(index_add(sums, 0, bag_of, rows), b);
+  Tensor result = without_rest(bag_sums(weight, b, bag_of, per_sample_weights, scale_grad_by_freq), b);
   if (mode == kMean) {
     Tensor divisor = to_dtype(masked_fill(sizes, sizes == 0, Scalar(1)), weight.dtype());
     result = result / unsqueeze(divisor, 1);

@@ -272,51 +272,6 @@ Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int6
 
 // ---- padding
 
-namespace {
-
-enum class PadMode { Reflect, Replicate, Circular };
-
-Tensor edge(const Tensor& self, int64_t d, bool before, int64_t count, PadMode mode) {
-  int64_t size = self.size(d);
-  switch (mode) {
-    case PadMode::Circular: return before ? slice(self, d, size - count, size, 1) : slice(self, d, 0, count, 1);
-    case PadMode::Reflect:
-      return flip(before ? slice(self, d, 1, count + 1, 1) : slice(self, d, size - 1 - count, size - 1, 1), {d});
-    default: {
-      Dims sizes(self.sizes());
-      sizes[d] = count;
-      return expand(before ? slice(self, d, 0, 1, 1) : slice(self, d, size - 1, size, 1), sizes);
-    }
-  }
-}
-
-// One dimension cut where a count is negative and then extended on both sides.
-Tensor pad_dim(const Tensor& self, int64_t d, int64_t before, int64_t after, PadMode mode, IntList pad) {
-  int64_t size = self.size(d), most = mode == PadMode::Reflect ? size - 1 : size;
-  FACULA_CHECK(mode == PadMode::Replicate || (before <= most && after <= most), ErrorKind::Runtime, "pad: at most ",
-               most, " elements can be added at an end of dimension ", d, " of shape ", self.sizes(), ", got ", pad);
-  const int64_t whole = (Checked(size) + before + after).get("pad", "the padded size", pad);
-  FACULA_CHECK(whole > 0, ErrorKind::Runtime, "pad: the padding leaves nothing of dimension ", d, " of shape ",
-               self.sizes(), ", got ", pad);
-  int64_t cut_before = before < 0 ? (-Checked(before)).get("pad", "a count", pad) : 0;
-  int64_t cut_after = after < 0 ? (-Checked(after)).get("pad", "a count", pad) : 0;
-  if (mode == PadMode::Circular &&
-      (cut_before || cut_after)) {  // what is cut away does not come back on the other side
-    return pad_dim(slice(self, d, cut_before, size - cut_after, 1), d, std::max<int64_t>(before, 0),
-                   std::max<int64_t>(after, 0), mode, pad);
-  }
-  before = std::max<int64_t>(before, 0);
-  after = std::max<int64_t>(after, 0);
-  std::vector<Tensor> parts;
-  if (before) parts.push_back(edge(self, d, true, before, mode));
-  parts.push_back(self);
-  if (after) parts.push_back(edge(self, d, false, after, mode));
-  Tensor padded = parts.size() == 1 ? self : cat(parts, d);
-  return cut_before || cut_after ? slice(padded, d, cut_before, padded.size(d) - cut_after, 1) : padded;
-}
-
-}  // namespace
-
 Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional<double> value) {
   FACULA_CHECK(pad.size() % 2 == 0, ErrorKind::Runtime, "pad: an even number of counts, got ", pad);
   int64_t padded = static_cast<int64_t>(pad.size() / 2), n = self.dim();
@@ -330,19 +285,12 @@ Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional
   FACULA_CHECK(padded >= 1 && padded <= 3 && (n == padded + 1 || n == padded + 2), ErrorKind::NotImplemented,
                "pad: mode ", mode, " pads the last 1 to 3 dimensions of a tensor with one or two more, got shape ",
                self.sizes(), " and ", pad);
-  PadMode kind = mode == "reflect" ? PadMode::Reflect : mode == "replicate" ? PadMode::Replicate : PadMode::Circular;
-  for (int64_t d = n == padded + 2; d < n && kind != PadMode::Circular; ++d) {
+  for (int64_t d = n == padded + 2; d < n && mode != "circular"; ++d) {
     FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, "pad: mode ", mode,
                  " takes an empty batch, but no other empty dimension, got shape ", self.sizes());
   }
-  Tensor result = self;
-  for (int64_t k = 0; k < padded; ++k) {
-    if (pad[2 * k] || pad[2 * k + 1]) result = pad_dim(result, n - 1 - k, pad[2 * k], pad[2 * k + 1], kind, pad);
-  }
-  const bool keeps_order = n == 4 && kind != PadMode::Circular;
-  return result.is_same(self)
-             ? clone(self)
-             : contiguous(result, keeps_order ? self.suggest_memory_format() : MemoryFormat::Contiguous);
+  const bool nothing = std::all_of(pad.begin(), pad.end(), [](int64_t count) { return count == 0; });
+  return nothing ? clone(self) : _pad_edges(self, pad, mode);
 }
 
 }  // namespace facula

@@ -113,9 +113,32 @@ int64_t distinct_values(const T* sorted, const int64_t* order, int64_t n, int64_
       counts[groups++] = 0;
     }
     ++counts[groups - 1];
-    inverse[order ? order[i] : i] = groups - 1;
+    if (inverse) inverse[order ? order[i] : i] = groups - 1;
   }
   return groups;
+}
+
+// Elements that differ from the one before, moved together.
+template <class T>
+int64_t without_repeats(T* values, int64_t n) {
+  int64_t kept = 0;
+  T last = values[0];
+  for (int64_t i = 1; i < n; ++i) {
+    const T next = values[i];
+    values[kept] = last;
+    kept += !(Compared<T>(last) == Compared<T>(next));  // of equal ones the first stays
+    last = Compared<T>(last) == Compared<T>(next) ? last : next;
+  }
+  values[kept] = last;
+  return kept + 1;
+}
+
+int64_t distinct_values_cpu(const Tensor& values, bool runs) {
+  const int64_t n = values.numel();
+  if (!runs) sort_kernel(kCPU, make_view(values, {1, n}, {n, 1}, 0, false), Tensor(), false);
+  int64_t kept = 0;
+  visit_real(values.dtype(), "unique", [&]<class T>(TypeTag<T>) { kept = without_repeats(values.data<T>(), n); });
+  return kept;
 }
 
 template <class T>
@@ -130,7 +153,7 @@ int64_t distinct_slices(const Slices<T>& slices, int64_t n, bool runs, int64_t* 
       first[groups] = order[i];
       counts[groups++] = 0;
     }
-    inverse[order[i]] = groups - 1;
+    if (inverse) inverse[order[i]] = groups - 1;
     ++counts[groups - 1];
   }
   return groups;
@@ -138,7 +161,8 @@ int64_t distinct_slices(const Slices<T>& slices, int64_t n, bool runs, int64_t* 
 
 int64_t distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, const Tensor& first, const Tensor& counts) {
   const int64_t n = self.size(0);
-  int64_t *places = inverse.data<int64_t>(), *starts = first.data<int64_t>(), *sizes = counts.data<int64_t>();
+  int64_t *places = inverse.defined() ? inverse.data<int64_t>() : nullptr, *starts = first.data<int64_t>(),
+          *sizes = counts.data<int64_t>();
   int64_t groups = 0;
   visit_real(self.dtype(), "unique", [&]<class T>(TypeTag<T>) {
     if (self.size(1) != 1) {
@@ -177,6 +201,7 @@ void register_histogram() {
   histc_kernel.set(DeviceType::CPU, histc_cpu);
   histogramdd_kernel.set(DeviceType::CPU, histogramdd_cpu);
   distinct_kernel.set(DeviceType::CPU, distinct_cpu);
+  distinct_values_kernel.set(DeviceType::CPU, distinct_values_cpu);
   isin_kernel.set(DeviceType::CPU, isin_cpu);
 }
 

@@ -73,21 +73,21 @@ void pack_row(const T* in, int64_t n, bool descending, Packed<T>* out) {
   }
 }
 
-// Sorts by the key digit by digit, from the lowest; digits that all elements share are skipped. The result is
-// in `data`.
-template <class P>
+// Sorts by the key, the bits from `low` on, digit by digit from the lowest; digits that all elements share are skipped.
+// The result is in `data`.
+template <int low, class P>
 void radix_sort(P* data, P* scratch, int64_t n) {
-  constexpr int key_bits = sizeof(P) * 4, digit_bits = sizeof(P) == 8 ? 11 : 8;
+  constexpr int key_bits = sizeof(P) * 8 - low, digit_bits = key_bits <= 32 ? 11 : 8;
   constexpr int passes = (key_bits + digit_bits - 1) / digit_bits, buckets = 1 << digit_bits;
   auto counts = std::make_unique<int64_t[]>(static_cast<size_t>(passes) * buckets);
   for (int64_t i = 0; i < n; ++i) {
-    auto key = static_cast<uint64_t>(data[i] >> kPositionBits<P>);
+    auto key = static_cast<uint64_t>(data[i] >> low);
     for (int p = 0; p < passes; ++p) ++counts[p * buckets + ((key >> (p * digit_bits)) & (buckets - 1))];
   }
   P *from = data, *to = scratch;
   for (int p = 0; p < passes; ++p) {
     int64_t* count = counts.get() + p * buckets;
-    auto digit = [&](P v) { return static_cast<uint64_t>(v >> (kPositionBits<P> + p * digit_bits)) & (buckets - 1); };
+    auto digit = [&](P v) { return static_cast<uint64_t>(v >> (low + p * digit_bits)) & (buckets - 1); };
     if (count[digit(from[0])] == n) continue;
     for (int64_t start = 0, b = 0; b < buckets; ++b) start += std::exchange(count[b], start);
     for (int64_t i = 0; i < n; ++i) to[count[digit(from[i])]++] = from[i];
@@ -99,7 +99,7 @@ void radix_sort(P* data, P* scratch, int64_t n) {
 // One copy of these for all dtypes.
 template <class P>
 [[gnu::noinline]] void sort_packed(P* data, P* scratch, int64_t n) {
-  if (n >= kRadixFrom && scratch) radix_sort(data, scratch, n);
+  if (n >= kRadixFrom && scratch) radix_sort<kPositionBits<P>>(data, scratch, n);
   else std::sort(data, data + n);
 }
 template <class P>
@@ -133,6 +133,19 @@ void sort_row(T* values, int64_t* indices, int64_t n, bool descending, Scratch<T
   unpack_row(s.order.get(), s.copy.get(), n, values, indices);
 }
 
+// Values alone, where nobody asks where they were: integers have keys that tell the value.
+template <class T>
+void sort_values(T* values, int64_t n, bool descending) {
+  using K = Key<T>;
+  const K inverted = descending ? ~K{0} : K{0};
+  std::unique_ptr<K[]> keys(new K[n]), spare(new K[n]);
+  for (int64_t i = 0; i < n; ++i) keys[i] = key_of(values[i]) ^ inverted;
+  if (n >= kRadixFrom) radix_sort<0>(keys.get(), spare.get(), n);
+  else std::sort(keys.get(), keys.get() + n);
+  const K zero = key_of(T(0));  // the keys of signed integers are the values with another top bit
+  for (int64_t i = 0; i < n; ++i) values[i] = static_cast<T>((keys[i] ^ inverted) ^ zero);
+}
+
 // Calls f for the element type; complex numbers, which have no order, were refused before.
 template <class F>
 void visit_ordered(DType dtype, F&& f) {
@@ -148,9 +161,16 @@ void sort_cpu(const Tensor& values, const Tensor& indices, bool descending) {
   LockRelease release(rows * n > 4096);
   visit_ordered(values.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
+      if constexpr (std::is_integral_v<T>) {
+        for (int64_t r = from; r < to && !indices.defined(); ++r) sort_values(values.data<T>() + r * n, n, descending);
+        if (!indices.defined()) return;
+      }
       Scratch<T> scratch(n);
-      for (int64_t r = from; r < to; ++r)
-        sort_row(values.data<T>() + r * n, indices.data<int64_t>() + r * n, n, descending, scratch);
+      std::vector<int64_t> unused(static_cast<size_t>(indices.defined() ? 0 : n));
+      for (int64_t r = from; r < to; ++r) {
+        int64_t* places = indices.defined() ? indices.data<int64_t>() + r * n : unused.data();
+        sort_row(values.data<T>() + r * n, places, n, descending, scratch);
+      }
     });
   });
 }

@@ -60,6 +60,24 @@ std::tuple<Tensor, Tensor> _bag_members(const Tensor& indices, const Tensor& off
   return {bag_of, sizes};
 }
 
+Tensor _bag_sum(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, const Tensor& per_sample_weights,
+                int64_t bags, int64_t padding, bool) {
+  FACULA_CHECK(weight.dim() == 2 && is_floating(weight.dtype()) && indices.dtype() == DType::Int64 &&
+                   bag_of.dtype() == DType::Int64 && indices.numel() == bag_of.numel() && bags >= 0,
+               ErrorKind::Runtime, "_bag_sum: a floating-point matrix and two int64 vectors of one length, got shapes ",
+               weight.sizes(), ", ", indices.sizes(), " and ", bag_of.sizes());
+  FACULA_CHECK(!per_sample_weights.defined() ||
+                   (per_sample_weights.numel() == indices.numel() && per_sample_weights.dtype() == weight.dtype()),
+               ErrorKind::Runtime, "_bag_sum: one weight of the table's dtype per index, got shape ",
+               per_sample_weights.defined() ? per_sample_weights.sizes() : IntList());
+  Tensor result = facula::empty({bags, weight.size(1)}, weight.dtype(), weight.device());
+  if (result.is_meta()) return result;
+  Tensor factors = per_sample_weights.defined() ? as_contiguous(per_sample_weights) : Tensor();
+  bag_sum_kernel(weight.device(), result, weight.stride(1) == 1 ? weight : as_contiguous(weight),
+                 as_contiguous(indices), as_contiguous(bag_of), factors, padding);
+  return result;
+}
+
 Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags, int64_t padding) {
   FACULA_CHECK(weight.dim() == 2 && indices.dtype() == DType::Int64 && bag_of.dtype() == DType::Int64 &&
                    indices.numel() == bag_of.numel(),

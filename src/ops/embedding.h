@@ -10,6 +10,12 @@ namespace facula {
 /// (bags, columns) is zero. Throws where an index lies outside.
 inline Kernel<void(const Tensor& out, const Tensor& weight, const Tensor& rows, const Tensor& bag_of, int64_t padding)>
     bag_argmax_kernel{"embedding_bag"};
+/// The sum of the `weight` rows (whose columns are contiguous) of every bag in `out` (bags, columns), each times its
+/// factor where there are any; `bag_of` is in order, rows equal to `padding` do not count. Floating-point dtypes;
+/// throws where an index lies outside.
+inline Kernel<void(const Tensor& out, const Tensor& weight, const Tensor& rows, const Tensor& bag_of,
+                   const Tensor& factors, int64_t padding)>
+    bag_sum_kernel{"embedding_bag"};
 /// The bag of each of `bag_of`'s positions, from the places where bags begin, and in `sizes` how many of a bag's
 /// `indices` (all int64, contiguous) are not `padding`. Throws unless `offsets` begin with 0, do not decrease and end
 /// within the indices, and indices lie in [0, rows).

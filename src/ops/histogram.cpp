@@ -109,6 +109,10 @@ Tensor _histogramdd(const Tensor& self, TensorList bins, const Tensor& weight, b
 
 namespace {
 
+Tensor beginning_of(const Tensor& t, int64_t n) {
+  return n == t.numel() ? t : contiguous_copy(make_view(t, {n}, {1}, 0, false));
+}
+
 /// Where the groups of equal slices begin, and how many slices each has.
 struct Groups {
   Tensor first, counts;
@@ -116,27 +120,38 @@ struct Groups {
       : first(facula::empty({slices}, DType::Int64, device)), counts(facula::empty({slices}, DType::Int64, device)) {}
   void find(const Tensor& slices, bool runs, const Tensor& inverse) {
     const int64_t found = distinct_kernel(slices.device(), slices, runs, inverse, first, counts);
-    if (found == first.numel()) return;
-    first = contiguous_copy(make_view(first, {found}, {1}, 0, false));
-    counts = contiguous_copy(make_view(counts, {found}, {1}, 0, false));
+    first = beginning_of(first, found);
+    counts = beginning_of(counts, found);
   }
 };
 
-std::tuple<Tensor, Tensor, Tensor> distinct(const Tensor& self, bool runs) {
+std::tuple<Tensor, Tensor, Tensor> distinct(const Tensor& self, bool runs, bool with_inverse, bool with_counts) {
   require_values(self, "unique");
   FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "unique: not implemented for dtype ", self.dtype());
+  const int64_t n = self.numel();
+  const Tensor none = facula::empty({0}, DType::Int64, self.device());
   Tensor values = as_contiguous(self, self.dtype());
-  Tensor inverse = facula::empty(self.sizes(), DType::Int64, self.device());
-  Groups groups(self.numel(), self.device());
-  groups.find(as_matrix(values, self.numel(), 1), runs, inverse);
-  Tensor chosen = index(make_view(values, {self.numel()}, {1}, 0, false), std::vector<Tensor>{groups.first});
-  return {chosen, inverse, groups.counts};
+  Tensor line = make_view(values, {n}, {1}, 0, false);
+  if (!with_inverse && !with_counts) {
+    if (n == 0) return {contiguous_copy(line), none, none};
+    Tensor kept = contiguous_copy(line);
+    return {beginning_of(kept, distinct_values_kernel(self.device(), kept, runs)), none, none};
+  }
+  Tensor inverse = with_inverse ? facula::empty(self.sizes(), DType::Int64, self.device()) : Tensor();
+  Groups groups(n, self.device());
+  groups.find(as_matrix(values, n, 1), runs, inverse);
+  return {index(line, std::vector<Tensor>{groups.first}), with_inverse ? inverse : none,
+          with_counts ? groups.counts : none};
 }
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> _unique(const Tensor& self) { return distinct(self, false); }
-std::tuple<Tensor, Tensor, Tensor> _unique_consecutive(const Tensor& self) { return distinct(self, true); }
+std::tuple<Tensor, Tensor, Tensor> _unique(const Tensor& self, bool return_inverse, bool return_counts) {
+  return distinct(self, false, return_inverse, return_counts);
+}
+std::tuple<Tensor, Tensor, Tensor> _unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts) {
+  return distinct(self, true, return_inverse, return_counts);
+}
 
 std::tuple<Tensor, Tensor, Tensor> _unique_rows(const Tensor& self, int64_t dim, bool consecutive) {
   require_values(self, "unique");

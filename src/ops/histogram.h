@@ -13,10 +13,12 @@ inline Kernel<void(const Tensor& out, const Tensor& self, double low, double hig
 inline Kernel<void(const Tensor& out, const Tensor& self, TensorList edges, const Tensor& weight)> histogramdd_kernel{
     "histogramdd"};
 /// The distinct slices of a matrix (slices, elements), by value or, with `runs`, runs of equal neighbours: how many
-/// there are; fills `inverse`, and the beginnings of `first` (the first slice of each) and `counts`, which have room
-/// for all.
+/// there are; fills `inverse` where that is defined, and the beginnings of `first` (the first slice of each) and
+/// `counts`, which have room for all.
 inline Kernel<int64_t(const Tensor& self, bool runs, const Tensor& inverse, const Tensor& first, const Tensor& counts)>
     distinct_kernel{"unique"};
+/// How many distinct elements a vector has, or runs of equal ones; its beginning becomes them, the rest has no meaning.
+inline Kernel<int64_t(const Tensor& values, bool runs)> distinct_values_kernel{"unique"};
 /// out[i] = (self[i] occurs in `among`) != invert, for tensors of one dtype.
 inline Kernel<void(const Tensor& out, const Tensor& self, const Tensor& among, bool invert)> isin_kernel{"isin"};
 

@@ -5,7 +5,7 @@
 
 namespace facula {
 
-/// `values` (rows, n) is sorted in place, stably; `indices` receives where each element was.
+/// `values` (rows, n) is sorted in place, stably; `indices`, where defined, receives where each element was.
 inline Kernel<void(const Tensor& values, const Tensor& indices, bool descending)> sort_kernel{"sort"};
 /// The first k elements of the sorted rows of `in` (rows, n): values and indices (rows, k).
 inline Kernel<void(const Tensor& values, const Tensor& indices, const Tensor& in, bool largest)> topk_kernel{"topk"};

@@ -1,10 +1,13 @@
 // Joining, reversing, rolling, repeating and padding: one allocation and block copies into it.
+#include "ops/split_join.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/checked.h"
 #include "core/number.h"
 #include "core/parallel.h"
+#include "ops/copies.h"
 #include "raw_create.h"
 #include "raw_split_join.h"
 
@@ -284,6 +287,87 @@ Tensor constant_pad_nd(const Tensor& self, IntList pad, const Scalar& value) {
   }
   if (!covered) fill_kernel(result.device(), result, value);
   copy_into(target, source);
+  return result;
+}
+
+namespace {
+
+PadMode pad_mode(std::string_view mode) {
+  if (mode == "reflect") return PadMode::Reflect;
+  if (mode == "circular") return PadMode::Circular;
+  FACULA_CHECK(mode == "replicate", ErrorKind::NotImplemented,
+               "pad: mode must be constant, reflect, replicate or circular, got ", std::string(mode));
+  return PadMode::Replicate;
+}
+
+EdgeAxis edge_axis(int64_t d, IntList sizes, int64_t before, int64_t after, PadMode mode, IntList pad) {
+  const int64_t size = sizes[static_cast<size_t>(d)];
+  // further out nothing changes: all of the input is cut away
+  EdgeAxis a{size, 0, 0, size, std::max(before, wrapping_mul(size, -2)), mode};
+  if (mode == PadMode::Circular) {  // what is cut away does not come back on the other side
+    a.first = before < 0 ? (-Checked(before)).get("pad", "a count", pad) : 0;
+    a.length = (Checked(a.in) - a.first + std::min<int64_t>(after, 0)).get("pad", "the padded size", pad);
+    a.lead = std::max<int64_t>(before, 0);
+  }
+  const int64_t most = mode == PadMode::Reflect ? a.length - 1 : a.length;
+  FACULA_CHECK(mode == PadMode::Replicate || (before <= most && after <= most), ErrorKind::Runtime, "pad: at most ",
+               most, " elements can be added at an end of dimension ", d, " of shape ", sizes, ", got ", pad);
+  a.out = (Checked(a.in) + before + after).get("pad", "the padded size", pad);
+  FACULA_CHECK(a.out > 0 && (a.length > 0 || before + after == 0), ErrorKind::Runtime,
+               "pad: the padding leaves nothing of dimension ", d, " of shape ", sizes, ", got ", pad);
+  return a;
+}
+
+struct PadShape {
+  EdgePad geometry;
+  Dims sizes;
+  MemoryFormat format = MemoryFormat::Contiguous;  // of what the kernel reads and writes
+};
+
+PadShape pad_shape(IntList sizes, IntList pad, std::string_view mode_name, MemoryFormat format) {
+  const int64_t n = static_cast<int64_t>(sizes.size()), padded = static_cast<int64_t>(pad.size() / 2);
+  FACULA_CHECK(pad.size() % 2 == 0 && padded <= std::min<int64_t>(n, 3), ErrorKind::Runtime,
+               "pad: two counts for each of at most three dimensions of the tensor of shape ", sizes, ", got ", pad);
+  const PadMode mode = pad_mode(mode_name);
+  PadShape s;
+  s.sizes = Dims(sizes);
+  // images whose channels are not padded keep their order in memory
+  const bool last = format == MemoryFormat::ChannelsLast && n == 4 && padded <= 2 && mode != PadMode::Circular;
+  if (last) s.format = format, s.geometry.inner = sizes[1];
+  for (int64_t k = 0; k < 3; ++k) {
+    const int64_t d = n - 1 - k;
+    if (d < (last ? 2 : 0)) break;
+    EdgeAxis& axis = s.geometry.axes[static_cast<size_t>(2 - k)];
+    axis.in = axis.out = axis.length = sizes[static_cast<size_t>(d)];
+    if (k < padded && (pad[2 * k] || pad[2 * k + 1])) axis = edge_axis(d, sizes, pad[2 * k], pad[2 * k + 1], mode, pad);
+    s.sizes[static_cast<size_t>(d)] = axis.out;
+  }
+  for (int64_t d = 0; d < (last ? 1 : n - 3); ++d) s.geometry.outer *= sizes[static_cast<size_t>(d)];
+  return s;
+}
+
+}  // namespace
+
+Tensor _pad_edges(const Tensor& self, IntList pad, std::string_view mode) {
+  const MemoryFormat wanted =
+      self.dim() == 4 && mode != "circular" ? self.suggest_memory_format() : MemoryFormat::Contiguous;
+  const PadShape s = pad_shape(self.sizes(), pad, mode, wanted);
+  Tensor result = facula::empty_strided(s.sizes, strides_of(s.sizes, s.format, "pad"), self.dtype(), self.device());
+  if (!result.is_meta() && result.numel())
+    pad_edges_kernel(self.device(), result, as_contiguous(self, s.format), s.geometry);
+  return as_contiguous(result, wanted);
+}
+
+Tensor _pad_edges_backward(const Tensor& grad, IntList sizes, IntList pad, std::string_view mode) {
+  count_elements(sizes, "pad");
+  const PadShape s =
+      pad_shape(sizes, pad, mode, grad.dim() == 4 ? grad.suggest_memory_format() : MemoryFormat::Contiguous);
+  FACULA_CHECK(grad.sizes() == IntList(s.sizes) && is_inexact(grad.dtype()), ErrorKind::Runtime,
+               "pad: a floating-point gradient of shape ", s.sizes, ", got ", grad.sizes(), " of ", grad.dtype());
+  Tensor result = facula::empty_strided(sizes, strides_of(sizes, s.format, "pad"), grad.dtype(), grad.device());
+  if (result.is_meta()) return result;
+  fill_kernel(result.device(), result, Scalar(0));
+  if (grad.numel()) add_edges_kernel(grad.device(), result, as_contiguous(grad, s.format), s.geometry);
   return result;
 }
 

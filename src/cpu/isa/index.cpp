@@ -12,7 +12,7 @@
 #include "cpu/isa.h"
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/combine.h"
-#include "cpu/isa/lanes.h"
+#include "cpu/isa/row_copy.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -75,27 +75,6 @@ void with_shared_places(const Block& b, const Bounds& bounds, int64_t item, F wo
     b.each_row([&](const Block& row) { work(row, from, n, places); });
   }
 }
-
-// Rows of a few vectors, without a call for each.
-struct RowCopy {
-  int64_t bytes;
-
-  void operator()(char* to, const char* from) const {
-    constexpr int64_t kLongest = 32 * kVectorBytes;
-    if (bytes < kVectorBytes || bytes > kLongest) {
-      std::memcpy(to, from, static_cast<size_t>(bytes));
-      return;
-    }
-    for (int64_t at = 0; at + kVectorBytes <= bytes; at += kVectorBytes) copy_vector(to + at, from + at);
-    copy_vector(to + bytes - kVectorBytes, from + bytes - kVectorBytes);  // the rest, some of it again
-  }
-
- private:
-  static void copy_vector(char* to, const char* from) {
-    const auto v = load_vector(from);
-    std::memcpy(to, &v, sizeof v);
-  }
-};
 
 template <class T>
 void gather_rows(const Block& b, const Bounds& bounds) {
