@@ -142,6 +142,7 @@ bool set_private_layouts(bool wanted) { return private_layouts.exchange(wanted);
 
 void register_convolution() {
   convolution_kernel.set(DeviceType::CPU, convolution_cpu);
+  keeps_spread_channels_last = own_channels_last;
   backend_of(DeviceType::CPU).prefers_channels_last = prefers_channels_last;
 }
 

@@ -164,7 +164,8 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias
   Arguments a = read_arguments(input, weight, stride, padding, dilation, transposed, output_padding, groups);
   check_operands(a, input, weight, bias, transposed);
   Dims sizes = result_sizes(a, input, weight, transposed);
-  const bool spread = transposed && groups == 1 && windows_are_apart(weight, a.geometry);
+  const bool spread = transposed && groups == 1 && input.is_cpu() && windows_are_apart(weight, a.geometry) &&
+                      keeps_spread_channels_last && keeps_spread_channels_last();
   const int64_t channels = spread ? std::max(sizes[1], input.size(1)) : sizes[1];
   const auto [format, is_private] = result_layout(input, weight, sizes, channels);
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, a.op), input.dtype(), input.device());

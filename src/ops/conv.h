@@ -23,6 +23,10 @@ inline bool windows_are_apart(const Tensor& weight, const ConvGeometry& g) {
   return true;
 }
 
+/// Whether images that products of such windows are spread over are better kept channels-last inside, however few
+/// their channels; null where they are not.
+inline bool (*keeps_spread_channels_last)() = nullptr;
+
 /// The three maps. All tensors are dense, x and y in one memory format (contiguous or channels-last).
 /// `bias` may be undefined; it belongs to the map's result.
 enum class ConvMap : uint8_t { Output, Input, Weight };
