@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/checked.h"
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/by_size.h"
@@ -109,7 +110,7 @@ void gather_checked(const Block& r, const Bounds& bounds) {
     for (int64_t i = 0; i < n; ++i) {
       int64_t k = index[from + i], at = k + ((k >> 63) & wrap);
       bad |= static_cast<uint64_t>(at) >= size;
-      places[i] = static_cast<Place>(at * unit + (from + i) * step);
+      places[i] = static_cast<Place>(wrapping_add(wrapping_mul(at, unit), (from + i) * step));  // no place if bad
     }
     if (bad) {
       for (int64_t i = 0; i < n; ++i) bounds(index[from + i]);
