@@ -108,6 +108,21 @@ int64_t tiles(const MatrixProduct& p, const T* a, const T* b, T* out, bool add, 
   return from;
 }
 
+/// A column times a row: the result is all there is to write, so it is written row by row.
+template <class T>
+void outer_product(const MatrixProduct& p, const T* a, const T* b, T* out, bool add) {
+  for (int64_t r = 0; r < p.rows; ++r, out += p.out_row) {
+    const T x = a[r * p.a.row];
+    if (add) {
+      FACULA_SIMD
+      for (int64_t j = 0; j < p.columns; ++j) out[j] += x * b[j];
+    } else {
+      FACULA_SIMD
+      for (int64_t j = 0; j < p.columns; ++j) out[j] = x * b[j];
+    }
+  }
+}
+
 template <class T>
 void small_typed(const MatrixProduct& p, bool add) {
   for (int64_t i = 0; i < p.batch; ++i) {
@@ -117,6 +132,10 @@ void small_typed(const MatrixProduct& p, bool add) {
     if (p.b.column != 1 && p.columns != 1) {
       int64_t done = tiles<4, true>(p, a, b, out, add, 0);
       tiles<1, true>(p, a, b, out, add, done);
+      continue;
+    }
+    if (p.inner == 1) {
+      outer_product(p, a, b, out, add);
       continue;
     }
     int64_t done = tiles<64 / sizeof(T), false>(p, a, b, out, add, 0);
