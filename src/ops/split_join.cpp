@@ -38,20 +38,25 @@ bool joins_as_bytes(const Tensor& result, TensorList parts, int64_t outer) {
 
 // `outer` rounds, in each of which every part gives its next bytes.
 void join_bytes(const Tensor& result, TensorList parts, int64_t outer) {
-  int64_t row = result.numel() * result.item_size() / std::max<int64_t>(outer, 1);
   char* out = result.data<char>();
   LockRelease release(result.numel() > kGrain);
-  // outer rounds in parallel where there are several, else pieces of the bytes of each part
+  if (outer == 1) {  // one round: the bytes of each part are shared out
+    for (const Tensor& t : parts) {
+      const int64_t length = t.numel() * t.item_size();
+      const char* in = t.data<char>();
+      parallel_for(0, length, 4 * kGrain,
+                   [=](int64_t a, int64_t b) { std::memcpy(out + a, in + a, static_cast<size_t>(b - a)); });
+      out += length;
+    }
+    return;
+  }
+  int64_t row = result.numel() * result.item_size() / outer;
   parallel_for(0, outer, std::max<int64_t>(1, 4 * kGrain / std::max<int64_t>(row, 1)), [&](int64_t from, int64_t to) {
     for (int64_t r = from; r < to; ++r) {
       char* target = out + r * row;
       for (const Tensor& t : parts) {
         int64_t length = t.numel() * t.item_size() / outer;
-        const char* in = t.data<char>() + r * length;
-        if (outer > 1) std::memcpy(target, in, static_cast<size_t>(length));
-        else
-          parallel_for(0, length, 4 * kGrain,
-                       [&](int64_t a, int64_t b) { std::memcpy(target + a, in + a, static_cast<size_t>(b - a)); });
+        std::memcpy(target, t.data<char>() + r * length, static_cast<size_t>(length));
         target += length;
       }
     }

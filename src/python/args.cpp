@@ -145,10 +145,19 @@ bool accept_slow(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
   return false;
 }
 
+inline bool are_plain_tensors(PyObject* value) {
+  if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    if (Py_TYPE(PySequence_Fast_GET_ITEM(value, i)) != &TensorType) return false;
+  }
+  return true;
+}
+
 inline bool accept(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
   // most arguments are plain tensors, or plain integers where an int or a number is wanted
   if (Py_TYPE(value) == &TensorType && (spec.type <= ArgType::OptTensor || spec.type == ArgType::Operand)) return true;
   if (PyLong_CheckExact(value) && (spec.type == ArgType::Int || spec.type == ArgType::Operand)) return true;
+  if (spec.type == ArgType::TensorList && are_plain_tensors(value)) return true;
   return accept_slow(spec, value, attempt);
 }
 

@@ -21,22 +21,33 @@ T largest_of_few(int64_t n, const T* x) {
   return largest;
 }
 
-/// out[i] = e^(x[i] - largest); their sum.
-template <class T>
-T exp_of_few(int64_t n, const T* x, T largest, T* out) {
-  T total = 0;
-  for (int64_t i = 0; i < n; ++i) total += out[i] = exp_of_shifted(x[i] - largest);
-  return total;
+/// Soft-max of short rows, one behind the other: a row alone fills no vector, so the exponentials of many are one loop.
+template <bool log, class T>
+void rows_of_few(int64_t rows, int64_t n, const T* x, T* out) {
+  constexpr int64_t kTerms = 16 * kFew;
+  T terms[kTerms];
+  for (int64_t block = kTerms / n; rows > 0; rows -= block, x += block * n, out += block * n) {
+    const int64_t count = std::min(rows, block) * n;
+    for (int64_t row = 0; row < count; row += n) {
+      const T largest = largest_of_few(n, x + row);
+      for (int64_t i = row; i < row + n; ++i) out[i] = x[i] - largest;
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < count; ++i) terms[i] = exp_of_shifted(out[i]);
+    for (int64_t row = 0; row < count; row += n) {
+      T total = 0;
+      for (int64_t i = row; i < row + n; ++i) total += terms[i];
+      const T last = log ? kernels::log(total) : T(1) / total;
+      for (int64_t i = row; i < row + n; ++i) out[i] = log ? out[i] - last : terms[i] * last;
+    }
+  }
 }
 
 struct Softmax {
+  static constexpr bool kLog = false;
   template <class T>
   void operator()(int64_t n, const T* x, T* out) const {
-    if (n <= kFew && n > 0) {
-      const T scale = T(1) / exp_of_few(n, x, largest_of_few(n, x), out);
-      for (int64_t i = 0; i < n; ++i) out[i] *= scale;
-      return;
-    }
+    if (n <= kFew && n > 0) return rows_of_few<kLog>(1, n, x, out);
     T scale = T(1) / sum_of_exp(n, x, extremum<T, true>(n, x), out);
     FACULA_SIMD
     for (int64_t i = 0; i < n; ++i) out[i] *= scale;
@@ -44,14 +55,10 @@ struct Softmax {
 };
 
 struct LogSoftmax {
+  static constexpr bool kLog = true;
   template <class T>
   void operator()(int64_t n, const T* x, T* out) const {
-    if (n <= kFew && n > 0) {
-      T terms[kFew];
-      const T largest = largest_of_few(n, x), rest = kernels::log(exp_of_few(n, x, largest, terms));
-      for (int64_t i = 0; i < n; ++i) out[i] = x[i] - largest - rest;
-      return;
-    }
+    if (n <= kFew && n > 0) return rows_of_few<kLog>(1, n, x, out);
     T largest = extremum<T, true>(n, x), rest = std::log(sum_of_exp<T>(n, x, largest, nullptr));
     FACULA_SIMD
     for (int64_t i = 0; i < n; ++i) out[i] = x[i] - largest - rest;
@@ -190,8 +197,21 @@ void run_columns(int64_t dim, const Tensor& a, const Tensor& b, const Tensor& ou
   });
 }
 
+// The shortest way of the smallest tensors: short rows that need neither packing nor a second thread.
+template <class Line>
+bool run_few(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
+  const int64_t n = in.dim() ? in.size(dim) : 1, elements = in.numel();
+  if (n > kFew || elements > kGrain || elements == 0 || dim < in.dim() - 1 || in.dtype() != compute ||
+      !in.is_contiguous() || !out.is_contiguous())
+    return false;
+  visit_types(Floats(), compute,
+              [&]<class T>(TypeTag<T>) { rows_of_few<Line::kLog>(elements / n, n, in.data<T>(), out.data<T>()); });
+  return true;
+}
+
 template <class Line, class TileFunction>
 void forward(DType compute, int64_t dim, const Tensor& in, const Tensor& out) {
+  if (run_few<Line>(compute, dim, in, out)) return;
   if (as_columns(compute, dim, in, in)) run_columns<TileFunction>(dim, in, in, out);
   else map_lines<Line, Floats>(compute, dim, in, out);
 }
