@@ -729,3 +729,27 @@ def test_second_derivatives_through_many_views():
     weights = np.repeat([1.0, 2.0, 3.0], 2)
     np.testing.assert_allclose(grad.detach().numpy(), weights * 4 * np.arange(6.0) ** 3)
     np.testing.assert_allclose(second.numpy(), weights * 12 * np.arange(6.0) ** 2)
+
+
+@pytest.mark.parametrize("shape", [(4, 96), (2, 3, 96)])
+def test_a_gradient_that_is_the_last_view_of_its_memory_becomes_grad_uncopied(shape):
+    """The weight's gradient of linear is a product in another shape: its memory must not be copied once more."""
+    layer = facula.nn.Linear(96, 64)
+    places = []
+    layer.weight.register_hook(lambda grad: places.append(grad.data_ptr()))
+    layer(facula.randn(shape)).square().sum().backward()
+    assert places == [layer.weight.grad.data_ptr()]
+    assert not layer.weight.grad._is_view() and layer.weight.grad.is_leaf
+
+
+def test_a_gradient_that_others_see_is_copied():
+    seen = []
+    x = facula.ones(6, requires_grad=True)
+    y = x.view(2, 3)
+    y.register_hook(lambda grad: seen.append(grad))
+    (y * 2).sum().backward()
+    seen[0].zero_()
+    assert x.grad.tolist() == [2.0] * 6
+    w = facula.ones(3, requires_grad=True)  # a part of larger memory would keep all of it
+    facula.cat((w, facula.ones(1000))).mul(3.0).sum().backward()
+    assert w.grad.untyped_storage().nbytes() == 12

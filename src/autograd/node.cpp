@@ -106,21 +106,32 @@ AccumulateGrad::AccumulateGrad() : Node(false) {
 
 namespace {
 
-// A gradient nobody else refers to becomes `.grad` itself.
+// Whether nobody else can see the memory of `grad`: a view may be the last one to hold what it is a view of.
+bool is_alone(const Tensor& grad) {
+  const TensorImpl* impl = grad.impl();
+  if (impl->refs.load() != 1) return false;
+  if (!impl->base) return impl->storage->refs.load() == 1;
+  const bool plain = !GradMode::enabled() && !(impl->flags & (kBatched | kPythonDispatch));
+  return plain && impl->base->refs.load() == 1 && impl->storage->refs.load() == 2 &&
+         static_cast<int64_t>(impl->storage->nbytes) == grad.numel() * grad.item_size();
+}
+
+// A gradient that is alone becomes `.grad` itself.
 bool can_steal(const Tensor& grad, const Tensor& leaf) {
-  return grad.impl()->refs.load() == 1 && grad.storage()->refs.load() == 1 && grad.is_dense() &&
-         grad.sizes() == leaf.sizes() && grad.strides() == leaf.strides() && !grad.is_conj() && !grad.impl()->base;
+  return is_alone(grad) && grad.is_dense() && grad.sizes() == leaf.sizes() && grad.strides() == leaf.strides() &&
+         !grad.is_conj();
 }
 
 // Memory of its own, laid out as the leaf's where that is dense: later gradients are added in place.
 Tensor first_gradient(Tensor grad, const Tensor& leaf) {
   settle_layout(leaf);
   if (can_steal(grad, leaf)) {
+    if (grad.impl()->base) grad = alias(grad);
     grad.impl()->flags &= ~static_cast<uint32_t>(kPrivateLayout);  // channels-last as the leaf is
     return grad;
   }
   settle_layout(grad);
-  if (can_steal(grad, leaf)) return grad;
+  if (can_steal(grad, leaf)) return grad.impl()->base ? alias(grad) : grad;
   if (GradMode::enabled()) {
     bool plain = leaf.is_contiguous() || !leaf.is_dense();
     return plain ? clone(grad, MemoryFormat::Contiguous) : clone(laid_out(grad, TensorInfo(leaf)));
