@@ -83,6 +83,7 @@ def test_eye_and_triangle_indices():
         np.testing.assert_array_equal(facula.tril_indices(3, 4, offset).numpy(), [rows, columns])
         rows, columns = np.triu_indices(3, offset, 4)
         np.testing.assert_array_equal(facula.triu_indices(3, 4, offset).numpy(), [rows, columns])
+        assert facula.triu_indices(3, 4, offset, dtype=facula.int32).tolist() == [rows.tolist(), columns.tolist()]
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (4, 3), (2, 3, 3), (0, 3), (3, 0)])

@@ -66,5 +66,41 @@ def test_distinct_elements_of_whole_ranges_and_of_no_numbers():
     x = facula.tensor([np.nan, 1.0, np.nan, -0.0, 0.0, -np.inf])
     assert unique(x).isnan().tolist() == [False, False, False, True, True]
     assert unique_consecutive(x).numel() == 5
+    zeros = unique_consecutive(facula.tensor([-0.0, 0.0, 0.0, 1.0, 0.0, -0.0]))
+    assert zeros.tolist() == [0, 1, 0] and zeros.signbit().tolist() == [True, False, False]  # the first of each run
+    same = unique_consecutive(facula.full((3000,), 7))
+    assert same.tolist() == [7] and same.untyped_storage().nbytes() < 3000
     strided = facula.arange(10).repeat_interleave(2)[::2]
     assert unique(strided).tolist() == list(range(10)) and strided.tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("n", [0, 5, 4095, 4096, 20000])
+@pytest.mark.parametrize("kinds", [1, 100, 4096, 4097, 100000])
+def test_counts_of_few_and_of_many_kinds(n, kinds):
+    a = np.random.default_rng(n).integers(0, kinds, n)
+    if n:
+        a[-1] = kinds - 1
+    weights = np.random.default_rng(1).random(n)
+    for minlength in (0, 50, 5000):
+        assert facula.bincount(facula.from_numpy(a), minlength=minlength).tolist() == np.bincount(a, minlength=minlength).tolist()
+        found = facula.bincount(facula.from_numpy(a), facula.from_numpy(weights), minlength)
+        np.testing.assert_allclose(found.numpy(), np.bincount(a, weights, minlength))
+    if n:
+        a[n // 2] = -1
+        with pytest.raises(RuntimeError, match="bincount: .* not negative, got -1"):
+            facula.bincount(facula.from_numpy(a))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])
+def test_membership_in_near_and_far_values(dtype):
+    r = np.random.default_rng(2)
+    a = r.integers(0, 120, 300).astype(dtype)
+    ends = np.array([0, 1], dtype) if "float" in dtype else np.array([np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)
+    for some in (r.integers(0, 120, 20).astype(dtype), np.r_[ends, a[:5]], ends[:1], ends[1:], a[:0]):
+        for invert in (False, True):
+            values = np.r_[a, ends]
+            found = facula.isin(facula.from_numpy(values), facula.from_numpy(some), invert=invert)
+            assert found.tolist() == np.isin(values, some, invert=invert).tolist()
+    if "float" in dtype:
+        nan = facula.tensor([np.nan, 1.0], dtype=getattr(facula, dtype))
+        assert facula.isin(nan, nan).tolist() == [False, True]

@@ -30,6 +30,20 @@ void bincount_typed(const Tensor& out, const Tensor& self, const Tensor& weights
   for (int64_t i = 0; i < self.numel(); ++i) count[x[i]] += w ? w[i] : T(1);
 }
 
+// Elements outside of the table end the count: no pass over them looks for the largest before.
+int64_t count_few_cpu(const Tensor& counts, const Tensor& self) {
+  int64_t* count = counts.data<int64_t>();
+  const int64_t *x = self.data<int64_t>(), n = self.numel();
+  const auto kinds = static_cast<uint64_t>(counts.numel());
+  for (int64_t i = 0; i < n; ++i) {
+    if (static_cast<uint64_t>(x[i]) >= kinds) return -1;
+    ++count[x[i]];
+  }
+  int64_t length = counts.numel();
+  while (length > 0 && count[length - 1] == 0) --length;
+  return length;
+}
+
 void bincount_cpu(const Tensor& out, const Tensor& self, const Tensor& weights) {
   if (out.dtype() == DType::Int64) return bincount_typed<int64_t>(out, self, weights);
   if (out.dtype() == DType::Float32) return bincount_typed<float>(out, self, weights);
@@ -118,26 +132,24 @@ int64_t distinct_values(const T* sorted, const int64_t* order, int64_t n, int64_
   return groups;
 }
 
-// Elements that differ from the one before, moved together.
+// Elements that differ from the one before, moved together; `out` may be `in`.
 template <class T>
-int64_t without_repeats(T* values, int64_t n) {
-  int64_t kept = 0;
-  T last = values[0];
-  for (int64_t i = 1; i < n; ++i) {
-    const T next = values[i];
-    values[kept] = last;
-    kept += !(Compared<T>(last) == Compared<T>(next));  // of equal ones the first stays
-    last = Compared<T>(last) == Compared<T>(next) ? last : next;
+int64_t without_repeats(T* out, const T* in, int64_t n) {
+  T last = out[0] = in[0];
+  int64_t kept = 1;
+  for (int64_t i = 1; i < n; ++i) {  // of equal ones the first stays: what comes after it is written behind it
+    const T next = in[i];
+    out[kept] = next;
+    kept += !(Compared<T>(last) == Compared<T>(next));
+    last = next;
   }
-  values[kept] = last;
-  return kept + 1;
+  return kept;
 }
 
-int64_t distinct_values_cpu(const Tensor& values, bool runs) {
-  const int64_t n = values.numel();
-  if (!runs) sort_kernel(kCPU, make_view(values, {1, n}, {n, 1}, 0, false), Tensor(), false);
+int64_t distinct_values_cpu(const Tensor& out, const Tensor& values) {
   int64_t kept = 0;
-  visit_real(values.dtype(), "unique", [&]<class T>(TypeTag<T>) { kept = without_repeats(values.data<T>(), n); });
+  visit_real(values.dtype(), "unique",
+             [&]<class T>(TypeTag<T>) { kept = without_repeats(out.data<T>(), values.data<T>(), values.numel()); });
   return kept;
 }
 
@@ -179,18 +191,48 @@ int64_t distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, const
   return groups;
 }
 
+/// Whether a value is among some; integers that lie close together are marked in a table.
+template <class T>
+class Among {
+ public:
+  Among(const T* values, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      Compared<T> x = values[i];
+      if (x == x) sorted_.push_back(x);
+    }
+    std::sort(sorted_.begin(), sorted_.end());
+    if constexpr (std::is_integral_v<T>) {
+      if (sorted_.empty() || from_least(sorted_.back()) >= kMarks) return;
+      marks_.resize(from_least(sorted_.back()) + 1);
+      for (T x : sorted_) marks_[from_least(x)] = 1;
+    }
+  }
+  /// Writes whether each is among them, or whether it is not.
+  void test(bool* out, const T* values, int64_t n, bool invert) const {
+    if constexpr (std::is_integral_v<T>) {
+      for (int64_t i = 0; i < n && !marks_.empty(); ++i) {
+        const uint64_t place = from_least(values[i]);
+        out[i] = (place < marks_.size() && marks_[place]) != invert;
+      }
+      if (!marks_.empty()) return;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      Compared<T> x = values[i];
+      out[i] = (x == x && std::binary_search(sorted_.begin(), sorted_.end(), x)) != invert;
+    }
+  }
+
+ private:
+  static constexpr uint64_t kMarks = 1 << 15;
+  uint64_t from_least(Compared<T> x) const { return static_cast<uint64_t>(x) - static_cast<uint64_t>(sorted_.front()); }
+
+  std::vector<Compared<T>> sorted_;
+  std::vector<uint8_t> marks_;
+};
+
 void isin_cpu(const Tensor& out, const Tensor& self, const Tensor& among, bool invert) {
   visit_real(self.dtype(), "isin", [&]<class T>(TypeTag<T>) {
-    std::vector<Compared<T>> sorted;
-    for (int64_t i = 0; i < among.numel(); ++i) {
-      Compared<T> x = among.data<T>()[i];
-      if (x == x) sorted.push_back(x);
-    }
-    std::sort(sorted.begin(), sorted.end());
-    for (int64_t i = 0; i < self.numel(); ++i) {
-      Compared<T> x = self.data<T>()[i];
-      out.data<bool>()[i] = (x == x && std::binary_search(sorted.begin(), sorted.end(), x)) != invert;
-    }
+    Among<T>(among.data<T>(), among.numel()).test(out.data<bool>(), self.data<T>(), self.numel(), invert);
   });
 }
 
@@ -198,6 +240,7 @@ void isin_cpu(const Tensor& out, const Tensor& self, const Tensor& among, bool i
 
 void register_histogram() {
   bincount_kernel.set(DeviceType::CPU, bincount_cpu);
+  count_few_kernel.set(DeviceType::CPU, count_few_cpu);
   histc_kernel.set(DeviceType::CPU, histc_cpu);
   histogramdd_kernel.set(DeviceType::CPU, histogramdd_cpu);
   distinct_kernel.set(DeviceType::CPU, distinct_cpu);

@@ -2,6 +2,7 @@
 #include "ops/histogram.h"
 
 #include "ops/copies.h"
+#include "ops/sort.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -9,6 +10,10 @@ namespace {
 
 Tensor as_matrix(const Tensor& contiguous, int64_t rows, int64_t columns) {
   return make_view(contiguous, {rows, columns}, {columns, 1}, 0, false);
+}
+
+Tensor beginning_of(const Tensor& t, int64_t n) {
+  return n == t.numel() ? t : contiguous_copy(make_view(t, {n}, {1}, 0, false));
 }
 
 void require_values(const Tensor& self, const char* op) {
@@ -28,6 +33,12 @@ Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
                "bincount: weights must have the shape ", self.sizes(), ", got ",
                weights.defined() ? weights.sizes() : IntList());
   Tensor values = as_contiguous(self, DType::Int64);
+  constexpr int64_t kFew = 4096;  // kinds, whose counts stay in the cache
+  if (!weights.defined() && values.numel() >= kFew) {
+    Tensor counts = zeros({std::max(minlength, kFew)}, DType::Int64, self.device());
+    const int64_t length = count_few_kernel(self.device(), counts, values);
+    if (length >= 0) return beginning_of(counts, std::max(length, minlength));
+  }
   int64_t length = minlength;
   if (values.numel()) {
     const int64_t least = amin(values, {}, false).item().to_int(), most = amax(values, {}, false).item().to_int();
@@ -109,10 +120,6 @@ Tensor _histogramdd(const Tensor& self, TensorList bins, const Tensor& weight, b
 
 namespace {
 
-Tensor beginning_of(const Tensor& t, int64_t n) {
-  return n == t.numel() ? t : contiguous_copy(make_view(t, {n}, {1}, 0, false));
-}
-
 /// Where the groups of equal slices begin, and how many slices each has.
 struct Groups {
   Tensor first, counts;
@@ -134,8 +141,11 @@ std::tuple<Tensor, Tensor, Tensor> distinct(const Tensor& self, bool runs, bool 
   Tensor line = make_view(values, {n}, {1}, 0, false);
   if (!with_inverse && !with_counts) {
     if (n == 0) return {contiguous_copy(line), none, none};
-    Tensor kept = contiguous_copy(line);
-    return {beginning_of(kept, distinct_values_kernel(self.device(), kept, runs)), none, none};
+    Tensor kept = runs ? facula::empty({n}, self.dtype(), self.device()) : contiguous_copy(line);
+    if (!runs) sort_kernel(self.device(), as_matrix(kept, 1, n), Tensor(), false);
+    const int64_t found = distinct_values_kernel(self.device(), kept, runs ? line : kept);
+    const bool most = found > n / 2;  // then what is left over is kept rather than the rest copied
+    return {most ? make_view(kept, {found}, {1}, 0, false) : beginning_of(kept, found), none, none};
   }
   Tensor inverse = with_inverse ? facula::empty(self.sizes(), DType::Int64, self.device()) : Tensor();
   Groups groups(n, self.device());

@@ -223,16 +223,15 @@ Tensor triangle_indices(const char* op, bool lower, int64_t row, int64_t col, in
   Device where = device.value_or(kCPU);
   Tensor result = facula::empty({2, count}, d, where);
   if (result.is_meta() || count == 0) return result;
-  Tensor host = facula::empty({2, count}, DType::Int64);
+  const bool direct = d == DType::Int64 && result.device() == kCPU;
+  Tensor host = direct ? result : facula::empty({2, count}, DType::Int64);
   int64_t *rows = host.data<int64_t>(), *columns = rows + count, *end = columns;
   for (int64_t r = lower ? std::max<int64_t>(-offset, 0) : 0; rows != end; ++r) {
     int64_t first = lower ? 0 : std::max<int64_t>(r + offset, 0), last = lower ? std::min(r + offset + 1, col) : col;
-    for (int64_t c = first; c < last; ++c) {
-      *rows++ = r;
-      *columns++ = c;
-    }
+    rows = std::fill_n(rows, last - first, r);
+    for (int64_t c = first; c < last; ++c) *columns++ = c;
   }
-  copy_elements(result, host);
+  if (!direct) copy_elements(result, host);
   return result;
 }
 
