@@ -175,3 +175,15 @@ def test_writes_reach_tangents():
         assert fw.unpack_dual(y * y).tangent.tolist() == [[2.0], [4.0]]
         y.mul_(3)
         assert fw.unpack_dual(y).tangent.tolist() == [[3.0], [3.0]]
+
+
+def test_limits_written_in_place_keep_no_copy_of_their_input():
+    x = facula.randn(64, 1024, requires_grad=True)
+    y = x * 8
+    before = facula.cpu.memory_stats()["allocated_bytes.current"]
+    z = facula.nn.functional.relu6(y, inplace=True)
+    assert z is y or z.data_ptr() == y.data_ptr()
+    assert facula.cpu.memory_stats()["allocated_bytes.current"] - before < y.numel() * y.element_size()
+    z.sum().backward()
+    inside = (x > 0) & (x * 8 < 6)
+    assert facula.equal(x.grad, inside * 8.0)
