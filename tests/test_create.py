@@ -42,6 +42,24 @@ def test_linspace_and_logspace():
         facula.linspace(facula.ones(2), 1, 3)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int16", "uint8"])
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 7, 63, 250, 1025, 70001])
+def test_progressions_of_all_lengths_and_dtypes(n, dtype):
+    kind = np.dtype(dtype)
+    n = min(n, 250) if kind.itemsize < 4 else n  # values that the dtype has
+    given = {"dtype": getattr(facula, dtype)}
+    np.testing.assert_array_equal(facula.arange(n, **given).numpy(), np.arange(n, dtype=kind))
+    np.testing.assert_array_equal(facula.arange(n, 0, -1, **given).numpy(), np.arange(n, 0, -1, dtype=kind))
+    whole = facula.linspace(2, n + 1, n, **given).numpy()  # its steps are 1: nothing is rounded
+    np.testing.assert_array_equal(whole, np.linspace(2, n + 1, n).astype(kind))
+    if kind.kind == "f":
+        np.testing.assert_allclose(facula.linspace(0.1, 1.7, n, **given).numpy(), np.linspace(0.1, 1.7, n),
+                                   rtol=2 * np.finfo(kind).eps)
+        np.testing.assert_allclose(facula.arange(0.25, n + 1, 1.0, **given).numpy(), np.arange(0.25, n + 1), rtol=2 * np.finfo(kind).eps)
+    every_other = facula.zeros(2 * n, **given)[::2]
+    assert facula.equal(facula.arange(n, out=every_other), facula.arange(n, **given))
+
+
 def test_range_includes_the_end():
     with pytest.warns(UserWarning, match="^range"):
         assert facula.range(1, 2, 0.5).tolist() == [1.0, 1.5, 2.0]
@@ -200,6 +218,20 @@ def test_windows():
     assert facula.hann_window(1).tolist() == [1.0] and facula.hann_window(0).shape == (0,)
     with pytest.raises(RuntimeError, match="^hann_window"):
         facula.hann_window(-1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 17, 1024, 70001])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_cosine_windows_mirror_their_first_half(n, dtype):
+    given = {"dtype": getattr(facula, dtype)}
+    accuracy = {"atol": 4 * np.finfo(dtype).eps, "rtol": 0}
+    for name in ("hann", "hamming", "blackman"):
+        build, expected = getattr(facula, f"{name}_window"), {"hann": "hanning"}.get(name, name)
+        whole, periodic = build(n, False, **given).numpy(), build(n, **given).numpy()
+        reference = getattr(np, expected)
+        np.testing.assert_array_equal(whole, whole[::-1])
+        np.testing.assert_allclose(whole, reference(n), **accuracy)
+        np.testing.assert_allclose(periodic, reference(n + 1)[:n], **accuracy)
 
 
 @pytest.mark.parametrize(

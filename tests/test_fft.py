@@ -64,7 +64,7 @@ def test_real_transform_gradients(n):
     np.testing.assert_allclose(z.grad.numpy(), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 4, 5])
+@pytest.mark.parametrize("n", [1, 4, 5, 1023])
 def test_frequencies_and_shifts(n):
     np.testing.assert_allclose(facula.fft.fftfreq(n, 0.5).numpy(), np.fft.fftfreq(n, 0.5), rtol=1e-6)
     np.testing.assert_allclose(facula.fft.rfftfreq(n, 0.5).numpy(), np.fft.rfftfreq(n, 0.5), rtol=1e-6)

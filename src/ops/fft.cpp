@@ -24,12 +24,11 @@ void check_dims(const Tensor& self, IntList dims, bool halved) {
                "), got ", dims);
 }
 
-/// value(place 0), ..., computed in float64.
-template <class F>
-Tensor numbers(int64_t count, std::optional<DType> dtype, std::optional<Device> device, const Out& out, F&& value) {
+Tensor frequencies(int64_t count, std::optional<DType> dtype, std::optional<Device> device, const Out& out,
+                   std::initializer_list<Progression> parts) {
   DType chosen = dtype.value_or(out.given() ? DType::Float64 : default_dtype());
   FACULA_CHECK(is_inexact(chosen), ErrorKind::Runtime, "fft.fftfreq: a floating point or complex dtype, got ", chosen);
-  return make_vector(count, chosen, device.value_or(out.device_or(kCPU)), Out(), value);
+  return make_progressions(count, chosen, device.value_or(out.device_or(kCPU)), Out(), parts);
 }
 
 }  // namespace
@@ -60,17 +59,13 @@ Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size
 
 Tensor fft_fftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.fftfreq: n is positive, got ", n);
-  const double count = static_cast<double>(n), scale = count * d, first_below_zero = static_cast<double>(n - n / 2);
-  return numbers(n, dtype, device, out, [=](Place p) {
-    const double i = p.real(), below_zero = i - count;
-    return (i < first_below_zero ? i : below_zero) / scale;
-  });
+  const double step = 1 / (static_cast<double>(n) * d);
+  return frequencies(n, dtype, device, out, {{n - n / 2, 0, step, 0}, {n, 0, step, n}});
 }
 
 Tensor fft_rfftfreq(int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
   FACULA_CHECK(n > 0, ErrorKind::Runtime, "fft.rfftfreq: n is positive, got ", n);
-  const double scale = static_cast<double>(n) * d;
-  return numbers(n / 2 + 1, dtype, device, out, [=](Place p) { return p.real() / scale; });
+  return frequencies(n / 2 + 1, dtype, device, out, {{n / 2 + 1, 0, 1 / (static_cast<double>(n) * d), 0}});
 }
 
 }  // namespace facula::ops

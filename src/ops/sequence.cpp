@@ -8,6 +8,7 @@
 #include "kernels/special_bessel.h"
 #include "raw_create.h"
 #include "raw_elementwise.h"
+#include "raw_split_join.h"
 
 namespace facula::ops {
 namespace {
@@ -42,12 +43,11 @@ Tensor progression(int64_t count, DType dtype, const Scalar& start, const Scalar
                    const Out& out) {
   Device where = device.value_or(out.device_or(kCPU));
   if (is_bits(dtype)) {
-    uint64_t from = static_cast<uint64_t>(start.to_int()), by = static_cast<uint64_t>(step.to_int());
-    return make_vector(count, dtype, where, out,
-                       [=](Place p) { return static_cast<int64_t>(from + by * static_cast<uint64_t>(p.whole())); });
+    return make_on_host(count, dtype, where, out, [&](const Tensor& host) {
+      whole_progression_kernel(kCPU, host, start.to_int(), step.to_int());
+    });
   }
-  double from = start.to_double(), by = step.to_double();
-  return make_vector(count, dtype, where, out, [=](Place p) { return from + by * p.real(); });
+  return make_progressions(count, dtype, where, out, {{count, start.to_double(), step.to_double(), 0}});
 }
 
 // int64 is counted exactly, beyond the 53 bits of a double; the other dtypes as fractions, before numbers are rounded.
@@ -157,7 +157,9 @@ Tensor linspace(const Operand& start, const Operand& end, int64_t steps, std::op
   Spacing s = spacing("linspace", start, end, steps, dtype, device, out);
   if (is_complex(s.dtype))
     return make_vector(steps, s.dtype, s.device, out, Points(s.start.to_complex(), s.end.to_complex(), steps));
-  return make_vector(steps, s.dtype, s.device, out, Points(s.start.to_double(), s.end.to_double(), steps));
+  const double from = s.start.to_double(), to = steps == 1 ? from : s.end.to_double();
+  const double step = (to - from) / static_cast<double>(std::max<int64_t>(steps - 1, 1));
+  return make_progressions(steps, s.dtype, s.device, out, {{steps / 2, from, step, 0}, {steps, to, step, steps - 1}});
 }
 
 Tensor logspace(const Operand& start, const Operand& end, int64_t steps, double base, std::optional<DType> dtype,
@@ -249,29 +251,47 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<DTyp
 
 namespace {
 
+DType window_dtype(const char* op, int64_t length, std::optional<DType> dtype) {
+  DType d = dtype.value_or(default_dtype());
+  FACULA_CHECK(is_floating(d), ErrorKind::Runtime, op, ": a floating-point dtype, got ", d);
+  FACULA_CHECK(length >= 0, ErrorKind::Runtime, op, ": window_length must not be negative, got ", length);
+  return d;
+}
+
 // `value(i, last)` over a window whose last index is `last`; a periodic one is cut from a window one longer.
 template <class F>
 Tensor window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype, std::optional<Device> device,
               F value) {
-  DType d = dtype.value_or(default_dtype());
-  FACULA_CHECK(is_floating(d), ErrorKind::Runtime, op, ": a floating-point dtype, got ", d);
-  FACULA_CHECK(length >= 0, ErrorKind::Runtime, op, ": window_length must not be negative, got ", length);
+  DType d = window_dtype(op, length, dtype);
   double last = static_cast<double>(periodic ? length : length - 1);
   if (length == 1) return make_vector(length, d, device.value_or(kCPU), Out(), [](Place) { return 1.0; });
   return make_vector(length, d, device.value_or(kCPU), Out(), [=](Place p) { return value(p, last); });
 }
 
-/// A window that is `value` of the cosines of its angles.
+/// A window that is `value` of the cosines of its angles. They are taken in the first half; the second one mirrors it.
 template <class F>
 Tensor cosine_window(const char* op, int64_t length, bool periodic, std::optional<DType> dtype,
                      std::optional<Device> device, F value) {
   constexpr double kTurn = 6.28318530717958647692;
-  const bool meta = device && device->is_meta();
-  Tensor angles = window(op, length, periodic, DType::Float64, meta ? kMeta : kCPU,
-                         [](Place p, double last) { return kTurn * p.real() / last; });
-  Tensor cosines = cos(angles);
-  const double* c = meta || length == 0 ? nullptr : cosines.data<double>();
-  return window(op, length, periodic, dtype, device, [=](Place p, double) { return value(c[p.whole()]); });
+  const DType d = window_dtype(op, length, dtype);
+  const Tensor result = facula::empty({length}, d, device.value_or(kCPU));
+  if (result.is_meta() || length == 0) return result;
+  if (length == 1) {
+    fill_kernel(result.device(), result, Scalar(1));
+    return result;
+  }
+  const int64_t last = periodic ? length : length - 1, first_half = last / 2 + 1;
+  const Tensor cosines = cos(make_progressions(first_half, DType::Float64, kCPU, Out(),
+                                               {{first_half, 0, kTurn / static_cast<double>(last), 0}}));
+  const double* c = cosines.data<double>();
+  const Tensor half = make_vector(first_half, d, kCPU, Out(), [=](Place p) { return value(c[p.whole()]); });
+  const auto part = [](const Tensor& of, int64_t from, int64_t count) {
+    return make_view(of, {count}, {1}, from, false);
+  };
+  copy_elements(part(result, 0, first_half), half);
+  copy_elements(part(result, first_half, length - first_half),
+                flip(part(half, last - length + 1, length - first_half), {0}));
+  return result;
 }
 
 }  // namespace
