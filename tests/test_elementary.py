@@ -1,5 +1,7 @@
 """Errors of the elementary functions as they run, in units in the last place (ULP), over all floats and at their edges."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.special
@@ -13,7 +15,7 @@ FLOAT32 = {
     "exp": (np.exp, 2), "log": (np.log, 2), "tanh": (np.tanh, 2), "erf": (scipy.special.erf, 2), "sin": (np.sin, 2), "cos": (np.cos, 2),
     "sigmoid": (lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1.0) / (1.0 + np.exp(-np.abs(x))), 2),
 }  # fmt: skip
-FLOAT64 = {"exp": (np.exp, 2), "sin": (np.sin, 2), "cos": (np.cos, 2)}
+FLOAT64 = {"exp": (np.exp, 2), "sin": (np.sin, 2), "cos": (np.cos, 2), "erf": (np.vectorize(math.erf), 3)}  # the C library's: 1
 EDGES = {
     "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN), (89.0, INF), (-104.0, 0.0), (1e30, INF), (-1e30, 0.0),
             (3.4e38, INF), (-3.4e38, 0.0)],
@@ -109,3 +111,21 @@ def test_gelu_keeps_its_digits_below_zero():
     np.testing.assert_allclose(got, exact, rtol=3e-7, atol=8e-8)
     far = facula.nn.functional.gelu(facula.tensor([-20.0, -1e30, 1e30, INF, NAN])).tolist()
     assert abs(far[0]) < 1e-20 and far[1:4] == [0, float(np.float32(1e30)), INF] and np.isnan(far[4])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_mish_and_its_derivative(dtype):
+    """Over both halves, beyond where exponentials of x or 2 x overflow, and where the result vanishes."""
+    x = np.concatenate([np.linspace(-100, 100, 1001), np.linspace(-2, 2, 401), [-1e4, 1e4, -1e-30, 0.0]]).astype(dtype)
+    exact = x.astype(np.longdouble)
+    with np.errstate(over="ignore"):
+        gate, sigmoid = np.tanh(np.log1p(np.exp(exact))), 1 / (1 + np.exp(-exact))
+    slope = gate + exact * sigmoid * (1 - gate * gate)
+    given = facula.from_numpy(x).requires_grad_()
+    result = facula.nn.functional.mish(given)
+    result.sum().backward()
+    info = np.finfo(dtype)
+    np.testing.assert_allclose(result.detach().numpy(), exact * gate, rtol=8 * info.eps, atol=100 * float(info.smallest_subnormal))
+    np.testing.assert_allclose(given.grad.numpy(), slope, rtol=8 * info.eps, atol=2 * info.eps)
+    for edge, expected in ((INF, INF), (NAN, NAN), (-INF, NAN)):
+        np.testing.assert_equal(facula.nn.functional.mish(facula.tensor([edge])).item(), expected)

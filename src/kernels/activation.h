@@ -56,14 +56,27 @@ FACULA_FN T silu_backward(T grad_output, T self) {
   return grad_output * s * (T(1) + self * (T(1) - s));
 }
 
+/// tanh(log(1 + e^x)) is n / (n + 2) for n = e^x (e^x + 2); above zero both are multiplied by e^-2x.
+template <class T>
+struct MishGate {
+  FACULA_FN explicit MishGate(T self) : e(exp(-abs(self))) {
+    const T above = e + e + T(1), square = e * e;
+    numerator = self < T(0) ? mul_add(e, e, e + e) : above;
+    denominator = numerator + (self < T(0) ? T(2) : square + square);
+    slope = (self < T(0) ? e : square) * (T(4) + T(4) * e) / (denominator * denominator);
+  }
+  FACULA_FN T value() const { return numerator / denominator; }
+  T e, numerator, denominator;
+  T slope;  // the derivative of the value
+};
 template <class T>
 FACULA_FN T mish(T self) {
-  return self * tanh(log1p_exp(self));
+  return self * MishGate<T>(self).value();
 }
 template <class T>
 FACULA_FN T mish_backward(T grad_output, T self) {
-  const T t = tanh(log1p_exp(self));
-  return grad_output * (t + self * sigmoid(self) * (T(1) - t * t));
+  const MishGate<T> gate(self);
+  return grad_output * mul_add(self, gate.slope, gate.value());
 }
 
 // ---- exponential and Gaussian units

@@ -162,6 +162,16 @@ FACULA_FN T horner(T x, T highest, T next, Rest... rest) {
   return horner(x, mul_add(highest, x, next), rest...);
 }
 
+/// The same with even and odd powers apart: two chains of half the length, where waiting is what takes the time.
+template <class T>
+FACULA_FN T horner_apart(T x, T, T higher, T lower) {
+  return mul_add(higher, x, lower);
+}
+template <class T, class... Rest>
+FACULA_FN T horner_apart(T x, T square, T higher, T lower, T next, Rest... rest) {
+  return horner_apart(x, square, lower, mul_add(higher, square, next), rest...);
+}
+
 /// The smaller (larger) of two, NaN if either is.
 template <class T>
 FACULA_FN T minimum(T a, T b) {
