@@ -61,6 +61,43 @@ def test_max_pool(n, kernel, stride, padding, dilation, ceil_mode, dtype):
     assert where.dtype == facula.int64
 
 
+@pytest.mark.parametrize("dtype", [facula.float16, facula.bfloat16, facula.float32, facula.float64, facula.int32])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_maxima_alone_are_those_with_places(n, dtype):
+    """Without a gradient no places are kept: long rows, short ones, NaN, windows in the padding, both layouts."""
+    if n == 1 and dtype is facula.int32:
+        return  # vectors are of floating-point numbers
+    pool = getattr(F, f"max_pool{n}d")
+    for sizes in ([7, 6, 5], [3, 4, 41], [2, 2, 2]):
+        x = facula.from_numpy(numbers((2, 19, *sizes[-n:])) * 9).to(dtype)
+        if dtype is not facula.int32:
+            x.flatten()[::11] = math.nan
+            x.flatten()[::13] = -math.inf
+        for window in ((2, 2, 0, 1, False), (2, 3, 1, 2, True), (2, 1, 1, 1, True)):
+            if window[3] == 2 and sizes[0] == 2:
+                continue
+            formats = [facula.contiguous_format] + [facula.channels_last, facula.channels_last_3d][n - 2 : n - 1]
+            for layout in formats:
+                given = x.contiguous(memory_format=layout)
+                values, alone = pool(given, *window, return_indices=True)[0], pool(given, *window)
+                np.testing.assert_array_equal(alone.double().numpy(), values.double().numpy())
+                assert alone.is_contiguous(memory_format=layout)
+
+
+def test_maxima_alone_inside_transforms():
+    x = facula.from_numpy(numbers((3, 2, 2, 5, 5)))
+    batched = facula.vmap(lambda t: F.max_pool2d(t, 2))(x)
+    assert batched.equal(facula.stack([F.max_pool2d(t, 2) for t in x]))
+    leaf = x[0].clone().requires_grad_()
+    with facula.no_grad():
+        assert not F.max_pool2d(leaf, 2).requires_grad
+    gradient = facula.func.grad(lambda t: F.max_pool2d(t, 2).sum())(x[0])
+    F.max_pool2d(leaf, 2).sum().backward()
+    assert gradient.equal(leaf.grad) and gradient.sum() == 16
+    _, tangent = facula.func.jvp(lambda t: F.max_pool2d(t, 2), (x[0],), (facula.ones_like(x[0]),))
+    assert tangent.eq(1).all()
+
+
 def test_max_pool_gradient_goes_to_the_maxima():
     x = numbers((2, 3, 6, 7), 1)
     t = facula.from_numpy(x).requires_grad_()

@@ -1,6 +1,7 @@
 // The public pooling functions of one, two and three dimensions.
 #include <algorithm>
 
+#include "autograd/function_support.h"
 #include "functions.h"
 #include "ops/conv.h"
 
@@ -26,6 +27,13 @@ Pair max_windows(const char* op, int64_t n, const Tensor& self, IntList kernel_s
   return max_pool(self, per_dimension(kernel_size, n, op, "kernel_size"), stride, padding, dilation, ceil_mode);
 }
 
+Tensor max_values(const char* op, int64_t n, const Tensor& self, IntList kernel_size, IntList stride, IntList padding,
+                  IntList dilation, bool ceil_mode) {
+  if (marks_of(all_examples(self)))
+    return std::get<0>(max_windows(op, n, self, kernel_size, stride, padding, dilation, ceil_mode));
+  return max_pool_values(self, per_dimension(kernel_size, n, op, "kernel_size"), stride, padding, dilation, ceil_mode);
+}
+
 Tensor adaptive_mean(const char* op, int64_t n, const Tensor& self, IntList output_size) {
   return adaptive_mean(self, per_dimension(output_size, n, op, "output_size"));
 }
@@ -43,7 +51,7 @@ Pair max_pool1d_with_indices(const Tensor& self, IntList kernel_size, IntList st
 
 Tensor max_pool1d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
                   bool ceil_mode) {
-  return std::get<0>(max_windows("max_pool1d", 1, self, kernel_size, stride, padding, dilation, ceil_mode));
+  return max_values("max_pool1d", 1, self, kernel_size, stride, padding, dilation, ceil_mode);
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& self, IntList output_size) {
@@ -61,7 +69,7 @@ Pair max_pool2d_with_indices(const Tensor& self, IntList kernel_size, IntList st
 
 Tensor max_pool2d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
                   bool ceil_mode) {
-  return std::get<0>(max_windows("max_pool2d", 2, self, kernel_size, stride, padding, dilation, ceil_mode));
+  return max_values("max_pool2d", 2, self, kernel_size, stride, padding, dilation, ceil_mode);
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
@@ -79,7 +87,7 @@ Pair max_pool3d_with_indices(const Tensor& self, IntList kernel_size, IntList st
 
 Tensor max_pool3d_uncast(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
                          bool ceil_mode) {
-  return std::get<0>(max_windows("max_pool3d", 3, self, kernel_size, stride, padding, dilation, ceil_mode));
+  return max_values("max_pool3d", 3, self, kernel_size, stride, padding, dilation, ceil_mode);
 }
 
 Tensor adaptive_avg_pool3d_uncast(const Tensor& self, IntList output_size) {

@@ -141,10 +141,22 @@ PoolGeometry adaptive_geometry(IntList size, IntList out) {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-Pair max_over(const Input& input, IntList out, const PoolGeometry& geometry) {
-  Tensor values = make_result(input, out, input.tensor.dtype()), indices = make_result(input, out, DType::Int64);
+Pair max_over(const Input& input, IntList out, const PoolGeometry& geometry, bool with_indices) {
+  Tensor values = make_result(input, out, input.tensor.dtype()),
+         indices = with_indices ? make_result(input, out, DType::Int64) : Tensor();
   if (!values.is_meta() && values.numel()) max_pool_kernel(values.device(), values, indices, input.tensor, geometry);
-  return {finish(input, values), finish(input, indices)};
+  return {finish(input, values), with_indices ? finish(input, indices) : Tensor()};
+}
+
+Pair sliding_max(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+                 bool ceil_mode, bool with_indices) {
+  int64_t spatial = static_cast<int64_t>(kernel_size.size());
+  const char* op = name_of(kMaxPool, kernel_size.size());
+  Input input = read_input(op, self, spatial);
+  check_dtype(op, self.dtype(), spatial > 1);
+  IntList size = spatial_part(input.tensor);
+  Sliding s = read_windows(op, size, kernel_size, stride, padding, dilation, ceil_mode);
+  return max_over(input, s.out, sliding_geometry(s, size), with_indices);
 }
 
 Tensor mean_over(const Input& input, IntList out, const PoolGeometry& geometry) {
@@ -182,13 +194,12 @@ Tensor spread(const char* op, const Tensor& self, IntList size, IntList windows,
 
 Pair max_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
               bool ceil_mode) {
-  int64_t spatial = static_cast<int64_t>(kernel_size.size());
-  const char* op = name_of(kMaxPool, kernel_size.size());
-  Input input = read_input(op, self, spatial);
-  check_dtype(op, self.dtype(), spatial > 1);
-  IntList size = spatial_part(input.tensor);
-  Sliding s = read_windows(op, size, kernel_size, stride, padding, dilation, ceil_mode);
-  return max_over(input, s.out, sliding_geometry(s, size));
+  return sliding_max(self, kernel_size, stride, padding, dilation, ceil_mode, true);
+}
+
+Tensor max_pool_values(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, IntList dilation,
+                       bool ceil_mode) {
+  return std::get<0>(sliding_max(self, kernel_size, stride, padding, dilation, ceil_mode, !is_floating(self.dtype())));
 }
 
 Tensor avg_pool(const Tensor& self, IntList kernel_size, IntList stride, IntList padding, bool ceil_mode,
@@ -244,7 +255,7 @@ Pair adaptive_max_pool(const Tensor& self, IntList output_size) {
   Input input = read_input(op, self, spatial);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
-  return max_over(input, out, adaptive_geometry(spatial_part(input.tensor), out));
+  return max_over(input, out, adaptive_geometry(spatial_part(input.tensor), out), true);
 }
 
 Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size, const Tensor& random_samples) {

@@ -42,7 +42,8 @@ struct PoolGeometry {
 /// The sizes after batch and channels.
 inline IntList spatial_part(const Tensor& t) { return t.sizes().slice(2, t.sizes().size() - 2); }
 
-// Tensors are (N, C, spatial...), dense, all in one memory format: contiguous or channels-last.
+// Tensors are (N, C, spatial...), dense, all in one memory format: contiguous or channels-last. `indices` may be
+// undefined with floating-point tensors.
 inline Kernel<void(const Tensor& out, const Tensor& indices, const Tensor& in, const PoolGeometry& geometry)>
     max_pool_kernel{"max_pool"};
 /// Windows of `kernel` whose places are drawn: `samples` (N, C, dimensions) in [0, 1), contiguous, of the input's

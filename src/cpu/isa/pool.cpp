@@ -107,15 +107,16 @@ int64_t window_size(const WindowTables& g) {
 
 // maxima
 
-// The values and flat positions of the best elements so far, for a row of outputs or of columns.
-template <class T>
+// The values of the best elements so far, for a row of outputs or of columns, and their flat positions where those have
+// `places`.
+template <class T, bool places>
 struct Best {
   std::vector<Compute<T>> value;
   std::vector<int32_t> where;
 
   void reset(int64_t n) {
     value.resize(static_cast<size_t>(n));
-    where.resize(static_cast<size_t>(n));
+    where.resize(places ? static_cast<size_t>(n) : 0);
   }
   // Element i sees in[i * stride], at the position first + i * stride. The first of equals stays; NaN wins.
   template <int64_t known_stride>
@@ -126,7 +127,10 @@ struct Best {
     const int64_t n = to - from;
     if (start) {
       FACULA_SIMD
-      for (int64_t i = 0; i < n; ++i) best[i] = in[i * stride], place[i] = first + static_cast<int32_t>(i * stride);
+      for (int64_t i = 0; i < n; ++i) {
+        best[i] = in[i * stride];
+        if constexpr (places) place[i] = first + static_cast<int32_t>(i * stride);
+      }
       return;
     }
     FACULA_SIMD
@@ -134,7 +138,7 @@ struct Best {
       Compute<T> x = in[i * stride];
       bool better = (x > best[i]) | is_nan(x);
       best[i] = better ? x : best[i];
-      place[i] = better ? first + static_cast<int32_t>(i * stride) : place[i];
+      if constexpr (places) place[i] = better ? first + static_cast<int32_t>(i * stride) : place[i];
     }
   }
   [[gnu::noinline]] void see(int64_t from, int64_t to, const T* in, int64_t first, int64_t stride, bool start) {
@@ -177,19 +181,19 @@ constexpr T lowest() {
   else return -std::numeric_limits<T>::infinity();
 }
 
-template <class T>
-void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, const UniformRange& inner, Best<T>& best,
-               Best<T>& columns) {
+template <bool places, class T>
+void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, const UniformRange& inner,
+               Best<T, places>& best, Best<T, places>& columns) {
   const AxisTable &a0 = g.axes[0], &a1 = g.axes[1], &a2 = g.axes[2];
   const int64_t width = a2.out();
   bool side_by_side = inner.to - inner.from >= 8 && inner.size > 0;
   best.reset(width);
   columns.reset(a2.in);
   for (int64_t o0 = 0; o0 < a0.out(); ++o0) {
-    for (int64_t o1 = 0; o1 < a1.out(); ++o1, out += width, indices += width) {
+    for (int64_t o1 = 0; o1 < a1.out(); ++o1, out += width, indices += places ? width : 0) {
       if (a0.begin[o0] >= a0.end[o0] || a1.begin[o1] >= a1.end[o1]) {
         std::fill_n(out, width, T(lowest<Compute<T>>()));
-        std::fill_n(indices, width, -1);
+        if constexpr (places) std::fill_n(indices, width, -1);
         continue;
       }
       if (side_by_side) {  // all alike outputs of the row at once, element by element of their windows
@@ -212,7 +216,7 @@ void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, con
         if (o2 == width) break;
         if (a2.begin[o2] >= a2.end[o2]) {
           best.value[o2] = lowest<Compute<T>>();
-          best.where[o2] = -1;
+          if constexpr (places) best.where[o2] = -1;
           continue;
         }
         int32_t where = static_cast<int32_t>((a0.begin[o0] * a1.in + a1.begin[o1]) * a2.in + a2.begin[o2]);
@@ -223,7 +227,8 @@ void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, con
           where = better ? at : where;
         };
         if (!side_by_side) {
-          for (int64_t i = a2.begin[o2]; i < a2.end[o2]; i += a2.step) see(columns.value[i], columns.where[i]);
+          for (int64_t i = a2.begin[o2]; i < a2.end[o2]; i += a2.step)
+            see(columns.value[i], places ? columns.where[i] : 0);
         } else {
           for_window_rows(g, o0, o1, [&](int64_t row) {
             for (int64_t i = a2.begin[o2]; i < a2.end[o2]; i += a2.step)
@@ -231,29 +236,32 @@ void max_plane(T* out, int64_t* indices, const T* in, const WindowTables& g, con
           });
         }
         best.value[o2] = value;
-        best.where[o2] = where;
+        if constexpr (places) best.where[o2] = where;
       }
       for (int64_t o2 = 0; o2 < width; ++o2) out[o2] = T(best.value[o2]);
-      for (int64_t o2 = 0; o2 < width; ++o2) indices[o2] = best.where[o2];
+      for (int64_t o2 = 0; places && o2 < width; ++o2) indices[o2] = best.where[o2];
     }
   }
 }
 
 // One output position of channels-last memory.
-template <class T>
+template <bool places, class T>
 void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const WindowTables& g, const Window& w,
                   Compute<T>* best, int32_t* where) {
   bool first = true;
   if (w.empty()) {
     std::fill_n(best, channels, lowest<Compute<T>>());
-    std::fill_n(where, channels, -1);
+    if constexpr (places) std::fill_n(where, channels, -1);
   }
   for_each_in(g, w, [&](int64_t at) {
     const T* values = in + at * channels;
     int32_t here = static_cast<int32_t>(at);
     if (first) {
       FACULA_SIMD
-      for (int64_t c = 0; c < channels; ++c) best[c] = values[c], where[c] = here;
+      for (int64_t c = 0; c < channels; ++c) {
+        best[c] = values[c];
+        if constexpr (places) where[c] = here;
+      }
       first = false;
       return;
     }
@@ -262,32 +270,35 @@ void max_channels(T* out, int64_t* indices, const T* in, int64_t channels, const
       Compute<T> value = values[c];
       bool better = (value > best[c]) | is_nan(value);
       best[c] = better ? value : best[c];
-      where[c] = better ? here : where[c];
+      if constexpr (places) where[c] = better ? here : where[c];
     }
   });
   for (int64_t c = 0; c < channels; ++c) out[c] = T(best[c]);
-  for (int64_t c = 0; c < channels; ++c) indices[c] = where[c];
+  for (int64_t c = 0; places && c < channels; ++c) indices[c] = where[c];
 }
 
-template <class T>
+template <class T, bool places>
 void max_pool_of(const Tensor& out, const Tensor& indices, const Tensor& in, const WindowTables& g) {
   const int64_t batch = in.size(0), channels = in.size(1), inputs = spatial_count(in), outputs = spatial_count(out);
-  int64_t* where = indices.data<int64_t>();
+  int64_t* where = places ? indices.data<int64_t>() : nullptr;
+  auto where_at = [where](int64_t position) { return places ? where + position : nullptr; };
   if (!channels_last(in, out)) {
     UniformRange inner(g.axes[2]);
     parallel_for(0, batch * channels, grain_of(outputs * window_size(g)), [&](int64_t from, int64_t to) {
-      Best<T> best, columns;
+      Best<T, places> best, columns;
       for (int64_t p = from; p < to; ++p)
-        max_plane(out.data<T>() + p * outputs, where + p * outputs, in.data<T>() + p * inputs, g, inner, best, columns);
+        max_plane(out.data<T>() + p * outputs, where_at(p * outputs), in.data<T>() + p * inputs, g, inner, best,
+                  columns);
     });
     return;
   }
   parallel_for(0, batch * outputs, grain_of(channels * window_size(g)), [&](int64_t from, int64_t to) {
     std::vector<Compute<T>> best(static_cast<size_t>(channels));
-    std::vector<int32_t> places(static_cast<size_t>(channels));
+    std::vector<int32_t> places_of_best(static_cast<size_t>(channels));
     for (int64_t p = from; p < to; ++p) {
-      max_channels(out.data<T>() + p * channels, where + p * channels, in.data<T>() + p / outputs * inputs * channels,
-                   channels, g, window_at(g, p % outputs), best.data(), places.data());
+      max_channels<places>(out.data<T>() + p * channels, where_at(p * channels),
+                           in.data<T>() + p / outputs * inputs * channels, channels, g, window_at(g, p % outputs),
+                           best.data(), places_of_best.data());
     }
   });
 }
@@ -300,7 +311,12 @@ void max_pool_cpu(const Tensor& out, const Tensor& indices, const Tensor& in, co
                "max_pool: planes of at most 2^31 elements, got shape ", in.sizes());
   const WindowTables g(geometry);
   LockRelease release(out.numel() > kGrain);
-  visit_types(TypeList(), in.dtype(), [&]<class T>(TypeTag<T>) { max_pool_of<T>(out, indices, in, g); });
+  visit_types(TypeList(), in.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (!std::is_integral_v<T>) {
+      if (!indices.defined()) return max_pool_of<T, false>(out, indices, in, g);
+    }
+    max_pool_of<T, true>(out, indices, in, g);
+  });
 }
 
 // Where the windows of one dimension begin, for one sample in [0, 1).
@@ -328,7 +344,7 @@ void fractional_max_pool_cpu(const Tensor& out, const Tensor& indices, const Ten
     using Position = std::conditional_t<std::is_same_v<T, double>, double, float>;
     parallel_for(0, planes, grain_of(outputs * kernel[0] * kernel[1] * kernel[2]), [&](int64_t from, int64_t to) {
       WindowTables g;
-      Best<T> best, columns;
+      Best<T, true> best, columns;
       for (size_t d = 0; d < spatial; ++d) {
         AxisTable& axis = g.axes[3 - spatial + d];
         const auto places = static_cast<size_t>(out.size(static_cast<int64_t>(2 + d)));
