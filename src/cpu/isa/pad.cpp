@@ -16,12 +16,31 @@ int64_t row_grain(const EdgePad& g) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(g.axes[2].out * g.inner, 1));
 }
 
-// Where the input's elements of a row of the output begin.
-int64_t source_row(const EdgePad& g, int64_t row) {
-  const EdgeAxis &a = g.axes[0], &b = g.axes[1];
-  const int64_t o1 = row % b.out, o0 = row / b.out % a.out, outer = row / b.out / a.out;
-  return ((outer * a.in + a.source(o0)) * b.in + b.source(o1)) * g.axes[2].in * g.inner;
-}
+/// Where the input's elements of rows of the output begin, one row after the other.
+class SourceRows {
+ public:
+  SourceRows(const EdgePad& g, int64_t row)
+      : g_(g),
+        o1_(row % g.axes[1].out),
+        o0_(row / g.axes[1].out % g.axes[0].out),
+        outer_(row / g.axes[1].out / g.axes[0].out) {
+    enter_plane();
+  }
+  int64_t next() {
+    if (o1_ == g_.axes[1].out) {
+      o1_ = 0;
+      if (++o0_ == g_.axes[0].out) o0_ = 0, ++outer_;
+      enter_plane();
+    }
+    return (plane_ + g_.axes[1].source(o1_++)) * g_.axes[2].in * g_.inner;
+  }
+
+ private:
+  void enter_plane() { plane_ = (outer_ * g_.axes[0].in + g_.axes[0].source(o0_)) * g_.axes[1].in; }
+
+  const EdgePad& g_;
+  int64_t o1_, o0_, outer_, plane_ = 0;
+};
 
 // The places of an axis that show the input in order, [from, to), the first of them `source`; and what the others show.
 struct InnerAxis {
@@ -37,30 +56,44 @@ struct InnerAxis {
   }
 };
 
+/// The parts of a row from `places`, `n` elements each.
 template <class T>
-void pad_rows(const Tensor& out, const Tensor& in, const EdgePad& g) {
-  const InnerAxis inner(g.axes[2]);
-  const int64_t width = g.axes[2].out * g.inner, n = g.inner;
-  const RowCopy middle{(inner.to - inner.from) * n * static_cast<int64_t>(sizeof(T))};
-  auto copy = [n](T* to, const T* from) {
-    if (n == 1) *to = *from;
-    else std::memcpy(static_cast<void*>(to), from, static_cast<size_t>(n) * sizeof(T));
-  };
-  parallel_for(0, out.numel() / width, row_grain(g), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const T* from = static_cast<const T*>(in.data<void>()) + source_row(g, r);
-      T* to = static_cast<T*>(out.data<void>()) + r * width;
-      for (int64_t s : inner.before) copy(to, from + s * n), to += n;
-      middle(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from + inner.source * n));
-      to += (inner.to - inner.from) * n;
-      for (int64_t s : inner.after) copy(to, from + s * n), to += n;
-    }
-  });
+T* copy_parts(T* to, const T* from, const int64_t* places, int64_t count, int64_t n) {
+  if (n == 1) {
+    for (int64_t k = 0; k < count; ++k) to[k] = from[places[k]];
+  } else {
+    for (int64_t k = 0; k < count; ++k)
+      std::memcpy(static_cast<void*>(to + k * n), from + places[k] * n, static_cast<size_t>(n) * sizeof(T));
+  }
+  return to + count * n;
+}
+
+/// `count` rows. What they have in common is in locals: the compiler knows that no write to a row changes it.
+template <class T>
+void pad_rows(T* to, const T* in, SourceRows rows, int64_t count, const InnerAxis& inner, int64_t n) {
+  const int64_t *before = inner.before.data(), *after = inner.after.data(), source = inner.source * n,
+                lead = static_cast<int64_t>(inner.before.size()), rest = static_cast<int64_t>(inner.after.size()),
+                length = (inner.to - inner.from) * n;
+  const RowCopy middle{length * static_cast<int64_t>(sizeof(T))};
+  for (int64_t r = 0; r < count; ++r) {
+    const T* from = in + rows.next();
+    to = copy_parts(to, from, before, lead, n);
+    middle(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from + source));
+    to = copy_parts(to + length, from, after, rest, n);
+  }
 }
 
 void pad_edges_cpu(const Tensor& out, const Tensor& in, const EdgePad& g) {
   LockRelease release(out.numel() > kGrain);
-  visit_size(out.item_size(), [&]<class T>(TypeTag<T>) { pad_rows<T>(out, in, g); });
+  const InnerAxis inner(g.axes[2]);
+  const int64_t width = g.axes[2].out * g.inner;
+  visit_size(out.item_size(), [&]<class T>(TypeTag<T>) {
+    const T* from = static_cast<const T*>(in.data<void>());
+    T* to = static_cast<T*>(out.data<void>());
+    parallel_for(0, out.numel() / width, row_grain(g), [&](int64_t begin, int64_t end) {
+      pad_rows(to + begin * width, from, SourceRows(g, begin), end - begin, inner, g.inner);
+    });
+  });
 }
 
 // Every outer part is one thread's: rows of one part are added to the same places.
@@ -74,8 +107,9 @@ void add_rows(const Tensor& out, const Tensor& grad, const EdgePad& g) {
   };
   parallel_for(0, g.outer, std::max<int64_t>(1, row_grain(g) / std::max<int64_t>(rows, 1)),
                [&](int64_t begin, int64_t end) {
+                 SourceRows targets(g, begin * rows);
                  for (int64_t r = begin * rows; r < end * rows; ++r) {
-                   T* to = out.data<T>() + source_row(g, r);
+                   T* to = out.data<T>() + targets.next();
                    const T* from = grad.data<T>() + r * width;
                    for (int64_t s : inner.before) add(to + s * n, from, n), from += n;
                    add(to + inner.source * n, from, (inner.to - inner.from) * n);
