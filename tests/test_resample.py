@@ -211,6 +211,40 @@ def test_interpolate_holds_its_output_once(memory_format):
     assert output_bytes <= facula.cpu.max_memory_allocated() - before < 1.6 * output_bytes
 
 
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64])
+@pytest.mark.parametrize("lines", [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33])
+def test_lines_are_interpolated_as_each_alone(lines, dtype):
+    x = facula.from_numpy(numbers((1, lines, 37))).to(dtype)
+    x[0, lines // 2, 5] = math.nan
+    x[0, -1, 30] = math.inf
+    for size in (1, 3, 8, 16, 37, 40, 75):
+        at = np.clip((np.arange(size) + 0.5) * 37 / size - 0.5, 0, 36)
+        made = F.interpolate(x, size=size, mode="linear")
+        for c in range(lines):
+            expected = np.interp(at, np.arange(37), np.nan_to_num(x[0, c].numpy(), posinf=0))
+            got, usual = made[0, c].numpy(), np.isfinite(made[0, c].numpy())
+            np.testing.assert_allclose(got[usual], expected[usual], rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(got, F.interpolate(x[:, c : c + 1], size=size, mode="linear")[0, 0].numpy())
+            assert usual.all() or c in (lines // 2, lines - 1)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 16])
+@pytest.mark.parametrize("points", [1, 63, 65, 1100])
+def test_nearest_elements_of_many_positions(channels, points):
+    x = numbers((2, channels, 7, 6)).astype("float32")
+    x[:, :, 0, 0] = np.inf  # what outside positions would read
+    at = np.random.default_rng(points).uniform(-1.4, 1.4, (2, points, 1, 2)).astype("float32")
+    column, row = ((at[..., 0] + 1) * 6 - 1) / 2, ((at[..., 1] + 1) * 7 - 1) / 2
+    column, row = np.rint(column).astype(int)[..., 0], np.rint(row).astype(int)[..., 0]
+    inside = (column >= 0) & (column < 6) & (row >= 0) & (row < 7)
+    n = np.arange(2)[:, None]
+    expected = np.where(inside[:, None], x[n, :, row.clip(0, 6), column.clip(0, 5)].transpose(0, 2, 1), 0)
+    for layout in (facula.contiguous_format, facula.channels_last):
+        given = facula.from_numpy(x).contiguous(memory_format=layout)
+        made = F.grid_sample(given, facula.from_numpy(at), "nearest", align_corners=False)
+        np.testing.assert_array_equal(made.numpy()[..., 0], expected)
+
+
 def test_interpolate_to_the_same_size_copies():
     x = facula.arange(24.0).reshape(1, 2, 3, 4)
     for given in (x, x.to(memory_format=facula.channels_last), x.transpose(2, 3).contiguous().transpose(2, 3)):

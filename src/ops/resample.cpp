@@ -303,15 +303,16 @@ GridSampling sampling(int64_t interpolation_mode, int64_t padding_mode, bool ali
 Tensor widened(const Tensor& t) { return as_contiguous(t, MemoryFormat::Contiguous, compute_dtype(t.dtype())); }
 
 // The order in which an image of many channels is sampled at many positions: channels side by side are read, and
-// written, as vectors, which soon pays for turning the image.
-MemoryFormat sampled_format(const Tensor& image, IntList sizes, const Tensor& grid) {
+// written, as vectors, which soon pays for turning the image. Not where every position reads one element.
+MemoryFormat sampled_format(const Tensor& image, IntList sizes, const Tensor& grid, int64_t interpolation_mode) {
   constexpr int64_t kManyChannels = 8, kReads = 4;
   Checked elements = sizes[1];
   int64_t points = 1;
   for (size_t d = 2; d < sizes.size(); ++d) elements *= sizes[d], points *= grid.size(static_cast<int64_t>(d) - 1);
   const int64_t whole = elements.value_or(INT64_MAX);
   const MemoryFormat given = image.defined() ? format_of(image) : MemoryFormat::Contiguous;
-  const bool pays = sizes[1] >= kManyChannels && kReads * points >= whole / sizes[1] && whole <= INT32_MAX;
+  const bool pays =
+      interpolation_mode != 1 && sizes[1] >= kManyChannels && kReads * points >= whole / sizes[1] && whole <= INT32_MAX;
   if (given != MemoryFormat::Contiguous || !pays) return given;
   return sizes.size() == 5 ? MemoryFormat::ChannelsLast3d : MemoryFormat::ChannelsLast;
 }
@@ -328,7 +329,7 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
   DType dtype = compute_dtype(input.dtype());
   if (input.is_meta()) return facula::empty(sizes, input.dtype(), input.device());
   Tensor result = facula::empty(sizes, dtype, input.device());
-  MemoryFormat format = sampled_format(input, input.sizes(), grid);
+  MemoryFormat format = sampled_format(input, input.sizes(), grid, interpolation_mode);
   if (result.numel()) {
     grid_sampler_kernel(input.device(), result, as_contiguous(input, format, dtype), widened(grid),
                         sampling(interpolation_mode, padding_mode, align_corners));
@@ -340,7 +341,7 @@ Tensor grid_sampler_input_gradient(const Tensor& self, const Tensor& grid, IntLi
                                    int64_t interpolation_mode, int64_t padding_mode, bool align_corners) {
   check_grid_gradient(self, input_size, grid, interpolation_mode, padding_mode);
   if (self.is_meta()) return facula::empty(input_size, self.dtype(), self.device());
-  const MemoryFormat format = sampled_format(Tensor(), input_size, grid);
+  const MemoryFormat format = sampled_format(Tensor(), input_size, grid, interpolation_mode);
   Tensor result = facula::empty_strided(input_size, strides_of(input_size, format, "grid_sampler"),
                                         compute_dtype(self.dtype()), self.device());
   fill_kernel(result.device(), result, Scalar(0));
@@ -358,9 +359,10 @@ Tensor grid_sampler_grid_gradient(const Tensor& self, const Tensor& input, const
   Tensor result = facula::empty(grid.sizes(), dtype, self.device());
   fill_kernel(result.device(), result, Scalar(0));
   if (self.numel()) {
-    grid_sampler_grid_kernel(self.device(), result, widened(self),
-                             as_contiguous(input, sampled_format(input, input.sizes(), grid), dtype), widened(grid),
-                             sampling(interpolation_mode, padding_mode, align_corners));
+    grid_sampler_grid_kernel(
+        self.device(), result, widened(self),
+        as_contiguous(input, sampled_format(input, input.sizes(), grid, interpolation_mode), dtype), widened(grid),
+        sampling(interpolation_mode, padding_mode, align_corners));
   }
   return narrowed(result, grid.dtype());
 }

@@ -1,6 +1,7 @@
 // Interpolation along one dimension, and sampling at the positions of a grid.
 #include "ops/resample.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -56,23 +57,77 @@ void weigh_row(T* row, const T* source, int64_t inner, const Taps& taps, const T
   }
 }
 
-// Lines that lie along memory: several are turned side by side, so that a row of the turned lines is a vector.
+// Lines that lie along memory: as many as a vector has lanes are turned side by side, and what an output reads are
+// vectors.
+template <class T>
+class LineGroup {
+ public:
+  static constexpr int64_t lanes = VectorOf<T>::lanes;
+
+  LineGroup(const Taps& taps, const T* weights)
+      : inputs_(taps.in),
+        outputs_(taps.out),
+        first_(taps.first.data<int64_t>()),
+        index_(taps.index.data<int64_t>()),
+        weights_(weights),
+        turned_(static_cast<size_t>(taps.in)) {}
+
+  /// `lines` lines of `in`, at most `lanes`.
+  void run(T* out, const T* in, int64_t lines) {
+    const int64_t inputs = inputs_, outputs = outputs_;
+    int64_t c = 0, o = 0;
+    for (; c + lanes <= inputs; c += lanes) {
+      Vector square[lanes];
+      for (int64_t i = 0; i < lanes; ++i) square[i] = load_vector(in + std::min(i, lines - 1) * inputs + c);
+      transpose(square);
+      std::copy_n(square, lanes, turned_.data() + c);
+    }
+    for (; c < inputs; ++c)
+      for (int64_t i = 0; i < lines; ++i) turned_[c][i] = in[i * inputs + c];
+    for (; o + lanes <= outputs; o += lanes) {
+      Vector square[lanes];
+      for (int64_t i = 0; i < lanes; ++i) square[i] = sum(o + i);
+      transpose(square);
+      for (int64_t i = 0; i < lines; ++i) std::memcpy(out + i * outputs + o, &square[i], sizeof(Vector));
+    }
+    for (; o < outputs; ++o) {
+      const Vector v = sum(o);
+      for (int64_t i = 0; i < lines; ++i) out[i * outputs + o] = v[i];
+    }
+  }
+
+ private:
+  using Vector = typename VectorOf<T>::type;
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  static_assert(kSide<Bits> == lanes);
+
+  static void transpose(Vector* square) {
+    typename Square<Bits>::Row rows[lanes];
+    for (int64_t i = 0; i < lanes; ++i) rows[i] = std::bit_cast<typename Square<Bits>::Row>(square[i]);
+    Square<Bits>::transpose(rows);
+    for (int64_t i = 0; i < lanes; ++i) square[i] = std::bit_cast<Vector>(rows[i]);
+  }
+  Vector sum(int64_t o) const {
+    const int64_t from = first_[o], to = first_[o + 1];
+    if (from == to) return Vector{};
+    Vector total = turned_[index_[from]] * weights_[from];
+    for (int64_t k = from + 1; k < to; ++k) total += turned_[index_[k]] * weights_[k];
+    return total;
+  }
+
+  int64_t inputs_, outputs_;
+  const int64_t *first_, *index_;
+  const T* weights_;
+  std::vector<Vector> turned_;
+};
+
 template <class T>
 void weigh_lines(T* out, const T* in, int64_t outer, const Taps& taps, const T* weights) {
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  constexpr int64_t item = sizeof(T), side = kTile;
-  int64_t outputs = taps.out, blocks = (outer + side - 1) / side;
-  parallel_for(0, blocks, grain_of(side * (outputs + taps.in)), [&](int64_t from, int64_t to) {
-    std::vector<T> turned_in(static_cast<size_t>(taps.in * side)), turned_out(static_cast<size_t>(outputs * side));
-    for (int64_t b = from; b < to; ++b) {
-      int64_t first = b * side, lines = std::min(side, outer - first);
-      transpose_tiles<Bits>(reinterpret_cast<const char*>(in + first * taps.in), taps.in * item,
-                            reinterpret_cast<char*>(turned_in.data()), lines * item, taps.in, lines);
-      for (int64_t o = 0; o < outputs; ++o)
-        weigh_row(turned_out.data() + o * lines, turned_in.data(), lines, taps, weights, o);
-      transpose_tiles<Bits>(reinterpret_cast<const char*>(turned_out.data()), lines * item,
-                            reinterpret_cast<char*>(out + first * outputs), outputs * item, lines, outputs);
-    }
+  constexpr int64_t side = LineGroup<T>::lanes;
+  parallel_for(0, (outer + side - 1) / side, grain_of(side * (taps.out + taps.in)), [&](int64_t from, int64_t to) {
+    LineGroup<T> group(taps, weights);
+    for (int64_t line = from * side; line < std::min(to * side, outer); line += side)
+      group.run(out + line * taps.out, in + line * taps.in, std::min(side, outer - line));
   });
 }
 
@@ -380,11 +435,52 @@ void sample_planes(T* out, int64_t points, const T* image, int64_t channels, int
   }
 }
 
+constexpr int64_t kMoved = 16 * kPoints;  // positions that read one element each, handled together
+
+/// The elements of planes at `count` positions, 0 for what is outside: plane after plane, as each fits into the cache.
+template <class T>
+void move_to_planes(T* out, int64_t points, const T* image, int64_t channels, int64_t channel_step, int64_t count,
+                    const int32_t* offset) {
+  int32_t place[kMoved], outside[kMoved], others = 0;
+  for (int64_t p = 0; p < count; ++p) {
+    place[p] = std::max(offset[p], 0);  // read in any case: no branch
+    outside[others] = static_cast<int32_t>(p);
+    others += offset[p] < 0;
+  }
+  for (int64_t c = 0; c < channels; ++c, out += points, image += channel_step) {
+    FACULA_SIMD
+    for (int64_t p = 0; p < count; ++p) out[p] = image[place[p]];
+    for (int32_t k = 0; k < others; ++k) out[outside[k]] = T(0);
+  }
+}
+
+template <class T>
+void nearest_planes(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how) {
+  const int64_t channels = input.size(1), points = points_of(grid), dims = grid.size(-1),
+                blocks = (points + kMoved - 1) / kMoved;
+  const Sampler<T> sampler(input, how);
+  parallel_for(0, input.size(0) * blocks, grain_of(channels * kMoved), [&](int64_t from, int64_t to) {
+    Samples<T> s;
+    int32_t offset[kMoved];
+    for (int64_t block = from; block < to; ++block) {
+      const int64_t n = block / blocks, first = block % blocks * kMoved, total = std::min(kMoved, points - first);
+      for (int64_t p = 0; p < total; p += kPoints) {
+        const int64_t count = std::min(kPoints, total - p);
+        sampler.read(grid.data<T>() + (n * points + first + p) * dims, count, s);
+        std::copy_n(s.offset.data(), count, offset + p);
+      }
+      move_to_planes(out.data<T>() + n * channels * points + first, points, input.data<T>() + n * input.stride(0),
+                     channels, input.stride(1), total, offset);
+    }
+  });
+}
+
 void grid_sampler_cpu(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how) {
   LockRelease release(out.numel() > kGrain);
   int64_t channels = input.size(1), points = points_of(grid);
   visit_float(out.dtype(), [&]<class T>(TypeTag<T>) {
     const bool by_vectors = has_vectors_of_channels<T>(input);
+    if (how.interpolation == 1 && !by_vectors) return nearest_planes<T>(out, input, grid, how);
     for_samples<T>(input, grid, how, false, channels * 8, [&](int64_t n, int64_t first, int64_t count, Samples<T>& s) {
       const T* image = input.data<T>() + n * input.stride(0);
       T* to = out.data<T>() + n * channels * points + first;
