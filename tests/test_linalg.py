@@ -48,6 +48,70 @@ def test_inverse_solve_det(dtype, shape):
     close(logarithm, np.linalg.slogdet(a)[1], dtype)
 
 
+@pytest.mark.parametrize("n", range(1, 9))
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_batches_of_small_matrices_are_as_each_alone(name, n):
+    """Several matrices are worked on together: each as alone, whatever its neighbours are."""
+    a = matrices(name, 7, n, n, seed=n) + (2 * n if n % 2 else 0) * np.eye(n, dtype=name)[::-1]
+    b = matrices(name, 7, n, 9, seed=1)
+    a[3, :, 0] = 0  # singular
+    a[5, 0, 0] = np.nan
+    for count in (1, 2, 3, 4, 5, 7):
+        t = facula.from_numpy(a[:count])
+        inverse, info = facula.linalg.inv_ex(t)
+        factors, pivots, status = facula.linalg.lu_factor_ex(t)
+        solutions = [facula.linalg.solve_ex(t, facula.from_numpy(b[:count, :, :columns]))[0] for columns in (1, 3, 9)]
+        assert info.tolist() == status.tolist() == [0, 0, 0, 1, 0, 0, 0][:count]
+        for i in range(count):
+            one, right = t[i], facula.from_numpy(b[i])
+            np.testing.assert_array_equal(inverse[i].numpy(), facula.linalg.inv_ex(one)[0].numpy())
+            np.testing.assert_array_equal(factors[i].numpy(), facula.linalg.lu_factor_ex(one)[0].numpy())
+            for columns, solution in zip((1, 3, 9), solutions):
+                alone = facula.linalg.solve_ex(one, right[:, :columns])[0]
+                np.testing.assert_array_equal(solution[i].numpy(), alone.numpy())
+            if i in (3, 5):
+                assert not inverse[i].isfinite().all()
+                continue
+            close(inverse[i], np.linalg.inv(a[i].astype("float64")), name)
+            close(solutions[2][i], np.linalg.solve(a[i].astype("float64"), b[i]), name)
+            lower, upper = facula.tril(factors[i], -1) + facula.eye(n, dtype=t.dtype), facula.triu(factors[i])
+            rows = np.arange(n)
+            for k, other in enumerate(pivots[i].tolist()):
+                rows[[k, other - 1]] = rows[[other - 1, k]]
+            close(lower @ upper, a[i][rows], name)
+            assert lower.abs().max() <= 1  # partial pivoting
+
+
+def test_singular_systems_among_regular_ones():
+    a = np.stack([np.eye(3), np.zeros((3, 3)), np.diag([1.0, 0, 2])])
+    with pytest.raises(facula.linalg.LinAlgError, match=r"^linalg.inv: \(batch element 1\)"):
+        facula.linalg.inv(facula.from_numpy(a))
+    assert facula.linalg.inv_ex(facula.from_numpy(a))[1].tolist() == [0, 1, 2]
+    assert facula.linalg.det(facula.from_numpy(a)).tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (8, 8), (3, 8), (8, 3), (2, 7), (9, 3), (1, 5)])
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_singular_values_of_small_matrices(name, shape):
+    a = matrices(name, 11, *shape)
+    a[1] = 0
+    a[2] = a[2, :1]  # of rank one
+    a[3] *= 1e-30  # squares are no numbers of float32
+    a[4] *= 1e15
+    a[5] = np.eye(*shape)
+    a[6, :, -1] *= 1e-6
+    expected = np.linalg.svd(a.astype("float64"), compute_uv=False)
+    for count in (1, 6, 11):
+        s = facula.linalg.svdvals(facula.from_numpy(a[:count])).numpy()
+        assert s.dtype == name and s.shape == (count, min(shape)) and (np.diff(s) <= 0).all()
+        error = np.abs(s - expected[:count]).max(1)
+        assert (error <= 8 * np.finfo(name).eps * expected[:count, 0]).all()
+    a[4, 0, 0] = np.nan
+    if min(shape) > 1:
+        with pytest.raises(facula.linalg.LinAlgError, match="linalg.svd: finite elements"):
+            facula.linalg.svdvals(facula.from_numpy(a))
+
+
 @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 4, 3), (0, 3)])
 def test_qr_svd_lu_give_back_the_matrix(dtype, shape):
     a = matrices(dtype, *shape)

@@ -6,6 +6,7 @@
 #include "core/parallel.h"
 #include "core/tensor.h"
 #include "cpu/blas.h"
+#include "cpu/small_matrix.h"
 
 namespace facula::cpu {
 
@@ -48,6 +49,27 @@ void each_matrix(int64_t count, int64_t work, F f) {
   };
   if (large) sliced_for(0, count, 1, matrices);
   else parallel_for(0, count, std::max<int64_t>(1, kGrain * 4 / std::max<int64_t>(work, 1)), matrices);
+}
+
+/// Whether the matrices are real and so small that cpu/small_matrix.h has what they need.
+inline bool is_small(const Tensor& a) {
+  return is_floating(a.dtype()) && std::max(a.size(-1), a.size(-2)) <= kSmallMatrix && a.numel() > 0;
+}
+
+/// Calls f(first, how many) for groups of small matrices that are worked on together; `work` is of each.
+template <class T, class F>
+void each_small_group(int64_t count, int64_t work, F f) {
+  constexpr int lanes = SmallLanes<T>::count;
+  each_matrix((count + lanes - 1) / lanes, work * lanes, [&](int64_t group) {
+    f(group * lanes, static_cast<int>(std::min<int64_t>(lanes, count - group * lanes)));
+  });
+}
+
+/// Calls f(TypeTag<T>) for the real ones of LAPACK's element types.
+template <class F>
+void visit_small(DType dtype, F f) {
+  if (dtype == DType::Float32) f(TypeTag<float>{});
+  else f(TypeTag<double>{});
 }
 
 /// Calls f(TypeTag<T>) for the four element types of LAPACK.

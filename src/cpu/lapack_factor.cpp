@@ -10,32 +10,39 @@ using blas::Int;
 using blas::is_complex_v;
 using blas::real_t;
 
-template <class T>
-bool is_small(Int n) {
-  return !is_complex_v<T> && n <= kSmallMatrix;
-}
-
 void cholesky(const Tensor& a, const Tensor& info, bool upper) {
   Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1);
   visit_lapack(a.dtype(), "linalg.cholesky", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), int64_t{n} * n * n / 3, [&](int64_t i) {
       char triangle = upper ? 'U' : 'L';
       if constexpr (!is_complex_v<T>) {
-        if (is_small<T>(n)) return small_cholesky(n, matrix_at<T>(a, i, int64_t{n} * n), upper, info.data<Int>() + i);
+        if (is_small(a)) return small_cholesky(n, matrix_at<T>(a, i, int64_t{n} * n), upper, info.data<Int>() + i);
       }
       lapack_call<"potrf", T>(&triangle, &n, matrix_at<T>(a, i, int64_t{n} * n), &ld, info.data<Int>() + i);
     });
   });
 }
 
+void lu_of_small(const Tensor& a, const Tensor& pivots, const Tensor& info) {
+  const int n = static_cast<int>(a.size(-1)), size = n * n;
+  visit_small(a.dtype(), [&]<class T>(TypeTag<T>) {
+    each_small_group<T>(batch_count(a), int64_t{n} * n * n, [&](int64_t i, int matrices) {
+      SmallValues<T> x[kSmallElements];
+      SmallIntegers<T> p[kSmallMatrix] = {}, status;
+      load_small(x, matrix_at<T>(a, i, size), size, matrices);
+      small_lu<T>(n, x, p, status);
+      store_small(matrix_at<T>(a, i, size), x, size, matrices);
+      store_small(pivots.data<Int>() + i * n, p, n, matrices);
+      store_small(info.data<Int>() + i, &status, 1, matrices);
+    });
+  });
+}
+
 void lu(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n), ld = std::max<Int>(m, 1);
+  if (m == n && is_small(a)) return lu_of_small(a, pivots, info);
   visit_lapack(a.dtype(), "linalg.lu_factor", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(a), int64_t{m} * n * k, [&](int64_t i) {
-      if constexpr (!is_complex_v<T>) {
-        if (m == n && is_small<T>(n))
-          return small_lu(n, matrix_at<T>(a, i, int64_t{n} * n), pivots.data<Int>() + i * k, info.data<Int>() + i);
-      }
       lapack_call<"getrf", T>(&m, &n, matrix_at<T>(a, i, int64_t{m} * n), &ld, pivots.data<Int>() + i * k,
                               info.data<Int>() + i);
     });
@@ -53,15 +60,26 @@ void solve_singular(Int n, T* lu, const Int* pivots, T* b, Int columns) {
   lapack_call<"getrs", T>(&op, &n, &columns, lu, &ld, pivots, b, &ld, &status);
 }
 
+void solve_small(const Tensor& lu, const Tensor& pivots, const Tensor& b) {
+  const int n = static_cast<int>(lu.size(-1)), size = n * n, columns = static_cast<int>(b.size(-1));
+  visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
+    each_small_group<T>(batch_count(b), int64_t{n} * n * columns, [&](int64_t i, int matrices) {
+      SmallValues<T> x[kSmallElements], y[kSmallElements];
+      SmallIntegers<T> p[kSmallMatrix] = {};
+      load_small(x, matrix_at<T>(lu, i, size), size, matrices);
+      load_small(p, pivots.data<Int>() + i * n, n, matrices);
+      load_small(y, matrix_at<T>(b, i, n * columns), n * columns, matrices);
+      small_lu_solve<T>(n, x, p, columns, y);
+      store_small(matrix_at<T>(b, i, n * columns), y, n * columns, matrices);
+    });
+  });
+}
+
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
   Int n = static_cast<Int>(lu.size(-1)), columns = static_cast<Int>(b.size(-1)), ld = std::max<Int>(n, 1);
+  if (op == 'N' && is_small(lu) && columns <= kSmallMatrix) return solve_small(lu, pivots, b);
   visit_lapack(lu.dtype(), "linalg.lu_solve", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(b), int64_t{n} * n * columns, [&](int64_t i) {
-      if constexpr (!is_complex_v<T>) {
-        if (op == 'N' && is_small<T>(n))
-          return small_lu_solve(n, matrix_at<T>(lu, i, int64_t{n} * n), pivots.data<Int>() + i * n, columns,
-                                matrix_at<T>(b, i, int64_t{n} * columns));
-      }
       Int status = 0;
       lapack_call<"getrs", T>(&op, &n, &columns, matrix_at<T>(lu, i, int64_t{n} * n), &ld, pivots.data<Int>() + i * n,
                               matrix_at<T>(b, i, int64_t{n} * columns), &ld, &status);
@@ -69,25 +87,47 @@ void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) 
   });
 }
 
+/// The inverse of a singular matrix, from its factors in `a`: infinities and NaN.
+template <class T>
+void invert_singular(Int n, T* a, const Int* pivots) {
+  std::vector<T> factors(a, a + int64_t{n} * n);
+  for (int64_t k = 0; k < int64_t{n} * n; ++k) a[k] = T(k % (n + 1) == 0 ? 1 : 0);
+  solve_singular<T>(n, factors.data(), pivots, a, n);
+}
+
+void invert_small(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
+  const int n = static_cast<int>(lu.size(-1)), size = n * n;
+  visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
+    each_small_group<T>(batch_count(lu), int64_t{n} * n * n, [&](int64_t i, int matrices) {
+      SmallValues<T> x[kSmallElements];
+      SmallIntegers<T> p[kSmallMatrix] = {};
+      load_small(x, matrix_at<T>(lu, i, size), size, matrices);
+      load_small(p, pivots.data<Int>() + i * n, n, matrices);
+      small_inverse<T>(n, x, p);
+      for (int l = 0; l < matrices; ++l) {
+        T* a = matrix_at<T>(lu, i + l, size);
+        if (info.data<Int>()[i + l] != 0) invert_singular<T>(n, a, pivots.data<Int>() + (i + l) * n);
+        else
+          for (int e = 0; e < size; ++e) a[e] = x[e][l];
+      }
+    });
+  });
+}
+
 void inverse(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
   Int n = static_cast<Int>(lu.size(-1)), ld = std::max<Int>(n, 1);
+  if (is_small(lu)) return invert_small(lu, pivots, info);
   visit_lapack(lu.dtype(), "linalg.inv", [&]<class T>(TypeTag<T>) {
     each_matrix(batch_count(lu), int64_t{n} * n * n, [&](int64_t i) {
       T* a = matrix_at<T>(lu, i, int64_t{n} * n);
-      if (info.data<Int>()[i] != 0) {
-        std::vector<T> factors(a, a + int64_t{n} * n);
-        for (int64_t k = 0; k < int64_t{n} * n; ++k) a[k] = T(k % (n + 1) == 0 ? 1 : 0);
-        return solve_singular<T>(n, factors.data(), pivots.data<Int>() + i * n, a, n);
-      }
-      if constexpr (!is_complex_v<T>) {
-        if (is_small<T>(n)) return small_inverse(n, a, pivots.data<Int>() + i * n);
-      }
+      Int* exchanges = pivots.data<Int>() + i * n;
+      if (info.data<Int>()[i] != 0) return invert_singular<T>(n, a, exchanges);
       Int query = -1;
       T answer{};
-      lapack_call<"getri", T>(&n, a, &ld, pivots.data<Int>() + i * n, &answer, &query, info.data<Int>() + i);
+      lapack_call<"getri", T>(&n, a, &ld, exchanges, &answer, &query, info.data<Int>() + i);
       Int size = std::max(workspace_size(answer), ld);
       std::vector<T> work(static_cast<size_t>(size));
-      lapack_call<"getri", T>(&n, a, &ld, pivots.data<Int>() + i * n, work.data(), &size, info.data<Int>() + i);
+      lapack_call<"getri", T>(&n, a, &ld, exchanges, work.data(), &size, info.data<Int>() + i);
     });
   });
 }

@@ -9,6 +9,31 @@ using blas::Int;
 using blas::is_complex_v;
 using blas::real_t;
 
+/// Real matrices' values alone; those with an element that is not moderate go through `one`.
+template <class T, class One>
+void small_values(const Tensor& a, const Tensor& s, int64_t first, int matrices, One one) {
+  const int rows = static_cast<int>(a.size(-2)), columns = static_cast<int>(a.size(-1)), m = std::max(rows, columns),
+            n = std::min(rows, columns), size = m * n;
+  SmallValues<T> x[kSmallElements], y[kSmallElements], values[kSmallMatrix];
+  load_small(x, matrix_at<T>(a, first, size), size, matrices);
+  for (int r = 0; r < rows && rows < columns; ++r)
+    for (int c = 0; c < columns; ++c) y[r * m + c] = x[c * rows + r];
+  small_singular_values<T>(m, n, rows < columns ? y : x, values);
+  const T most = std::sqrt(std::sqrt(std::numeric_limits<T>::max())) / kSmallMatrix;  // fourth powers stay finite
+  for (int l = 0; l < matrices; ++l) {
+    const T* from = matrix_at<T>(a, first + l, size);
+    T largest = 0;
+    bool moderate = true;  // NaN is not
+    for (int e = 0; e < size; ++e) {
+      largest = std::max(largest, std::abs(from[e]));
+      moderate &= std::abs(from[e]) < most;
+    }
+    moderate &= largest == 0 || largest > 1 / most;
+    if (!moderate) one(first + l);
+    for (int j = 0; j < n && moderate; ++j) matrix_at<T>(s, first + l, n)[j] = values[j][l];
+  }
+}
+
 void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
   Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n);
   bool vectors = u.defined(), full = vectors && (u.size(-1) != k || vh.size(-2) != k);
@@ -16,7 +41,8 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
   Int lda = std::max<Int>(m, 1), ldu = lda, ldv = std::max<Int>(vectors ? static_cast<Int>(vh.size(-2)) : 1, 1);
   visit_lapack(a.dtype(), "linalg.svd", [&]<class T>(TypeTag<T>) {
     using R = real_t<T>;
-    each_matrix(batch_count(a), 8 * int64_t{m} * n * k, [&](int64_t i) {
+    const int64_t work = 8 * int64_t{m} * n * k;
+    auto one = [&](int64_t i) {
       T* x = matrix_at<T>(a, i, int64_t{m} * n);
       T* left = vectors ? matrix_at<T>(u, i, u.size(-2) * u.size(-1)) : nullptr;
       T* right = vectors ? matrix_at<T>(vh, i, vh.size(-2) * vh.size(-1)) : nullptr;
@@ -41,7 +67,13 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
       run(&answer, -1);
       std::vector<T> work(static_cast<size_t>(workspace_size(answer)));
       run(work.data(), static_cast<Int>(work.size()));
-    });
+    };
+    if constexpr (!is_complex_v<T>) {
+      if (!vectors && is_small(a))
+        return each_small_group<T>(batch_count(a), work,
+                                   [&](int64_t i, int matrices) { small_values<T>(a, s, i, matrices, one); });
+    }
+    each_matrix(batch_count(a), work, one);
   });
 }
 
