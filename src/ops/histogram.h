@@ -9,8 +9,8 @@ namespace facula {
 inline Kernel<void(const Tensor& out, const Tensor& self, const Tensor& weights)> bincount_kernel{"bincount"};
 /// out[b] += 1 for x in the b-th of equal intervals of [low, high]; self and out are float32 or float64.
 inline Kernel<void(const Tensor& out, const Tensor& self, double low, double high)> histc_kernel{"histc"};
-/// Adds the counts of integers from 0 on to `counts`: 1 + the largest, or -1 where one has no place there; then the counts
-/// have no meaning.
+/// Adds the counts of integers from 0 on to `counts`: 1 + the largest, or -1 where one has no place there; then the
+/// counts have no meaning.
 inline Kernel<int64_t(const Tensor& counts, const Tensor& self)> count_few_kernel{"bincount"};
 /// Adds weights (of self's dtype) of the rows of self (points, coordinates) to the box between edges that holds them.
 inline Kernel<void(const Tensor& out, const Tensor& self, TensorList edges, const Tensor& weight)> histogramdd_kernel{
