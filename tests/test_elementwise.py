@@ -230,3 +230,24 @@ def test_addr_in_one_pass_is_the_same():
     whole = facula.addr(facula.from_numpy(x.astype(np.int64)), facula.arange(33), facula.arange(70), alpha=3)
     check(whole, x.astype(np.int64) + 3 * np.outer(np.arange(33), np.arange(70)))
     assert facula.addr(facula.zeros(3, 2, dtype=facula.bool), facula.ones(3, dtype=facula.bool), facula.ones(2, dtype=facula.bool)).all()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "int32", "int64", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9])
+def test_operands_of_many_short_rows(dtype, length):
+    """Rows that are repeated, of one element each, reversed or with gaps, packed side by side."""
+    r = np.random.default_rng(length)
+    a = r.integers(0, 5, (37, 19, 2 * length)).astype(dtype)
+    x = facula.from_numpy(a)
+    row, column, gaps, turned = a[0, 0, :length], a[:, :, :1], a[:, :, ::2], a[::-1, ::-1, :length][:, :, ::-1].copy()
+    pairs = [
+        (column, x[:, :, :1], row, x[0, 0, :length]),
+        (gaps, x[:, :, ::2], row, x[0, 0, :length]),
+        (gaps, x[:, :, ::2], column, x[:, :, :1]),
+        (turned, x[:, :, :length].flip(0, 1, 2), a[:1, :, :length], x[:1, :, :length]),
+        (a[:, :1, :length], x[:, :1, :length], gaps, x[:, :, ::2]),
+    ]
+    for p, s, q, t in pairs:
+        if dtype != "complex128":
+            check(facula.maximum(s, t), np.maximum(p, q))
+        check(s.to(facula.complex128) * t, p.astype("complex128") * q)

@@ -214,15 +214,35 @@ void gather_row(int64_t n, T* o, const char* in, int64_t step) {
   for (int64_t i = 0; i < n; ++i) std::memcpy(o + i, in + i * step, sizeof(T));
 }
 
+/// The first row again and again.
 template <class T>
-void gather_loop(const Rows& rows, void* out, const char* in) {
+void repeat_row(T* rows, int64_t length, int64_t count) {
+  for (int64_t done = 1, more; done < count; done += more) {
+    more = std::min(done, count - done);
+    std::memcpy(static_cast<void*>(rows + done * length), rows, static_cast<size_t>(more * length) * sizeof(T));
+  }
+}
+
+template <class T>
+void gather_loop(Rows rows, void* out, const char* in) {  // by value: no write changes them
+  constexpr int64_t kShortRow = 8;
   T* o = static_cast<T*>(out);
+  if (rows.row_step == 0 && rows.count > 1) {
+    gather_row(rows.length, o, in, rows.step);
+    return repeat_row(o, rows.length, rows.count);
+  }
+  if (rows.length <= kShortRow && rows.length < rows.count) {  // column by column: the longer loop is the inner one
+    for (int64_t i = 0; i < rows.length; ++i)
+      for (int64_t r = 0; r < rows.count; ++r)
+        std::memcpy(o + r * rows.length + i, in + i * rows.step + r * rows.row_step, sizeof(T));
+    return;
+  }
   for (int64_t r = 0; r < rows.count; ++r)
     gather_row(rows.length, o + r * rows.length, in + r * rows.row_step, rows.step);
 }
 
 template <class T>
-void scatter_loop(const Rows& rows, char* out, const void* in) {
+void scatter_loop(Rows rows, char* out, const void* in) {
   const T* a = static_cast<const T*>(in);
   for (int64_t r = 0; r < rows.count; ++r, a += rows.length, out += rows.row_step) {
     for (int64_t i = 0; i < rows.length; ++i) std::memcpy(out + i * rows.step, a + i, sizeof(T));
