@@ -430,6 +430,25 @@ def test_block_diag_of_many_tensors_and_of_any_shapes():
     assert facula.equal(many, facula.eye(2000))
     empty = facula.block_diag(facula.ones(0, 2), facula.ones(1, 1), facula.ones(2, 0), facula.tensor([3]))
     assert facula.equal(empty, facula.tensor([[0.0, 0, 1, 0]] + [[0.0, 0, 0, 0]] * 2 + [[0.0, 0, 0, 3]]))
+    strided, turned = facula.arange(12.0).view(3, 4)[:, ::2], facula.arange(6.0).view(2, 3).t()
+    expected = np.zeros((7, 5))
+    expected[:3, :2], expected[3:6, 2:4], expected[6:, 4:] = strided.numpy(), turned.numpy(), 2
+    leaf = strided.clone().requires_grad_()
+    for given in (strided, leaf):
+        made = facula.block_diag(given, turned, facula.tensor([2.0]))
+        np.testing.assert_array_equal(made.detach().numpy(), expected)
+        assert made.requires_grad is given.requires_grad
+    (gradient,) = facula.autograd.grad(made, leaf, facula.arange(35.0).view(7, 5))
+    assert gradient.tolist() == [[0, 1], [5, 6], [10, 11]]
+    with facula.no_grad():
+        assert not facula.block_diag(leaf, turned).requires_grad
+    mixed = facula.block_diag(strided.to(facula.int32), facula.ones(1, dtype=facula.float64))
+    assert mixed.dtype is facula.float64 and mixed.sum() == strided.sum() + 1
+    z = facula.tensor([[1 + 2j]]).conj()
+    assert facula.block_diag(z, z).tolist() == [[1 - 2j, 0], [0, 1 - 2j]]
+    batched = facula.vmap(lambda a: facula.block_diag(a, turned))(facula.arange(8.0).view(2, 2, 2))
+    assert batched[1].equal(facula.block_diag(facula.arange(4.0, 8.0).view(2, 2), turned))
+    assert facula.block_diag(strided.to("meta"), turned.to("meta")).shape == (6, 4)
     facula.cpu.set_memory_limit(2**28)
     try:
         with pytest.raises(facula.OutOfMemoryError):

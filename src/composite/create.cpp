@@ -73,6 +73,25 @@ Tensor block_places(const std::vector<Tensor>& blocks, int64_t columns, int64_t 
   return places;
 }
 
+/// Whether blocks may be written into the result one by one: nothing records that, and they need no conversion.
+bool writes_blocks(TensorList tensors) {
+  if (marks_of(tensors) || (flags_of(tensors) & (kBatched | kPythonDispatch))) return false;
+  return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) {
+    return t.dtype() == tensors[0].dtype() && t.device() == tensors[0].device();
+  });
+}
+
+Tensor written_blocks(const std::vector<Tensor>& blocks, const Dims& shape) {
+  Tensor result = zeros(shape, blocks[0].dtype(), blocks[0].device());
+  int64_t row = 0, column = 0;
+  for (const Tensor& block : blocks) {
+    const int64_t rows = block.size(0), columns = block.size(1);
+    if (block.numel()) copy_(narrow(narrow(result, 0, row, rows), 1, column, columns), block);
+    row += rows, column += columns;
+  }
+  return result;
+}
+
 }  // namespace
 
 Tensor block_diag(TensorList tensors) {
@@ -83,13 +102,14 @@ Tensor block_diag(TensorList tensors) {
     FACULA_CHECK(t.dim() <= 2, ErrorKind::Runtime, "block_diag: tensors of at most two dimensions, got shape ",
                  t.sizes());
     blocks.push_back(atleast_2d(t));
-    values.push_back(reshape(t, {-1}));
     rows += blocks.back().size(0);
     columns += blocks.back().size(1);
   }
   const Dims shape{rows.get("block_diag", "the number of rows", tensors.size(), " tensors"),
                    columns.get("block_diag", "the number of columns", tensors.size(), " tensors")};
   const int64_t count = count_elements(shape, "block_diag");
+  if (writes_blocks(tensors)) return written_blocks(blocks, shape);
+  for (const Tensor& t : tensors) values.push_back(reshape(t, {-1}));
   const Tensor elements = cat(values, 0);
   const Tensor none = expand(zeros({}, elements.dtype(), elements.device()), {count});  // takes no memory
   if (none.is_meta()) return zeros(shape, none.dtype(), none.device());
