@@ -60,17 +60,29 @@ void solve_singular(Int n, T* lu, const Int* pivots, T* b, Int columns) {
   lapack_call<"getrs", T>(&op, &n, &columns, lu, &ld, pivots, b, &ld, &status);
 }
 
+/// The solutions of A X = B, whose right-hand sides begin at `b`; without these they are inverses.
+template <class T>
+void solve_group(int n, const T* lu, const Int* pivots, int columns, const T* b, SmallValues<T>* x, int matrices) {
+  SmallValues<T> factors[kSmallElements];
+  load_small(factors, lu, n * n, matrices);
+  for (int l = 0; l < SmallLanes<T>::count; ++l) {
+    const int matrix = std::min(l, matrices - 1);
+    const SmallRows rows(n, pivots + matrix * n);
+    const T* from = b ? b + matrix * n * columns : nullptr;
+    for (int j = 0; j < columns; ++j)
+      for (int i = 0; i < n; ++i) x[j * n + i][l] = from ? from[j * n + rows.row[i]] : T(rows.row[i] == j);
+  }
+  small_lu_solve<T>(n, factors, columns, x);
+}
+
 void solve_small(const Tensor& lu, const Tensor& pivots, const Tensor& b) {
-  const int n = static_cast<int>(lu.size(-1)), size = n * n, columns = static_cast<int>(b.size(-1));
+  const int n = static_cast<int>(lu.size(-1)), columns = static_cast<int>(b.size(-1));
   visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
     each_small_group<T>(batch_count(b), int64_t{n} * n * columns, [&](int64_t i, int matrices) {
-      SmallValues<T> x[kSmallElements], y[kSmallElements];
-      SmallIntegers<T> p[kSmallMatrix] = {};
-      load_small(x, matrix_at<T>(lu, i, size), size, matrices);
-      load_small(p, pivots.data<Int>() + i * n, n, matrices);
-      load_small(y, matrix_at<T>(b, i, n * columns), n * columns, matrices);
-      small_lu_solve<T>(n, x, p, columns, y);
-      store_small(matrix_at<T>(b, i, n * columns), y, n * columns, matrices);
+      SmallValues<T> x[kSmallElements];
+      T* to = matrix_at<T>(b, i, n * columns);
+      solve_group<T>(n, matrix_at<T>(lu, i, n * n), pivots.data<Int>() + i * n, columns, to, x, matrices);
+      store_small(to, x, n * columns, matrices);
     });
   });
 }
@@ -100,15 +112,12 @@ void invert_small(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
   visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
     each_small_group<T>(batch_count(lu), int64_t{n} * n * n, [&](int64_t i, int matrices) {
       SmallValues<T> x[kSmallElements];
-      SmallIntegers<T> p[kSmallMatrix] = {};
-      load_small(x, matrix_at<T>(lu, i, size), size, matrices);
-      load_small(p, pivots.data<Int>() + i * n, n, matrices);
-      small_inverse<T>(n, x, p);
-      for (int l = 0; l < matrices; ++l) {
-        T* a = matrix_at<T>(lu, i + l, size);
-        if (info.data<Int>()[i + l] != 0) invert_singular<T>(n, a, pivots.data<Int>() + (i + l) * n);
-        else
-          for (int e = 0; e < size; ++e) a[e] = x[e][l];
+      T* a = matrix_at<T>(lu, i, size);
+      const Int *exchanges = pivots.data<Int>() + i * n, *status = info.data<Int>() + i;
+      solve_group<T>(n, a, exchanges, n, nullptr, x, matrices);
+      for (int l = 0; l < matrices; ++l, a += size) {
+        for (int e = 0; e < size && status[l] == 0; ++e) a[e] = x[e][l];
+        if (status[l] != 0) invert_singular<T>(n, a, exchanges + l * n);
       }
     });
   });

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <type_traits>
+#include <utility>
 
 namespace facula::cpu {
 
@@ -73,14 +75,22 @@ void small_lu(int n, SmallValues<T>* a, SmallIntegers<T>* pivots, SmallIntegers<
   }
 }
 
-/// Solves A X = B in place, from small_lu.
+/// Which row of A every row of P A is, from pivots.
+struct SmallRows {
+  int row[kSmallMatrix];
+
+  template <class Int>
+  SmallRows(int n, const Int* pivots) {
+    std::iota(row, row + n, 0);
+    for (int k = 0; k < n; ++k) std::swap(row[k], row[pivots[k] - 1]);
+  }
+};
+
+/// Solves L U X = B in place, from small_lu.
 template <class T>
-void small_lu_solve(int n, const SmallValues<T>* lu, const SmallIntegers<T>* pivots, int columns, SmallValues<T>* b) {
+void small_lu_solve(int n, const SmallValues<T>* lu, int columns, SmallValues<T>* b) {
   for (int j = 0; j < columns; ++j) {
     SmallValues<T>* x = b + j * n;
-    for (int k = 0; k < n; ++k)
-      for (int i = 0; i < n; ++i)
-        if (i != k) exchange_where(pivots[k] == i + 1, x[k], x[i]);
     for (int k = 0; k < n; ++k)
       for (int i = k + 1; i < n; ++i) x[i] -= lu[k * n + i] * x[k];
     for (int k = n; k-- > 0;) {
@@ -88,15 +98,6 @@ void small_lu_solve(int n, const SmallValues<T>* lu, const SmallIntegers<T>* piv
       for (int i = 0; i < k; ++i) x[i] -= lu[k * n + i] * x[k];
     }
   }
-}
-
-/// The inverse in the place of small_lu's factors.
-template <class T>
-void small_inverse(int n, SmallValues<T>* lu, const SmallIntegers<T>* pivots) {
-  SmallValues<T> result[kSmallElements] = {};
-  for (int k = 0; k < n; ++k) result[k * n + k] += T(1);
-  small_lu_solve<T>(n, lu, pivots, n, result);
-  std::copy_n(result, n * n, lu);
 }
 
 template <class V>
