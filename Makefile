@@ -4,6 +4,7 @@
 #   make test      build, install, and run the whole suite
 #   make lint      what CI checks of the style of C++ and Python; `make format` puts C++ right
 #   make sanitize  the C++ tests under AddressSanitizer and UBSan; SANITIZER=thread looks for races
+#   make aarch64   for 64-bit ARM: a cross build, and tests under qemu (CONTRIBUTING.md, "Other processors")
 #   make clean     forget the environment and everything built
 #
 # PYTHON and VENV choose the interpreter and the environment: make demo PYTHON=python3.12 VENV=.venv312
@@ -14,7 +15,7 @@ SANITIZER ?= address,undefined
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format sanitize clean
+.PHONY: demo test lint format sanitize aarch64 clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/built
@@ -53,6 +54,9 @@ $(VENV)/lint: pyproject.toml | $(VENV)/bin/python
 sanitize: $(VENV)/built
 	PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B build/$(SANITIZER) -G Ninja -DFACULA_ONE_LEVEL=ON -DFACULA_TESTS=ON \
 	  -DFACULA_SANITIZE=$(SANITIZER) && ninja -C build/$(SANITIZER) && ctest --test-dir build/$(SANITIZER) --output-on-failure
+
+aarch64: $(VENV)/built
+	PATH="$(abspath $(BIN)):$$PATH" .ci/aarch64
 
 clean:
 	rm -rf $(VENV) build

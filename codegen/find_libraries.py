@@ -1,29 +1,35 @@
-"""Prints where the bundled libraries of the build environment are: OpenBLAS; oneDNN; the folder of oneDNN's headers.
+"""Prints where the bundled libraries are: OpenBLAS and, where asked for, oneDNN and the folder of oneDNN's headers.
 
 oneDNN's packages put their files beside site-packages (lib/, include/), where the package's own record finds them.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import files
+import argparse
+from importlib.metadata import distributions
 from pathlib import Path
 
-import scipy_openblas32
 
-
-def recorded(package: str, ending: str) -> Path:
+def recorded(package: str, ending: str, where: dict) -> Path:
     """The installed file of a package whose path ends so."""
-    for file in files(package) or ():
-        if str(file).endswith(ending):
-            return Path(file.locate()).resolve()
-    raise FileNotFoundError(f"{package}: no file ending in {ending}")
+    for distribution in distributions(name=package, **where):
+        for file in distribution.files or ():
+            if str(file).endswith(ending):
+                return Path(distribution.locate_file(file)).resolve()
+    raise SystemExit(f"{package}: no file ending in {ending}; what the build needs is listed in pyproject.toml")
 
 
 def main() -> None:
-    blas = Path(scipy_openblas32.get_lib_dir()) / f"lib{scipy_openblas32.get_library()}.so"
-    onednn = recorded("onednn-cpu-gomp", "libdnnl.so.3.2")
-    headers = recorded("onednn-devel-cpu-gomp", "include/oneapi/dnnl/dnnl.h").parents[2]
-    print(blas, onednn, headers, sep=";")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--site", help="folder of packages for another processor; else those of this interpreter")
+    parser.add_argument("--onednn", action="store_true")
+    options = parser.parse_args()
+    where = {"path": [options.site]} if options.site else {}
+    found = [recorded("scipy-openblas32", "lib/libscipy_openblas.so", where)]
+    if options.onednn:
+        found.append(recorded("onednn-cpu-gomp", "libdnnl.so.3.2", where))
+        found.append(recorded("onednn-devel-cpu-gomp", "include/oneapi/dnnl/dnnl.h", where).parents[2])
+    print(*found, sep=";")
 
 
 if __name__ == "__main__":

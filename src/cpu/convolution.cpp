@@ -1,4 +1,5 @@
-// Convolution on the CPU: oneDNN where it has a primitive, else matrix products with columns of windows.
+// Convolution on the CPU: by tiles or products of channels-last images where they pay, by oneDNN where it has a
+// primitive, else matrix products with columns of windows.
 #include "cpu/convolution.h"
 
 #include <algorithm>
@@ -92,9 +93,9 @@ bool convolve_wide(const Tensor& y, const Tensor& x, const Tensor& w, const Tens
 }
 
 // Measured with AVX2 only: oneDNN's channels-last convolutions run slower than products, at worst at half the rate, and
-// windows of 3x3 take half the time in tiles.
+// windows of 3x3 take half the time in tiles. Without oneDNN the only other way is plain images.
 bool own_channels_last() {
-  static const bool yes = std::string_view(isa_level()) == "v3";
+  static const bool yes = !onednn::built_in || std::string_view(isa_level()) == "v3";
   return yes;
 }
 
@@ -103,7 +104,7 @@ bool own_channels_last() {
 // products: many channels, or windows that overlap little or not at all.
 bool products_pay(ConvMap map, const Tensor& w, const ConvGeometry& g) {
   constexpr int64_t kManyChannels = 512, kLongStep = 4;
-  if (map == ConvMap::Weight) return true;
+  if (map == ConvMap::Weight || !onednn::built_in) return true;
   if (w.dim() != 4) return false;
   const int64_t results = w.size(map == ConvMap::Output ? 0 : 1);
   const int64_t tiled = (results + kGemmColumns - 1) / kGemmColumns * kGemmColumns;
@@ -133,7 +134,7 @@ std::atomic<bool> private_layouts{true};
 bool prefers_channels_last(DType dtype, int64_t channels, int64_t numel) {
   constexpr int64_t kFewChannels = 8, kSmall = 1 << 14;
   return private_layouts.load(std::memory_order_relaxed) && dtype == DType::Float32 && channels >= kFewChannels &&
-         numel >= kSmall && onednn::available();
+         numel >= kSmall && (!onednn::built_in || onednn::available());
 }
 
 }  // namespace

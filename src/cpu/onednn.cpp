@@ -1,9 +1,8 @@
-#include "cpu/onednn.h"
-
 #include <dlfcn.h>
 #include <omp.h>
 
 #include "core/parallel.h"
+#include "cpu/onednn_library.h"
 #include "ops/matmul.h"
 
 namespace facula::cpu::onednn {
@@ -36,6 +35,8 @@ void set_threads() {
 }
 
 }  // namespace
+
+const bool built_in = true;
 
 bool available() { return !in_forked_child() && loaded() != nullptr; }
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/parallel.h"
-#include "cpu/onednn.h"
+#include "cpu/onednn_library.h"
 
 namespace facula::cpu::onednn {
 namespace {

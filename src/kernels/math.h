@@ -39,7 +39,7 @@ inline constexpr bool on_device = true;
 inline constexpr bool on_device = false;
 #endif
 
-#if defined(__CUDACC_RTC__) || defined(__FMA__)
+#if defined(__CUDACC_RTC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 inline constexpr bool has_fma = true;
 #else
 inline constexpr bool has_fma = false;

@@ -54,7 +54,7 @@ void grow_storage(const Tensor& self, size_t needed) {
   TensorImpl* base = self.impl()->base;
   if (base && base->storage != storage) base = nullptr;
   size_t known = 1 + (base != nullptr) + (host.storage_objects ? host.storage_objects(storage) : 0);
-  FACULA_CHECK(storage->refs.load() <= known, ErrorKind::Runtime,
+  FACULA_CHECK(static_cast<size_t>(storage->refs.load()) <= known, ErrorKind::Runtime,
                "resize_: other tensors on the same memory cannot follow it when it grows (resize before making views, "
                "or clone), got ",
                storage->nbytes, " bytes that are to become ", needed);

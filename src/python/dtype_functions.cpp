@@ -53,6 +53,10 @@ PyObject* set_flush_denormal(PyObject*, PyObject* mode) {
     constexpr unsigned kFlush = 0x8040;
     _mm_setcsr(on ? _mm_getcsr() | kFlush : _mm_getcsr() & ~kFlush);
     Py_RETURN_TRUE;
+#elif defined(__aarch64__)
+    constexpr unsigned kFlush = 1u << 24;  // FZ of the control register: operands and results
+    __builtin_aarch64_set_fpcr(on ? __builtin_aarch64_get_fpcr() | kFlush : __builtin_aarch64_get_fpcr() & ~kFlush);
+    Py_RETURN_TRUE;
 #else
     (void)on;
     Py_RETURN_FALSE;

@@ -114,7 +114,7 @@ std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& or
     if (impl && impl->storage == s && (impls.empty() || impls[0] != impl)) impls.push_back(impl);
   }
   size_t known = impls.size() + objects().count(s);
-  return s->refs.load() == known ? std::optional(impls) : std::nullopt;
+  return static_cast<size_t>(s->refs.load()) == known ? std::optional(impls) : std::nullopt;
 }
 
 void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after) {
