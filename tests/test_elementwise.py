@@ -251,3 +251,14 @@ def test_operands_of_many_short_rows(dtype, length):
         if dtype != "complex128":
             check(facula.maximum(s, t), np.maximum(p, q))
         check(s.to(facula.complex128) * t, p.astype("complex128") * q)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_clamp_between_numbers(n):
+    x = np.random.default_rng(0).standard_normal(n).astype(np.float32)
+    x[n // 2] = NAN
+    for low, high in ((-0.5, 0.5), (1.0, -1.0), (-INF, INF), (NAN, 1.0), (0.0, NAN)):
+        expected = np.minimum(np.maximum(x, np.float32(low)), np.float32(high))
+        np.testing.assert_array_equal(facula.from_numpy(x).clamp(low, high).numpy(), expected)
+        np.testing.assert_array_equal(facula.from_numpy(x.copy()).clamp_(low, high).numpy(), expected)
+        np.testing.assert_array_equal(facula.from_numpy(np.repeat(x, 2))[::2].clamp(low, high).numpy(), expected)

@@ -305,3 +305,17 @@ def test_equal_sees_every_place():
             b = a.clone()
             b[at] = 1
             assert not facula.equal(a, b)
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 64, 127, 1000, 4096, 4097, 70001])
+def test_sums_of_bfloat16(n):
+    """Summed as they lie in memory, and strided ones after conversion."""
+    whole = facula.arange(n) % 7 - 3
+    x, exact = whole.bfloat16(), float(whole.sum())
+    assert x.sum(dtype=facula.float32).item() == exact
+    assert x[::2].sum(dtype=facula.float32).item() == float(whole[::2].sum())
+    rows = x.expand(3, n).contiguous()
+    assert rows.sum(1, dtype=facula.float32).tolist() == [exact] * 3
+    for odd in (math.nan, math.inf, -math.inf):
+        x[n // 2] = odd
+        np.testing.assert_equal(x.sum().item(), odd)

@@ -413,11 +413,24 @@ void cos_double(int64_t n, void* out, const LoopInput* in, const void*) {
 
 #endif
 
+/// Between numbers nothing is asked of them at every element. NaN among them is left to the loop for tensors.
+LoopFn clamp_between_tensors;
+void clamp_float(int64_t n, void* out, const LoopInput* in, const void* params) {
+  const float min = *static_cast<const float*>(in[1].data), max = *static_cast<const float*>(in[2].data);
+  if (in[1].step || in[2].step || min != min || max != max) return clamp_between_tensors(n, out, in, params);
+  unary_loop<float, float>(n, out, in, [=](float x) {
+    const float limited = min > x ? min : x;
+    return max < limited ? max : limited;
+  });
+}
+
 void set(uint16_t loop, DType dtype, LoopFn f) { loop_table[loop][index(dtype)] = f; }
 
 }  // namespace
 
 void register_elementary() {
+  clamp_between_tensors = loop_table[loop_id::clamp_between_ternary][index(DType::Float32)];
+  set(loop_id::clamp_between_ternary, DType::Float32, clamp_float);
   set(loop_id::sin_unary, DType::Float32, sin_float);
   set(loop_id::cos_unary, DType::Float32, cos_float);
   set(loop_id::sin_unary, DType::Float64, sin_double);

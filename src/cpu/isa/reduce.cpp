@@ -150,6 +150,31 @@ using AbsMaxFold = AbsExtremumFold<T, true>;
 template <class T>
 using AbsMinFold = AbsExtremumFold<T, false>;
 
+/// The sum of numbers in bfloat16, which are the high halves of floats: a word holds two of them.
+void sum_bfloats(const char* first, int64_t n, char* acc) {
+  using V = VectorOf<float>::type;
+  typedef uint32_t Words __attribute__((vector_size(kVectorBytes)));
+  constexpr int64_t kBytes = 2 * kVectorBytes;
+  V sums[4] = {};
+  const char* const end = first + n * 2;
+  for (; end - first >= kBytes; first += kBytes) {
+    for (int k = 0; k < 2; ++k) {
+      Words words;
+      std::memcpy(&words, first + k * kVectorBytes, sizeof words);
+      sums[2 * k] += reinterpret_cast<V>(words << 16);
+      sums[2 * k + 1] += reinterpret_cast<V>(words & 0xffff0000u);
+    }
+  }
+  const auto pair = merge_lanes<2>((sums[0] + sums[1]) + (sums[2] + sums[3]), [](auto a, auto b) { return a + b; });
+  float total = pair[0] + pair[1];
+  for (; first < end; first += 2) {
+    BFloat16 value;
+    std::memcpy(&value, first, sizeof value);
+    total += static_cast<float>(value);
+  }
+  std::memcpy(acc, &total, sizeof total);
+}
+
 template <class Op>
 Op make_fold(const FoldArgs& args) {
   if constexpr (std::is_constructible_v<Op, const FoldArgs&>) return Op(args);
@@ -171,7 +196,8 @@ void fold_one(const Tensor& out, const Tensor& in, const FoldArgs& args) {
                       Functions::rows,
                       Functions::columns,
                       Functions::merge,
-                      store_folded<Acc>};
+                      store_folded<Acc>,
+                      std::is_same_v<Op, SumFold<float>> ? sum_bfloats : nullptr};
   run_fold(folder, out, in, args.center ? args.center->data<char>() : nullptr);
 }
 
