@@ -15,6 +15,15 @@ CPP_DTYPES = {
 }  # fmt: skip
 COMPUTE = {"Float16": "Float32", "BFloat16": "Float32", "Complex32": "Complex64"}
 RARE = ("Int8", "Int16", "UInt16", "UInt32", "UInt64")  # computed with at the lowest level only, which is half the code to compile
+# scalar functions that take less time than memory does: their large results are written around the caches
+LIGHT = {
+    "abs", "add", "addcmul", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "ceil", "clamp_between", "conj", "copysign",
+    "cube", "deg2rad", "div", "eq", "floor", "ge", "gt", "hardsigmoid", "hardsigmoid_backward", "hardshrink", "hardswish",
+    "hardswish_backward", "hardtanh", "hardtanh_backward", "isfinite", "isinf", "isnan", "le", "leaky_relu", "leaky_relu_backward", "lerp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mse_each", "mul", "nan_to_num", "ne",
+    "neg", "prelu", "rad2deg", "reciprocal", "relu", "rsub", "shrink_backward", "sigmoid_backward", "sign", "smooth_l1_each",
+    "softshrink", "sqrt", "square", "sub", "tanh_backward", "threshold", "threshold_backward", "trunc", "where",
+}  # fmt: skip
 REAL = {"kernels::Complex<float>": "float", "kernels::Complex<double>": "double"}
 
 
@@ -234,6 +243,7 @@ def _loop_file(topic: str, part: str, entries) -> str:
         rows = {dtype: f"    row[index(DType::{dtype})] = {_loop_lambda(op, CPP_DTYPES[dtype])};" for dtype in dtypes}
         lines += [row for dtype, row in rows.items() if dtype not in RARE]
         rare = [row for dtype, row in rows.items() if dtype in RARE]
+        rare += [f"    light_loops[loop_id::{name}] = true;"] if op.scalar in LIGHT else []
         lines += ["#ifdef FACULA_LOWEST", *rare, "#endif"] if rare else []
         lines.append("  }")
     lines.append("}\n\n}  // namespace facula::cpu::FACULA_ISA\n")
@@ -261,7 +271,8 @@ def _loop_register(parts: list[str], total: int) -> str:
     lines = [HEADER, '#include "cpu/isa.h"\n#include "ops/kernel_table.h"\n', "namespace facula::cpu::FACULA_ISA {\n"]
     lines += [f"void register_loops_{part}(LoopFn (*table)[kDTypes]);" for part in parts]
     lines.append("\nvoid register_loops() {")
-    lines.append(f"#ifdef FACULA_LOWEST\n  static LoopFn table[{max(total, 1)}][kDTypes] = {{}};\n  loop_table = table;\n#endif")
+    lines.append(f"#ifdef FACULA_LOWEST\n  static LoopFn table[{max(total, 1)}][kDTypes] = {{}};\n  loop_table = table;\n"
+                 f"  static bool light[{max(total, 1)}] = {{}};\n  light_loops = light;\n#endif")
     lines += [f"  register_loops_{part}(loop_table);" for part in parts]
     lines.append("}\n\n}  // namespace facula::cpu::FACULA_ISA\n")
     return "\n".join(lines)

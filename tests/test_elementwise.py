@@ -262,3 +262,35 @@ def test_clamp_between_numbers(n):
         np.testing.assert_array_equal(facula.from_numpy(x).clamp(low, high).numpy(), expected)
         np.testing.assert_array_equal(facula.from_numpy(x.copy()).clamp_(low, high).numpy(), expected)
         np.testing.assert_array_equal(facula.from_numpy(np.repeat(x, 2))[::2].clamp(low, high).numpy(), expected)
+
+
+LARGE = (16 << 20) // 4 + 5003  # results from 16 MiB on are written around the caches
+
+
+@pytest.mark.parametrize("offset", [0, 1, 13])
+def test_large_results_at_any_place_in_memory(offset):
+    x = np.random.default_rng(0).standard_normal(LARGE).astype(np.float32)
+    t = facula.from_numpy(x)
+    room = facula.full((LARGE + 32,), 7.0)
+    out = room[offset : offset + LARGE]
+    facula.mul(t, 2.0, out=out)
+    assert np.array_equal(out.numpy(), x * 2)
+    facula.add(t, t, alpha=-1, out=out)
+    assert not out.any()
+    assert room[:offset].eq(7).all() and room[offset + LARGE :].eq(7).all()
+    assert np.array_equal(facula.where(t > 0, t, 0.5).numpy(), np.where(x > 0, x, np.float32(0.5)))
+
+
+def test_large_results_in_rows_of_larger_memory_and_in_other_dtypes():
+    wide = facula.zeros(1500, 4001)
+    x = facula.randn(1500, 3001)
+    facula.sub(x, 1.0, out=wide[:, 500:3501])
+    assert np.array_equal(wide[:, 500:3501].numpy(), x.numpy() - np.float32(1))
+    assert not wide[:, :500].any() and not wide[:, 3501:].any()
+    for dtype in (facula.float64, facula.int16, facula.bfloat16):
+        y = facula.arange(1 << 24).remainder(250).to(dtype)
+        assert facula.equal((y + y).to(facula.int32), facula.arange(1 << 24, dtype=facula.int32).remainder(250) * 2), dtype
+    z = facula.randn(LARGE)
+    kept = z.clone()
+    z.mul_(3.0)  # in place: the memory is read as well
+    assert facula.equal(z, kept * 3.0)

@@ -271,3 +271,31 @@ def test_gradients_do_not_depend_on_threads():
                 assert all(facula.equal(a, b) for a, b in zip(results[0], other)), name
     finally:
         facula.set_num_threads(before)
+
+
+@pytest.mark.parametrize("channels, side, channels_last", [(24, 120, True), (7, 200, True), (1030, 20, True), (3, 700, False), (520, 30, False)])
+def test_batch_norm_of_images_larger_than_caches(channels, side, channels_last):
+    """In float32 against float64, forwards and backwards: large results are written around the caches."""
+    count = -(-(18 << 20) // (4 * channels * side * side))
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((count, channels, side, side)) * 3 + 5).astype(np.float32)
+    g = rng.standard_normal(x.shape).astype(np.float32)
+    t = facula.from_numpy(x)
+    t = (t.contiguous(memory_format=facula.channels_last) if channels_last else t).requires_grad_()
+    y = facula.nn.functional.batch_norm(t, None, None, training=True)
+    y.backward(facula.from_numpy(g))
+    axes, x, g = (0, 2, 3), x.astype(np.float64), g.astype(np.float64)
+    rstd = 1 / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+    normal = (x - x.mean(axes, keepdims=True)) * rstd
+    assert np.abs(y.detach().numpy() - normal).max() < 2e-5
+    dx = rstd * (g - g.mean(axes, keepdims=True) - normal * (g * normal).mean(axes, keepdims=True))
+    assert np.abs(t.grad.numpy() - dx).max() < 2e-5
+
+
+def test_moments_of_channels_whose_mean_is_far_from_their_first_rows():
+    x = np.zeros((40, 3, 30, 30), np.float32)
+    x[20:] = 1000 + np.random.default_rng(0).standard_normal(x[20:].shape)
+    t = facula.from_numpy(x).contiguous(memory_format=facula.channels_last)
+    facula.nn.functional.batch_norm(t, mean := facula.zeros(3), var := facula.ones(3), training=True, momentum=1.0)
+    assert np.allclose(mean.numpy(), x.astype(np.float64).mean((0, 2, 3)), rtol=1e-6)
+    assert np.allclose(var.numpy(), x.astype(np.float64).var((0, 2, 3), ddof=1), rtol=1e-5)

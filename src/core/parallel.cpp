@@ -147,13 +147,19 @@ void run_slices(int64_t begin, int64_t end, int64_t grain, Body body, void* cont
   run_until(begin, end, grain, body, context, std::atomic<bool>(false));
 }
 
+/// A thread comes back for more so many times where each piece is at least so many grains: one whose processor is taken
+/// away for a while then does not keep all others waiting.
+constexpr int64_t kTurns = 4, kLongTurn = 4;
+
 void run_parallel(int64_t begin, int64_t end, int64_t chunk, int64_t grain, Body body, void* context) {
   watch_forks();
-  int pieces = static_cast<int>((end - begin + chunk - 1) / chunk);
+  const int threads = static_cast<int>((end - begin + chunk - 1) / chunk);
+  if (chunk >= kTurns * kLongTurn * std::max<int64_t>(grain, 1)) chunk = (chunk / kTurns + 15) / 16 * 16;
+  const int pieces = static_cast<int>((end - begin + chunk - 1) / chunk);
   std::exception_ptr failure;
   std::atomic<bool> failed = false;
   const bool watched = (watching() & kWatchProcess) && on_piece;
-#pragma omp parallel for num_threads(pieces) schedule(static, 1)
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
   for (int piece = 0; piece < pieces; ++piece) {
     try {
       PieceNote note(watched);

@@ -11,6 +11,7 @@
 namespace facula {
 
 LoopFn (*loop_table)[kDTypes] = nullptr;
+bool* light_loops = nullptr;
 
 namespace ops {
 namespace {

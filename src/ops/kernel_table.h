@@ -8,6 +8,8 @@ namespace facula {
 
 /// CPU loops by loop id and compute dtype; null where the dtype is not instantiated.
 extern LoopFn (*loop_table)[kDTypes];
+/// By loop id: whether memory takes longer than the computation.
+extern bool* light_loops;
 
 /// Runs a plan on a device.
 inline Kernel<void(const Plan&)> run_plan{"elementwise"};

@@ -11,6 +11,7 @@
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/cast.h"
 #include "cpu/isa/half.h"
+#include "cpu/isa/stream.h"
 #include "ops/kernel_table.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -176,11 +177,36 @@ bool runs_by_rows(const Plan& plan, DType from, DType to) {
   return true;
 }
 
+/// Whether results are written around the caches: large ones whose memory the op does not read. Where computing takes
+/// longer than memory does, sending blocks would only add to it.
+bool writes_around(const Plan& plan) {
+  const int64_t item = item_size(plan.out.dtype);
+  if (!light_loops[plan.loop] || !BlockWriter<char>::is_worth(plan.numel * item) || plan.shape[0] * item < kStreamBlock)
+    return false;
+  for (int k = 0; k < plan.inputs; ++k) {
+    if (plan.in[k].data == plan.out.data) return false;
+  }
+  return true;
+}
+
+/// A row of `n` elements by blocks that are sent to memory. `in` is at the end of the row then.
+void loop_around(const Plan& plan, LoopFn loop, int64_t n, char* out, LoopInput* in) {
+  const int64_t item = item_size(plan.out.dtype), most = kStreamBlock / item;
+  BlockWriter<char> writer(out, true);
+  for (int64_t done = 0; done < n; done += most) {
+    const int64_t count = std::min(most, n - done);
+    loop(count, writer.next(count * item), in, plan.params);
+    for (int k = 0; k < plan.inputs; ++k)
+      in[k].data = static_cast<const char*>(in[k].data) + in[k].step * count * item_size(plan.in[k].dtype);
+  }
+}
+
 /// Elements [from, to), row by row.
 void run_rows(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
   Repeated numbers[kMaxInputs];
   LoopInput in[kMaxInputs];
   bool changes[kMaxInputs];  // a number of its own in every row
+  const bool around = writes_around(plan);
   Position at(plan, from);
   for (int k = 0; k < plan.inputs; ++k) {
     const bool number = plan.inputs > 1 && plan.in[k].strides[0] == 0;
@@ -199,7 +225,8 @@ void run_rows(const Plan& plan, LoopFn loop, int64_t from, int64_t to) {
         else if (changes[k]) numbers[k].set(plan.compute, plan.in[k].dtype, place[k]);
         if (rows.count > 1) place[k] += plan.in[k].strides[1];
       }
-      loop(rows.length, out, in, plan.params);
+      if (around) loop_around(plan, loop, rows.length, out, in);
+      else loop(rows.length, out, in, plan.params);
     }
     from += rows.count * rows.length;
     at.advance(rows);

@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/floating.h"
+#include "cpu/isa/stream.h"
 #include "cpu/isa/sums.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -275,23 +276,71 @@ std::vector<double> column_sums(const ChannelLayout& layout, int64_t count, F ro
   return totals;
 }
 
-template <class T, class A>
-void column_moments(A* mean, A* variance, const T* x, const ChannelLayout& layout) {
-  const int64_t channels = layout.channels;
-  const double count = static_cast<double>(layout.count());
-  std::vector<double> totals = column_sums<A>(layout, 1, [=](A* sums, int64_t at) {
+/// Means of columns and the sums of the squared distances from them, over `rows` rows.
+struct ColumnMoments {
+  std::vector<double> mean, squares;
+  double rows = 0;
+
+  explicit ColumnMoments(int64_t columns) : mean(static_cast<size_t>(columns)), squares(static_cast<size_t>(columns)) {}
+
+  /// Takes `more` rows in (Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm", 1979).
+  template <class B>
+  void add(double more, const B* their_mean, const B* their_squares) {
+    if (more == 0) return;
+    const double share = more / (rows + more), weight = rows * share;
     FACULA_SIMD
-    for (int64_t c = 0; c < channels; ++c) sums[c] += load(x[at + c]);
-  });
-  for (int64_t c = 0; c < channels; ++c) mean[c] = A(totals[static_cast<size_t>(c)] / count);
-  totals = column_sums<A>(layout, 1, [=](A* sums, int64_t at) {
+    for (size_t c = 0; c < mean.size(); ++c) {
+      const double apart = static_cast<double>(their_mean[c]) - mean[c];
+      mean[c] += apart * share;
+      squares[c] += static_cast<double>(their_squares[c]) + apart * apart * weight;
+    }
+    rows += more;
+  }
+};
+
+/// Sums of `rows` rows and, while these are in cache, of the squared distances from their means.
+template <class T, class A>
+void moments_of_rows(const T* x, int64_t rows, int64_t channels, A* mean, A* squares) {
+  std::fill_n(mean, channels, A(0));
+  std::fill_n(squares, channels, A(0));
+  for (int64_t r = 0; r < rows; ++r) {
+    FACULA_SIMD
+    for (int64_t c = 0; c < channels; ++c) mean[c] += load(x[r * channels + c]);
+  }
+  for (int64_t c = 0; c < channels; ++c) mean[c] /= A(rows);
+  for (int64_t r = 0; r < rows; ++r) {
     FACULA_SIMD
     for (int64_t c = 0; c < channels; ++c) {
-      const A d = load(x[at + c]) - mean[c];
-      sums[c] += d * d;
+      const A d = load(x[r * channels + c]) - mean[c];
+      squares[c] += d * d;
+    }
+  }
+}
+
+template <class T, class A>
+void column_moments(A* mean, A* variance, const T* x, const ChannelLayout& layout) {
+  constexpr int64_t kParts = 32, kCached = 32768;  // elements
+  const int64_t channels = layout.channels, rows = std::clamp<int64_t>(kCached / channels, 1, kBlock);
+  const int64_t blocks = (layout.outer + rows - 1) / rows;
+  const int64_t parts = std::clamp<int64_t>(layout.outer * channels / (4 * kGrain), 1, std::min(kParts, blocks));
+  std::vector<ColumnMoments> of_parts(static_cast<size_t>(parts), ColumnMoments(channels));
+  parallel_for(0, parts, 1, [&](int64_t from, int64_t to) {
+    std::vector<A> block_mean(static_cast<size_t>(channels)), block_squares(static_cast<size_t>(channels));
+    for (int64_t part = from; part < to; ++part) {
+      for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
+        const int64_t first = block * rows, count = std::min(rows, layout.outer - first);
+        moments_of_rows(x + first * channels, count, channels, block_mean.data(), block_squares.data());
+        of_parts[static_cast<size_t>(part)].add(static_cast<double>(count), block_mean.data(), block_squares.data());
+      }
     }
   });
-  for (int64_t c = 0; c < channels; ++c) variance[c] = A(totals[static_cast<size_t>(c)] / count);
+  ColumnMoments& all = of_parts[0];
+  for (size_t p = 1; p < of_parts.size(); ++p)
+    all.add(of_parts[p].rows, of_parts[p].mean.data(), of_parts[p].squares.data());
+  for (int64_t c = 0; c < channels; ++c) {
+    mean[c] = A(all.mean[static_cast<size_t>(c)]);
+    variance[c] = A(all.squares[static_cast<size_t>(c)] / static_cast<double>(layout.count()));
+  }
 }
 
 template <class T, class A>
@@ -361,20 +410,25 @@ void channel_sums_cpu(const Tensor& total, const Tensor& centered, const Tensor&
   });
 }
 
-/// Runs body(at, count, channel) over runs of one channel, or (with one element per run) whole rows with channel -1.
-template <class F>
-void each_channel_run(const ChannelLayout& layout, F&& body) {
-  if (layout.inner == 1) {
-    parallel_for(0, layout.outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.channels, 1)),
-                 [&](int64_t from, int64_t to) {
-                   for (int64_t o = from; o < to; ++o) body(o * layout.channels, layout.channels, int64_t{-1});
-                 });
-    return;
-  }
-  parallel_for(0, layout.outer * layout.channels, std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.inner, 1)),
-               [&](int64_t from, int64_t to) {
-                 for (int64_t r = from; r < to; ++r) body(r * layout.inner, layout.inner, r % layout.channels);
-               });
+/// Runs body(to, at, count, channel) over pieces of runs of one channel, or (with one element per run) whole rows with
+/// channel -1; what it writes to `to` is the result at element `at` of `out`, whose memory it does not read.
+template <class T, class F>
+void each_channel_run(const ChannelLayout& layout, T* out, F&& body) {
+  using Writer = BlockWriter<T>;
+  const bool rows = layout.inner == 1;
+  const int64_t run = rows ? layout.channels : layout.inner;
+  const int64_t runs = rows ? layout.outer : layout.outer * layout.channels;
+  const bool around = Writer::is_worth(runs * run) && (!rows || run <= Writer::kElements);
+  const int64_t piece = around ? std::min(run, Writer::kElements) : run;
+  parallel_for(0, runs, std::max<int64_t>(1, kGrain / std::max<int64_t>(run, 1)), [&](int64_t from, int64_t to) {
+    Writer writer(out + from * run, around);
+    for (int64_t r = from; r < to; ++r) {
+      for (int64_t done = 0; done < run; done += piece) {
+        const int64_t count = std::min(piece, run - done);
+        body(writer.next(count), r * run + done, count, rows ? -1 : r % layout.channels);
+      }
+    }
+  });
 }
 
 void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift,
@@ -382,8 +436,7 @@ void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& sca
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *a = scale.data<A>(), *b = shift.data<A>();
-    each_channel_run(layout, [&](int64_t at, int64_t count, int64_t channel) {
-      T* to = out.data<T>() + at;
+    each_channel_run(layout, out.data<T>(), [&](T* to, int64_t at, int64_t count, int64_t channel) {
       const T* x = self.data<T>() + at;
       if (channel < 0) {
         FACULA_SIMD
@@ -402,8 +455,7 @@ void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& se
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *p = a.data<A>(), *q = b.data<A>(), *r = c.data<A>();
-    each_channel_run(layout, [&](int64_t at, int64_t count, int64_t channel) {
-      T* to = out.data<T>() + at;
+    each_channel_run(layout, out.data<T>(), [&](T* to, int64_t at, int64_t count, int64_t channel) {
       const T *g = grad.data<T>() + at, *x = self.data<T>() + at;
       if (channel < 0) {
         FACULA_SIMD
