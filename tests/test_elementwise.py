@@ -294,3 +294,30 @@ def test_large_results_in_rows_of_larger_memory_and_in_other_dtypes():
     kept = z.clone()
     z.mul_(3.0)  # in place: the memory is read as well
     assert facula.equal(z, kept * 3.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16", "complex128", "bool"])
+@pytest.mark.parametrize("shape", [(64, 64), (37, 515), (515, 37), (9, 1030), (3, 33, 70), (8, 8, 40), (7, 300)])
+def test_operands_that_lie_across_the_result(shape, dtype):
+    """Matrices in one order of dimensions with others in another one: computed by tiles."""
+    rng = np.random.default_rng(0)
+    given = [rng.integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype) for _ in range(3)]
+    for order in itertools.permutations(range(len(shape))):
+        inverse = np.argsort(order)
+        a, b, c = given[0], *(np.ascontiguousarray(x.transpose(order)).transpose(inverse) for x in given[1:])
+        x, y, z = (facula.from_numpy(n.transpose(order).copy() if n is not a else n) for n in (a, b, c))
+        y, z = y.permute(*inverse.tolist()), z.permute(*inverse.tolist())
+        np.testing.assert_array_equal((x + y).numpy(), a + b)
+        np.testing.assert_array_equal((y + x).numpy(), a + b)
+        np.testing.assert_array_equal((y * 2).numpy(), b * np.array(2, dtype) if dtype != "bool" else b * 2)
+        np.testing.assert_array_equal((x == y).numpy(), a == b)
+        np.testing.assert_array_equal(facula.where(y > 1 if dtype == "int8" else y.bool(), x, z).numpy(),
+                                      np.where(b > 1 if dtype == "int8" else b.astype(bool), a, c))
+        np.testing.assert_array_equal((x + y[..., :1]).numpy(), a + b[..., :1])
+        out = facula.zeros_like(y)
+        np.testing.assert_array_equal(facula.add(x, z, out=out).numpy(), a + c)
+        if dtype == "float32":
+            np.testing.assert_array_equal((x + y.half().double()).numpy(), a + b.astype(np.float64))
+            np.testing.assert_array_equal((x.half() + y.half()).numpy(), a.astype(np.float16) + b.astype(np.float16))
+        x.copy_(z)[..., 1:].add_(y[..., 1:])
+        np.testing.assert_array_equal(x[..., 1:].numpy(), (c + b)[..., 1:])

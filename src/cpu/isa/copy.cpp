@@ -8,6 +8,17 @@
 #include "ops/kernel_table.h"
 
 namespace facula::cpu::FACULA_ISA {
+
+TransposeFn transpose_for(int64_t item) {
+  switch (item) {
+    case 1: return transpose_tiles<uint8_t>;
+    case 2: return transpose_tiles<uint16_t>;
+    case 4: return transpose_tiles<uint32_t>;
+    case 8: return transpose_tiles<uint64_t>;
+    default: return transpose_scalar<Bytes16>;
+  }
+}
+
 namespace {
 
 constexpr int64_t kChunk = 1024;
@@ -35,18 +46,6 @@ Plan copy_plan(const Tensor& out, const Tensor& in) {
     std::swap(plan.in[0].strides[0], plan.in[0].strides[1]);
   }
   return plan;
-}
-
-using TransposeFn = void (*)(const char*, int64_t, char*, int64_t, int64_t, int64_t);
-
-TransposeFn transpose_for(int64_t item) {
-  switch (item) {
-    case 1: return transpose_tiles<uint8_t>;
-    case 2: return transpose_tiles<uint16_t>;
-    case 4: return transpose_tiles<uint32_t>;
-    case 8: return transpose_tiles<uint64_t>;
-    default: return transpose_scalar<Bytes16>;
-  }
 }
 
 // The dimension along which the input is contiguous, when the output is contiguous along dimension 0; -1 for none.

@@ -12,6 +12,7 @@
 #include "cpu/isa/cast.h"
 #include "cpu/isa/half.h"
 #include "cpu/isa/stream.h"
+#include "cpu/isa/transpose.h"
 #include "ops/kernel_table.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -240,13 +241,92 @@ LoopFn loop_in_halves(const Plan& plan) {
   return runs_by_rows(plan, half, half) ? half_loop(plan.loop, half) : nullptr;
 }
 
+using RunFn = void (*)(const Plan&, LoopFn, int64_t, int64_t);
+
+/// What computes a plan, or a part of it.
+struct Runner {
+  explicit Runner(const Plan& plan) : loop(loop_in_halves(plan)), run(run_rows) {
+    if (loop) return;
+    loop = loop_table[plan.loop][index(plan.compute)];
+    FACULA_CHECK(loop, ErrorKind::NotImplemented, "elementwise: no CPU loop for dtype ", plan.compute);
+    if (!runs_by_rows(plan, plan.compute, plan.loop_result)) run = run_chunks;
+  }
+  LoopFn loop;
+  RunFn run;
+};
+
+// ---- Tiles, for matrices that are read across the direction in which the result is written
+
+constexpr int64_t kTileBytes = 2048;  // of a row of a tile
+
+bool is_across(const Plan& plan, const PlanOperand& in, size_t d) {
+  const int64_t item = item_size(in.dtype);
+  return in.strides[d] == item && in.strides[0] != item && in.strides[0] != 0 && plan.shape[d] >= kTile / 2;
+}
+
+/// The dimension along which an input lies in memory, other than the one of the result; 0 where there is none.
+size_t dim_across(const Plan& plan) {
+  constexpr int64_t kFew = 1024;
+  if (plan.numel < kFew || plan.shape[0] < kTile / 2 || !is_direct(plan.out, plan.out.dtype)) return 0;
+  for (int k = 0; k < plan.inputs; ++k) {
+    for (size_t d = 1; d < plan.shape.size(); ++d) {
+      if (is_across(plan, plan.in[k], d)) return d;
+    }
+  }
+  return 0;
+}
+
+/// Computes one tile. Inputs that lie across it are transposed first.
+void run_tile(const Plan& plan, size_t d, Plan& tile) {
+  alignas(64) char turned[kMaxInputs][kTile * kTileBytes];
+  for (int k = 0; k < plan.inputs; ++k) {
+    if (!is_across(plan, plan.in[k], d)) continue;
+    PlanOperand& in = tile.in[k];
+    const int64_t item = item_size(in.dtype);
+    transpose_for(item)(in.data, plan.in[k].strides[0], turned[k], tile.shape[0] * item, tile.shape[1], tile.shape[0]);
+    in.data = turned[k];
+    in.strides = {item, tile.shape[0] * item};
+  }
+  const Runner runner(tile);
+  runner.run(tile, runner.loop, 0, tile.numel);
+}
+
+/// Goes through dimensions 0 and `d` by tiles of whole cache lines on either side.
+void run_tiles(const Plan& plan, size_t d) {
+  const int64_t columns = plan.shape[0], rows = plan.shape[d];
+  const int64_t width = std::min(columns, kTileBytes / int64_t{16});
+  const int64_t across = (columns + width - 1) / width, bands = (rows + kTile - 1) / kTile;
+  const int64_t planes = plan.numel / (rows * columns);
+  parallel_for(0, planes * bands * across, std::max<int64_t>(1, kGrain / (width * kTile)),
+               [&](int64_t from, int64_t to) {
+                 for (int64_t task = from; task < to; ++task) {
+                   const int64_t column = task % across * width, row = task / across % bands * kTile;
+                   Plan tile = plan;
+                   tile.shape = {std::min(width, columns - column), std::min(kTile, rows - row)};
+                   tile.numel = tile.shape[0] * tile.shape[1];
+                   const auto place = [&](PlanOperand& operand) {
+                     const Dims& strides = operand.strides;
+                     operand.data += column * strides[0] + row * strides[d];
+                     int64_t plane = task / (across * bands);
+                     for (size_t k = 1; k < plan.shape.size(); ++k) {
+                       if (k == d) continue;
+                       operand.data += plane % plan.shape[k] * strides[k];
+                       plane /= plan.shape[k];
+                     }
+                     operand.strides = {strides[0], strides[d]};
+                   };
+                   place(tile.out);
+                   for (int k = 0; k < plan.inputs; ++k) place(tile.in[k]);
+                   run_tile(plan, d, tile);
+                 }
+               });
+}
+
 void run_elementwise(const Plan& plan) {
-  LoopFn loop = loop_table[plan.loop][index(plan.compute)];
-  FACULA_CHECK(loop, ErrorKind::NotImplemented, "elementwise: no CPU loop for dtype ", plan.compute);
+  const Runner runner(plan);
   LockRelease release(plan.numel > kGrain);
-  const LoopFn half = loop_in_halves(plan);
-  const auto run = half || runs_by_rows(plan, plan.compute, plan.loop_result) ? run_rows : run_chunks;
-  parallel_for(0, plan.numel, kGrain, [&](int64_t from, int64_t to) { run(plan, half ? half : loop, from, to); });
+  if (const size_t d = dim_across(plan)) return run_tiles(plan, d);
+  parallel_for(0, plan.numel, kGrain, [&](int64_t from, int64_t to) { runner.run(plan, runner.loop, from, to); });
 }
 
 }  // namespace

@@ -77,4 +77,8 @@ void transpose_tiles(const char* in, int64_t in_row, char* out, int64_t out_row,
   }
 }
 
+/// transpose_tiles for elements of `item` bytes.
+using TransposeFn = void (*)(const char* in, int64_t in_row, char* out, int64_t out_row, int64_t rows, int64_t columns);
+TransposeFn transpose_for(int64_t item);
+
 }  // namespace facula::cpu::FACULA_ISA
