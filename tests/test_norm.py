@@ -299,3 +299,11 @@ def test_moments_of_channels_whose_mean_is_far_from_their_first_rows():
     facula.nn.functional.batch_norm(t, mean := facula.zeros(3), var := facula.ones(3), training=True, momentum=1.0)
     assert np.allclose(mean.numpy(), x.astype(np.float64).mean((0, 2, 3)), rtol=1e-6)
     assert np.allclose(var.numpy(), x.astype(np.float64).var((0, 2, 3), ddof=1), rtol=1e-5)
+
+
+def test_batch_norm_of_no_channels_ends_at_once():
+    x = facula.zeros(1, 0).expand(2**62, 0)
+    assert F.batch_norm(x, None, None, training=True).shape == x.shape
+    y = facula.zeros(4, 0, 3, 3, requires_grad=True)
+    F.batch_norm(y, None, None, training=True).sum().backward()
+    assert y.grad.shape == y.shape

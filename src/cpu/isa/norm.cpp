@@ -3,6 +3,7 @@
 #include "ops/norm.h"
 
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "core/parallel.h"
@@ -320,7 +321,13 @@ void moments_of_rows(const T* x, int64_t rows, int64_t channels, A* mean, A* squ
 template <class T, class A>
 void column_moments(A* mean, A* variance, const T* x, const ChannelLayout& layout) {
   constexpr int64_t kParts = 32, kCached = 32768;  // elements
-  const int64_t channels = layout.channels, rows = std::clamp<int64_t>(kCached / channels, 1, kBlock);
+  const int64_t channels = layout.channels;
+  if (layout.outer == 0) {  // the mean of nothing
+    std::fill_n(mean, channels, std::numeric_limits<A>::quiet_NaN());
+    std::fill_n(variance, channels, std::numeric_limits<A>::quiet_NaN());
+    return;
+  }
+  const int64_t rows = std::clamp<int64_t>(kCached / channels, 1, kBlock);
   const int64_t blocks = (layout.outer + rows - 1) / rows;
   const int64_t parts = std::clamp<int64_t>(layout.outer * channels / (4 * kGrain), 1, std::min(kParts, blocks));
   std::vector<ColumnMoments> of_parts(static_cast<size_t>(parts), ColumnMoments(channels));
@@ -367,6 +374,7 @@ int64_t channel_grain(const ChannelLayout& layout) {
 }
 
 void channel_moments_cpu(const Tensor& mean, const Tensor& variance, const Tensor& self, const ChannelLayout& layout) {
+  if (layout.channels == 0) return;
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     A *m = mean.data<A>(), *v = variance.data<A>();
@@ -388,6 +396,7 @@ void channel_moments_cpu(const Tensor& mean, const Tensor& variance, const Tenso
 
 void channel_sums_cpu(const Tensor& total, const Tensor& centered, const Tensor& grad, const Tensor& self,
                       const Tensor& mean, const ChannelLayout& layout) {
+  if (layout.channels == 0) return;
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const T *g = grad.data<T>(), *x = self.data<T>();
@@ -433,6 +442,7 @@ void each_channel_run(const ChannelLayout& layout, T* out, F&& body) {
 
 void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& scale, const Tensor& shift,
                         const ChannelLayout& layout) {
+  if (layout.channels == 0) return;
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *a = scale.data<A>(), *b = shift.data<A>();
@@ -452,6 +462,7 @@ void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& sca
 
 void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& self, const Tensor& a, const Tensor& b,
                          const Tensor& c, const ChannelLayout& layout) {
+  if (layout.channels == 0) return;
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *p = a.data<A>(), *q = b.data<A>(), *r = c.data<A>();
