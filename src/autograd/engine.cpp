@@ -355,6 +355,18 @@ class Pass {
     else sum = add(sum, grad);
   }
 
+  // Tells those who watch (src/observe) of a node, from its formula until its gradients fit where they go.
+  struct Told {
+    explicit Told(const Node& n) : node(__builtin_expect(watching() != 0, 0) ? &n : nullptr) {
+      if (__builtin_expect(node != nullptr, 0)) tell_node_begins(*node);
+    }
+    ~Told() {
+      if (__builtin_expect(node != nullptr, 0)) tell_node_ends(*node);
+    }
+    Told(const Told&) = delete;
+    const Node* node;
+  };
+
   bool run_task(Task& task) {
     Gradients grads = std::move(task.grads);
     Node& node = *task.node;
@@ -369,6 +381,7 @@ class Pass {
       deliver_nothing(task);
       return false;
     }
+    const Told told(node);
     size_t count = node.edge_count();
     bool long_one = grads.data()[0].defined() && grads.data()[0].numel() >= kLongNode;
     if (__builtin_expect(count <= 4, 1)) {
@@ -433,8 +446,7 @@ class Pass {
     if (__builtin_expect(extra && !extra->before.empty(), 0)) run_before(*extra, grads);
     std::vector<Tensor> shown;
     if (__builtin_expect(extra && !extra->after.empty(), 0)) shown.assign(grads.data(), grads.data() + grads.size());
-    if (__builtin_expect(watching() != 0, 0)) call_observed(task, grads, results);
-    else if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) call_watched(node, grads, results);
+    if (__builtin_expect(thread_state.modes & kModeAnomaly, 0)) call_watched(node, grads, results);
     else apply_alone(task, grads, results);
     grads = Gradients();
     if (__builtin_expect(!shown.empty(), 0)) run_after(node, *extra, results, shown);
@@ -454,17 +466,6 @@ class Pass {
     std::vector<Tensor> inputs(results, results + node.edge_count());
     for (auto& hook : extra.after.all()) hook->call(inputs, outputs);
     std::copy(inputs.begin(), inputs.end(), results);
-  }
-
-  // Somebody watches (src/observe).
-  void call_observed(const Task& task, Gradients& grads, Tensor* results) {
-    struct Scope {
-      explicit Scope(const Node& n) : node(n) { tell_node_begins(node); }
-      ~Scope() { tell_node_ends(node); }
-      const Node& node;
-    } scope(*task.node);
-    if (thread_state.modes & kModeAnomaly) call_watched(*task.node, grads, results);
-    else apply_alone(task, grads, results);
   }
 
   // Anomaly mode: says which forward call a failure belongs to, and looks for NaN.
