@@ -199,8 +199,14 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     mmap = _settings.mmap_default if mmap is None else mmap
     if mmap and not _is_path(f):
         raise ValueError("load: mmap=True needs a path, got " + type(f).__name__)
-    with _open_for_reading(f, mmap) as opened:
-        return _load(opened, scope, map_location, bool(mmap), encoding)
+    try:
+        with _open_for_reading(f, mmap) as opened:
+            return _load(opened, scope, map_location, bool(mmap), encoding)
+    except RuntimeError as error:
+        if not str(error).startswith("allocate:"):
+            raise
+        # a few bytes of a file can describe a tensor of any size
+        raise type(error)(f"load: {error}") from None
 
 
 def _only_weights(weights_only, pickle_module):

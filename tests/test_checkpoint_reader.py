@@ -1,6 +1,7 @@
 """The checkpoint reader against files made to harm it: each case here crashed, hung, or ran what it should not."""
 
 import ast
+import base64
 import collections
 import enum
 import io
@@ -478,3 +479,20 @@ def test_a_download_whose_hash_differs_leaves_nothing(tmp_path):
     facula.save(facula.ones(2), tmp_path / "m.pt")
     loaded = facula.hub.load_state_dict_from_url((tmp_path / "m.pt").as_uri(), str(tmp_path / "cache"), progress=False)
     assert loaded.tolist() == [1, 1] and (tmp_path / "cache" / "m.pt").exists()
+
+
+# a tensor of one element, expanded, that is to be converted
+EXPANDED = (
+    "UEsDBBQAAAAIAAAAIQDRnmdVBAAAAAIAAAAJAAAAYS92ZXJzaW9uM+YCAFBLAwQUAAAACAAAACEAiOLOzhIAAAAQAAAACAAAAGEvZGF0YS8wY2"
+    "BkYmZhZWPn4OTi5uHl4wcAUEsDBBQAAAAIAAAAIQCGuY3ZuwAAAAUBAAAKAAAAYS9kYXRhLnBrbHWOvQoCMRCE9/w72aewjI2IlQ9gd6CozTUS"
+    "NLdqIF7cXCJaCDaC+NTGP6zcbmd29ptL4yzyBACODMpbp7Y9Gbw2FUpHq6BNIQs6aEXSU1lZJ9fO7qTah8+ODOJP7hM4DJATIfI0QqpIWG7oi8"
+    "KRDStD87eKXHs16TPk9XgcIQxZbeynWXJvR+E5nWsG15tS1hhSXtuywokryFEx0soj17szbvgZN9+lUJd+iNz6PbxFM31xTgwLsU0p9B5QSwEC"
+    "FAAUAAAACAAAACEA0Z5nVQQAAAACAAAACQAAAAAAAAAAAAAAAAAAAAAAYS92ZXJzaW9uUEsBAhQAFAAAAAgAAAAhAIjizs4SAAAAEAAAAAgAAA"
+    "AAAAAAAAAAAAAAKwAAAGEvZGF0YS8wUEsBAhQAFAAAAAgAAAAhAIa5jdm7AAAABQEAAAoAAAAAAAAAAAAAAAAAYwAAAGEvZGF0YS5wa2xQSwUG"
+    "AAAAAAMAAwClAAAARgEAAAAA"
+)
+
+
+def test_what_no_memory_can_hold_is_refused_in_the_name_of_load():
+    with pytest.raises(RuntimeError, match=r"^load: allocate: cannot get 2\.0 EiB"):
+        facula.load(io.BytesIO(base64.b64decode(EXPANDED)), weights_only=False)

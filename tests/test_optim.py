@@ -639,3 +639,19 @@ def test_lbfgs_takes_gradients_that_are_conjugated_lazily():
         optim.LBFGS([p], lr=0.5, max_iter=2).step(lambda p=p: p.abs().sum())
         steps.append(p.detach())
     assert facula.equal(*steps)
+
+
+def test_lbfgs_moves_parameters_that_are_conjugated_lazily():
+    target = facula.tensor([1 + 2j, -3 + 0.5j])
+    p = facula.zeros(2, dtype=facula.complex64).conj().requires_grad_()
+    optimizer = facula.optim.LBFGS([p], line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (p - target).abs().square().sum()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(closure)
+    assert facula.allclose(p.resolve_conj(), target, atol=1e-4)

@@ -152,9 +152,11 @@ class LBFGS(Optimizer):
     def _move(self, t, direction) -> None:
         offset = 0
         for p in self._params:
-            p = facula.view_as_real(p) if p.is_complex() else p
-            count = p.numel()
-            p.add_(direction[offset : offset + count].reshape(p.shape), alpha=float(t))
+            count = p.numel() * (2 if p.is_complex() else 1)
+            change = direction[offset : offset + count]
+            if p.is_complex():
+                change = facula.complex(*change.reshape(-1, 2).unbind(1))
+            p.add_(change.reshape(p.shape), alpha=float(t))
             offset += count
 
     def _evaluate_at(self, closure, origin, t, direction):
