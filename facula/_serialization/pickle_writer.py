@@ -4,6 +4,7 @@ Every name is checked against the same `Scope` a load uses: what could not be re
 with the place of the offending object, instead of at a load months later.
 """
 
+import enum
 import io
 import pickle
 import struct
@@ -106,6 +107,9 @@ class PickleWriter:
             return
         if isinstance(obj, facula.Size):
             self._reduce(obj, GlobalName("torch", "Size"), (tuple(obj),))
+            return
+        if isinstance(obj, enum.Enum) and type(obj).__reduce_ex__ is enum.Enum.__reduce_ex__:
+            self._reduce(obj, type(obj), (obj.value,))  # Python 3.11.0 to 3.11.3 would call getattr
             return
         try:
             parts = obj.__reduce_ex__(2)
