@@ -73,16 +73,19 @@ def test_kernels_and_pieces_are_details():
     threads = facula.get_num_threads()
     facula.set_num_threads(2)
     try:
-        with profiler.profile() as p:
-            x.sort()
-            facula.sin(x)
+        for _ in range(100):  # on a busy machine the calling thread may have done every piece before the other one runs
+            with profiler.profile() as p:
+                x.sort()
+                facula.sin(x)
+            pieces = [e for e in p.recording.details if e.kind == "work"]
+            if pieces:
+                break
     finally:
         facula.set_num_threads(threads)
     assert {e.kind for e in p.function_events} == {"op"}
     (sort,) = named(p.function_events, "aten::sort")
     kernels = [e for e in p.recording.details if e.kind == "kernel"]
     assert any(e.name == "sort" and e.thread == sort.thread for e in kernels)
-    pieces = [e for e in p.recording.details if e.kind == "work"]
     assert pieces and all(e.thread != sort.thread for e in pieces)
 
 
