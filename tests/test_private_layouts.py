@@ -58,7 +58,7 @@ READERS = {
     "numpy strides": lambda t: t.numpy().strides,
     "dlpack": lambda t: np.from_dlpack(t),
     "buffer": lambda t: np.asarray(memoryview(t)),
-    "storage": lambda t: facula.tensor(t.untyped_storage().tolist()[:64]),
+    "storage": lambda t: np.frombuffer(bytes(t.untyped_storage().tolist()), np.float32),
     "offset": lambda t: t.storage_offset(),
     "clone": lambda t: t.clone().stride(),
     "empty_like": lambda t: facula.empty_like(t).stride(),
@@ -145,7 +145,7 @@ def test_in_place_writes_keep_and_obey_history(image):
     expected = weight.grad.clone()
     weight.grad = None
     plainly(lambda: F.conv2d(image(), weight).square().sum().backward())
-    assert facula.allclose(weight.grad, expected, rtol=1e-4, atol=1e-2)
+    assert close(expected, weight.grad)
     z = F.conv2d(image(), weight)
     square = z * z
     z.view(-1)[0] = 1.0
