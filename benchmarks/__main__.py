@@ -30,7 +30,7 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark("micro.py", "ops on four elements, large element-wise ops, products, one-image training steps", 3, levels=True),
-    Benchmark("models", "a training step of ten whole networks: time, memory, page faults, processor time", 10, levels=True),
+    Benchmark("models", "training steps of fourteen whole networks: time, memory, page faults, processor", 14, levels=True),
     Benchmark("sweep.py", "the public ops in three sizes, forwards and backwards: what to look at", 9, levels=True),
     Benchmark("fft.py", "Fourier transforms by length, dtype and number of lines", 2, levels=True),
     Benchmark("training.py", "training steps of small networks, optimizers, data loading, checkpoints", 8),

@@ -373,6 +373,10 @@ def _slow(op: Op) -> str:
     lines.append(f"  if (({_flags(op)}) & kBatched) {{\n    {batching.body(op, cpp_args(op))}\n  }}")
     if not op.keeps_layout:
         lines.append(f"  if (({_flags(op)}) & kPrivateLayout) {{ {_settle(op)} return {op.name}({_call_args(op)}); }}")
+    for a in op.args if _passes_layout(op) else ():
+        if a.type == "memory_format?":  # asked for by the program, so it sees it
+            asked = f"{a.name}.value_or(MemoryFormat::Preserve) != MemoryFormat::Preserve"
+            lines.append(f"  if ((({_flags(op)}) & kPrivateLayout) && {asked}) {{ {_settle(op)} return {op.name}({_call_args(op)}); }}")
     if op.kind != "view":
         lines.append(f"  if (({_flags(op)}) & kConjugate) {{")
         for a in tensor_args:

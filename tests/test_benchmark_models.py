@@ -16,7 +16,7 @@ MODELS = Path(__file__).parent.parent / "benchmarks" / "models"
 TABLE1 = MODELS.parent / "table1"
 PARAMETERS = {
     "alexnet": 61_100_840, "vgg19": 143_667_240, "resnet50": 25_557_032, "mobilenet_v2": 3_504_872, "gnmt": 160_671_297,
-    "ncf": 31_832_577, "gpt": 10_942_464, "lstm_cell": 37_440, "mlp": 4_610, "reinforce": 450,
+    "efficientnet_b0": 5_288_548, "convnext": 3_695_520, "unet": 1_944_066, "dcgan": 6_342_272, "ncf": 31_832_577, "gpt": 10_942_464, "lstm_cell": 37_440, "mlp": 4_610, "reinforce": 450,
 }  # fmt: skip
 
 

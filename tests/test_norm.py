@@ -202,8 +202,11 @@ def test_gradients_of_layer_norm(rows, width, dtype, atol):
 
 
 @pytest.mark.parametrize("dtype, atol", [(facula.float64, 1e-12), (facula.float32, 1e-5)])
-@pytest.mark.parametrize("shape, groups", [((2, 6, 1), 3), ((3, 4, 5, 7), 2), ((2, 8, 33), 1), ((5, 6, 20, 31), 6)])
-def test_gradients_of_group_norm(shape, groups, dtype, atol):
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("shape, groups", [((2, 6, 1), 3), ((3, 4, 5, 7), 2), ((2, 8, 33), 1), ((5, 6, 20, 31), 6), ((2, 36, 70, 61), 4)])
+def test_gradients_of_group_norm(shape, groups, last, dtype, atol):
+    if last and len(shape) != 4:
+        pytest.skip("only images can lie channels-last")
     r = np.random.default_rng(groups)
     n, c = shape[:2]
     x, g = r.standard_normal((2, *shape))
@@ -212,7 +215,38 @@ def test_gradients_of_group_norm(shape, groups, dtype, atol):
     spread = np.broadcast_to(w.reshape(1, c, *[1] * (len(shape) - 2)), shape)
     gx, gw, gb = (a.reshape(shape) for a in gradients_of_rows(x.reshape(along), g.reshape(along), spread.reshape(along)))
     over = (0, *range(2, len(shape)))
-    check_gradients(lambda *t: F.group_norm(t[0], groups, t[1], t[2]), (x, w, b, g), (gx, gw.sum(over), gb.sum(over)), dtype, atol)
+    order = facula.channels_last if last else facula.contiguous_format
+    norm = lambda x, w, b: F.group_norm(x.contiguous(memory_format=order), groups, w, b)  # noqa: E731
+    check_gradients(norm, (x, w, b, g), (gx, gw.sum(over), gb.sum(over)), dtype, atol * max(1, x[0, 0].size / 500))
+
+
+@pytest.mark.parametrize("dtype, atol", [(facula.float64, 1e-12), (facula.float32, 1e-5), (facula.float16, 4e-3), (facula.bfloat16, 4e-2)])
+@pytest.mark.parametrize("shape, groups", [((1, 8, 5, 7), 2), ((3, 33, 9, 1), 3), ((2, 6, 1, 1), 2), ((7, 10, 40, 60), 10), ((1, 32, 90, 91), 1)])
+@pytest.mark.parametrize("affine", [False, True])
+def test_group_norm_of_channels_last_images(shape, groups, affine, dtype, atol):
+    facula.manual_seed(0)
+    x = (facula.randn(shape, dtype=facula.float64) * 2 + 3).to(dtype)
+    parameters = [facula.randn(shape[1], dtype=facula.float64).to(dtype) if affine else None for _ in range(2)]
+    last = x.contiguous(memory_format=facula.channels_last)
+    result = F.group_norm(last, groups, *parameters)
+    assert result.is_contiguous(memory_format=facula.channels_last) and result.dtype == dtype
+    wide = F.group_norm(x.double(), groups, *(p if p is None else p.double() for p in parameters))
+    np.testing.assert_allclose(values(result), values(wide), atol=atol, rtol=atol)
+    counts = (*shape[:2], shape[2] * shape[3], groups, 1e-5)
+    for ours, plain in zip(*(facula.native_group_norm(t, None, None, *counts)[1:] for t in (last, x))):
+        np.testing.assert_allclose(values(ours), values(plain), rtol=1e-5, atol=1e-6)
+
+
+def test_group_norm_of_channels_last_images_without_numbers():
+    x = facula.randn(2, 6, 4, 4).contiguous(memory_format=facula.channels_last)
+    x[1, 2, 3, 3] = float("nan")
+    nans = F.group_norm(x, 3).isnan()
+    assert nans[1, 2:4].all() and nans.sum() == 32
+    x[1, 2, 3, 3] = float("inf")
+    assert F.group_norm(x, 3).isnan()[1, 2:4].all() and not F.group_norm(x, 3)[0].isnan().any()
+    for empty in ((0, 6, 4, 4), (2, 6, 0, 4), (2, 6, 4, 0)):
+        t = facula.zeros(empty).contiguous(memory_format=facula.channels_last)
+        assert F.group_norm(t, 3, facula.ones(6), facula.ones(6)).shape == empty
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -256,6 +290,7 @@ def test_gradients_do_not_depend_on_threads():
         "layer": (x, 200, lambda x, w, b: F.layer_norm(x, (200,), w, b)),
         "group": (images, 24, lambda x, w, b: F.group_norm(x, 4, w, b)),
         "batch": (images, 24, lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
+        "groups, last": (last, 24, lambda x, w, b: F.group_norm(x, 4, w, b)),
         "last": (last, 24, lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
         "matrix": (facula.randn(4000, 64), 64, lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
     }

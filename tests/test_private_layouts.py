@@ -41,12 +41,16 @@ def copies_made_by_looking(tensor):
 def test_results_of_convolution_and_what_follows_are_private(image):
     y = image()
     kept = [y, F.relu(y), F.relu(y) + y, F.max_pool2d(y, 2), F.batch_norm(y, None, None, training=True), facula.cat([y, y], 1),
-            F.interpolate(y, scale_factor=2), F.avg_pool2d(y, 3), F.leaky_relu(y, inplace=False)]  # fmt: skip
+            F.interpolate(y, scale_factor=2), F.avg_pool2d(y, 3), F.leaky_relu(y, inplace=False), F.group_norm(y, 4),
+            F.instance_norm(y), F.dropout(y, 0.5), F.dropout2d(y, 0.5), F.pad(y, (1, 2, 0, 1)), F.pad(y, (-1, 1)),
+            F.pad(y, (1, 1, 2, 0), mode="reflect"), F.pad(y, (1, 1, 0, 0), mode="replicate"),
+            F.prelu(y, facula.ones(32)), y.clamp(-1, 1), facula.where(y > 0, y, 0.0), y.clone(), y.clone().contiguous()]  # fmt: skip
     assert [copies_made_by_looking(t) > 0 for t in kept] == [True] * len(kept)
     assert [copies_made_by_looking(t) for t in kept] == [0] * len(kept)
     assert plainly(lambda: copies_made_by_looking(image())) == 0
 
 
+FORMATS = (facula.contiguous_format, facula.channels_last, facula.preserve_format)
 READERS = {
     "stride": lambda t: t.stride(),
     "stride of one dimension": lambda t: t.stride(1),
@@ -61,6 +65,14 @@ READERS = {
     "storage": lambda t: np.frombuffer(bytes(t.untyped_storage().tolist()), np.float32),
     "offset": lambda t: t.storage_offset(),
     "clone": lambda t: t.clone().stride(),
+    "clone in an order": lambda t: [t.clone(memory_format=f).stride() for f in FORMATS],
+    "contiguous": lambda t: (t.contiguous() is t, t.contiguous().stride()),
+    "contiguous in an order": lambda t: t.contiguous(memory_format=facula.channels_last).stride(),
+    "new_zeros": lambda t: t.new_zeros(t.shape).stride(),
+    "pad": lambda t: [F.pad(t, (1, 2, 0, 0), mode=m).stride() for m in ("constant", "reflect", "replicate", "circular")],
+    "group_norm": lambda t: (F.group_norm(t, 4), F.group_norm(t, 4).stride(), F.layer_norm(t, t.shape[1:])),
+    "feature dropout draws the same numbers": lambda t: F.dropout2d(t, 0.5),
+    "dropout in place": lambda t: (F.dropout(t, 0.5, inplace=True), t),
     "empty_like": lambda t: facula.empty_like(t).stride(),
     "zeros_like": lambda t: facula.zeros_like(t).stride(),
     "to": lambda t: (t.to(facula.float64).stride(), t.double().stride(), t.to(facula.float32).stride()),
@@ -158,11 +170,24 @@ def close(a, b):
     return (a - b).norm() <= 2e-3 * a.norm() + 1e-4
 
 
+class Beside(nn.Module):
+    """What a layer makes beside what it got."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return facula.cat([x, self.layer(x).clone()], 1)
+
+
 def network():
     facula.manual_seed(3)
     return nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU6(inplace=True), nn.Conv2d(16, 16, 3, 1, 1, groups=16), nn.SiLU(),
-        nn.MaxPool2d(3, 2, 1), nn.Conv2d(16, 24, 1, bias=False), nn.GroupNorm(4, 24), nn.Upsample(scale_factor=2), nn.ConvTranspose2d(24, 12, 2, 2),
+        nn.MaxPool2d(3, 2, 1), nn.ReflectionPad2d((1, 0, 2, 1)), nn.Conv2d(16, 24, (4, 2), bias=False), nn.GroupNorm(4, 24), nn.PReLU(24),
+        nn.Dropout(0.1), Beside(nn.Conv2d(24, 24, 3, padding=1)), nn.InstanceNorm2d(48, affine=True), nn.ZeroPad2d((-1, 1, 0, 0)),
+        nn.Conv2d(48, 24, 1), nn.ReplicationPad2d((0, 0, 1, -1)), nn.Upsample(scale_factor=2), nn.ConvTranspose2d(24, 12, 2, 2),
         nn.AdaptiveAvgPool2d((8, 8)), nn.Flatten(), nn.Linear(12 * 64, 5),
     )  # fmt: skip
 
@@ -173,6 +198,7 @@ def test_a_network_trains_to_the_same_gradients():
     def step():
         model = network()
         images.grad = None
+        facula.manual_seed(5)  # of dropout
         F.cross_entropy(model(images), labels).backward()
         return [images.grad, *(p.grad for p in model.parameters())]
 

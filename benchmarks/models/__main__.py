@@ -28,12 +28,16 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from machine import add_level, at_level, describe  # noqa: E402
 
-MODELS = ("alexnet", "vgg19", "resnet50", "mobilenet_v2", "gnmt", "ncf", "gpt", "lstm_cell", "mlp", "reinforce")
+MODELS = (
+    "alexnet", "vgg19", "resnet50", "mobilenet_v2", "efficientnet_b0", "convnext", "unet", "dcgan", "gnmt", "ncf", "gpt",
+    "lstm_cell", "mlp", "reinforce",
+)  # fmt: skip
 TURN = 0.2  # seconds: a turn has as many steps as fit, at least one
 # ratios aimed at: where PyTorch's products run at the machine's rate, and where they do not (AMD with AVX-512)
 TARGETS = {
     "alexnet": (1.6, 1.6), "vgg19": (1.55, 1.6), "resnet50": (1.4, 2.0), "mobilenet_v2": (2.8, 3.5), "gnmt": (1.3, 1.8),
     "ncf": (6, 6), "gpt": (1.2, 1.8), "lstm_cell": (8, 8), "mlp": (12, 12), "reinforce": (None, None),
+    "efficientnet_b0": (1.2, 1.2), "convnext": (1.2, 1.2), "unet": (1.2, 1.2), "dcgan": (1.2, 1.2),
 }  # fmt: skip
 TARGET_OF_ANSWERS = 1.3
 

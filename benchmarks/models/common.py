@@ -77,6 +77,8 @@ def multiply_adds(module, inputs, output) -> int:
         return output.numel() * module.in_features
     if kind == "Conv2d":
         return output.numel() * (module.weight.numel() // module.out_channels)
+    if kind == "ConvTranspose2d":
+        return inputs[0].numel() * (module.weight.numel() // module.in_channels)
     if kind == "LSTM":
         weights = sum(p.numel() for p in module.parameters() if p.dim() > 1)
         return inputs[0].numel() // module.input_size * weights

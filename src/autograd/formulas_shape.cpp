@@ -138,6 +138,14 @@ Tensor unfold_backward(const Tensor& grad, IntList sizes, int64_t dimension, int
   return result;
 }
 
+// A copy of `length` positions, which keeps a private layout; a view would show the plain one.
+static Tensor cut_out(const Tensor& t, int64_t dim, int64_t from, int64_t length) {
+  Dims pad(static_cast<size_t>(2 * (t.dim() - dim)), 0);
+  pad[pad.size() - 2] = -from;
+  pad[pad.size() - 1] = from + length - t.size(dim);
+  return constant_pad_nd(t, pad, Scalar(0));
+}
+
 std::vector<Tensor> cat_backward(const Tensor& grad, const std::vector<TensorInfo>& tensors, int64_t dim) {
   int64_t d = wrap_dim(dim, grad.dim(), "cat"), at = 0;
   std::vector<Tensor> grads;
@@ -146,7 +154,8 @@ std::vector<Tensor> cat_backward(const Tensor& grad, const std::vector<TensorInf
       grads.push_back(zeros({0}, grad.dtype(), grad.device()));
       continue;
     }
-    grads.push_back(slice(grad, d, at, at + t.size(d), 1));
+    grads.push_back(grad.flags() & kPrivateLayout ? cut_out(grad, d, at, t.size(d))
+                                                  : slice(grad, d, at, at + t.size(d), 1));
     at += t.size(d);
   }
   return grads;

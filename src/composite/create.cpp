@@ -11,6 +11,10 @@ namespace facula {
 
 Tensor contiguous(const Tensor& self, MemoryFormat format) {
   if (format == MemoryFormat::Preserve) format = MemoryFormat::Contiguous;
+  if (self.flags() & kPrivateLayout) {
+    if (format == MemoryFormat::Contiguous) return self;  // as the program sees it
+    settle_layout(self);
+  }
   return self.is_contiguous(format) && !self.is_conj() ? self : clone(self, format);
 }
 

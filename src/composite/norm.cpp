@@ -152,7 +152,7 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
   check_dtypes("group_norm", input, {&weight, &bias});
   Tensor result =
       std::get<0>(_row_norm(input, weight, bias, samples * num_groups, num_groups, channels / num_groups, eps, true));
-  return contiguous(result, input.suggest_memory_format());
+  return input.flags() & kPrivateLayout ? result : contiguous(result, input.suggest_memory_format());
 }
 
 std::tuple<Tensor, Tensor, Tensor> native_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,

@@ -18,6 +18,12 @@ Tensor feature_shaped(const Tensor& input, const char* op) {
   return new_empty(input, shape);
 }
 
+// As the program sees the input, whatever its order in memory: a seed gives the same numbers.
+Tensor shaped_like(const Tensor& input) {
+  return input.flags() & kPrivateLayout ? empty(input.sizes(), input.dtype(), input.device())
+                                        : empty_like(input, input.dtype());
+}
+
 // The factors and, for the alpha kind, the offsets that go with them: result = input * factor + offset.
 struct Noise {
   Tensor factor, offset;
@@ -45,7 +51,7 @@ Tensor drop(const Tensor& input, double p, bool train, int kind, const char* op)
   check_probability(p, op);
   if (!train || p == 0 || input.numel() == 0) return input;
   if (p == 1) return input * zeros(IntList(), input.dtype(), input.device());
-  Noise n = draw(kind & kFeature ? feature_shaped(input, op) : empty_like(input, input.dtype()), p, kind & kAlpha);
+  Noise n = draw(kind & kFeature ? feature_shaped(input, op) : shaped_like(input), p, kind & kAlpha);
   return n.offset.defined() ? input * n.factor + n.offset : input * n.factor;
 }
 
@@ -53,7 +59,7 @@ const Tensor& drop_in_place(const Tensor& self, double p, bool train, int kind, 
   check_probability(p, op);
   if (!train || p == 0 || self.numel() == 0) return self;
   if (p == 1) return mul_(self, zeros(IntList(), self.dtype(), self.device()));
-  Noise n = draw(kind & kFeature ? feature_shaped(self, op) : empty_like(self, self.dtype()), p, kind & kAlpha);
+  Noise n = draw(kind & kFeature ? feature_shaped(self, op) : shaped_like(self), p, kind & kAlpha);
   mul_(self, n.factor);
   return n.offset.defined() ? add_(self, n.offset) : self;
 }

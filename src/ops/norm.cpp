@@ -52,6 +52,80 @@ ChannelLayout channel_layout(const Tensor& self) {
   return {outer, channels, inner};
 }
 
+/// Groups of the channels of channels-last images, which are no runs of memory: their rows are computed by channels.
+bool are_groups_of_images(const Tensor& self, const RowLayout& layout) {
+  return self.dim() == 4 && layout.rows == self.size(0) * layout.groups &&
+         self.size(1) == layout.groups * layout.channels && self.numel() > 0 &&
+         self.suggest_memory_format() == MemoryFormat::ChannelsLast && self.is_contiguous(MemoryFormat::ChannelsLast);
+}
+
+/// Statistics of images by samples, groups and channels of a group, which also stand for the elements in memory.
+struct ImageGroups {
+  int64_t samples;
+  const RowLayout& layout;
+
+  Dims sizes() const { return {samples, layout.groups, layout.channels}; }
+  ChannelLayout columns() const { return {layout.inner, layout.groups * layout.channels, 1, samples}; }
+  Tensor per_group(const Tensor& t) const { return view_as(t, {samples, layout.groups, 1}); }
+  Tensor parameter(const Tensor& t) const { return view_as(t, {1, layout.groups, layout.channels}); }
+  Tensor empty(const Tensor& like) const { return facula::empty(sizes(), like.dtype(), like.device()); }
+  /// The sum over the channels of each group.
+  Tensor sum_of_groups(const Tensor& t) const {
+    return ops::sum(t, std::optional<IntList>(IntList{2}), true, std::optional<DType>());
+  }
+  static Tensor view_as(const Tensor& t, IntList sizes) {
+    return make_view(t, sizes, strides_of(sizes, MemoryFormat::Contiguous, "group_norm"), 0, false);
+  }
+};
+
+/// out = (self - mean) * rstd * weight + bias for the groups of each sample.
+void image_groups_norm(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self,
+                       const Tensor& weight, const Tensor& bias, const RowLayout& layout, double eps) {
+  const ImageGroups groups{self.size(0), layout};
+  const Scalar share(1.0 / static_cast<double>(layout.channels));
+  Tensor means = groups.empty(mean), variances = groups.empty(mean);
+  channel_moments_kernel(self.device(), means, variances, self, groups.columns());
+  const Tensor center = mul(groups.sum_of_groups(means), share), apart = sub(means, center, Scalar(1));
+  const Tensor variance = mul(groups.sum_of_groups(add(variances, mul(apart, apart), Scalar(1))), share);
+  const Tensor deviation = rsqrt(add(variance, Scalar(eps), Scalar(1)));
+  copy_elements(groups.per_group(mean), center);
+  copy_elements(groups.per_group(rstd), deviation);
+  const Tensor whole = zeros(groups.sizes(), mean.dtype(), mean.device());
+  const Tensor scale = add(whole, weight.defined() ? mul(deviation, groups.parameter(weight)) : deviation, Scalar(1));
+  Tensor shift = neg(mul(center, scale));
+  if (bias.defined()) shift = add(shift, groups.parameter(bias), Scalar(1));
+  channel_affine_kernel(self.device(), out, self, scale, shift, groups.columns());
+}
+
+/// The gradients; g stands for grad * weight: rstd * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean))).
+void image_groups_backward(const RowGradients& made, const Tensor& grad, const Tensor& self, const Tensor& weight,
+                           const Tensor& row_mean, const Tensor& row_rstd, const RowLayout& layout) {
+  const ImageGroups groups{self.size(0), layout};
+  const Tensor whole = zeros(groups.sizes(), row_mean.dtype(), row_mean.device());
+  const Tensor mean = groups.per_group(row_mean), rstd = groups.per_group(row_rstd);
+  Tensor total = groups.empty(row_mean), centered = groups.empty(row_mean);
+  channel_sums_kernel(self.device(), total, centered, grad, self, add(whole, mean, Scalar(1)), groups.columns());
+  auto over_samples = [&](const Tensor& t, const Tensor& out) {
+    if (!out.defined()) return;
+    const Tensor added = ops::sum(t, std::optional<IntList>(IntList{0}), true, std::optional<DType>());
+    copy_elements(groups.parameter(out), added);
+  };
+  over_samples(mul(centered, rstd), made.weight);
+  over_samples(total, made.bias);
+  if (!made.self.defined()) return;
+  if (weight.defined()) {
+    total = mul(total, groups.parameter(weight));
+    centered = mul(centered, groups.parameter(weight));
+  }
+  const Scalar share(1.0 / static_cast<double>(layout.length()));
+  const Tensor a = add(whole, weight.defined() ? mul(rstd, groups.parameter(weight)) : rstd, Scalar(1));
+  const Tensor cubed = mul(rstd, mul(rstd, rstd));
+  const Tensor b = neg(mul(cubed, mul(groups.sum_of_groups(centered), share)));
+  const Tensor c = neg(add(mul(rstd, mul(groups.sum_of_groups(total), share)), mul(b, mean), Scalar(1)));
+  channel_combine_kernel(self.device(), made.self, grad, self, a, add(whole, b, Scalar(1)), add(whole, c, Scalar(1)),
+                         groups.columns());
+}
+
 /// running <- running + momentum * (batch - running), keeping the running tensor's dtype.
 void move_running(const Tensor& running, const Tensor& batch, double momentum, double scale) {
   if (!running.defined()) return;
@@ -72,9 +146,14 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm(const Tensor& self, const Tensor& w
   const int64_t parameters = (Checked(groups) * channels).get(op, "groups times channels", "shape ", self.sizes());
   for (const Tensor* t : {&weight, &bias}) check_size(op, "parameters", *t, parameters);
   DType compute = compute_dtype(self.dtype());
-  Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
+  const bool images = center && are_groups_of_images(self, layout);
+  Tensor out =
+      images ? facula::empty_like(self, self.dtype()) : facula::empty(self.sizes(), self.dtype(), self.device());
   Tensor mean = facula::empty({rows}, compute, self.device()), rstd = facula::empty({rows}, compute, self.device());
-  if (!self.is_meta()) {
+  if (self.is_meta()) return {out, mean, rstd};
+  if (images) {
+    image_groups_norm(out, mean, rstd, self, parameter(weight, compute), parameter(bias, compute), layout, eps);
+  } else {
     row_norm_kernel(self.device(), out, mean, rstd, as_contiguous(self), parameter(weight, compute),
                     parameter(bias, compute), layout, eps, center);
   }
@@ -95,10 +174,17 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm_backward(const Tensor& grad, const 
   const DType compute = compute_dtype(self.dtype());
   const Device device = self.device();
   auto made = [&](bool asked) { return facula::empty({asked ? parameters : 0}, compute, device); };
-  Tensor gs = of_self ? facula::empty(self.sizes(), self.dtype(), device) : facula::empty({0}, self.dtype(), device);
+  const bool images = center && are_groups_of_images(self, layout);
+  Tensor gs = !of_self ? facula::empty({0}, self.dtype(), device)
+              : images ? facula::empty_like(self, self.dtype())
+                       : facula::empty(self.sizes(), self.dtype(), device);
   Tensor gw = made(of_weight), gb = made(of_bias);
-  if (!self.is_meta()) {
-    const RowGradients asked{of_self ? gs : Tensor(), of_weight ? gw : Tensor(), of_bias ? gb : Tensor()};
+  if (self.is_meta()) return {gs, gw, gb};
+  const RowGradients asked{of_self ? gs : Tensor(), of_weight ? gw : Tensor(), of_bias ? gb : Tensor()};
+  if (images) {
+    image_groups_backward(asked, in_order_of(self, to_dtype(grad, self.dtype())), self, parameter(weight, compute),
+                          parameter(mean, compute), parameter(rstd, compute), layout);
+  } else {
     row_norm_backward_kernel(device, asked, as_contiguous(to_dtype(grad, self.dtype())), as_contiguous(self),
                              parameter(weight, compute), parameter(mean, compute), parameter(rstd, compute), layout,
                              center);

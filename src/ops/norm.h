@@ -29,9 +29,11 @@ inline Kernel<void(const RowGradients& made, const Tensor& grad, const Tensor& s
                    const Tensor& mean, const Tensor& rstd, const RowLayout& layout, bool center)>
     row_norm_backward_kernel{"_row_norm_backward"};
 
-/// The same for channels: outer x channels x inner, statistics per channel.
+/// The same for channels: outer x channels x inner, statistics per channel; or several `samples` of outer x channels
+/// one after the other, in channels-last memory (inner 1), with statistics and factors of their own: samples x
+/// channels.
 struct ChannelLayout {
-  int64_t outer, channels, inner;
+  int64_t outer, channels, inner, samples = 1;
   int64_t count() const { return outer * inner; }
 };
 

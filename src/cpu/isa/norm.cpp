@@ -253,27 +253,40 @@ void each_run(const T* data, const ChannelLayout& layout, int64_t channel, F&& f
   for (int64_t o = 0; o < layout.outer; ++o) f(data + (o * layout.channels + channel) * layout.inner);
 }
 
-/// With one element per run, sums go down columns: all channels at once, over the rows of a block. row(sums, at) adds
-/// the row that begins at `at` to `count` sums per channel. Blocks are shared out by a fixed number of parts.
+/// How many parts, for one thread each, several of small samples.
+int64_t part_grain(const ChannelLayout& layout, int64_t parts) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(layout.outer * layout.channels / parts, 1));
+}
+
+/// With one element per run, sums go down columns: all channels at once, over the rows of a block. row(sums, at,
+/// sample) adds the row that begins at `at` to `count` sums per channel. Blocks are shared out by a fixed number of
+/// parts of each sample, whose totals follow one another.
 template <class A, class F>
 std::vector<double> column_sums(const ChannelLayout& layout, int64_t count, F row) {
   constexpr int64_t kParts = 32;
   const int64_t width = layout.channels * count, blocks = (layout.outer + kBlock - 1) / kBlock;
   const int64_t parts = std::clamp<int64_t>(layout.outer * layout.channels / (4 * kGrain), 1, kParts);
-  const int64_t blocks_per_part = (blocks + parts - 1) / parts;
-  std::vector<double> totals(static_cast<size_t>(parts * width));
-  parallel_for(0, parts, 1, [&](int64_t from, int64_t to) {
+  std::vector<double> totals(static_cast<size_t>(layout.samples * parts * width));
+  parallel_for(0, layout.samples * parts, part_grain(layout, parts), [&](int64_t from, int64_t to) {
     std::vector<A> partial(static_cast<size_t>(width));
-    for (int64_t block = from * blocks_per_part; block < std::min(to * blocks_per_part, blocks); ++block) {
-      double* total = totals.data() + block / blocks_per_part * width;
-      std::fill(partial.begin(), partial.end(), A(0));
-      for (int64_t o = block * kBlock; o < std::min((block + 1) * kBlock, layout.outer); ++o)
-        row(partial.data(), o * layout.channels);
-      for (int64_t c = 0; c < width; ++c) total[c] += partial[static_cast<size_t>(c)];
+    for (int64_t place = from; place < to; ++place) {
+      const int64_t sample = place / parts, part = place % parts, first = sample * layout.outer;
+      double* total = totals.data() + place * width;
+      for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
+        std::fill(partial.begin(), partial.end(), A(0));
+        for (int64_t o = block * kBlock; o < std::min((block + 1) * kBlock, layout.outer); ++o)
+          row(partial.data(), (first + o) * layout.channels, sample);
+        for (int64_t c = 0; c < width; ++c) total[c] += partial[static_cast<size_t>(c)];
+      }
     }
   });
-  for (int64_t p = 1; p < parts; ++p)
-    for (int64_t c = 0; c < width; ++c) totals[static_cast<size_t>(c)] += totals[static_cast<size_t>(p * width + c)];
+  for (int64_t sample = 0; sample < layout.samples; ++sample) {
+    double* sum = totals.data() + sample * width;
+    for (int64_t p = 0; p < parts; ++p) {
+      const double* from = totals.data() + (sample * parts + p) * width;
+      for (int64_t c = 0; c < width; ++c) sum[c] = p ? sum[c] + from[c] : from[c];
+    }
+  }
   return totals;
 }
 
@@ -318,54 +331,64 @@ void moments_of_rows(const T* x, int64_t rows, int64_t channels, A* mean, A* squ
   }
 }
 
+/// Of one sample, in `parts` parts, into `all`.
+template <class T, class A>
+void moments_of_part(ColumnMoments& all, const T* x, const ChannelLayout& layout, int64_t part, int64_t parts) {
+  constexpr int64_t kCached = 32768;  // elements
+  const int64_t channels = layout.channels, rows = std::clamp<int64_t>(kCached / channels, 1, kBlock);
+  const int64_t blocks = (layout.outer + rows - 1) / rows;
+  std::vector<A> mean(static_cast<size_t>(channels)), squares(static_cast<size_t>(channels));
+  for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
+    const int64_t first = block * rows, count = std::min(rows, layout.outer - first);
+    moments_of_rows(x + first * channels, count, channels, mean.data(), squares.data());
+    all.add(static_cast<double>(count), mean.data(), squares.data());
+  }
+}
+
 template <class T, class A>
 void column_moments(A* mean, A* variance, const T* x, const ChannelLayout& layout) {
-  constexpr int64_t kParts = 32, kCached = 32768;  // elements
-  const int64_t channels = layout.channels;
+  constexpr int64_t kParts = 32;
+  const int64_t channels = layout.channels, columns = layout.samples * channels;
   if (layout.outer == 0) {  // the mean of nothing
-    std::fill_n(mean, channels, std::numeric_limits<A>::quiet_NaN());
-    std::fill_n(variance, channels, std::numeric_limits<A>::quiet_NaN());
+    std::fill_n(mean, columns, std::numeric_limits<A>::quiet_NaN());
+    std::fill_n(variance, columns, std::numeric_limits<A>::quiet_NaN());
     return;
   }
-  const int64_t rows = std::clamp<int64_t>(kCached / channels, 1, kBlock);
-  const int64_t blocks = (layout.outer + rows - 1) / rows;
-  const int64_t parts = std::clamp<int64_t>(layout.outer * channels / (4 * kGrain), 1, std::min(kParts, blocks));
-  std::vector<ColumnMoments> of_parts(static_cast<size_t>(parts), ColumnMoments(channels));
-  parallel_for(0, parts, 1, [&](int64_t from, int64_t to) {
-    std::vector<A> block_mean(static_cast<size_t>(channels)), block_squares(static_cast<size_t>(channels));
-    for (int64_t part = from; part < to; ++part) {
-      for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
-        const int64_t first = block * rows, count = std::min(rows, layout.outer - first);
-        moments_of_rows(x + first * channels, count, channels, block_mean.data(), block_squares.data());
-        of_parts[static_cast<size_t>(part)].add(static_cast<double>(count), block_mean.data(), block_squares.data());
-      }
-    }
+  const int64_t parts = std::clamp<int64_t>(layout.outer * channels / (4 * kGrain), 1, kParts);
+  std::vector<ColumnMoments> of_parts(static_cast<size_t>(layout.samples * parts), ColumnMoments(channels));
+  parallel_for(0, layout.samples * parts, part_grain(layout, parts), [&](int64_t from, int64_t to) {
+    for (int64_t place = from; place < to; ++place)
+      moments_of_part<T, A>(of_parts[static_cast<size_t>(place)], x + place / parts * layout.outer * channels, layout,
+                            place % parts, parts);
   });
-  ColumnMoments& all = of_parts[0];
-  for (size_t p = 1; p < of_parts.size(); ++p)
-    all.add(of_parts[p].rows, of_parts[p].mean.data(), of_parts[p].squares.data());
-  for (int64_t c = 0; c < channels; ++c) {
-    mean[c] = A(all.mean[static_cast<size_t>(c)]);
-    variance[c] = A(all.squares[static_cast<size_t>(c)] / static_cast<double>(layout.count()));
+  for (int64_t sample = 0; sample < layout.samples; ++sample) {
+    ColumnMoments* all = &of_parts[static_cast<size_t>(sample * parts)];
+    for (int64_t p = 1; p < parts; ++p) all->add(all[p].rows, all[p].mean.data(), all[p].squares.data());
+    for (int64_t c = 0; c < channels; ++c) {
+      mean[sample * channels + c] = A(all->mean[static_cast<size_t>(c)]);
+      variance[sample * channels + c] = A(all->squares[static_cast<size_t>(c)] / static_cast<double>(layout.count()));
+    }
   }
 }
 
 template <class T, class A>
 void column_gradients(A* total, A* centered, const T* grad, const T* self, const A* mean, const ChannelLayout& layout) {
   const int64_t channels = layout.channels;
-  const std::vector<double> sums = column_sums<A>(layout, 2, [=](A* plain, int64_t at) {
+  const std::vector<double> sums = column_sums<A>(layout, 2, [=](A* plain, int64_t at, int64_t sample) {
     A* with_x = plain + channels;
     const T *g = grad + at, *x = self + at;
+    const A* center = mean + sample * channels;
     FACULA_SIMD
     for (int64_t c = 0; c < channels; ++c) {
       const A value = load(g[c]);
       plain[c] += value;
-      with_x[c] += value * (load(x[c]) - mean[c]);
+      with_x[c] += value * (load(x[c]) - center[c]);
     }
   });
-  for (int64_t c = 0; c < channels; ++c) {
-    total[c] = A(sums[static_cast<size_t>(c)]);
-    centered[c] = A(sums[static_cast<size_t>(channels + c)]);
+  for (int64_t place = 0; place < layout.samples * channels; ++place) {
+    const size_t from = static_cast<size_t>(place + place / channels * channels);
+    total[place] = A(sums[from]);
+    centered[place] = A(sums[from + static_cast<size_t>(channels)]);
   }
 }
 
@@ -419,22 +442,24 @@ void channel_sums_cpu(const Tensor& total, const Tensor& centered, const Tensor&
   });
 }
 
-/// Runs body(to, at, count, channel) over pieces of runs of one channel, or (with one element per run) whole rows with
-/// channel -1; what it writes to `to` is the result at element `at` of `out`, whose memory it does not read.
+/// Runs body(to, at, count, channel, first) over pieces of runs of one channel, or (with one element per run) whole
+/// rows with channel -1 and the place of the factors of their first; what it writes to `to` is the result at element
+/// `at` of `out`, whose memory it does not read.
 template <class T, class F>
 void each_channel_run(const ChannelLayout& layout, T* out, F&& body) {
   using Writer = BlockWriter<T>;
   const bool rows = layout.inner == 1;
   const int64_t run = rows ? layout.channels : layout.inner;
-  const int64_t runs = rows ? layout.outer : layout.outer * layout.channels;
+  const int64_t runs = rows ? layout.samples * layout.outer : layout.outer * layout.channels;
   const bool around = Writer::is_worth(runs * run) && (!rows || run <= Writer::kElements);
   const int64_t piece = around ? std::min(run, Writer::kElements) : run;
   parallel_for(0, runs, std::max<int64_t>(1, kGrain / std::max<int64_t>(run, 1)), [&](int64_t from, int64_t to) {
     Writer writer(out + from * run, around);
     for (int64_t r = from; r < to; ++r) {
+      const int64_t first = layout.samples > 1 ? r / layout.outer * layout.channels : 0;
       for (int64_t done = 0; done < run; done += piece) {
         const int64_t count = std::min(piece, run - done);
-        body(writer.next(count), r * run + done, count, rows ? -1 : r % layout.channels);
+        body(writer.next(count), r * run + done, count, rows ? -1 : r % layout.channels, first);
       }
     }
   });
@@ -446,11 +471,12 @@ void channel_affine_cpu(const Tensor& out, const Tensor& self, const Tensor& sca
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *a = scale.data<A>(), *b = shift.data<A>();
-    each_channel_run(layout, out.data<T>(), [&](T* to, int64_t at, int64_t count, int64_t channel) {
+    each_channel_run(layout, out.data<T>(), [&](T* to, int64_t at, int64_t count, int64_t channel, int64_t first) {
       const T* x = self.data<T>() + at;
       if (channel < 0) {
+        const A *factors = a + first, *offsets = b + first;
         FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = T(load(x[i]) * a[i] + b[i]);
+        for (int64_t i = 0; i < count; ++i) to[i] = T(load(x[i]) * factors[i] + offsets[i]);
       } else {
         const A factor = a[channel], offset = b[channel];
         FACULA_SIMD
@@ -466,11 +492,12 @@ void channel_combine_cpu(const Tensor& out, const Tensor& grad, const Tensor& se
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("batch_norm", self.dtype(), [&]<class T, class A>(T, A) {
     const A *p = a.data<A>(), *q = b.data<A>(), *r = c.data<A>();
-    each_channel_run(layout, out.data<T>(), [&](T* to, int64_t at, int64_t count, int64_t channel) {
+    each_channel_run(layout, out.data<T>(), [&](T* to, int64_t at, int64_t count, int64_t channel, int64_t first) {
       const T *g = grad.data<T>() + at, *x = self.data<T>() + at;
       if (channel < 0) {
+        const A *ga = p + first, *xa = q + first, *offsets = r + first;
         FACULA_SIMD
-        for (int64_t i = 0; i < count; ++i) to[i] = T(load(g[i]) * p[i] + load(x[i]) * q[i] + r[i]);
+        for (int64_t i = 0; i < count; ++i) to[i] = T(load(g[i]) * ga[i] + load(x[i]) * xa[i] + offsets[i]);
       } else {
         const A ga = p[channel], xa = q[channel], offset = r[channel];
         FACULA_SIMD
