@@ -34,6 +34,9 @@ def rows() -> list[dict]:
             for lines in dict.fromkeys([1, max(1, POINTS // n)]):
                 for name, dtype in [("fft", "c64"), ("fft", "c128"), ("rfft", "f32"), ("irfft", "c64"), ("rfft", "f64")]:
                     table.append({"group": group, "op": name, "dtype": dtype, "lines": lines, "n": n, "dims": [-1]})
+    for name, dtype in [("fft", "f32"), ("fft", "f64"), ("irfft", "c128")]:
+        for n in (64, 1000, 1024, 1009, 65_536):
+            table.append({"group": "real", "op": name, "dtype": dtype, "lines": max(1, POINTS // 2 // n), "n": n, "dims": [-1]})
     for name, dtype in [("fft", "c64"), ("fft", "c128"), ("rfft", "f32"), ("irfft", "c64")]:
         for n in (64, 1000, 1024):  # along the first dimension
             table.append({"group": "columns", "op": name, "dtype": dtype, "lines": POINTS // n, "n": n, "dims": [0]})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import facula
+from facula.autograd.gradcheck import gradcheck, gradgradcheck
 
 
 def signal(*shape, real=False):
@@ -254,3 +255,26 @@ def test_infinities_and_nans_stay_in_their_line():
     assert not np.isfinite(result[[3, 7]]).any()
     rest = np.delete(np.arange(20), [3, 7])
     np.testing.assert_allclose(result[rest], np.fft.fft(x[rest]), atol=1e-12)
+
+
+@pytest.mark.parametrize("shape, dims", [((1,), (0,)), ((2,), (0,)), ((7,), (0,)), ((300, 64), (1,)), ((5, 9, 3), (1,)), ((4, 6, 5), (0, 2)),
+                                         ((33, 130, 70), (1,)), ((3, 131072), (1,)), ((0, 8), (1,)), ((6, 5, 4), (2, 0, 1))])  # fmt: skip
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64, facula.int64])
+@pytest.mark.parametrize("name", ["fftn", "ifftn"])
+def test_whole_transforms_of_real_elements(shape, dims, dtype, name):
+    facula.manual_seed(len(shape))
+    x = (facula.randn(shape, dtype=facula.float64) * 8).to(dtype)
+    ours = getattr(facula.fft, name)(x, dim=dims)
+    assert ours.dtype == (facula.complex128 if dtype == facula.float64 else facula.complex64)
+    want = getattr(np.fft, name)(x.double().numpy(), axes=dims)
+    scale = np.abs(want).max() if want.size else 1
+    np.testing.assert_allclose(ours.numpy(), want, atol=(1e-14 if dtype == facula.float64 else 2e-6) * scale)
+    if len(dims) == 1:  # the mirror image to the last bit
+        rest = ours.narrow(dims[0], 1, ours.size(dims[0]) - 1)
+        assert facula.equal(rest, rest.flip(dims).conj()) and not ours.select(dims[0], 0).imag.any()
+
+
+def test_gradients_of_whole_transforms_of_real_elements():
+    x = facula.randn(3, 6, 5, dtype=facula.float64, requires_grad=True)
+    for call in (facula.fft.fft, facula.fft.ifft, facula.fft.fft2, lambda t: facula.fft.fftn(t, (4, 7), (0, 1), "ortho")):
+        assert gradcheck(call, (x,)) and gradgradcheck(call, (x,))

@@ -97,9 +97,11 @@ using Norm = std::optional<std::string_view>;
 Tensor complex_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim, Norm norm) {
   TransformExtent e = extent(t, self, s, dim);
   check_sizes(t, e);
-  Tensor x = as_complex(t, self);
-  if (e.dims.empty()) return clone(x);
-  return _fft_c2c(resized(x, e), e.dims, norm_scale(t, norm, e.count()), t.direction == Direction::Forward);
+  if (e.dims.empty()) return clone(as_complex(t, self));
+  const Tensor x = resized(inexact(t, self), e);
+  const double scale = norm_scale(t, norm, e.count());
+  const bool forward = t.direction == Direction::Forward;
+  return x.is_complex() ? _fft_c2c(x, e.dims, scale, forward) : _fft_real(x, e.dims, scale, forward);
 }
 
 /// Real to half; `conjugated` for the inverse of a Hermitian transform.

@@ -701,8 +701,51 @@ void fft_cpu(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, do
   throw_error(ErrorKind::NotImplemented, "fft: not implemented for dtype ", in.dtype());
 }
 
+/// Rows of `inner` complex numbers, n / 2 + 1 of them, into n: row n - k is the conjugate of row k.
+template <class T>
+void mirror_rows(const T* half, T* out, int64_t n, int64_t inner, T sign) {
+  const int64_t kept = n / 2 + 1, width = 2 * inner;
+  for (int64_t i = 0; i < kept * inner; ++i) {
+    out[2 * i] = half[2 * i];
+    out[2 * i + 1] = sign * half[2 * i + 1];
+  }
+  if (inner == 1) {
+    for (int64_t k = kept; k < n; ++k) {
+      out[2 * k] = half[2 * (n - k)];
+      out[2 * k + 1] = -sign * half[2 * (n - k) + 1];
+    }
+    return;
+  }
+  for (int64_t k = kept; k < n; ++k) {
+    const T* from = half + (n - k) * width;
+    T* to = out + k * width;
+    for (int64_t i = 0; i < inner; ++i) {
+      to[2 * i] = from[2 * i];
+      to[2 * i + 1] = -sign * from[2 * i + 1];
+    }
+  }
+}
+
+template <class T>
+void mirror(const Tensor& out, const Tensor& half, int64_t dim, bool conjugated) {
+  const Lines l = lines_along(out, dim, out.size(dim), FftKind::RealToHalf, 1);
+  const int64_t in = 2 * l.out_size() * l.inner, to = 2 * l.n * l.inner;
+  parallel_for(0, l.outer, std::max<int64_t>(1, kGrain / to), [&](int64_t first, int64_t last) {
+    for (int64_t o = first; o < last; ++o)
+      mirror_rows(half.data<T>() + o * in, out.data<T>() + o * to, l.n, l.inner, T(conjugated ? -1 : 1));
+  });
+}
+
+void fft_mirror_cpu(const Tensor& out, const Tensor& half, int64_t dim, bool conjugated) {
+  if (out.dtype() == DType::Complex64) mirror<float>(out, half, dim, conjugated);
+  else mirror<double>(out, half, dim, conjugated);
+}
+
 }  // namespace
 
-void register_fft() { fft_kernel.set(DeviceType::CPU, fft_cpu); }
+void register_fft() {
+  fft_kernel.set(DeviceType::CPU, fft_cpu);
+  fft_mirror_kernel.set(DeviceType::CPU, fft_mirror_cpu);
+}
 
 }  // namespace facula::cpu

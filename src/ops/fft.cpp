@@ -47,6 +47,19 @@ Tensor _fft_r2c(const Tensor& self, IntList dim, double scale) {
   return transformed(self, sizes, complex_dtype(self.dtype()), dim, FftKind::RealToHalf, scale);
 }
 
+// Half the work along the last of the dimensions; the others see complex numbers.
+Tensor _fft_real(const Tensor& self, IntList dim, double scale, bool forward) {
+  check_dims(self, dim, true);
+  const Tensor half = _fft_r2c(self, dim.slice(dim.size() - 1, 1), scale);
+  const Tensor result = facula::empty(self.sizes(), half.dtype(), self.device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  fft_mirror_kernel(self.device(), result, half, dim.back(), !forward);
+  const IntList others = dim.slice(0, dim.size() - 1);
+  if (!others.empty())
+    fft_kernel(self.device(), result, result, others, forward ? FftKind::Forward : FftKind::Backward, 1);
+  return result;
+}
+
 Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size) {
   check_dims(self, dim, true);
   FACULA_CHECK(last_size > 0, ErrorKind::Runtime, "fft: the last size is positive, got ", last_size);
