@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import emit_autograd, emit_backend, emit_docs, emit_ops, emit_python, emit_stubs
+from . import emit_autograd, emit_backend, emit_cuda, emit_docs, emit_ops, emit_python, emit_stubs
 from .schema import SchemaError, load
 
 EMITTERS = (emit_ops, emit_autograd, emit_python, emit_stubs)
@@ -41,6 +41,7 @@ def main() -> int:
     for emitter in EMITTERS:
         emitter.emit(ops, options.out, writer)
     emit_backend.emit(options.source, options.out, writer)
+    emit_cuda.emit(ops, options.source, options.out, writer)
     for stale in set(options.out.rglob("*.cpp")) | set(options.out.rglob("*.h")):
         if stale not in writer.files:
             stale.unlink()

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 
 #include "core/allocator.h"
 #include "core/dtype.h"
@@ -12,6 +13,9 @@
 namespace facula {
 
 struct Backend {
+  /// Fills the rest of the row when the device is first asked for, or leaves it and says in `why_not` what is missing.
+  void (*load)() = nullptr;
+  std::string why_not;
   Allocator allocator;
   /// The stream that work of the calling thread goes to; null where a device has only one.
   Stream (*current_stream)(Device device) = nullptr;
@@ -34,6 +38,13 @@ struct Backend {
 inline std::array<Backend, kDeviceTypes> backends;
 inline Backend& backend_of(DeviceType type) { return backends[static_cast<size_t>(type)]; }
 
+/// Whether tensors can lie on devices of the type; loads what is loaded on first use.
+inline bool has_backend(DeviceType type) {
+  Backend& backend = backend_of(type);
+  if (!backend.allocator.allocate && backend.load) backend.load();
+  return backend.allocator.allocate;
+}
+
 inline Stream current_stream(Device device) {
   auto* current = backend_of(device.type).current_stream;
   return current ? current(device) : Stream{device};
@@ -42,6 +53,7 @@ inline Stream current_stream(Device device) {
 /// The device itself where `device` says "the current one": tensors have exact devices, so that == compares them.
 inline Device concrete(Device device) {
   if (device.index >= 0 || device.is_cpu() || device.is_meta()) return device;
+  if (!has_backend(device.type)) return {device.type, 0};
   auto* current = backend_of(device.type).current_index;
   return {device.type, current ? current() : int8_t{0}};
 }

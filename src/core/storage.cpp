@@ -18,8 +18,8 @@ void release_nothing(Storage*) {}
 
 // A tensor lies on a device that is there, also a tensor of no bytes.
 char* allocate(size_t nbytes, Device device) {
+  if (!has_backend(device.type)) report_no_backend(device, "empty");
   const Allocator& allocator = backend_of(device.type).allocator;
-  if (!allocator.allocate) report_no_backend(device, "empty");
   if (!nbytes) return nullptr;
   return static_cast<char*>(allocator.allocate(nbytes, device, current_stream(device)));
 }

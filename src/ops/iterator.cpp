@@ -1,6 +1,7 @@
 #include "ops/iterator.h"
 
 #include "core/shape.h"
+#include "core/tensor.h"
 
 namespace facula {
 
@@ -31,6 +32,22 @@ void collapse(Plan& plan, IntList shape, List<Dims> strides, const Dims& order) 
     plan.shape.push_back(1);
     for (size_t k = 0; k < operands; ++k) stored(k).push_back(0);
   }
+}
+
+Plan copy_plan(const Tensor& out, const Tensor& in) {
+  Plan plan;
+  plan.inputs = 1;
+  plan.numel = out.numel();
+  plan.out.data = out.impl()->data;
+  plan.out.dtype = out.dtype();
+  plan.in[0].data = in.impl()->data;
+  plan.in[0].dtype = in.dtype();
+  std::vector<Dims> strides{Dims(out.strides()), broadcast_strides(in.sizes(), in.strides(), out.sizes())};
+  Dims order = dimension_order(out.sizes(), List<Dims>(strides));
+  for (int64_t& s : strides[0]) s *= out.item_size();
+  for (int64_t& s : strides[1]) s *= in.item_size();
+  collapse(plan, out.sizes(), strides, order);
+  return plan;
 }
 
 }  // namespace facula

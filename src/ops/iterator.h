@@ -63,4 +63,7 @@ Dims broadcast_strides(IntList sizes, IntList strides, IntList shape);
 /// Fills shape and strides of the plan from logical ones and merges dimensions that lie evenly for every operand.
 void collapse(Plan& plan, IntList shape, List<Dims> strides, const Dims& order);
 
+/// The plan of out[...] = in[...], where `in` broadcasts to out.
+Plan copy_plan(const Tensor& out, const Tensor& in);
+
 }  // namespace facula

@@ -1,5 +1,6 @@
 // The extension module facula._C.
 #include "cpu/backend.h"
+#include "cuda/backend.h"
 #include "python/bindings.h"
 
 static PyModuleDef definition = {
@@ -11,6 +12,7 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module) return nullptr;
   try {
     facula::cpu::register_backend();
+    facula::cuda::register_backend();
     for (auto* init : {init_errors,        init_types,    init_tensor_type, init_overrides,       init_generator,
                        init_creation,      init_autograd, init_settings,    init_tensor_methods,  init_tensor_new,
                        init_storage,       init_dlpack,   init_memory,      init_dtype_functions, init_optim,

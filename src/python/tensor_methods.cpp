@@ -19,9 +19,7 @@ struct Target {
 Tensor move_to(const Tensor& t, DType dtype, Device device) {
   FACULA_CHECK(!t.is_meta(), ErrorKind::NotImplemented, "to: a meta tensor has no values to copy to ", device,
                ", got shape ", t.sizes());
-  FACULA_CHECK(device.is_meta() || backend_of(device.type).allocator.allocate, ErrorKind::Assertion,
-               "to: this facula was built without ", device.is_cuda() ? "CUDA" : name(device.type), ", got device ",
-               device);
+  if (!device.is_meta() && !has_backend(device.type)) report_no_backend(device, "to");
   return _to_device(t, device, dtype);
 }
 

@@ -23,20 +23,8 @@ namespace {
 
 constexpr int64_t kChunk = 1024;
 
-// Both operands' strides in bytes over the output's shape, dimensions collapsed, innermost first.
-Plan copy_plan(const Tensor& out, const Tensor& in) {
-  Plan plan;
-  plan.inputs = 1;
-  plan.numel = out.numel();
-  plan.out.data = out.impl()->data;
-  plan.out.dtype = out.dtype();
-  plan.in[0].data = in.impl()->data;
-  plan.in[0].dtype = in.dtype();
-  std::vector<Dims> strides{Dims(out.strides()), broadcast_strides(in.sizes(), in.strides(), out.sizes())};
-  Dims order = dimension_order(out.sizes(), List<Dims>(strides));
-  for (int64_t& s : strides[0]) s *= out.item_size();
-  for (int64_t& s : strides[1]) s *= in.item_size();
-  collapse(plan, out.sizes(), strides, order);
+Plan copy_plan_by_rows(const Tensor& out, const Tensor& in) {
+  Plan plan = copy_plan(out, in);
   // rows of a few elements cost more to find than to copy: walk along the longer neighbour instead
   bool dense = plan.out.strides[0] == out.item_size() && plan.in[0].strides[0] == out.item_size();
   int64_t few = dense && plan.out.dtype == plan.in[0].dtype ? 16 / out.item_size() : kTile / 2;
@@ -236,7 +224,7 @@ void copy_all(const Plan& plan) {
 
 template <class T>
 void conjugate_in_place(const Tensor& out) {
-  Plan plan = copy_plan(out, out);
+  Plan plan = copy_plan_by_rows(out, out);
   for (int64_t i = 0; i < plan.numel; ++i) {
     int64_t flat = i, at = 0;
     for (size_t d = 0; d < plan.shape.size(); ++d) {
@@ -278,7 +266,7 @@ void copy_cpu(const Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
   LockRelease release(out.numel() > kGrain);
   if (copy_conjugated(out, in)) return;
-  Plan plan = copy_plan(out, in);
+  Plan plan = copy_plan_by_rows(out, in);
   int64_t item = out.item_size();
   int64_t d = out.dtype() == in.dtype() ? transposed_dim(plan, item) : -1;
   if (d > 0) copy_transposed(plan, d, item);

@@ -1,0 +1,68 @@
+// The caching allocator (section 5.3 of the PyTorch paper, with its rules).
+//
+// Sizes are rounded up to 512 bytes. Blocks of up to 1 MiB are cut from segments of 2 MiB, larger ones of less than 10 MiB from
+// segments of 20 MiB; still larger ones get a segment of their own, a multiple of 2 MiB. A block belongs to the stream that it was
+// allocated on and is given back to that stream's pool at once: work queued there later comes later. A block that another stream
+// uses (record_stream) goes back when that stream has reached the place where it was released. Best fit; a block is split where
+// what is left is worth keeping, and joined with free neighbours. The driver is asked for memory when no block fits, and gets
+// segments back only when it has no more, or when a program says empty_cache(): so later iterations of a training loop make no
+// calls of the driver's memory functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/stream.h"
+
+namespace facula::cuda {
+
+/// One counter of memory or of blocks.
+struct Stat {
+  int64_t current = 0, peak = 0, allocated = 0, freed = 0;
+  void add(int64_t amount);
+  void reset_peak() { peak = current; }
+  void reset_accumulated() { allocated = freed = 0; }
+};
+/// Counted for all blocks, and for those of the small and the large pool.
+struct Stats3 {
+  Stat all, small, large;
+  Stat& of(bool is_small) { return is_small ? small : large; }
+};
+struct AllocatorStats {
+  Stats3 allocation, segment, active, inactive_split;                          // numbers of blocks
+  Stats3 allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes;  // bytes
+  Stats3 requested_bytes;
+  int64_t retries = 0, out_of_memory = 0, driver_allocations = 0, driver_frees = 0;
+};
+
+void* allocate(size_t bytes, int device, Stream stream);
+void release(void* memory, int device);
+/// The block is not used again before the stream has reached what is queued on it when the block is released.
+void record_stream(void* memory, Stream stream);
+
+/// Gives segments without a block in use back to the driver.
+void empty_cache();
+/// At most this share of the device's memory is taken.
+void set_memory_fraction(double fraction, int device);
+double memory_fraction(int device);
+AllocatorStats allocator_stats(int device);
+void reset_peak_stats(int device);
+void reset_accumulated_stats(int device);
+
+struct BlockSnapshot {
+  uint64_t address;
+  size_t size, requested;
+  const char* state;  // active_allocated, active_awaiting_free, inactive
+};
+struct SegmentSnapshot {
+  int device;
+  uint64_t address, stream;
+  size_t total, allocated, active;
+  bool is_small;
+  std::vector<BlockSnapshot> blocks;
+};
+std::vector<SegmentSnapshot> memory_snapshot();
+
+}  // namespace facula::cuda

@@ -1,0 +1,73 @@
+#include "cuda/backend.h"
+
+#include <cstdlib>
+
+#include "core/backend.h"
+#include "cuda/allocator.h"
+#include "cuda/device.h"
+#include "cuda/generator.h"
+#include "cuda/stream.h"
+
+namespace facula::cuda {
+
+void register_all_kernels();
+
+namespace {
+
+bool is_blocking() {
+  static const bool blocking = [] {
+    const char* text = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return text && *text == '1';
+  }();
+  return blocking;
+}
+
+void enter(Device device, const char* kernel, bool) {
+  set_current_op(kernel);
+  activate(device.index);
+}
+
+void leave(Device device) {
+  if (is_blocking() && !std::uncaught_exceptions()) wait_for_results(device.index);
+}
+
+void* allocate_cuda(size_t bytes, Device device, Stream stream) {
+  return allocate(bytes, checked_index(device, "empty"), stream);
+}
+
+// Called where tensors die: an error of the driver cannot be thrown here, and the next call of the driver gives it again.
+void release_cuda(void* memory, size_t, Device device) {
+  try {
+    release(memory, device.index);
+  } catch (const Error&) {
+  }
+}
+
+void load() {
+  Backend& backend = backend_of(DeviceType::CUDA);
+  if (!is_available()) {
+    backend.why_not = "there is no CUDA device to use: " + why_unavailable();
+    return;
+  }
+  backend.current_stream = [](Device device) { return current_stream(device.index); };
+  backend.current_index = [] { return static_cast<int8_t>(current_index()); };
+  backend.count = device_count;
+  backend.make_generator = make_generator;
+  backend.enter = enter;
+  backend.leave = leave;
+  backend.lender = DeviceType::CUDA;
+  backend.allocator = {allocate_cuda, release_cuda};  // last: says that the row is filled
+}
+
+}  // namespace
+
+void wait_for_results(int device) { synchronize(current_stream(device)); }
+
+void register_backend() {
+  Backend& backend = backend_of(DeviceType::CUDA);
+  backend.load = load;
+  backend.lender = DeviceType::CUDA;
+  register_all_kernels();
+}
+
+}  // namespace facula::cuda

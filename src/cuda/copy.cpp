@@ -1,0 +1,135 @@
+// Copies between tensors on the device, and between it and the host; numbers written and read.
+#include <cstring>
+
+#include "core/kernel.h"
+#include "cuda/backend.h"
+#include "cuda/device.h"
+#include "cuda/pointwise.h"
+#include "cuda/stream.h"
+#include "ops/copies.h"
+
+namespace facula::cuda {
+namespace {
+
+// One loop, with or without conjugation. Elements of one dtype are moved as bits.
+constexpr DeviceLoop kMoveLoop{"complex.h",
+                           "struct Loop { static constexpr int inputs = 1; template <class C, class R> "
+                           "static FACULA_FN R run(C a, C, C, const C*) { return a; } };"};
+constexpr DeviceLoop kConjugateLoop{"complex.h",
+                                "struct Loop { static constexpr int inputs = 1; template <class C, class R> "
+                                "static FACULA_FN R run(C a, C, C, const C*) { a.im = -a.im; return a; } };"};
+
+CUdeviceptr address(const Tensor& t) { return reinterpret_cast<CUdeviceptr>(t.data()); }
+size_t bytes_of(const Tensor& t) { return static_cast<size_t>(t.numel() * t.item_size()); }
+bool is_conjugated(const Tensor& out, const Tensor& in) { return in.is_complex() && out.is_complex() && out.is_conj() != in.is_conj(); }
+
+DType bits_of(int64_t bytes) {
+  switch (bytes) {
+    case 1: return DType::UInt8;
+    case 2: return DType::UInt16;
+    case 4: return DType::UInt32;
+    case 8: return DType::UInt64;
+    default: return DType::Complex128;
+  }
+}
+
+void copy_on_device(const Tensor& out, const Tensor& in) {
+  const int device = out.device().index;
+  const bool conjugated = is_conjugated(out, in), same = out.dtype() == in.dtype() && !conjugated;
+  if (same && out.is_contiguous() && in.is_contiguous() && out.numel() == in.numel()) {
+    FACULA_CUDA_CALL(cuMemcpyDtoDAsync_v2, address(out), address(in), bytes_of(in), handle(current_stream(device)));
+    return;
+  }
+  Plan plan = copy_plan(out, in);
+  if (same) plan.out.dtype = plan.in[0].dtype = bits_of(in.item_size());
+  plan.compute = plan.loop_result = same ? plan.out.dtype : compute_dtype(in.dtype());
+  run_loop(conjugated ? kConjugateLoop : kMoveLoop, plan, device);
+}
+
+/// A tensor on the device of `like` with the shape of `in`.
+Tensor room_on(const Tensor& like, const Tensor& in) { return facula::empty(in.sizes(), in.dtype(), like.device()); }
+
+void copy_from_host(const Tensor& out, const Tensor& in) {
+  Tensor dense = facula::empty(in.sizes(), out.dtype());
+  copy_elements(dense, in);  // converts, and undoes lazy conjugation
+  const bool direct = out.is_contiguous() && out.sizes() == in.sizes() && !out.is_conj();
+  const Tensor to = direct ? out : room_on(out, dense);
+  FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address(to), dense.data(), bytes_of(dense), handle(current_stream(out.device().index)));
+  if (!direct) copy_on_device(out, to);
+}
+
+void copy_to_host(const Tensor& out, const Tensor& in) {
+  const int device = in.device().index;
+  Tensor dense = in;
+  if (!in.is_contiguous()) {
+    dense = room_on(in, in);
+    dense.impl()->flags |= in.flags() & kConjugate;
+    copy_on_device(dense, in);
+  }
+  Tensor host = facula::empty(in.sizes(), in.dtype());
+  FACULA_CUDA_CALL(cuMemcpyDtoHAsync_v2, host.data(), address(dense), bytes_of(dense), handle(current_stream(device)));
+  host.impl()->flags |= in.flags() & kConjugate;
+  wait_for_results(device);
+  copy_elements(out, host);
+}
+
+void copy_between_devices(const Tensor& out, const Tensor& in) {
+  const int from = in.device().index, to = out.device().index;
+  Tensor dense = room_on(in, in), arrived = room_on(out, in);
+  {
+    DeviceGuard guard(from);
+    copy_on_device(dense, in);
+  }
+  Event ready;
+  ready.record(current_stream(from));
+  ready.block(current_stream(to));
+  FACULA_CUDA_CALL(cuMemcpyPeerAsync, address(arrived), properties(to).context, address(dense), properties(from).context,
+                   bytes_of(dense), handle(current_stream(to)));
+  Event done;  // the memory of `dense` is used by the other device's stream
+  done.record(current_stream(to));
+  done.block(current_stream(from));
+  copy_on_device(out, arrived);
+}
+
+void copy_cuda(const Tensor& out, const Tensor& in) {
+  if (out.numel() == 0) return;
+  if (in.is_cpu()) return copy_from_host(out, in);
+  if (out.is_cpu()) return copy_to_host(out, in);
+  if (out.device() != in.device()) return copy_between_devices(out, in);
+  copy_on_device(out, in);
+}
+
+void fill_cuda(const Tensor& out, const Scalar& value) {
+  if (out.numel() == 0) return;
+  const int device = out.device().index;
+  const Tensor number = scalar_tensor(value, out.dtype());
+  const auto* bytes = number.data<char>();
+  const auto size = static_cast<size_t>(out.item_size());
+  if (out.is_dense() && std::count(bytes, bytes + size, bytes[0]) == static_cast<ptrdiff_t>(size)) {
+    FACULA_CUDA_CALL(cuMemsetD8Async, address(out), static_cast<unsigned char>(bytes[0]), bytes_of(out),
+                     handle(current_stream(device)));
+    return;
+  }
+  Plan plan = copy_plan(out, out);
+  plan.out.dtype = plan.compute = plan.loop_result = bits_of(out.item_size());
+  plan.in[0].residency = Residency::Number;
+  std::memcpy(plan.numbers[0], bytes, size);
+  run_loop(kMoveLoop, plan, device);
+}
+
+void read_cuda(const Tensor& in, std::array<char, 16>& bytes) {
+  const int device = in.device().index;
+  FACULA_CUDA_CALL(cuMemcpyDtoHAsync_v2, bytes.data(), address(in), static_cast<size_t>(in.item_size()),
+                   handle(current_stream(device)));
+  wait_for_results(device);
+}
+
+}  // namespace
+
+void register_copy() {
+  copy_kernel.set(DeviceType::CUDA, copy_cuda);
+  fill_kernel.set(DeviceType::CUDA, fill_cuda);
+  read_kernel.set(DeviceType::CUDA, read_cuda);
+}
+
+}  // namespace facula::cuda

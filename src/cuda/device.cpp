@@ -1,0 +1,104 @@
+#include "cuda/device.h"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace facula::cuda {
+namespace {
+
+thread_local int current = 0, active = -1;
+thread_local const char* op = "cuda";
+
+int attribute(CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  FACULA_CUDA_CALL(cuDeviceGetAttribute, &value, which, device);
+  return value;
+}
+
+Properties read_properties(int index) {
+  Properties p;
+  CUdevice device;
+  FACULA_CUDA_CALL(cuDeviceGet, &device, index);
+  char name[256] = {};
+  FACULA_CUDA_CALL(cuDeviceGetName, name, static_cast<int>(sizeof name) - 1, device);
+  p.name = name;
+  FACULA_CUDA_CALL(cuDeviceTotalMem_v2, &p.total_memory, device);
+  FACULA_CUDA_CALL(cuDeviceGetUuid, &p.uuid, device);
+  const struct {
+    int& to;
+    CUdevice_attribute which;
+  } numbers[] = {
+      {p.major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
+      {p.minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
+      {p.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
+      {p.threads_per_multiprocessor, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR},
+      {p.warp_size, CU_DEVICE_ATTRIBUTE_WARP_SIZE},
+      {p.registers_per_multiprocessor, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR},
+      {p.threads_per_block, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK},
+      {p.clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE},
+      {p.memory_clock_khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE},
+      {p.memory_bus_bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH},
+      {p.pci_domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID},
+      {p.pci_bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID},
+      {p.pci_device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID},
+  };
+  for (const auto& n : numbers) n.to = attribute(device, n.which);
+  const auto bytes = [&](CUdevice_attribute which) { return static_cast<size_t>(attribute(device, which)); };
+  p.l2_bytes = bytes(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  p.shared_per_block = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  p.shared_per_block_optin = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  p.shared_per_multiprocessor = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  p.integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED);
+  p.multi_gpu_board = attribute(device, CU_DEVICE_ATTRIBUTE_IS_MULTI_GPU_BOARD);
+  FACULA_CUDA_CALL(cuDevicePrimaryCtxRetain, &p.context, device);
+  return p;
+}
+
+}  // namespace
+
+int device_count() {
+  static const int count = [] {
+    int n = 0;
+    return is_available() && driver().cuDeviceGetCount(&n) == CUDA_SUCCESS ? n : 0;
+  }();
+  return count;
+}
+
+const Properties& properties(int device) {
+  struct Slot {
+    std::once_flag once;
+    Properties properties;
+  };
+  static auto& slots = *new std::vector<Slot>(static_cast<size_t>(device_count()));
+  Slot& slot = slots.at(static_cast<size_t>(device));
+  std::call_once(slot.once, [&] { slot.properties = read_properties(device); });
+  return slot.properties;
+}
+
+int checked_index(Device device, const char* name) {
+  const int index = device.index < 0 ? current : device.index;
+  FACULA_CHECK(index < device_count(), ErrorKind::Runtime, name, ": a CUDA device of the ", device_count(),
+               " that there are, got ", device);
+  return index;
+}
+
+int current_index() { return current; }
+
+void set_current_index(int device) {
+  current = device;
+  activate(device);
+}
+
+void activate(int device) {
+  if (active == device) return;
+  FACULA_CUDA_CALL(cuCtxSetCurrent, properties(device).context);
+  active = device;
+}
+
+int active_index() { return active; }
+
+const char* current_op() { return op; }
+void set_current_op(const char* name) { op = name; }
+
+}  // namespace facula::cuda

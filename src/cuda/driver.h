@@ -1,0 +1,43 @@
+// NVIDIA's driver and run-time compiler, opened when a CUDA device is first asked for: the package is linked with neither.
+// FACULA_CUDA=emulated takes the emulated device's library (src/emulator) in the place of both.
+#pragma once
+
+#include <string>
+
+#include "core/error.h"
+#include "cuda/abi.h"
+
+namespace facula::cuda {
+
+struct Driver {
+#define X(name, ...) CUresult (*name)(__VA_ARGS__) = nullptr;
+  FACULA_DRIVER_FUNCTIONS(X)
+#undef X
+};
+
+struct Compiler {
+#define X(name, ...) nvrtcResult (*name)(__VA_ARGS__) = nullptr;
+  FACULA_COMPILER_FUNCTIONS(X)
+#undef X
+};
+
+/// Empty when there are devices to use, else the reason why not. The first call opens the driver.
+const std::string& why_unavailable();
+inline bool is_available() { return why_unavailable().empty(); }
+bool is_emulated();
+
+/// Only to be used when is_available().
+const Driver& driver();
+/// Throws when there is no compiler.
+const Compiler& compiler();
+
+/// The error of a driver call, with the name of the op that this thread runs.
+[[noreturn]] void report(CUresult result, const char* call);
+inline void check(CUresult result, const char* call) {
+  if (__builtin_expect(result != CUDA_SUCCESS, 0)) report(result, call);
+}
+
+/// Calls a function of the driver: FACULA_CUDA_CALL(cuStreamQuery, stream).
+#define FACULA_CUDA_CALL(name, ...) ::facula::cuda::check(::facula::cuda::driver().name(__VA_ARGS__), #name)
+
+}  // namespace facula::cuda

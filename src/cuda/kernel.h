@@ -1,0 +1,75 @@
+// Kernels of the device: templates in the files of src/cuda/kernels, compiled for the arguments and the device that they are
+// first used with, and kept on disk (kernel_cache.h).
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "core/dtype.h"
+#include "cuda/driver.h"
+
+namespace facula::cuda {
+
+/// A template argument: a dtype, which becomes its type on the device, or a small number that is not negative.
+class TemplateArgument {
+ public:
+  TemplateArgument(DType dtype) : code_(static_cast<uint8_t>(0x80 | static_cast<int>(dtype))) {}
+  TemplateArgument(int number) : code_(static_cast<uint8_t>(number)) {}
+  TemplateArgument(bool truth) : code_(truth) {}
+  uint8_t code() const { return code_; }
+  std::string text() const;
+
+ private:
+  uint8_t code_;
+};
+using TemplateArguments = std::initializer_list<TemplateArgument>;
+
+/// A part of the kernels' sources that goes into the package.
+struct DeviceSource {
+  const char *name, *text;
+};
+extern const DeviceSource device_sources[];
+extern const int device_source_count;
+
+/// How an element-wise loop is written, by loop id; made by codegen.
+struct DeviceLoop {
+  const char *header, *body;  // null where there is no such id
+};
+extern const DeviceLoop device_loops[];
+
+/// Compiles `expression` (a kernel's name with its template arguments) of the program `source` for the device, unless that was
+/// done before.
+CUfunction compiled(int device, const std::string& source, const std::string& expression);
+
+
+/// The number of threads and blocks, and the dynamic shared memory of each block.
+struct Grid {
+  unsigned threads;
+  int64_t x, y = 1, z = 1;
+  unsigned shared_bytes = 0;
+};
+
+void launch(CUfunction function, int device, const Grid& grid, void** arguments);
+
+/// A kernel template: `static const DeviceKernel fill{"fill.cuh", "fill"};`.
+class DeviceKernel {
+ public:
+  constexpr DeviceKernel(const char* file, const char* name) : file_(file), name_(name) {}
+
+  /// Queues it on the device's current stream. The arguments have exactly the types of the kernel's parameters.
+  template <class... A>
+  void operator()(int device, TemplateArguments types, const Grid& grid, const A&... arguments) const {
+    void* addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))..., nullptr};
+    launch(function(device, types), device, grid, addresses);
+  }
+  CUfunction function(int device, TemplateArguments types) const;
+
+ private:
+  const char *file_, *name_;
+};
+
+/// Blocks of `threads` for `count` elements, one of each thread; more elements are left to grid-stride loops.
+Grid grid_for(int device, int64_t count, unsigned threads = 256);
+
+}  // namespace facula::cuda

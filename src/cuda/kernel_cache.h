@@ -1,0 +1,25 @@
+// Compiled kernels on disk: a file each under $FACULA_CACHE_DIR, else $XDG_CACHE_HOME/facula, else ~/.cache/facula, in a folder
+// `cuda`. A file holds the whole key (sources, options, architecture, the compiler's version) and a checksum; it is written
+// under another name and renamed, so that processes share the folder; what does not check is ignored and written anew. Where
+// nothing can be written, kernels are compiled once per process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace facula::cuda {
+
+struct CompiledKernel {
+  std::string name;  // in the image
+  std::vector<char> image;
+};
+
+/// FNV-1a with 64 bits, continued from `sum`.
+uint64_t checksum(std::string_view text, uint64_t sum);
+
+bool read_cached(const std::string& key, CompiledKernel& kernel);
+void write_cached(const std::string& key, const CompiledKernel& kernel);
+
+}  // namespace facula::cuda

@@ -1,0 +1,62 @@
+// Element-wise kernels around one loop body, `Loop`, that the host writes in front of them (pointwise.cpp):
+//   struct Loop { static constexpr int inputs; template <class C, class R> static R run(C a, C b, C c, const C* parameters); };
+#pragma once
+
+#include "pointwise_args.h"
+#include "types.cuh"
+
+namespace facula::cuda {
+
+/// Any strides and dtypes; offsets are computed in Index.
+template <class Loop, class C, class R, class Index>
+__global__ __launch_bounds__(256) void pointwise_any(PointwiseArgs p) {
+  const C* parameters = reinterpret_cast<const C*>(p.parameters);
+  C numbers[kMostInputs];
+  for (int k = 0; k < Loop::inputs; ++k)
+    if (p.in[k].is_number) numbers[k] = *reinterpret_cast<const C*>(p.numbers[k]);
+  for (Int64 i = thread_number(); i < p.numel; i += thread_count()) {
+    Int64 to = 0, from[kMostInputs] = {};
+    Index rest = static_cast<Index>(i);
+    for (int d = 0; d < p.dims; ++d) {
+      const Index size = static_cast<Index>(p.shape[d]), next = d + 1 < p.dims ? rest / size : 0, at = rest - next * size;
+      to += at * p.out.strides[d];
+      for (int k = 0; k < Loop::inputs; ++k) from[k] += at * p.in[k].strides[d];
+      rest = next;
+    }
+    C in[kMostInputs];
+    for (int k = 0; k < Loop::inputs; ++k)
+      in[k] = p.in[k].is_number ? numbers[k] : load_any<C>(static_cast<const char*>(p.in[k].data) + from[k], p.in[k].dtype);
+    store_any<R>(static_cast<char*>(p.out.data) + to, p.out.dtype, Loop::template run<C, R>(in[0], in[1], in[2], parameters));
+  }
+}
+
+/// Elements of type M one after the other and numbers, `kWide` at a time; the result is of type O.
+template <class Loop, class C, class R, class M, class O, int kWide>
+__global__ __launch_bounds__(256) void pointwise_direct(PointwiseArgs p) {
+  const C* parameters = reinterpret_cast<const C*>(p.parameters);
+  C numbers[kMostInputs];
+  for (int k = 0; k < Loop::inputs; ++k)
+    if (p.in[k].is_number) numbers[k] = *reinterpret_cast<const C*>(p.numbers[k]);
+  const Int64 vectors = p.numel / kWide;
+  for (Int64 v = thread_number(); v < vectors; v += thread_count()) {
+    Vector<M, kWide> in[kMostInputs];
+    for (int k = 0; k < Loop::inputs; ++k)
+      if (!p.in[k].is_number) in[k] = static_cast<const Vector<M, kWide>*>(p.in[k].data)[v];
+    Vector<O, kWide> out;
+#pragma unroll
+    for (int j = 0; j < kWide; ++j) {
+      C x[kMostInputs];
+      for (int k = 0; k < Loop::inputs; ++k) x[k] = p.in[k].is_number ? numbers[k] : convert<C>(in[k].at[j]);
+      out.at[j] = convert<O>(Loop::template run<C, R>(x[0], x[1], x[2], parameters));
+    }
+    static_cast<Vector<O, kWide>*>(p.out.data)[v] = out;
+  }
+  const Int64 i = vectors * kWide + thread_number();
+  if (i >= p.numel) return;
+  C x[kMostInputs];
+  for (int k = 0; k < Loop::inputs; ++k)
+    x[k] = p.in[k].is_number ? numbers[k] : convert<C>(static_cast<const M*>(p.in[k].data)[i]);
+  static_cast<O*>(p.out.data)[i] = convert<O>(Loop::template run<C, R>(x[0], x[1], x[2], parameters));
+}
+
+}  // namespace facula::cuda

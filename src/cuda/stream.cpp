@@ -1,0 +1,114 @@
+#include "cuda/stream.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "cuda/device.h"
+#include "cuda/index_errors.h"
+
+namespace facula::cuda {
+namespace {
+
+constexpr size_t kPool = 32;
+
+std::vector<Stream>& current_streams() {
+  static thread_local std::vector<Stream> streams;
+  while (streams.size() < static_cast<size_t>(device_count()))
+    streams.push_back({{DeviceType::CUDA, static_cast<int8_t>(streams.size())}});
+  return streams;
+}
+
+struct Pool {
+  std::array<CUstream, kPool> streams{};
+  size_t next = 0;
+};
+
+bool finished(CUresult result, const char* call) {
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  check(result, call);
+  return true;
+}
+
+}  // namespace
+
+Stream current_stream(int device) { return current_streams()[static_cast<size_t>(device)]; }
+void set_current_stream(Stream stream) { current_streams()[static_cast<size_t>(stream.device.index)] = stream; }
+
+Stream stream_from_pool(int device, int priority) {
+  static std::mutex mutex;
+  static auto& pools = *new std::map<std::pair<int, int>, Pool>;
+  DeviceGuard guard(device);
+  int least = 0, greatest = 0;
+  FACULA_CUDA_CALL(cuCtxGetStreamPriorityRange, &least, &greatest);
+  priority = std::clamp(priority, greatest, least);
+  std::lock_guard<std::mutex> lock(mutex);
+  Pool& pool = pools[{device, priority}];
+  CUstream& stream = pool.streams[pool.next++ % kPool];
+  if (!stream) FACULA_CUDA_CALL(cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, priority);
+  return {{DeviceType::CUDA, static_cast<int8_t>(device)}, reinterpret_cast<uint64_t>(stream)};
+}
+
+void synchronize(Stream stream) {
+  DeviceGuard guard(stream.device.index);
+  FACULA_CUDA_CALL(cuStreamSynchronize, handle(stream));
+  throw_index_error(stream.device.index);
+}
+
+void synchronize_device(int device) {
+  DeviceGuard guard(device);
+  check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
+  throw_index_error(device);
+}
+
+bool is_done(Stream stream) {
+  DeviceGuard guard(stream.device.index);
+  return finished(driver().cuStreamQuery(handle(stream)), "cuStreamQuery");
+}
+
+Event::Event(Event&& other) noexcept
+    : flags_(other.flags_), device_(other.device_), event_(std::exchange(other.event_, nullptr)) {}
+
+Event::~Event() {
+  if (event_) driver().cuEventDestroy_v2(event_);  // nothing can be done about an error here
+}
+
+void Event::record(Stream stream) {
+  DeviceGuard guard(stream.device.index);
+  if (!event_) {
+    FACULA_CUDA_CALL(cuEventCreate, &event_, flags_);
+    device_ = stream.device.index;
+  }
+  FACULA_CHECK(device_ == stream.device.index, ErrorKind::Runtime, "Event.record: a stream of the event's device, cuda:", device_,
+               ", got one of ", stream.device);
+  FACULA_CUDA_CALL(cuEventRecord, event_, handle(stream));
+}
+
+void Event::block(Stream stream) const {
+  if (!event_) return;
+  DeviceGuard guard(stream.device.index);
+  FACULA_CUDA_CALL(cuStreamWaitEvent, handle(stream), event_, 0u);
+}
+
+bool Event::is_done() const { return !event_ || finished(driver().cuEventQuery(event_), "cuEventQuery"); }
+
+void Event::synchronize() const {
+  if (!event_) return;
+  DeviceGuard guard(device_);
+  FACULA_CUDA_CALL(cuEventSynchronize, event_);
+  throw_index_error(device_);
+}
+
+float Event::elapsed(const Event& later) const {
+  FACULA_CHECK(event_ && later.event_, ErrorKind::Value, "Event.elapsed_time: two events that were recorded, got ",
+               event_ ? "an end" : "a start", " that was not");
+  float milliseconds = 0;
+  FACULA_CUDA_CALL(cuEventElapsedTime, &milliseconds, event_, later.event_);
+  return milliseconds;
+}
+
+}  // namespace facula::cuda

@@ -1,0 +1,49 @@
+// Streams and events. A Stream's id is the driver's handle; 0 is the device's default stream, with which others do not
+// wait for each other unless told to.
+#pragma once
+
+#include <cstdint>
+
+#include "core/stream.h"
+#include "cuda/driver.h"
+
+namespace facula::cuda {
+
+inline CUstream handle(Stream stream) { return reinterpret_cast<CUstream>(stream.id); }
+
+Stream current_stream(int device);
+void set_current_stream(Stream stream);
+/// One of 32 streams of the device with that priority (0, or lower for more urgent), in turn.
+Stream stream_from_pool(int device, int priority);
+
+/// Waits for what is queued, and throws what its kernels have found wrong.
+void synchronize(Stream stream);
+void synchronize_device(int device);
+bool is_done(Stream stream);
+
+/// A place in a stream. Recorded again, it is at the new place.
+class Event {
+ public:
+  explicit Event(unsigned flags = CU_EVENT_DISABLE_TIMING) : flags_(flags) {}
+  Event(Event&& other) noexcept;
+  ~Event();
+  Event(const Event&) = delete;
+
+  bool is_made() const { return event_; }
+  int device() const { return device_; }
+  CUevent get() const { return event_; }
+  void record(Stream stream);
+  /// The stream's later work waits for the event.
+  void block(Stream stream) const;
+  bool is_done() const;
+  void synchronize() const;
+  /// Milliseconds from this event to another; both are done and made with timing.
+  float elapsed(const Event& later) const;
+
+ private:
+  unsigned flags_;
+  int device_ = -1;
+  CUevent event_ = nullptr;
+};
+
+}  // namespace facula::cuda

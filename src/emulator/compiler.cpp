@@ -1,0 +1,182 @@
+// NVRTC's functions for the emulated device: the kernel's source is compiled by the host's C++ compiler into a shared
+// library. $CXX names the compiler, FACULA_EMULATED_FLAGS its flags (default -O1).
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cuda/abi.h"
+
+#define API extern "C" __attribute__((visibility("default")))
+#define DECLARE(name, ...) API nvrtcResult name(__VA_ARGS__);
+FACULA_COMPILER_FUNCTIONS(DECLARE)
+#undef DECLARE
+
+extern char** environ;
+extern "C" const char facula_emulated_device_header[];  // device.h; made by the build
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Program {
+  std::string source, name, log, image;
+  std::map<std::string, std::string> headers;
+  std::vector<std::string> expressions, options;
+};
+Program& program_of(nvrtcProgram p) { return *reinterpret_cast<Program*>(p); }
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// A folder of this process that goes away with it.
+struct Folder {
+  fs::path path;
+  Folder() {
+    std::string pattern = (fs::temp_directory_path() / "facula-emulated-XXXXXX").string();
+    if (mkdtemp(pattern.data())) path = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (!path.empty()) fs::remove_all(path, ignored);
+  }
+};
+
+std::vector<std::string> words(const char* text) {
+  std::istringstream in(text ? text : "");
+  std::vector<std::string> found;
+  for (std::string word; in >> word;) found.push_back(word);
+  return found;
+}
+
+/// Runs a program with its output going to `log`; its exit status, or -1 when it did not start.
+int run(const std::vector<std::string>& command, const fs::path& log) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child;
+  const int failed = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed) return -1;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::string full_source(const Program& p) {
+  std::string text = "#define FACULA_EMULATED_KERNEL 1\n#include \"facula_emulated_device.h\"\n#line 1 \"" + p.name + "\"\n" +
+                     p.source + "\nextern \"C\" {\nextern __attribute__((visibility(\"default\"))) const FaculaEmulatedKernel facula_kernels[];\n" +
+                     "const FaculaEmulatedKernel facula_kernels[] = {\n";
+  for (const std::string& e : p.expressions) text += "FACULA_EMULATED_ENTRY(\"" + e + "\", " + e + ")\n";
+  return text + "{nullptr, nullptr, 0, nullptr}};\n}\n";
+}
+
+std::vector<std::string> command_line(const Program& p, const fs::path& in, const fs::path& out) {
+  std::vector<std::string> command = words(std::getenv("CXX"));
+  if (command.empty()) command = {"g++"};
+  const char* flags = std::getenv("FACULA_EMULATED_FLAGS");
+  for (const std::string& flag : words(flags ? flags : "-O1")) command.push_back(flag);
+  for (const char* flag : {"-std=c++20", "-w", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math",
+                           "-ffp-contract=off", "-fwrapv", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"})
+    command.push_back(flag);
+  for (const std::string& option : p.options)
+    if (option.starts_with("-D")) command.push_back(option);
+  command.insert(command.end(), {"-I" + in.parent_path().string(), "-o", out.string(), in.string()});
+  return command;
+}
+
+}  // namespace
+
+API nvrtcResult nvrtcVersion(int* major, int* minor) {
+  *major = 13;
+  *minor = 0;
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name, int headers,
+                                   const char* const* texts, const char* const* names) {
+  auto* p = new Program{source, name ? name : "kernel.cu", {}, {}, {}, {}, {}};
+  for (int i = 0; i < headers; ++i) p->headers[names[i]] = texts[i];
+  *program = reinterpret_cast<nvrtcProgram>(p);
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
+  delete reinterpret_cast<Program*>(*program);
+  *program = nullptr;
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcAddNameExpression(nvrtcProgram program, const char* expression) {
+  program_of(program).expressions.push_back(expression);
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
+  static std::atomic<int> number{0};
+  static const Folder folder;
+  Program& p = program_of(program);
+  p.options.assign(options, options + count);
+  const fs::path here = folder.path / std::to_string(number++);
+  fs::create_directory(here);
+  for (const auto& [name, text] : p.headers) std::ofstream(here / name) << text;
+  std::ofstream(here / "facula_emulated_device.h") << facula_emulated_device_header;
+  const fs::path source = here / "kernel.cpp", library = here / "kernel.so", log = here / "log";
+  std::ofstream(source) << full_source(p);
+  const std::vector<std::string> command = command_line(p, source, library);
+  const int status = run(command, log);
+  p.log = status == -1 ? "the emulated device needs a C++ compiler, and \"" + command[0] + "\" does not start (CXX names another)"
+                       : contents(log);
+  if (status == 0) {
+    const std::string bytes = contents(library);
+    const uint64_t length = bytes.size();
+    p.image.assign("FACULAEM", 8);
+    p.image.append(reinterpret_cast<const char*>(&length), sizeof length);
+    p.image += bytes;
+  }
+  std::error_code ignored;
+  fs::remove_all(here, ignored);
+  return status == 0 ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
+}
+API nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t* bytes) {
+  *bytes = program_of(program).log.size() + 1;
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char* log) {
+  std::strcpy(log, program_of(program).log.c_str());
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, const char* expression, const char** name) {
+  for (const std::string& e : program_of(program).expressions) {
+    if (e != expression) continue;
+    *name = e.c_str();
+    return NVRTC_SUCCESS;
+  }
+  return NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID;
+}
+API nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t* bytes) {
+  *bytes = program_of(program).image.size();
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char* cubin) {
+  std::memcpy(cubin, program_of(program).image.data(), program_of(program).image.size());
+  return NVRTC_SUCCESS;
+}

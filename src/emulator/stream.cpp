@@ -1,0 +1,206 @@
+#include "emulator/stream.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <vector>
+
+namespace facula::emulator {
+namespace {
+
+std::string_view variable(const char* name, std::string_view otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? text : otherwise;
+}
+
+Settings read_settings() {
+  const std::string_view mode = variable("FACULA_EMULATED_MODE", "async"), order = variable("FACULA_EMULATED_ORDER", "forward");
+  Settings s{};
+  s.mode = mode == "eager" ? Mode::Eager : mode == "lazy" ? Mode::Lazy : Mode::Async;
+  s.order = order == "reverse" ? Order::Reverse : order == "random" ? Order::Random : Order::Forward;
+  s.jitter_us = static_cast<unsigned>(std::atoi(variable("FACULA_EMULATED_JITTER", "0").data()));
+  s.devices = std::max(1, std::atoi(variable("FACULA_EMULATED_DEVICES", "1").data()));
+  s.memory = static_cast<size_t>(std::max(1, std::atoi(variable("FACULA_EMULATED_MEMORY_MIB", "8192").data()))) << 20;
+  return s;
+}
+
+struct Streams {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Stream>> defaults;
+  std::set<Stream*> made;
+};
+Streams& streams() {
+  static Streams& all = *new Streams;  // never dies: their threads may outlive main
+  return all;
+}
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings s = read_settings();
+  return s;
+}
+
+Stream::Stream(int device, bool) : device_(device), runner_(settings().order) {
+  if (settings().mode == Mode::Async) thread_ = std::thread([this] { loop(); });
+}
+
+Stream::~Stream() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Stream::loop() {
+  uint64_t random = 7;
+  for (;;) {
+    Work work;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      work = std::move(queue_.front());
+      queue_.pop_front();
+      busy_ = true;
+    }
+    if (const unsigned most = settings().jitter_us) {
+      random = random * 6364136223846793005 + 1442695040888963407;
+      std::this_thread::sleep_for(std::chrono::microseconds((random >> 33) % most));
+    }
+    work(runner_);
+    work = nullptr;
+    std::lock_guard<std::mutex> guard(mutex_);
+    busy_ = false;
+    if (queue_.empty()) changed_.notify_all();
+  }
+}
+
+void Stream::push(Work work) {
+  if (settings().mode == Mode::Eager) {
+    std::lock_guard<std::mutex> guard(running_);
+    Opened opened;
+    return work(runner_);
+  }
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    queue_.push_back(std::move(work));
+  }
+  changed_.notify_all();
+}
+
+bool Stream::step() {
+  std::lock_guard<std::mutex> turn(running_);
+  Work work;
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    if (queue_.empty()) return false;
+    work = std::move(queue_.front());
+    queue_.pop_front();
+  }
+  Opened opened;
+  work(runner_);
+  return true;
+}
+
+void Stream::synchronize() {
+  if (settings().mode == Mode::Lazy) {
+    while (step()) {
+    }
+  } else if (settings().mode == Mode::Async) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+  }
+}
+
+bool Stream::is_idle() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  return queue_.empty() && !busy_;
+}
+
+Stream& stream_of(CUstream handle, int device) {
+  if (handle) return *reinterpret_cast<Stream*>(handle);
+  Streams& all = streams();
+  std::lock_guard<std::mutex> guard(all.mutex);
+  while (all.defaults.size() <= static_cast<size_t>(device))
+    all.defaults.push_back(std::make_unique<Stream>(static_cast<int>(all.defaults.size()), true));
+  return *all.defaults[static_cast<size_t>(device)];
+}
+
+CUresult make_stream(CUstream* handle, int device) {
+  auto* stream = new Stream(device, false);
+  Streams& all = streams();
+  std::lock_guard<std::mutex> guard(all.mutex);
+  all.made.insert(stream);
+  *handle = reinterpret_cast<CUstream>(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy_stream(CUstream handle) {
+  auto* stream = reinterpret_cast<Stream*>(handle);
+  {
+    Streams& all = streams();
+    std::lock_guard<std::mutex> guard(all.mutex);
+    if (!all.made.erase(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  }
+  stream->synchronize();
+  delete stream;
+  return CUDA_SUCCESS;
+}
+
+void synchronize_all() {
+  std::vector<Stream*> each;
+  {
+    Streams& all = streams();
+    std::lock_guard<std::mutex> guard(all.mutex);
+    for (auto& s : all.defaults) each.push_back(s.get());
+    each.insert(each.end(), all.made.begin(), all.made.end());
+  }
+  for (Stream* s : each) s->synchronize();
+}
+
+void record(const std::shared_ptr<Event>& event, Stream& stream) {
+  uint64_t number;
+  {
+    std::lock_guard<std::mutex> guard(event->mutex);
+    number = ++event->recorded;
+    event->stream = &stream;
+  }
+  stream.push([event, number](BlockRunner&) {
+    std::lock_guard<std::mutex> guard(event->mutex);
+    event->reached = std::max(event->reached, number);
+    event->time = seconds_now();
+    event->changed.notify_all();
+  });
+}
+
+void wait_for(Event& event, uint64_t number) {
+  std::unique_lock<std::mutex> lock(event.mutex);
+  if (settings().mode != Mode::Lazy) return event.changed.wait(lock, [&] { return event.reached >= number; });
+  while (event.reached < number) {  // the other stream's work runs here
+    Stream* stream = event.stream;
+    lock.unlock();
+    if (!stream->step()) return;
+    lock.lock();
+  }
+}
+
+void make_wait(Stream& stream, const std::shared_ptr<Event>& event) {
+  uint64_t number;
+  {
+    std::lock_guard<std::mutex> guard(event->mutex);
+    number = event->recorded;
+  }
+  stream.push([event, number](BlockRunner&) { wait_for(*event, number); });
+}
+
+}  // namespace facula::emulator

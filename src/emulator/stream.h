@@ -1,0 +1,98 @@
+// Streams, events and memory of the emulated device.
+//
+// FACULA_EMULATED_MODE says when queued work runs: `async`, on a thread of each stream (FACULA_EMULATED_JITTER: with random
+// waits of up to so many microseconds); `eager`, at the call; `lazy`, not before the host waits for it, so that a wait which is
+// missing shows every time. Memory is one arena; outside of queued work it is inaccessible in the last two modes: a host that
+// reads device memory dies. Fresh and released memory is filled with patterns.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "cuda/abi.h"
+#include "emulator/block.h"
+
+namespace facula::emulator {
+
+enum class Mode : uint8_t { Async, Eager, Lazy };
+
+struct Settings {
+  Mode mode;
+  Order order;
+  unsigned jitter_us;
+  int devices;
+  size_t memory;  // bytes of each device
+};
+const Settings& settings();
+
+/// The error that every call gives from the first kernel on that did something undefined.
+inline std::atomic<CUresult> sticky_error{CUDA_SUCCESS};
+
+class Stream {
+ public:
+  Stream(int device, bool blocking);
+  ~Stream();
+  int device() const { return device_; }
+
+  using Work = std::function<void(BlockRunner&)>;
+  void push(Work work);
+  void synchronize();
+  bool is_idle();
+  /// Lazy mode: runs the oldest piece of work; false when there is none.
+  bool step();
+
+ private:
+  void loop();
+
+  const int device_;
+  BlockRunner runner_;
+  std::mutex mutex_, running_;
+  std::condition_variable changed_;
+  std::deque<Work> queue_;
+  bool busy_ = false, stop_ = false;
+  std::thread thread_;
+};
+
+/// The stream of a handle; that of null is the device's default one.
+Stream& stream_of(CUstream handle, int device);
+CUresult make_stream(CUstream* handle, int device);
+CUresult destroy_stream(CUstream handle);
+void synchronize_all();
+
+/// What a stream has reached.
+struct Event {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t recorded = 0, reached = 0;
+  double time = 0;
+  Stream* stream = nullptr;
+};
+void record(const std::shared_ptr<Event>& event, Stream& stream);
+/// Until the event's `record`-th record is reached.
+void wait_for(Event& event, uint64_t record);
+void make_wait(Stream& stream, const std::shared_ptr<Event>& event);
+
+// ---- memory
+
+CUresult allocate(CUdeviceptr* memory, size_t bytes, int device);
+CUresult release(CUdeviceptr memory);
+void memory_info(size_t* free, size_t* total, int device);
+/// Whether the bytes lie in one allocation.
+bool is_allocated(CUdeviceptr memory, size_t bytes);
+
+/// Makes device memory accessible for as long as it lives.
+class Opened {
+ public:
+  Opened();
+  ~Opened();
+  Opened(const Opened&) = delete;
+};
+
+}  // namespace facula::emulator
