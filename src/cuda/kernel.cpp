@@ -172,7 +172,7 @@ CUfunction DeviceKernel::function(int device, TemplateArguments types) const {
     if (const auto found = functions.find(key); found != functions.end()) return found->second;
   }
   std::string expression = std::string("facula::cuda::") + name_;
-  const char* before = "<";
+  const char* before = expression.find('<') == std::string::npos ? "<" : ", ";  // the first arguments may be part of the name
   for (const TemplateArgument& t : types) {
     expression += before + t.text();
     before = ", ";
