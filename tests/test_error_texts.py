@@ -60,7 +60,7 @@ MISTAKES = [
     (lambda: torch.ones(3).item(), RuntimeError, "item: ", "got 3 elements"),
     (lambda: bool(torch.ones(3) > 0), RuntimeError, "bool: ", "got shape [3]"),
     (lambda: leaf.numpy(), RuntimeError, "numpy: ", "got shape [3]"),
-    (lambda: torch.ones(2, device="cuda"), AssertionError, "empty: this facula was built without", "got cuda:0"),
+    (lambda: torch.ones(2, device="cuda"), AssertionError, "empty: there is no CUDA device to use: ", "got cuda:0"),
     (lambda: nn.Linear(3, 2).load_state_dict({"weight": torch.zeros(2, 4)}), RuntimeError, "load_state_dict: the entries do not fit Linear:", "size mismatch for weight: the module has (2, 3), got (2, 4)"),
     (lambda: copy.deepcopy(leaf * 2), RuntimeError, "deepcopy: ", "got the result of MulBackward0"),
     (lambda: torch.arange(4).mean(), RuntimeError, "mean(): ", "got int64"),

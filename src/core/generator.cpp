@@ -20,8 +20,8 @@ uint64_t Generator::seed() {
 
 void report_no_backend(Device device, const char* op) {
   const std::string& why = backend_of(device.type).why_not;
-  throw_error(ErrorKind::Assertion, op, ": ", why.empty() ? "this facula was built without a backend for the device" : why,
-              ", got ", device);
+  throw_error(ErrorKind::Assertion, op, ": ",
+              why.empty() ? "this facula was built without a backend for the device" : why, ", got ", device);
 }
 
 std::unique_ptr<Generator> make_generator(Device device) {

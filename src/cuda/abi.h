@@ -1,6 +1,6 @@
-// The part of NVIDIA's driver and run-time compiler that Facula calls, declared from their documentation, so that a build
-// needs no toolkit. The lists of functions are read by the loader (driver.cpp, compiler.cpp) and by the emulated device,
-// whose functions must therefore have the same types.
+// The part of NVIDIA's driver and run-time compiler that Facula calls, declared from their documentation, so that a
+// build needs no toolkit. The lists of functions are read by the loader (driver.cpp, compiler.cpp) and by the
+// emulated device, whose functions must therefore have the same types.
 #pragma once
 
 #include <cstddef>
@@ -58,68 +58,73 @@ enum CUdevice_attribute : int {
 
 enum CUfunction_attribute : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 enum : unsigned { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
-enum : unsigned { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_INTERPROCESS = 4 };
+enum : unsigned {
+  CU_EVENT_DEFAULT = 0,
+  CU_EVENT_BLOCKING_SYNC = 1,
+  CU_EVENT_DISABLE_TIMING = 2,
+  CU_EVENT_INTERPROCESS = 4
+};
 enum : unsigned { CU_MEMHOSTALLOC_PORTABLE = 1 };
 
 // X(name, parameters...): a function of libcuda.so.1
-#define FACULA_DRIVER_FUNCTIONS(X)                                                                                       \
-  X(cuInit, unsigned flags)                                                                                              \
-  X(cuDriverGetVersion, int* version)                                                                                    \
-  X(cuGetErrorName, CUresult error, const char** text)                                                                   \
-  X(cuGetErrorString, CUresult error, const char** text)                                                                 \
-  X(cuDeviceGetCount, int* count)                                                                                        \
-  X(cuDeviceGet, CUdevice* device, int ordinal)                                                                          \
-  X(cuDeviceGetName, char* name, int length, CUdevice device)                                                            \
-  X(cuDeviceGetUuid, CUuuid* uuid, CUdevice device)                                                                      \
-  X(cuDeviceTotalMem_v2, size_t* bytes, CUdevice device)                                                                 \
-  X(cuDeviceGetAttribute, int* value, CUdevice_attribute attribute, CUdevice device)                                     \
-  X(cuDeviceCanAccessPeer, int* can, CUdevice device, CUdevice peer)                                                     \
-  X(cuDevicePrimaryCtxRetain, CUcontext* context, CUdevice device)                                                       \
-  X(cuCtxSetCurrent, CUcontext context)                                                                                  \
-  X(cuCtxSynchronize)                                                                                                    \
-  X(cuCtxGetStreamPriorityRange, int* least, int* greatest)                                                              \
-  X(cuMemAlloc_v2, CUdeviceptr* memory, size_t bytes)                                                                    \
-  X(cuMemFree_v2, CUdeviceptr memory)                                                                                    \
-  X(cuMemGetInfo_v2, size_t* free, size_t* total)                                                                        \
-  X(cuMemHostAlloc, void** memory, size_t bytes, unsigned flags)                                                         \
-  X(cuMemFreeHost, void* memory)                                                                                         \
-  X(cuMemcpyHtoDAsync_v2, CUdeviceptr to, const void* from, size_t bytes, CUstream stream)                               \
-  X(cuMemcpyDtoHAsync_v2, void* to, CUdeviceptr from, size_t bytes, CUstream stream)                                     \
-  X(cuMemcpyDtoDAsync_v2, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)                               \
-  X(cuMemcpyPeerAsync, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,     \
-    CUstream stream)                                                                                                     \
-  X(cuMemsetD8Async, CUdeviceptr memory, unsigned char value, size_t bytes, CUstream stream)                             \
-  X(cuStreamCreateWithPriority, CUstream* stream, unsigned flags, int priority)                                          \
-  X(cuStreamDestroy_v2, CUstream stream)                                                                                 \
-  X(cuStreamQuery, CUstream stream)                                                                                      \
-  X(cuStreamSynchronize, CUstream stream)                                                                                \
-  X(cuStreamWaitEvent, CUstream stream, CUevent event, unsigned flags)                                                   \
-  X(cuEventCreate, CUevent* event, unsigned flags)                                                                       \
-  X(cuEventDestroy_v2, CUevent event)                                                                                    \
-  X(cuEventRecord, CUevent event, CUstream stream)                                                                       \
-  X(cuEventQuery, CUevent event)                                                                                         \
-  X(cuEventSynchronize, CUevent event)                                                                                   \
-  X(cuEventElapsedTime, float* milliseconds, CUevent from, CUevent to)                                                   \
-  X(cuLaunchHostFunc, CUstream stream, CUhostFn function, void* data)                                                    \
-  X(cuModuleLoadData, CUmodule* module, const void* image)                                                               \
-  X(cuModuleUnload, CUmodule module)                                                                                     \
-  X(cuModuleGetFunction, CUfunction* function, CUmodule module, const char* name)                                        \
-  X(cuFuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value)                                  \
-  X(cuLaunchKernel, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,            \
+#define FACULA_DRIVER_FUNCTIONS(X)                                                                                   \
+  X(cuInit, unsigned flags)                                                                                          \
+  X(cuDriverGetVersion, int* version)                                                                                \
+  X(cuGetErrorName, CUresult error, const char** text)                                                               \
+  X(cuGetErrorString, CUresult error, const char** text)                                                             \
+  X(cuDeviceGetCount, int* count)                                                                                    \
+  X(cuDeviceGet, CUdevice* device, int ordinal)                                                                      \
+  X(cuDeviceGetName, char* name, int length, CUdevice device)                                                        \
+  X(cuDeviceGetUuid, CUuuid* uuid, CUdevice device)                                                                  \
+  X(cuDeviceTotalMem_v2, size_t* bytes, CUdevice device)                                                             \
+  X(cuDeviceGetAttribute, int* value, CUdevice_attribute attribute, CUdevice device)                                 \
+  X(cuDeviceCanAccessPeer, int* can, CUdevice device, CUdevice peer)                                                 \
+  X(cuDevicePrimaryCtxRetain, CUcontext* context, CUdevice device)                                                   \
+  X(cuCtxSetCurrent, CUcontext context)                                                                              \
+  X(cuCtxSynchronize)                                                                                                \
+  X(cuCtxGetStreamPriorityRange, int* least, int* greatest)                                                          \
+  X(cuMemAlloc_v2, CUdeviceptr* memory, size_t bytes)                                                                \
+  X(cuMemFree_v2, CUdeviceptr memory)                                                                                \
+  X(cuMemGetInfo_v2, size_t* free, size_t* total)                                                                    \
+  X(cuMemHostAlloc, void** memory, size_t bytes, unsigned flags)                                                     \
+  X(cuMemFreeHost, void* memory)                                                                                     \
+  X(cuMemcpyHtoDAsync_v2, CUdeviceptr to, const void* from, size_t bytes, CUstream stream)                           \
+  X(cuMemcpyDtoHAsync_v2, void* to, CUdeviceptr from, size_t bytes, CUstream stream)                                 \
+  X(cuMemcpyDtoDAsync_v2, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)                           \
+  X(cuMemcpyPeerAsync, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, \
+    CUstream stream)                                                                                                 \
+  X(cuMemsetD8Async, CUdeviceptr memory, unsigned char value, size_t bytes, CUstream stream)                         \
+  X(cuStreamCreateWithPriority, CUstream* stream, unsigned flags, int priority)                                      \
+  X(cuStreamDestroy_v2, CUstream stream)                                                                             \
+  X(cuStreamQuery, CUstream stream)                                                                                  \
+  X(cuStreamSynchronize, CUstream stream)                                                                            \
+  X(cuStreamWaitEvent, CUstream stream, CUevent event, unsigned flags)                                               \
+  X(cuEventCreate, CUevent* event, unsigned flags)                                                                   \
+  X(cuEventDestroy_v2, CUevent event)                                                                                \
+  X(cuEventRecord, CUevent event, CUstream stream)                                                                   \
+  X(cuEventQuery, CUevent event)                                                                                     \
+  X(cuEventSynchronize, CUevent event)                                                                               \
+  X(cuEventElapsedTime, float* milliseconds, CUevent from, CUevent to)                                               \
+  X(cuLaunchHostFunc, CUstream stream, CUhostFn function, void* data)                                                \
+  X(cuModuleLoadData, CUmodule* module, const void* image)                                                           \
+  X(cuModuleUnload, CUmodule module)                                                                                 \
+  X(cuModuleGetFunction, CUfunction* function, CUmodule module, const char* name)                                    \
+  X(cuFuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value)                              \
+  X(cuLaunchKernel, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,        \
     unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments, void** extra)
 
 enum nvrtcResult : int { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6, NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10 };
 
 // X(name, parameters...): a function of libnvrtc
-#define FACULA_COMPILER_FUNCTIONS(X)                                                                                     \
-  X(nvrtcVersion, int* major, int* minor)                                                                                \
-  X(nvrtcCreateProgram, nvrtcProgram* program, const char* source, const char* name, int headers,                        \
-    const char* const* texts, const char* const* names)                                                                  \
-  X(nvrtcDestroyProgram, nvrtcProgram* program)                                                                          \
-  X(nvrtcAddNameExpression, nvrtcProgram program, const char* expression)                                                \
-  X(nvrtcCompileProgram, nvrtcProgram program, int count, const char* const* options)                                    \
-  X(nvrtcGetProgramLogSize, nvrtcProgram program, size_t* bytes)                                                         \
-  X(nvrtcGetProgramLog, nvrtcProgram program, char* log)                                                                 \
-  X(nvrtcGetLoweredName, nvrtcProgram program, const char* expression, const char** name)                                \
-  X(nvrtcGetCUBINSize, nvrtcProgram program, size_t* bytes)                                                              \
+#define FACULA_COMPILER_FUNCTIONS(X)                                                              \
+  X(nvrtcVersion, int* major, int* minor)                                                         \
+  X(nvrtcCreateProgram, nvrtcProgram* program, const char* source, const char* name, int headers, \
+    const char* const* texts, const char* const* names)                                           \
+  X(nvrtcDestroyProgram, nvrtcProgram* program)                                                   \
+  X(nvrtcAddNameExpression, nvrtcProgram program, const char* expression)                         \
+  X(nvrtcCompileProgram, nvrtcProgram program, int count, const char* const* options)             \
+  X(nvrtcGetProgramLogSize, nvrtcProgram program, size_t* bytes)                                  \
+  X(nvrtcGetProgramLog, nvrtcProgram program, char* log)                                          \
+  X(nvrtcGetLoweredName, nvrtcProgram program, const char* expression, const char** name)         \
+  X(nvrtcGetCUBINSize, nvrtcProgram program, size_t* bytes)                                       \
   X(nvrtcGetCUBIN, nvrtcProgram program, char* cubin)

@@ -39,7 +39,7 @@ struct Block {
   bool is_small;
   bool in_use = false;
   size_t requested = 0;
-  int events = 0;  // of other streams that it waits for
+  int events = 0;                             // of other streams that it waits for
   Block *before = nullptr, *after = nullptr;  // in its segment
   std::vector<Stream> users;
 
@@ -131,8 +131,9 @@ class DeviceAllocator {
   template <class F>
   void each_stat(F f) {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (Stats3* s : {&stats_.allocation, &stats_.segment, &stats_.active, &stats_.inactive_split, &stats_.allocated_bytes,
-                      &stats_.reserved_bytes, &stats_.active_bytes, &stats_.inactive_split_bytes, &stats_.requested_bytes})
+    for (Stats3* s :
+         {&stats_.allocation, &stats_.segment, &stats_.active, &stats_.inactive_split, &stats_.allocated_bytes,
+          &stats_.reserved_bytes, &stats_.active_bytes, &stats_.inactive_split_bytes, &stats_.requested_bytes})
       for (Stat* stat : {&s->all, &s->small, &s->large}) f(*stat);
   }
   void reset_accumulated() {
@@ -151,7 +152,9 @@ class DeviceAllocator {
         s.allocated += b->in_use && !b->events ? b->size : 0;
         s.active += b->in_use ? b->size : 0;
         s.blocks.push_back({b->address, b->size, b->requested,
-                            !b->in_use ? "inactive" : b->events ? "active_awaiting_free" : "active_allocated"});
+                            !b->in_use  ? "inactive"
+                            : b->events ? "active_awaiting_free"
+                                        : "active_allocated"});
       }
       to.push_back(std::move(s));
     }
@@ -178,7 +181,8 @@ class DeviceAllocator {
 
   Block* find_used(void* memory) {
     const auto found = used_.find(reinterpret_cast<CUdeviceptr>(memory));
-    FACULA_CHECK(found != used_.end(), ErrorKind::Runtime, "cuda: memory of this allocator that is in use, got ", memory);
+    FACULA_CHECK(found != used_.end(), ErrorKind::Runtime, "cuda: memory of this allocator that is in use, got ",
+                 memory);
     return found->second;
   }
 
@@ -300,11 +304,12 @@ class DeviceAllocator {
       }
     }
     const auto reserved = static_cast<size_t>(stats_.reserved_bytes.all.current);
-    throw_error(ErrorKind::OutOfMemory, current_op(), ": CUDA out of memory. Device ", device_, " has ", megabytes(total),
-                ", of which ", megabytes(free), " are free; this process reserved ", megabytes(reserved), " (limit ",
-                megabytes(limit_), "), ", megabytes(static_cast<size_t>(stats_.allocated_bytes.all.current)),
-                " of it in use by tensors and ", megabytes(cached), " cached, the largest free block of it ",
-                megabytes(largest), "; tried to allocate ", megabytes(bytes));
+    throw_error(ErrorKind::OutOfMemory, current_op(), ": CUDA out of memory. Device ", device_, " has ",
+                megabytes(total), ", of which ", megabytes(free), " are free; this process reserved ",
+                megabytes(reserved), " (limit ", megabytes(limit_), "), ",
+                megabytes(static_cast<size_t>(stats_.allocated_bytes.all.current)), " of it in use by tensors and ",
+                megabytes(cached), " cached, the largest free block of it ", megabytes(largest), "; tried to allocate ",
+                megabytes(bytes));
   }
 
   const int device_;
@@ -347,7 +352,8 @@ void reset_accumulated_stats(int device) { allocator_of(device).reset_accumulate
 std::vector<SegmentSnapshot> memory_snapshot() {
   std::vector<SegmentSnapshot> all;
   for (int d = 0; d < device_count(); ++d) allocator_of(d).snapshot(all);
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return std::tie(a.device, a.address) < std::tie(b.device, b.address); });
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.device, a.address) < std::tie(b.device, b.address); });
   return all;
 }
 

@@ -1,12 +1,13 @@
 // The caching allocator (section 5.3 of the PyTorch paper, with its rules).
 //
-// Sizes are rounded up to 512 bytes. Blocks of up to 1 MiB are cut from segments of 2 MiB, larger ones of less than 10 MiB from
-// segments of 20 MiB; still larger ones get a segment of their own, a multiple of 2 MiB. A block belongs to the stream that it was
-// allocated on and is given back to that stream's pool at once: work queued there later comes later. A block that another stream
-// uses (record_stream) goes back when that stream has reached the place where it was released. Best fit; a block is split where
-// what is left is worth keeping, and joined with free neighbours. The driver is asked for memory when no block fits, and gets
-// segments back only when it has no more, or when a program says empty_cache(): so later iterations of a training loop make no
-// calls of the driver's memory functions.
+// Sizes are rounded up to 512 bytes. Blocks of up to 1 MiB are cut from segments of 2 MiB, larger ones of less than
+// 10 MiB from segments of 20 MiB; still larger ones get a segment of their own, a multiple of 2 MiB. A block
+// belongs to the stream that it was allocated on and is given back to that stream's pool at once: work queued there
+// later comes later. A block that another stream uses (record_stream) goes back when that stream has reached the
+// place where it was released. Best fit; a block is split where what is left is worth keeping, and joined with free
+// neighbours. The driver is asked for memory when no block fits, and gets segments back only when it has no more,
+// or when a program says empty_cache(): so later iterations of a training loop make no calls of the driver's memory
+// functions.
 #pragma once
 
 #include <cstddef>

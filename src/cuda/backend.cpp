@@ -35,7 +35,8 @@ void* allocate_cuda(size_t bytes, Device device, Stream stream) {
   return allocate(bytes, checked_index(device, "empty"), stream);
 }
 
-// Called where tensors die: an error of the driver cannot be thrown here, and the next call of the driver gives it again.
+// Called where tensors die: an error of the driver cannot be thrown here, and the next call of the driver gives it
+// again.
 void release_cuda(void* memory, size_t, Device device) {
   try {
     release(memory, device.index);

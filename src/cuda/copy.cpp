@@ -13,15 +13,17 @@ namespace {
 
 // One loop, with or without conjugation. Elements of one dtype are moved as bits.
 constexpr DeviceLoop kMoveLoop{"complex.h",
-                           "struct Loop { static constexpr int inputs = 1; template <class C, class R> "
-                           "static FACULA_FN R run(C a, C, C, const C*) { return a; } };"};
+                               "struct Loop { static constexpr int inputs = 1; template <class C, class R> "
+                               "static FACULA_FN R run(C a, C, C, const C*) { return a; } };"};
 constexpr DeviceLoop kConjugateLoop{"complex.h",
-                                "struct Loop { static constexpr int inputs = 1; template <class C, class R> "
-                                "static FACULA_FN R run(C a, C, C, const C*) { a.im = -a.im; return a; } };"};
+                                    "struct Loop { static constexpr int inputs = 1; template <class C, class R> "
+                                    "static FACULA_FN R run(C a, C, C, const C*) { a.im = -a.im; return a; } };"};
 
 CUdeviceptr address(const Tensor& t) { return reinterpret_cast<CUdeviceptr>(t.data()); }
 size_t bytes_of(const Tensor& t) { return static_cast<size_t>(t.numel() * t.item_size()); }
-bool is_conjugated(const Tensor& out, const Tensor& in) { return in.is_complex() && out.is_complex() && out.is_conj() != in.is_conj(); }
+bool is_conjugated(const Tensor& out, const Tensor& in) {
+  return in.is_complex() && out.is_complex() && out.is_conj() != in.is_conj();
+}
 
 DType bits_of(int64_t bytes) {
   switch (bytes) {
@@ -54,7 +56,8 @@ void copy_from_host(const Tensor& out, const Tensor& in) {
   copy_elements(dense, in);  // converts, and undoes lazy conjugation
   const bool direct = out.is_contiguous() && out.sizes() == in.sizes() && !out.is_conj();
   const Tensor to = direct ? out : room_on(out, dense);
-  FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address(to), dense.data(), bytes_of(dense), handle(current_stream(out.device().index)));
+  FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address(to), dense.data(), bytes_of(dense),
+                   handle(current_stream(out.device().index)));
   if (!direct) copy_on_device(out, to);
 }
 
@@ -83,8 +86,8 @@ void copy_between_devices(const Tensor& out, const Tensor& in) {
   Event ready;
   ready.record(current_stream(from));
   ready.block(current_stream(to));
-  FACULA_CUDA_CALL(cuMemcpyPeerAsync, address(arrived), properties(to).context, address(dense), properties(from).context,
-                   bytes_of(dense), handle(current_stream(to)));
+  FACULA_CUDA_CALL(cuMemcpyPeerAsync, address(arrived), properties(to).context, address(dense),
+                   properties(from).context, bytes_of(dense), handle(current_stream(to)));
   Event done;  // the memory of `dense` is used by the other device's stream
   done.record(current_stream(to));
   done.block(current_stream(from));

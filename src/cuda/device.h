@@ -11,7 +11,8 @@ namespace facula::cuda {
 struct Properties {
   std::string name;
   int major = 0, minor = 0, multiprocessors = 0, threads_per_multiprocessor = 0, warp_size = 32;
-  size_t total_memory = 0, l2_bytes = 0, shared_per_block = 0, shared_per_block_optin = 0, shared_per_multiprocessor = 0;
+  size_t total_memory = 0, l2_bytes = 0, shared_per_block = 0, shared_per_block_optin = 0,
+         shared_per_multiprocessor = 0;
   int registers_per_multiprocessor = 0, threads_per_block = 0;
   bool integrated = false, multi_gpu_board = false;
   int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;

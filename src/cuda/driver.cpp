@@ -153,8 +153,9 @@ const Compiler& compiler() {
 
 void report(CUresult result, const char* call) {
   const Driver& d = driver();
-  throw_error(result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorKind::OutOfMemory : ErrorKind::Runtime, current_op(), ": CUDA error: ",
-              text_of(d.cuGetErrorString, result), ", got ", text_of(d.cuGetErrorName, result), " from ", call);
+  throw_error(result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorKind::OutOfMemory : ErrorKind::Runtime, current_op(),
+              ": CUDA error: ", text_of(d.cuGetErrorString, result), ", got ", text_of(d.cuGetErrorName, result),
+              " from ", call);
 }
 
 }  // namespace facula::cuda

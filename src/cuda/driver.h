@@ -1,5 +1,5 @@
-// NVIDIA's driver and run-time compiler, opened when a CUDA device is first asked for: the package is linked with neither.
-// FACULA_CUDA=emulated takes the emulated device's library (src/emulator) in the place of both.
+// NVIDIA's driver and run-time compiler, opened when a CUDA device is first asked for: the package is linked with
+// neither. FACULA_CUDA=emulated takes the emulated device's library (src/emulator) in the place of both.
 #pragma once
 
 #include <string>

@@ -18,7 +18,8 @@ void PhiloxGenerator::get_state(uint8_t* out) const {
 }
 
 void PhiloxGenerator::set_state(const uint8_t* state, size_t bytes) {
-  FACULA_CHECK(bytes == 16 || bytes == 8, ErrorKind::Runtime, "set_state: the 16 bytes of a CUDA generator's state, got ", bytes);
+  FACULA_CHECK(bytes == 16 || bytes == 8, ErrorKind::Runtime,
+               "set_state: the 16 bytes of a CUDA generator's state, got ", bytes);
   uint64_t offset = 0;
   if (bytes == 16) std::memcpy(&offset, state + 8, 8);
   FACULA_CHECK(offset % 4 == 0, ErrorKind::Runtime, "set_state: an offset that is a multiple of 4, got ", offset);

@@ -58,7 +58,8 @@ class Program {
 
  private:
   void check_compiler(nvrtcResult result) const {
-    FACULA_CHECK(result == NVRTC_SUCCESS, ErrorKind::Runtime, current_op(), ": CUDA's compiler works, got error ", result);
+    FACULA_CHECK(result == NVRTC_SUCCESS, ErrorKind::Runtime, current_op(), ": CUDA's compiler works, got error ",
+                 result);
   }
   std::string log() const {
     size_t bytes = 0;
@@ -89,7 +90,8 @@ const std::string& source_key() {
 std::string cache_key(int device, const std::string& source, const std::string& expression) {
   int major = 0, minor = 0;
   compiler().nvrtcVersion(&major, &minor);
-  std::string key = source_key() + "\n" + std::to_string(major) + "." + std::to_string(minor) + (is_emulated() ? "e" : "");
+  std::string key =
+      source_key() + "\n" + std::to_string(major) + "." + std::to_string(minor) + (is_emulated() ? "e" : "");
   for (const std::string& option : compile_options(device)) key += " " + option;
   return key + "\n" + expression + "\n" + source;
 }
@@ -111,9 +113,7 @@ CUfunction load(int device, const std::string& source, const std::string& expres
 
 }  // namespace
 
-std::string TemplateArgument::text() const {
-  return code_ & 0x80 ? kTypeNames[code_ & 0x7f] : std::to_string(code_);
-}
+std::string TemplateArgument::text() const { return code_ & 0x80 ? kTypeNames[code_ & 0x7f] : std::to_string(code_); }
 
 // Threads that ask for a kernel that is being compiled wait for it; others compile meanwhile.
 CUfunction compiled(int device, const std::string& source, const std::string& expression) {
@@ -172,7 +172,8 @@ CUfunction DeviceKernel::function(int device, TemplateArguments types) const {
     if (const auto found = functions.find(key); found != functions.end()) return found->second;
   }
   std::string expression = std::string("facula::cuda::") + name_;
-  const char* before = expression.find('<') == std::string::npos ? "<" : ", ";  // the first arguments may be part of the name
+  const char* before =
+      expression.find('<') == std::string::npos ? "<" : ", ";  // the first arguments may be part of the name
   for (const TemplateArgument& t : types) {
     expression += before + t.text();
     before = ", ";
@@ -190,13 +191,14 @@ void launch(CUfunction function, int device, const Grid& grid, void** arguments)
     FACULA_CUDA_CALL(cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                      static_cast<int>(grid.shared_bytes));
   FACULA_CUDA_CALL(cuLaunchKernel, function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
-                   static_cast<unsigned>(grid.z), grid.threads, 1u, 1u, grid.shared_bytes, handle(current_stream(device)),
-                   arguments, nullptr);
+                   static_cast<unsigned>(grid.z), grid.threads, 1u, 1u, grid.shared_bytes,
+                   handle(current_stream(device)), arguments, nullptr);
 }
 
 Grid grid_for(int device, int64_t count, unsigned threads) {
   const Properties& p = properties(device);
-  const int64_t most = int64_t{p.multiprocessors} * std::max(1, p.threads_per_multiprocessor / static_cast<int>(threads)) * 4;
+  const int64_t most =
+      int64_t{p.multiprocessors} * std::max(1, p.threads_per_multiprocessor / static_cast<int>(threads)) * 4;
   return {threads, std::min((count + threads - 1) / threads, most)};
 }
 

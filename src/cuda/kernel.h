@@ -1,5 +1,5 @@
-// Kernels of the device: templates in the files of src/cuda/kernels, compiled for the arguments and the device that they are
-// first used with, and kept on disk (kernel_cache.h).
+// Kernels of the device: templates in the files of src/cuda/kernels, compiled for the arguments and the device that
+// they are first used with, and kept on disk (kernel_cache.h).
 #pragma once
 
 #include <cstdint>
@@ -38,10 +38,9 @@ struct DeviceLoop {
 };
 extern const DeviceLoop device_loops[];
 
-/// Compiles `expression` (a kernel's name with its template arguments) of the program `source` for the device, unless that was
-/// done before.
+/// Compiles `expression` (a kernel's name with its template arguments) of the program `source` for the device,
+/// unless that was done before.
 CUfunction compiled(int device, const std::string& source, const std::string& expression);
-
 
 /// The number of threads and blocks, and the dynamic shared memory of each block.
 struct Grid {

@@ -1,7 +1,7 @@
-// Compiled kernels on disk: a file each under $FACULA_CACHE_DIR, else $XDG_CACHE_HOME/facula, else ~/.cache/facula, in a folder
-// `cuda`. A file holds the whole key (sources, options, architecture, the compiler's version) and a checksum; it is written
-// under another name and renamed, so that processes share the folder; what does not check is ignored and written anew. Where
-// nothing can be written, kernels are compiled once per process.
+// Compiled kernels on disk: a file each under $FACULA_CACHE_DIR, else $XDG_CACHE_HOME/facula, else ~/.cache/facula,
+// in a folder `cuda`. A file holds the whole key (sources, options, architecture, the compiler's version) and a
+// checksum; it is written under another name and renamed, so that processes share the folder; what does not check
+// is ignored and written anew. Where nothing can be written, kernels are compiled once per process.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Runs element-wise plans: a kernel for operands that lie one after the other, one for any strides and dtypes. Both are written
-// around the same scalar functions as the CPU's loops (src/kernels).
+// Runs element-wise plans: a kernel for operands that lie one after the other, one for any strides and dtypes. Both
+// are written around the same scalar functions as the CPU's loops (src/kernels).
 #include "cuda/pointwise.h"
 
 #include <cstring>
@@ -19,7 +19,8 @@ PointwiseArgs arguments_of(const Plan& plan) {
   PointwiseArgs a{};
   a.numel = plan.numel;
   FACULA_CHECK(plan.shape.size() <= kMostDims, ErrorKind::NotImplemented, current_op(),
-               ": on CUDA, tensors of at most ", kMostDims, " dimensions that do not lie evenly, got ", plan.shape.size());
+               ": on CUDA, tensors of at most ", kMostDims, " dimensions that do not lie evenly, got ",
+               plan.shape.size());
   a.dims = static_cast<int>(plan.shape.size());
   for (size_t d = 0; d < plan.shape.size(); ++d) a.shape[d] = plan.shape[d];
   const auto fill = [&](PointwiseOperand& to, const PlanOperand& from) {
@@ -64,7 +65,8 @@ int vector_width(const Plan& plan, DType in) {
   const int64_t widest = std::max(item_size(in), item_size(plan.out.dtype));
   const auto width = static_cast<int>(16 / widest);
   const auto aligned = [&](const PlanOperand& o) {
-    return o.residency == Residency::Number || reinterpret_cast<uintptr_t>(o.data) % static_cast<uintptr_t>(width * item_size(o.dtype)) == 0;
+    return o.residency == Residency::Number ||
+           reinterpret_cast<uintptr_t>(o.data) % static_cast<uintptr_t>(width * item_size(o.dtype)) == 0;
   };
   bool all = aligned(plan.out);
   for (int i = 0; i < plan.inputs; ++i) all = all && aligned(plan.in[i]);
@@ -77,7 +79,9 @@ struct Key {
   bool operator==(const Key&) const = default;
 };
 struct Hash {
-  size_t operator()(const Key& k) const { return (reinterpret_cast<uintptr_t>(k.loop) >> 4 ^ k.variant) * 0x9e3779b97f4a7c15; }
+  size_t operator()(const Key& k) const {
+    return (reinterpret_cast<uintptr_t>(k.loop) >> 4 ^ k.variant) * 0x9e3779b97f4a7c15;
+  }
 };
 
 CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, TemplateArguments types) {
@@ -92,8 +96,8 @@ CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, T
   }
   std::string expression = std::string("facula::cuda::") + kernel + "<facula::cuda::Loop";
   for (const TemplateArgument& t : types) expression += ", " + t.text();
-  const std::string source = std::string("#include \"") + loop.header + "\"\n#include \"pointwise.cuh\"\nnamespace facula::cuda {\n" +
-                             loop.body + "\n}\n";
+  const std::string source = std::string("#include \"") + loop.header +
+                             "\"\n#include \"pointwise.cuh\"\nnamespace facula::cuda {\n" + loop.body + "\n}\n";
   CUfunction function = compiled(device, source, expression + ">");
   std::unique_lock lock(mutex);
   return known[key] = function;
@@ -108,8 +112,8 @@ void run_loop(const DeviceLoop& loop, const Plan& plan, int device) {
   void* addresses[] = {&arguments, nullptr};
   if (const auto memory = direct_dtype(plan)) {
     const int width = vector_width(plan, *memory);
-    CUfunction function = function_of(loop, device, "pointwise_direct",
-                                      {plan.compute, plan.loop_result, *memory, plan.out.dtype, width});
+    CUfunction function =
+        function_of(loop, device, "pointwise_direct", {plan.compute, plan.loop_result, *memory, plan.out.dtype, width});
     return launch(function, device, grid_for(device, (plan.numel + width - 1) / width), addresses);
   }
   const DType offsets = plan.numel <= INT32_MAX ? DType::UInt32 : DType::Int64;

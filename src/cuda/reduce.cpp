@@ -38,7 +38,8 @@ FoldGrid grid_of(const Tensor& out, const Tensor& in, const FoldArgs& args) {
   return g;
 }
 
-/// Threads for each result: where results lie next to each other in memory, one each; else enough to read side by side.
+/// Threads for each result: where results lie next to each other in memory, one each; else enough to read side by
+/// side.
 int group_size(const FoldGrid& g) {
   const bool columns = g.kept.dims && g.kept.strides[0] == 1 && g.kept.shape[0] >= 32;
   if (columns || g.count <= 8) return 1;
@@ -50,14 +51,32 @@ int64_t parts_of(const FoldGrid& g, int group, int device) {
   constexpr int64_t kShortest = 64;
   const Properties& p = properties(device);
   const int64_t room = int64_t{p.multiprocessors} * p.threads_per_multiprocessor / group;
-  return std::clamp<int64_t>(std::min<int64_t>(room / std::max<int64_t>(g.results, 1), g.count / (kShortest * group)), 1, 1024);
+  return std::clamp<int64_t>(std::min<int64_t>(room / std::max<int64_t>(g.results, 1), g.count / (kShortest * group)),
+                             1, 1024);
 }
 
-template <const char* const* name>
+// The folds of kernels/reduce.cuh.
+constexpr char kSumFold[] = "SumFold";
+constexpr char kNanSumFold[] = "NanSumFold";
+constexpr char kProdFold[] = "ProdFold";
+constexpr char kMaxFold[] = "MaxFold";
+constexpr char kMinFold[] = "MinFold";
+constexpr char kAnyFold[] = "AnyFold";
+constexpr char kAllFold[] = "AllFold";
+constexpr char kCountFold[] = "CountFold";
+constexpr char kXorFold[] = "XorFold";
+constexpr char kAbsSumFold[] = "AbsSumFold";
+constexpr char kSquareSumFold[] = "SquareSumFold";
+constexpr char kPowerSumFold[] = "PowerSumFold";
+constexpr char kAbsMaxFold[] = "AbsMaxFold";
+constexpr char kAbsMinFold[] = "AbsMinFold";
+constexpr char kCenteredSquaresFold[] = "CenteredSquaresFold";
+
+template <const char* name>
 void fold_cuda(const Tensor& out, const Tensor& in, const FoldArgs& args) {
-  static const std::string instance = std::string("fold<facula::cuda::") + *name;
+  static const std::string instance = std::string("fold<facula::cuda::") + name;
   static const DeviceKernel kernel{"reduce.cuh", instance.c_str()};
-  static const std::string merging = std::string("fold<facula::cuda::Plain<facula::cuda::") + *name + ">";
+  static const std::string merging = std::string("fold<facula::cuda::Plain<facula::cuda::") + name + ">";
   static const DeviceKernel merge{"reduce.cuh", merging.c_str()};
   if (out.numel() == 0) return;
   const int device = out.device().index;
@@ -86,8 +105,9 @@ void sum_flat(DType dtype, int64_t n, const void* in, void* out) {
   const int device = active_index();
   const Device where{DeviceType::CUDA, static_cast<int8_t>(device)};
   const auto view = [&](const void* data, Dims sizes) {
-    Storage* storage = borrow_storage(const_cast<void*>(data), static_cast<size_t>(item_size(dtype) * (sizes.empty() ? 1 : sizes[0])),
-                                      where, [](Storage*) {}, nullptr);
+    Storage* storage = borrow_storage(
+        const_cast<void*>(data), static_cast<size_t>(item_size(dtype) * (sizes.empty() ? 1 : sizes[0])), where,
+        [](Storage*) {}, nullptr);
     Tensor t = tensor_on_storage(storage, dtype, 0, sizes, sizes.empty() ? Dims{} : Dims{1}, "sum");
     facula::release(storage);
     return t;
@@ -97,24 +117,26 @@ void sum_flat(DType dtype, int64_t n, const void* in, void* out) {
   sum_fold(where, view(out, {1}), view(in, {n}), args);
 }
 
-
 }  // namespace
 
-#define FACULA_FOLDS(X)                                                                                                  \
-  X(sum, "SumFold") X(nansum, "NanSumFold") X(prod, "ProdFold") X(max, "MaxFold") X(min, "MinFold") X(any, "AnyFold")   \
-  X(all, "AllFold") X(count_nonzero, "CountFold") X(xor, "XorFold") X(abs_sum, "AbsSumFold")                             \
-  X(square_sum, "SquareSumFold") X(power_sum, "PowerSumFold") X(abs_max, "AbsMaxFold") X(abs_min, "AbsMinFold")          \
-  X(centered_squares, "CenteredSquaresFold")
-
-#define X(fold, device_name) constexpr const char* fold##_name = device_name;
-FACULA_FOLDS(X)
-#undef X
-
 void register_reduce() {
-#define X(fold, device_name) fold##_fold.set(DeviceType::CUDA, fold_cuda<&fold##_name>);
-  FACULA_FOLDS(X)
-#undef X
-  sum_flat_kernel.set(DeviceType::CUDA, sum_flat);
+  constexpr auto cuda = DeviceType::CUDA;
+  sum_fold.set(cuda, fold_cuda<kSumFold>);
+  nansum_fold.set(cuda, fold_cuda<kNanSumFold>);
+  prod_fold.set(cuda, fold_cuda<kProdFold>);
+  max_fold.set(cuda, fold_cuda<kMaxFold>);
+  min_fold.set(cuda, fold_cuda<kMinFold>);
+  any_fold.set(cuda, fold_cuda<kAnyFold>);
+  all_fold.set(cuda, fold_cuda<kAllFold>);
+  count_nonzero_fold.set(cuda, fold_cuda<kCountFold>);
+  xor_fold.set(cuda, fold_cuda<kXorFold>);
+  abs_sum_fold.set(cuda, fold_cuda<kAbsSumFold>);
+  square_sum_fold.set(cuda, fold_cuda<kSquareSumFold>);
+  power_sum_fold.set(cuda, fold_cuda<kPowerSumFold>);
+  abs_max_fold.set(cuda, fold_cuda<kAbsMaxFold>);
+  abs_min_fold.set(cuda, fold_cuda<kAbsMinFold>);
+  centered_squares_fold.set(cuda, fold_cuda<kCenteredSquaresFold>);
+  sum_flat_kernel.set(cuda, sum_flat);
 }
 
 }  // namespace facula::cuda

@@ -83,8 +83,8 @@ void Event::record(Stream stream) {
     FACULA_CUDA_CALL(cuEventCreate, &event_, flags_);
     device_ = stream.device.index;
   }
-  FACULA_CHECK(device_ == stream.device.index, ErrorKind::Runtime, "Event.record: a stream of the event's device, cuda:", device_,
-               ", got one of ", stream.device);
+  FACULA_CHECK(device_ == stream.device.index, ErrorKind::Runtime,
+               "Event.record: a stream of the event's device, cuda:", device_, ", got one of ", stream.device);
   FACULA_CUDA_CALL(cuEventRecord, event_, handle(stream));
 }
 

@@ -52,8 +52,8 @@ void BlockRunner::prepare(const Index3& block) {
   warps_.assign((threads_.size() + 31) / 32, {});
   for (int t = 0; t < count; ++t) {
     const auto u = static_cast<unsigned>(t);
-    threads_[static_cast<size_t>(t)] = {{u % block.x, u / block.x % block.y, u / block.x / block.y}, State::Unstarted, -1,
-                                        nullptr};
+    threads_[static_cast<size_t>(t)] = {
+        {u % block.x, u / block.x % block.y, u / block.x / block.y}, State::Unstarted, -1, nullptr};
     starts_[static_cast<size_t>(t)] = order_ == Order::Reverse ? count - 1 - t : t;
     warps_[static_cast<size_t>(t / 32)].existing |= 1u << (t % 32);
   }

@@ -86,8 +86,10 @@ int run(const std::vector<std::string>& command, const fs::path& log) {
 }
 
 std::string full_source(const Program& p) {
-  std::string text = "#define FACULA_EMULATED_KERNEL 1\n#include \"facula_emulated_device.h\"\n#line 1 \"" + p.name + "\"\n" +
-                     p.source + "\nextern \"C\" {\nextern __attribute__((visibility(\"default\"))) const FaculaEmulatedKernel facula_kernels[];\n" +
+  std::string text = "#define FACULA_EMULATED_KERNEL 1\n#include \"facula_emulated_device.h\"\n#line 1 \"" + p.name +
+                     "\"\n" + p.source +
+                     "\nextern \"C\" {\nextern __attribute__((visibility(\"default\"))) const FaculaEmulatedKernel "
+                     "facula_kernels[];\n" +
                      "const FaculaEmulatedKernel facula_kernels[] = {\n";
   for (const std::string& e : p.expressions) text += "FACULA_EMULATED_ENTRY(\"" + e + "\", " + e + ")\n";
   return text + "{nullptr, nullptr, 0, nullptr}};\n}\n";
@@ -143,7 +145,8 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char*
   std::ofstream(source) << full_source(p);
   const std::vector<std::string> command = command_line(p, source, library);
   const int status = run(command, log);
-  p.log = status == -1 ? "the emulated device needs a C++ compiler, and \"" + command[0] + "\" does not start (CXX names another)"
+  p.log = status == -1 ? "the emulated device needs a C++ compiler, and \"" + command[0] +
+                             "\" does not start (CXX names another)"
                        : contents(log);
   if (status == 0) {
     const std::string bytes = contents(library);

@@ -1,6 +1,6 @@
-// What a kernel sees of a GPU when the host's compiler compiles it: CUDA's names over the emulator's functions. Included
-// before the kernel's source, which is otherwise what NVRTC compiles. No standard header, so that a kernel takes a twentieth of
-// a second to compile.
+// What a kernel sees of a GPU when the host's compiler compiles it: CUDA's names over the emulator's functions.
+// Included before the kernel's source, which is otherwise what NVRTC compiles. No standard header, so that a kernel
+// takes a twentieth of a second to compile.
 #pragma once
 
 struct Index3 {
@@ -108,7 +108,8 @@ inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32) {
 }
 template <class T>
 inline T __shfl_xor_sync(unsigned mask, T value, int by, int width = 32) {
-  const unsigned w = static_cast<unsigned>(width), lane = facula_emulated_lane(), other = lane ^ static_cast<unsigned>(by);
+  const unsigned w = static_cast<unsigned>(width), lane = facula_emulated_lane(),
+                 other = lane ^ static_cast<unsigned>(by);
   return facula_device::shuffle(mask, value, (other & ~(w - 1)) == (lane & ~(w - 1)) ? other : lane);
 }
 inline unsigned __ballot_sync(unsigned mask, int holds) {
@@ -149,7 +150,9 @@ inline T facula_atomic_swap(T* p, T expected, T wanted) {
   __atomic_compare_exchange_n(p, &expected, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return expected;
 }
-inline unsigned short atomicCAS(unsigned short* p, unsigned short e, unsigned short v) { return facula_atomic_swap(p, e, v); }
+inline unsigned short atomicCAS(unsigned short* p, unsigned short e, unsigned short v) {
+  return facula_atomic_swap(p, e, v);
+}
 inline int atomicCAS(int* p, int e, int v) { return facula_atomic_swap(p, e, v); }
 inline unsigned atomicCAS(unsigned* p, unsigned e, unsigned v) { return facula_atomic_swap(p, e, v); }
 inline unsigned long long atomicCAS(unsigned long long* p, unsigned long long e, unsigned long long v) {
@@ -206,9 +209,9 @@ struct Call<void (*)(A...), f> {
 
 }  // namespace facula_device
 
-#define FACULA_EMULATED_ENTRY(name, ...)                                                                     \
-  {name, &facula_device::Call<decltype(&(__VA_ARGS__)), &(__VA_ARGS__)>::call,                               \
-   facula_device::Call<decltype(&(__VA_ARGS__)), &(__VA_ARGS__)>::count,                                     \
+#define FACULA_EMULATED_ENTRY(name, ...)                                       \
+  {name, &facula_device::Call<decltype(&(__VA_ARGS__)), &(__VA_ARGS__)>::call, \
+   facula_device::Call<decltype(&(__VA_ARGS__)), &(__VA_ARGS__)>::count,       \
    facula_device::Call<decltype(&(__VA_ARGS__)), &(__VA_ARGS__)>::sizes},
 
 #endif

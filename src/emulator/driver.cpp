@@ -1,4 +1,5 @@
-// The driver's functions for the emulated device: arguments are checked as the real driver checks them, work is queued.
+// The driver's functions for the emulated device: arguments are checked as the real driver checks them, work is
+// queued.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,7 +25,8 @@ namespace {
 thread_local int current_device = 0;
 std::atomic<bool> initialized{false};
 
-constexpr unsigned kMostThreads = 1024, kMostGrid = 65535, kMostDynamicShared = 227 << 10, kDefaultDynamicShared = 48 << 10;
+constexpr unsigned kMostThreads = 1024, kMostGrid = 65535, kMostDynamicShared = 227 << 10,
+                   kDefaultDynamicShared = 48 << 10;
 constexpr size_t kMostArguments = 4096;
 
 struct Function {
@@ -85,10 +87,12 @@ constexpr ErrorText errors[] = {
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "not a stream, event or function"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "the module has no such function"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "queued work is not done"},
-    {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "a kernel did something undefined; standard error has the reason"},
+    {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED",
+     "a kernel did something undefined; standard error has the reason"},
 };
 const ErrorText* find_error(CUresult error) {
-  const auto found = std::find_if(std::begin(errors), std::end(errors), [&](const ErrorText& e) { return e.error == error; });
+  const auto found =
+      std::find_if(std::begin(errors), std::end(errors), [&](const ErrorText& e) { return e.error == error; });
   return found == std::end(errors) ? nullptr : found;
 }
 
@@ -216,7 +220,8 @@ API CUresult cuMemFreeHost(void* memory) {
 // Memory of the host that is not pinned is read before the call returns.
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   if (!is_allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+  auto staged =
+      std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
   stream_here(stream).push([=](BlockRunner&) { std::memcpy(host(to), staged->data(), bytes); });
   return sticky_error;
 }
@@ -340,14 +345,15 @@ API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attrib
   return CUDA_SUCCESS;
 }
 API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                            unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments,
-                            void**) {
+                            unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,
+                            void** arguments, void**) {
   const auto* f = reinterpret_cast<Function*>(function);
   const Index3 grid{grid_x, grid_y, grid_z}, block{block_x, block_y, block_z};
   const uint64_t threads = uint64_t{block_x} * block_y * block_z;
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
-  if (threads == 0 || threads > kMostThreads || !grid_x || !grid_y || !grid_z || grid_x > 0x7fffffff || grid_y > kMostGrid ||
-      grid_z > kMostGrid || shared_bytes > f->dynamic_shared || argument_bytes(*f->kernel) > kMostArguments)
+  if (threads == 0 || threads > kMostThreads || !grid_x || !grid_y || !grid_z || grid_x > 0x7fffffff ||
+      grid_y > kMostGrid || grid_z > kMostGrid || shared_bytes > f->dynamic_shared ||
+      argument_bytes(*f->kernel) > kMostArguments)
     return CUDA_ERROR_INVALID_VALUE;
   auto values = std::make_shared<Arguments>(*f->kernel, arguments);
   const FaculaEmulatedKernel* kernel = f->kernel;

@@ -19,7 +19,8 @@ size_t page() {
 
 /// The lowest page is inaccessible: a stack that overflows is a fault, not another fiber's memory.
 char* make_stack() {
-  void* memory = mmap(nullptr, kStack + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, kStack + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   mprotect(memory, page(), PROT_NONE);
   return static_cast<char*>(memory);
@@ -44,8 +45,8 @@ Fiber::Fiber(void (*run)()) : stack_(make_stack()) {
   top_ = top;
 }
 
-// Everything but the stack pointer and rbp is named as changed, so that the compiler keeps what it needs; the 128 bytes
-// below the stack pointer may be in use (the red zone).
+// Everything but the stack pointer and rbp is named as changed, so that the compiler keeps what it needs; the 128
+// bytes below the stack pointer may be in use (the red zone).
 __attribute__((noinline)) void Fiber::resume(Fiber& from) {
   void **save = &from.top_, *load = top_;
   asm volatile(
@@ -62,9 +63,9 @@ __attribute__((noinline)) void Fiber::resume(Fiber& from) {
       "leaq 128(%%rsp), %%rsp\n\t"
       : "+D"(save), "+S"(load)
       :
-      : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0", "xmm1",
-        "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
-        "xmm15");
+      : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0",
+        "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
+        "xmm14", "xmm15");
 }
 
 #else

@@ -1,5 +1,5 @@
-// Stacks to switch between: what a thread of a kernel waits on at a barrier. A switch is a dozen instructions; no system
-// call, no operating-system thread for each thread of a block.
+// Stacks to switch between: what a thread of a kernel waits on at a barrier. A switch is a dozen instructions; no
+// system call, no operating-system thread for each thread of a block.
 #pragma once
 
 #include <cstddef>

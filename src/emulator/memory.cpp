@@ -33,7 +33,8 @@ struct Arena {
     base = static_cast<char*>(memory);
     free[reinterpret_cast<CUdeviceptr>(base)] = bytes;
     used.resize(static_cast<size_t>(s.devices));
-    if (s.mode == Mode::Async) protect(PROT_READ | PROT_WRITE);  // threads work in it while the host does something else
+    if (s.mode == Mode::Async)
+      protect(PROT_READ | PROT_WRITE);  // threads work in it while the host does something else
   }
   void protect(int how) const { mprotect(base, bytes, how); }
 };

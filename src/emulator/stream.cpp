@@ -16,7 +16,8 @@ std::string_view variable(const char* name, std::string_view otherwise) {
 }
 
 Settings read_settings() {
-  const std::string_view mode = variable("FACULA_EMULATED_MODE", "async"), order = variable("FACULA_EMULATED_ORDER", "forward");
+  const std::string_view mode = variable("FACULA_EMULATED_MODE", "async"),
+                         order = variable("FACULA_EMULATED_ORDER", "forward");
   Settings s{};
   s.mode = mode == "eager" ? Mode::Eager : mode == "lazy" ? Mode::Lazy : Mode::Async;
   s.order = order == "reverse" ? Order::Reverse : order == "random" ? Order::Random : Order::Forward;

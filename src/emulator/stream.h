@@ -1,9 +1,9 @@
 // Streams, events and memory of the emulated device.
 //
-// FACULA_EMULATED_MODE says when queued work runs: `async`, on a thread of each stream (FACULA_EMULATED_JITTER: with random
-// waits of up to so many microseconds); `eager`, at the call; `lazy`, not before the host waits for it, so that a wait which is
-// missing shows every time. Memory is one arena; outside of queued work it is inaccessible in the last two modes: a host that
-// reads device memory dies. Fresh and released memory is filled with patterns.
+// FACULA_EMULATED_MODE says when queued work runs: `async`, on a thread of each stream (FACULA_EMULATED_JITTER:
+// with random waits of up to so many microseconds); `eager`, at the call; `lazy`, not before the host waits for it,
+// so that a wait which is missing shows every time. Memory is one arena; outside of queued work it is inaccessible
+// in the last two modes: a host that reads device memory dies. Fresh and released memory is filled with patterns.
 #pragma once
 
 #include <atomic>

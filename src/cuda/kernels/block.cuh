@@ -34,7 +34,8 @@ FACULA_FN A fold_warp(A value) {
   return value;
 }
 
-/// All values of a block, whose size is a multiple of 32; every thread gets the result. `room` holds kMostWarps values.
+/// All values of a block, whose size is a multiple of 32; every thread gets the result. `room` holds kMostWarps
+/// values.
 template <class Op, class A>
 FACULA_FN A fold_block(A value, A* room) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;

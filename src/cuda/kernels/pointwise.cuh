@@ -1,5 +1,5 @@
-// Element-wise kernels around one loop body, `Loop`, that the host writes in front of them (pointwise.cpp):
-//   struct Loop { static constexpr int inputs; template <class C, class R> static R run(C a, C b, C c, const C* parameters); };
+// Element-wise kernels around one loop body, `Loop`, that the host writes in front of them (pointwise.cpp): a struct
+// with the number of `inputs` and run<C, R>(C a, C b, C c, const C* parameters), which gives an R.
 #pragma once
 
 #include "pointwise_args.h"
@@ -18,15 +18,18 @@ __global__ __launch_bounds__(256) void pointwise_any(PointwiseArgs p) {
     Int64 to = 0, from[kMostInputs] = {};
     Index rest = static_cast<Index>(i);
     for (int d = 0; d < p.dims; ++d) {
-      const Index size = static_cast<Index>(p.shape[d]), next = d + 1 < p.dims ? rest / size : 0, at = rest - next * size;
+      const Index size = static_cast<Index>(p.shape[d]), next = d + 1 < p.dims ? rest / size : 0,
+                  at = rest - next * size;
       to += at * p.out.strides[d];
       for (int k = 0; k < Loop::inputs; ++k) from[k] += at * p.in[k].strides[d];
       rest = next;
     }
     C in[kMostInputs];
     for (int k = 0; k < Loop::inputs; ++k)
-      in[k] = p.in[k].is_number ? numbers[k] : load_any<C>(static_cast<const char*>(p.in[k].data) + from[k], p.in[k].dtype);
-    store_any<R>(static_cast<char*>(p.out.data) + to, p.out.dtype, Loop::template run<C, R>(in[0], in[1], in[2], parameters));
+      in[k] =
+          p.in[k].is_number ? numbers[k] : load_any<C>(static_cast<const char*>(p.in[k].data) + from[k], p.in[k].dtype);
+    store_any<R>(static_cast<char*>(p.out.data) + to, p.out.dtype,
+                 Loop::template run<C, R>(in[0], in[1], in[2], parameters));
   }
 }
 

@@ -8,7 +8,7 @@ constexpr int kMostDims = 16, kMostInputs = 3, kMostParameters = 6;
 struct PointwiseOperand {
   void* data;
   int dtype;
-  bool is_number;  // of the compute dtype, in `numbers`
+  bool is_number;                // of the compute dtype, in `numbers`
   long long strides[kMostDims];  // bytes, innermost dimension first
 };
 

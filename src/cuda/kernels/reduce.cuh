@@ -1,5 +1,5 @@
-// Folds: every result is made by `kGroup` threads, 1, 32 or 256 of them, and of long ones by several groups, whose results a
-// second launch folds.
+// Folds: every result is made by `kGroup` threads, 1, 32 or 256 of them, and of long ones by several groups, whose
+// results a second launch folds.
 #pragma once
 
 #include "block.cuh"
@@ -105,7 +105,8 @@ __global__ __launch_bounds__(256) void fold(FoldGrid g) {
     const Int64 at = first + group;
     A total = Fold::template identity<A>();
     if (at < all) {
-      const Int64 result = at % g.results, from = at / g.results * g.part, to = from + g.part < g.count ? from + g.part : g.count;
+      const Int64 result = at % g.results, from = at / g.results * g.part,
+                  to = from + g.part < g.count ? from + g.part : g.count;
       const M* base = static_cast<const M*>(g.in) + offset_of(g.kept, result);
       const C center = g.center ? static_cast<const C*>(g.center)[result] : C{};
       for (Int64 i = from + member; i < to; i += kGroup)

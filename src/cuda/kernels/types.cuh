@@ -1,5 +1,5 @@
-// Element types of the device, under the names of the dtypes, and conversions between them; the first include of every
-// kernel file. The same text is read by NVRTC and, for the emulated device, by the host's compiler.
+// Element types of the device, under the names of the dtypes, and conversions between them; the first include of
+// every kernel file. The same text is read by NVRTC and, for the emulated device, by the host's compiler.
 #pragma once
 
 #include "complex.h"
@@ -39,8 +39,8 @@ using Complex128 = kernels::Complex<double>;
 
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-/// A floating-point format of 16 bits or fewer: exponent and mantissa bits, the exponent's bias. Stored only; computing is
-/// done in float.
+/// A floating-point format of 16 bits or fewer: exponent and mantissa bits, the exponent's bias. Stored only;
+/// computing is done in float.
 template <class Bits, int kMantissa, int kBias, UInt32 kLargest, Bits kOverflow, Bits kNan, bool kUnsignedZero>
 struct Narrow {
   Bits bits;
@@ -72,7 +72,8 @@ struct Narrow {
   }
   FACULA_FN static float widen(Bits b) {
     const UInt32 magnitude = b & Bits(~kSign), sign = UInt32(b & kSign) << (32 - kWidth);
-    if (kUnsignedZero ? b == kNan : magnitude > (kHasInfinity ? kOverflow : kLargest)) return kernels::Float<float>::nan;
+    if (kUnsignedZero ? b == kNan : magnitude > (kHasInfinity ? kOverflow : kLargest))
+      return kernels::Float<float>::nan;
     if (kHasInfinity && magnitude == kOverflow) return kernels::from_bits(sign | 0x7f800000u);
     const int exponent = int(magnitude >> kMantissa);
     const UInt32 fraction = magnitude & ((1u << kMantissa) - 1);
@@ -163,21 +164,26 @@ FACULA_FN To convert(const From& value) {
   } else if constexpr (is_floating_type<To> || !is_floating_type<From>) {
     return static_cast<To>(value);
   } else if constexpr (is_same_type<To, UInt64>) {
-    return value >= From(9223372036854775808.0) ? static_cast<UInt64>(value) : static_cast<UInt64>(static_cast<Int64>(value));
+    return value >= From(9223372036854775808.0) ? static_cast<UInt64>(value)
+                                                : static_cast<UInt64>(static_cast<Int64>(value));
   } else {
     return static_cast<To>(static_cast<Int64>(value));  // wraps, as on the CPU
   }
 }
 
-// Number of a dtype, in the order of the host's list.
-enum DType : int {
-  kBool, kUInt8, kInt8, kInt16, kInt32, kInt64, kUInt16, kUInt32, kUInt64, kFloat16, kBFloat16, kFloat32, kFloat64, kComplex32,
-  kComplex64, kComplex128, kFloat8E4M3FN, kFloat8E5M2, kFloat8E4M3FNUZ, kFloat8E5M2FNUZ
-};
+// clang-format off
+#define FACULA_DEVICE_DTYPES(X)                                                                                    \
+  X(Bool) X(UInt8) X(Int8) X(Int16) X(Int32) X(Int64) X(UInt16) X(UInt32) X(UInt64) X(Float16) X(BFloat16)         \
+  X(Float32) X(Float64) X(Complex32) X(Complex64) X(Complex128) X(Float8E4M3FN) X(Float8E5M2) X(Float8E4M3FNUZ)    \
+  X(Float8E5M2FNUZ)
+// clang-format on
 
-#define FACULA_DEVICE_DTYPES(X)                                                                                           \
-  X(Bool) X(UInt8) X(Int8) X(Int16) X(Int32) X(Int64) X(UInt16) X(UInt32) X(UInt64) X(Float16) X(BFloat16) X(Float32)     \
-  X(Float64) X(Complex32) X(Complex64) X(Complex128) X(Float8E4M3FN) X(Float8E5M2) X(Float8E4M3FNUZ) X(Float8E5M2FNUZ)
+/// The number of a dtype, as on the host.
+enum DType : int {
+#define NUMBER(T) k##T,
+  FACULA_DEVICE_DTYPES(NUMBER)
+#undef NUMBER
+};
 
 /// An element of any dtype as a C, and the other way.
 template <class C>
