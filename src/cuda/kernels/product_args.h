@@ -1,0 +1,35 @@
+// What products are given; read by both compilers.
+#pragma once
+
+namespace facula::cuda {
+
+/// How a batch of products is divided. Sizes are those of the largest of the batch.
+struct ProductTiles {
+  long long batch, rows, columns, inner;
+  long long parts, part;  // the inner dimension in parts, each of `part`; of several, results go to `partial`
+  void* partial;          // parts x batch x rows x columns sums
+};
+
+/// out = alpha a b + beta out + bias; strides in elements.
+struct MatricesArgs {
+  ProductTiles tiles;
+  const void *a, *b, *bias;
+  void* out;
+  long long a_batch, a_row, a_column, b_batch, b_row, b_column, out_batch, out_row;
+  bool has_alpha, has_beta;
+  alignas(16) char alpha[16], beta[16];  // of the type that sums have
+};
+
+/// The three maps of a convolution: y = x * w. Missing dimensions come first, with size one.
+struct ConvArgs {
+  ProductTiles tiles;
+  void *x, *y, *w;  // w is contiguous
+  const void* bias;
+  long long images, channels, outputs;  // of one group
+  long long in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  long long x_image, x_channel, x_strides[3], y_image, y_channel, y_strides[3];
+  long long classes[3], tap_step[3];  // of positions that the same taps reach; how far apart those are
+  bool channels_inner;                // channels lie next to each other
+};
+
+}  // namespace facula::cuda

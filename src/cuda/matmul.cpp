@@ -1,0 +1,109 @@
+// Matrix products, and how products of all kinds are divided.
+#include "ops/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/number.h"
+#include "cuda/product.h"
+
+namespace facula::cuda {
+
+ProductTypes product_types(DType dtype) {
+  if (!is_bits(dtype)) return {dtype, compute_dtype(dtype)};
+  switch (item_size(dtype)) {
+    case 1: return {DType::UInt8, DType::UInt32};
+    case 2: return {DType::UInt16, DType::UInt32};
+    case 4: return {DType::UInt32, DType::UInt32};
+    default: return {DType::UInt64, DType::UInt64};
+  }
+}
+
+namespace {
+
+int64_t blocks_of(const ProductTiles& t, int each) {
+  const int64_t lines = 16 * each;
+  return (t.rows + lines - 1) / lines * ((t.columns + lines - 1) / lines) * t.batch;
+}
+
+/// The largest tiles of which there are enough for the device, and whose sums fit into the registers.
+int tile_size(const ProductTiles& t, DType sums, int device) {
+  const int wanted = properties(device).multiprocessors;
+  if (item_size(sums) <= 4 && blocks_of(t, 8) >= wanted) return 8;
+  return blocks_of(t, 4) * 2 >= wanted ? 4 : 2;
+}
+
+/// Threads of a result: as many as keep the device busy and have enough to do.
+int group_of(const ProductTiles& t, int device) {
+  const Properties& p = properties(device);
+  const int64_t room = int64_t{p.multiprocessors} * p.threads_per_multiprocessor,
+                results = t.batch * t.rows * t.columns;
+  if (t.inner < 32) return 1;
+  return t.inner >= 1024 && results * 256 <= 4 * room ? 256 : 32;
+}
+
+void divide_inner(ProductTiles& t, int64_t blocks, DType sums, int device, Tensor& partial) {
+  constexpr int64_t kShortest = 256, kMostBytes = int64_t{64} << 20;
+  const int64_t results = t.batch * t.rows * t.columns, wanted = int64_t{properties(device).multiprocessors} * 2;
+  const int64_t parts =
+      std::min<int64_t>({wanted / blocks, t.inner / kShortest, kMostBytes / (results * item_size(sums))});
+  if (parts <= 1) return;
+  t.part = (t.inner + parts - 1) / parts;
+  t.parts = (t.inner + t.part - 1) / t.part;
+  partial = facula::empty({t.parts, results}, sums, Device{DeviceType::CUDA, static_cast<int8_t>(device)});
+  t.partial = partial.data();
+}
+
+}  // namespace
+
+ProductPlan plan_product(ProductTiles& t, DType sums, int device, Tensor& partial) {
+  constexpr int64_t kFew = 4, kMostBlocks = INT32_MAX;
+  t.parts = 1;
+  t.part = std::max<int64_t>(t.inner, 1);
+  if (std::min(t.rows, t.columns) <= kFew) {
+    const int group = group_of(t, device);
+    return {ProductWay::Results, group % 256, grid_for(device, t.batch * t.rows * t.columns * group)};
+  }
+  const int each = tile_size(t, sums, device);
+  const int64_t blocks = blocks_of(t, each);
+  divide_inner(t, blocks, sums, device, partial);
+  return {ProductWay::Tiles, each, {256, std::min<int64_t>(blocks * t.parts, kMostBlocks)}};
+}
+
+namespace {
+
+void write_factor(const Scalar& value, DType dtype, DType sums, char* to) {
+  if (is_bits(dtype)) {
+    const auto bits = static_cast<uint64_t>(value.to_int());
+    std::memcpy(to, &bits, static_cast<size_t>(item_size(sums)));
+    return;
+  }
+  const Tensor number = scalar_tensor(value, sums);
+  std::memcpy(to, number.data(), static_cast<size_t>(item_size(sums)));
+}
+
+void matrix_product_cuda(const MatrixProduct& p) {
+  static const ProductKernels kernels("matmul.cuh", "Matrices");
+  if (p.batch == 0 || p.rows == 0 || p.columns == 0) return;
+  MatricesArgs args{};
+  args.tiles = {p.batch, p.rows, p.columns, p.inner, 1, 1, nullptr};
+  args.a = p.a.data;
+  args.b = p.b.data;
+  args.bias = p.bias;
+  args.out = p.out;
+  args.a_batch = p.a.batch, args.a_row = p.a.row, args.a_column = p.a.column;
+  args.b_batch = p.b.batch, args.b_row = p.b.row, args.b_column = p.b.column;
+  args.out_batch = p.out_batch, args.out_row = p.out_row;
+  args.has_alpha = !p.alpha.equals(1);
+  args.has_beta = !p.beta.equals(0);
+  const DType sums = product_types(p.dtype).sums;
+  write_factor(p.alpha, p.dtype, sums, args.alpha);
+  write_factor(p.beta, p.dtype, sums, args.beta);
+  kernels(active_index(), p.dtype, DType::Int64, args);
+}
+
+}  // namespace
+
+void register_matmul() { matrix_product_kernel.set(DeviceType::CUDA, matrix_product_cuda); }
+
+}  // namespace facula::cuda

@@ -1,0 +1,60 @@
+// How products are divided among blocks, for all that are made by kernels/product.cuh.
+#pragma once
+
+#include <string>
+
+#include "core/tensor.h"
+#include "cuda/device.h"
+#include "cuda/kernel.h"
+#include "cuda/kernels/product_args.h"
+
+namespace facula::cuda {
+
+/// The types that a product is computed with: in memory, and of sums. Integers wrap.
+struct ProductTypes {
+  DType memory, sums;
+};
+ProductTypes product_types(DType dtype);
+
+enum class ProductWay : uint8_t { Tiles, Results };
+struct ProductPlan {
+  ProductWay way;
+  int size;  // results of a thread in each direction of a tile, or threads of a result (0 for 256)
+  Grid grid;
+};
+/// Fills in the parts of `tiles`; `partial` keeps the memory of their sums.
+ProductPlan plan_product(ProductTiles& tiles, DType sums, int device, Tensor& partial);
+
+/// The kernels of one Problem of the file.
+class ProductKernels {
+ public:
+  ProductKernels(const char* file, const std::string& problem)
+      : by_tiles_name_(name("product_by_tiles", problem)),
+        by_results_name_(name("product_by_results", problem)),
+        of_parts_name_(name("product_of_parts", problem)),
+        by_tiles_(file, by_tiles_name_.c_str()),
+        by_results_(file, by_results_name_.c_str()),
+        of_parts_(file, of_parts_name_.c_str()) {}
+  ProductKernels(const ProductKernels&) = delete;
+
+  template <class Args>
+  void operator()(int device, DType dtype, DType positions, Args args) const {
+    const ProductTypes types = product_types(dtype);
+    Tensor partial;
+    const ProductPlan plan = plan_product(args.tiles, types.sums, device, partial);
+    const DeviceKernel& kernel = plan.way == ProductWay::Tiles ? by_tiles_ : by_results_;
+    kernel(device, {types.memory, types.sums, positions, plan.size}, plan.grid, args);
+    if (args.tiles.parts > 1)
+      of_parts_(device, {types.memory, types.sums, positions},
+                grid_for(device, args.tiles.batch * args.tiles.rows * args.tiles.columns), args);
+  }
+
+ private:
+  static std::string name(const char* kernel, const std::string& problem) {
+    return std::string(kernel) + "<facula::cuda::" + problem;
+  }
+  std::string by_tiles_name_, by_results_name_, of_parts_name_;
+  DeviceKernel by_tiles_, by_results_, of_parts_;
+};
+
+}  // namespace facula::cuda
