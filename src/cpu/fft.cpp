@@ -40,7 +40,7 @@ constexpr int64_t kColumnsAreLongFrom = 4096;        // points of lines next to 
 constexpr int64_t kLanesConvolveUpTo = 1024;         // points of a convolution in lanes
 constexpr int64_t kTurnsUpTo = 8192;                 // points of lines with a factor for every point between the sweeps
 constexpr int64_t kLongestAlone = int64_t{1} << 18;  // points of lines that a thread has for itself
-constexpr int64_t kDividedFrom = 32768;              // points of lines whose parts are shared out among threads
+constexpr int64_t kDividedFrom = 1 << 20;            // bytes of lines whose parts are shared out among threads
 constexpr int64_t kShortest = 16;                    // of long lines
 constexpr int64_t kMostKept = int64_t{64} << 20;     // bytes
 constexpr size_t kMostPlans = 64;
@@ -385,8 +385,17 @@ int64_t operations(int64_t n) {
 /// So many pieces of `points` points each are worth a thread.
 int64_t grain_of(int64_t points, int64_t n) { return std::max<int64_t>(1, 4 * kGrain / (points * operations(n))); }
 
-/// The same of a line of n points, which meets its threads more than once and is too short for that up to some length.
-int64_t grain_within(int64_t n, int64_t pieces, int64_t grain) { return n < kDividedFrom ? pieces : grain; }
+/// A line meets its threads more than once, and its points then move from one's cache to another's.
+template <class T>
+bool worth_dividing(int64_t n) {
+  return n * static_cast<int64_t>(2 * sizeof(T)) >= kDividedFrom;
+}
+
+/// The grain of pieces of a line of n points.
+template <class T>
+int64_t grain_within(int64_t n, int64_t pieces, int64_t grain) {
+  return worth_dividing<T>(n) ? grain : pieces;
+}
 
 template <class T>
 void transform_one(const FftLanes<T>& plan, FftKind kind, double scale, const T* in, T* out) {
@@ -425,8 +434,8 @@ void two_sweeps(const FftLong<T>& plan, const T* in, T* out, bool backward, doub
   }
   Scratch<T> between(size.between);
   const FftSweep<T> sweep{&plan, in, out, between.data(), backward, scale};
-  const int64_t column_grain = grain_within(plan.n, column_blocks, grain_of(N * height, height));
-  const int64_t row_grain = grain_within(plan.n, row_blocks, grain_of(N * width, width));
+  const int64_t column_grain = grain_within<T>(plan.n, column_blocks, grain_of(N * height, height));
+  const int64_t row_grain = grain_within<T>(plan.n, row_blocks, grain_of(N * width, width));
   parallel_for(0, column_blocks, column_grain, [&](int64_t from, int64_t to) {
     Scratch<T> buffers(size.buffers);
     level.columns(sweep, from, to, buffers.data());
@@ -440,10 +449,10 @@ void two_sweeps(const FftLong<T>& plan, const T* in, T* out, bool backward, doub
 constexpr int64_t kPiece = 2048;  // points, of work that is shared out by pieces of always the same places
 
 /// f(from, to) for all pieces of [0, n).
-template <class F>
+template <class T, class F>
 void in_pieces(int64_t n, F&& f) {
   const int64_t pieces = (n + kPiece - 1) / kPiece;
-  parallel_for(0, pieces, grain_within(n, pieces, 16), [&](int64_t from, int64_t to) {
+  parallel_for(0, pieces, grain_within<T>(n, pieces, 16), [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) f(i * kPiece, std::min(n, (i + 1) * kPiece));
   });
 }
@@ -455,12 +464,12 @@ void convolve_line(const FftLong<T>& plan, const T* in, T* out, bool backward, d
   const T *chirp = plan.chirp.factors.data(), *kernel = plan.chirp.kernel.data();
   Scratch<T> points(2 * length);
   T* p = points.data();
-  in_pieces(n, [&](int64_t from, int64_t to) { level.multiply(in, chirp, p, 1, backward, false, from, to); });
+  in_pieces<T>(n, [&](int64_t from, int64_t to) { level.multiply(in, chirp, p, 1, backward, false, from, to); });
   std::fill(p + 2 * n, p + 2 * length, T(0));
   two_sweeps(*plan.convolution, p, p, false, 1, work);
-  in_pieces(length, [&](int64_t from, int64_t to) { level.multiply(p, kernel, p, 1, false, true, from, to); });
+  in_pieces<T>(length, [&](int64_t from, int64_t to) { level.multiply(p, kernel, p, 1, false, true, from, to); });
   two_sweeps(*plan.convolution, p, p, false, 1, work);
-  in_pieces(n, [&](int64_t from, int64_t to) { level.multiply(p, chirp, out, scale, true, backward, from, to); });
+  in_pieces<T>(n, [&](int64_t from, int64_t to) { level.multiply(p, chirp, out, scale, true, backward, from, to); });
 }
 
 /// One complex line; `out` may be `in`.
@@ -500,7 +509,7 @@ struct LongLines {
  private:
   void real_even(const T* in, T* out, T* work) const {
     long_line(*plan, in, out, false, scale, work);
-    in_pieces(n / 4 + 1, [&](int64_t from, int64_t to) { fft_level<T>.untangle(*halves, out, n, from, to); });
+    in_pieces<T>(n / 4 + 1, [&](int64_t from, int64_t to) { fft_level<T>.untangle(*halves, out, n, from, to); });
   }
   void real_odd(const T* in, T* out, T* work) const {
     Scratch<T> line(2 * n);
@@ -515,7 +524,8 @@ struct LongLines {
   }
   void half_even(const T* in, T* out, T* work) const {
     Scratch<T> line(n);
-    in_pieces(n / 4 + 1, [&](int64_t from, int64_t to) { fft_level<T>.tangle(*halves, in, line.data(), n, from, to); });
+    in_pieces<T>(n / 4 + 1,
+                 [&](int64_t from, int64_t to) { fft_level<T>.tangle(*halves, in, line.data(), n, from, to); });
     long_line(*plan, line.data(), out, true, scale, work);
   }
   void half_odd(const T* in, T* out, T* work) const {
@@ -578,8 +588,8 @@ void long_lines(const Lines& l, const T* in, T* out) {
   // as many neighbours as lie in a cache line or two
   const int64_t together = std::min<int64_t>(l.inner, 128 / static_cast<int64_t>(2 * sizeof(T)));
   const int64_t groups_inner = (l.inner + together - 1) / together, groups = l.outer * groups_inner;
-  // fewer lines than threads: these are for the parts of a line; nor is a very long one left to a thread
-  const bool divided = groups < num_threads() || l.n > kLongestAlone;
+  // fewer lines than threads: these are for the parts of a line, if it is long; nor is a very long one left to a thread
+  const bool divided = (groups < num_threads() && worth_dividing<T>(l.n)) || l.n > kLongestAlone;
   const Workspace<T> size(*lines.plan);
   auto run = [&](int64_t first, int64_t last) {
     Scratch<T> work(divided ? 0 : size.between + size.buffers);
