@@ -87,6 +87,54 @@ def mobilenet_block(m):
     return trainer(m, model, [m.randn(8, 32, 28, 28)], square)
 
 
+def residual(m, *layers):
+    """Two convolutions and what stands between them, around which the input goes."""
+
+    class Residual(m.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = m.nn.Sequential(*layers)
+
+        def forward(self, x):
+            return x + self.layers(x)
+
+    return Residual()
+
+
+def stacked(m, block):
+    """Behind a convolution, whose results have the layout that the library likes."""
+    model = m.nn.Sequential(m.nn.Conv2d(3, 64, 3, padding=1), block(), block())
+    return trainer(m, model, [m.randn(4, 3, 64, 64)], square)
+
+
+def diffusion_blocks(m):
+    nn = m.nn
+    return stacked(m, lambda: residual(m, nn.GroupNorm(8, 64), nn.SiLU(), nn.Conv2d(64, 64, 3, padding=1), nn.GroupNorm(8, 64),
+                                       nn.SiLU(), nn.Dropout(0.1), nn.Conv2d(64, 64, 3, padding=1)))  # fmt: skip
+
+
+def translation_blocks(m):
+    nn = m.nn
+    return stacked(m, lambda: residual(m, nn.ReflectionPad2d(1), nn.Conv2d(64, 64, 3), nn.InstanceNorm2d(64), nn.ReLU(),
+                                       nn.ReflectionPad2d(1), nn.Conv2d(64, 64, 3), nn.InstanceNorm2d(64)))  # fmt: skip
+
+
+def dense_blocks(m):
+    nn = m.nn
+
+    class Dense(nn.Module):
+        def __init__(self, inputs):
+            super().__init__()
+            self.layers = nn.Sequential(nn.BatchNorm2d(inputs), nn.ReLU(), nn.Conv2d(inputs, 64, 1, bias=False),
+                                        nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 16, 3, padding=1, bias=False))  # fmt: skip
+
+        def forward(self, x):
+            return m.cat([x, self.layers(x)], 1)
+
+    widths = iter((64, 80))
+    return stacked(m, lambda: Dense(next(widths)))
+
+
 def patch_embedding(m):
     return trainer(m, m.nn.Conv2d(3, 192, 16, 16), [m.randn(8, 3, 128, 128)], square)
 
@@ -120,6 +168,9 @@ STEPS = {
     "digits network, batch 64, Adam": digits_net,
     "ResNet block 64 channels 28x28, batch 8": resnet_block,
     "MobileNet block 28x28, batch 8": mobilenet_block,
+    "two diffusion blocks (group norm, dropout) 64x64, batch 4": diffusion_blocks,
+    "two CycleGAN blocks (reflection, instance norm) 64x64, batch 4": translation_blocks,
+    "two DenseNet blocks 64x64, batch 4": dense_blocks,
     "patch embedding 16x16, batch 8": patch_embedding,
     "LSTM 64-128, 32 steps, batch 16": lstm,
     "GRU 64-128, 2 layers, 32 steps, batch 16": gru,
