@@ -11,7 +11,7 @@
 
 namespace facula::cuda {
 
-/// A template argument: a dtype, which becomes its type on the device, or a small number that is not negative.
+/// A template argument: a dtype, which becomes its type on the device, or a number from 0 to 127.
 class TemplateArgument {
  public:
   TemplateArgument(DType dtype) : code_(static_cast<uint8_t>(0x80 | static_cast<int>(dtype))) {}

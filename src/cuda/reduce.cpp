@@ -86,10 +86,10 @@ void fold_cuda(const Tensor& out, const Tensor& in, const FoldArgs& args) {
   g.part = std::max<int64_t>((g.count + parts - 1) / parts, 1);
   const int64_t made = std::max<int64_t>((g.count + g.part - 1) / g.part, 1);
   const auto blocks = [&](int threads) { return grid_for(device, g.results * made * threads); };
-  if (made == 1) return kernel(device, {in.dtype(), args.compute, out.dtype(), group}, blocks(group), g);
+  if (made == 1) return kernel(device, {in.dtype(), args.compute, out.dtype(), group / 32}, blocks(group), g);
   const Tensor results = facula::empty({made, g.results}, out.dtype(), out.device());
   g.out = results.data();
-  kernel(device, {in.dtype(), args.compute, out.dtype(), group}, blocks(group), g);
+  kernel(device, {in.dtype(), args.compute, out.dtype(), group / 32}, blocks(group), g);
   FoldGrid second = g;
   second.in = results.data();
   second.out = out.data();
@@ -98,7 +98,7 @@ void fold_cuda(const Tensor& out, const Tensor& in, const FoldArgs& args) {
   second.kept = second.reduced = {};
   add_dim(second.kept, g.results, 1);
   add_dim(second.reduced, made, g.results);
-  merge(device, {out.dtype(), out.dtype(), out.dtype(), 1}, grid_for(device, g.results), second);
+  merge(device, {out.dtype(), out.dtype(), out.dtype(), 0}, grid_for(device, g.results), second);
 }
 
 void sum_flat(DType dtype, int64_t n, const void* in, void* out) {

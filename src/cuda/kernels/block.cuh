@@ -53,6 +53,9 @@ FACULA_FN A fold_block(A value, A* room) {
   return value;
 }
 
+/// The threads of a group of so many warps; one thread for none.
+FACULA_FN constexpr int group_threads(int warps) { return warps ? 32 * warps : 1; }
+
 // ---- what is folded
 
 struct Add {

@@ -1,5 +1,5 @@
-// Folds: every result is made by `kGroup` threads, 1, 32 or 256 of them, and of long ones by several groups, whose
-// results a second launch folds.
+// Folds: every result is made by a group of threads (block.cuh), and of long ones by several groups, whose results a
+// second launch folds.
 #pragma once
 
 #include "block.cuh"
@@ -95,9 +95,9 @@ FACULA_FN A finished(A value, const FoldGrid& g) {
   return value;
 }
 
-template <class Fold, class M, class C, class A, int kGroup>
+template <class Fold, class M, class C, class A, int kWarps>
 __global__ __launch_bounds__(256) void fold(FoldGrid g) {
-  constexpr int kGroups = 256 / kGroup;
+  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(A, room, kMostWarps);
   const int group = threadIdx.x / kGroup, member = threadIdx.x % kGroup;
   const Int64 parts = (g.count + g.part - 1) / g.part, all = g.results * (parts ? parts : 1);
