@@ -324,3 +324,17 @@ def test_operands_that_lie_across_the_result(shape, dtype):
             np.testing.assert_array_equal((x.half() + y.half()).numpy(), a.astype(np.float16) + b.astype(np.float16))
         x.copy_(z)[..., 1:].add_(y[..., 1:])
         np.testing.assert_array_equal(x[..., 1:].numpy(), (c + b)[..., 1:])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("n", [1, 5, 255, 256, 257, 1000])
+def test_whole_parts_as_int64(dtype, n):
+    r = np.random.default_rng(n)
+    scales = 2.0 ** r.integers(-3, 15 if dtype == "float16" else 48, n)
+    x = facula.from_numpy(r.standard_normal(n) * scales).to(getattr(facula, dtype))
+    expected = np.trunc(x.double().numpy())
+    np.testing.assert_array_equal(x.long().numpy(), expected.astype(np.int64))
+    if dtype in ("float32", "float64"):
+        x[n // 2] = 2.0**60  # beyond what is converted by vectors
+        expected[n // 2] = 2.0**60
+        np.testing.assert_array_equal(x.long().numpy(), expected.astype(np.int64))

@@ -278,3 +278,16 @@ def test_gradients_of_whole_transforms_of_real_elements():
     x = facula.randn(3, 6, 5, dtype=facula.float64, requires_grad=True)
     for call in (facula.fft.fft, facula.fft.ifft, facula.fft.fft2, lambda t: facula.fft.fftn(t, (4, 7), (0, 1), "ortho")):
         assert gradcheck(call, (x,)) and gradgradcheck(call, (x,))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8])
+def test_gradients_of_transforms_of_real_elements(n):
+    x = facula.randn(3, n, dtype=facula.float64, requires_grad=True)
+    for dims in ((1,), (0, 1), (1, 0)):
+        assert facula.autograd.gradcheck(lambda a, dims=dims: facula.fft.rfftn(a, dim=dims), (x,))
+        assert facula.autograd.gradgradcheck(lambda a, dims=dims: facula.fft.rfftn(a, dim=dims) ** 2, (x,))
+    spectrum = facula.fft.rfft(x)
+    weights = facula.randn(spectrum.shape, dtype=facula.complex128)
+    (gradient,) = facula.autograd.grad(spectrum, x, weights)
+    k = np.arange(spectrum.size(1))[:, None] * np.arange(n)
+    np.testing.assert_allclose(gradient.numpy(), (weights.numpy() @ np.exp(2j * np.pi * k / n)).real, atol=1e-12)

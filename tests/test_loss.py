@@ -201,3 +201,40 @@ def test_glu():
     np.testing.assert_allclose(values(F.glu(x, 1)), want)
     with pytest.raises(RuntimeError, match="glu"):
         F.glu(facula.zeros(3))
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+def test_slopes_of_distances(loss):
+    r = np.random.default_rng(0)
+    a, b = (facula.from_numpy(v).requires_grad_() for v in r.standard_normal((2, 5, 7)) * 2)
+    assert gradcheck(loss, (a, b)) and gradgradcheck(loss, (a, b))
+    special = facula.tensor([np.nan, np.inf, -np.inf, 1.0, 1.5, -1.0], dtype=facula.float64, requires_grad=True)
+    (slope,) = facula.autograd.grad(loss(special, facula.zeros(6, dtype=facula.float64), reduction="sum"), special)
+    expected = [np.nan, np.inf, -np.inf, 2, 3, -2] if loss is F.mse_loss else [np.nan, 1, -1, 1, 1, -1]
+    np.testing.assert_array_equal(slope.numpy(), expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [facula.float32, facula.float64, facula.bfloat16])
+def test_smoothed_labels_by_formula(dtype, weighted):
+    r = np.random.default_rng(1)
+    scores, labels = r.standard_normal((37, 130)), r.integers(0, 130, 37)
+    labels[::5] = -100
+    weight = r.random(130) + 0.5 if weighted else np.ones(130)
+    x = facula.from_numpy(scores).to(dtype).requires_grad_()
+    given = facula.from_numpy(weight).to(facula.float32 if dtype is facula.bfloat16 else dtype) if weighted else None
+    if given is not None:
+        given = given.to(dtype)
+    value = F.cross_entropy(x, facula.from_numpy(labels), given, label_smoothing=0.2)
+    (slope,) = facula.autograd.grad(value, x)
+    z = x.detach().double().numpy()
+    w = weight if given is None else given.double().numpy()
+    kept = labels >= 0
+    logs = z - np.log(np.exp(z).sum(1, keepdims=True))
+    share = np.where(kept[:, None], 0.2 / 130 * w, 0.0)
+    share[kept, labels[kept]] += 0.8 * w[labels[kept]]
+    total = w[labels[kept]].sum()
+    tolerance = 2e-2 if dtype is facula.bfloat16 else 1e-5
+    np.testing.assert_allclose(float(value), -(share * logs).sum() / total, rtol=tolerance)
+    expected = (share.sum(1, keepdims=True) * np.exp(logs) - share) / total
+    np.testing.assert_allclose(slope.double().numpy(), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())

@@ -1,5 +1,6 @@
 """Matrix products against NumPy: every dtype, layout and shape rule."""
 
+import itertools
 import os
 import signal
 import warnings
@@ -252,3 +253,43 @@ def test_products_work_in_a_forked_child():
         correct = (a @ a)[0, 0].item() == 512 and (a.double() @ a.double())[0, 0].item() == 512
         os._exit(0 if correct else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape, dim", [((3,), 0), ((50, 3), 1), ((3, 7, 5), 0), ((4, 3, 33), 1), ((0, 3), 1), ((2, 5, 3), -1)])
+def test_cross_products(dtype, shape, dim):
+    r = np.random.default_rng(0)
+    a, b = (r.random((2, *shape)) * 8 + (1j * r.random((2, *shape)) if dtype == "complex64" else 0)).astype(dtype)
+    found = facula.linalg.cross(facula.from_numpy(a), facula.from_numpy(b), dim=dim)
+    wide = np.float32 if dtype == "float16" else dtype
+    expected = np.cross(a.astype(wide), b.astype(wide), axis=dim)
+    np.testing.assert_allclose(found.numpy(), expected.astype(dtype), rtol=2e-3 if dtype == "float16" else 1e-5, atol=1e-5)
+    assert found.dtype is getattr(facula, dtype)
+
+
+def test_cross_products_broadcast_and_have_derivatives():
+    a = facula.randn(4, 1, 3, dtype=facula.complex128, requires_grad=True)
+    b = facula.randn(1, 5, 3, dtype=facula.complex128, requires_grad=True)
+    assert facula.autograd.gradcheck(facula.linalg.cross, (a, b)) and facula.autograd.gradgradcheck(facula.linalg.cross, (a, b))
+    turned = facula.randn(3, 6).t()
+    assert facula.cross(turned, turned.contiguous() * 2, dim=1).abs().max() < 1e-5
+    np.testing.assert_allclose(facula.vmap(facula.linalg.cross)(a[:, 0], a[:, 0].conj()).detach().numpy(),
+                               np.cross(a[:, 0].detach().numpy(), a[:, 0].detach().numpy().conj()))  # fmt: skip
+    assert facula.linalg.cross(a.to("meta"), b.to("meta")).shape == (4, 5, 3)
+    with pytest.raises(NotImplementedError, match="^linalg.cross: "):
+        facula.linalg.cross(facula.ones(3, dtype=facula.bool), facula.ones(3, dtype=facula.bool))
+
+
+@pytest.mark.parametrize("dtype", [facula.bfloat16, facula.float16])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 40, 33), (5, 7, 3), (17, 64, 65), (70, 33, 129)])
+def test_products_of_narrow_floats_are_rounded_once(dtype, shape):
+    rows, columns, inner = shape
+    a, b = facula.randn(rows, inner).to(dtype), facula.randn(inner, columns).to(dtype)
+    exact = a.double() @ b.double()
+    bound = (a.double().abs() @ b.double().abs()) * 2.0**-20 + exact.abs() * (2.0**-8 if dtype is facula.bfloat16 else 2.0**-11)
+    for x, y in itertools.product((a, a.t().contiguous().t()), (b, b.t().contiguous().t())):
+        assert ((x @ y).double() - exact).abs().le(bound).all()
+        batch = facula.bmm(x.expand(3, -1, -1), y.expand(3, -1, -1))
+        assert (batch.double() - exact).abs().le(bound).all()
+    added = facula.addmm(facula.ones(columns, dtype=dtype), a, b, beta=2)
+    assert (added.double() - exact - 2).abs().le(bound + 2.0**-7).all()

@@ -319,3 +319,18 @@ def test_deep_copies_of_a_parametrized_module_are_their_own():
     assert type(copied) is base and parametrize.type_before_parametrizations(net) is base
     parametrize.remove_parametrizations(net, "weight")
     assert type(net) is base and net.weight.tolist() == [[6, 6], [6, 6]]
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padding_of_sequences(batch_first, side):
+    lengths = (3, 0, 5, 1)
+    parts = [facula.arange(2.0 * n).view(n, 2).requires_grad_() for n in lengths]
+    padded = rnn_utils.pad_sequence(parts, batch_first, -1.0, side)
+    expected = np.full((4, 5, 2), -1.0, np.float32)
+    for row, n in zip(expected, lengths):
+        row[slice(0, n) if side == "right" else slice(5 - n, 5)] = np.arange(2.0 * n).reshape(n, 2)
+    np.testing.assert_array_equal(padded.detach().numpy(), expected if batch_first else expected.swapaxes(0, 1))
+    assert padded.is_contiguous()
+    assert all(g.equal(facula.ones_like(g)) for g in facula.autograd.grad(padded.sum(), parts))
+    assert rnn_utils.pad_sequence([facula.tensor([1, 2]), facula.tensor([3])]).tolist() == [[1, 3], [2, 0]]

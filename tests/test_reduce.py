@@ -319,3 +319,38 @@ def test_sums_of_bfloat16(n):
     for odd in (math.nan, math.inf, -math.inf):
         x[n // 2] = odd
         np.testing.assert_equal(x.sum().item(), odd)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 9, 255, 2039, 2040, 2041, 4097, 70_003])
+def test_sums_of_bools_count(n):
+    values = np.random.default_rng(n).random(n) > 0.3
+    mask = facula.from_numpy(values)
+    assert mask.sum() == values.sum() and mask.sum().dtype is facula.int64
+    assert facula.count_nonzero(mask) == values.sum() and facula.count_nonzero(mask.to(facula.float32)) == values.sum()
+    assert mask[::2].sum() == values[::2].sum() and facula.ones(n, dtype=facula.bool).sum() == n
+    matrix = values.repeat(3).reshape(-1, 3)
+    for dim in (0, 1):
+        np.testing.assert_array_equal(facula.from_numpy(matrix).sum(dim).numpy(), matrix.sum(dim))
+        np.testing.assert_array_equal(facula.from_numpy(matrix).t().sum(dim).numpy(), matrix.T.sum(dim))
+
+
+@pytest.mark.parametrize("n", [1, 2, 4095, 4096, 5119, 50_001])
+@pytest.mark.parametrize("kind", ["normal", "few", "equal", "sorted", "integers"])
+def test_order_statistics_of_long_lines(n, kind):
+    r = np.random.default_rng(n)
+    values = {
+        "normal": r.standard_normal(n), "few": r.integers(0, 4, n).astype(float), "equal": np.ones(n),
+        "sorted": np.sort(r.standard_normal(n)), "integers": r.integers(-(2**62), 2**62, n),
+    }[kind]  # fmt: skip
+    t, order = facula.from_numpy(values), np.argsort(values, kind="stable")
+    for k in {1, n // 3 + 1, n}:
+        found = t.kthvalue(k)
+        assert found.values == values[order[k - 1]] and found.indices == order[k - 1]
+    middle = order[(n - 1) // 2]
+    assert t.median(0).values == values[middle] and t.median(0).indices == middle and t.median() == values[middle]
+    if kind != "integers" and n > 1:
+        holes = values.copy()
+        holes[n // 2 :: 7] = np.nan
+        assert facula.from_numpy(holes).median().isnan()
+        rest = np.sort(holes[~np.isnan(holes)])
+        assert facula.from_numpy(holes).nanmedian() == rest[(len(rest) - 1) // 2]

@@ -300,3 +300,33 @@ def test_pixel_shuffle_without_elements():
     assert shuffle(facula.zeros(2, 0, 3, 2), 2).shape == (2, 0, 6, 4)
     with pytest.raises(RuntimeError, match="^pixel_shuffle: "):
         shuffle(facula.zeros(2, 0, 3, 2), 2**62)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 700, 3000])
+def test_rolled_and_narrow_rows(dtype, width):
+    values = (np.arange(20 * width) % 251).astype(dtype).reshape(20, width)
+    t = facula.from_numpy(values)
+    for shift in (1, 3, -1):
+        np.testing.assert_array_equal(facula.roll(t, shift, 1).numpy(), np.roll(values, shift, 1))
+    wide = np.zeros((20, width + 4), dtype)
+    target = facula.from_numpy(wide)
+    target[:, 3 : width + 3] = t
+    wide[:, 3 : width + 3] = values
+    np.testing.assert_array_equal(target.numpy(), wide)
+
+
+@pytest.mark.parametrize("size, step", [(3, 1), (3, 2), (4, 2), (5, 3), (2, 2), (2, 3), (7, 7), (6, 5)])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_gradients_of_overlapping_windows(size, step, dim):
+    x = facula.randn(9, 11, 8, dtype=facula.float64, requires_grad=True)
+    windows = x.unfold(dim, size, step)
+    weights = facula.randn(windows.shape, dtype=facula.float64)
+    (gradient,) = facula.autograd.grad(windows, x, weights)
+    lines = np.zeros_like(np.moveaxis(x.detach().numpy(), dim, 0))
+    for k, window in enumerate(np.moveaxis(weights.numpy(), dim % 3, 0)):
+        for j in range(size):
+            lines[k * step + j] += window[..., j]
+    np.testing.assert_allclose(np.moveaxis(gradient.numpy(), dim, 0), lines, rtol=1e-12)
+    line = facula.randn(8, dtype=facula.float64, requires_grad=True)
+    assert facula.autograd.gradgradcheck(lambda a: a.unfold(0, size, step) ** 2, (line,))

@@ -44,6 +44,10 @@ Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index
 Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
                                const Tensor& src, const std::string& reduce, bool include_self, const Tensor& result,
                                bool of_self);
+/// Zeros of `sizes` with `values` added at the places that indices name, as the op of that name does.
+Tensor scattered(const Tensor& values, IntList sizes, int64_t dim, const Tensor& index);
+Tensor index_added(const Tensor& values, IntList sizes, int64_t dim, const Tensor& index);
+Tensor index_put_added(const Tensor& values, IntList sizes, TensorList indices);
 /// scatter's name of a reduction as scatter_reduce's.
 inline std::string reduction_of(std::string_view reduce) { return reduce == "add" ? "sum" : "prod"; }
 Tensor index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,

@@ -1,5 +1,6 @@
 // Derivatives of indexing.
 #include "autograd/formulas.h"
+#include "autograd/function_support.h"
 #include "functions.h"
 
 namespace facula {
@@ -14,6 +15,15 @@ Tensor in_corner(const Tensor& part, IntList sizes) {
     pad.push_back(sizes[static_cast<size_t>(d)] - part.size(d));
   }
   return constant_pad_nd(part, pad, Scalar(0));
+}
+
+/// In place where nothing records or batches it: the op itself would copy the zeros first.
+template <class InPlace, class Op>
+Tensor added_to_zeros(const Tensor& values, IntList sizes, uint32_t index_flags, InPlace in_place, Op op) {
+  Tensor zeros = new_zeros(values, sizes);
+  if ((values.flags() | index_flags) & kSlowFlags) return op(zeros);
+  in_place(zeros);
+  return zeros;
 }
 
 // What each of two gradients of a reduction into places gets; how the op reads and reduces differs.
@@ -65,6 +75,24 @@ Tensor reduction_backward(const Tensor& grad, const Indexed& at, const std::stri
 }
 
 }  // namespace
+
+Tensor scattered(const Tensor& values, IntList sizes, int64_t dim, const Tensor& index) {
+  return added_to_zeros(
+      values, sizes, index.flags(), [&](const Tensor& to) { scatter_add_(to, dim, index, values); },
+      [&](const Tensor& to) { return scatter_add(to, dim, index, values); });
+}
+
+Tensor index_added(const Tensor& values, IntList sizes, int64_t dim, const Tensor& index) {
+  return added_to_zeros(
+      values, sizes, index.flags(), [&](const Tensor& to) { index_add_(to, dim, index, values); },
+      [&](const Tensor& to) { return index_add(to, dim, index, values, Scalar(1)); });
+}
+
+Tensor index_put_added(const Tensor& values, IntList sizes, TensorList indices) {
+  return added_to_zeros(
+      values, sizes, flags_of(indices), [&](const Tensor& to) { index_put_(to, indices, values, true); },
+      [&](const Tensor& to) { return index_put(to, indices, values, true); });
+}
 
 Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index, IntList src_sizes) {
   return in_corner(gather(grad, dim, index), src_sizes);

@@ -88,7 +88,7 @@ Tensor chosen_backward(const Tensor& grad, IntList sizes, int64_t dim, const Ten
   if (ndim == 0) return grad;
   IntList dims(&dim, 1);
   Tensor g = with_reduced_dims(grad, ndim, dims, keepdim), at = with_reduced_dims(indices, ndim, dims, keepdim);
-  return scatter_add(new_zeros(grad, sizes), dim, at, g);
+  return scattered(g, sizes, dim, at);
 }
 
 Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, double correction,
@@ -121,7 +121,7 @@ Tensor vector_norm_backward(const Tensor& grad, const Tensor& self, const Scalar
   const Tensor none = eq(self, 0);
   Tensor direction = p < 2
                          ? where(none, Scalar(0.0), sgn(self) * pow(where(none, Scalar(1.0), abs(self)), Scalar(p - 1)))
-                         : self * pow(abs(self), Scalar(p - 2));
+                         : self * (p == 3 ? abs(self) : pow(abs(self), Scalar(p - 2)));
   return where(zero, Scalar(0.0), direction * (g * pow(where(zero, Scalar(1.0), norm), Scalar(1 - p))));
 }
 

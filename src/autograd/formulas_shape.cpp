@@ -121,7 +121,8 @@ Tensor diagonal_backward(const Tensor& grad, IntList sizes, int64_t offset, int6
   return placed(grad, sizes, [&](const Tensor& t) { return diagonal(t, offset, dim1, dim2); });
 }
 
-// Windows may overlap: the k-th elements of all windows lie `step` apart and are added in one go.
+// Windows that overlap are cut into pieces of `step` elements: the k-th pieces of all windows do not overlap, and are
+// added in one go.
 Tensor unfold_backward(const Tensor& grad, IntList sizes, int64_t dimension, int64_t size, int64_t step) {
   Tensor result = new_zeros(grad, sizes);
   if (sizes.empty()) return reshape(grad, {});
@@ -130,10 +131,11 @@ Tensor unfold_backward(const Tensor& grad, IntList sizes, int64_t dimension, int
     copy_(unfold(result, d, size, step), grad, false);
     return result;
   }
-  int64_t windows = grad.size(d);
-  for (int64_t k = 0; k < size; ++k) {
-    Tensor target = slice(result, d, k, k + (windows - 1) * step + 1, step);
-    copy_(target, add(target, select(grad, -1, k)), false);
+  int64_t span = (grad.size(d) - 1) * step;
+  for (int64_t k = 0; k < size; k += step) {
+    int64_t count = std::min(step, size - k);
+    Tensor pieces = unfold(slice(result, d, k, k + span + count, 1), d, count, step);
+    add_(pieces, slice(grad, -1, k, k + count, 1));
   }
   return result;
 }

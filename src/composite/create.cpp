@@ -64,19 +64,6 @@ Tensor diagflat(const Tensor& self, int64_t offset) { return diag_embed(reshape(
 
 namespace {
 
-/// Where the elements of all blocks lie in the rows of the result, one row after the other.
-Tensor block_places(const std::vector<Tensor>& blocks, int64_t columns, int64_t count) {
-  Tensor places = empty({count}, std::optional<MemoryFormat>(), DType::Int64, kCPU);
-  int64_t* to = places.data<int64_t>();
-  int64_t first = 0;
-  for (const Tensor& block : blocks) {
-    for (int64_t row = 0; row < block.size(0); ++row, first += columns)
-      for (int64_t column = 0; column < block.size(1); ++column) *to++ = first + column;
-    first += block.size(1);
-  }
-  return places;
-}
-
 /// Whether blocks may be written into the result one by one: nothing records that, and they need no conversion.
 bool writes_blocks(TensorList tensors) {
   if (marks_of(tensors) || (flags_of(tensors) & (kBatched | kPythonDispatch))) return false;
@@ -100,7 +87,7 @@ Tensor written_blocks(const std::vector<Tensor>& blocks, const Dims& shape) {
 
 Tensor block_diag(TensorList tensors) {
   if (tensors.empty()) return zeros({1, 0});
-  std::vector<Tensor> blocks, values;
+  std::vector<Tensor> blocks;
   Checked rows = 0, columns = 0;
   for (const Tensor& t : tensors) {
     FACULA_CHECK(t.dim() <= 2, ErrorKind::Runtime, "block_diag: tensors of at most two dimensions, got shape ",
@@ -111,14 +98,15 @@ Tensor block_diag(TensorList tensors) {
   }
   const Dims shape{rows.get("block_diag", "the number of rows", tensors.size(), " tensors"),
                    columns.get("block_diag", "the number of columns", tensors.size(), " tensors")};
-  const int64_t count = count_elements(shape, "block_diag");
+  count_elements(shape, "block_diag");
   if (writes_blocks(tensors)) return written_blocks(blocks, shape);
-  for (const Tensor& t : tensors) values.push_back(reshape(t, {-1}));
-  const Tensor elements = cat(values, 0);
-  const Tensor none = expand(zeros({}, elements.dtype(), elements.device()), {count});  // takes no memory
-  if (none.is_meta()) return zeros(shape, none.dtype(), none.device());
-  const Tensor places = block_places(blocks, shape[1], elements.numel());
-  return reshape(scatter(none, 0, _to_device(places, none.device(), DType::Int64), elements), shape);
+  int64_t before = 0;
+  for (Tensor& block : blocks) {
+    const int64_t width = block.size(1);
+    block = constant_pad_nd(block, {before, shape[1] - before - width}, Scalar(0));
+    before += width;
+  }
+  return cat(blocks, 0);
 }
 
 // ---- grids and combinations

@@ -55,7 +55,10 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
                "one_hot: class values must be smaller than num_classes ", num_classes, ", got ", largest);
   Dims shape(self.sizes());
   shape.push_back(num_classes == -1 ? largest + 1 : num_classes);
-  return scatter(zeros(shape, DType::Int64, self.device()), -1, unsqueeze(self, -1), Scalar(1));
+  Tensor result = zeros(shape, DType::Int64, self.device());
+  if (is_batched(self)) return scatter(result, -1, unsqueeze(self, -1), Scalar(1));
+  scatter_(result, -1, unsqueeze(self, -1), Scalar(1));
+  return result;
 }
 
 std::vector<Tensor> unravel_index(const Tensor& indices, IntList shape) {

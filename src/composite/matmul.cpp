@@ -278,11 +278,8 @@ Tensor linalg_cross(const Tensor& self, const Tensor& other, int64_t dim) {
   FACULA_CHECK(self.dim() > 0 && self.size(d) == 3 && other.size(d) == 3, ErrorKind::Runtime,
                "linalg.cross: vectors of three elements along dimension ", dim, ", got shapes ", self.sizes(), " and ",
                other.sizes());
-  auto component = [&](int64_t i) {
-    int64_t j = (i + 1) % 3, k = (i + 2) % 3;
-    return sub(mul(select(self, d, j), select(other, d, k)), mul(select(self, d, k), select(other, d, j)));
-  };
-  return stack({component(0), component(1), component(2)}, d);
+  const Dims shape = broadcast(self.sizes(), other.sizes(), "linalg.cross");
+  return _cross(expand(self, shape), expand(other, shape), d);
 }
 
 Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {

@@ -37,10 +37,10 @@ inline int64_t batch_count(const Tensor& a) {
 }
 
 /// Calls f(i) for every matrix; `work` is about how many operations each takes. Threads go to the batch, or to the
-/// library where one matrix is large.
+/// library where one matrix is very large: below a side of some 800, its threads make most factorisations slower.
 template <class F>
 void each_matrix(int64_t count, int64_t work, F f) {
-  constexpr int64_t kLarge = 1 << 21;
+  constexpr int64_t kLarge = 1 << 29;
   LockRelease release(work * count >= (1 << 15));
   bool large = work >= kLarge;
   blas::set_threads(large && !in_parallel_region() ? num_threads() : 1);

@@ -3,10 +3,12 @@
 
 #include <climits>
 #include <cstring>
+#include <memory>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
+#include "core/copy_bytes.h"
 #include "core/parallel.h"
 #include "cpu/blas.h"
 #include "cpu/gemm.h"
@@ -14,6 +16,8 @@
 
 namespace facula::cpu {
 namespace {
+
+void matrix_product_cpu(const MatrixProduct& p);
 
 // Multiply-adds from which a second thread pays, for products and for products with a vector (bound by memory).
 constexpr int64_t kThreadedProduct = 1 << 19;
@@ -158,29 +162,27 @@ void library_product(const MatrixProduct& p) {
   else parallel_for(0, p.batch, std::max<int64_t>(1, kThreadedProduct / std::max<int64_t>(work, 1)), run);
 }
 
+std::unique_ptr<float[]> floats(int64_t count) {
+  return std::make_unique_for_overwrite<float[]>(static_cast<size_t>(std::max<int64_t>(count, 1)));
+}
+
 /// Element strides of a contiguous stand-in for `m`, which keeps the order of its rows and columns.
 MatrixOperand widened(const MatrixOperand& m, int64_t batch, int64_t rows, int64_t columns, DType dtype,
-                      std::vector<float>& buffer) {
+                      std::unique_ptr<float[]>& buffer) {
   bool by_rows = rows_contiguous(rows, columns, m.row, m.column);
   int64_t matrices = m.batch == 0 ? 1 : batch;
-  buffer.resize(static_cast<size_t>(std::max<int64_t>(matrices * rows * columns, 1)));
-  MatrixOperand wide{reinterpret_cast<const char*>(buffer.data()), m.batch == 0 ? 0 : rows * columns,
+  buffer = floats(matrices * rows * columns);
+  MatrixOperand wide{reinterpret_cast<const char*>(buffer.get()), m.batch == 0 ? 0 : rows * columns,
                      by_rows ? columns : 1, by_rows ? 1 : rows};
-  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-      int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows, step = by_rows ? m.row : m.column;
-      int64_t unit = by_rows ? m.column : m.row;
-      parallel_for(0, matrices * lines, std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1)),
-                   [&](int64_t from, int64_t to) {
-                     for (int64_t l = from; l < to; ++l) {
-                       const T* source =
-                           reinterpret_cast<const T*>(m.data) + (l / lines) * m.batch + (l % lines) * step;
-                       float* target = buffer.data() + l * length;
-                       for (int64_t i = 0; i < length; ++i) target[i] = static_cast<float>(source[i * unit]);
-                     }
-                   });
-    }
-  });
+  const int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows, step = by_rows ? m.row : m.column;
+  const int64_t item = item_size(dtype);
+  parallel_for(0, matrices * lines, std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1)),
+               [&](int64_t from, int64_t to) {
+                 for (int64_t l = from; l < to; ++l) {
+                   const char* source = m.data + ((l / lines) * m.batch + (l % lines) * step) * item;
+                   cast_line(DType::Float32, dtype, length, buffer.get() + l * length, source);
+                 }
+               });
   return wide;
 }
 
@@ -208,36 +210,27 @@ void half_product(const MatrixProduct& p) {
   if (multiplies_narrow(p.dtype) && work_of(p) >= 4096 && !in_parallel_region() && p.alpha.equals(1) &&
       p.beta.equals(0) && onednn::half_product(p))
     return;
-  std::vector<float> a, b, out(static_cast<size_t>(std::max<int64_t>(p.batch * p.rows * p.columns, 1)));
+  std::unique_ptr<float[]> a, b, out = floats(p.batch * p.rows * p.columns);
   MatrixProduct wide = p;
   wide.dtype = DType::Float32;
   wide.a = widened(p.a, p.batch, p.rows, p.inner, p.dtype, a);
   wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);
-  wide.out = reinterpret_cast<char*>(out.data());
+  wide.out = reinterpret_cast<char*>(out.get());
   wide.out_batch = p.rows * p.columns;
   wide.out_row = p.columns;
-  bool add = !p.beta.equals(0);
-  visit_dtype(p.dtype, [&]<class T>(TypeTag<T>) {
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-      auto each_row = [&](auto move) {
-        parallel_for(0, p.batch * p.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.columns, 1)),
-                     [&](int64_t from, int64_t to) {
-                       for (int64_t r = from; r < to; ++r) {
-                         T* row = reinterpret_cast<T*>(p.out) + (r / p.rows) * p.out_batch + (r % p.rows) * p.out_row;
-                         move(row, out.data() + r * p.columns);
-                       }
-                     });
-      };
-      if (add)
-        each_row([&](T* row, float* line) {
-          for (int64_t c = 0; c < p.columns; ++c) line[c] = static_cast<float>(row[c]);
-        });
-      library_product<float>(wide);
-      each_row([&](T* row, float* line) {
-        for (int64_t c = 0; c < p.columns; ++c) row[c] = T(line[c]);
-      });
-    }
-  });
+  auto each_row = [&](auto move) {
+    parallel_for(0, p.batch * p.rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.columns, 1)),
+                 [&](int64_t from, int64_t to) {
+                   for (int64_t r = from; r < to; ++r) {
+                     const int64_t at = (r / p.rows) * p.out_batch + (r % p.rows) * p.out_row;
+                     move(p.out + at * item_size(p.dtype), out.get() + r * p.columns);
+                   }
+                 });
+  };
+  if (!p.beta.equals(0))
+    each_row([&](const char* row, float* line) { cast_line(DType::Float32, p.dtype, p.columns, line, row); });
+  matrix_product_cpu(wide);
+  each_row([&](char* row, const float* line) { cast_line(p.dtype, DType::Float32, p.columns, row, line); });
 }
 
 // Measured against OpenBLAS: below this many multiply-adds, and for outer products, the call costs more than the
@@ -297,9 +290,9 @@ bool adds_bias(const MatrixProduct& p) {
 /// The result starts as rows of the bias, to which the product is added.
 MatrixProduct with_bias_in_place(const MatrixProduct& given) {
   MatrixProduct p = given;
-  const size_t bytes = static_cast<size_t>(p.columns * item_size(p.dtype));
+  const int64_t bytes = p.columns * item_size(p.dtype);
   parallel_for(0, p.rows, std::max<int64_t>(1, kGrain / p.columns), [&](int64_t from, int64_t to) {
-    for (int64_t r = from; r < to; ++r) std::memcpy(p.out + r * p.out_row * item_size(p.dtype), p.bias, bytes);
+    for (int64_t r = from; r < to; ++r) copy_bytes(p.out + r * p.out_row * item_size(p.dtype), p.bias, bytes);
   });
   p.bias = nullptr;
   p.beta = 1;

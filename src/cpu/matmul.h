@@ -17,4 +17,7 @@ inline void (*small_product)(const MatrixProduct& product, bool add) = nullptr;
 inline void (*skinny_product)(const MatrixProduct& product, int64_t from, int64_t to, bool add) = nullptr;
 constexpr int64_t kSkinnyInner = 16;  // the elements of the widest vector
 
+/// Converts n contiguous elements.
+inline void (*cast_line)(DType to, DType from, int64_t n, void* out, const void* in) = nullptr;
+
 }  // namespace facula::cpu

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/parallel.h"
+#include "cpu/select.h"
 
 namespace facula::cpu {
 namespace {
@@ -250,12 +251,10 @@ void kthvalue_cpu(const Tensor& values, const Tensor& indices, const Tensor& in,
   LockRelease release(rows * n > kGrain);
   visit_ordered(in.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(0, rows, rows_per_thread(n), [&](int64_t from, int64_t to) {
-      std::vector<Packed<T>> order(static_cast<size_t>(n));
       for (int64_t r = from; r < to; ++r) {
         const T* row = in.data<T>() + r * n;
-        pack_row(row, n, false, order.data());
-        partition_packed(order.data(), k, n);
-        unpack_row(order.data() + k, row, 1, values.data<T>() + r, indices.data<int64_t>() + r);
+        const Packed<T> found = kth_smallest<Packed<T>>(n, k, [row](int64_t i) { return packed(row[i], i, false); });
+        unpack_row(&found, row, 1, values.data<T>() + r, indices.data<int64_t>() + r);
       }
     });
   });

@@ -24,6 +24,12 @@ FACULA_FN T logit(T self) {
   return log(self / (T(1) - self));
 }
 
+template <class T>
+FACULA_FN T logit_backward(T grad_output, T self) {
+  const T slope = abs(self * (T(1) - self));
+  return self < T(0) || self > T(1) ? Float<T>::nan : grad_output / slope;
+}
+
 /// log(1 + exp(self)), without overflow.
 template <class T>
 FACULA_FN T log1p_exp(T self) {

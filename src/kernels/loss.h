@@ -12,6 +12,17 @@ FACULA_FN T mse_each(T self, T target) {
 }
 
 template <class T>
+FACULA_FN T mse_backward(T grad_output, T self, T target) {
+  return T(2) * (self - target) * grad_output;
+}
+
+/// NaN stays.
+template <class T>
+FACULA_FN T limited(T x, T limit) {
+  return x > limit ? limit : (x < -limit ? -limit : x);
+}
+
+template <class T>
 FACULA_FN T smooth_l1_each(T self, T target, T beta) {
   const T d = abs(self - target);
   return d < beta ? T(0.5) * d * d / beta : d - T(0.5) * beta;
@@ -21,6 +32,16 @@ template <class T>
 FACULA_FN T huber_each(T self, T target, T delta) {
   const T d = abs(self - target);
   return d < delta ? T(0.5) * d * d : delta * (d - T(0.5) * delta);
+}
+
+template <class T>
+FACULA_FN T smooth_l1_backward(T grad_output, T self, T target, T beta) {
+  return limited((self - target) / beta, T(1)) * grad_output;
+}
+
+template <class T>
+FACULA_FN T huber_backward(T grad_output, T self, T target, T delta) {
+  return limited(self - target, delta) * grad_output;
 }
 
 /// The limit keeps 0 * log(0) at zero and the loss finite.

@@ -80,6 +80,18 @@ Tensor stepping(const Tensor& vec) { return vec.stride(0) >= 1 || vec.numel() <=
 
 }  // namespace
 
+Tensor _cross(const Tensor& self, const Tensor& other, int64_t dim) {
+  const DType dtype = self.dtype(), computed = is_bits(dtype) ? DType::Int64 : compute_dtype(dtype);
+  FACULA_CHECK(dtype != DType::Bool, ErrorKind::NotImplemented, "linalg.cross: expected numbers, got dtype bool");
+  Tensor result = facula::empty(self.sizes(), computed, self.device());
+  if (result.is_meta()) return facula::empty(self.sizes(), dtype, self.device());
+  int64_t inner = 1;
+  for (int64_t d = wrap_dim(dim, self.dim(), "linalg.cross") + 1; d < self.dim(); ++d) inner *= self.size(d);
+  if (result.numel())
+    cross_kernel(self.device(), result, as_contiguous(self, computed), as_contiguous(other, computed), inner);
+  return as_contiguous(result, dtype);
+}
+
 Tensor mm(const Tensor& self, const Tensor& mat2, const Out& out) {
   check_matrices("mm", self, mat2, 2);
   Tensor result = out.make({self.size(0), mat2.size(1)}, self.dtype(), self.device());

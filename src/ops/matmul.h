@@ -32,6 +32,10 @@ struct MatrixProduct {
 
 inline Kernel<void(const MatrixProduct&)> matrix_product_kernel{"matmul"};
 
+/// The cross products along the middle dimension of (n, 3, inner), all of them contiguous and of one of the dtypes that
+/// are computed with.
+inline Kernel<void(const Tensor& out, const Tensor& a, const Tensor& b, int64_t inner)> cross_kernel{"linalg.cross"};
+
 /// Whether a `rows` x `columns` matrix can be read row after row, with rows of stride `row`.
 inline bool rows_contiguous(int64_t rows, int64_t columns, int64_t row, int64_t column) {
   return (column == 1 || columns == 1) && (row >= std::max<int64_t>(columns, 1) || rows == 1);

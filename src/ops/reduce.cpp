@@ -116,7 +116,11 @@ Tensor sum(const Tensor& self, std::optional<DType> dtype) {
 }
 
 Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype, const Out& out) {
-  return total(sum_fold, self, dim, keepdim, sum_dtype(self, dtype, out), "sum", out);
+  const DType result = sum_dtype(self, dtype, out);
+  if (self.dtype() == DType::Bool && result == DType::Int64)
+    return fold(count_nonzero_fold, DType::Int64, self, Reduction(self, dim, keepdim, "sum"), {.compute = DType::Bool},
+                result, out);
+  return total(sum_fold, self, dim, keepdim, result, "sum", out);
 }
 
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/checked.h"
+#include "core/copy_bytes.h"
 #include "core/number.h"
 #include "core/parallel.h"
 #include "ops/copies.h"
@@ -44,8 +45,7 @@ void join_bytes(const Tensor& result, TensorList parts, int64_t outer) {
     for (const Tensor& t : parts) {
       const int64_t length = t.numel() * t.item_size();
       const char* in = t.data<char>();
-      parallel_for(0, length, 4 * kGrain,
-                   [=](int64_t a, int64_t b) { std::memcpy(out + a, in + a, static_cast<size_t>(b - a)); });
+      parallel_for(0, length, 4 * kGrain, [=](int64_t a, int64_t b) { copy_bytes(out + a, in + a, b - a); });
       out += length;
     }
     return;
@@ -56,7 +56,7 @@ void join_bytes(const Tensor& result, TensorList parts, int64_t outer) {
       char* target = out + r * row;
       for (const Tensor& t : parts) {
         int64_t length = t.numel() * t.item_size() / outer;
-        std::memcpy(target, t.data<char>() + r * length, static_cast<size_t>(length));
+        copy_bytes(target, t.data<char>() + r * length, length);
         target += length;
       }
     }

@@ -234,18 +234,17 @@ def pad_sequence(
         raise RuntimeError("pad_sequence: needs at least one sequence, got none")
     longest = max(s.size(0) for s in sequences)
     rest = tuple(sequences[0].shape[1:])
-    padded = []
+    pieces = []  # all in one row: a sequence, what it lacks, the next sequence, ...
+    fill = sequences[0].new_full((longest, *rest), padding_value)
     for s in sequences:
         if tuple(s.shape[1:]) != rest:
             raise RuntimeError(
                 f"pad_sequence: sequences must agree after dimension 0 {rest}, got shape {tuple(s.shape)}"
             )
-        missing = longest - s.size(0)
-        if missing:
-            filler = s.new_full((missing, *rest), padding_value)
-            s = facula.cat([s, filler] if padding_side == "right" else [filler, s])
-        padded.append(s)
-    return facula.stack(padded, 0 if batch_first else 1)
+        filler = fill[s.size(0) :]
+        pieces += [s, filler] if padding_side == "right" else [filler, s]
+    padded = facula.cat(pieces).view(len(sequences), longest, *rest)
+    return padded if batch_first else padded.transpose(0, 1).contiguous()
 
 
 def unpad_sequence(padded_sequences, lengths, batch_first: bool = False) -> list:

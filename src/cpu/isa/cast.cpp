@@ -1,6 +1,7 @@
 // Conversions between dtypes. Common pairs are direct; rare types go through a hub (float32 or complex64).
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <complex>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include <immintrin.h>
 #endif
 
+#include "core/copy_bytes.h"
 #include "cpu/isa/by_size.h"
 #include "cpu/isa/cast.h"
 
@@ -68,6 +70,35 @@ void cast_whole(int64_t n, void* out, const void* in) {
     for (int64_t i = 0; i < count; ++i)
       o[i] = static_cast<To>(std::bit_cast<double>(a[i] + std::bit_cast<int64_t>(kMagic)) - kMagic);
   }
+}
+/// To int64, in the same way; NaN and what is larger one by one.
+template <class From>
+void cast_truncated(int64_t n, void* out, const void* in) {
+  constexpr int64_t kBlock = 256;
+  constexpr From kLimit = From(0x1p50);
+  constexpr double kMagic = 0x1.8p52;
+  auto* o = static_cast<int64_t*>(out);
+  auto* a = static_cast<const From*>(in);
+  for (; n > 0; n -= kBlock, o += kBlock, a += kBlock) {
+    const int64_t count = std::min(n, kBlock);
+    int beyond = 0;
+    for (int64_t i = 0; i < count; ++i) beyond |= !(std::abs(a[i]) < kLimit);
+    if (beyond) {
+      for (int64_t i = 0; i < count; ++i) o[i] = static_cast<int64_t>(a[i]);
+      continue;
+    }
+    FACULA_SIMD
+    for (int64_t i = 0; i < count; ++i)
+      o[i] = std::bit_cast<int64_t>(std::trunc(static_cast<double>(a[i])) + kMagic) - std::bit_cast<int64_t>(kMagic);
+  }
+}
+template <>
+void cast_loop<int64_t, float>(int64_t n, void* out, const void* in) {
+  cast_truncated<float>(n, out, in);
+}
+template <>
+void cast_loop<int64_t, double>(int64_t n, void* out, const void* in) {
+  cast_truncated<double>(n, out, in);
 }
 template <>
 void cast_loop<float, int64_t>(int64_t n, void* out, const void* in) {
@@ -253,7 +284,7 @@ void scatter_loop(Rows rows, char* out, const void* in) {
 
 void cast(DType to, DType from, int64_t n, void* out, const void* in) {
   if (to == from) {
-    std::memcpy(out, in, static_cast<size_t>(n * item_size(to)));
+    copy_bytes(out, in, n * item_size(to));
   } else if (CastFn loop = direct(to, from)) {
     loop(n, out, in);
   } else {

@@ -1,5 +1,6 @@
 // copy_: the same elements into another layout or dtype; fill_: one number into all of them.
 
+#include "core/copy_bytes.h"
 #include "core/parallel.h"
 #include "cpu/isa.h"
 #include "cpu/isa/cast.h"
@@ -27,7 +28,7 @@ Plan copy_plan_by_rows(const Tensor& out, const Tensor& in) {
   Plan plan = copy_plan(out, in);
   // rows of a few elements cost more to find than to copy: walk along the longer neighbour instead
   bool dense = plan.out.strides[0] == out.item_size() && plan.in[0].strides[0] == out.item_size();
-  int64_t few = dense && plan.out.dtype == plan.in[0].dtype ? 16 / out.item_size() : kTile / 2;
+  int64_t few = dense && plan.out.dtype == plan.in[0].dtype ? 4 / out.item_size() : kTile / 2;
   if (plan.shape.size() > 1 && plan.shape[0] < few && plan.shape[1] > plan.shape[0]) {
     std::swap(plan.shape[0], plan.shape[1]);
     std::swap(plan.out.strides[0], plan.out.strides[1]);
@@ -112,10 +113,12 @@ void copy_in_two(const Rows& m, int64_t bytes) {
   });
 }
 
-void copy_bytes(const Rows& m, int64_t bytes) {
-  if (bytes >= 16 && bytes <= 32) copy_in_two<16>(m, bytes);
+void copy_whole_rows(const Rows& m, int64_t bytes) {
+  if (bytes >= 4 && bytes <= 8) copy_in_two<4>(m, bytes);
+  else if (bytes > 8 && bytes <= 16) copy_in_two<8>(m, bytes);
+  else if (bytes > 16 && bytes <= 32) copy_in_two<16>(m, bytes);
   else if (bytes > 32 && bytes <= 64) copy_in_two<32>(m, bytes);
-  else for_rows(m, [=](char* out, const char* in) { std::memcpy(out, in, static_cast<size_t>(bytes)); });
+  else for_rows(m, [=](char* out, const char* in) { copy_bytes(out, in, bytes); });
 }
 
 // Steps that the compiler knows become vector code.
@@ -156,7 +159,7 @@ void copy_elements(const Rows& m) {
   constexpr int64_t item = sizeof(T);
   if (m.count == 3 && m.in_step == item && m.out_row == item && m.out_step == 3 * item) return interleave_three<T>(m);
   bool dense = m.out_step == item;
-  if (dense && m.in_step == item) return copy_bytes(m, m.n * item);
+  if (dense && m.in_step == item) return copy_whole_rows(m, m.n * item);
   if (dense && m.in_step == 0) return copy_stepping<T, 1, 0>(m);
   if (dense && m.in_step == -item) return copy_stepping<T, 1, -1>(m);
   if (dense && m.in_step == 2 * item) return copy_stepping<T, 1, 2>(m);

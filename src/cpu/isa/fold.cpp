@@ -6,7 +6,7 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kFoldChunk = 1 << 16;  // elements one thread takes at a time; part of the result's definition
+constexpr int64_t kFoldChunk = 1 << 15;  // elements one thread takes at a time; part of the result's definition
 constexpr int64_t kColumnTile = 256;     // neighbouring results folded together
 constexpr int64_t kColumnRows = 128;     // rows folded into a tile before tiles are merged pairwise
 constexpr int64_t kRowsMerged = 16;      // rows folded before pairs of them are merged

@@ -83,6 +83,8 @@ typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n
                                [&](auto a, auto b) { return parts.merge(a, b); });
     total = Acc(pair[0], pair[1]);
     i /= 2;
+  } else if constexpr (requires { op.run(p, n); }) {
+    return op.run(p, n);
   }
   for (; i < n; ++i) total = op.step(total, p[i], center);
   return total;

@@ -31,11 +31,11 @@ void check_classes(const Tensor& target, const ClassLoss& p) {
   }
 }
 
-/// Calls f(position in (N, S), offset of its class 0 in (N, C, S), class or -1 when ignored).
+/// Calls f(position in (N, S), offset of its class 0 in (N, C, S), class or -1 when ignored), which takes `work`.
 template <class F>
-void each_position(const Tensor& target, const ClassLoss& p, F&& f) {
+void each_position(const Tensor& target, const ClassLoss& p, int64_t work, F&& f) {
   const int64_t* t = target.data<int64_t>();
-  parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.classes * p.inner, 1)),
+  parallel_for(0, p.samples, std::max<int64_t>(1, kGrain / std::max<int64_t>(work * p.inner, 1)),
                [&](int64_t from, int64_t to) {
                  for (int64_t n = from; n < to; ++n) {
                    for (int64_t s = 0; s < p.inner; ++s) {
@@ -46,6 +46,8 @@ void each_position(const Tensor& target, const ClassLoss& p, F&& f) {
                });
 }
 
+constexpr int64_t kReads = 4;  // work of reading what a class says
+
 template <class A>
 A class_weight(const Tensor& weight, int64_t c) {
   return weight.defined() ? weight.data<A>()[c] : A(1);
@@ -55,7 +57,7 @@ void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, co
              const Tensor& weight, const ClassLoss& p) {
   check_classes(target, p);
   visit_floating("nll_loss", self.dtype(), [&]<class T, class A>(T, A) {
-    each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+    each_position(target, p, kReads, [&](int64_t at, int64_t offset, int64_t c) {
       const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
       weights.data<A>()[at] = w;
       losses.data<A>()[at] = c < 0 ? A(0) : -load(self.data<T>()[offset + c * p.inner]) * w;
@@ -68,8 +70,9 @@ void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tenso
   const int64_t step = scale.numel() == 1 ? 0 : 1;
   visit_floating("nll_loss", grad_input.dtype(), [&]<class T, class A>(T, A) {
     T* out = grad_input.data<T>();
-    std::fill(out, out + grad_input.numel(), T(0));
-    each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+    parallel_for(0, grad_input.numel(), kGrain,
+                 [&](int64_t from, int64_t to) { std::fill(out + from, out + to, T(0)); });
+    each_position(target, p, kReads, [&](int64_t at, int64_t offset, int64_t c) {
       if (c >= 0) out[offset + c * p.inner] = T(-scale.data<A>()[at * step] * class_weight<A>(weight, c));
     });
   });
@@ -127,21 +130,33 @@ void class_logsumexp_cpu(const Tensor& log_sum, const Tensor& self, const ClassL
   });
 }
 
+/// What smoothing adds for a position: the losses that all classes would have.
+template <class A, class T>
+double sum_of_losses(const T* x, A total, const Tensor& weight, const ClassLoss& p) {
+  double sum = 0;
+  if (weight.defined() || p.inner != 1) {
+    for (int64_t k = 0; k < p.classes; ++k) sum += (total - load(x[k * p.inner])) * class_weight<A>(weight, k);
+    return sum;
+  }
+#pragma omp simd reduction(+ : sum)
+  for (int64_t k = 0; k < p.classes; ++k) sum += static_cast<double>(total - load(x[k]));
+  return sum;
+}
+
 void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
                        const Tensor& weight, const Tensor& log_sum, const ClassLoss& p) {
   check_classes(target, p);
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
-    each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+    const int64_t work = p.label_smoothing > 0 ? p.classes : kReads;
+    each_position(target, p, work, [&](int64_t at, int64_t offset, int64_t c) {
       const T* x = self.data<T>() + offset;
       const A w = c < 0 ? A(0) : class_weight<A>(weight, c);
       const A total = log_sum.data<A>()[at];
       weights.data<A>()[at] = w;
       A loss = c < 0 ? A(0) : (total - load(x[c * p.inner])) * w;
       if (c >= 0 && p.label_smoothing > 0) {
-        double spread = 0;
-        for (int64_t k = 0; k < p.classes; ++k) spread += (total - load(x[k * p.inner])) * class_weight<A>(weight, k);
-        loss = A(keep * loss + share * spread);
+        loss = A(keep * loss + share * sum_of_losses<A>(x, total, weight, p));
       }
       losses.data<A>()[at] = loss;
     });
@@ -180,15 +195,16 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
       return {g, factor, g * A(factor + spread), log_sum.data<A>()[at]};
     };
     if (p.inner == 1) {
-      each_position(target, p, [&](int64_t at, int64_t offset, int64_t c) {
+      each_position(target, p, 4 * p.classes, [&](int64_t at, int64_t offset, int64_t c) {
         const ClassSlope<A> s = slope(at, c);
         const T* x = scores + offset;
         T* to = out + offset;
+        const A even = c < 0 || weight.defined() ? A(0) : s.g * A(share);  // what smoothing takes from every class
         FACULA_SIMD
-        for (int64_t k = 0; k < p.classes; ++k) to[k] = T(s.all * kernels::exp(load(x[k]) - s.total));
+        for (int64_t k = 0; k < p.classes; ++k) to[k] = T(s.all * kernels::exp(load(x[k]) - s.total) - even);
         if (c < 0) return;
         to[c] = T(load(to[c]) - s.g * s.factor);
-        for (int64_t k = 0; p.label_smoothing > 0 && k < p.classes; ++k)
+        for (int64_t k = 0; p.label_smoothing > 0 && weight.defined() && k < p.classes; ++k)
           to[k] = T(load(to[k]) - s.g * A(share * class_weight<A>(weight, k)));
       });
       return;
@@ -230,7 +246,7 @@ void class_weights_cpu(const Tensor& out, const Tensor& target, const Tensor& we
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   visit_floating("cross_entropy", out.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
-      each_position(target, p, [&](int64_t, int64_t offset, int64_t c) {
+      each_position(target, p, p.classes, [&](int64_t, int64_t offset, int64_t c) {
         A* to = out.data<A>() + offset;
         for (int64_t k = 0; k < p.classes; ++k) {
           const double w = class_weight<A>(weight, k);

@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/parallel.h"
+#include "cpu/isa/cast.h"
 #include "cpu/isa/lanes.h"
+#include "cpu/isa/types.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -253,11 +256,48 @@ void skinny_product_isa(const MatrixProduct& p, int64_t from, int64_t to, bool a
   else skinny_typed<double>(p, from, to, add);
 }
 
+template <class T>
+void cross_lines(T* out, const T* a, const T* b, int64_t count, int64_t inner) {
+  const T *a1 = a + inner, *a2 = a1 + inner, *b1 = b + inner, *b2 = b1 + inner;
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = a1[i] * b2[i] - a2[i] * b1[i];
+    out[i + inner] = a2[i] * b[i] - a[i] * b2[i];
+    out[i + 2 * inner] = a[i] * b1[i] - a1[i] * b[i];
+  }
+}
+
+/// Vectors whose elements follow each other.
+template <class T>
+void cross_triples(T* __restrict out, const T* a, const T* b, int64_t count) {
+  FACULA_SIMD
+  for (int64_t i = 0; i < count; ++i) {
+    const T a0 = a[3 * i], a1 = a[3 * i + 1], a2 = a[3 * i + 2], b0 = b[3 * i], b1 = b[3 * i + 1], b2 = b[3 * i + 2];
+    out[3 * i] = a1 * b2 - a2 * b1;
+    out[3 * i + 1] = a2 * b0 - a0 * b2;
+    out[3 * i + 2] = a0 * b1 - a1 * b0;
+  }
+}
+
+void cross(const Tensor& out, const Tensor& a, const Tensor& b, int64_t inner) {
+  visit_types(Numbers(), out.dtype(), [&]<class T>(TypeTag<T>) {
+    T* o = out.data<T>();
+    const T *x = a.data<T>(), *y = b.data<T>();
+    parallel_for(0, out.numel() / (3 * inner), std::max<int64_t>(1, kGrain / (3 * inner)),
+                 [=](int64_t from, int64_t to) {
+                   if (inner == 1) return cross_triples(o + 3 * from, x + 3 * from, y + 3 * from, to - from);
+                   for (int64_t i = from * 3 * inner; i < to * 3 * inner; i += 3 * inner)
+                     cross_lines(o + i, x + i, y + i, inner, inner);
+                 });
+  });
+}
+
 }  // namespace
 
 void register_matmul() {
+  cross_kernel.set(DeviceType::CPU, cross);
   integer_product = integer_product_isa;
   small_product = small_product_isa;
+  cast_line = cast;
   skinny_product = skinny_product_isa;
 }
 

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <vector>
 
 #include "cpu/isa/lines.h"
 #include "cpu/isa/softmax.h"
+#include "cpu/select.h"
 #include "ops/reduce.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -47,6 +49,12 @@ bool less_nan_last(T a, T b) {
   return a < b || (b != b && a == a);
 }
 
+template <class T>
+constexpr T largest() {
+  if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
+  else return std::numeric_limits<T>::max();
+}
+
 template <bool ignore_nan>
 struct Median {
   template <class T>
@@ -61,12 +69,11 @@ struct Median {
       *position = first_nan;
     } else {
       // the element in the middle of the sorted line, equal ones in their order
-      std::vector<T> sorted(x, x + n);
-      int64_t middle = (n - nans - 1) / 2;
-      std::nth_element(sorted.begin(), sorted.begin() + middle, sorted.end(),
-                       [](T a, T b) { return less_nan_last(a, b); });
-      T wanted = sorted[static_cast<size_t>(middle)];
-      int64_t skip = std::count(sorted.begin(), sorted.begin() + middle, wanted);
+      const int64_t middle = (n - nans - 1) / 2;
+      const T last = largest<T>();  // NaN comes last
+      const T wanted = kth_smallest<T>(n, middle, [=](int64_t i) { return x[i] == x[i] ? x[i] : last; });
+      int64_t skip = middle;
+      for (int64_t i = 0; i < n; ++i) skip -= x[i] < wanted;
       int64_t at = std::find(x, x + n, wanted) - x;
       for (; skip > 0; --skip) at = std::find(x + at + 1, x + n, wanted) - x;
       *position = at;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/copy_bytes.h"
 #include "cpu/isa/lanes.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -15,7 +16,7 @@ struct RowCopy {
   void operator()(char* to, const char* from) const {
     constexpr int64_t kLongest = 32 * kVectorBytes;
     if (bytes < kVectorBytes || bytes > kLongest) {
-      std::memcpy(to, from, static_cast<size_t>(bytes));
+      copy_bytes(to, from, bytes);
       return;
     }
     for (int64_t at = 0; at + kVectorBytes <= bytes; at += kVectorBytes) copy_vector(to + at, from + at);
