@@ -32,6 +32,7 @@ BENCHMARKS = (
     Benchmark("micro.py", "ops on four elements, large element-wise ops, products, one-image training steps", 3, levels=True),
     Benchmark("models", "training steps of fourteen whole networks: time, memory, page faults, processor", 14, levels=True),
     Benchmark("sweep.py", "the public ops in three sizes, forwards and backwards: what to look at", 9, levels=True),
+    Benchmark("products.py", "matrix products by dtype, transposition and shape", 2, levels=True),
     Benchmark("fft.py", "Fourier transforms by length, dtype and number of lines", 2, levels=True),
     Benchmark("training.py", "training steps of small networks, optimizers, data loading, checkpoints", 8),
     Benchmark("autograd.py", "recording and walking graphs, peak memory", 3),

@@ -171,7 +171,7 @@ MatrixOperand widened(const MatrixOperand& m, int64_t batch, int64_t rows, int64
                       std::unique_ptr<float[]>& buffer) {
   bool by_rows = rows_contiguous(rows, columns, m.row, m.column);
   int64_t matrices = m.batch == 0 ? 1 : batch;
-  buffer = floats(matrices * rows * columns);
+  if (!buffer) buffer = floats(matrices * rows * columns);
   MatrixOperand wide{reinterpret_cast<const char*>(buffer.get()), m.batch == 0 ? 0 : rows * columns,
                      by_rows ? columns : 1, by_rows ? 1 : rows};
   const int64_t lines = by_rows ? rows : columns, length = by_rows ? columns : rows, step = by_rows ? m.row : m.column;
@@ -184,6 +184,29 @@ MatrixOperand widened(const MatrixOperand& m, int64_t batch, int64_t rows, int64
                  }
                });
   return wide;
+}
+
+// With few rows the second matrix is read once: pieces of so many elements are multiplied while they are in the cache.
+constexpr int64_t kFewRows = 32, kConverted = 1 << 16;
+
+/// p, of narrow floats, where `wide` has its first factor and its result in float32.
+void product_by_pieces(const MatrixProduct& p, const MatrixProduct& wide) {
+  const bool by_rows = rows_contiguous(p.inner, p.columns, p.b.row, p.b.column);
+  const int64_t lines = by_rows ? p.inner : p.columns, length = by_rows ? p.columns : p.inner;
+  const int64_t step = by_rows ? p.b.row : p.b.column, most = std::max<int64_t>(16, kConverted / length);
+  std::unique_ptr<float[]> buffer;
+  for (int64_t first = 0; first < lines; first += most) {
+    MatrixProduct piece = wide;
+    (by_rows ? piece.inner : piece.columns) = std::min(most, lines - first);
+    MatrixOperand part = p.b;
+    part.data += first * step * item_size(p.dtype);
+    piece.b = widened(part, 1, piece.inner, piece.columns, p.dtype, buffer);
+    const int64_t passed = first * (by_rows ? wide.a.column : 1) * static_cast<int64_t>(sizeof(float));
+    if (by_rows) piece.a.data += passed;
+    else piece.out += passed;
+    if (by_rows && first) piece.beta = 1;
+    matrix_product_cpu(piece);
+  }
 }
 
 #if defined(__x86_64__)
@@ -214,7 +237,8 @@ void half_product(const MatrixProduct& p) {
   MatrixProduct wide = p;
   wide.dtype = DType::Float32;
   wide.a = widened(p.a, p.batch, p.rows, p.inner, p.dtype, a);
-  wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);
+  const bool by_pieces = p.batch == 1 && p.rows <= kFewRows && p.inner * p.columns > 2 * kConverted;
+  if (!by_pieces) wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);
   wide.out = reinterpret_cast<char*>(out.get());
   wide.out_batch = p.rows * p.columns;
   wide.out_row = p.columns;
@@ -229,7 +253,8 @@ void half_product(const MatrixProduct& p) {
   };
   if (!p.beta.equals(0))
     each_row([&](const char* row, float* line) { cast_line(DType::Float32, p.dtype, p.columns, line, row); });
-  matrix_product_cpu(wide);
+  if (by_pieces) product_by_pieces(p, wide);
+  else matrix_product_cpu(wide);
   each_row([&](char* row, const float* line) { cast_line(p.dtype, DType::Float32, p.columns, row, line); });
 }
 

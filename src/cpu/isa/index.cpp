@@ -168,6 +168,7 @@ void gather_block(const Block& b, const Bounds& bounds) {
   with_shared_places(b, bounds, sizeof(T), [](const Block& r, int64_t from, int64_t n, const int64_t* places) {
     T* out = reinterpret_cast<T*>(r.dense) + from;
     const T* base = reinterpret_cast<const T*>(r.target);
+#pragma GCC unroll 4
     for (int64_t i = 0; i < n; ++i) {
       int64_t place = places[i];
       asm("" : "+r"(place));  // stays scalar: gathers of these levels take longer than loads one by one
