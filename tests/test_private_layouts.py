@@ -206,6 +206,14 @@ def test_a_network_trains_to_the_same_gradients():
         assert private.stride() == plain.stride() and close(plain, private)
 
 
+@pytest.mark.parametrize("write", [lambda t: t.clamp_(-0.5, 0.5), lambda t: t.clamp_min_(0.1), lambda t: t.relu_(), lambda t: t.sigmoid_()])
+def test_in_place_writes_that_keep_what_was_there(write):
+    x, weight = facula.randn(2, 8, 40, 40, requires_grad=True), facula.randn(16, 8, 3, 3, requires_grad=True)
+    gradients = lambda: facula.autograd.grad(write(F.conv2d(x, weight) * 1).sin().sum(), [x, weight])  # noqa: E731
+    for plain, private in zip(plainly(gradients), gradients()):
+        assert close(plain, private) and private.stride() == plain.stride()
+
+
 def test_derivatives_of_second_order():
     weight = facula.randn(8, 16, 3, 3, requires_grad=True)
     x = facula.randn(2, 16, 40, 40, requires_grad=True)

@@ -175,6 +175,7 @@ Tensor before_write(const Tensor& self) {
   Edge edge = gradient_edge(self.impl());
   Tensor copy = empty_like(self, self.dtype());
   copy_elements(copy, self);
+  if (self.flags() & kPrivateLayout) keep_private(copy);
   if (!edge.node || edge.node->is_accumulator) return copy;
   set_grad_fn(own_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
   copy.impl()->flags |= live_flags(self.impl()) & kRecorded;
