@@ -1,9 +1,9 @@
 // Products of matrices whose elements a `Problem` finds: in memory, or in the windows of images.
 //
 // A Problem is made of its arguments, of which `tiles` divides it, and the number of a product in the batch. It has
-// rows(), columns(), inner(); left() and right() with along() (whether elements of a line lie next to each other, rather
-// than the lines) and line(n), a row or column with at(k); and store(row, column, sum). T is the type in memory, A that
-// of sums, I that of positions.
+// rows(), columns(), inner(); left() and right() with along() (whether elements of a line lie next to each other,
+// rather than the lines) and line(n), a row or column with at(k); and store(row, column, sum). T is the type in
+// memory, A that of sums, I that of positions.
 #pragma once
 
 #include "block.cuh"
