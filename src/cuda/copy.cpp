@@ -25,16 +25,6 @@ bool is_conjugated(const Tensor& out, const Tensor& in) {
   return in.is_complex() && out.is_complex() && out.is_conj() != in.is_conj();
 }
 
-DType bits_of(int64_t bytes) {
-  switch (bytes) {
-    case 1: return DType::UInt8;
-    case 2: return DType::UInt16;
-    case 4: return DType::UInt32;
-    case 8: return DType::UInt64;
-    default: return DType::Complex128;
-  }
-}
-
 void copy_on_device(const Tensor& out, const Tensor& in) {
   const int device = out.device().index;
   const bool conjugated = is_conjugated(out, in), same = out.dtype() == in.dtype() && !conjugated;

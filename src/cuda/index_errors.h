@@ -4,12 +4,17 @@
 // throws.
 #pragma once
 
+#include "core/error.h"
 #include "cuda/kernels/report.h"
 
 namespace facula::cuda {
 
 /// The record of a device, for kernels.
 ErrorRecord* error_record(int device);
+/// What kernels report with; the texts live as long as the process. `expected` is for values: what should hold.
+inline Reporter reporter(int device, const char* op, ErrorKind kind, const char* expected = "") {
+  return {error_record(device), op, expected, static_cast<int>(kind)};
+}
 /// Throws what was found since the last call.
 void throw_index_error(int device);
 

@@ -195,6 +195,16 @@ void launch(CUfunction function, int device, const Grid& grid, void** arguments)
                    handle(current_stream(device)), arguments, nullptr);
 }
 
+DType bits_of(int64_t bytes) {
+  switch (bytes) {
+    case 1: return DType::UInt8;
+    case 2: return DType::UInt16;
+    case 4: return DType::UInt32;
+    case 8: return DType::UInt64;
+    default: return DType::Complex128;
+  }
+}
+
 Grid grid_for(int device, int64_t count, unsigned threads) {
   const Properties& p = properties(device);
   const int64_t most =

@@ -68,6 +68,9 @@ class DeviceKernel {
   const char *file_, *name_;
 };
 
+/// The type as which elements of 1, 2, 4, 8 or 16 bytes are moved.
+DType bits_of(int64_t bytes);
+
 /// Blocks of `threads` for `count` elements, one of each thread; more elements are left to grid-stride loops.
 Grid grid_for(int device, int64_t count, unsigned threads = 256);
 

@@ -1,5 +1,4 @@
-// Number sequences, index tables and windows. They are computed on the CPU, in double precision or as exact integers,
-// and then copied to where they belong.
+// Number sequences, index tables and windows.
 #include "ops/sequence.h"
 
 #include <cmath>
@@ -43,8 +42,8 @@ Tensor progression(int64_t count, DType dtype, const Scalar& start, const Scalar
                    const Out& out) {
   Device where = device.value_or(out.device_or(kCPU));
   if (is_bits(dtype)) {
-    return make_on_host(count, dtype, where, out, [&](const Tensor& host) {
-      whole_progression_kernel(kCPU, host, start.to_int(), step.to_int());
+    return make_there(count, dtype, where, out, [&](const Tensor& vector) {
+      whole_progression_kernel(vector.device(), vector, start.to_int(), step.to_int());
     });
   }
   return make_progressions(count, dtype, where, out, {{count, start.to_double(), step.to_double(), 0}});

@@ -1,5 +1,6 @@
-// Tensors whose elements are a formula of their place, computed on the host: in double precision, complex double
-// precision or as exact integers, and then converted and copied to where they belong.
+// Tensors whose elements are a formula of their place: arithmetic progressions are written by kernels where they belong,
+// others computed on the host, in double precision, complex double precision or as exact integers, and then converted
+// and copied there.
 #pragma once
 
 #include <algorithm>
@@ -77,15 +78,26 @@ struct Progression {
   int64_t origin;
 };
 
+/// A vector that `write(contiguous)` fills where it belongs.
+template <class F>
+Tensor make_there(int64_t count, DType dtype, Device device, const Out& out, F write) {
+  Tensor result = out.make({count}, dtype, device);
+  if (result.is_meta() || count == 0) return result;
+  const Tensor direct = result.is_contiguous() ? result : facula::empty({count}, dtype, result.device());
+  write(direct);
+  if (!direct.is_same(result)) copy_elements(result, direct);
+  return result;
+}
+
 inline Tensor make_progressions(int64_t count, DType dtype, Device device, const Out& out,
                                 std::initializer_list<Progression> parts) {
-  return make_on_host(count, dtype, device, out, [&](const Tensor& host) {
+  return make_there(count, dtype, device, out, [&](const Tensor& vector) {
     int64_t from = 0;
     for (const Progression& part : parts) {
       const int64_t begin = std::exchange(from, part.end);
       if (begin == part.end) continue;
-      progression_kernel(kCPU, make_view(host, {part.end - begin}, {1}, begin, false), part.base, part.step,
-                         begin - part.origin);
+      progression_kernel(vector.device(), make_view(vector, {part.end - begin}, {1}, begin, false), part.base,
+                         part.step, begin - part.origin);
     }
   });
 }

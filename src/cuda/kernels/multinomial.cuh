@@ -1,0 +1,91 @@
+// Categories drawn by weight. Without replacement: a race of exponential times, which are sorted. With: a search in the
+// sums of the weights.
+#pragma once
+
+#include "block.cuh"
+#include "philox.cuh"
+#include "report.cuh"
+
+namespace facula::cuda {
+
+/// A block for each row: reports weights that are no weights, and makes `shares`, the sums up to each category, unless
+/// it is null.
+template <class T>
+__global__ __launch_bounds__(256) void sum_weights(const void* weights, double* shares, Int64 rows, Int64 categories,
+                                                   Reporter weight, Reporter total) {
+  FACULA_SHARED(double, sums, 256);
+  const Int64 part = (categories + 255) / 256;
+  for (Int64 row = blockIdx.x; row < rows; row += gridDim.x) {
+    const T* own = static_cast<const T*>(weights) + row * categories;
+    const Int64 from = threadIdx.x * part, to = from + part < categories ? from + part : categories;
+    double sum = 0;
+    for (Int64 i = from; i < to; ++i) {
+      const double w = convert<double>(own[i]);
+      if (!(w >= 0) || kernels::isinf(w)) report_value(weight, w);
+      sum += w;
+    }
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    double before = 0, all = 0;
+    for (int k = 0; k < 256; ++k) {
+      if (k < threadIdx.x) before += sums[k];
+      all += sums[k];
+    }
+    if (threadIdx.x == 0 && !(all > 0)) report_value(total, all);
+    if (shares)
+      for (Int64 i = from; i < to; ++i) shares[row * categories + i] = before += convert<double>(own[i]);
+    __syncthreads();
+  }
+}
+
+__global__ __launch_bounds__(256) void draw_categories(Int64* out, const double* shares, Int64 rows, Int64 categories,
+                                                       Int64 samples, PhiloxStart start) {
+  for (Int64 at = thread_number(); at < rows * samples; at += thread_count()) {
+    const double* own = shares + at / samples * categories;
+    Draws<double> draws;
+    units_of(Philox(start, UInt64(at)).next(), draws);
+    const double wanted = draws.at[0] * own[categories - 1];
+    Int64 from = 0, to = categories - 1;
+    while (from < to) {
+      const Int64 middle = from + (to - from) / 2;
+      if (own[middle] >= wanted) to = middle;
+      else from = middle + 1;
+    }
+    out[at] = from;
+  }
+}
+
+template <class C>
+struct KeyOf {
+  using type = UInt32;
+};
+template <>
+struct KeyOf<double> {
+  using type = UInt64;
+};
+
+/// Keys that sort the largest weight / time first.
+template <class T>
+__global__ __launch_bounds__(256) void race_keys(const void* weights, const void* times, Int64 count, void* keys,
+                                                 UInt64* numbers) {
+  using C = Compute<T>;
+  using Key = typename KeyOf<C>::type;
+  for (Int64 i = thread_number(); i < count; i += thread_count()) {
+    const C weight = convert<C>(static_cast<const T*>(weights)[i]), time = convert<C>(static_cast<const T*>(times)[i]);
+    const C speed = weight > C(0) ? convert<C>(convert<T>(weight / time)) : C(0);
+    static_cast<Key*>(keys)[i] = Key(~kernels::bits(speed));
+    numbers[i] = UInt64(i);
+  }
+}
+__global__ __launch_bounds__(256) void row_keys(const UInt64* numbers, Int64 count, UInt64 categories, UInt32* keys) {
+  for (Int64 i = thread_number(); i < count; i += thread_count()) keys[i] = UInt32(numbers[i] / categories);
+}
+__global__ __launch_bounds__(256) void first_of_rows(Int64* out, const UInt64* numbers, Int64 rows, Int64 categories,
+                                                     Int64 samples) {
+  for (Int64 at = thread_number(); at < rows * samples; at += thread_count()) {
+    const Int64 row = at / samples;
+    out[at] = Int64(numbers[row * categories + at - row * samples]) - row * categories;
+  }
+}
+
+}  // namespace facula::cuda

@@ -1,0 +1,262 @@
+// Random numbers on the device. Fills draw in PyTorch's order: so many threads as the device holds at once, each with a
+// subsequence of its own.
+#include "ops/random.h"
+
+#include <bit>
+#include <optional>
+
+#include "cpu/random.h"
+#include "cuda/device.h"
+#include "cuda/generator.h"
+#include "cuda/index_errors.h"
+#include "cuda/kernel.h"
+#include "cuda/kernels/random_args.h"
+#include "cuda/sorting.h"
+#include "ops/sequence.h"
+
+namespace facula::cuda {
+namespace {
+
+using Long = long long;
+
+PhiloxStart take(Generator& generator, uint64_t numbers) {
+  const PhiloxState state = static_cast<PhiloxGenerator&>(generator).take(numbers);
+  return {state.seed, state.offset};
+}
+
+struct Drawing {
+  Grid grid;
+  PhiloxStart start;
+};
+/// `wide` elements are made from four words.
+Drawing drawing(int device, int64_t count, int wide, Generator& generator) {
+  const Properties& p = properties(device);
+  const int64_t most = int64_t{p.multiprocessors} * (p.threads_per_multiprocessor / 256);
+  const int64_t blocks = std::min((count + 255) / 256, most);
+  const int64_t calls = (count - 1) / (256 * blocks * wide) + 1;
+  return {{256, blocks}, take(generator, static_cast<uint64_t>(calls) * 4)};
+}
+
+// ---- fills
+
+int digits_of(DType dtype) {
+  return dtype == DType::Float64 ? 53 : dtype == DType::Float32 ? 24 : dtype == DType::Float16 ? 11 : 8;
+}
+bool has_64_bits(DType dtype) { return dtype == DType::Float64 || dtype == DType::Int64 || dtype == DType::UInt64; }
+
+/// The whole numbers from which a fill draws; a range of 0 stands for all of 64 bits.
+struct Whole {
+  uint64_t range;
+  int64_t base;
+  bool wide;
+};
+Whole range_of(DType dtype, const RandomFill& f) {
+  int64_t from = f.base, to = static_cast<int64_t>(static_cast<uint64_t>(f.base) + f.range);
+  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, Half> ||
+                  std::is_same_v<T, BFloat16>) {
+      cpu::fit_random_range<T>(from, to);
+      FACULA_CHECK(from < to, ErrorKind::Runtime, f.op, ": no value of the dtype lies between the ends, got ", from,
+                   " and ", to);
+    }
+  });
+  const uint64_t range = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
+  return {range, from, range >= uint64_t{1} << 28};
+}
+uint64_t default_range(DType dtype) {
+  if (is_floating(dtype)) return (uint64_t{1} << digits_of(dtype)) + 1;
+  switch (dtype) {
+    case DType::Bool: return 2;
+    case DType::Int8: return uint64_t{1} << 7;
+    case DType::Int16: return uint64_t{1} << 15;
+    case DType::Int32: return uint64_t{1} << 31;
+    case DType::Int64: return uint64_t{1} << 63;
+    case DType::UInt64: return 0;
+    default: return uint64_t{1} << (8 * item_size(dtype));
+  }
+}
+/// Nothing for distributions of real numbers.
+std::optional<Whole> whole_of(DType dtype, const RandomFill& f) {
+  switch (f.distribution) {
+    case Distribution::Range: return range_of(dtype, f);
+    case Distribution::FullRange: return Whole{0, 0, true};
+    case Distribution::DefaultRange: return Whole{default_range(dtype), 0, has_64_bits(dtype)};
+    default: return {};
+  }
+}
+
+bool can_fill(DType dtype, Distribution distribution) {
+  const bool real = dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::Float16 ||
+                    dtype == DType::BFloat16,
+             whole = is_integral(dtype) || dtype == DType::Bool;
+  switch (distribution) {
+    case Distribution::Range:
+    case Distribution::DefaultRange:
+    case Distribution::Bernoulli:
+    case Distribution::Geometric: return real || whole;
+    case Distribution::Permutation: return real || (whole && dtype != DType::Bool);
+    case Distribution::FullRange:
+      return (real && dtype != DType::Float16) || dtype == DType::Int64 || dtype == DType::UInt64;
+    default: return real;
+  }
+}
+
+/// Sorts random numbers of 64 bits.
+void permute(const Tensor& out, Generator& generator) {
+  static const DeviceKernel draw{"random.cuh", "random_whole"};
+  const Device device = out.device();
+  const int64_t n = out.numel();
+  Sorted s{facula::empty({n}, DType::UInt64, device),
+           facula::empty({n}, n <= UINT32_MAX ? DType::UInt32 : DType::UInt64, device)};
+  const Drawing d = drawing(device.index, n, 2, generator);
+  draw(device.index, {DType::UInt64, true}, d.grid, s.keys.data(), static_cast<Long>(n), FillArgs{}, d.start);
+  whole_progression_kernel(device, s.numbers, 0, 1);
+  copy_elements(out, radix_sort(s, 64).numbers);
+}
+
+void random_fill_cuda(const Tensor& given, const RandomFill& f, Generator& generator) {
+  static const DeviceKernel real{"random.cuh", "random_real"}, whole{"random.cuh", "random_whole"};
+  const int device = given.device().index;
+  const DType dtype = real_dtype(given.dtype());
+  FACULA_CHECK(can_fill(dtype, f.distribution), ErrorKind::NotImplemented, f.op,
+               ": not implemented for this dtype, got ", given.dtype());
+  if (given.numel() == 0) return;
+  if (f.distribution == Distribution::Permutation) return permute(given, generator);
+  const int64_t n = given.numel() * (given.is_complex() ? 2 : 1);
+  if (const auto w = whole_of(dtype, f)) {
+    const Drawing d = drawing(device, n, w->wide ? 2 : 4, generator);
+    return whole(device, {dtype, w->wide}, d.grid, given.data(), static_cast<Long>(n),
+                 FillArgs{0, 0, w->range, w->base}, d.start);
+  }
+  const Drawing d = drawing(device, n, dtype == DType::Float64 ? 2 : 4, generator);
+  real(device, {dtype, static_cast<int>(f.distribution)}, d.grid, given.data(), static_cast<Long>(n),
+       FillArgs{f.a, f.b, 0, 0}, d.start);
+}
+
+void bernoulli_cuda(const Tensor& out, const Tensor& p, Generator& generator) {
+  static const DeviceKernel kernel{"random.cuh", "random_bernoulli"};
+  FACULA_CHECK(can_fill(out.dtype(), Distribution::Bernoulli), ErrorKind::NotImplemented,
+               "bernoulli_: not implemented for this dtype, got ", out.dtype());
+  if (out.numel() == 0) return;
+  const int device = out.device().index;
+  const Drawing d = drawing(device, out.numel(), p.dtype() == DType::Float64 ? 2 : 4, generator);
+  kernel(device, {out.dtype(), p.dtype()}, d.grid, out.data(), static_cast<const void*>(p.data()),
+         static_cast<Long>(out.numel()), d.start);
+}
+
+void rrelu_cuda(const Tensor& out, const Tensor& values, double lower, double upper, Generator& generator) {
+  static const DeviceKernel kernel{"random.cuh", "random_slopes"};
+  if (out.numel() == 0) return;
+  const int device = out.device().index;
+  const Drawing d = drawing(device, out.numel(), out.dtype() == DType::Float64 ? 2 : 4, generator);
+  kernel(device, {out.dtype()}, d.grid, out.data(), static_cast<const void*>(values.data()),
+         static_cast<Long>(out.numel()), lower, upper, d.start);
+}
+
+// ---- as many numbers for an element as it needs: seldom as many as are set aside
+
+constexpr uint64_t kSetAside = 4096;
+
+void poisson_cuda(const Tensor& out, const Tensor& rate, Generator& generator) {
+  static const DeviceKernel kernel{"random_each.cuh", "random_poisson"};
+  const int device = out.device().index;
+  kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(rate.data()),
+         static_cast<Long>(out.numel()), take(generator, kSetAside),
+         reporter(device, "poisson", ErrorKind::Runtime, "rates must not be negative"));
+}
+
+const DeviceKernel gamma_draws{"random_each.cuh", "random_gamma"};
+
+void gamma_cuda(const Tensor& out, const Tensor& shape, Generator& generator) {
+  const int device = out.device().index;
+  gamma_draws(device, {out.dtype(), out.dtype()}, grid_for(device, out.numel()), out.data(),
+              static_cast<const void*>(shape.data()), static_cast<Long>(out.numel()), take(generator, kSetAside));
+}
+
+void dirichlet_cuda(const Tensor& out, const Tensor& concentration, Generator& generator) {
+  static const DeviceKernel rows{"random_each.cuh", "dirichlet_rows"};
+  if (out.numel() == 0) return;
+  const int device = out.device().index;
+  const Tensor draws = facula::empty({out.numel()}, DType::Float64, out.device());
+  gamma_draws(device, {out.dtype(), DType::Float64}, grid_for(device, out.numel()), draws.data(),
+              static_cast<const void*>(concentration.data()), static_cast<Long>(out.numel()),
+              take(generator, kSetAside));
+  const Long size = out.size(-1), count = out.numel() / size;
+  rows(device, {out.dtype()}, grid_for(device, count), out.data(), static_cast<const double*>(draws.data()), count,
+       size);
+}
+
+void binomial_cuda(const Tensor& out, const Tensor& count, const Tensor& probability, Generator& generator) {
+  static const DeviceKernel kernel{"random_each.cuh", "random_binomial"};
+  const int device = out.device().index;
+  kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(count.data()),
+         static_cast<const void*>(probability.data()), static_cast<Long>(out.numel()), take(generator, kSetAside));
+}
+
+// ---- categories
+
+/// The sums of the weights up to each category, where they are wanted; reports what are no weights.
+Tensor check_weights(const Tensor& weights, bool sums) {
+  static const DeviceKernel kernel{"multinomial.cuh", "sum_weights"};
+  const int device = weights.device().index;
+  const Tensor shares = sums ? facula::empty({weights.numel()}, DType::Float64, weights.device()) : Tensor();
+  kernel(device, {weights.dtype()}, grid_for(device, weights.size(0) * 256), static_cast<const void*>(weights.data()),
+         static_cast<double*>(sums ? shares.data() : nullptr), static_cast<Long>(weights.size(0)),
+         static_cast<Long>(weights.size(1)),
+         reporter(device, "multinomial", ErrorKind::Runtime, "weights must be finite and not negative"),
+         reporter(device, "multinomial", ErrorKind::Runtime, "the weights of a row must have a positive sum"));
+  return shares;
+}
+
+/// The categories of every row in the order in which they win the race.
+Tensor race(const Tensor& weights, Generator& generator) {
+  static const DeviceKernel make_keys{"multinomial.cuh", "race_keys"}, make_rows{"multinomial.cuh", "row_keys"};
+  const Device device = weights.device();
+  const Long n = weights.numel(), rows = weights.size(0);
+  const Grid grid = grid_for(device.index, n);
+  const Tensor times = facula::empty({n}, weights.dtype(), device);
+  random_fill_cuda(times, {.distribution = Distribution::Exponential, .a = 1, .op = "multinomial"}, generator);
+  const bool wide = weights.dtype() == DType::Float64;
+  Sorted s{facula::empty({n}, wide ? DType::UInt64 : DType::UInt32, device), facula::empty({n}, DType::UInt64, device)};
+  using Number = unsigned long long;
+  make_keys(device.index, {weights.dtype()}, grid, static_cast<const void*>(weights.data()),
+            static_cast<const void*>(times.data()), n, s.keys.data(), static_cast<Number*>(s.numbers.data()));
+  s = radix_sort(s, wide ? 64 : 32);
+  if (rows == 1) return s.numbers;
+  s.keys = facula::empty({n}, DType::UInt32, device);
+  make_rows(device.index, {}, grid, static_cast<const Number*>(s.numbers.data()), n,
+            static_cast<Number>(weights.size(1)), static_cast<unsigned*>(s.keys.data()));
+  return radix_sort(s, std::bit_width(static_cast<uint64_t>(rows - 1))).numbers;
+}
+
+void multinomial_cuda(const Tensor& out, const Tensor& weights, bool replacement, Generator& generator) {
+  static const DeviceKernel search{"multinomial.cuh", "draw_categories"}, first{"multinomial.cuh", "first_of_rows"};
+  const int device = out.device().index;
+  const Long rows = weights.size(0), categories = weights.size(1), samples = out.size(1);
+  if (weights.numel() == 0) return;
+  const bool sums = replacement && samples > 1;
+  const Tensor shares = check_weights(weights, sums);
+  const Grid grid = grid_for(device, out.numel());
+  auto* to = static_cast<Long*>(out.data());
+  if (sums)
+    return search(device, {}, grid, to, static_cast<const double*>(shares.data()), rows, categories, samples,
+                  take(generator, 4));
+  const Tensor order = race(weights, generator);
+  first(device, {}, grid, to, static_cast<const unsigned long long*>(order.data()), rows, categories, samples);
+}
+
+}  // namespace
+
+void register_random() {
+  constexpr auto cuda = DeviceType::CUDA;
+  random_fill_kernel.set(cuda, random_fill_cuda);
+  bernoulli_kernel.set(cuda, bernoulli_cuda);
+  rrelu_kernel.set(cuda, rrelu_cuda);
+  poisson_kernel.set(cuda, poisson_cuda);
+  gamma_kernel.set(cuda, gamma_cuda);
+  dirichlet_kernel.set(cuda, dirichlet_cuda);
+  binomial_kernel.set(cuda, binomial_cuda);
+  multinomial_kernel.set(cuda, multinomial_cuda);
+}
+
+}  // namespace facula::cuda
