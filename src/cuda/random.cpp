@@ -118,8 +118,9 @@ void random_fill_cuda(const Tensor& given, const RandomFill& f, Generator& gener
   static const DeviceKernel real{"random.cuh", "random_real"}, whole{"random.cuh", "random_whole"};
   const int device = given.device().index;
   const DType dtype = real_dtype(given.dtype());
-  FACULA_CHECK(can_fill(dtype, f.distribution), ErrorKind::NotImplemented, f.op,
-               ": not implemented for this dtype, got ", given.dtype());
+  // parts of complex numbers are drawn like real ones, where these are not whole
+  const bool fits = can_fill(dtype, f.distribution) && !(given.is_complex() && can_fill(DType::Int64, f.distribution));
+  FACULA_CHECK(fits, ErrorKind::NotImplemented, f.op, ": not implemented for this dtype, got ", given.dtype());
   if (given.numel() == 0) return;
   if (f.distribution == Distribution::Permutation) return permute(given, generator);
   const int64_t n = given.numel() * (given.is_complex() ? 2 : 1);
