@@ -1,0 +1,89 @@
+// Interpolation and grid sampling.
+#include "ops/resample.h"
+
+#include "cuda/device.h"
+#include "cuda/kernel.h"
+#include "cuda/kernels/resample_args.h"
+
+namespace facula::cuda {
+namespace {
+
+DType bits_of(DType dtype) {
+  switch (item_size(dtype)) {
+    case 1: return DType::UInt8;
+    case 2: return DType::UInt16;
+    case 4: return DType::UInt32;
+    case 8: return DType::UInt64;
+    default: return DType::Complex128;
+  }
+}
+
+void resample_cuda(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps) {
+  static const DeviceKernel copy{"resample.cuh", "resample_copy"}, weigh{"resample.cuh", "resample"};
+  if (out.numel() == 0) return;
+  const int device = out.device().index;
+  const long long planes = outer, row = inner, inputs = taps.in, outputs = taps.out;
+  const Grid grid = grid_for(device, out.numel());
+  const void *from = in.data(), *index = taps.index.data();
+  if (taps.copies)
+    return copy(device, {bits_of(out.dtype())}, grid, out.data(), from, planes, row, inputs, outputs, index);
+  const void *first = taps.first.data(), *weight = taps.weight.data();
+  weigh(device, {out.dtype()}, grid, out.data(), from, planes, row, inputs, outputs, first, index, weight);
+}
+
+GridArgs arguments_of(const Tensor& image, const Tensor& values, const Tensor& grid, const GridSampling& how) {
+  GridArgs p{};
+  p.images = image.size(0);
+  p.channels = image.size(1);
+  p.dims = static_cast<int>(grid.size(-1));
+  p.points = grid.numel() / std::max<int64_t>(grid.size(0) * grid.size(-1), 1);
+  p.padding = how.padding;
+  p.align_corners = how.align_corners;
+  p.size[2] = 1;
+  for (int d = 0; d < p.dims; ++d) {  // x is of the last dimension
+    p.size[d] = image.size(-1 - d);
+    p.strides[d] = image.stride(-1 - d);
+  }
+  p.image_step = image.stride(0);
+  p.channel_step = image.stride(1);
+  p.image = image.data();
+  p.grid = grid.data();
+  p.values = values.data();
+  return p;
+}
+
+void run(const DeviceKernel& kernel, const GridArgs& p, const Tensor& like, const GridSampling& how) {
+  const int taps = how.interpolation == 0 ? 2 : how.interpolation == 1 ? 1 : 4;
+  kernel(like.device().index, {like.dtype(), taps, p.dims == 3}, grid_for(like.device().index, p.images * p.points), p);
+}
+
+void grid_sampler_cuda(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how) {
+  static const DeviceKernel kernel{"resample.cuh", "grid_sample"};
+  run(kernel, arguments_of(input, out, grid, how), out, how);
+}
+
+void grid_sampler_input_cuda(const Tensor& result, const Tensor& gradient, const Tensor& grid,
+                             const GridSampling& how) {
+  static const DeviceKernel kernel{"resample.cuh", "grid_sample_input"};
+  run(kernel, arguments_of(result, gradient, grid, how), result, how);
+}
+
+void grid_sampler_grid_cuda(const Tensor& result, const Tensor& gradient, const Tensor& input, const Tensor& grid,
+                            const GridSampling& how) {
+  static const DeviceKernel kernel{"resample.cuh", "grid_sample_grid"};
+  GridArgs p = arguments_of(input, gradient, grid, how);
+  p.grid_values = result.data();
+  run(kernel, p, result, how);
+}
+
+}  // namespace
+
+void register_resample() {
+  constexpr auto cuda = DeviceType::CUDA;
+  resample_kernel.set(cuda, resample_cuda);
+  grid_sampler_kernel.set(cuda, grid_sampler_cuda);
+  grid_sampler_input_kernel.set(cuda, grid_sampler_input_cuda);
+  grid_sampler_grid_kernel.set(cuda, grid_sampler_grid_cuda);
+}
+
+}  // namespace facula::cuda
