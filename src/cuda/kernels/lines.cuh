@@ -50,4 +50,37 @@ FACULA_FN A fold_group(A value, A* room) {
   return value;
 }
 
+/// The elements of a line that one thread of the group handles. It keeps those of a line that is not too long in
+/// registers, `kHeld` of them; else (0) it reads them again.
+template <class M, class C, int kGroup, int kHeld>
+struct LinePart {
+  const M* in;
+  Int64 n, step;
+  int member;
+  C held[kHeld ? kHeld : 1];
+
+  FACULA_FN C read(Int64 i) const { return convert<C>(in[i * step]); }
+  /// Calls f(element, place) for each.
+  template <class F>
+  FACULA_FN void each(F f) {
+    if constexpr (kHeld > 0) {
+#pragma unroll
+      for (int j = 0; j < kHeld; ++j)
+        if (const Int64 i = member + Int64(j) * kGroup; i < n) f(held[j], i * step);
+    } else {
+      for (Int64 i = member; i < n; i += kGroup) {
+        C x = read(i);
+        f(x, i * step);
+      }
+    }
+  }
+  FACULA_FN void load() {
+    if constexpr (kHeld > 0) {
+#pragma unroll
+      for (int j = 0; j < kHeld; ++j)
+        if (const Int64 i = member + Int64(j) * kGroup; i < n) held[j] = read(i);
+    }
+  }
+};
+
 }  // namespace facula::cuda

@@ -1,42 +1,9 @@
-// Soft-max along lines, and its gradient. A group of threads keeps the elements of a line that is not too long in
-// registers, `kHeld` in each thread; else (0) it reads them again.
+// Soft-max along lines, and its gradient.
 #pragma once
 
 #include "lines.cuh"
 
 namespace facula::cuda {
-
-/// The elements of a line that one thread of the group handles.
-template <class M, class C, int kGroup, int kHeld>
-struct LinePart {
-  const M* in;
-  Int64 n, step;
-  int member;
-  C held[kHeld ? kHeld : 1];
-
-  FACULA_FN C read(Int64 i) const { return convert<C>(in[i * step]); }
-  /// Calls f(element, place) for each.
-  template <class F>
-  FACULA_FN void each(F f) {
-    if constexpr (kHeld > 0) {
-#pragma unroll
-      for (int j = 0; j < kHeld; ++j)
-        if (const Int64 i = member + Int64(j) * kGroup; i < n) f(held[j], i * step);
-    } else {
-      for (Int64 i = member; i < n; i += kGroup) {
-        C x = read(i);
-        f(x, i * step);
-      }
-    }
-  }
-  FACULA_FN void load() {
-    if constexpr (kHeld > 0) {
-#pragma unroll
-      for (int j = 0; j < kHeld; ++j)
-        if (const Int64 i = member + Int64(j) * kGroup; i < n) held[j] = read(i);
-    }
-  }
-};
 
 template <bool kLog, class M, class C, class O, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void softmax(LineShape s, const void* in, void* out) {

@@ -1,0 +1,272 @@
+// Losses over classes.
+#pragma once
+
+#include "lines.cuh"
+#include "loss_args.h"
+#include "report.cuh"
+
+namespace facula::cuda {
+
+template <class A>
+FACULA_FN A class_weight(const ClassArgs& p, Int64 c) {
+  return p.weight ? static_cast<const A*>(p.weight)[c] : A(1);
+}
+/// The class at a position; -1 where it is ignored, or is none.
+FACULA_FN Int64 class_at(const ClassArgs& p, Int64 at) {
+  const Int64 c = p.target[at];
+  return c == p.ignore_index || c < 0 || c >= p.classes ? -1 : c;
+}
+FACULA_FN Int64 checked_class(const ClassArgs& p, Int64 at) {
+  const Int64 c = p.target[at];
+  if (c != p.ignore_index && (c < 0 || c >= p.classes)) report_index(p.reporter, c, p.classes);
+  return class_at(p, at);
+}
+/// Where class 0 of a position lies among the scores.
+FACULA_FN Int64 scores_at(const ClassArgs& p, Int64 at) { return at / p.inner * p.classes * p.inner + at % p.inner; }
+
+template <class T, class A>
+__global__ __launch_bounds__(256) void nll(ClassArgs p) {
+  for (Int64 at = thread_number(); at < p.samples * p.inner; at += thread_count()) {
+    const Int64 c = checked_class(p, at);
+    const A w = c < 0 ? A(0) : class_weight<A>(p, c);
+    static_cast<A*>(p.weights)[at] = w;
+    static_cast<A*>(p.losses)[at] =
+        c < 0 ? A(0) : -convert<A>(static_cast<const T*>(p.self)[scores_at(p, at) + c * p.inner]) * w;
+  }
+}
+
+/// Element `i` of the scores: its position and its class.
+struct ScorePlace {
+  Int64 at, k;
+};
+FACULA_FN ScorePlace score_place(const ClassArgs& p, Int64 i) {
+  const Int64 run = i / p.inner;
+  return {run / p.classes * p.inner + i % p.inner, run % p.classes};
+}
+
+template <class T, class A>
+__global__ __launch_bounds__(256) void nll_backward(ClassArgs p) {
+  for (Int64 i = thread_number(); i < p.samples * p.classes * p.inner; i += thread_count()) {
+    const ScorePlace s = score_place(p, i);
+    A slope = 0;
+    if (class_at(p, s.at) == s.k)
+      slope = -static_cast<const A*>(p.scale)[p.one_scale ? 0 : s.at] * class_weight<A>(p, s.k);
+    static_cast<T*>(p.out)[i] = convert<T>(slope);
+  }
+}
+
+template <class T, class A, int kWarps, int kHeld>
+__global__ __launch_bounds__(256) void class_logsumexp(LineShape s, const void* in, void* out) {
+  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
+  FACULA_SHARED(A, room, kMostWarps);
+  const Int64 lines = s.outer * s.inner;
+  for (Int64 first = Int64(blockIdx.x) * kGroups; first < lines; first += Int64(gridDim.x) * kGroups) {
+    const Int64 line = first + threadIdx.x / kGroup;
+    const bool has = line < lines;
+    LinePart<T, A, kGroup, kHeld> x{static_cast<const T*>(in) + (has ? line_start(s, line) : 0), has ? s.n : 0, s.inner,
+                                    int(threadIdx.x) % kGroup};
+    x.load();
+    A top = lowest<A>(), total = 0;
+    x.each([&](A& v, Int64) { top = Max::merge(top, v); });
+    top = fold_group<Max, kWarps>(top, room);
+    if (kernels::isinf(top)) top = 0;
+    x.each([&](A& v, Int64) { total += kernels::exp(v - top); });
+    total = fold_group<Add, kWarps>(total, room);
+    if (has && x.member == 0) static_cast<A*>(out)[line] = kernels::log(total) + top;
+  }
+}
+
+/// A group of threads for each position: smoothing takes all classes.
+template <class T, class A, int kWarps>
+__global__ __launch_bounds__(256) void cross_entropy(ClassArgs p) {
+  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
+  FACULA_SHARED(double, room, kMostWarps);
+  const Int64 positions = p.samples * p.inner, member = threadIdx.x % kGroup;
+  for (Int64 first = Int64(blockIdx.x) * kGroups; first < positions; first += Int64(gridDim.x) * kGroups) {
+    const Int64 at = first + threadIdx.x / kGroup;
+    const bool has = at < positions;
+    const Int64 c = !has ? -1 : member == 0 ? checked_class(p, at) : class_at(p, at);
+    const T* x = static_cast<const T*>(p.self) + (has ? scores_at(p, at) : 0);
+    const A total = has ? static_cast<const A*>(p.log_sum)[at] : A(0);
+    double spread = 0;
+    if (p.smooths && c >= 0)
+      for (Int64 k = member; k < p.classes; k += kGroup)
+        spread += double((total - convert<A>(x[k * p.inner])) * class_weight<A>(p, k));
+    if (p.smooths) spread = fold_group<Add, kWarps>(spread, room);
+    if (!has || member) continue;
+    const A w = c < 0 ? A(0) : class_weight<A>(p, c);
+    A loss = c < 0 ? A(0) : (total - convert<A>(x[c * p.inner])) * w;
+    if (p.smooths && c >= 0) loss = A(p.keep * double(loss) + p.share * spread);
+    static_cast<A*>(p.weights)[at] = w;
+    static_cast<A*>(p.losses)[at] = loss;
+  }
+}
+
+template <class A>
+__global__ __launch_bounds__(256) void weight_total(Int64 classes, const void* weight, double* out) {
+  FACULA_SHARED(double, room, kMostWarps);
+  double total = 0;
+  for (Int64 k = threadIdx.x; k < classes; k += 256) total += double(static_cast<const A*>(weight)[k]);
+  total = fold_group<Add, 8>(total, room);
+  if (threadIdx.x == 0) *out = total;
+}
+
+/// scale * (softmax * (all factors) - factors), where the factors are those of class_weights.
+template <class T, class A>
+__global__ __launch_bounds__(256) void cross_entropy_backward(ClassArgs p) {
+  const double all = !p.smooths ? 0.0 : p.share * (p.weight_total ? *p.weight_total : double(p.classes));
+  for (Int64 i = thread_number(); i < p.samples * p.classes * p.inner; i += thread_count()) {
+    const ScorePlace s = score_place(p, i);
+    const Int64 c = class_at(p, s.at);
+    A slope = 0;
+    if (c >= 0) {
+      const A factor = A(p.keep * double(class_weight<A>(p, c))),
+              g = static_cast<const A*>(p.scale)[p.one_scale ? 0 : s.at],
+              x = convert<A>(static_cast<const T*>(p.self)[i]);
+      slope = g * A(double(factor) + all) * kernels::exp(x - static_cast<const A*>(p.log_sum)[s.at]);
+      if (c == s.k) slope -= g * factor;
+      if (p.smooths) slope -= g * A(p.share * double(class_weight<A>(p, s.k)));
+    }
+    static_cast<T*>(p.out)[i] = convert<T>(slope);
+  }
+}
+
+template <class A>
+__global__ __launch_bounds__(256) void class_weights(ClassArgs p) {
+  for (Int64 i = thread_number(); i < p.samples * p.classes * p.inner; i += thread_count()) {
+    const ScorePlace s = score_place(p, i);
+    const Int64 c = checked_class(p, s.at);
+    const double w = double(class_weight<A>(p, s.k));
+    static_cast<A*>(p.out)[i] = c < 0 ? A(0) : A(p.share * w + (s.k == c ? p.keep * w : 0.0));
+  }
+}
+
+// ---- connectionist temporal classification: a block for each sequence, its threads for the states of a step
+
+template <class A>
+FACULA_FN A log_add(A a, A b, A c) {
+  const A top = kernels::fmax(kernels::fmax(a, b), c);
+  if (kernels::isinf(top) && top < 0) return top;
+  return kernels::log(kernels::exp(a - top) + kernels::exp(b - top) + kernels::exp(c - top)) + top;
+}
+
+/// The labels of one sequence with blanks between them.
+template <class A>
+struct CtcSequence {
+  const A* log_probs;
+  Int64 step;
+  const Int64* labels;
+  Int64 count, blank, classes, steps;
+
+  FACULA_FN Int64 states() const { return 2 * count + 1; }
+  FACULA_FN Int64 label(Int64 state) const {
+    const Int64 label = state % 2 ? labels[state / 2] : blank;
+    return label >= 0 && label < classes ? label : 0;  // reported
+  }
+  FACULA_FN A log_prob(Int64 t, Int64 state) const { return log_probs[t * step + label(state)]; }
+  /// Whether a path may jump over the blank before `state`.
+  FACULA_FN bool skips(Int64 state) const { return state > 1 && label(state - 2) != label(state); }
+};
+template <class A>
+FACULA_FN CtcSequence<A> ctc_sequence(const CtcArgs& p, Int64 n) {
+  return {static_cast<const A*>(p.log_probs) + n * p.classes,
+          p.batch * p.classes,
+          p.targets + p.offsets[n],
+          p.target_lengths[n],
+          p.blank,
+          p.classes,
+          p.input_lengths[n]};
+}
+
+template <class A>
+__global__ __launch_bounds__(256) void ctc(CtcArgs p) {
+  constexpr A never = -kernels::Float<A>::infinity;
+  const Int64 width = 2 * p.longest + 1;
+  for (Int64 n = blockIdx.x; n < p.batch; n += gridDim.x) {
+    const CtcSequence<A> q = ctc_sequence<A>(p, n);
+    A* alpha = static_cast<A*>(p.log_alpha) + n * p.steps * width;
+    const Int64 states = q.states();
+    for (Int64 i = threadIdx.x; i < q.count; i += blockDim.x)
+      if (q.labels[i] < 0 || q.labels[i] >= p.classes) report_value(p.reporter, double(q.labels[i]));
+    for (Int64 i = threadIdx.x; i < p.steps * width; i += blockDim.x) {
+      const Int64 t = i / width, s = i % width;
+      if (t >= q.steps || s >= states || (t == 0 && s > 1)) alpha[i] = never;
+      else if (t == 0) alpha[i] = q.log_prob(0, s);
+    }
+    for (Int64 t = 1; t < q.steps; ++t) {
+      __syncthreads();
+      const A* before = alpha + (t - 1) * width;
+      for (Int64 s = threadIdx.x; s < states; s += blockDim.x) {
+        const A one = s > 0 ? before[s - 1] : never, two = q.skips(s) ? before[s - 2] : never;
+        alpha[t * width + s] = log_add(before[s], one, two) + q.log_prob(t, s);
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x) continue;
+    A loss = q.count == 0 ? A(0) : -never;
+    if (q.steps > 0) {
+      const A* last = alpha + (q.steps - 1) * width;
+      loss = -log_add(last[states - 1], states > 1 ? last[states - 2] : never, never);
+    }
+    static_cast<A*>(p.loss)[n] = loss;
+  }
+}
+
+/// For every state whether it is the first with its label, and the next one with it, or -1.
+template <class A>
+FACULA_FN void link_states(const CtcSequence<A>& q, Int64* links) {
+  for (Int64 s = threadIdx.x; s < q.states(); s += blockDim.x) {
+    bool is_first = true;
+    Int64 next = -1;
+    for (Int64 k = 0; k < s && is_first; ++k) is_first = q.label(k) != q.label(s);
+    for (Int64 k = s + 1; k < q.states() && next < 0; ++k)
+      if (q.label(k) == q.label(s)) next = k;
+    links[2 * s] = is_first;
+    links[2 * s + 1] = next;
+  }
+}
+
+template <class A>
+__global__ __launch_bounds__(256) void ctc_backward(CtcArgs p) {
+  constexpr A never = -kernels::Float<A>::infinity;
+  const Int64 width = 2 * p.longest + 1;
+  for (Int64 n = blockIdx.x; n < p.batch; n += gridDim.x) {
+    const CtcSequence<A> q = ctc_sequence<A>(p, n);
+    const A *alpha = static_cast<const A*>(p.log_alpha) + n * p.steps * width,
+            scale = static_cast<const A*>(p.scale)[n], loss = static_cast<const A*>(p.loss)[n];
+    A *grad = static_cast<A*>(p.grad_input) + n * p.classes, *beta = static_cast<A*>(p.room) + 2 * n * width;
+    Int64* links = p.links + 2 * n * width;
+    const Int64 states = q.states();
+    link_states(q, links);
+    __syncthreads();
+    for (Int64 t = p.steps; t-- > 0;) {
+      A* row = grad + t * q.step;
+      const bool takes_part = scale != 0 && t < q.steps;
+      A *here = beta + t % 2 * width, *next = beta + (t + 1) % 2 * width;
+      for (Int64 c = threadIdx.x; c < p.classes; c += blockDim.x) {
+        const A log_prob = q.log_probs[t * q.step + c];
+        row[c] = takes_part ? scale * (kernels::exp(log_prob) - kernels::exp(never + loss - log_prob)) : A(0);
+      }
+      for (Int64 s = threadIdx.x; takes_part && s < states; s += blockDim.x) {
+        if (t == q.steps - 1) {
+          here[s] = s >= states - 2 ? q.log_prob(t, s) : never;
+          continue;
+        }
+        const A one = s + 1 < states ? next[s + 1] : never,
+                two = s + 2 < states && q.skips(s + 2) ? next[s + 2] : never;
+        here[s] = log_add(next[s], one, two) + q.log_prob(t, s);
+      }
+      __syncthreads();
+      for (Int64 s = threadIdx.x; takes_part && s < states; s += blockDim.x) {
+        if (!links[2 * s]) continue;
+        A path = never;
+        for (Int64 k = s; k >= 0; k = links[2 * k + 1]) path = log_add(path, alpha[t * width + k] + here[k], never);
+        const A log_prob = q.log_prob(t, s);
+        row[q.label(s)] = scale * (kernels::exp(log_prob) - kernels::exp(path + loss - log_prob));
+      }
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace facula::cuda

@@ -1,0 +1,31 @@
+// What the kernels of the normalisations are given; read by both compilers.
+#pragma once
+
+namespace facula::cuda {
+
+/// Rows of channels x inner elements; the row's group is row % groups.
+struct RowArgs {
+  long long rows, groups, channels, inner;
+  const void *self, *grad, *weight, *bias;
+  void *mean, *rstd, *out;
+  double eps;
+  bool center;
+};
+
+/// Results, each of `count` elements, that `parts` threads or groups share: element e of result r lies at
+/// r / channels * sample_step + e / inner * outer_step + r % channels * inner + e % inner.
+struct ChannelArgs {
+  long long results, count, part, parts, channels, inner, sample_step, outer_step;
+  long long groups;  // of rows, whose mean and rstd are at row e / inner * groups + r / channels
+  const void *self, *grad, *mean, *rstd;
+  void *states, *first, *second;
+};
+
+/// Element-wise work with factors of channels: outer x channels x inner elements in each of several samples.
+struct FactorArgs {
+  long long numel, outer, channels, inner, samples;
+  const void *self, *grad, *a, *b, *c;
+  void* out;
+};
+
+}  // namespace facula::cuda
