@@ -5,7 +5,6 @@
 #include <bit>
 #include <optional>
 
-#include "cpu/random.h"
 #include "cuda/device.h"
 #include "cuda/generator.h"
 #include "cuda/index_errors.h"
@@ -50,16 +49,26 @@ struct Whole {
   int64_t base;
   bool wide;
 };
+/// Elements of a dtype next to a whole number are so far apart.
+int64_t step_at(int64_t value, DType dtype) {
+  const uint64_t magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  return int64_t{1} << std::max(static_cast<int>(std::bit_width(magnitude)) - digits_of(dtype), 0);
+}
+/// The nearest element, the even one of two.
+int64_t rounded(int64_t value, DType dtype) {
+  const int64_t step = step_at(value, dtype), below = value & -step, rest = value - below;
+  return below + (2 * rest > step || (2 * rest == step && (below & step)) ? step : 0);
+}
+
+/// Ends that are not elements of a dtype of real numbers move inwards.
 Whole range_of(DType dtype, const RandomFill& f) {
   int64_t from = f.base, to = static_cast<int64_t>(static_cast<uint64_t>(f.base) + f.range);
-  visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, Half> ||
-                  std::is_same_v<T, BFloat16>) {
-      cpu::fit_random_range<T>(from, to);
-      FACULA_CHECK(from < to, ErrorKind::Runtime, f.op, ": no value of the dtype lies between the ends, got ", from,
-                   " and ", to);
-    }
-  });
+  if (is_floating(dtype)) {
+    if (rounded(from + 1, dtype) < from) from = rounded(from + 1, dtype) + step_at(from + 1, dtype);
+    if (rounded(to - 1, dtype) >= to) to = rounded(to - 1, dtype) - step_at(to - 1, dtype);
+    FACULA_CHECK(from < to, ErrorKind::Runtime, f.op, ": no value of the dtype lies between the ends, got ", from,
+                 " and ", to);
+  }
   const uint64_t range = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
   return {range, from, range >= uint64_t{1} << 28};
 }

@@ -31,7 +31,7 @@ constexpr std::array<OptimRuleInfo, kOptimRules> kOptimRuleInfo = {{
 }};
 
 /// Elements of equal layout; `numbers[0]` is -1 to ascend and 1 to descend, `numbers[1]` the weight decay added to the
-/// gradient; the rest belongs to the rule (src/cpu/isa/optim.cpp).
+/// gradient; the rest belongs to the rule (src/kernels/optim_rules.h).
 struct OptimPass {
   OptimRule rule;
   DType dtype;
