@@ -1,6 +1,6 @@
-// Tensors whose elements are a formula of their place: arithmetic progressions are written by kernels where they belong,
-// others computed on the host, in double precision, complex double precision or as exact integers, and then converted
-// and copied there.
+// Tensors whose elements are a formula of their place: arithmetic progressions are written where they belong, others
+// are computed on the host, in double precision, complex double precision or as exact integers, then converted and
+// copied there.
 #pragma once
 
 #include <algorithm>

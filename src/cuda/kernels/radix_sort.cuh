@@ -1,4 +1,5 @@
-// A stable sort of keys that are unsigned whole numbers, with a number beside each: passes over 8 bits, from the lowest.
+// A stable sort of keys that are unsigned whole numbers, with a number beside each: passes over 8 bits, from the
+// lowest.
 #pragma once
 
 #include "block.cuh"
