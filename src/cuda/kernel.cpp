@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/compile.h"
 #include "cuda/device.h"
-#include "cuda/kernel_cache.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -23,86 +23,9 @@ constexpr const char* kTypeNames[] = {
 #undef X
 };
 
-// ---- NVRTC
-
-class Program {
- public:
-  explicit Program(const std::string& source) {
-    std::vector<const char*> texts, names;
-    for (int i = 0; i < device_source_count; ++i) {
-      texts.push_back(device_sources[i].text);
-      names.push_back(device_sources[i].name);
-    }
-    check_compiler(compiler().nvrtcCreateProgram(&program_, source.c_str(), "facula_kernel.cu", device_source_count,
-                                                 texts.data(), names.data()));
-  }
-  ~Program() { compiler().nvrtcDestroyProgram(&program_); }
-  Program(const Program&) = delete;
-
-  CompiledKernel compile(const std::string& expression, const std::vector<std::string>& options) {
-    check_compiler(compiler().nvrtcAddNameExpression(program_, expression.c_str()));
-    std::vector<const char*> given;
-    for (const std::string& option : options) given.push_back(option.c_str());
-    if (compiler().nvrtcCompileProgram(program_, static_cast<int>(given.size()), given.data()) != NVRTC_SUCCESS)
-      throw_error(ErrorKind::Runtime, current_op(), ": the CUDA kernel does not compile, got ", log());
-    CompiledKernel made;
-    const char* name = nullptr;
-    check_compiler(compiler().nvrtcGetLoweredName(program_, expression.c_str(), &name));
-    made.name = name;
-    size_t bytes = 0;
-    check_compiler(compiler().nvrtcGetCUBINSize(program_, &bytes));
-    made.image.resize(bytes);
-    check_compiler(compiler().nvrtcGetCUBIN(program_, made.image.data()));
-    return made;
-  }
-
- private:
-  void check_compiler(nvrtcResult result) const {
-    FACULA_CHECK(result == NVRTC_SUCCESS, ErrorKind::Runtime, current_op(), ": CUDA's compiler works, got error ",
-                 result);
-  }
-  std::string log() const {
-    size_t bytes = 0;
-    if (compiler().nvrtcGetProgramLogSize(program_, &bytes) != NVRTC_SUCCESS || bytes == 0) return "no text";
-    std::string text(bytes, '\0');
-    compiler().nvrtcGetProgramLog(program_, text.data());
-    return text.c_str();
-  }
-  nvrtcProgram program_ = nullptr;
-};
-
-std::vector<std::string> compile_options(int device) {
+CUfunction load(int device, const KernelSource& source) {
   const Properties& p = properties(device);
-  return {"-arch=sm_" + std::to_string(p.major) + std::to_string(p.minor), "--std=c++20", "-default-device",
-          "--fmad=true"};
-}
-
-// All sources belong to the key: a kernel may include any of them.
-const std::string& source_key() {
-  static const std::string key = [] {
-    uint64_t sum = 0;
-    for (int i = 0; i < device_source_count; ++i) sum = checksum(device_sources[i].text, sum);
-    return std::to_string(sum);
-  }();
-  return key;
-}
-
-std::string cache_key(int device, const std::string& source, const std::string& expression) {
-  int major = 0, minor = 0;
-  compiler().nvrtcVersion(&major, &minor);
-  std::string key =
-      source_key() + "\n" + std::to_string(major) + "." + std::to_string(minor) + (is_emulated() ? "e" : "");
-  for (const std::string& option : compile_options(device)) key += " " + option;
-  return key + "\n" + expression + "\n" + source;
-}
-
-CUfunction load(int device, const std::string& source, const std::string& expression) {
-  const std::string key = cache_key(device, source, expression);
-  CompiledKernel kernel;
-  if (!read_cached(key, kernel)) {
-    kernel = Program(source).compile(expression, compile_options(device));
-    write_cached(key, kernel);
-  }
+  const CompiledKernel kernel = cached_or_compiled(source, p.major * 10 + p.minor);
   DeviceGuard guard(device);
   CUmodule module = nullptr;
   FACULA_CUDA_CALL(cuModuleLoadData, &module, kernel.image.data());
@@ -116,7 +39,8 @@ CUfunction load(int device, const std::string& source, const std::string& expres
 std::string TemplateArgument::text() const { return code_ & 0x80 ? kTypeNames[code_ & 0x7f] : std::to_string(code_); }
 
 // Threads that ask for a kernel that is being compiled wait for it; others compile meanwhile.
-CUfunction compiled(int device, const std::string& source, const std::string& expression) {
+CUfunction compiled(int device, const std::string& source, const std::string& expression,
+                    const std::vector<int>& argument_bytes) {
   static std::mutex mutex;
   static auto& known = *new std::map<std::tuple<int, std::string, std::string>, std::shared_future<CUfunction>>;
   std::promise<CUfunction> promise;
@@ -134,7 +58,8 @@ CUfunction compiled(int device, const std::string& source, const std::string& ex
   }
   if (mine) {
     try {
-      promise.set_value(load(device, source, expression));
+      log_kernel({source, expression}, argument_bytes);
+      promise.set_value(load(device, {source, expression}));
     } catch (...) {
       promise.set_exception(std::current_exception());
       std::lock_guard<std::mutex> lock(mutex);
@@ -163,7 +88,7 @@ auto& functions = *new std::unordered_map<Key, CUfunction, Hash>;
 
 }  // namespace
 
-CUfunction DeviceKernel::function(int device, TemplateArguments types) const {
+CUfunction DeviceKernel::function(int device, TemplateArguments types, std::span<const int> argument_bytes) const {
   uint64_t packed = 1;
   for (const TemplateArgument& t : types) packed = packed << 8 | t.code();
   const Key key{this, packed, device};
@@ -179,7 +104,8 @@ CUfunction DeviceKernel::function(int device, TemplateArguments types) const {
     before = ", ";
   }
   if (types.size()) expression += ">";
-  CUfunction function = compiled(device, std::string("#include \"") + file_ + "\"\n", expression);
+  CUfunction function = compiled(device, std::string("#include \"") + file_ + "\"\n", expression,
+                                 {argument_bytes.begin(), argument_bytes.end()});
   std::unique_lock lock(functions_mutex);
   return functions[key] = function;
 }

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/dtype.h"
 #include "cuda/driver.h"
@@ -39,8 +41,9 @@ struct DeviceLoop {
 extern const DeviceLoop device_loops[];
 
 /// Compiles `expression` (a kernel's name with its template arguments) of the program `source` for the device,
-/// unless that was done before.
-CUfunction compiled(int device, const std::string& source, const std::string& expression);
+/// unless that was done before. The sizes of the arguments go into the log of kernels (compile.h), for who checks them.
+CUfunction compiled(int device, const std::string& source, const std::string& expression,
+                    const std::vector<int>& argument_bytes);
 
 /// The number of threads and blocks, and the dynamic shared memory of each block.
 struct Grid {
@@ -60,9 +63,10 @@ class DeviceKernel {
   template <class... A>
   void operator()(int device, TemplateArguments types, const Grid& grid, const A&... arguments) const {
     void* addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))..., nullptr};
-    launch(function(device, types), device, grid, addresses);
+    static constexpr int bytes[] = {static_cast<int>(sizeof(A))..., 0};
+    launch(function(device, types, {bytes, sizeof...(A)}), device, grid, addresses);
   }
-  CUfunction function(int device, TemplateArguments types) const;
+  CUfunction function(int device, TemplateArguments types, std::span<const int> argument_bytes) const;
 
  private:
   const char *file_, *name_;

@@ -98,7 +98,7 @@ CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, T
   for (const TemplateArgument& t : types) expression += ", " + t.text();
   const std::string source = std::string("#include \"") + loop.header +
                              "\"\n#include \"pointwise.cuh\"\nnamespace facula::cuda {\n" + loop.body + "\n}\n";
-  CUfunction function = compiled(device, source, expression + ">");
+  CUfunction function = compiled(device, source, expression + ">", {sizeof(PointwiseArgs)});
   std::unique_lock lock(mutex);
   return known[key] = function;
 }

@@ -16,6 +16,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cuda/abi.h"
@@ -111,9 +112,15 @@ std::vector<std::string> command_line(const Program& p, const fs::path& in, cons
 
 }  // namespace
 
+// The minor number changes with whatever a compiled kernel depends on, so that disk caches do not mix them up.
 API nvrtcResult nvrtcVersion(int* major, int* minor) {
+  size_t all = std::hash<std::string_view>()(facula_emulated_device_header);
+  for (const char* name : {"CXX", "FACULA_EMULATED_FLAGS"}) {
+    const char* value = std::getenv(name);
+    all = all * 31 + std::hash<std::string_view>()(value ? value : "");
+  }
   *major = 13;
-  *minor = 0;
+  *minor = static_cast<int>(all & 0x7fffffff);
   return NVRTC_SUCCESS;
 }
 API nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name, int headers,

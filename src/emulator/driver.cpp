@@ -119,6 +119,13 @@ struct Arguments {
   Arguments(const Arguments&) = delete;
 };
 
+/// Whether as many arguments are given as the kernel takes. Facula ends its lists with a null pointer, so that it can be
+/// checked; the real driver would read what lies behind a list that is too short.
+bool are_all_given(const FaculaEmulatedKernel& kernel, void** arguments) {
+  return std::find(arguments, arguments + kernel.arguments, nullptr) == arguments + kernel.arguments &&
+         !arguments[kernel.arguments];
+}
+
 size_t argument_bytes(const FaculaEmulatedKernel& kernel) {
   size_t total = 0;
   for (int i = 0; i < kernel.arguments; ++i) total += kernel.sizes[i];
@@ -353,7 +360,7 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   if (threads == 0 || threads > kMostThreads || !grid_x || !grid_y || !grid_z || grid_x > 0x7fffffff ||
       grid_y > kMostGrid || grid_z > kMostGrid || shared_bytes > f->dynamic_shared ||
-      argument_bytes(*f->kernel) > kMostArguments)
+      argument_bytes(*f->kernel) > kMostArguments || !are_all_given(*f->kernel, arguments))
     return CUDA_ERROR_INVALID_VALUE;
   auto values = std::make_shared<Arguments>(*f->kernel, arguments);
   const FaculaEmulatedKernel* kernel = f->kernel;

@@ -336,13 +336,20 @@ FACULA_FN T heaviside(T self, T values) {
 
 // ---- extrema and limits
 
+/// Whether either is NaN.
+template <class T>
+FACULA_FN bool is_unordered(T a, T b) {
+  if constexpr (on_device) return a != a || b != b;
+  else return __builtin_isunordered(a, b);
+}
+
 /// The upper bound wins where the bounds cross; NaN in any place gives NaN. One instruction for each bound, and one
 /// comparison for both.
 template <class T>
 FACULA_FN T clamp_between(T self, T min, T max) {
   const T limited = min > self ? min : self;
   const T result = max < limited ? max : limited;
-  return FACULA_LIBM(isunordered)(min, max) ? min + max : result;
+  return is_unordered(min, max) ? min + max : result;
 }
 template <Integer T>
 FACULA_FN T clamp_between(T self, T min, T max) {

@@ -1,0 +1,66 @@
+"""Compiles kernels ahead of their first use, into the disk cache: for images of containers, and before a job starts.
+
+    python -m facula.cuda.warm --arch 90
+
+No device is needed, only NVIDIA's run-time compiler (``pip install facula[cuda]``). The kernels are those of training small
+networks, transformers and images (facula/cuda/common_kernels.jsonl), or with --list those that a program of yours has used:
+run it once with FACULA_CUDA_LOG_KERNELS=FILE.
+"""
+
+import argparse
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from facula import _C
+
+COMMON = Path(__file__).with_name("common_kernels.jsonl")
+
+
+def read_list(path):
+    """The kernels of a log, each once: (source, expression)."""
+    kernels = {}
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        try:
+            source, expression = json.loads(line)[:2]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}, line {number}: a kernel [source, name, sizes] is expected, got {line[:60]!r}") from error
+        kernels[source, expression] = None
+    return list(kernels)
+
+
+def warm(kernels, arch, progress=None, jobs=1):
+    """Puts the kernels into the disk cache for architecture `arch` (90 is 9.0); returns how many had to be compiled."""
+    compiled = 0
+    with ThreadPoolExecutor(jobs) as pool:
+        for done, fresh in enumerate(pool.map(lambda kernel: _C._cuda_keep(*kernel, arch), kernels), 1):
+            compiled += fresh
+            if progress:
+                progress(done, len(kernels), compiled)
+    return compiled
+
+
+def _bar(done, total, compiled):
+    width = 40
+    filled = width * done // total
+    end = "\n" if done == total else ""
+    print(f"\r[{'#' * filled}{'.' * (width - filled)}] {done}/{total}, {compiled} compiled", end=end, file=sys.stderr, flush=True)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m facula.cuda.warm", description=__doc__.splitlines()[0])
+    parser.add_argument("--arch", type=int, required=True, help="compute capability without its dot: 90 for an H100")
+    parser.add_argument("--list", default=COMMON, help="a log of FACULA_CUDA_LOG_KERNELS")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--quiet", action="store_true")
+    args = parser.parse_args(arguments)
+    start = time.time()
+    kernels = read_list(args.list)
+    compiled = warm(kernels, args.arch, None if args.quiet else _bar, args.jobs)
+    print(f"{len(kernels)} kernels for sm_{args.arch}, {compiled} of them compiled in {time.time() - start:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

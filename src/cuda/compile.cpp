@@ -1,0 +1,143 @@
+#include "cuda/compile.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <compare>
+#include <cstdlib>
+
+#include "cuda/device.h"
+#include "cuda/kernel.h"
+
+namespace facula::cuda {
+namespace {
+
+class Program {
+ public:
+  explicit Program(const std::string& source) {
+    std::vector<const char*> texts, names;
+    for (int i = 0; i < device_source_count; ++i) {
+      texts.push_back(device_sources[i].text);
+      names.push_back(device_sources[i].name);
+    }
+    check(compiler().nvrtcCreateProgram(&program_, source.c_str(), "facula_kernel.cu", device_source_count,
+                                        texts.data(), names.data()));
+  }
+  ~Program() { compiler().nvrtcDestroyProgram(&program_); }
+  Program(const Program&) = delete;
+
+  CompiledKernel compile(const std::string& expression, const std::vector<std::string>& options) {
+    check(compiler().nvrtcAddNameExpression(program_, expression.c_str()));
+    std::vector<const char*> given;
+    for (const std::string& option : options) given.push_back(option.c_str());
+    if (compiler().nvrtcCompileProgram(program_, static_cast<int>(given.size()), given.data()) != NVRTC_SUCCESS)
+      throw_error(ErrorKind::Runtime, current_op(), ": the CUDA kernel does not compile, got ", log());
+    CompiledKernel made;
+    const char* name = nullptr;
+    check(compiler().nvrtcGetLoweredName(program_, expression.c_str(), &name));
+    made.name = name;
+    size_t bytes = 0;
+    check(compiler().nvrtcGetCUBINSize(program_, &bytes));
+    made.image.resize(bytes);
+    check(compiler().nvrtcGetCUBIN(program_, made.image.data()));
+    return made;
+  }
+
+  std::string log() const {
+    size_t bytes = 0;
+    if (compiler().nvrtcGetProgramLogSize(program_, &bytes) != NVRTC_SUCCESS || bytes == 0) return "no text";
+    std::string text(bytes, '\0');
+    compiler().nvrtcGetProgramLog(program_, text.data());
+    return text.c_str();
+  }
+
+ private:
+  static void check(nvrtcResult result) {
+    FACULA_CHECK(result == NVRTC_SUCCESS, ErrorKind::Runtime, current_op(), ": CUDA's compiler works, got error ",
+                 result);
+  }
+  nvrtcProgram program_ = nullptr;
+};
+
+struct Version {
+  int major = 0, minor = 0;
+  auto operator<=>(const Version&) const = default;
+};
+Version compiler_version() {
+  Version v;
+  compiler().nvrtcVersion(&v.major, &v.minor);
+  return v;
+}
+
+std::vector<std::string> options_for(int architecture) {
+  std::vector<std::string> options = {"-arch=sm_" + std::to_string(architecture), "--std=c++20", "-default-device",
+                                      "--fmad=true"};
+  // without declarations of textures and of the runtime's functions, which take 40 ms to read
+  if (compiler_version() >= Version{12, 4}) options.push_back("-minimal");
+  return options;
+}
+
+// All sources belong to the key: a kernel may include any of them.
+const std::string& source_key() {
+  static const std::string key = [] {
+    uint64_t sum = 0;
+    for (int i = 0; i < device_source_count; ++i) sum = checksum(device_sources[i].text, sum);
+    return std::to_string(sum);
+  }();
+  return key;
+}
+
+std::string cache_key(const KernelSource& kernel, int architecture) {
+  const auto [major, minor] = compiler_version();
+  std::string key =
+      source_key() + "\n" + std::to_string(major) + "." + std::to_string(minor) + (is_emulated() ? "e" : "");
+  for (const std::string& option : options_for(architecture)) key += " " + option;
+  return key + "\n" + kernel.expression + "\n" + kernel.source;
+}
+
+std::string json(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n') quoted += "\\n";
+    else quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
+CompiledKernel compile(const KernelSource& kernel, int architecture, const std::vector<std::string>& more_options,
+                       std::string* log) {
+  std::vector<std::string> options = options_for(architecture);
+  options.insert(options.end(), more_options.begin(), more_options.end());
+  Program program(kernel.source);
+  CompiledKernel made = program.compile(kernel.expression, options);
+  if (log) *log = program.log();
+  return made;
+}
+
+CompiledKernel cached_or_compiled(const KernelSource& kernel, int architecture, bool* was_cached) {
+  const std::string key = cache_key(kernel, architecture);
+  CompiledKernel found;
+  const bool cached = read_cached(key, found);
+  if (was_cached) *was_cached = cached;
+  if (cached) return found;
+  CompiledKernel made = compile(kernel, architecture);
+  write_cached(key, made);
+  return made;
+}
+
+void log_kernel(const KernelSource& kernel, const std::vector<int>& argument_bytes) {
+  static const char* const path = std::getenv("FACULA_CUDA_LOG_KERNELS");
+  if (!path || !*path) return;
+  std::string line = "[" + json(kernel.source) + ", " + json(kernel.expression) + ", [";
+  for (size_t i = 0; i < argument_bytes.size(); ++i) line += (i ? ", " : "") + std::to_string(argument_bytes[i]);
+  line += "]]\n";
+  const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const bool written = file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (file >= 0) close(file);
+  FACULA_CHECK(written, ErrorKind::Runtime, "FACULA_CUDA_LOG_KERNELS: a file that can be written, got ", path);
+}
+
+}  // namespace facula::cuda

@@ -1,0 +1,203 @@
+// The caching allocator of the emulated device against a model: random allocations, releases and uses by other streams.
+// Every block is filled by its stream, and read just before it is released, by the last stream that uses it: whoever is
+// given the memory too early writes into what is still to be read.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "core/error.h"
+#include "cuda/allocator.h"
+#include "cuda/device.h"
+#include "cuda/stream.h"
+
+using namespace facula;
+using namespace facula::cuda;
+
+namespace {
+
+#define CHECK(condition)                                                                 \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
+      std::_Exit(1);                                                                     \
+    }                                                                                    \
+  } while (false)
+
+struct Block {
+  size_t bytes;
+  Stream stream;
+  unsigned char tag;
+};
+/// What a stream has read, to be looked at when it is there.
+struct Reading {
+  std::vector<unsigned char> bytes;
+  unsigned char tag;
+};
+
+class Model {
+ public:
+  explicit Model(unsigned seed) : random_(seed) {
+    streams_.push_back({{DeviceType::CUDA, 0}, 0});
+    for (int i = 0; i < 3; ++i) streams_.push_back(stream_from_pool(0, 0));
+  }
+
+  void run(int steps, bool with_other_streams) {
+    for (int i = 0; i < steps; ++i) {
+      if (live_.size() < 40 && below(5) < 3) take();
+      else if (!live_.empty()) give(with_other_streams && below(3) == 0);
+      if (below(60) == 0) settle();
+      if (below(200) == 0) empty_cache();
+      check_counters();
+    }
+    while (!live_.empty()) give(false);
+    settle();
+    check_counters();
+    empty_cache();
+    CHECK(allocator_stats(0).reserved_bytes.all.current == 0);
+  }
+
+ private:
+  size_t below(size_t n) { return random_() % n; }
+
+  size_t some_size() {
+    constexpr size_t kMost[] = {2000, 100 << 10, 1500 << 10, 12 << 20};  // of each way to place a block
+    return 1 + below(kMost[below(50) == 0 ? 3 : below(3)]);
+  }
+
+  void take() {
+    const Block block{some_size(), streams_[below(streams_.size())], static_cast<unsigned char>(++tags_)};
+    void* memory = allocate(block.bytes, 0, block.stream);
+    const auto at = reinterpret_cast<CUdeviceptr>(memory);
+    CHECK(at % 512 == 0);
+    const auto after = live_.lower_bound(at);
+    CHECK(after == live_.end() || at + block.bytes <= after->first);
+    CHECK(after == live_.begin() || std::prev(after)->first + std::prev(after)->second.bytes <= at);
+    live_[at] = block;
+    FACULA_CUDA_CALL(cuMemsetD8Async, at, block.tag, block.bytes, handle(block.stream));
+  }
+
+  void give(bool used_by_another) {
+    auto which = live_.begin();
+    std::advance(which, below(live_.size()));
+    const auto [at, block] = *which;
+    Stream reader = block.stream;
+    if (used_by_another) {
+      reader = streams_[below(streams_.size())];
+      Event filled;
+      filled.record(block.stream);
+      filled.block(reader);
+      record_stream(reinterpret_cast<void*>(at), reader);
+    }
+    readings_.push_back(std::make_unique<Reading>(Reading{std::vector<unsigned char>(block.bytes), block.tag}));
+    FACULA_CUDA_CALL(cuMemcpyDtoHAsync_v2, readings_.back()->bytes.data(), at, block.bytes, handle(reader));
+    release(reinterpret_cast<void*>(at), 0);
+    live_.erase(which);
+  }
+
+  void settle() {
+    synchronize_device(0);
+    for (const auto& r : readings_)
+      CHECK(std::all_of(r->bytes.begin(), r->bytes.end(), [&](unsigned char b) { return b == r->tag; }));
+    readings_.clear();
+  }
+
+  /// A block may be larger than what was asked for where the rest is not worth keeping.
+  void check_counters() {
+    int64_t bytes = 0, rounded = 0;
+    for (const auto& [at, block] : live_) {
+      bytes += static_cast<int64_t>(block.bytes);
+      rounded += static_cast<int64_t>((block.bytes + 511) / 512 * 512);
+    }
+    const AllocatorStats stats = allocator_stats(0);
+    CHECK(stats.requested_bytes.all.current == bytes);
+    CHECK(stats.allocated_bytes.all.current >= rounded);
+    CHECK(stats.allocation.all.current == static_cast<int64_t>(live_.size()));
+    CHECK(stats.active_bytes.all.current >= stats.allocated_bytes.all.current);
+    CHECK(stats.reserved_bytes.all.current >= stats.active_bytes.all.current);
+    CHECK(stats.reserved_bytes.all.current - stats.active_bytes.all.current >= stats.inactive_split_bytes.all.current);
+  }
+
+  std::mt19937 random_;
+  std::vector<Stream> streams_;
+  std::map<CUdeviceptr, Block> live_;
+  std::vector<std::unique_ptr<Reading>> readings_;
+  unsigned tags_ = 0;
+};
+
+/// Once the pools have grown, a loop of the same requests asks the driver for nothing.
+void test_loop_without_driver() {
+  const Stream stream{{DeviceType::CUDA, 0}, 0};
+  const auto once = [&] {
+    std::vector<void*> blocks;
+    for (const size_t bytes : {100u, 5000u, 700u << 10, 3u << 20, 12u << 20})
+      blocks.push_back(allocate(bytes, 0, stream));
+    for (void* block : blocks) release(block, 0);
+  };
+  once();
+  const AllocatorStats before = allocator_stats(0);
+  for (int i = 0; i < 50; ++i) once();
+  const AllocatorStats after = allocator_stats(0);
+  CHECK(after.driver_allocations == before.driver_allocations && after.driver_frees == before.driver_frees);
+  empty_cache();
+}
+
+/// What is cached is given back before an allocation fails.
+void test_out_of_memory() {
+  const Stream stream{{DeviceType::CUDA, 0}, 0}, other = stream_from_pool(0, 0);
+  release(allocate(150 << 20, 0, stream), 0);
+  void* most = allocate(175 << 20, 0, other);
+  CHECK(allocator_stats(0).retries >= 1);
+  bool failed = false;
+  try {
+    allocate(100 << 20, 0, stream);
+  } catch (const Error& error) {
+    failed = error.kind() == ErrorKind::OutOfMemory;
+  }
+  CHECK(failed);
+  release(most, 0);
+  release(allocate(225 << 20, 0, stream), 0);
+  empty_cache();
+}
+
+int run_all() {
+  Model(1).run(200, false);
+  Model(2).run(300, true);
+  test_loop_without_driver();
+  test_out_of_memory();
+  return 0;
+}
+
+}  // namespace
+
+int main() {
+  setenv("FACULA_CUDA", "emulated", 1);
+  setenv("FACULA_EMULATED_MEMORY_MIB", "256", 1);
+  setenv("FACULA_EMULATED_JITTER", "50", 1);
+  for (const char* mode : {"async", "eager", "lazy"}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv("FACULA_EMULATED_MODE", mode, 1);
+      try {
+        std::_Exit(run_all());
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        std::_Exit(1);
+      }
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+      std::fprintf(stderr, "in mode %s: status %d\n", mode, status);
+      return 1;
+    }
+  }
+  std::puts("ok");
+}

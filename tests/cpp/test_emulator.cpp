@@ -1,0 +1,276 @@
+// The emulated CUDA device must find what a kernel or its launch does wrong. Each case plants a bug, and runs it in a
+// process of its own, since a found one spoils the device; beside most of them is the same without the bug.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda/compile.h"
+#include "cuda/driver.h"
+
+using namespace facula::cuda;
+
+namespace {
+
+#define CHECK(condition)                                                                 \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
+      std::_Exit(1);                                                                     \
+    }                                                                                    \
+  } while (false)
+
+struct Outcome {
+  int status;  // as from waitpid
+  std::string text;
+  bool is_good() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+  bool was_killed() const { return WIFSIGNALED(status); }
+};
+
+/// Runs `body` in a child that has these variables, and collects what it writes to standard error.
+template <class F>
+Outcome in_child(std::vector<const char*> environment, F body) {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 2);
+    close(ends[0]);
+    setenv("FACULA_CUDA", "emulated", 1);
+    for (const char* pair : environment) putenv(const_cast<char*>(pair));
+    body();
+    std::_Exit(0);
+  }
+  close(ends[1]);
+  Outcome outcome{};
+  char piece[512];
+  for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;) outcome.text.append(piece, static_cast<size_t>(n));
+  close(ends[0]);
+  CHECK(waitpid(child, &outcome.status, 0) == child);
+  return outcome;
+}
+
+void expect_good(const char* name, const Outcome& outcome) {
+  if (outcome.is_good()) return;
+  std::fprintf(stderr, "%s: %s\n", name, outcome.text.c_str());
+  std::_Exit(1);
+}
+void expect_report(const char* name, const Outcome& outcome, const char* report) {
+  if (outcome.is_good() && outcome.text.find(report) != std::string::npos) return;
+  std::fprintf(stderr, "%s: the report '%s' is missing, got: %s\n", name, report, outcome.text.c_str());
+  std::_Exit(1);
+}
+
+// ---- in the child
+
+void start() {
+  CHECK(is_available());
+  CUcontext context;
+  CHECK(driver().cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+  CHECK(driver().cuCtxSetCurrent(context) == CUDA_SUCCESS);
+}
+
+CUfunction kernel(const std::string& body) {
+  const std::string source =
+      "#include \"block.cuh\"\nnamespace facula::cuda {\n__global__ void k(float* out, int n) {\n" + body + "\n}\n}\n";
+  const CompiledKernel made = compile({source, "facula::cuda::k"}, 90);
+  CUmodule module;
+  CUfunction function;
+  CHECK(driver().cuModuleLoadData(&module, made.image.data()) == CUDA_SUCCESS);
+  CHECK(driver().cuModuleGetFunction(&function, module, made.name.c_str()) == CUDA_SUCCESS);
+  return function;
+}
+
+struct Memory {
+  CUdeviceptr at = 0;
+  explicit Memory(size_t bytes) { CHECK(driver().cuMemAlloc_v2(&at, bytes) == CUDA_SUCCESS); }
+};
+
+CUresult launch(CUfunction function, const Memory& out, unsigned threads, unsigned blocks = 1, unsigned shared = 0,
+                CUstream stream = nullptr, unsigned blocks_y = 1) {
+  CUdeviceptr first = out.at;
+  int count = static_cast<int>(threads * blocks);
+  void* arguments[] = {&first, &count, nullptr};
+  return driver().cuLaunchKernel(function, blocks, blocks_y, 1, threads, 1, 1, shared, stream, arguments, nullptr);
+}
+
+std::vector<float> read_floats(const Memory& from, size_t count, CUstream stream = nullptr) {
+  std::vector<float> values(count);
+  CHECK(driver().cuMemcpyDtoHAsync_v2(values.data(), from.at, count * sizeof(float), stream) == CUDA_SUCCESS);
+  CHECK(driver().cuStreamSynchronize(stream) == CUDA_SUCCESS);
+  return values;
+}
+
+/// Runs a body in one block of 64 threads, which does what the emulator reports.
+Outcome broken(const std::string& body, unsigned threads = 64) {
+  return in_child({}, [&] {
+    start();
+    Memory out(4096);
+    CHECK(launch(kernel(body), out, threads) == CUDA_SUCCESS);
+    CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_ERROR_LAUNCH_FAILED);
+    CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_ERROR_LAUNCH_FAILED);  // from now on
+  });
+}
+
+// ---- cases
+
+/// Every thread takes what its left neighbour wrote; the order of threads must not matter.
+void test_missing_barrier() {
+  const auto neighbours = [](const char* order, const char* barrier, bool is_right) {
+    return in_child({order}, [=] {
+      start();
+      Memory out(64 * sizeof(float));
+      const std::string body = std::string("FACULA_SHARED(float, room, 64); int t = threadIdx.x; room[t] = t;") +
+                               barrier + "out[t] = room[(t + 63) % 64];";
+      CHECK(launch(kernel(body), out, 64) == CUDA_SUCCESS);
+      const std::vector<float> got = read_floats(out, 64);
+      bool right = true;
+      for (int t = 0; t < 64; ++t) right = right && got[static_cast<size_t>(t)] == static_cast<float>((t + 63) % 64);
+      CHECK(right == is_right);
+    });
+  };
+  for (const char* order :
+       {"FACULA_EMULATED_ORDER=forward", "FACULA_EMULATED_ORDER=reverse", "FACULA_EMULATED_ORDER=random"}) {
+    expect_good(order, neighbours(order, "__syncthreads();", true));
+    expect_good(order, neighbours(order, "", false));
+  }
+}
+
+void test_divergent_barriers() {
+  expect_report("two barriers", broken("if (threadIdx.x < 32) {\n__syncthreads();\n} else {\n__syncthreads();\n}"),
+                "two different __syncthreads()");
+}
+
+void test_deadlocks() {
+  const char* half =
+      "int v = 0; if (threadIdx.x % 32 < 16) v = __shfl_sync(kAllLanes, 1, 0); else __syncthreads(); out[0] = v;";
+  expect_report("half a warp shuffles", broken(half), "deadlock");
+  expect_report("not in the mask", broken("out[threadIdx.x] = __shfl_sync(0xffffu, 1, 0);"),
+                "a mask that it is not in");
+  expect_report("trap", broken("if (threadIdx.x == 3) __trap();"), "__trap()");
+}
+
+void test_unset_shared_memory() {
+  expect_good("unset shared memory", in_child({}, [] {
+                start();
+                Memory out(64 * sizeof(float));
+                const char* body =
+                    "FACULA_SHARED(float, room, 64); FACULA_DYNAMIC_SHARED(float, more);"
+                    "out[threadIdx.x] = threadIdx.x < 32 ? room[threadIdx.x] : more[threadIdx.x];";
+                CHECK(launch(kernel(body), out, 64, 1, 256) == CUDA_SUCCESS);
+                for (const float value : read_floats(out, 64)) CHECK(std::isnan(value));
+              }));
+}
+
+void test_too_much_shared_memory() {
+  expect_report("static", broken("FACULA_SHARED(float, room, 13000); out[0] = room[0];"), "more than 48 KB");
+  expect_good("dynamic", in_child({}, [] {
+                start();
+                Memory out(4096);
+                const CUfunction f = kernel("FACULA_DYNAMIC_SHARED(float, room); out[0] = room[n - 1];");
+                constexpr auto kMore = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                CHECK(launch(f, out, 64, 1, 48 << 10) == CUDA_SUCCESS);
+                CHECK(launch(f, out, 64, 1, (48 << 10) + 1) == CUDA_ERROR_INVALID_VALUE);
+                CHECK(driver().cuFuncSetAttribute(f, kMore, 228 << 10) == CUDA_ERROR_INVALID_VALUE);
+                CHECK(driver().cuFuncSetAttribute(f, kMore, 100 << 10) == CUDA_SUCCESS);
+                CHECK(launch(f, out, 64, 1, 100 << 10) == CUDA_SUCCESS);
+                CHECK(launch(f, out, 64, 1, (100 << 10) + 1) == CUDA_ERROR_INVALID_VALUE);
+                CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
+              }));
+}
+
+void test_launch_sizes() {
+  expect_good(
+      "launch sizes", in_child({}, [] {
+        start();
+        Memory out(4096);
+        const CUfunction f = kernel("out[0] = n;");
+        CHECK(launch(f, out, 1024) == CUDA_SUCCESS);
+        CHECK(launch(f, out, 1025) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(launch(f, out, 0) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(launch(f, out, 1, 0) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(launch(f, out, 1, 1, 0, nullptr, 65536) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(launch(nullptr, out, 1) == CUDA_ERROR_INVALID_HANDLE);
+        CUdeviceptr first = out.at;
+        int count = 0;
+        void* one[] = {&first, nullptr};
+        void* three[] = {&first, &count, &count, nullptr};
+        for (void** wrong : {one, three})
+          CHECK(driver().cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, wrong, nullptr) == CUDA_ERROR_INVALID_VALUE);
+        std::vector<char> host(8192);
+        CHECK(driver().cuMemcpyDtoHAsync_v2(host.data(), out.at, 4097, nullptr) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(driver().cuMemcpyHtoDAsync_v2(out.at + 4096, host.data(), 1, nullptr) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(driver().cuMemFree_v2(out.at + 512) == CUDA_ERROR_INVALID_VALUE);
+      }));
+}
+
+/// One stream reads what another writes.
+Outcome two_streams(bool waits, bool finds_it) {
+  return in_child({"FACULA_EMULATED_MODE=lazy"}, [=] {
+    start();
+    Memory memory(64 * sizeof(float));
+    CUstream writer, reader;
+    CUevent event;
+    CHECK(driver().cuStreamCreateWithPriority(&writer, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    CHECK(driver().cuStreamCreateWithPriority(&reader, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    CHECK(driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+    CHECK(launch(kernel("out[threadIdx.x] = 5;"), memory, 64, 1, 0, writer) == CUDA_SUCCESS);
+    CHECK(driver().cuEventRecord(event, writer) == CUDA_SUCCESS);
+    if (waits) CHECK(driver().cuStreamWaitEvent(reader, event, 0) == CUDA_SUCCESS);
+    CHECK((read_floats(memory, 64, reader)[7] == 5) != finds_it);
+  });
+}
+
+void test_missing_waits() {
+  expect_good("with the wait", two_streams(true, false));
+  expect_good("without the wait", two_streams(false, true));
+}
+
+void test_host_access() {
+  for (const char* mode : {"FACULA_EMULATED_MODE=eager", "FACULA_EMULATED_MODE=lazy"}) {
+    const auto touch = [mode](bool writes) {
+      return in_child({mode}, [writes] {
+        start();
+        Memory memory(64);
+        CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
+        auto* at = reinterpret_cast<volatile char*>(memory.at);
+        if (writes) *at = 1;
+        else static_cast<void>(*at);
+      });
+    };
+    CHECK(touch(false).was_killed());
+    CHECK(touch(true).was_killed());
+  }
+}
+
+void test_patterns_of_memory() {
+  expect_good("patterns", in_child({"FACULA_EMULATED_MODE=async"}, [] {
+                start();
+                Memory memory(64);
+                const auto* bytes = reinterpret_cast<const volatile unsigned char*>(memory.at);
+                CHECK(bytes[0] == 0xcb && bytes[63] == 0xcb);
+                CHECK(driver().cuMemFree_v2(memory.at) == CUDA_SUCCESS);
+                CHECK(bytes[0] == 0xdd && bytes[63] == 0xdd);
+                CHECK(driver().cuMemFree_v2(memory.at) == CUDA_ERROR_INVALID_VALUE);
+              }));
+}
+
+}  // namespace
+
+int main() {
+  test_missing_barrier();
+  test_divergent_barriers();
+  test_deadlocks();
+  test_unset_shared_memory();
+  test_too_much_shared_memory();
+  test_launch_sizes();
+  test_missing_waits();
+  test_host_access();
+  test_patterns_of_memory();
+  std::puts("ok");
+}
