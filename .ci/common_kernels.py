@@ -1,5 +1,5 @@
-"""Writes facula/cuda/common_kernels.jsonl, what `python -m facula.cuda.warm` compiles: the kernels of a list of ops that training
-programs are made of, as the emulated device sees them.
+"""Writes facula/cuda/common_kernels.jsonl, what `python -m facula.cuda.warm` compiles: the kernels of a list of ops that
+training programs are made of, as the emulated device sees them.
 
     python .ci/common_kernels.py
 """
@@ -19,7 +19,8 @@ UNARY = [F.relu, F.gelu, F.silu, F.leaky_relu, t.sigmoid, t.tanh, t.exp, t.log, 
          t.sin, lambda x: x * 2, lambda x: x + 1, lambda x: 1 - x, lambda x: x / 3, lambda x: x ** 2, lambda x: x.clamp(0, 1),
          t.sum, t.mean, t.amax, t.norm, lambda x: x.sum(0), lambda x: x.sum(-1), lambda x: x.mean(-1), lambda x: x.var(-1),
          lambda x: F.softmax(x, -1), lambda x: F.log_softmax(x, -1), lambda x: x.contiguous(), lambda x: x.cumsum(0)]
-BINARY = [t.add, t.sub, t.mul, t.div, t.maximum, lambda a, b: a @ b, lambda a, b: t.where(a > b, a, b), F.mse_loss, lambda a, b: t.addcmul(a, a, b)]
+BINARY = [t.add, t.sub, t.mul, t.div, t.maximum, lambda a, b: a @ b, lambda a, b: t.where(a > b, a, b), F.mse_loss,
+          lambda a, b: t.addcmul(a, a, b)]
 def attempt(f, *args):
     try:
         out = f(*args)

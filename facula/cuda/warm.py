@@ -45,8 +45,8 @@ def warm(kernels, arch, progress=None, jobs=1):
 def _bar(done, total, compiled):
     width = 40
     filled = width * done // total
-    end = "\n" if done == total else ""
-    print(f"\r[{'#' * filled}{'.' * (width - filled)}] {done}/{total}, {compiled} compiled", end=end, file=sys.stderr, flush=True)
+    bar = "#" * filled + "." * (width - filled)
+    print(f"\r[{bar}] {done}/{total}, {compiled} compiled", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
 def main(arguments=None):
