@@ -119,8 +119,8 @@ struct Arguments {
   Arguments(const Arguments&) = delete;
 };
 
-/// Whether as many arguments are given as the kernel takes. Facula ends its lists with a null pointer, so that it can be
-/// checked; the real driver would read what lies behind a list that is too short.
+/// Whether as many arguments are given as the kernel takes. Facula ends its lists with a null pointer, so that it can
+/// be checked; the real driver would read what lies behind a list that is too short.
 bool are_all_given(const FaculaEmulatedKernel& kernel, void** arguments) {
   return std::find(arguments, arguments + kernel.arguments, nullptr) == arguments + kernel.arguments &&
          !arguments[kernel.arguments];
