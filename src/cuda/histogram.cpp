@@ -136,7 +136,7 @@ int64_t distinct_cuda(const Tensor& self, bool runs, const Tensor& inverse, cons
   Tensor order;
   if (!runs && self.size(1) == 1) {
     order = integers({1, n}, self.device());
-    sort_rows(ops::contiguous_copy(self, {1, n}, self.dtype()), order, false);
+    sort_rows(ops::contiguous_copy(make_view(self, {1, n}, {n, 1}, 0, false)), order, false);
   } else if (!runs) {
     order = order_of(self);
   }
