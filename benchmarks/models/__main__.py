@@ -16,10 +16,12 @@ import argparse
 import importlib
 import json
 import math
+import re
 import select
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -52,8 +54,8 @@ class Process:
     def __init__(self, framework: str, name: str, threads: int, limit: float) -> None:
         command = [sys.executable, str(HERE / "worker.py"), framework, name, str(threads)]
         self.framework, self.limit = framework, limit
-        errors = subprocess.DEVNULL if framework == "compiled" else None
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.errors = tempfile.TemporaryFile("w+") if framework == "compiled" else None
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.read()
 
     def read(self) -> dict:
@@ -61,8 +63,16 @@ class Process:
             raise Failed(f"no answer within {self.limit:g} s")
         line = self.process.stdout.readline()
         if not line:
-            raise Failed(f"ended with status {self.process.wait()}")
+            raise Failed(f"ended with status {self.process.wait()}{self.last_error()}")
         return json.loads(line)
+
+    def last_error(self) -> str:
+        """The exception that ended a process whose errors are not shown."""
+        if not self.errors:
+            return ""
+        self.errors.seek(0)
+        named = [line.strip() for line in self.errors if re.match(r"[\w.]*(Error|Exception|Unsupported)\b", line)]
+        return f": {named[-1][:200]}" if named else ""
 
     def ask(self, do: str, **how) -> dict:
         print(json.dumps({"do": do, **how}), file=self.process.stdin, flush=True)

@@ -30,10 +30,12 @@ __all__ = [
     "memory_snapshot",
     "memory_stats",
     "memory_summary",
+    "packed_weights",
     "record_memory_history",
     "reset_peak_memory_stats",
     "set_device",
     "set_memory_limit",
+    "set_packed_weights",
     "set_private_layouts",
     "stream",
     "synchronize",
@@ -169,6 +171,22 @@ def empty_cache():
 def set_memory_limit(bytes):
     """Bounds the memory held and kept; a request beyond it raises OutOfMemoryError. None or 0: no bound."""
     _C._cpu_set_memory_limit(bytes or 0)
+
+
+def packed_weights():
+    """What is kept of weights in the order in which products and convolutions read them.
+
+    A dict: `bytes` and `copies` that are there, their `limit` in bytes, and `hits`, how often one was used.
+    """
+    return _C._cpu_packed_weights()
+
+
+def set_packed_weights(bytes):
+    """Bounds what is kept of weights in the order in which products and convolutions read them; 0 keeps nothing.
+
+    Returns the bound before; at first it is an eighth of the memory. Values do not depend on it.
+    """
+    return _C._cpu_set_packed_weights(bytes)
 
 
 def set_private_layouts(wanted):

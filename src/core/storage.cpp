@@ -16,6 +16,11 @@ void release_allocated(Storage* s) {
 
 void release_nothing(Storage*) {}
 
+void end_identity(Storage* s) {
+  const uint32_t identity = s->identity.exchange(0);
+  if (identity) on_identity_end(identity);
+}
+
 // A tensor lies on a device that is there, also a tensor of no bytes.
 char* allocate(size_t nbytes, Device device) {
   if (!has_backend(device.type)) report_no_backend(device, "empty");
@@ -55,7 +60,35 @@ Storage* make_large_storage(size_t nbytes, Device device) {
   return s;
 }
 
+void expose(Storage* s) {
+  s->exposures.fetch_add(1);
+  end_identity(s);
+}
+
+void conceal(Storage* s) {
+  end_identity(s);  // one that was given while expose() ran
+  s->exposures.fetch_sub(1);
+}
+
+void expose_address(Storage* s) {
+  if (s->address_known) return;
+  s->address_known = true;
+  expose(s);
+}
+
+uint32_t identity_of(Storage* s) {
+  static std::atomic<uint32_t> last{0};
+  const bool ours = s->resizable && s->release_data && s->device.is_cpu();
+  if (!ours || !on_identity_end || s->exposures.load() != 0) return 0;
+  uint32_t identity = s->identity.load();
+  if (identity) return identity;
+  uint32_t fresh = 0;
+  while (fresh == 0) fresh = last.fetch_add(1) + 1;
+  return s->identity.compare_exchange_strong(identity, fresh) ? fresh : identity;
+}
+
 void destroy_storage(Storage* s) {
+  end_identity(s);
   note_storage_change(s, -static_cast<int64_t>(s->nbytes));
   s->release_data(s);
   small_release(s, s->header_bytes);
@@ -73,6 +106,7 @@ Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release
 }
 
 void replace_storage_data(Storage* s, void* data, void (*release)(Storage*), void* context) {
+  end_identity(s);
   if (s->release_data == nullptr) {
     s->header_bytes = static_cast<uint32_t>(kStorageHeader + s->nbytes);
   } else {

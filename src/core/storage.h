@@ -22,13 +22,18 @@ struct Storage {
   std::atomic<uint16_t> writer;  // id of the op that wrote last, for error messages
   bool resizable;
   bool read_only;         // borrowed from a buffer that must not be written
+  bool address_known;     // a program was told where the bytes lie: exposed for good
   uint32_t header_bytes;  // size of the small block this header is in; only set with release_data
+  // Writes that `version` does not count: who may make them, and a number that stands for the bytes as long as nobody
+  // could. See expose().
+  std::atomic<uint32_t> exposures;
+  std::atomic<uint32_t> identity;  // 0: none
 
-  uint32_t current_version() const { return version.load(std::memory_order_relaxed); }
+  uint32_t current_version() const { return version.load(std::memory_order_acquire); }
   uint16_t last_writer() const { return writer.load(std::memory_order_relaxed); }
-  /// Threads may write to parts of one storage at a time.
+  /// After a write: who reads the new version sees what was written. Threads may write to parts of one storage at a time.
   void bump_version(uint16_t op) {
-    version.fetch_add(1, std::memory_order_relaxed);
+    version.fetch_add(1, std::memory_order_release);
     writer.store(op, std::memory_order_relaxed);
   }
 };
@@ -55,6 +60,9 @@ inline void init_storage(Storage* s, size_t nbytes, Device device) {
   s->writer.store(0, std::memory_order_relaxed);
   s->resizable = true;
   s->read_only = false;
+  s->address_known = false;
+  s->exposures.store(0, std::memory_order_relaxed);
+  s->identity.store(0, std::memory_order_relaxed);
 }
 
 /// Fresh uninitialised bytes; header and data share one block when small.
@@ -72,6 +80,19 @@ inline Storage* make_storage(size_t nbytes, Device device) {
 /// A storage over bytes owned by somebody else; `release` is called with it when the last reference goes.
 Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context);
 
+/// Whoever can write to the bytes without counting it in `version` (`.data`, NumPy, DLPack, buffers) exposes the storage
+/// for as long as it can. What is kept of the bytes (cpu/packed_weights.h) is neither made nor used meanwhile, and what
+/// was kept before is forgotten.
+void expose(Storage* storage);
+void conceal(Storage* storage);
+/// The same for good: an address has no end.
+void expose_address(Storage* storage);
+/// A number that no other storage has or had, and that ends when the bytes are exposed, moved or given back; 0 where
+/// they are exposed or another library's.
+uint32_t identity_of(Storage* storage);
+/// Installed by who keeps something under an identity.
+inline void (*on_identity_end)(uint32_t identity) = nullptr;
+
 /// Makes `data` (of the same size) the storage's bytes and gives the old ones back. Tensors keep the address of their
 /// first element: the caller moves them.
 void replace_storage_data(Storage* storage, void* data, void (*release)(Storage*), void* context);
@@ -88,5 +109,22 @@ inline void release(Storage* s) {
     destroy_storage(s);
   }
 }
+
+/// Exposes a storage for as long as it lives, and keeps it.
+class Exposure {
+ public:
+  explicit Exposure(Storage* storage) : storage_(storage) {
+    retain(storage);
+    expose(storage);
+  }
+  ~Exposure() {
+    conceal(storage_);
+    release(storage_);
+  }
+  Exposure(const Exposure&) = delete;
+
+ private:
+  Storage* storage_;
+};
 
 }  // namespace facula

@@ -621,6 +621,7 @@ void reset_peak_memory_stats() {
 }
 
 void empty_cache() {
+  if (drop_kept_memory) drop_kept_memory();
   small_block_empty_cache();
   std::lock_guard guard(lock);
   hot_list.trim(SIZE_MAX);

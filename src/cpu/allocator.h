@@ -44,6 +44,9 @@ void reset_peak_memory_stats();
 // Gives all cached memory back to the system, apart from small blocks in the lists of other threads.
 void empty_cache();
 
+// Installed by what keeps memory that it can do without: gives it back before a request fails, and in empty_cache().
+inline bool (*drop_kept_memory)() = nullptr;
+
 // Bound in bytes on allocated and cached memory together; 0 removes it. Memory already held is not taken
 // away.
 void set_memory_limit(size_t bytes);

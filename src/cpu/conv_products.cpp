@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "core/parallel.h"
+#include "cpu/gemm.h"
+#include "cpu/packed_weights.h"
 #include "ops/matmul.h"
 
 namespace facula::cpu {
@@ -64,6 +66,11 @@ void gather_window(const Problem& p, int64_t at, char* to) {
   });
 }
 
+/// Positions whose windows are gathered at a time.
+int64_t block_of(const Problem& p, int64_t positions) {
+  return std::min(positions, std::max(kShortestBlock, kBlockBytes / p.row_bytes()));
+}
+
 bool is_pointwise(const Problem& p) {
   const ConvGeometry& g = p.geometry;
   return p.taps() == 1 && g.stride[0] == 1 && g.stride[1] == 1 && g.padding[0] == 0 && g.padding[1] == 0;
@@ -73,7 +80,7 @@ bool is_pointwise(const Problem& p) {
 template <class F>
 void for_blocks(const Problem& p, int64_t positions, F f) {
   if (is_pointwise(p)) return f(0, positions, p.image);
-  const int64_t block = std::min(positions, std::max(kShortestBlock, kBlockBytes / p.row_bytes()));
+  const int64_t block = block_of(p, positions);
   const Tensor windows = facula::empty({block * p.row_bytes()}, DType::UInt8);
   for (int64_t from = 0; from < positions; from += block) {
     const int64_t count = std::min(block, positions - from);
@@ -115,8 +122,9 @@ Tensor ordered(const Tensor& w, const int (&order)[4]) {
   return made;
 }
 
-/// The results at every position: windows times weights.
-void write_products(const Problem& p, const Tensor& result, const MatrixOperand& weights, const Tensor& bias) {
+/// The results at every position: windows times weights, which may be packed.
+void write_products(const Problem& p, const Tensor& result, const MatrixOperand& weights, const PackedColumns& packed,
+                    const Tensor& bias) {
   const int64_t positions = result.size(0) * p.out_height * p.out_width;
   for_blocks(p, positions, [&](int64_t from, int64_t count, const char* windows) {
     MatrixProduct m;
@@ -129,8 +137,36 @@ void write_products(const Problem& p, const Tensor& result, const MatrixOperand&
     m.out = result.data<char>() + from * p.outputs * p.item;
     m.out_row = p.outputs;
     if (bias.defined()) m.bias = bias.data<char>();
-    matrix_product_kernel(kCPU, m);
+    if (packed.data) own_product(m, packed);
+    else matrix_product_kernel(kCPU, m);
   });
+}
+
+/// The forward map: each output's taps and channels are a column of the product.
+void results_from_images(const Problem& p, const Tensor& y, const Tensor& w, const Tensor& bias) {
+  // fewer positions, also in the last block, are another kernel's
+  constexpr int64_t kFewPositions = 16;
+  const int64_t positions = y.size(0) * p.out_height * p.out_width;
+  const int64_t block = is_pointwise(p) ? positions : block_of(p, positions), rest = positions % block;
+  const bool many = block > kFewPositions && (rest == 0 || rest > kFewPositions);
+  MatrixProduct m;  // what is packed
+  m.inner = p.taps() * p.channels;
+  m.columns = p.outputs;
+  auto in_order = [&](const Tensor& weights) { return MatrixOperand{weights.data<char>(), 0, 1, m.inner}; };
+  Tensor kept;
+  if (many && has_own_gemm()) {
+    Dims words{static_cast<int64_t>(PackedAs::Windows)};
+    for (int64_t d = 0; d < 4; ++d) words.push_back(w.size(d));
+    for (int64_t d = 0; d < 4; ++d) words.push_back(w.stride(d));
+    kept = packed_weight({w.storage(), w.data<char>(), words}, packed_bytes(m), [&](char* to) {
+      const Tensor weights = ordered(w, {0, 2, 3, 1});
+      m.b = in_order(weights);
+      pack_columns(m, reinterpret_cast<float*>(to));
+    });
+  }
+  if (kept.defined()) return write_products(p, y, {}, as_packed(m, kept.data<float>()), bias);
+  const Tensor weights = ordered(w, {0, 2, 3, 1});
+  write_products(p, y, in_order(weights), {}, bias);
 }
 
 /// Each pixel becomes the bias, or zero.
@@ -173,7 +209,7 @@ void add_windows(const Problem& p, int64_t first, int64_t count, const float* ro
 void spread_products(const Problem& p, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias) {
   const Tensor weights = ordered(w, {0, 2, 3, 1});
   const int64_t positions = y.size(0) * p.out_height * p.out_width;
-  const int64_t block = std::min(positions, std::max(kShortestBlock, kBlockBytes / p.row_bytes()));
+  const int64_t block = block_of(p, positions);
   const Tensor rows = facula::empty({block, p.taps() * p.channels}, x.dtype());
   fill_pixels(p, x.data<char>(), x.size(0) * p.height * p.width, bias);
   for (int64_t from = 0; from < positions; from += block) {
@@ -209,7 +245,7 @@ void image_from_results(const Tensor& y, const Tensor& x, const Tensor& w, const
   const Problem p{y.data<char>(), y.item_size(), y.size(1), x.size(1), y.size(2), y.size(3),
                   x.size(2),      x.size(3),     w.size(2), w.size(3), turned,    true};
   const Tensor weights = ordered(w, {2, 3, 0, 1});
-  write_products(p, x, {weights.data<char>(), 0, x.size(1), 1}, bias);
+  write_products(p, x, {weights.data<char>(), 0, x.size(1), 1}, {}, bias);
 }
 
 }  // namespace
@@ -227,8 +263,7 @@ bool convolve_by_products(ConvMap map, const Tensor& y, const Tensor& x, const T
   if (map == ConvMap::Weight) {
     weight_from_images(p, y, w);
   } else if (map == ConvMap::Output) {
-    const Tensor weights = ordered(w, {0, 2, 3, 1});
-    write_products(p, y, {weights.data<char>(), 0, 1, p.taps() * p.channels}, bias);
+    results_from_images(p, y, w, bias);
   } else if (g.stride[0] == 1 && g.stride[1] == 1) {
     image_from_results(y, x, w, bias, g);
   } else {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/parallel.h"
+#include "cpu/gemm.h"
+#include "cpu/packed_weights.h"
 #include "ops/matmul.h"
 
 namespace facula::cpu {
@@ -11,8 +13,9 @@ namespace {
 // Tiles are worked through in blocks whose matrices stay in cache, but of enough rows for products to run at full rate.
 constexpr int64_t kBlockBytes = 8 << 20;
 constexpr int64_t kFewestTiles = 128;
-// Fewer do not repay the transformation of the weights, which become four times as large.
-constexpr int64_t kFewestForImages = 24, kFewestForWeights = 12;
+// Fewer do not repay the transformation of the weights, which become four times as large, or reading them where they are
+// kept (packed_weights.h).
+constexpr int64_t kFewestForImages = 16, kFewestForWeights = 12;
 
 bool all(IntList list, int64_t value) {
   return std::all_of(list.begin(), list.end(), [=](int64_t v) { return v == value; });
@@ -30,21 +33,24 @@ bool applies(const Tensor& y, const Tensor& x, const Tensor& w, const ConvGeomet
 
 /// Results (tiles x outputs) = inputs (tiles x channels) times weights, one product for each place in a tile. The
 /// weights lie as outputs of the forward map by its channels: transposed for the forward map.
-void multiply(ConvMap map, const TiledImages& p, int64_t count, const float* inputs, const float* weights,
-              float* results) {
+MatrixProduct product_of(ConvMap map, int64_t channels, int64_t outputs, const float* weights) {
   MatrixProduct m;
   m.batch = kTileProducts;
+  m.inner = channels;
+  m.columns = outputs;
+  m.b = {reinterpret_cast<const char*>(weights), channels * outputs, outputs, 1};
+  if (map == ConvMap::Output) m.b.row = 1, m.b.column = channels;
+  return m;
+}
+
+void multiply(MatrixProduct m, const PackedColumns& packed, int64_t count, const float* inputs, float* results) {
   m.rows = count;
-  m.inner = p.channels;
-  m.columns = p.outputs;
-  m.a = {reinterpret_cast<const char*>(inputs), count * p.channels, p.channels, 1};
-  const int64_t matrix = p.channels * p.outputs;
-  m.b = {reinterpret_cast<const char*>(weights), matrix, p.outputs, 1};
-  if (map == ConvMap::Output) m.b = {reinterpret_cast<const char*>(weights), matrix, 1, p.channels};
+  m.a = {reinterpret_cast<const char*>(inputs), count * m.inner, m.inner, 1};
   m.out = reinterpret_cast<char*>(results);
-  m.out_batch = count * p.outputs;
-  m.out_row = p.outputs;
-  matrix_product_kernel(kCPU, m);
+  m.out_batch = count * m.columns;
+  m.out_row = m.columns;
+  if (has_own_gemm()) own_product(m, packed);  // whether packed or not, and however few tiles are left
+  else matrix_product_kernel(kCPU, m);
 }
 
 int64_t grain_of(int64_t channels) { return std::max<int64_t>(1, kGrain / (kTileProducts * channels)); }
@@ -73,13 +79,35 @@ void for_blocks(const TiledImages& p, int64_t tiles, F&& f) {
   }
 }
 
-void convolve_images(ConvMap map, const TiledImages& p, int64_t tiles, const Tensor& w, const float* bias) {
+Tensor transformed(ConvMap map, const Tensor& w) {
   const Tensor weights = facula::empty({kTileProducts, w.size(0), w.size(1)}, DType::Float32);
   parallel_for(0, w.size(0), grain_of(w.size(1)), [&](int64_t from, int64_t to) {
     winograd_weights(w.data<float>(), w.size(0), w.size(1), map == ConvMap::Input, from, to, weights.data<float>());
   });
+  return weights;
+}
+
+/// What is kept of the weights, transformed and packed.
+Tensor kept_tiles(ConvMap map, const MatrixProduct& product, const Tensor& w) {
+  if (!has_own_gemm()) return Tensor();
+  const int64_t words[] = {static_cast<int64_t>(PackedAs::Tiles), static_cast<int64_t>(map), w.size(0), w.size(1)};
+  const int64_t bytes = packed_bytes(product);
+  return packed_weight({w.storage(), w.data<char>(), IntList(words, std::size(words))}, kTileProducts * bytes,
+                       [&](char* to) {
+                         const Tensor weights = transformed(map, w);
+                         MatrixProduct one = product_of(map, product.inner, product.columns, weights.data<float>());
+                         for (int64_t i = 0; i < kTileProducts; ++i, to += bytes, one.b.data += w.numel() / 9 * 4)
+                           pack_columns(one, reinterpret_cast<float*>(to));
+                       });
+}
+
+void convolve_images(ConvMap map, const TiledImages& p, int64_t tiles, const Tensor& w, const float* bias) {
+  MatrixProduct product = product_of(map, p.channels, p.outputs, nullptr);
+  const Tensor kept = kept_tiles(map, product, w), weights = kept.defined() ? Tensor() : transformed(map, w);
+  const PackedColumns packed = kept.defined() ? as_packed(product, kept.data<float>()) : PackedColumns{};
+  if (weights.defined()) product.b.data = weights.data<char>();
   for_blocks(p, tiles, [&](int64_t first, int64_t count, const float* inputs, float* results) {
-    multiply(map, p, count, inputs, weights.data<float>(), results);
+    multiply(product, packed, count, inputs, results);
     parallel_for(0, count, grain_of(p.outputs),
                  [&](int64_t from, int64_t to) { winograd_results(p, first, count, from, to, results, bias); });
   });

@@ -6,10 +6,12 @@
 
 #include "core/parallel.h"
 #include "cpu/backend.h"
+#include "cpu/packed_weights.h"
 
 namespace facula::cpu {
 namespace {
 
+constexpr int64_t kItem = sizeof(float);
 constexpr int64_t kThreadedProduct = 1 << 18;  // multiply-adds that a second thread pays for
 
 int64_t pieces_of(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
@@ -40,27 +42,42 @@ Grid grid_of(const MatrixProduct& p, int64_t count) {
 
 MatrixProduct rectangle(const MatrixProduct& p, int64_t from_row, int64_t to_row, int64_t from_column,
                         int64_t to_column) {
-  constexpr int64_t item = sizeof(float);
   MatrixProduct piece = p;
   piece.rows = to_row - from_row;
   piece.columns = to_column - from_column;
-  piece.a.data += from_row * p.a.row * item;
-  piece.b.data += from_column * p.b.column * item;
-  piece.out += (from_row * p.out_row + from_column) * item;
-  if (p.bias) piece.bias += from_column * item;
+  piece.a.data += from_row * p.a.row * kItem;
+  piece.b.data += from_column * p.b.column * kItem;
+  piece.out += (from_row * p.out_row + from_column) * kItem;
+  if (p.bias) piece.bias += from_column * kItem;
   return piece;
 }
 
-void divided(const MatrixProduct& p, int64_t count) {
+PackedColumns moved(PackedColumns b, int64_t columns, int64_t matrices) {
+  b.first += columns;
+  b.data += matrices * b.batch;
+  return b;
+}
+
+void divided(const MatrixProduct& p, const PackedColumns& b, int64_t count) {
   const Grid g = grid_of(p, count);
   parallel_for(0, g.rows * g.columns, 1, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       const int64_t r = i % g.rows, c = i / g.rows;
       const int64_t row = edge(r, g.rows, p.rows, kGemmRows), column = edge(c, g.columns, p.columns, kGemmColumns);
       gemm(rectangle(p, row, edge(r + 1, g.rows, p.rows, kGemmRows), column,
-                     edge(c + 1, g.columns, p.columns, kGemmColumns)));
+                     edge(c + 1, g.columns, p.columns, kGemmColumns)),
+           moved(b, column, 0));
     }
   });
+}
+
+/// What is kept of b, in order. Matrices that fit the first-level cache are not worth it.
+Tensor kept_columns(const MatrixProduct& p) {
+  constexpr int64_t kSmallWeights = 1 << 12;
+  if (!p.weights || p.batch != 1 || p.inner * p.columns <= kSmallWeights) return Tensor();
+  const int64_t words[] = {static_cast<int64_t>(PackedAs::Columns), p.inner, p.columns, p.b.row, p.b.column};
+  return packed_weight({p.weights, p.b.data, IntList(words, std::size(words))}, packed_bytes(p),
+                       [&](char* to) { pack_columns(p, reinterpret_cast<float*>(to)); });
 }
 
 }  // namespace
@@ -70,20 +87,37 @@ bool has_own_gemm() {
   return yes;
 }
 
-void own_product(const MatrixProduct& p) {
+int64_t packed_bytes(const MatrixProduct& p) {
+  return pieces_of(p.columns, kGemmColumns) * kGemmColumns * p.inner * kItem;
+}
+
+PackedColumns as_packed(const MatrixProduct& p, const float* packed) {
+  return {packed, pieces_of(p.columns, kGemmColumns) * kGemmColumns, 0, packed_bytes(p) / kItem};
+}
+
+PackedColumns pack_columns(const MatrixProduct& p, float* packed) {
+  const int64_t grain = std::max<int64_t>(1, kGrain / (kGemmColumns * p.inner));
+  parallel_for(0, pieces_of(p.columns, kGemmColumns), grain,
+               [&](int64_t from, int64_t to) { gemm_pack(p, from, to, packed); });
+  return as_packed(p, packed);
+}
+
+void own_product(const MatrixProduct& p, const PackedColumns& b) {
   const int64_t work = p.rows * p.columns * p.inner, threads = in_parallel_region() ? 1 : num_threads();
+  const Tensor kept = b.data ? Tensor() : kept_columns(p);
+  if (kept.defined()) return own_product(p, as_packed(p, kept.data<float>()));
   const int64_t count = std::min(threads, work / kThreadedProduct);
   const bool whole = count <= 1 || p.batch % threads == 0 || p.batch >= 4 * threads;  // products are not divided
-  if (p.batch == 1 && whole) return gemm(p);
+  if (p.batch == 1 && whole) return gemm(p, b);
   auto run = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       MatrixProduct one = p;
       one.batch = 1;
-      one.a.data += i * p.a.batch * static_cast<int64_t>(sizeof(float));
-      one.b.data += i * p.b.batch * static_cast<int64_t>(sizeof(float));
-      one.out += i * p.out_batch * static_cast<int64_t>(sizeof(float));
-      if (whole) gemm(one);
-      else divided(one, count);
+      one.a.data += i * p.a.batch * kItem;
+      one.b.data += i * p.b.batch * kItem;
+      one.out += i * p.out_batch * kItem;
+      if (whole) gemm(one, moved(b, 0, i));
+      else divided(one, moved(b, 0, i), count);
     }
   };
   if (whole) parallel_for(0, p.batch, std::max<int64_t>(1, kThreadedProduct / std::max<int64_t>(work, 1)), run);

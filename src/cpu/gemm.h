@@ -6,14 +6,30 @@
 
 namespace facula::cpu {
 
-/// A product without batch, on the calling thread. Pieces of one product agree with the whole to the last bit when
-/// they begin at multiples of kGemmRows and kGemmColumns.
-inline void (*gemm)(const MatrixProduct& product) = nullptr;
 constexpr int64_t kGemmRows = 6, kGemmColumns = 16;
+
+/// All of b in the order in which the kernel reads it: blocks of the inner dimension, in each panels of kGemmColumns.
+struct PackedColumns {
+  const float* data = nullptr;  // null: not packed
+  int64_t columns = 0;          // of the whole matrix, a multiple of kGemmColumns
+  int64_t first = 0;            // which of them is the product's first
+  int64_t batch = 0;            // elements from one matrix to the next
+};
+
+/// A product without batch, on the calling thread. Pieces of one product agree with the whole to the last bit when
+/// they begin at multiples of kGemmRows and kGemmColumns, and so do products with b packed.
+inline void (*gemm)(const MatrixProduct& product, const PackedColumns& b) = nullptr;
+/// Packs panels [from, to) of b, a matrix without batch.
+inline void (*gemm_pack)(const MatrixProduct& product, int64_t from, int64_t to, float* packed) = nullptr;
 
 /// Whether this level's products of float32 are `gemm`.
 bool has_own_gemm();
-/// The product on as many threads as it is worth; the inner dimension has elements.
-void own_product(const MatrixProduct& product);
+/// The product on as many threads as it is worth; the inner dimension has elements. Where `b` is not given, what is
+/// kept of the product's weights is used.
+void own_product(const MatrixProduct& product, const PackedColumns& b = {});
+/// Bytes of b packed, and the packing, on all threads.
+int64_t packed_bytes(const MatrixProduct& product);
+PackedColumns pack_columns(const MatrixProduct& product, float* packed);
+PackedColumns as_packed(const MatrixProduct& product, const float* packed);
 
 }  // namespace facula::cpu

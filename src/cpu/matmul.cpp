@@ -236,6 +236,7 @@ void half_product(const MatrixProduct& p) {
   std::unique_ptr<float[]> a, b, out = floats(p.batch * p.rows * p.columns);
   MatrixProduct wide = p;
   wide.dtype = DType::Float32;
+  wide.weights = nullptr;
   wide.a = widened(p.a, p.batch, p.rows, p.inner, p.dtype, a);
   const bool by_pieces = p.batch == 1 && p.rows <= kFewRows && p.inner * p.columns > 2 * kConverted;
   if (!by_pieces) wide.b = widened(p.b, p.batch, p.inner, p.columns, p.dtype, b);

@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "cpu/onednn_library.h"
+#include "cpu/packed_weights.h"
 
 namespace facula::cpu::onednn {
 namespace {
@@ -150,8 +151,9 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
 void append(Key& key, IntList list) { key.insert(key.end(), list.begin(), list.end()); }
 
 void write_key(Key& key, const Problem& p) {
-  key.assign({static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()), static_cast<int64_t>(p.w.dtype()),
-              num_threads(), p.x.dim(), p.geometry.groups, p.map == ConvMap::Output && p.bias.defined()});
+  key.assign({static_cast<int64_t>(PackedAs::OneDnn), static_cast<int64_t>(p.map), static_cast<int64_t>(p.x.dtype()),
+              static_cast<int64_t>(p.w.dtype()), num_threads(), p.x.dim(), p.geometry.groups,
+              p.map == ConvMap::Output && p.bias.defined()});
   for (const Tensor* t : {&p.x, &p.w, &p.y}) {
     append(key, t->sizes());
     append(key, t->strides());
@@ -162,11 +164,9 @@ void write_key(Key& key, const Problem& p) {
 }
 
 // Per thread, as the memory objects of an entry serve one call at a time. A null entry: no good primitive.
-Convolution* find_convolution(const Problem& p) {
+Convolution* find_convolution(const Problem& p, const Key& key) {
   constexpr size_t kMaxEntries = 1024;
   static thread_local std::unordered_map<Key, std::unique_ptr<Convolution>, KeyHash> cache;
-  static thread_local Key key;
-  write_key(key, p);
   if (auto found = cache.find(key); found != cache.end()) return found->second.get();
   if (cache.size() >= kMaxEntries) cache.clear();
   return cache.emplace(key, make_convolution(p)).first->second.get();
@@ -197,6 +197,17 @@ dnnl_memory_t bind(Port& port, const Tensor& t, const Buffer& buffer, bool into,
   return port.inside.get();
 }
 
+/// The weights in the primitive's layout, where they are kept.
+Tensor kept_weights(Port& port, const Tensor& w, const Key& key, dnnl_stream_t s) {
+  if (!port.reorder) return Tensor();
+  return packed_weight({w.storage(), w.data<char>(), IntList(key.data(), key.size())}, port.bytes, [&](char* to) {
+    check(library().memory_set_data_handle(port.outside.get(), w.data()), "convolution");
+    check(library().memory_set_data_handle(port.inside.get(), to), "convolution");
+    run_reorder(port, port.outside, port.inside, s);
+    check(library().stream_wait(s), "convolution");
+  });
+}
+
 }  // namespace
 
 bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
@@ -205,14 +216,20 @@ bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, co
       x.dtype() == DType::Float64)
     return false;
   dnnl_stream_t s = stream();
-  Convolution* found = find_convolution({map, y, x, w, bias, geometry});
+  const Problem problem{map, y, x, w, bias, geometry};
+  static thread_local Key key;
+  write_key(key, problem);
+  Convolution* found = find_convolution(problem, key);
   if (!found) return false;
   Convolution& c = *found;
-  Buffer x_buffer(c.x.bytes), w_buffer(c.w.bytes), y_buffer(c.y.bytes), scratch(c.scratchpad_bytes);
   bool output = map == ConvMap::Output, input = map == ConvMap::Input, weight = map == ConvMap::Weight;
+  const Tensor kept = weight ? Tensor() : kept_weights(c.w, w, key, s);
+  Buffer x_buffer(c.x.bytes), w_buffer(kept.defined() ? 0 : c.w.bytes), y_buffer(c.y.bytes),
+      scratch(c.scratchpad_bytes);
+  if (kept.defined()) w_buffer.data = kept.data();
   dnnl_exec_arg_t arguments[5] = {
       {input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, bind(c.x, x, x_buffer, !input, s)},
-      {weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, bind(c.w, w, w_buffer, !weight, s)},
+      {weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, bind(c.w, w, w_buffer, !weight && !kept.defined(), s)},
       {output ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, bind(c.y, y, y_buffer, !output, s)},
       {DNNL_ARG_SCRATCHPAD, c.scratchpad.get()}};
   int count = 4;

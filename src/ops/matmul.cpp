@@ -36,6 +36,12 @@ MatrixOperand operand(const Tensor& t) {
   return {t.data<char>(), t.dim() > 2 && t.size(0) > 1 ? t.stride(0) : 0, t.stride(-2), t.stride(-1)};
 }
 
+/// What is learned comes again, and so do its transpose and other views.
+bool may_come_again(const Tensor& t) {
+  const TensorImpl* base = t.impl()->base;
+  return ((t.flags() | (base ? base->flags : 0)) & kRequiresGrad) != 0;
+}
+
 /// out = alpha a b + beta out for matrices or batches of them; `out` is contiguous.
 void multiply(const Tensor& out, const Tensor& a_given, const Tensor& b_given, const Scalar& alpha = 1,
               const Scalar& beta = 0) {
@@ -48,6 +54,7 @@ void multiply(const Tensor& out, const Tensor& a_given, const Tensor& b_given, c
   p.inner = a.size(-1);
   p.a = operand(a);
   p.b = operand(b);
+  if (b.is_same(b_given) && may_come_again(b)) p.weights = b.storage();
   p.out = out.data<char>();
   p.out_batch = p.rows * p.columns;
   p.out_row = p.columns;
@@ -191,6 +198,7 @@ Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, cons
   }
   p.a = {x.data<char>(), 0, strides[0], strides[1]};
   p.b = {w.data<char>(), 0, unit, step};
+  if (w.is_same(weight)) p.weights = w.storage();
   p.out = result.data<char>();
   p.out_row = p.columns;
   matrix_product_kernel(result.device(), p);

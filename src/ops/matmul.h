@@ -22,6 +22,7 @@ struct MatrixProduct {
   int64_t out_batch = 0, out_row = 0;
   Scalar alpha = 1, beta = 0;
   const char* bias = nullptr;  // a row that is added to each row of the product; then beta is zero
+  Storage* weights = nullptr;  // b's, where b may come again unchanged: the host's, to know it by
 
   template <class See>
   void memory(See see) const {

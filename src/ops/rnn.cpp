@@ -73,6 +73,7 @@ RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor
   product.a = {r.h.data<char>(), 0, std::max<int64_t>(layout.hidden, 1), 1};
   product.b = {recurrent_weight.data<char>(), 0, 1, std::max<int64_t>(layout.hidden, 1)};
   product.out = recurrent.data<char>();
+  if (recurrent_weight.is_same(weight)) product.weights = weight.storage();
   for (int64_t i = 0; i < layout.steps(); ++i) {
     int64_t rows = product.rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
     matrix_product_kernel(gates.device(), product);

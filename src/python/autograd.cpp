@@ -8,6 +8,7 @@
 #include "autograd/engine.h"
 #include "autograd/saved.h"
 #include "core/parallel.h"
+#include "cpu/packed_weights.h"
 #include "functions.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
@@ -639,7 +640,9 @@ PyObject* function_install_node_methods(PyObject*, PyObject* methods) {
 void check_signals() {
   if (gettid() != getpid()) return;  // signals are the main thread's; others need not wait for the lock
   WithLock lock;
-  if (PyErr_CheckSignals() < 0) throw PythonError{};
+  if (PyErr_CheckSignals() >= 0) return;
+  cpu::distrust_packed_weights();
+  throw PythonError{};
 }
 
 PyMethodDef functions[] = {

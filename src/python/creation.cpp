@@ -9,6 +9,7 @@
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "python/bindings.h"
+#include "python/node_object.h"
 
 namespace facula::python {
 namespace {
@@ -324,6 +325,7 @@ Tensor from_array(PyObject* array) {
 PyObject* array_interface(const Tensor& t) {
   FACULA_CHECK(t.is_cpu(), ErrorKind::Type,
                "numpy: only the CPU's memory can be shared (use tensor.cpu()), got device ", t.device());
+  expose_address(shared_storage(t.storage()));
   Owned shape(wrap_ints(t.sizes()));
   Dims bytes(t.strides());
   for (int64_t& s : bytes) s = wrapping_mul(s, t.item_size());

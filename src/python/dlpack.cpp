@@ -87,15 +87,14 @@ template <class Managed>
 struct Export {
   Managed managed = {};
   Tensor tensor;
+  Exposure exposure;
   Dims sizes, strides;
+  explicit Export(const Tensor& t) : tensor(t), exposure(t.storage()), sizes(t.sizes()), strides(t.strides()) {}
 };
 
 template <class Managed>
 Managed* export_tensor(const Tensor& t) {
-  auto held = std::make_unique<Export<Managed>>();
-  held->tensor = t;
-  held->sizes = t.sizes();
-  held->strides = t.strides();
+  auto held = std::make_unique<Export<Managed>>(t);
   held->managed.tensor = {t.impl()->data,
                           to_dl(t.device()),
                           static_cast<int32_t>(t.dim()),
@@ -261,7 +260,9 @@ const char* format_of(DType dtype) {
 
 struct View {
   Tensor tensor;
+  Exposure exposure;
   std::vector<Py_ssize_t> shape, strides;
+  explicit View(const Tensor& t) : tensor(t), exposure(t.storage()) {}
 };
 
 void fill_view(PyObject* self, Py_buffer* view, int flags) {
@@ -279,8 +280,7 @@ void fill_view(PyObject* self, Py_buffer* view, int flags) {
   FACULA_CHECK((flags & PyBUF_F_CONTIGUOUS) != PyBUF_F_CONTIGUOUS || t.dim() < 2, ErrorKind::Buffer,
                "buffer: Fortran order was asked for, got shape ", t.sizes());
   const char* format = format_of(t.dtype());
-  auto held = std::make_unique<View>();
-  held->tensor = t;
+  auto held = std::make_unique<View>(t);
   for (int64_t i = 0; i < t.dim(); ++i) {
     held->shape.push_back(static_cast<Py_ssize_t>(t.size(i)));
     held->strides.push_back(static_cast<Py_ssize_t>(t.stride(i) * t.item_size()));

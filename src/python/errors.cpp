@@ -1,6 +1,7 @@
 // C++ exceptions as Python exceptions.
 #include <new>
 
+#include "cpu/packed_weights.h"
 #include "python/python.h"
 
 namespace facula::python {
@@ -30,6 +31,7 @@ void translate_exception() {
   try {
     throw;
   } catch (const PythonError&) {
+    return;
   } catch (const Error& error) {
     PyErr_SetString(python_class(error.kind()), error.what());
   } catch (const std::length_error&) {  // a vector longer than memory can be
@@ -39,6 +41,7 @@ void translate_exception() {
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
+  cpu::distrust_packed_weights();  // the exception may have left a kernel
 }
 
 void init_errors(PyObject* module) {

@@ -1,6 +1,7 @@
 // What facula.cpu asks about the CPU's allocator.
 #include "cpu/allocator.h"
 #include "cpu/convolution.h"
+#include "cpu/packed_weights.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -59,11 +60,30 @@ PyObject* set_private_layouts(PyObject*, PyObject* wanted) {
   return guarded([&] { return wrap(cpu::set_private_layouts(to_bool(wanted))); });
 }
 
+PyObject* set_packed_weights(PyObject*, PyObject* value) {
+  return guarded([&] {
+    int64_t bytes = to_int(value);
+    FACULA_CHECK(bytes >= 0, ErrorKind::Value, "set_packed_weights: a number of bytes, or 0 for none, got ", bytes);
+    return wrap(cpu::set_packed_limit(bytes));
+  });
+}
+
+PyObject* packed_weights(PyObject*, PyObject*) {
+  return guarded([&] {
+    const cpu::PackedStats s = cpu::packed_stats();
+    return Py_BuildValue("{s:L,s:L,s:L,s:L}", "bytes", static_cast<long long>(s.bytes), "copies",
+                         static_cast<long long>(s.copies), "limit", static_cast<long long>(s.limit), "hits",
+                         static_cast<long long>(s.hits));
+  });
+}
+
 PyMethodDef functions[] = {
     {"_cpu_memory_stats", stats, METH_NOARGS, "Counters of the CPU's allocator."},
     {"_cpu_reset_peak_memory_stats", reset_peaks, METH_NOARGS, "Restarts the peaks at the current values."},
     {"_cpu_empty_cache", empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
     {"_cpu_set_private_layouts", set_private_layouts, METH_O, "Whether images stay channels-last inside."},
+    {"_cpu_packed_weights", packed_weights, METH_NOARGS, "What is kept of weights in kernels' own order."},
+    {"_cpu_set_packed_weights", set_packed_weights, METH_O, "Bound on it in bytes; returns the one before."},
     {"_cpu_set_memory_limit", set_limit, METH_O, "Bound on memory in use and cached, in bytes; 0: none."},
     {}};
 

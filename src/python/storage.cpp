@@ -195,7 +195,11 @@ void release_buffer(Storage* s) {
   delete view;
 }
 
-void release_parent(Storage* s) { release(static_cast<Storage*>(s->context)); }
+void release_parent(Storage* s) {
+  auto* parent = static_cast<Storage*>(s->context);
+  conceal(parent);
+  release(parent);
+}
 
 PyObject* function_storage_from_buffer(PyObject*, PyObject* buffer) {
   return guarded([&] { return adopt_storage(storage_on_buffer(buffer)); });
@@ -266,7 +270,10 @@ PyObject* storage_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(self_of(o)->storage->nbytes); }
-PyObject* storage_data_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(self_of(o)->storage->data); }
+PyObject* storage_data_ptr(PyObject* o, PyObject*) {
+  expose_address(self_of(o)->storage);
+  return PyLong_FromVoidPtr(self_of(o)->storage->data);
+}
 PyObject* storage_element_size(PyObject*, PyObject*) { return PyLong_FromLong(1); }
 PyObject* storage_get_device(PyObject* o, PyObject*) { return PyLong_FromLong(self_of(o)->storage->device.index); }
 PyObject* storage_same(PyObject* o, PyObject*) { return Py_NewRef(o); }
@@ -458,6 +465,7 @@ PyObject* storage_item(PyObject* o, PyObject* key) {
       return PyLong_FromLongLong(bytes_of(s, static_cast<size_t>(checked_index(s, key)), 1).item().to_int());
     Range r = checked_slice(s, key);
     retain(s);
+    expose(s);
     Storage* part = borrow_storage(s->data + r.start, static_cast<size_t>(r.count), s->device, release_parent, s);
     part->read_only = s->read_only;
     return adopt_storage(part);
@@ -488,9 +496,13 @@ int storage_buffer(PyObject* o, Py_buffer* view, int flags) {
     return -1;
   }
   static char nothing;
-  return PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes), s->read_only,
-                           flags);
+  const int rc =
+      PyBuffer_FillInfo(view, o, s->data ? s->data : &nothing, static_cast<Py_ssize_t>(s->nbytes), s->read_only, flags);
+  if (rc == 0) view->internal = new Exposure(s);
+  return rc;
 }
+
+void release_storage_buffer(PyObject*, Py_buffer* view) { delete static_cast<Exposure*>(view->internal); }
 
 PyObject* storage_compare(PyObject* a, PyObject* b, int op) {
   if (!is_storage(a) || !is_storage(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
@@ -544,7 +556,7 @@ PyGetSetDef storage_properties[] = {
     {"is_sparse", get_no, nullptr, "False.", nullptr},
     {}};
 PyMappingMethods storage_mapping = {storage_length, storage_item, storage_assign};
-PyBufferProcs storage_buffer_procs = {storage_buffer, nullptr};
+PyBufferProcs storage_buffer_procs = {storage_buffer, release_storage_buffer};
 
 // Methods of tensors
 

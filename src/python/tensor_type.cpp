@@ -105,7 +105,11 @@ void subclass_dealloc(PyObject* o) {
   Py_DECREF(type);
 }
 
-void release_shared(Storage* own) { release(static_cast<Storage*>(own->context)); }
+void release_shared(Storage* own) {
+  auto* shared = static_cast<Storage*>(own->context);
+  conceal(shared);
+  release(shared);
+}
 
 int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(self_of(o)->dict);
@@ -327,6 +331,7 @@ int set_requires_grad_property(PyObject* o, PyObject* value, void*) {
 void count_apart(TensorImpl* impl) {
   Storage* shared = shared_storage(impl->storage);
   retain(shared);
+  expose(shared);
   Storage* own = borrow_storage(shared->data, shared->nbytes, shared->device, release_shared, shared);
   own->read_only = shared->read_only;
   release(impl->storage);
@@ -505,7 +510,9 @@ PyObject* method_storage_offset(PyObject* self, PyObject*) {
   return PyLong_FromLongLong(settled_tensor_of(self).storage_offset());
 }
 PyObject* method_data_ptr(PyObject* self, PyObject*) {
-  return PyLong_FromVoidPtr(settled_tensor_of(self).impl()->data);
+  const Tensor& t = settled_tensor_of(self);
+  expose_address(shared_storage(t.storage()));
+  return PyLong_FromVoidPtr(t.impl()->data);
 }
 PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).item_size()); }
 PyObject* method_get_device(PyObject* self, PyObject*) { return PyLong_FromLong(tensor_of(self).device().index); }

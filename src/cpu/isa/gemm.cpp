@@ -217,16 +217,23 @@ Room room_of_thread() {
   return {b + of_b / sizeof(float), b};
 }
 
+/// How long the chains of sums are: of about one length.
+int64_t chain_of(int64_t inner) {
+  const int64_t chains = (inner + kChain - 1) / kChain;
+  return ((inner + chains - 1) / chains + kLanes - 1) / kLanes * kLanes;
+}
+
 /// One product, block by block.
 struct Product {
   const MatrixProduct& p;
+  const PackedColumns& packed;
   const Room room;
   bool a_in_place, b_in_place;
 
-  explicit Product(const MatrixProduct& p) : p(p), room(room_of_thread()) {
+  Product(const MatrixProduct& p, const PackedColumns& packed) : p(p), packed(packed), room(room_of_thread()) {
     const bool small_a = p.rows * p.inner <= kSmallMatrix, small_b = p.inner * p.columns <= kSmallMatrix;
     a_in_place = p.a.column == 1 ? p.columns <= kFewColumns : small_a;
-    b_in_place = p.b.column == 1 && (p.rows <= kFewRows || small_b);
+    b_in_place = !packed.data && p.b.column == 1 && (p.rows <= kFewRows || small_b);
   }
   const float* a(int64_t i, int64_t k) const {
     return reinterpret_cast<const float*>(p.a.data) + i * p.a.row + k * p.a.column;
@@ -241,13 +248,14 @@ struct Product {
     const float beta = k0 ? 1.0f : static_cast<float>(p.beta.to_double());
     const float* bias = k0 ? nullptr : reinterpret_cast<const float*>(p.bias);
     const bool by_rows = a_in_place && p.a.column == 1;
+    const float* panels = packed.data ? packed.data + k0 * packed.columns + (packed.first + j0) * length : room.b;
     for (int64_t j = 0; j < columns; j += kWide) {
       const int64_t width = std::min<int64_t>(kWide, columns - j);
       const bool there = b_in_place && width == kWide;
       const Finish finish{alpha, beta, bias ? bias + j0 + j : nullptr};
       for (int64_t i = 0, high = 0; i < rows; i += high) {
         high = next_rows(rows - i);
-        Chain c{length, room.a + i * length, 0, high, room.b + j * length, kWide};
+        Chain c{length, room.a + i * length, 0, high, panels + j * length, kWide};
         if (a_in_place) c.a = a(i0 + i, k0), c.row = p.a.row, c.step = p.a.column;
         if (there) c.b = b(k0, j0 + j), c.b_step = p.b.row;
         float* out = reinterpret_cast<float*>(p.out) + (i0 + i) * p.out_row + j0 + j;
@@ -263,13 +271,12 @@ struct Product {
   }
 
   void run() const {
-    const int64_t chains = (p.inner + kChain - 1) / kChain;
-    const int64_t chain = ((p.inner + chains - 1) / chains + kLanes - 1) / kLanes * kLanes;
+    const int64_t chain = chain_of(p.inner);
     for (int64_t j = 0; j < p.columns; j += kBlockColumns) {
       const int64_t columns = std::min(kBlockColumns, p.columns - j);
       for (int64_t k = 0; k < p.inner; k += chain) {
         const int64_t length = std::min(chain, p.inner - k);
-        pack_b(j, columns, k, length);
+        if (!packed.data) pack_b(j, columns, k, length);
         for (int64_t i = 0; i < p.rows; i += kBlockRows) {
           const int64_t rows = std::min(kBlockRows, p.rows - i);
           if (!a_in_place) pack_rows(p.a, a(i, k), length, rows, room.a);
@@ -280,21 +287,40 @@ struct Product {
   }
 };
 
-void gemm_isa(const MatrixProduct& given) {
+/// Strides of dimensions of one element may be anything: one stride of each operand shall be one.
+MatrixProduct with_unit_strides(const MatrixProduct& given) {
   MatrixProduct p = given;
-  // strides of dimensions of one element may be anything: one stride of each operand shall be one
   if (p.a.row != 1 && p.inner == 1) p.a.column = 1;
   if (p.a.column != 1 && p.rows == 1) p.a.row = 1;
   if (p.b.column != 1 && p.inner == 1) p.b.row = 1;
   if (p.b.row != 1 && p.columns == 1) p.b.column = 1;
-  Product(p).run();
+  return p;
+}
+
+void gemm_isa(const MatrixProduct& given, const PackedColumns& packed) {
+  const MatrixProduct p = with_unit_strides(given);
+  Product(p, packed).run();
+}
+
+void pack_isa(const MatrixProduct& given, int64_t from, int64_t to, float* packed) {
+  const MatrixProduct p = with_unit_strides(given);
+  const int64_t chain = chain_of(p.inner), whole = (p.columns + kWide - 1) / kWide * kWide;
+  const int64_t first = from * kWide, columns = std::min(to * kWide, p.columns) - first;
+  for (int64_t k = 0; k < p.inner; k += chain) {
+    const int64_t length = std::min(chain, p.inner - k);
+    const auto* b = reinterpret_cast<const float*>(p.b.data) + k * p.b.row + first * p.b.column;
+    pack_columns(p.b, b, length, columns, packed + k * whole + first * length);
+  }
 }
 
 #undef UNROLLED
 
 }  // namespace
 
-void register_gemm() { gemm = gemm_isa; }
+void register_gemm() {
+  gemm = gemm_isa;
+  gemm_pack = pack_isa;
+}
 
 }  // namespace facula::cpu::FACULA_ISA
 
