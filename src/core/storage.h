@@ -31,7 +31,7 @@ struct Storage {
 
   uint32_t current_version() const { return version.load(std::memory_order_acquire); }
   uint16_t last_writer() const { return writer.load(std::memory_order_relaxed); }
-  /// After a write: who reads the new version sees what was written. Threads may write to parts of one storage at a time.
+  /// After a write: who reads the new version sees what was written. Threads may write to parts of a storage at once.
   void bump_version(uint16_t op) {
     version.fetch_add(1, std::memory_order_release);
     writer.store(op, std::memory_order_relaxed);
@@ -80,7 +80,7 @@ inline Storage* make_storage(size_t nbytes, Device device) {
 /// A storage over bytes owned by somebody else; `release` is called with it when the last reference goes.
 Storage* borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage*), void* context);
 
-/// Whoever can write to the bytes without counting it in `version` (`.data`, NumPy, DLPack, buffers) exposes the storage
+/// Who can write to the bytes without counting it in `version` (`.data`, NumPy, DLPack, buffers) exposes the storage
 /// for as long as it can. What is kept of the bytes (cpu/packed_weights.h) is neither made nor used meanwhile, and what
 /// was kept before is forgotten.
 void expose(Storage* storage);

@@ -13,8 +13,8 @@ namespace {
 // Tiles are worked through in blocks whose matrices stay in cache, but of enough rows for products to run at full rate.
 constexpr int64_t kBlockBytes = 8 << 20;
 constexpr int64_t kFewestTiles = 128;
-// Fewer do not repay the transformation of the weights, which become four times as large, or reading them where they are
-// kept (packed_weights.h).
+// Fewer do not repay the transformation of the weights, which become four times as large, or reading them where they
+// are kept (packed_weights.h).
 constexpr int64_t kFewestForImages = 16, kFewestForWeights = 12;
 
 bool all(IntList list, int64_t value) {
