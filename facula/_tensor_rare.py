@@ -125,10 +125,15 @@ def _not_here(name):
     return method
 
 
+def record_stream(self, stream):
+    """The tensor's memory is used again only when the stream has done what is queued there when the tensor dies."""
+    _C._cuda_record_stream(self, stream.device_index, stream.cuda_stream)
+
+
 # compat/not_here.py has the reasons; importing Facula does not read it
 _NOT_HERE = """
     ccol_indices coalesce col_indices crow_indices eig index indices int_repr ipu is_coalesced lstsq mtia q_per_channel_axis
-    q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme record_stream reinforce resize_as_sparse_
+    q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme reinforce resize_as_sparse_
     row_indices slice_inverse smm solve sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm symeig to_mkldnn
     to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values xpu
     """
@@ -139,7 +144,7 @@ _C._install_methods(
             f.__name__: f
             for f in (
                 is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_device, to_dense, dequantize, sparse_dim,
-                dense_dim, const_data_ptr,
+                dense_dim, const_data_ptr, record_stream,
             )
         },
         "grad_dtype": property(_grad_dtype),

@@ -61,7 +61,7 @@ def results(topic):
     left = [op.id for op in with_samples() if op.topic == topic]
     found = {}
     while left:
-        run = subprocess.run([sys.executable, str(HERE / "guard_worker.py"), *left], env=ENV, capture_output=True, text=True)
+        run = subprocess.run([sys.executable, str(HERE / "device_worker.py"), *left], env=ENV, capture_output=True, text=True)
         lines = run.stdout.splitlines()
         for line in lines:
             if line.startswith("{"):

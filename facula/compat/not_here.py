@@ -15,7 +15,7 @@ REASONS = {
     "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
     "onnx": ("models are not exported to ONNX", None),
     "processes": ("process groups have one process", "a group of size 1, or DataLoader workers"),
-    "cuda": ("this build has no CUDA", "the CPU; ask cuda.is_available() first"),
+    "cuda": ("this part of CUDA is not there yet", None),
     "devices": ("this kind of device is not supported", "the CPU; ask is_available() first"),
     "vendor": ("the op of one vendor's library, which PyTorch calls by itself", "the op without the library's name"),
     "dtypes": ("elements of less than a byte, and bare bits, are not supported", None),
@@ -515,7 +515,6 @@ NAMES = {
     },
     "cuda": {
         "torch": "AcceleratorError Event Stream thread_safe_generator",
-        "torch.Tensor": "record_stream",
         "torch.backends.cuda": """
             SDPAParams blas_workspace_size cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager
             cublas_workspace_size cublaslt_workspace_size is_ck_sdpa_available
@@ -523,16 +522,12 @@ NAMES = {
         "torch.backends.cusparselt": "get_max_alg_id is_available version",
         "torch.cuda": """
             BFloat16Storage BoolStorage ByteStorage CUDAGraph CUDAPluggableAllocator CharStorage ComplexDoubleStorage
-            ComplexFloatStorage DoubleStorage Event ExternalStream FloatStorage GreenContext HalfStorage IntStorage
-            LongStorage MemPool ShortStorage Stream _CudaDeviceProperties caching_allocator_alloc caching_allocator_delete
-            caching_allocator_disabled caching_allocator_enable can_device_access_peer change_current_allocator check_error
-            clock_rate cudaStatus cudart current_blas_handle current_device current_solver_handle current_stream
-            default_stream device_memory_used get_allocator_backend get_device_capability get_device_name
-            get_device_properties get_per_process_memory_fraction get_rng_state get_stream_from_external graph
-            graph_pool_handle host_memory_stats host_memory_stats_as_nested_dict initial_seed jiterator list_gpu_processes
-            make_graphed_callables mem_get_info memory_snapshot memory_stats_as_nested_dict memory_usage power_draw
-            reset_accumulated_host_memory_stats reset_max_memory_cached reset_peak_host_memory_stats set_device
-            set_per_process_memory_fraction set_rng_state set_stream synchronize temperature use_mem_pool utilization
+            ComplexFloatStorage DoubleStorage FloatStorage GreenContext HalfStorage IntStorage LongStorage MemPool ShortStorage
+            caching_allocator_alloc caching_allocator_delete caching_allocator_disabled caching_allocator_enable
+            change_current_allocator check_error clock_rate cudaStatus cudart current_blas_handle current_solver_handle
+            device_memory_used get_allocator_backend graph graph_pool_handle host_memory_stats host_memory_stats_as_nested_dict
+            jiterator list_gpu_processes make_graphed_callables memory_usage power_draw reset_accumulated_host_memory_stats
+            reset_peak_host_memory_stats temperature use_mem_pool utilization
             """,
         "torch.cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
         "torch.cuda.gds": "GdsFile gds_deregister_buffer gds_register_buffer",
@@ -540,16 +535,12 @@ NAMES = {
         "torch.cuda.green_contexts": "GreenContext",
         "torch.cuda.memory": """
             CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete caching_allocator_disabled
-            caching_allocator_enable change_current_allocator get_allocator_backend get_per_process_memory_fraction
-            host_memory_stats host_memory_stats_as_nested_dict list_gpu_processes max_memory_cached mem_get_info
-            memory_cached memory_snapshot memory_stats_as_nested_dict reset_accumulated_host_memory_stats
-            reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_host_memory_stats
-            set_per_process_memory_fraction use_mem_pool
+            caching_allocator_enable change_current_allocator get_allocator_backend host_memory_stats
+            host_memory_stats_as_nested_dict list_gpu_processes reset_accumulated_host_memory_stats reset_peak_host_memory_stats
+            use_mem_pool
             """,
         "torch.cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
         "torch.cuda.profiler": "init profile start stop",
-        "torch.cuda.random": "get_rng_state initial_seed set_rng_state",
-        "torch.cuda.streams": "Event ExternalStream Stream",
         "torch.cuda.tunable": """
             enable get_filename get_max_tuning_duration get_max_tuning_iterations get_results get_rotating_buffer_size
             get_validators is_enabled mgpu_tune_gemm_in_file read_file record_untuned_enable record_untuned_is_enabled

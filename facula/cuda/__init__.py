@@ -1,222 +1,299 @@
-"""CUDA devices. This build has none: questions are answered so, and what needs a GPU raises (compat/placeholders.py).
+"""CUDA devices: which there are, which is the current one, and waiting for them.
 
-What a program may call without asking first (manual_seed_all, empty_cache, memory statistics) does nothing.
+Tensors come here by `device="cuda"`, `.to("cuda")` or `.cuda()`; ops on them are queued and return at once. NVIDIA's driver
+and libraries are
+opened when a device is first asked for; `why_unavailable()` says what is missing where `is_available()` is False. With
+FACULA_CUDA=emulated in
+the environment there is one device of software, for tests of programs on machines without a GPU: it needs a C++ compiler and
+is slow.
 """
 
-import contextlib
+import functools
+import types
 
 import facula
+from facula import _C
 from facula.functions import tensor_types
 
 __all__ = [
     "is_available",
+    "why_unavailable",
     "device_count",
     "is_initialized",
     "init",
     "synchronize",
     "current_device",
     "set_device",
+    "device",
+    "device_of",
+    "get_device_name",
+    "get_device_capability",
+    "get_device_properties",
+    "can_device_access_peer",
 ]
 
 has_half = True
 has_magma = False
-default_generators = ()
-_initialized = False
 
 
-def _needs_gpu(name, *args):
-    from facula.compat import placeholders
+def _need_device(name, given="no device"):
+    """Raises unless there is a CUDA device."""
+    if not device_count():
+        from facula.compat import placeholders
 
-    placeholders.refuse(f"torch.cuda.{name}", args)
+        why = f"there is no CUDA device to use: {why_unavailable()}"
+        raise placeholders.NoDeviceError(f"torch.cuda.{name}: {why}, got {given}")
+
+
+def _index(device, name, optional=True):
+    """The number of a device given as a number, "cuda:1", a `device`, or None for the current one."""
+    _need_device(name, device)
+    if device is None and optional:
+        return _C._cuda_current_device()
+    if not isinstance(device, int):
+        given = facula.device(device)
+        if given.type != "cuda":
+            raise ValueError(f"{name}: a CUDA device, got {device}")
+        device = -1 if given.index is None else given.index
+    if device < 0:
+        return _C._cuda_current_device()
+    if device >= device_count():
+        raise AssertionError(f"{name}: a CUDA device of the {device_count()} that there are, got {device}")
+    return device
+
+
+# -- what there is --------------------------------------------------------------------------------------
 
 
 def is_available():
-    """False."""
-    return False
+    """Whether there is a device to use."""
+    return _C._cuda_device_count() > 0
 
 
-def is_bf16_supported(including_emulation=True):
-    """False."""
-    return False
+def why_unavailable():
+    """What is missing for CUDA, as a sentence; empty where it can be used."""
+    return _C._cuda_why_unavailable()
 
 
-def is_tf32_supported():
-    """False."""
-    return False
-
-
-def is_initialized():
-    """False."""
-    return False
-
-
-def is_current_stream_capturing():
-    """False."""
-    return False
+def is_emulated():
+    """Whether the device is the emulated one."""
+    return _C._cuda_is_emulated()
 
 
 def device_count():
-    """0."""
-    return 0
+    """The number of devices."""
+    return _C._cuda_device_count()
 
 
-def get_arch_list():
-    """No architectures."""
-    return []
+def is_bf16_supported(including_emulation=True):
+    """Whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32."""
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
-def get_gencode_flags():
-    """No compiler flags."""
-    return ""
+def is_tf32_supported():
+    """Whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on."""
+    return is_available() and get_device_capability()[0] >= 8
+
+
+def is_initialized():
+    """Whether a device can be used without further ado: there is nothing to initialise."""
+    return is_available()
 
 
 def init():
-    """Raises: there is no device to initialise."""
-    _needs_gpu("init")
+    """Raises where there is no device; else there is nothing to do."""
+    _need_device("init")
 
 
 _lazy_init = init
 
 
 def _lazy_call(callable, **kwargs):
-    """Would run `callable` when CUDA starts, which never happens here."""
+    """Runs `callable` where there is a device."""
+    if is_available():
+        callable()
 
 
-# -- harmless without a GPU -----------------------------------------------------------------------------
+def is_current_stream_capturing():
+    """False: graphs are not captured."""
+    return False
 
 
-def manual_seed(seed):
-    """Nothing to seed."""
+def get_arch_list():
+    """Architectures that kernels are compiled for, all of them when first used: that of each device."""
+    return sorted({"sm_{}{}".format(*get_device_capability(i)) for i in range(device_count())})
 
 
-def manual_seed_all(seed):
-    """Nothing to seed."""
+def get_gencode_flags():
+    """The compiler flags of those architectures."""
+    return " ".join(f"-gencode compute={a.replace('sm', 'compute')},code={a}" for a in get_arch_list())
 
 
-def seed():
-    """Nothing to seed."""
+class _CudaDeviceProperties(types.SimpleNamespace):
+    """What a device is like; sizes in bytes, clocks in kHz."""
+
+    def __init__(self, **facts):
+        uuid = facts.pop("uuid").hex()
+        parts = [uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]]
+        super().__init__(uuid="-".join(parts), gcnArchName="", **facts)
+
+    def __repr__(self):
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB, multi_processor_count={self.multi_processor_count}, "
+            f"uuid={self.uuid}, L2_cache_size={self.L2_cache_size // 2**20}MB)"
+        )
 
 
-def seed_all():
-    """Nothing to seed."""
+@functools.cache
+def _properties(index):
+    return _CudaDeviceProperties(**_C._cuda_properties(index))
 
 
-def empty_cache():
-    """Nothing is cached."""
+def get_device_properties(device=None):
+    """What the device is like: name, compute capability, memory, multiprocessors, ..."""
+    return _properties(_index(device, "get_device_properties"))
 
 
-def ipc_collect():
-    """Nothing is shared."""
+def get_device_name(device=None):
+    """The device's name."""
+    return _properties(_index(device, "get_device_name")).name
 
 
-def reset_peak_memory_stats(device=None):
-    """Nothing is counted."""
+def get_device_capability(device=None):
+    """The device's compute capability: (major, minor)."""
+    properties = _properties(_index(device, "get_device_capability"))
+    return properties.major, properties.minor
 
 
-def reset_max_memory_allocated(device=None):
-    """Nothing is counted."""
+def can_device_access_peer(device, peer_device):
+    """Whether a device can read the memory of another."""
+    name = "can_device_access_peer"
+    return _C._cuda_can_access_peer(_index(device, name), _index(peer_device, name))
 
 
-def reset_accumulated_memory_stats(device=None):
-    """Nothing is counted."""
+# -- the current device -----------------------------------------------------------------------------------
 
 
-def memory_allocated(device=None):
-    """0 bytes."""
-    return 0
+def current_device():
+    """The number of the current device."""
+    _need_device("current_device")
+    return _C._cuda_current_device()
 
 
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
-memory_cached = max_memory_cached = memory_allocated
-
-
-def memory_stats(device=None):
-    """Nothing is counted."""
-    return {}
-
-
-def memory_summary(device=None, abbreviated=False):
-    """Says that there is no device."""
-    return "no CUDA device"
-
-
-def get_rng_state_all():
-    """No devices, no states."""
-    return []
-
-
-def set_rng_state_all(new_states):
-    """Nothing to set."""
-
-
-def set_sync_debug_mode(debug_mode):
-    """Nothing synchronises."""
-
-
-def get_sync_debug_mode():
-    """0: off."""
-    return 0
+def set_device(device):
+    """Makes the device the current one; a negative number changes nothing."""
+    if not isinstance(device, int) or device >= 0:
+        _C._cuda_set_device(_index(device, "set_device", optional=False))
 
 
 class device:
-    """Context: work goes to another device inside. Without a GPU only no device (None, -1) can be named."""
+    """Context: the device is the current one inside. None and negative numbers change nothing."""
 
     def __init__(self, device):
-        self.idx = (
-            -1 if device is None else facula.device(device).index if not isinstance(device, int) else device
-        )
+        if device is None or (isinstance(device, int) and device < 0):
+            self.idx = -1
+        else:
+            self.idx = _index(device, "device")
+        self.prev_idx = -1
 
     def __enter__(self):
-        if self.idx is not None and self.idx >= 0:
-            _needs_gpu("device", self.idx)
+        if self.idx >= 0:
+            self.prev_idx = _C._cuda_current_device()
+            _C._cuda_set_device(self.idx)
 
     def __exit__(self, *_):
+        if self.prev_idx >= 0:
+            _C._cuda_set_device(self.prev_idx)
         return False
 
 
 class device_of(device):
-    """Context: work goes to the device of a tensor; one on the CPU changes nothing."""
+    """Context: the device of a tensor is the current one inside; a tensor on the CPU changes nothing."""
 
     def __init__(self, obj):
         super().__init__(obj.get_device() if getattr(obj, "is_cuda", False) else None)
 
 
-@contextlib.contextmanager
-def stream(stream):
-    """Context: work goes to `stream`; None changes nothing."""
-    if stream is not None:
-        _needs_gpu("stream", stream)
-    yield
+def synchronize(device=None):
+    """Waits for all work of the device, and raises what its kernels have found wrong."""
+    _C._cuda_synchronize(_index(device, "synchronize"))
 
 
-class StreamContext:
-    """Context for a stream; None changes nothing."""
-
-    def __init__(self, stream):
-        if stream is not None:
-            _needs_gpu("StreamContext", stream)
-
-    def __enter__(self):
-        pass
-
-    def __exit__(self, *_):
-        pass
+def ipc_collect():
+    """Nothing is shared between processes."""
 
 
-class OutOfMemoryError(RuntimeError):
-    """Device memory is short."""
+_sync_debug_mode = 0
 
 
-if hasattr(facula, "OutOfMemoryError"):
-    OutOfMemoryError = facula.OutOfMemoryError  # noqa: F811
-CudaError = type(
-    "CudaError", (RuntimeError,), {"__module__": __name__, "__doc__": "A call of the CUDA runtime failed."}
-)
+def set_sync_debug_mode(debug_mode):
+    """Says what becomes of calls that wait for a device: 0 or "default" is the one that there is."""
+    if debug_mode not in (0, "default"):
+        raise NotImplementedError(
+            f"torch.cuda.set_sync_debug_mode: waits are neither warned of nor refused, got {debug_mode!r}"
+        )
+
+
+def get_sync_debug_mode():
+    """0: calls may wait."""
+    return _sync_debug_mode
+
+
+# -- errors -----------------------------------------------------------------------------------------------
+
+OutOfMemoryError = facula.OutOfMemoryError
+CudaError = type("CudaError", (RuntimeError,), {"__module__": __name__, "__doc__": "A call of the CUDA runtime failed."})
 DeferredCudaCallError = type("DeferredCudaCallError", (Exception,), {"__module__": __name__})
+
+from facula.cuda.memory import (  # noqa: E402, F401
+    empty_cache,
+    get_per_process_memory_fraction,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from facula.cuda.random import (  # noqa: E402, F401
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from facula.cuda.streams import (  # noqa: E402, F401
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    set_stream,
+    stream,
+)
 
 
 def __getattr__(name):
-    if name in ("amp", "nvtx", "nccl", "memory", "random", "streams"):
+    if name == "default_generators":
+        return tuple(_C._default_generator(facula.device("cuda", i)) for i in range(device_count()))
+    if name in ("amp", "nvtx", "nccl"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")

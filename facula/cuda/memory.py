@@ -1,15 +1,168 @@
-"""Memory statistics of CUDA devices: names of `facula.cuda`."""
+"""The memory of CUDA devices: what the caching allocator holds, and giving it back."""
 
-from facula.cuda import (  # noqa: F401
-    empty_cache,
-    max_memory_allocated,
-    max_memory_reserved,
-    memory_allocated,
-    memory_reserved,
-    memory_stats,
-    memory_summary,
-    reset_peak_memory_stats,
-)
+from facula import _C
+
+__all__ = [
+    "empty_cache",
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "memory_snapshot",
+    "mem_get_info",
+    "reset_peak_memory_stats",
+    "reset_accumulated_memory_stats",
+    "set_per_process_memory_fraction",
+    "get_per_process_memory_fraction",
+]
+
+
+def _index(device, name):
+    from facula import cuda
+
+    return cuda._index(device, name)
+
+
+def _has_devices():
+    return _C._cuda_device_count() > 0
+
+
+def empty_cache():
+    """Gives segments that hold no tensor back to the driver."""
+    if _has_devices():
+        _C._cuda_empty_cache()
+
+
+def memory_stats(device=None):
+    """The allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without a device.
+
+    Of every counter there are `current`, `peak`, `allocated` (in all) and `freed`, for all blocks and for the small and
+    the large pool.
+    """
+    if not _has_devices():
+        return {}
+    return dict(sorted(_C._cuda_memory_stats(_index(device, "memory_stats")).items()))
+
+
+def memory_stats_as_nested_dict(device=None):
+    """The same counters as dicts in dicts."""
+    nested = {}
+    for key, value in memory_stats(device).items():
+        *path, last = key.split(".")
+        inner = nested
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return nested
+
+
+def _counter(name, which, device, function):
+    return memory_stats(_index(device, function))[f"{name}.all.{which}"] if _has_devices() else 0
+
+
+def memory_allocated(device=None):
+    """Bytes of blocks that hold tensors."""
+    return _counter("allocated_bytes", "current", device, "memory_allocated")
+
+
+def max_memory_allocated(device=None):
+    """The most of them since the start, or since reset_peak_memory_stats()."""
+    return _counter("allocated_bytes", "peak", device, "max_memory_allocated")
+
+
+def memory_reserved(device=None):
+    """Bytes taken from the driver."""
+    return _counter("reserved_bytes", "current", device, "memory_reserved")
+
+
+def max_memory_reserved(device=None):
+    """The most of them."""
+    return _counter("reserved_bytes", "peak", device, "max_memory_reserved")
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+
+
+def reset_peak_memory_stats(device=None):
+    """Peaks begin at the current values."""
+    if _has_devices():
+        _C._cuda_reset_peak(_index(device, "reset_peak_memory_stats"))
+
+
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def reset_accumulated_memory_stats(device=None):
+    """Sums over time begin at zero."""
+    if _has_devices():
+        _C._cuda_reset_accumulated(_index(device, "reset_accumulated_memory_stats"))
+
+
+def mem_get_info(device=None):
+    """(free, total) bytes of the device, as the driver counts them."""
+    return _C._cuda_memory_info(_index(device, "mem_get_info"))
+
+
+def set_per_process_memory_fraction(fraction, device=None):
+    """At most this share of the device's memory is taken; more is an OutOfMemoryError."""
+    _C._cuda_set_memory_fraction(_index(device, "set_per_process_memory_fraction"), fraction)
+
+
+def get_per_process_memory_fraction(device=None):
+    """That share."""
+    return _C._cuda_memory_fraction(_index(device, "get_per_process_memory_fraction"))
+
+
+def memory_snapshot():
+    """All segments of all devices: a list of dicts with their blocks, in the order of their addresses."""
+    return _C._cuda_memory_snapshot() if _has_devices() else []
+
+
+def _size(count):
+    for unit in ("B  ", "KiB", "MiB", "GiB"):
+        if count < 10240 or unit == "GiB":
+            return f"{count:7d} {unit}"
+        count //= 1024
+
+
+def memory_summary(device=None, abbreviated=False):
+    """The counters as a table."""
+    if not _has_devices():
+        return "no CUDA device"
+    index = _index(device, "memory_summary")
+    stats = memory_stats(index)
+    rows = [
+        ("Allocated memory", "allocated_bytes", _size),
+        ("Active memory", "active_bytes", _size),
+        ("Requested memory", "requested_bytes", _size),
+        ("GPU reserved memory", "reserved_bytes", _size),
+        ("Non-releasable memory", "inactive_split_bytes", _size),
+        ("Allocations", "allocation", "{:7d}    ".format),
+        ("Active allocs", "active", "{:7d}    ".format),
+        ("GPU reserved segments", "segment", "{:7d}    ".format),
+        ("Non-releasable allocs", "inactive_split", "{:7d}    ".format),
+    ]
+    pools = [("", "all")]
+    if not abbreviated:
+        pools += [("from large pool", "large_pool"), ("from small pool", "small_pool")]
+    line = "|" + "=" * 75 + "|"
+    text = [
+        line,
+        f"|{f'CUDA memory of device {index}':^75}|",
+        "|" + "-" * 75 + "|",
+        "| {:^35} | {:^35} |".format(f"CUDA OOMs: {stats['num_ooms']}", f"cudaMalloc retries: {stats['num_alloc_retries']}"),
+        line,
+        "| {:<23}| {:^10} | {:^10} | {:^10} | {:^9} |".format("Metric", "Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed"),
+    ]
+    for title, name, show in rows:
+        text.append("|" + "-" * 75 + "|")
+        for label, pool in pools:
+            values = [show(stats[f"{name}.{pool}.{which}"]).strip() for which in ("current", "peak", "allocated", "freed")]
+            text.append("| {:<23}| {:>10} | {:>10} | {:>10} | {:>9} |".format(f"      {label}" if label else title, *values))
+    return "\n".join([*text, line, ""])
 
 
 def __getattr__(name):

@@ -1,4 +1,184 @@
-"""Streams and events: names of `facula.cuda`."""
+"""Streams and events: queues of work on a device, and places in them.
+
+Work of one stream runs in order; streams wait for each other only where `wait_event` or `wait_stream` says so. The current
+stream of a thread
+is where its ops go: the default stream (0), or what `with stream(s)` says.
+"""
+
+from facula import _C
+
+__all__ = ["Stream", "ExternalStream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
+
+
+def _index(device, name):
+    from facula import cuda
+
+    return cuda._index(device, name)
+
+
+class Stream:
+    """A queue of work on a device, one of 32 of its priority (lower numbers are more urgent)."""
+
+    def __init__(self, device=None, priority=0, *, stream_id=None, device_index=None, device_type=None, stream_ptr=None):
+        self.device_index = _index(device if device_index is None else device_index, "Stream")
+        self.priority = priority
+        given = stream_ptr if stream_ptr is not None else stream_id
+        self.cuda_stream = _C._cuda_new_stream(self.device_index, priority) if given is None else given
+
+    @property
+    def device(self):
+        """The stream's device."""
+        return _C.device("cuda", self.device_index)
+
+    @property
+    def stream_id(self):
+        """A number for the stream, unique on its device; 0 is the default stream."""
+        return self.cuda_stream
+
+    device_type = 1
+
+    def wait_event(self, event):
+        """Work queued from now on waits for the event."""
+        event.wait(self)
+
+    def wait_stream(self, stream):
+        """Work queued from now on waits for what is queued on another stream."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event=None):
+        """Puts an event behind what is queued, a new one where none is given; returns it."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def query(self):
+        """Whether all work is done."""
+        return _C._cuda_query_stream(self.device_index, self.cuda_stream)
+
+    def synchronize(self):
+        """Waits for all work."""
+        _C._cuda_synchronize_stream(self.device_index, self.cuda_stream)
+
+    @property
+    def _as_parameter_(self):
+        import ctypes
+
+        return ctypes.c_void_p(self.cuda_stream)
+
+    def __eq__(self, other):
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return (self.device_index, self.cuda_stream) == (other.device_index, other.cuda_stream)
+
+    def __hash__(self):
+        return hash((self.device_index, self.cuda_stream))
+
+    def __repr__(self):
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+    def __enter__(self):
+        self._context = StreamContext(self)
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        self._context.__exit__(*exception)
+
+
+class ExternalStream(Stream):
+    """A stream that another library made, by its handle; that library keeps it alive."""
+
+    def __init__(self, stream_ptr, device=None):
+        super().__init__(device, stream_ptr=stream_ptr)
+
+
+def get_stream_from_external(data_ptr, device=None):
+    """An ExternalStream."""
+    return ExternalStream(data_ptr, device)
+
+
+class Event:
+    """A place in a stream: made when it is first recorded.
+
+    enable_timing: elapsed_time() can be asked. blocking: synchronize() sleeps instead of spinning. Events are not shared
+    between processes.
+    """
+
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
+        if interprocess or external:
+            raise NotImplementedError(
+                f"torch.cuda.Event: events of one process, not of graphs, got {interprocess=}, {external=}"
+            )
+        self._event = _C._cuda_new_event((1 if blocking else 0) | (0 if enable_timing else 2))
+        self.device = None
+
+    def record(self, stream=None):
+        """Puts the event behind what is queued on the stream (the current one)."""
+        stream = current_stream() if stream is None else stream
+        self.device = stream.device
+        _C._cuda_record_event(self._event, stream.device_index, stream.cuda_stream)
+
+    def wait(self, stream=None):
+        """Work queued on the stream (the current one) from now on waits for the event."""
+        stream = current_stream() if stream is None else stream
+        _C._cuda_block_on_event(self._event, stream.device_index, stream.cuda_stream)
+
+    def query(self):
+        """Whether everything before the event is done."""
+        return _C._cuda_query_event(self._event)
+
+    def synchronize(self):
+        """Waits until then."""
+        _C._cuda_synchronize_event(self._event)
+
+    def elapsed_time(self, end_event):
+        """Milliseconds from this event to another; both are reached."""
+        return _C._cuda_elapsed(self._event, end_event._event)
+
+    def __repr__(self):
+        return f"<torch.cuda.Event {'uninitialized' if self.device is None else f'on {self.device}'}>"
+
+
+def current_stream(device=None):
+    """The stream that this thread's work on the device (the current one) goes to."""
+    index = _index(device, "current_stream")
+    return Stream(index, stream_ptr=_C._cuda_current_stream(index))
+
+
+def default_stream(device=None):
+    """The device's default stream."""
+    return Stream(_index(device, "default_stream"), stream_ptr=0)
+
+
+def set_stream(stream):
+    """Makes the stream, and its device, the current one; None changes nothing. `with stream(s)` is preferred."""
+    if stream is not None:
+        _C._cuda_set_device(stream.device_index)
+        _C._cuda_set_stream(stream.device_index, stream.cuda_stream)
+
+
+class StreamContext:
+    """Context: work goes to the stream, on its device; None changes nothing."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __enter__(self):
+        if self.stream is None:
+            return
+        self._device = _C._cuda_current_device()
+        self._before = _C._cuda_current_stream(self.stream.device_index)
+        set_stream(self.stream)
+
+    def __exit__(self, *_):
+        if self.stream is not None:
+            _C._cuda_set_stream(self.stream.device_index, self._before)
+            _C._cuda_set_device(self._device)
+
+
+def stream(stream):
+    """Context: work goes to `stream`; None changes nothing."""
+    return StreamContext(stream)
 
 
 def __getattr__(name):

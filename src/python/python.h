@@ -116,6 +116,7 @@ void init_dtype_functions(PyObject* module);
 void init_overrides(PyObject* module);
 void init_optim(PyObject* module);
 void init_guard(PyObject* module);
+void init_cuda(PyObject* module);
 void init_module_lookup(PyObject* module);
 void init_observe(PyObject* module);
 void init_dispatch(PyObject* module);

@@ -1,5 +1,5 @@
-"""Runs the samples of ops on the guard device and compares with the CPU: a program of its own, since an op that touches the
-device's memory from the host dies. Arguments: ids of ops. Prints one line of JSON per op, before which "at <id>"."""
+"""Runs the samples of ops on a device (the guard device, or FACULA_TEST_DEVICE) and compares with the CPU: a program of its own, since an op
+that touches the guard device's memory from the host dies. Arguments: ids of ops. Prints one line of JSON per op, before which "at <id>"."""
 
 from __future__ import annotations
 

@@ -1,0 +1,359 @@
+// What facula.cuda is made of: devices, streams, events and memory of CUDA. Devices are numbers here, streams the numbers of
+// their handles.
+#include "core/parallel.h"
+#include "cuda/allocator.h"
+#include "cuda/device.h"
+#include "cuda/stream.h"
+#include "python/args.h"
+#include "python/objects.h"
+
+namespace facula::python {
+namespace {
+
+// ---- arguments
+
+/// The arguments of a call, all of them integers or objects that the caller looks at.
+class Given {
+ public:
+  Given(PyObject* tuple, Py_ssize_t count, const char* name) : tuple_(tuple) {
+    FACULA_CHECK(PyTuple_GET_SIZE(tuple) == count, ErrorKind::Type, name, ": expected ", count, " arguments, got ",
+                 PyTuple_GET_SIZE(tuple));
+  }
+  PyObject* object(Py_ssize_t i) const { return PyTuple_GET_ITEM(tuple_, i); }
+  int64_t integer(Py_ssize_t i) const { return to_int(object(i)); }
+  int device(Py_ssize_t i, const char* name) const {
+    const int64_t index = integer(i);
+    FACULA_CHECK(index >= 0 && index < cuda::device_count(), ErrorKind::Runtime, name, ": a CUDA device of the ",
+                 cuda::device_count(), " that there are, got ", index);
+    return static_cast<int>(index);
+  }
+  /// Of two arguments, the device and the handle.
+  Stream stream(Py_ssize_t i, const char* name) const {
+    return {{DeviceType::CUDA, static_cast<int8_t>(device(i, name))}, PyLong_AsUnsignedLongLong(object(i + 1))};
+  }
+
+ private:
+  PyObject* tuple_;
+};
+
+template <class F>
+PyObject* none_after(F f) {
+  return guarded([&] {
+    f();
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* text(const std::string& s) {
+  return check(PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())));
+}
+
+void put(PyObject* dict, const char* key, PyObject* fresh) {
+  Owned value(check(fresh));
+  check(PyDict_SetItemString(dict, key, value.get()));
+}
+void put(PyObject* dict, const std::string& key, int64_t number) {
+  put(dict, key.c_str(), PyLong_FromLongLong(number));
+}
+
+// ---- devices
+
+PyObject* device_count(PyObject*, PyObject*) {
+  return guarded([] { return PyLong_FromLong(cuda::device_count()); });
+}
+PyObject* why_unavailable(PyObject*, PyObject*) {
+  return guarded([] { return text(cuda::why_unavailable()); });
+}
+PyObject* is_emulated(PyObject*, PyObject*) {
+  return guarded([] { return wrap(cuda::is_emulated() && cuda::is_available()); });
+}
+PyObject* current_device(PyObject*, PyObject*) { return PyLong_FromLong(cuda::current_index()); }
+PyObject* set_device(PyObject*, PyObject* args) {
+  return none_after([&] { cuda::set_current_index(Given(args, 1, "set_device").device(0, "set_device")); });
+}
+
+PyObject* device_properties(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const cuda::Properties& p =
+        cuda::properties(Given(args, 1, "get_device_properties").device(0, "get_device_properties"));
+    Owned dict(check(PyDict_New()));
+    put(dict.get(), "name", text(p.name));
+    const struct {
+      const char* name;
+      int64_t value;
+    } numbers[] = {
+        {"major", p.major},
+        {"minor", p.minor},
+        {"total_memory", static_cast<int64_t>(p.total_memory)},
+        {"multi_processor_count", p.multiprocessors},
+        {"is_integrated", p.integrated},
+        {"is_multi_gpu_board", p.multi_gpu_board},
+        {"max_threads_per_multi_processor", p.threads_per_multiprocessor},
+        {"max_threads_per_block", p.threads_per_block},
+        {"warp_size", p.warp_size},
+        {"regs_per_multiprocessor", p.registers_per_multiprocessor},
+        {"shared_memory_per_block", static_cast<int64_t>(p.shared_per_block)},
+        {"shared_memory_per_block_optin", static_cast<int64_t>(p.shared_per_block_optin)},
+        {"shared_memory_per_multiprocessor", static_cast<int64_t>(p.shared_per_multiprocessor)},
+        {"L2_cache_size", static_cast<int64_t>(p.l2_bytes)},
+        {"clock_rate", p.clock_khz},
+        {"memory_clock_rate", p.memory_clock_khz},
+        {"memory_bus_width", p.memory_bus_bits},
+        {"pci_domain_id", p.pci_domain},
+        {"pci_bus_id", p.pci_bus},
+        {"pci_device_id", p.pci_device},
+    };
+    for (const auto& n : numbers) put(dict.get(), n.name, n.value);
+    put(dict.get(), "uuid", check(PyBytes_FromStringAndSize(p.uuid.bytes, sizeof p.uuid.bytes)));
+    return dict.release();
+  });
+}
+
+PyObject* can_access_peer(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const Given given(args, 2, "can_device_access_peer");
+    int can = 0;
+    FACULA_CUDA_CALL(cuDeviceCanAccessPeer, &can, given.device(0, "can_device_access_peer"),
+                     given.device(1, "can_device_access_peer"));
+    return wrap(can != 0);
+  });
+}
+
+// Whoever waits lets other threads of Python run.
+PyObject* synchronize_device(PyObject*, PyObject* args) {
+  return none_after([&] {
+    const int device = Given(args, 1, "synchronize").device(0, "synchronize");
+    LockRelease release(true);
+    cuda::set_current_op("synchronize");
+    cuda::synchronize_device(device);
+  });
+}
+
+// ---- streams
+
+PyObject* stream_number(Stream stream) { return check(PyLong_FromUnsignedLongLong(stream.id)); }
+
+PyObject* current_stream(PyObject*, PyObject* args) {
+  return guarded([&] {
+    return stream_number(cuda::current_stream(Given(args, 1, "current_stream").device(0, "current_stream")));
+  });
+}
+PyObject* set_stream(PyObject*, PyObject* args) {
+  return none_after([&] { cuda::set_current_stream(Given(args, 2, "set_stream").stream(0, "set_stream")); });
+}
+PyObject* new_stream(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const Given given(args, 2, "Stream");
+    return stream_number(cuda::stream_from_pool(given.device(0, "Stream"), static_cast<int>(given.integer(1))));
+  });
+}
+PyObject* query_stream(PyObject*, PyObject* args) {
+  return guarded([&] { return wrap(cuda::is_done(Given(args, 2, "Stream.query").stream(0, "Stream.query"))); });
+}
+PyObject* synchronize_stream(PyObject*, PyObject* args) {
+  return none_after([&] {
+    const Stream stream = Given(args, 2, "Stream.synchronize").stream(0, "Stream.synchronize");
+    LockRelease release(true);
+    cuda::set_current_op("Stream.synchronize");
+    cuda::synchronize(stream);
+  });
+}
+PyObject* record_stream(PyObject*, PyObject* args) {
+  return none_after([&] {
+    const Given given(args, 3, "record_stream");
+    FACULA_CHECK(is_tensor(given.object(0)), ErrorKind::Type, "record_stream: a tensor, got ",
+                 Py_TYPE(given.object(0))->tp_name);
+    const Tensor& t = tensor_of(given.object(0));
+    FACULA_CHECK(t.device().is_cuda(), ErrorKind::NotImplemented, "record_stream: a CUDA tensor, got one on ",
+                 t.device());
+    if (t.storage()->data) cuda::record_stream(t.storage()->data, given.stream(1, "record_stream"));
+  });
+}
+
+// ---- events
+
+constexpr const char* kEvent = "facula.cuda.Event";
+cuda::Event& event_of(PyObject* capsule) {
+  void* event = PyCapsule_GetPointer(capsule, kEvent);
+  check(event != nullptr);
+  return *static_cast<cuda::Event*>(event);
+}
+
+PyObject* new_event(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const auto flags = static_cast<unsigned>(Given(args, 1, "Event").integer(0));
+    return check(PyCapsule_New(new cuda::Event(flags), kEvent, [](PyObject* o) { delete &event_of(o); }));
+  });
+}
+PyObject* record_event(PyObject*, PyObject* args) {
+  return none_after([&] {
+    const Given given(args, 3, "Event.record");
+    event_of(given.object(0)).record(given.stream(1, "Event.record"));
+  });
+}
+PyObject* block_on_event(PyObject*, PyObject* args) {
+  return none_after([&] {
+    const Given given(args, 3, "Event.wait");
+    event_of(given.object(0)).block(given.stream(1, "Event.wait"));
+  });
+}
+PyObject* query_event(PyObject*, PyObject* args) {
+  return guarded([&] { return wrap(event_of(Given(args, 1, "Event.query").object(0)).is_done()); });
+}
+PyObject* synchronize_event(PyObject*, PyObject* args) {
+  return none_after([&] {
+    const cuda::Event& event = event_of(Given(args, 1, "Event.synchronize").object(0));
+    LockRelease release(true);
+    cuda::set_current_op("Event.synchronize");
+    event.synchronize();
+  });
+}
+PyObject* elapsed(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const Given given(args, 2, "Event.elapsed_time");
+    return wrap(static_cast<double>(event_of(given.object(0)).elapsed(event_of(given.object(1)))));
+  });
+}
+
+// ---- memory
+
+void put_stats(PyObject* dict, const char* name, const cuda::Stats3& stats) {
+  const struct {
+    const char* pool;
+    const cuda::Stat& stat;
+  } pools[] = {{"all", stats.all}, {"small_pool", stats.small}, {"large_pool", stats.large}};
+  for (const auto& [pool, stat] : pools) {
+    const std::string key = std::string(name) + "." + pool + ".";
+    put(dict, key + "current", stat.current);
+    put(dict, key + "peak", stat.peak);
+    put(dict, key + "allocated", stat.allocated);
+    put(dict, key + "freed", stat.freed);
+  }
+}
+
+PyObject* memory_stats(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const cuda::AllocatorStats s = cuda::allocator_stats(Given(args, 1, "memory_stats").device(0, "memory_stats"));
+    Owned dict(check(PyDict_New()));
+    const struct {
+      const char* name;
+      const cuda::Stats3& stats;
+    } all[] = {{"allocation", s.allocation},
+               {"segment", s.segment},
+               {"active", s.active},
+               {"inactive_split", s.inactive_split},
+               {"allocated_bytes", s.allocated_bytes},
+               {"reserved_bytes", s.reserved_bytes},
+               {"active_bytes", s.active_bytes},
+               {"inactive_split_bytes", s.inactive_split_bytes},
+               {"requested_bytes", s.requested_bytes}};
+    for (const auto& [name, stats] : all) put_stats(dict.get(), name, stats);
+    put(dict.get(), std::string("num_alloc_retries"), s.retries);
+    put(dict.get(), std::string("num_ooms"), s.out_of_memory);
+    put(dict.get(), std::string("num_device_alloc"), s.driver_allocations);
+    put(dict.get(), std::string("num_device_free"), s.driver_frees);
+    return dict.release();
+  });
+}
+
+PyObject* memory_snapshot(PyObject*, PyObject*) {
+  return guarded([] {
+    Owned list(check(PyList_New(0)));
+    for (const cuda::SegmentSnapshot& s : cuda::memory_snapshot()) {
+      Owned segment(check(PyDict_New()));
+      put(segment.get(), "device", PyLong_FromLong(s.device));
+      put(segment.get(), "address", PyLong_FromUnsignedLongLong(s.address));
+      put(segment.get(), "stream", PyLong_FromUnsignedLongLong(s.stream));
+      put(segment.get(), "total_size", PyLong_FromSize_t(s.total));
+      put(segment.get(), "allocated_size", PyLong_FromSize_t(s.allocated));
+      put(segment.get(), "active_size", PyLong_FromSize_t(s.active));
+      put(segment.get(), "segment_type", text(s.is_small ? "small" : "large"));
+      Owned blocks(check(PyList_New(0)));
+      for (const cuda::BlockSnapshot& b : s.blocks) {
+        Owned block(check(PyDict_New()));
+        put(block.get(), "address", PyLong_FromUnsignedLongLong(b.address));
+        put(block.get(), "size", PyLong_FromSize_t(b.size));
+        put(block.get(), "requested_size", PyLong_FromSize_t(b.requested));
+        put(block.get(), "state", text(b.state));
+        check(PyList_Append(blocks.get(), block.get()));
+      }
+      put(segment.get(), "blocks", blocks.release());
+      check(PyList_Append(list.get(), segment.get()));
+    }
+    return list.release();
+  });
+}
+
+PyObject* empty_cache(PyObject*, PyObject*) {
+  return none_after([] {
+    LockRelease release(true);
+    cuda::empty_cache();
+  });
+}
+PyObject* reset_peak(PyObject*, PyObject* args) {
+  return none_after(
+      [&] { cuda::reset_peak_stats(Given(args, 1, "reset_peak_memory_stats").device(0, "reset_peak_memory_stats")); });
+}
+PyObject* reset_accumulated(PyObject*, PyObject* args) {
+  constexpr const char* name = "reset_accumulated_memory_stats";
+  return none_after([&] { cuda::reset_accumulated_stats(Given(args, 1, name).device(0, name)); });
+}
+PyObject* set_fraction(PyObject*, PyObject* args) {
+  constexpr const char* name = "set_per_process_memory_fraction";
+  return none_after([&] {
+    const Given given(args, 2, name);
+    const double fraction = to_float(given.object(1));
+    FACULA_CHECK(fraction >= 0 && fraction <= 1, ErrorKind::Value, name,
+                 ": a share of the memory between 0 and 1, got ", fraction);
+    cuda::set_memory_fraction(fraction, given.device(0, name));
+  });
+}
+PyObject* get_fraction(PyObject*, PyObject* args) {
+  constexpr const char* name = "get_per_process_memory_fraction";
+  return guarded([&] { return wrap(cuda::memory_fraction(Given(args, 1, name).device(0, name))); });
+}
+PyObject* memory_info(PyObject*, PyObject* args) {
+  return guarded([&] {
+    cuda::DeviceGuard guard(Given(args, 1, "mem_get_info").device(0, "mem_get_info"));
+    size_t free = 0, total = 0;
+    FACULA_CUDA_CALL(cuMemGetInfo_v2, &free, &total);
+    return check(Py_BuildValue("(nn)", static_cast<Py_ssize_t>(free), static_cast<Py_ssize_t>(total)));
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_cuda_device_count", device_count, METH_NOARGS, "How many CUDA devices there are."},
+    {"_cuda_why_unavailable", why_unavailable, METH_NOARGS, "Why there are none; empty where there are some."},
+    {"_cuda_is_emulated", is_emulated, METH_NOARGS, "Whether devices are the emulated one."},
+    {"_cuda_current_device", current_device, METH_NOARGS, "The current device's number."},
+    {"_cuda_set_device", set_device, METH_VARARGS, "(device): makes it the current one."},
+    {"_cuda_properties", device_properties, METH_VARARGS, "(device): what the device is like."},
+    {"_cuda_can_access_peer", can_access_peer, METH_VARARGS, "(device, peer)"},
+    {"_cuda_synchronize", synchronize_device, METH_VARARGS, "(device): waits for all streams."},
+    {"_cuda_current_stream", current_stream, METH_VARARGS, "(device): the handle."},
+    {"_cuda_set_stream", set_stream, METH_VARARGS, "(device, stream)"},
+    {"_cuda_new_stream", new_stream, METH_VARARGS, "(device, priority): the handle of one of the pool."},
+    {"_cuda_query_stream", query_stream, METH_VARARGS, "(device, stream): whether its work is done."},
+    {"_cuda_synchronize_stream", synchronize_stream, METH_VARARGS, "(device, stream): waits."},
+    {"_cuda_record_stream", record_stream, METH_VARARGS, "(tensor, device, stream)"},
+    {"_cuda_new_event", new_event, METH_VARARGS, "(flags): an event that is nowhere yet."},
+    {"_cuda_record_event", record_event, METH_VARARGS, "(event, device, stream)"},
+    {"_cuda_block_on_event", block_on_event, METH_VARARGS, "(event, device, stream): the stream waits."},
+    {"_cuda_query_event", query_event, METH_VARARGS, "(event): whether it was reached."},
+    {"_cuda_synchronize_event", synchronize_event, METH_VARARGS, "(event): waits."},
+    {"_cuda_elapsed", elapsed, METH_VARARGS, "(event, event): milliseconds."},
+    {"_cuda_memory_stats", memory_stats, METH_VARARGS, "(device): counters by their full names."},
+    {"_cuda_memory_snapshot", memory_snapshot, METH_NOARGS, "All segments with their blocks."},
+    {"_cuda_empty_cache", empty_cache, METH_NOARGS, "Gives unused segments back."},
+    {"_cuda_reset_peak", reset_peak, METH_VARARGS, "(device)"},
+    {"_cuda_reset_accumulated", reset_accumulated, METH_VARARGS, "(device)"},
+    {"_cuda_set_memory_fraction", set_fraction, METH_VARARGS, "(device, fraction)"},
+    {"_cuda_memory_fraction", get_fraction, METH_VARARGS, "(device)"},
+    {"_cuda_memory_info", memory_info, METH_VARARGS, "(device): free and total bytes."},
+    {}};
+
+}  // namespace
+
+void init_cuda(PyObject* module) { check(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace facula::python

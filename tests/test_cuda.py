@@ -1,0 +1,216 @@
+"""facula.cuda: devices, streams, events, memory, errors, on the emulated device or on a GPU."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from cuda_environment import environment
+
+
+def run(program, **more):
+    """What the program prints, as lines; it has `facula`, `cuda` and `pytest`."""
+    source = "import facula, pytest\nfrom facula import cuda\n" + textwrap.dedent(program)
+    done = subprocess.run([sys.executable, "-c", source], env=environment(**more), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+MODES = [{"FACULA_EMULATED_MODE": mode} for mode in ("async", "eager", "lazy")] + [{"FACULA_EMULATED_JITTER": "2000"}]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda m: "-".join(m.values()))
+def test_streams_run_side_by_side_and_wait_where_told(mode):
+    assert run(
+        """
+        x = facula.arange(1000.0).cuda()
+        total = facula.zeros(1000, device="cuda")
+        s, t = cuda.Stream(), cuda.Stream()
+        for i in range(20):
+            s.wait_stream(cuda.current_stream())
+            with cuda.stream(s):
+                y = x * i
+            y.record_stream(t)
+            t.wait_event(s.record_event())
+            with cuda.stream(t):
+                z = y + 1
+            cuda.current_stream().wait_stream(t)
+            total += z
+            z.record_stream(cuda.current_stream())
+            del y, z
+        print(facula.equal(total.cpu(), facula.arange(1000.0) * 190 + 20))
+        print(cuda.current_stream() == cuda.default_stream(), s == t, s.query() or True)
+        """,
+        **mode,
+    ) == ["True", "True False True"]
+
+
+def test_events_measure_time():
+    assert run(
+        """
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        with pytest.raises(ValueError, match="^Event.elapsed_time: two events that were recorded, got a start"):
+            start.elapsed_time(end)
+        start.record()
+        x = facula.ones(10000, device="cuda").exp()
+        end.record()
+        end.synchronize()
+        print(start.query(), end.query(), start.elapsed_time(end) >= 0)
+        """
+    ) == ["True True True"]
+
+
+def test_memory_is_counted_cached_and_given_back():
+    assert run(
+        """
+        cuda.empty_cache()
+        assert cuda.memory_allocated() == 0 and cuda.memory_reserved() == 0
+        a = facula.empty(1000, device="cuda")       # 4000 bytes: 4096 of a segment of 2 MiB
+        b = facula.empty(1 << 20, device="cuda")    # 4 MiB: of a segment of 20 MiB
+        c = facula.empty(3 << 20, device="cuda")    # 12 MiB: a segment of its own
+        print(cuda.memory_allocated(), cuda.memory_reserved() >> 20)
+        stats = cuda.memory_stats()
+        print(stats["requested_bytes.all.current"], stats["segment.all.current"], stats["allocation.small_pool.current"])
+        address = c.data_ptr()
+        del c
+        print(facula.empty(3 << 20, device="cuda").data_ptr() == address, cuda.memory_stats()["num_device_alloc"])
+        del a, b
+        print(cuda.memory_allocated(), cuda.max_memory_allocated() == 4096 + (16 << 20))
+        cuda.empty_cache()
+        print(cuda.memory_reserved(), cuda.memory_snapshot())
+        cuda.reset_peak_memory_stats()
+        print(cuda.max_memory_allocated(), "CUDA memory of device 0" in cuda.memory_summary())
+        """
+    ) == ["16781312 34", "16781216 3 1", "True 3", "0 True", "0 []", "0 True"]
+
+
+def test_later_iterations_ask_the_driver_for_nothing():
+    assert run(
+        """
+        w = facula.randn(64, requires_grad=True)
+        w = w.detach().cuda().requires_grad_()
+        x = facula.arange(64.0).cuda()
+        counts = []
+        for step in range(5):
+            loss = ((w * x).exp() + 1).log().sum()
+            loss.backward()
+            w.grad = None
+            stats = cuda.memory_stats()
+            counts.append(stats["num_device_alloc"] + stats["num_device_free"])
+        print(counts[1:] == counts[:1] * 4)
+        """
+    ) == ["True"]
+
+
+def test_out_of_memory_says_what_there_is():
+    (text,) = run(
+        """
+        cuda.set_per_process_memory_fraction(0.001)
+        keep = facula.empty(1 << 20, dtype=facula.uint8, device="cuda")
+        with pytest.raises(cuda.OutOfMemoryError) as error:
+            facula.empty(1 << 30, dtype=facula.uint8, device="cuda")
+        print(error.value)
+        """
+    )
+    assert text.startswith("cuda: CUDA out of memory. Device 0 has ") and text.endswith("; tried to allocate 1024.00 MiB"), text
+    assert "1.00 MiB of it in use by tensors" in text and "the largest free block of it 1.00 MiB" in text, text
+
+
+def test_devices():
+    lines = run(
+        """
+        print(cuda.is_available(), cuda.device_count(), cuda.current_device(), facula.device("cuda"), facula.ones(1).cuda().device)
+        properties = cuda.get_device_properties(0)
+        print(properties.name == cuda.get_device_name(), (properties.major, properties.minor) == cuda.get_device_capability())
+        print(facula.ones(2).to("cuda:0").get_device(), facula.zeros(1, device="cuda").is_cuda, cuda.is_initialized())
+        for use in (lambda: facula.ones(1, device="cuda:9"), lambda: facula.ones(1).cuda(9)):
+            with pytest.raises(RuntimeError, match=r": a CUDA device of the 1 that there are, got cuda:9$"):
+                use()
+        with pytest.raises(AssertionError, match="got 3$"):
+            cuda.set_device(3)
+        with pytest.raises(RuntimeError, match="device"):
+            facula.ones(2, device="cuda") + facula.ones(2)
+        """
+    )
+    assert lines == ["True 1 0 cuda cuda:0", "True True", "0 True True"]
+
+
+def test_several_devices():
+    assert run(
+        """
+        a = facula.arange(6.0).reshape(2, 3).to("cuda:0")
+        b = a.t().to("cuda:1")
+        print(b.device, b.tolist(), (b + b).device)
+        with cuda.device(1):
+            print(facula.ones(1, device="cuda").device, cuda.current_device())
+        print(cuda.current_device(), b.to(0).cpu().equal(a.t().cpu()))
+        """,
+        FACULA_EMULATED_DEVICES="2",
+    ) == ["cuda:1 [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]] cuda:1", "cuda:1 1", "0 True"]
+
+
+def test_copies_in_every_direction_layout_and_dtype():
+    assert run(
+        """
+        facula.manual_seed(3)
+        wrong = 0
+        dtypes = [facula.bool, facula.uint8, facula.int16, facula.int64, facula.float16, facula.bfloat16, facula.float32, facula.float64,
+                  facula.complex64, facula.complex128, facula.float8_e4m3fn, facula.float8_e5m2, facula.float8_e4m3fnuz, facula.float8_e5m2fnuz]
+        base = facula.randn(4, 6) * 50
+        base[0, 0], base[1, 1], base[2, 2] = 0.0, 0.001, -3e-5
+        for a in dtypes:
+            x = base.to(a)
+            for b in dtypes:
+                expected = x.to(b)
+                for source, target in ((x, expected), (x.t(), expected.t()), (x[:, ::2], expected[:, ::2]), (x[1:, 1], expected[1:, 1])):
+                    there = source.cuda().to(b).cpu()
+                    out = facula.zeros(target.shape, dtype=b, device="cuda")
+                    out.copy_(source)
+                    same = [facula.equal(r.double().nan_to_num(7) if not r.is_complex() else r.cdouble(),
+                                         target.double().nan_to_num(7) if not target.is_complex() else target.cdouble()) for r in (there, out.cpu())]
+                    if not all(same):
+                        wrong += 1
+                        print(a, b, source.shape, there, target)
+        print(wrong)
+        z = facula.tensor([1 + 2j, 3 - 1j])
+        print(z.cuda().conj().cpu().tolist(), z.conj().cuda().resolve_conj().cpu().tolist())
+        """
+    ) == ["0", "[(1-2j), (3+1j)]", "[(1-2j), (3+1j)]"][:1] + ["[(1-2j), (3+1j)] [(1-2j), (3+1j)]"]
+
+
+def test_generators_are_those_of_the_device():
+    assert run(
+        """
+        facula.manual_seed(5)
+        states = cuda.get_rng_state_all()
+        print(len(states), states[0].tolist(), cuda.initial_seed())
+        cuda.manual_seed_all(2**40)
+        print(cuda.initial_seed(), facula.Generator(device="cuda").device)
+        cuda.set_rng_state_all(states)
+        print(cuda.initial_seed())
+        """
+    ) == ["1 [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] 5", f"{2**40} cuda:0", "5"]
+
+
+def test_a_compiler_is_needed_for_the_emulated_device():
+    (text,) = run(
+        """
+        with pytest.raises(RuntimeError) as error:
+            facula.ones(3, device="cuda") * 2
+        print(error.value)
+        """,
+        FACULA_CUDA="emulated", CXX="no-such-compiler", FACULA_CACHE_DIR="/nonexistent",
+    )  # fmt: skip
+    assert text.endswith('got the emulated device needs a C++ compiler, and "no-such-compiler" does not start (CXX names another)')
+
+
+def test_profiler_and_dispatch_see_ops_on_the_device():
+    assert run(
+        """
+        from facula import profiler
+        x = facula.ones(8, device="cuda")
+        with profiler.profile() as p:
+            (x * 2).sum().item()
+        print(sorted({e.name for e in p.function_events} & {"aten::mul", "aten::sum"}))
+        """
+    ) == ["['aten::mul', 'aten::sum']"]

@@ -1,0 +1,43 @@
+"""Every op with samples runs on CUDA devices and gives the CPU's results: on the emulated device, or on a GPU where there is one.
+
+Runs happen in other processes, with the environment of conftest's `cuda_environment`. What has no kernel yet is listed here, by op."""
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cuda_environment import environment
+from op_samples import all_ops
+
+HERE = Path(__file__).resolve().parent
+
+#: ops without a kernel, or whose derivative is without one: they raise NotImplementedError with the kernel's name
+MISSING = set((HERE / "data" / "cuda_missing.txt").read_text().split())
+
+
+def with_samples():
+    return [op for op in all_ops() if op.samples is not None or op.elementwise]
+
+
+@functools.cache
+def results(topic):
+    """What became of the topic's ops, by id."""
+    left = [op.id for op in with_samples() if op.topic == topic]
+    run = subprocess.run([sys.executable, str(HERE / "device_worker.py"), *left], env=environment(FACULA_TEST_DEVICE="cuda"),
+                         capture_output=True, text=True)  # fmt: skip
+    assert run.returncode == 0, run.stdout[-300:] + run.stderr[-3000:]
+    return {report["id"]: report for line in run.stdout.splitlines() if line.startswith("{") for report in [json.loads(line)]}
+
+
+@pytest.mark.parametrize("op", with_samples(), ids=lambda op: op.id)
+def test_op_on_cuda(op):
+    report = results(op.topic)[op.id]
+    if op.id in MISSING:
+        assert any("no kernel for this device" in e for e in report["errors"]), f"{op.id} works: take it off the list"
+        assert all("NotImplementedError" in e for e in report["errors"]), "\n".join(report["errors"])
+        return
+    assert not report["errors"], "\n".join(report["errors"])
+    assert report["made"], "no sample of the op runs"
