@@ -1,5 +1,5 @@
-// What facula.cuda is made of: devices, streams, events and memory of CUDA. Devices are numbers here, streams the numbers of
-// their handles.
+// What facula.cuda is made of: devices, streams, events and memory of CUDA. Devices are numbers here, streams the
+// numbers of their handles.
 #include "core/parallel.h"
 #include "cuda/allocator.h"
 #include "cuda/device.h"
