@@ -50,6 +50,7 @@ def _bar(done, total, compiled):
 
 
 def main(arguments=None):
+    """Compiles the common kernels for the architectures that were asked for."""
     parser = argparse.ArgumentParser(prog="python -m facula.cuda.warm", description=__doc__.splitlines()[0])
     parser.add_argument("--arch", type=int, required=True, help="compute capability without its dot: 90 for an H100")
     parser.add_argument("--list", default=COMMON, help="a log of FACULA_CUDA_LOG_KERNELS")
