@@ -17,6 +17,13 @@ HERE = Path(__file__).resolve().parent
 #: ops without a kernel, or whose derivative is without one: they raise NotImplementedError with the kernel's name
 MISSING = set((HERE / "data" / "cuda_missing.txt").read_text().split())
 
+#: ops whose samples cannot be compared, and why
+EXCEPTIONS = {
+    "tensor_split_tensor_indices_or_sections": "the sections are numbers, and have to be on the CPU; PyTorch wants them there, too",
+    "as_strided": "the strided sample reads between the elements of its input, which a copy of the elements does not fill",
+    "as_strided_copy": "as as_strided",
+}
+
 
 def with_samples():
     return [op for op in all_ops() if op.samples is not None or op.elementwise]
@@ -35,6 +42,9 @@ def results(topic):
 @pytest.mark.parametrize("op", with_samples(), ids=lambda op: op.id)
 def test_op_on_cuda(op):
     report = results(op.topic)[op.id]
+    if op.id in EXCEPTIONS:
+        assert report["errors"], f"{op.id} works: it is no exception any more"
+        return
     if op.id in MISSING:
         assert any("no kernel for this device" in e for e in report["errors"]), f"{op.id} works: take it off the list"
         assert all("NotImplementedError" in e for e in report["errors"]), "\n".join(report["errors"])
