@@ -70,12 +70,6 @@ EXCEPTIONS = {
     "there is no such device, or nothing of it to set": {
         "autograd/graph.py": "save_on_cpu.__init__(device_type) set_warn_on_accumulate_grad_stream_mismatch(enabled)",
         "compat/aliases.py": "TorchFinder.find_spec(path target)",
-        "cuda/__init__.py": """
-            is_bf16_supported(including_emulation) manual_seed(seed) manual_seed_all(seed) reset_peak_memory_stats(device)
-            reset_max_memory_allocated(device) reset_accumulated_memory_stats(device) memory_allocated(device)
-            memory_stats(device) memory_summary(abbreviated device) set_rng_state_all(new_states)
-            set_sync_debug_mode(debug_mode)
-            """,
         "cuda/nccl.py": "is_available(tensors)",
         "cuda/nvtx.py": "range_push(msg) range_start(msg) range_end(range_id) mark(msg) range(args kwargs msg)",
         "utils/checkpoint.py": "get_device_states(args) set_device_states(device_type states)",

@@ -15,7 +15,7 @@ from op_samples import all_ops
 HERE = Path(__file__).resolve().parent
 
 #: ops without a kernel, or whose derivative is without one: they raise NotImplementedError with the kernel's name
-MISSING = set((HERE / "data" / "cuda_missing.txt").read_text().split())
+MISSING = set((HERE / "cuda_missing.txt").read_text().split())
 
 #: ops whose samples cannot be compared, and why
 EXCEPTIONS = {

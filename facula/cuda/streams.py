@@ -20,6 +20,8 @@ class Stream:
     """A queue of work on a device, one of 32 of its priority (lower numbers are more urgent)."""
 
     def __init__(self, device=None, priority=0, *, stream_id=None, device_index=None, device_type=None, stream_ptr=None):
+        if device_type not in (None, self.device_type):
+            raise ValueError(f"torch.cuda.Stream: device_type {self.device_type}, which is CUDA's, got {device_type}")
         self.device_index = _index(device if device_index is None else device_index, "Stream")
         self.priority = priority
         given = stream_ptr if stream_ptr is not None else stream_id

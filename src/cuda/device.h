@@ -35,11 +35,13 @@ void activate(int device);
 /// That device: the one whose kernel runs.
 int active_index();
 
-/// The device for a while.
+/// The device for a while, then the one that the driver worked with before.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(int device) : before_(current_index()) { activate(device); }
-  ~DeviceGuard() { activate(before_); }
+  explicit DeviceGuard(int device) : before_(active_index()) { activate(device); }
+  ~DeviceGuard() {
+    if (before_ >= 0) activate(before_);
+  }
   DeviceGuard(const DeviceGuard&) = delete;
 
  private:
