@@ -17,7 +17,7 @@ NO_COMPILER = {"PATH": "/nowhere"}
 
 
 def start(cache, program=PROGRAM, emulated=True, **more):
-    environment = {**os.environ, "FACULA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT), **more}
+    environment = {**os.environ, "FACULA_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(sys.path), **more}
     environment.pop("FACULA_CUDA", None)
     if emulated:
         environment["FACULA_CUDA"] = "emulated"

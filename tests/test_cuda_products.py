@@ -4,11 +4,9 @@ of every size, parts, windows by classes of positions, planes with many equal pl
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
 BEGIN = """
 import facula as t, facula.nn.functional as F
 t.manual_seed(1)
@@ -83,7 +81,7 @@ for queries, keys, size, wide, how in ((70, 70, 40, 40, {"is_causal": True}), (5
 @pytest.mark.parametrize("order", ["forward", "reverse"])
 @pytest.mark.parametrize("case", CASES)
 def test_emulated(case, order, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FACULA_CUDA": "emulated"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FACULA_CUDA": "emulated"}
     environment["FACULA_CACHE_DIR"] = os.environ.get("FACULA_CACHE_DIR", str(tmp_path))
     if order != "forward":
         environment["FACULA_EMULATED_ORDER"] = order
