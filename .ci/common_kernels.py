@@ -48,7 +48,8 @@ for f in (lambda a: a + 1, lambda a: a == a, lambda a: a < 3, lambda a: a.float(
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "kernels.jsonl"
-        environment = {**os.environ, "FACULA_CUDA": "emulated", "FACULA_CUDA_LOG_KERNELS": str(log), "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
+        environment = {**os.environ, "FACULA_CUDA": "emulated", "FACULA_CUDA_LOG_KERNELS": str(log)}
+        environment["PYTHONPATH"] = os.pathsep.join([*sys.path, str(ROOT)])
         subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True)
         kernels = sorted({json.dumps(json.loads(line)) for line in log.read_text().splitlines()})
     (ROOT / "facula" / "cuda" / "common_kernels.jsonl").write_text("".join(line + "\n" for line in kernels))
