@@ -10,26 +10,19 @@ from .emit_ops import HEADER
 
 def emit(source: Path, out: Path, write) -> None:
     cpu = source / "cpu"
-    per_isa = [p.stem for p in sorted((cpu / "isa").glob("*.cpp")) if f"void register_{p.stem}()" in p.read_text()]
-    per_isa.insert(0, "loops")  # files may put better loops in place of the generated ones
-    once = [p.stem for p in sorted(cpu.glob("*.cpp")) if re.search(rf"^void register_{p.stem}\(\)", p.read_text(), re.M)]
-    write(out / "isa" / "register.cpp", _level(per_isa))
-    write(out / "cpu_backend.cpp", _backend(once))
+    per_isa = ["loops", *registering(cpu / "isa")]  # files may put better loops in place of the generated ones
+    write(out / "isa" / "register.cpp", register_calls("cpu::FACULA_ISA", "register_level", per_isa, '#include "cpu/isa.h"\n'))
+    write(out / "cpu_backend.cpp", register_calls("cpu", "register_backend", ["best_level", *registering(cpu)]))
 
 
-def _level(stems: list[str]) -> str:
-    lines = [HEADER, '#include "cpu/isa.h"\n', "namespace facula::cpu::FACULA_ISA {\n"]
-    lines += [f"void register_{stem}();" for stem in stems]
-    lines.append("\nvoid register_level() {")
-    lines += [f"  register_{stem}();" for stem in stems]
-    lines.append("}\n\n}  // namespace facula::cpu::FACULA_ISA\n")
-    return "\n".join(lines)
+def registering(folder: Path) -> list[str]:
+    """The stems of the files that have a register function, `void register_<stem>()`."""
+    return [p.stem for p in sorted(folder.glob("*.cpp")) if re.search(rf"^void register_{p.stem}\(\)", p.read_text(), re.M)]
 
 
-def _backend(stems: list[str]) -> str:
-    lines = [HEADER, '#include "cpu/backend.h"\n#include "cpu/levels.h"\n', "namespace facula::cpu {\n"]
-    lines += [f"void register_{stem}();" for stem in stems]
-    lines.append("\nvoid register_backend() {\n  register_best_level();")
-    lines += [f"  register_{stem}();" for stem in stems]
-    lines.append("}\n\n}  // namespace facula::cpu\n")
-    return "\n".join(lines)
+def register_calls(namespace: str, function: str, stems: list[str], *includes: str) -> str:
+    """A file with one function that calls the register functions of the stems."""
+    declared = [f"void register_{stem}();" for stem in stems]
+    calls = [f"  register_{stem}();" for stem in stems]
+    return "\n".join([HEADER, *includes, f"namespace facula::{namespace} {{\n", *declared, f"\nvoid {function}() {{", *calls,
+                      f"}}\n\n}}  // namespace facula::{namespace}\n"])

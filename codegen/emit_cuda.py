@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from .emit_ops import HEADER, loops, topics
+from .emit_backend import register_calls, registering
+from .emit_ops import HEADER, loop_room, loops, topics
 from .schema import Op
 
 
@@ -13,9 +13,8 @@ def emit(ops: list[Op], source: Path, out: Path, write) -> None:
     cuda = source / "cuda"
     write(out / "cuda" / "sources.cpp", _sources(source))
     write(out / "cuda" / "loops.cpp", _loops(ops))
-    stems = [p.stem for p in sorted(cuda.glob("*.cpp"))
-             if p.stem != "backend" and re.search(rf"^void register_{p.stem}\(\)", p.read_text(), re.M)]
-    write(out / "cuda" / "kernels.cpp", _register(stems))
+    stems = [stem for stem in registering(cuda) if stem != "backend"]  # which calls this list
+    write(out / "cuda" / "kernels.cpp", register_calls("cuda", "register_all_kernels", stems))
     device = (source / "emulator" / "device.h").read_text()
     write(out / "emulator" / "device_header.cpp",
           f'{HEADER}extern "C" {{\nextern const char facula_emulated_device_header[];\n'
@@ -41,12 +40,9 @@ def _loops(ops: list[Op]) -> str:
     """By loop id: ids of a topic follow each other, as in op_ids_<topic>.h."""
     rows: list[str] = []
     for topic, members in topics(ops).items():
-        if not any(op.elementwise for op in members):
-            continue
         found = loops(members)
         rows += [f'    {{"{topic}.h", "{_body(users[0])}"}},' for users in found.values()]
-        room = -(-len(found) // 64) * 64 + 64
-        rows += ["    {},"] * (room - len(found))
+        rows += ["    {},"] * (loop_room(members) - len(found))
     lines = [HEADER, '#include "cuda/kernel.h"\n', "namespace facula::cuda {\n", "const DeviceLoop device_loops[] = {"]
     return "\n".join([*lines, *rows, "};\n", "}  // namespace facula::cuda\n"])
 
@@ -56,12 +52,3 @@ def _body(op: Op) -> str:
     call = f"kernels::{op.scalar}({', '.join(names)})"
     return (f"struct Loop {{ static constexpr int inputs = {len(op.inputs)}; template <class C, class R> "
             f"static FACULA_FN R run(C a, C b, C c, const C* p) {{ return {call}; }} }};")
-
-
-def _register(stems: list[str]) -> str:
-    lines = [HEADER, "namespace facula::cuda {\n"]
-    lines += [f"void register_{stem}();" for stem in stems]
-    lines.append("\nvoid register_all_kernels() {")
-    lines += [f"  register_{stem}();" for stem in stems]
-    lines.append("}\n\n}  // namespace facula::cuda\n")
-    return "\n".join(lines)

@@ -74,6 +74,12 @@ def loops(ops: list[Op]) -> dict[str, list[Op]]:
     return found
 
 
+def loop_room(members: list[Op]) -> int:
+    """How many loop ids a topic takes: with room for more, so that a new op seldom moves the ids of other topics."""
+    count = len(loops(members))
+    return -(-count // 64) * 64 + 64 if count else 0
+
+
 def loop_name(op: Op) -> str:
     return f"{op.scalar}_{op.kind}_{op.result}" if op.result != "same" else f"{op.scalar}_{op.kind}"
 
@@ -93,7 +99,7 @@ def emit(ops: list[Op], out: Path, write) -> None:
     loop_base = 0
     for number, (topic, members) in enumerate(by_topic.items()):
         write(out / f"op_ids_{topic}.h", _ids(number, members, loop_base))
-        loop_base += -(-len(loops(members)) // 64) * 64 + 64 if any(op.elementwise for op in members) else 0
+        loop_base += loop_room(members)
         write(out / f"raw_{topic}.h", _raw_declarations(topic, members))
         if any(op.elementwise for op in members):
             write(out / f"raw_{topic}.cpp", _raw_elementwise(topic, members))
