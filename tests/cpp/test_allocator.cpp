@@ -3,14 +3,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "check.h"
 #include "core/error.h"
 #include "cpu/allocator.h"
 
@@ -30,14 +29,6 @@ constexpr bool kSanitized = false;
 #endif
 
 constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
-
-#define CHECK(condition)                                                                 \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
-      std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
-      std::_Exit(1);                                                                     \
-    }                                                                                    \
-  } while (false)
 
 struct Piece {
   unsigned char* data;

@@ -1,29 +1,17 @@
 // The engine without Python: chains, shared graphs in several threads, hooks, leaves that come and go, what a pass
 // computes. Meant for the thread and address sanitizers.
-#include <atomic>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <latch>
 #include <thread>
 #include <vector>
 
 #include "autograd/engine.h"
+#include "check.h"
 #include "cpu/backend.h"
 #include "functions.h"
 #include "ops/matmul.h"
 
 namespace {
-
-std::atomic<int> failures = 0;
-
-#define EXPECT(condition)                                         \
-  do {                                                            \
-    if (!(condition)) {                                           \
-      std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      ++failures;                                                 \
-    }                                                             \
-  } while (0)
 
 using namespace facula;
 

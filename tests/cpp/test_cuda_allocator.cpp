@@ -1,18 +1,15 @@
 // The caching allocator of the emulated device against a model: random allocations, releases and uses by other streams.
 // Every block is filled by its stream, and read just before it is released, by the last stream that uses it: whoever is
 // given the memory too early writes into what is still to be read.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "child.h"
 #include "core/error.h"
 #include "cuda/allocator.h"
 #include "cuda/device.h"
@@ -22,14 +19,6 @@ using namespace facula;
 using namespace facula::cuda;
 
 namespace {
-
-#define CHECK(condition)                                                                 \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
-      std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
-      std::_Exit(1);                                                                     \
-    }                                                                                    \
-  } while (false)
 
 struct Block {
   size_t bytes;
@@ -167,12 +156,11 @@ void test_out_of_memory() {
   empty_cache();
 }
 
-int run_all() {
+void run_all() {
   Model(1).run(200, false);
   Model(2).run(300, true);
   test_loop_without_driver();
   test_out_of_memory();
-  return 0;
 }
 
 }  // namespace
@@ -181,23 +169,7 @@ int main() {
   setenv("FACULA_CUDA", "emulated", 1);
   setenv("FACULA_EMULATED_MEMORY_MIB", "256", 1);
   setenv("FACULA_EMULATED_JITTER", "50", 1);
-  for (const char* mode : {"async", "eager", "lazy"}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      setenv("FACULA_EMULATED_MODE", mode, 1);
-      try {
-        std::_Exit(run_all());
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "%s\n", error.what());
-        std::_Exit(1);
-      }
-    }
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-      std::fprintf(stderr, "in mode %s: status %d\n", mode, status);
-      return 1;
-    }
-  }
+  for (const std::string mode : {"async", "eager", "lazy"})
+    expect_good(mode.c_str(), in_child({"FACULA_EMULATED_MODE=" + mode}, run_all));
   std::puts("ok");
 }

@@ -1,72 +1,17 @@
 // The emulated CUDA device must find what a kernel or its launch does wrong. Each case plants a bug, and runs it in a
 // process of its own, since a found one spoils the device; beside most of them is the same without the bug.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "child.h"
 #include "cuda/compile.h"
 #include "cuda/driver.h"
 
 using namespace facula::cuda;
 
 namespace {
-
-#define CHECK(condition)                                                                 \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
-      std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
-      std::_Exit(1);                                                                     \
-    }                                                                                    \
-  } while (false)
-
-struct Outcome {
-  int status;  // as from waitpid
-  std::string text;
-  bool is_good() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
-  bool was_killed() const { return WIFSIGNALED(status); }
-};
-
-/// Runs `body` in a child that has these variables, and collects what it writes to standard error.
-template <class F>
-Outcome in_child(std::vector<const char*> environment, F body) {
-  int ends[2];
-  CHECK(pipe(ends) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], 2);
-    close(ends[0]);
-    setenv("FACULA_CUDA", "emulated", 1);
-    for (const char* pair : environment) putenv(const_cast<char*>(pair));
-    body();
-    std::_Exit(0);
-  }
-  close(ends[1]);
-  Outcome outcome{};
-  char piece[512];
-  for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;) outcome.text.append(piece, static_cast<size_t>(n));
-  close(ends[0]);
-  CHECK(waitpid(child, &outcome.status, 0) == child);
-  return outcome;
-}
-
-void expect_good(const char* name, const Outcome& outcome) {
-  if (outcome.is_good()) return;
-  std::fprintf(stderr, "%s: %s\n", name, outcome.text.c_str());
-  std::_Exit(1);
-}
-void expect_report(const char* name, const Outcome& outcome, const char* report) {
-  if (outcome.is_good() && outcome.text.find(report) != std::string::npos) return;
-  std::fprintf(stderr, "%s: the report '%s' is missing, got: %s\n", name, report, outcome.text.c_str());
-  std::_Exit(1);
-}
-
-// ---- in the child
 
 void start() {
   CHECK(is_available());
@@ -263,6 +208,7 @@ void test_patterns_of_memory() {
 }  // namespace
 
 int main() {
+  setenv("FACULA_CUDA", "emulated", 1);
   test_missing_barrier();
   test_divergent_barriers();
   test_deadlocks();

@@ -2,13 +2,12 @@
 // Equality with PyTorch's values is checked from Python, with tests/data/rng_golden.json.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "check.h"
 #include "core/error.h"
 #include "core/generator.h"
 #include "core/half.h"
@@ -20,14 +19,6 @@ using namespace facula;
 using namespace facula::cpu;
 
 namespace {
-
-#define CHECK(condition)                                                                 \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
-      std::fprintf(stderr, "%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
-      std::_Exit(1);                                                                     \
-    }                                                                                    \
-  } while (false)
 
 template <class F>
 bool refuses(F f) {
