@@ -80,6 +80,16 @@ def is_emulated():
     return _C._cuda_is_emulated()
 
 
+def libraries(details=False):
+    """NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
+
+    With `details`, the reason in its place. FACULA_CUDA_DISABLE=cublas,cudnn in the environment does without those.
+    """
+    return {
+        name: place if there or details else None for name, (there, place) in _C._cuda_libraries().items()
+    }
+
+
 def device_count():
     """The number of devices."""
     return _C._cuda_device_count()

@@ -1,11 +1,11 @@
-// NVIDIA's driver and run-time compiler, opened when a CUDA device is first asked for: the package is linked with
-// neither. FACULA_CUDA=emulated takes the emulated device's library (src/emulator) in the place of both.
+// NVIDIA's driver and run-time compiler, opened when a CUDA device is first asked for (library.h).
 #pragma once
 
 #include <string>
 
 #include "core/error.h"
 #include "cuda/abi.h"
+#include "cuda/library.h"
 
 namespace facula::cuda {
 
@@ -24,7 +24,6 @@ struct Compiler {
 /// Empty when there are devices to use, else the reason why not. The first call opens the driver.
 const std::string& why_unavailable();
 inline bool is_available() { return why_unavailable().empty(); }
-bool is_emulated();
 
 /// Only to be used when is_available().
 const Driver& driver();

@@ -67,6 +67,19 @@ PyObject* why_unavailable(PyObject*, PyObject*) {
 PyObject* is_emulated(PyObject*, PyObject*) {
   return guarded([] { return wrap(cuda::is_emulated() && cuda::is_available()); });
 }
+PyObject* libraries(PyObject*, PyObject*) {
+  return guarded([] {
+    Owned dict(check(PyDict_New()));
+    for (int i = 0; i < cuda::kLibraries; ++i) {
+      const auto library = static_cast<cuda::Library>(i);
+      const cuda::OpenedLibrary& opened = cuda::opened(library);
+      put(dict.get(), cuda::name_of(library),
+          check(Py_BuildValue("(Os)", opened.handle ? Py_True : Py_False,
+                              (opened.handle ? opened.path : opened.error).c_str())));
+    }
+    return dict.release();
+  });
+}
 PyObject* current_device(PyObject*, PyObject*) { return PyLong_FromLong(cuda::current_index()); }
 PyObject* set_device(PyObject*, PyObject* args) {
   return none_after([&] { cuda::set_current_index(Given(args, 1, "set_device").device(0, "set_device")); });
@@ -325,6 +338,7 @@ PyMethodDef functions[] = {
     {"_cuda_device_count", device_count, METH_NOARGS, "How many CUDA devices there are."},
     {"_cuda_why_unavailable", why_unavailable, METH_NOARGS, "Why there are none; empty where there are some."},
     {"_cuda_is_emulated", is_emulated, METH_NOARGS, "Whether devices are the emulated one."},
+    {"_cuda_libraries", libraries, METH_NOARGS, "By name, whether it is there, and its path or why not."},
     {"_cuda_current_device", current_device, METH_NOARGS, "The current device's number."},
     {"_cuda_set_device", set_device, METH_VARARGS, "(device): makes it the current one."},
     {"_cuda_properties", device_properties, METH_VARARGS, "(device): what the device is like."},

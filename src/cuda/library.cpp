@@ -1,0 +1,177 @@
+#include "cuda/library.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <link.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "cuda/driver.h"
+
+namespace facula::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct File {
+  const char* name;  // null ends the list
+  int cuda;          // the major version of CUDA that it is of; 0 for any
+};
+struct Known {
+  const char *name, *what, *probe;  // `probe` is a function that it must have
+  std::array<File, 3> files;        // best first
+};
+constexpr Known known[kLibraries] = {
+    {"driver", "NVIDIA's driver", "cuInit", {{{"libcuda.so.1", 0}}}},
+    {"nvrtc",
+     "CUDA's run-time compiler (NVRTC, pip package nvidia-cuda-nvrtc)",
+     "nvrtcVersion",
+     {{{"libnvrtc.so.13", 13}, {"libnvrtc.so.12", 12}}}},
+    {"cublas",
+     "cuBLAS (pip package nvidia-cublas)",
+     "cublasLtMatmul",
+     {{{"libcublasLt.so.13", 13}, {"libcublasLt.so.12", 12}}}},
+    {"cudnn", "cuDNN (pip package nvidia-cudnn-cu13)", "cudnnBackendExecute", {{{"libcudnn.so.9", 0}}}},
+    {"cufft", "cuFFT (pip package nvidia-cufft)", "cufftCreate", {{{"libcufft.so.12", 13}, {"libcufft.so.11", 12}}}},
+    {"cusolver",
+     "cuSOLVER (pip package nvidia-cusolver)",
+     "cusolverDnCreate",
+     {{{"libcusolver.so.12", 13}, {"libcusolver.so.11", 12}}}},
+    {"cupti",
+     "CUPTI (pip package nvidia-cuda-cupti)",
+     "cuptiGetVersion",
+     {{{"libcupti.so.13", 13}, {"libcupti.so.12", 12}}}},
+};
+
+const Known& row(Library library) { return known[static_cast<size_t>(library)]; }
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+bool is_disabled(std::string_view name) {
+  const std::string all = "," + variable("FACULA_CUDA_DISABLE") + ",";
+  return all.find("," + std::string(name) + ",") != std::string::npos;
+}
+
+/// The folder that this library lies in.
+fs::path own_folder() {
+  Dl_info self;
+  if (!dladdr(reinterpret_cast<void*>(&name_of), &self) || !self.dli_fname) return {};
+  std::error_code ignored;
+  const fs::path whole = fs::canonical(self.dli_fname, ignored);
+  return (whole.empty() ? fs::path(self.dli_fname) : whole).parent_path();
+}
+
+std::vector<std::string> matching(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> paths;
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  return paths;
+}
+
+/// Where a library of NVIDIA's may be, best first: what a user says, the pip packages beside this one, the system.
+std::vector<std::string> places(const std::string& name) {
+  std::vector<std::string> all;
+  if (const std::string folder = variable("FACULA_CUDA_LIBRARIES"); !folder.empty()) all.push_back(folder + "/" + name);
+  const std::string site = own_folder().parent_path().string();
+  for (const char* inside : {"/nvidia/*/lib/", "/nvidia/*/*/lib/"})
+    for (const std::string& path : matching(site + inside + name)) all.push_back(path);
+  all.push_back(name);
+  for (const std::string& home : {variable("CUDA_HOME"), std::string("/usr/local/cuda")})
+    if (!home.empty()) all.push_back(home + "/lib64/" + name);
+  return all;
+}
+
+/// The driver's major version: libraries of a later one do not work with it.
+int driver_major() {
+  int version = 0;
+  if (!is_available() || driver().cuDriverGetVersion(&version) != CUDA_SUCCESS) return 0;
+  constexpr int kMajor = 1000;
+  return version / kMajor;
+}
+
+void* open_first(const Known& library, std::string& error) {
+  for (const File& file : library.files) {
+    if (!file.name) break;
+    if (file.cuda && driver_major() && file.cuda > driver_major()) continue;
+    if (void* loaded = dlopen(file.name, RTLD_NOW | RTLD_NOLOAD)) return loaded;  // another package's copy
+    for (const std::string& place : places(file.name))
+      if (void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  }
+  const char* text = dlerror();
+  error = text ? text : "not found";
+  return nullptr;
+}
+
+void* open_emulated(std::string& error) {
+  for (const char* place : {"/lib/", "/"}) {
+    const std::string path = own_folder().string() + place + "libfacula_emulated_cuda.so";
+    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return handle;
+  }
+  const char* text = dlerror();
+  error = text ? text : "the emulated device's library is not there";
+  return nullptr;
+}
+
+// NVRTC opens its builtins by their bare name, without looking into its own folder: they must be there before.
+void load_builtins(const std::string& compiler) {
+  for (const std::string& path : matching(fs::path(compiler).parent_path().string() + "/libnvrtc-builtins.so*"))
+    dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+OpenedLibrary open(Library which) {
+  const Known& library = row(which);
+  OpenedLibrary o;
+  if (is_disabled(library.name)) {
+    o.error = std::string(library.what) + " is not used: FACULA_CUDA_DISABLE names it";
+    return o;
+  }
+  void* handle = is_emulated() ? open_emulated(o.error) : open_first(library, o.error);
+  if (!handle) {
+    o.error = std::string(library.what) + " does not load: " + o.error;
+    return o;
+  }
+  if (!dlsym(handle, library.probe)) {
+    o.error = is_emulated() ? std::string("the emulated device has no stand-in for ") + library.what
+                            : std::string(library.what) + " has no function " + library.probe;
+    return o;
+  }
+  o.handle = handle;
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map) o.path = map->l_name;
+  if (which == Library::Compiler && !is_emulated()) load_builtins(o.path);
+  return o;
+}
+
+struct Slot {
+  std::once_flag once;
+  OpenedLibrary library;
+};
+
+}  // namespace
+
+const char* name_of(Library library) { return row(library).name; }
+bool is_emulated() { return variable("FACULA_CUDA") == "emulated"; }
+
+const OpenedLibrary& opened(Library library) {
+  static Slot slots[kLibraries];
+  Slot& slot = slots[static_cast<size_t>(library)];
+  std::call_once(slot.once, [&] { slot.library = open(library); });
+  return slot.library;
+}
+
+void* OpenedLibrary::find(const char* function, std::string& why) const {
+  void* address = handle ? dlsym(handle, function) : nullptr;
+  if (!address && why.empty()) why = handle ? path + " has no function " + function : error;
+  return address;
+}
+
+}  // namespace facula::cuda
