@@ -16,22 +16,21 @@
 // length, with one more pass (FftHalves); of odd length it is taken as complex. Backward transforms are conjugates of
 // forward ones of conjugates: signs change while points are read and written, as scale does.
 //
-// Factors are made from angles of at most an eighth of a turn in more than the precision of the elements, and kept with
-// the plan. Plans are kept by length, the recently used ones, within kMostKept bytes for a kind of plan and a dtype.
-// Blocks are where they are whatever the number of threads, so results do not depend on it.
+// Factors (ops/fft_plan.h) are kept with the plan, and plans by length. Blocks are where they are whatever the number of
+// threads, so results do not depend on it.
 #include "cpu/fft.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <mutex>
 #include <type_traits>
 
 #include "core/parallel.h"
+#include "ops/fft_plan.h"
 
 namespace facula::cpu {
 namespace {
+
+using namespace fft;
 
 // ---- measured bounds
 
@@ -42,126 +41,8 @@ constexpr int64_t kTurnsUpTo = 8192;                 // points of lines with a f
 constexpr int64_t kLongestAlone = int64_t{1} << 18;  // points of lines that a thread has for itself
 constexpr int64_t kDividedFrom = 1 << 20;            // bytes of lines whose parts are shared out among threads
 constexpr int64_t kShortest = 16;                    // of long lines
-constexpr int64_t kMostKept = int64_t{64} << 20;     // bytes
-constexpr size_t kMostPlans = 64;
 
-// ---- factors
-
-template <class T>
-using Wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
-
-template <class W>
-struct Complex {
-  W re, im;
-};
-
-/// exp(-2 pi i k / n), 0 <= k < n, by the symmetries of the circle.
-template <class W>
-Complex<W> unit_root(int64_t k, int64_t n) {
-  const bool below = 2 * k > n;  // the angle is in the lower half
-  int64_t m = below ? n - k : k;
-  const bool left = 4 * m > n;
-  m = left ? 2 * n - 4 * m : 4 * m;  // quarter turns by n, in [0, n]
-  const bool steep = 2 * m > n;
-  const W quarter = static_cast<W>(1.57079632679489661923132169163975144L);
-  const W angle = quarter * static_cast<W>(steep ? n - m : m) / static_cast<W>(n);
-  W c = std::cos(angle), s = std::sin(angle);
-  if (steep) std::swap(c, s);
-  return {left ? -c : c, below ? s : -s};
-}
-
-/// All exp(-2 pi i k / n), as products of two.
-template <class T>
-class UnitRoots {
-  using W = Wider<T>;
-
- public:
-  explicit UnitRoots(int64_t n) : shift_(0) {
-    while ((int64_t{1} << (2 * shift_)) < n) ++shift_;
-    for (int64_t k = 0; k < std::min(n, int64_t{1} << shift_); ++k) fine_.push_back(unit_root<W>(k, n));
-    for (int64_t k = 0; k < n; k += int64_t{1} << shift_) coarse_.push_back(unit_root<W>(k, n));
-  }
-  void write(int64_t k, T* to) const {
-    const Complex<W> a = coarse_[static_cast<size_t>(k >> shift_)];
-    const Complex<W> b = fine_[static_cast<size_t>(k & ((int64_t{1} << shift_) - 1))];
-    to[0] = static_cast<T>(a.re * b.re - a.im * b.im);
-    to[1] = static_cast<T>(a.re * b.im + a.im * b.re);
-  }
-
- private:
-  int shift_;
-  std::vector<Complex<W>> fine_, coarse_;
-};
-
-// ---- plans, kept
-
-template <class Plan>
-class Plans {
- public:
-  template <class Make>
-  std::shared_ptr<const Plan> get(int64_t n, Make&& make) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      for (size_t i = 0; i < kept_.size(); ++i) {
-        if (kept_[i].n != n) continue;
-        std::rotate(kept_.begin(), kept_.begin() + static_cast<int64_t>(i),
-                    kept_.begin() + static_cast<int64_t>(i) + 1);
-        return kept_.front().plan;
-      }
-    }
-    std::shared_ptr<const Plan> plan = make();  // not locked: it takes long, and asks for other plans
-    std::lock_guard<std::mutex> lock(mutex_);
-    keep(n, plan);
-    return plan;
-  }
-
- private:
-  struct Kept {
-    int64_t n;
-    std::shared_ptr<const Plan> plan;
-  };
-  void keep(int64_t n, const std::shared_ptr<const Plan>& plan) {
-    if (plan->bytes() > kMostKept) return;
-    kept_.insert(kept_.begin(), {n, plan});
-    int64_t total = 0;
-    size_t count = 0;
-    for (; count < std::min(kept_.size(), kMostPlans); ++count) {
-      total += kept_[count].plan->bytes();
-      if (total > kMostKept) break;
-    }
-    kept_.resize(count);
-  }
-
-  std::mutex mutex_;
-  std::vector<Kept> kept_;  // the most recently used first
-};
-
-template <class Plan>
-Plans<Plan>& plans() {
-  static auto* kept = new Plans<Plan>;  // for ever: threads may outlive static objects
-  return *kept;
-}
-
-/// Whether all prime factors are radices.
-bool is_smooth(int64_t n) {
-  for (int64_t f = 2; f <= kLargestRadix; ++f)
-    while (n % f == 0) n /= f;
-  return n == 1;
-}
-
-/// The radices of a smooth length. Powers of two last: the last pass has no factors, and 8 has the most.
-std::vector<int64_t> radices_of(int64_t n) {
-  std::vector<int64_t> radices;
-  for (int64_t f = 3; f <= kLargestRadix; f += 2)
-    for (; n % f == 0; n /= f) radices.push_back(f);
-  int64_t twos = 0;
-  for (; n > 1; n /= 2) ++twos;
-  if (twos == 1) radices.push_back(2);
-  const int64_t fours = twos == 1 ? 0 : (3 - twos % 3) % 3;
-  for (int64_t i = 0; i < fours; ++i) radices.push_back(4);
-  for (int64_t i = 0; i < (twos - 2 * fours) / 3; ++i) radices.push_back(8);
-  return radices;
-}
+// ---- plans
 
 /// What a point costs in a pass, about.
 double pass_cost(int64_t radix) {
@@ -183,20 +64,8 @@ double point_cost(int64_t n) {
   return cost;
 }
 
-/// The cheapest length for a cyclic convolution of n points with 2 n - 1.
 int64_t convolution_length(int64_t n) {
-  const int64_t least = 2 * n - 1;
-  int64_t best = 0;
-  double best_cost = std::numeric_limits<double>::infinity();
-  for (int64_t odd : {1, 3, 5, 7, 9, 15, 21, 25, 27, 35, 45}) {
-    int64_t length = odd * 4;
-    while (length < least) length *= 2;
-    const double cost = static_cast<double>(length) * (point_cost(length) + 3);
-    if (cost >= best_cost) continue;
-    best = length;
-    best_cost = cost;
-  }
-  return best;
+  return cheapest_convolution(n, [](int64_t length) { return point_cost(length) + 3; });
 }
 
 template <class T>
@@ -234,20 +103,8 @@ void add_stages(FftLanes<T>& plan) {
 template <class T, class Transform>
 FftChirp<T> make_chirp(int64_t n, int64_t length, Transform&& transform) {
   FftChirp<T> chirp{AlignedArray<T>(2 * n), AlignedArray<T>(2 * length)};
-  const UnitRoots<T> roots(2 * n);
-  T *factors = chirp.factors.data(), *kernel = chirp.kernel.data();
-  std::fill(kernel, kernel + 2 * length, T(0));
-  int64_t square = 0;  // i^2 modulo 2 n
-  for (int64_t i = 0; i < n; ++i) {
-    roots.write(square, factors + 2 * i);
-    const T re = factors[2 * i] / static_cast<T>(length), im = -factors[2 * i + 1] / static_cast<T>(length);
-    for (int64_t at : {i, (length - i) % length}) {
-      kernel[2 * at] = re;
-      kernel[2 * at + 1] = im;
-    }
-    square = (square + 2 * i + 1) % (2 * n);
-  }
-  transform(kernel);
+  write_chirp(n, length, chirp.factors.data(), chirp.kernel.data());
+  transform(chirp.kernel.data());
   return chirp;
 }
 
@@ -543,18 +400,6 @@ struct LongLines {
   }
 };
 
-/// Lines along one dimension of contiguous tensors: `outer` times `inner` of them, neighbours next to each other.
-struct Lines {
-  int64_t outer, inner, n;
-  FftKind kind;
-  double scale;
-  bool real_in() const { return kind == FftKind::RealToHalf; }
-  bool real_out() const { return kind == FftKind::HalfToReal; }
-  int64_t in_size() const { return real_out() ? n / 2 + 1 : n; }
-  int64_t out_size() const { return real_in() ? n / 2 + 1 : n; }
-  int64_t count() const { return outer * inner; }
-};
-
 /// Copies between `count` neighbours, `n` points of `parts` numbers each, and as many contiguous lines.
 template <bool to_lines, int parts, class T>
 void move_lines(T* neighbours, T* lines, int64_t n, int64_t step, int64_t count) {
@@ -663,51 +508,15 @@ bool are_long(const Lines& l) {
 }
 
 template <class T>
-void transform_lines(const Lines& l, const T* in, T* out) {
-  if (are_long<T>(l)) long_lines(l, in, out);
-  else short_lines(l, in, out);
-}
-
-Lines lines_along(const Tensor& in, int64_t dim, int64_t n, FftKind kind, double scale) {
-  Lines l{1, 1, n, kind, scale};
-  for (int64_t d = 0; d < in.dim(); ++d) {
-    if (d < dim) l.outer *= in.size(d);
-    if (d > dim) l.inner *= in.size(d);
-  }
-  return l;
-}
-
-/// Complex transforms along `dims`, the last one from `in` to `out`, the others within `out`.
-template <class T>
-void complex_dims(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
-  const T* from = in.data<T>();
-  for (size_t i = dims.size(); i-- > 0;) {
-    transform_lines<T>(lines_along(out, dims[i], out.size(dims[i]), kind, scale), from, out.data<T>());
-    from = out.data<T>();
-    scale = 1;
-  }
-}
-
-template <class T>
-void transform_dims(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
-  if (kind == FftKind::Forward || kind == FftKind::Backward) return complex_dims<T>(out, in, dims, kind, scale);
-  const int64_t last = dims.back();
-  const IntList others = dims.slice(0, dims.size() - 1);
-  if (kind == FftKind::RealToHalf) {
-    transform_lines<T>(lines_along(in, last, in.size(last), kind, scale), in.data<T>(), out.data<T>());
-    return complex_dims<T>(out, out, others, FftKind::Forward, 1);
-  }
-  Tensor half = in;
-  if (!others.empty()) {
-    half = facula::empty(in.sizes(), in.dtype());
-    complex_dims<T>(half, in, others, FftKind::Backward, 1);
-  }
-  transform_lines<T>(lines_along(out, last, out.size(last), kind, scale), half.data<T>(), out.data<T>());
+void transform_lines(const Lines& l, const Tensor& in, const Tensor& out) {
+  if (are_long<T>(l)) long_lines(l, in.data<T>(), out.data<T>());
+  else short_lines(l, in.data<T>(), out.data<T>());
 }
 
 void fft_cpu(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
-  if (real_dtype(out.dtype()) == DType::Float32) return transform_dims<float>(out, in, dims, kind, scale);
-  if (real_dtype(out.dtype()) == DType::Float64) return transform_dims<double>(out, in, dims, kind, scale);
+  const DType dtype = real_dtype(out.dtype());
+  if (dtype == DType::Float32) return transform_dims(out, in, dims, kind, scale, transform_lines<float>);
+  if (dtype == DType::Float64) return transform_dims(out, in, dims, kind, scale, transform_lines<double>);
   throw_error(ErrorKind::NotImplemented, "fft: not implemented for dtype ", in.dtype());
 }
 
@@ -738,7 +547,7 @@ void mirror_rows(const T* half, T* out, int64_t n, int64_t inner, T sign) {
 
 template <class T>
 void mirror(const Tensor& out, const Tensor& half, int64_t dim, bool conjugated) {
-  const Lines l = lines_along(out, dim, out.size(dim), FftKind::RealToHalf, 1);
+  const Lines l = lines_along(out, dim, FftKind::RealToHalf, 1);
   const int64_t in = 2 * l.out_size() * l.inner, to = 2 * l.n * l.inner;
   parallel_for(0, l.outer, std::max<int64_t>(1, kGrain / to), [&](int64_t first, int64_t last) {
     for (int64_t o = first; o < last; ++o)

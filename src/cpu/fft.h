@@ -136,7 +136,4 @@ struct FftLevel {
 template <class T>
 inline FftLevel<T> fft_level;
 
-/// A prime up to this is a radix; transforms of lengths with larger ones are convolutions.
-constexpr int64_t kLargestRadix = 31;
-
 }  // namespace facula::cpu

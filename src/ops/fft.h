@@ -5,6 +5,11 @@
 
 namespace facula {
 
+namespace fft {
+/// A prime up to this is a radix; transforms of lengths with larger ones are convolutions.
+constexpr int64_t kLargestRadix = 31;
+}  // namespace fft
+
 enum class FftKind { Forward, Backward, RealToHalf, HalfToReal };
 
 /// Fills `out` with the transform of `in` along `dims` (the last one halved by the real kinds), times scale. Both are

@@ -300,7 +300,7 @@ template <int radix, class T, class In, class Out>
 /// A radix without a butterfly of its own, by sums over pairs of points.
 template <class T, class In, class Out>
 [[gnu::noinline]] void any_radix(const FftStage& s, const In& in, const Out& out, const T* w, const T* roots) {
-  constexpr int most = kLargestRadix / 2;
+  constexpr int most = fft::kLargestRadix / 2;
   const int half = static_cast<int>(s.radix / 2);
   const int64_t apart = s.stride * s.count;
   Points<T> sum[most], difference[most];

@@ -16,8 +16,8 @@
 #define FACULA_SHARED(T, name, count)                                     \
   __shared__ alignas(16) unsigned char name##_bytes[sizeof(T) * (count)]; \
   T* name = reinterpret_cast<T*>(name##_bytes)
-#define FACULA_DYNAMIC_SHARED(T, name)                          \
-  extern __shared__ alignas(16) unsigned char dynamic_shared[]; \
+#define FACULA_DYNAMIC_SHARED(T, name)                            \
+  extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
   T* name = reinterpret_cast<T*>(dynamic_shared)
 #endif
 
