@@ -70,6 +70,43 @@ def test_bad_values_are_reported_when_the_host_waits():
     assert lines[5].startswith("RuntimeError: normal: every std must not be negative, got -")
 
 
+def test_a_launch_waits_where_that_is_asked_for():
+    program = """
+x = facula.arange(4.0, device=d)
+try:
+    x[facula.tensor([9], device=d)]
+except IndexError as error:
+    print(error)
+assert x.sum().item() == 6
+"""
+    assert child(program, CUDA_LAUNCH_BLOCKING="1").startswith("index: index 9 is out of range for a dimension of size 4")
+
+
+def test_errors_name_the_op_that_runs_and_none_that_ran():
+    program = """
+x = facula.ones(4, device=d).exp()
+facula.cuda.synchronize()
+facula.cuda.set_per_process_memory_fraction(0.001)
+for f in (lambda: facula.empty(1 << 30, device=d), lambda: facula.ones(8 << 20, device='cpu').to(d)):
+    try:
+        f()
+    except facula.cuda.OutOfMemoryError as error:
+        print(error)
+"""
+    assert [line.split(":")[0] for line in child(program).splitlines()] == ["cuda", "cuda"]
+
+
+def test_handles_that_are_none():
+    child("""
+import pytest
+for stream in (-1, 1 << 64):
+    with pytest.raises(OverflowError):
+        facula._C._cuda_set_stream(0, stream)
+with pytest.raises(ValueError):
+    facula._C._cuda_query_event(object())
+""")
+
+
 RANDOM = """
 facula.manual_seed(0)
 first = facula.rand(3, device=d).cpu().numpy()

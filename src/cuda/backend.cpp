@@ -1,6 +1,6 @@
 #include "cuda/backend.h"
 
-#include <cstdlib>
+#include <vector>
 
 #include "core/backend.h"
 #include "cuda/allocator.h"
@@ -14,21 +14,17 @@ void register_all_kernels();
 
 namespace {
 
-bool is_blocking() {
-  static const bool blocking = [] {
-    const char* text = std::getenv("CUDA_LAUNCH_BLOCKING");
-    return text && *text == '1';
-  }();
-  return blocking;
-}
+thread_local std::vector<const char*> outer_ops;  // of the kernels that have called the one that runs
 
 void enter(Device device, const char* kernel, bool) {
-  set_current_op(kernel);
   activate(device.index);
+  outer_ops.push_back(current_op());
+  set_current_op(kernel);
 }
 
-void leave(Device device) {
-  if (is_blocking() && !std::uncaught_exceptions()) wait_for_results(device.index);
+void leave(Device) {
+  set_current_op(outer_ops.back());
+  outer_ops.pop_back();
 }
 
 void* allocate_cuda(size_t bytes, Device device, Stream stream) {

@@ -51,5 +51,15 @@ class DeviceGuard {
 /// What errors begin with: the op whose kernel this thread runs.
 const char* current_op();
 void set_current_op(const char* op);
+/// Names the op for a while.
+class OpName {
+ public:
+  explicit OpName(const char* op) : before_(current_op()) { set_current_op(op); }
+  ~OpName() { set_current_op(before_); }
+  OpName(const OpName&) = delete;
+
+ private:
+  const char* before_;
+};
 
 }  // namespace facula::cuda

@@ -29,7 +29,9 @@ class Given {
   }
   /// Of two arguments, the device and the handle.
   Stream stream(Py_ssize_t i, const char* name) const {
-    return {{DeviceType::CUDA, static_cast<int8_t>(device(i, name))}, PyLong_AsUnsignedLongLong(object(i + 1))};
+    const unsigned long long handle = PyLong_AsUnsignedLongLong(object(i + 1));
+    if (PyErr_Occurred()) throw PythonError{};
+    return {{DeviceType::CUDA, static_cast<int8_t>(device(i, name))}, handle};
   }
 
  private:
@@ -137,7 +139,7 @@ PyObject* synchronize_device(PyObject*, PyObject* args) {
   return none_after([&] {
     const int device = Given(args, 1, "synchronize").device(0, "synchronize");
     LockRelease release(true);
-    cuda::set_current_op("synchronize");
+    cuda::OpName name("synchronize");
     cuda::synchronize_device(device);
   });
 }
@@ -167,7 +169,7 @@ PyObject* synchronize_stream(PyObject*, PyObject* args) {
   return none_after([&] {
     const Stream stream = Given(args, 2, "Stream.synchronize").stream(0, "Stream.synchronize");
     LockRelease release(true);
-    cuda::set_current_op("Stream.synchronize");
+    cuda::OpName name("Stream.synchronize");
     cuda::synchronize(stream);
   });
 }
@@ -188,7 +190,7 @@ PyObject* record_stream(PyObject*, PyObject* args) {
 constexpr const char* kEvent = "facula.cuda.Event";
 cuda::Event& event_of(PyObject* capsule) {
   void* event = PyCapsule_GetPointer(capsule, kEvent);
-  check(event != nullptr);
+  if (!event) throw PythonError{};
   return *static_cast<cuda::Event*>(event);
 }
 
@@ -217,7 +219,7 @@ PyObject* synchronize_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const cuda::Event& event = event_of(Given(args, 1, "Event.synchronize").object(0));
     LockRelease release(true);
-    cuda::set_current_op("Event.synchronize");
+    cuda::OpName name("Event.synchronize");
     event.synchronize();
   });
 }
