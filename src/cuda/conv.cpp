@@ -103,20 +103,11 @@ WindowArgs arguments_of(const Windows& w) {
   return args;
 }
 
-DType bits_of(DType dtype) {
-  switch (item_size(dtype)) {
-    case 1: return DType::UInt8;
-    case 2: return DType::UInt16;
-    case 4: return DType::UInt32;
-    case 8: return DType::UInt64;
-    default: return DType::Complex128;
-  }
-}
-
 void im2col_cuda(DType dtype, void* columns, const void* image, const Windows& w) {
   static const DeviceKernel kernel{"conv.cuh", "im2col"};
   const int device = active_index();
-  kernel(device, {bits_of(dtype)}, grid_for(device, w.rows() * w.columns()), arguments_of(w), image, columns);
+  kernel(device, {bits_of(item_size(dtype))}, grid_for(device, w.rows() * w.columns()), arguments_of(w), image,
+         columns);
 }
 
 void col2im_cuda(DType dtype, void* image, const void* columns, const Windows& w) {

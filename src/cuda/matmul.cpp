@@ -62,7 +62,7 @@ ProductPlan plan_product(ProductTiles& t, DType sums, int device, Tensor& partia
   t.part = std::max<int64_t>(t.inner, 1);
   if (std::min(t.rows, t.columns) <= kFew) {
     const int group = group_of(t, device);
-    return {ProductWay::Results, group % 256, grid_for(device, t.batch * t.rows * t.columns * group)};
+    return {ProductWay::Results, group / 32, grid_for(device, t.batch * t.rows * t.columns * group)};
   }
   const int each = tile_size(t, sums, device);
   const int64_t blocks = blocks_of(t, each);

@@ -77,16 +77,6 @@ void avg_pool_transpose_cuda(const Tensor& out, const Tensor& in, const PoolGeom
   kernel(device, {in.dtype()}, grid_for(device, out.numel()), arguments_of(out, Tensor(), in, geometry));
 }
 
-DType bits_of(DType dtype) {
-  switch (item_size(dtype)) {
-    case 1: return DType::UInt8;
-    case 2: return DType::UInt16;
-    case 4: return DType::UInt32;
-    case 8: return DType::UInt64;
-    default: return DType::Complex128;
-  }
-}
-
 void scatter_planes_cuda(const Tensor& out, const Tensor& values, const Tensor& indices, bool accumulate,
                          const char* op) {
   static const DeviceKernel kernel{"pool.cuh", "scatter_planes"};
@@ -94,7 +84,7 @@ void scatter_planes_cuda(const Tensor& out, const Tensor& values, const Tensor& 
   if (indices.numel() == 0) return;
   const PlaneArgs planes = planes_of(indices, out);
   const bool warps = planes.in_element == 1;
-  kernel(device, {accumulate ? out.dtype() : bits_of(out.dtype()), accumulate, warps},
+  kernel(device, {accumulate ? out.dtype() : bits_of(out.item_size()), accumulate, warps},
          grid_for(device, planes.images * planes.channels * (warps ? 32 : 1)), out.data(),
          static_cast<const void*>(values.data()), indices.data<int64_t>(), planes,
          reporter(device, op, ErrorKind::Runtime));
@@ -104,8 +94,9 @@ void gather_planes_cuda(const Tensor& out, const Tensor& in, const Tensor& indic
   static const DeviceKernel kernel{"pool.cuh", "gather_planes"};
   const int device = out.device().index;
   if (out.numel() == 0) return;
-  kernel(device, {bits_of(out.dtype())}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(in.data()),
-         indices.data<int64_t>(), planes_of(indices, in), reporter(device, op, ErrorKind::Runtime));
+  kernel(device, {bits_of(out.item_size())}, grid_for(device, out.numel()), out.data(),
+         static_cast<const void*>(in.data()), indices.data<int64_t>(), planes_of(indices, in),
+         reporter(device, op, ErrorKind::Runtime));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ ProductTypes product_types(DType dtype);
 enum class ProductWay : uint8_t { Tiles, Results };
 struct ProductPlan {
   ProductWay way;
-  int size;  // results of a thread in each direction of a tile, or threads of a result (0 for 256)
+  int size;  // results of a thread in each direction of a tile, or warps of a result (0: one thread)
   Grid grid;
 };
 /// Fills in the parts of `tiles`; `partial` keeps the memory of their sums.

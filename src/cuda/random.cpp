@@ -10,6 +10,7 @@
 #include "cuda/index_errors.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/random_args.h"
+#include "cuda/sort.h"
 #include "cuda/sorting.h"
 #include "ops/sequence.h"
 
@@ -220,39 +221,29 @@ Tensor check_weights(const Tensor& weights, bool sums) {
 
 /// The categories of every row in the order in which they win the race.
 Tensor race(const Tensor& weights, Generator& generator) {
-  static const DeviceKernel make_keys{"multinomial.cuh", "race_keys"}, make_rows{"multinomial.cuh", "row_keys"};
+  static const DeviceKernel kernel{"multinomial.cuh", "race_speeds"};
   const Device device = weights.device();
-  const Long n = weights.numel(), rows = weights.size(0);
-  const Grid grid = grid_for(device.index, n);
-  const Tensor times = facula::empty({n}, weights.dtype(), device);
-  random_fill_cuda(times, {.distribution = Distribution::Exponential, .a = 1, .op = "multinomial"}, generator);
-  const bool wide = weights.dtype() == DType::Float64;
-  Sorted s{facula::empty({n}, wide ? DType::UInt64 : DType::UInt32, device), facula::empty({n}, DType::UInt64, device)};
-  using Number = unsigned long long;
-  make_keys(device.index, {weights.dtype()}, grid, static_cast<const void*>(weights.data()),
-            static_cast<const void*>(times.data()), n, s.keys.data(), static_cast<Number*>(s.numbers.data()));
-  s = radix_sort(s, wide ? 64 : 32);
-  if (rows == 1) return s.numbers;
-  s.keys = facula::empty({n}, DType::UInt32, device);
-  make_rows(device.index, {}, grid, static_cast<const Number*>(s.numbers.data()), n,
-            static_cast<Number>(weights.size(1)), static_cast<unsigned*>(s.keys.data()));
-  return radix_sort(s, std::bit_width(static_cast<uint64_t>(rows - 1))).numbers;
+  const Tensor speeds = facula::empty(weights.sizes(), weights.dtype(), device),
+               order = facula::empty(weights.sizes(), DType::Int64, device);
+  random_fill_cuda(speeds, {.distribution = Distribution::Exponential, .a = 1, .op = "multinomial"}, generator);
+  kernel(device.index, {weights.dtype()}, grid_for(device.index, weights.numel()),
+         static_cast<const void*>(weights.data()), static_cast<const void*>(speeds.data()),
+         static_cast<Long>(weights.numel()), speeds.data());
+  sort_rows(speeds, order, true);
+  return order;
 }
 
 void multinomial_cuda(const Tensor& out, const Tensor& weights, bool replacement, Generator& generator) {
-  static const DeviceKernel search{"multinomial.cuh", "draw_categories"}, first{"multinomial.cuh", "first_of_rows"};
+  static const DeviceKernel search{"multinomial.cuh", "draw_categories"};
   const int device = out.device().index;
   const Long rows = weights.size(0), categories = weights.size(1), samples = out.size(1);
   if (weights.numel() == 0) return;
   const bool sums = replacement && samples > 1;
   const Tensor shares = check_weights(weights, sums);
-  const Grid grid = grid_for(device, out.numel());
-  auto* to = static_cast<Long*>(out.data());
   if (sums)
-    return search(device, {}, grid, to, static_cast<const double*>(shares.data()), rows, categories, samples,
-                  take(generator, 4));
-  const Tensor order = race(weights, generator);
-  first(device, {}, grid, to, static_cast<const unsigned long long*>(order.data()), rows, categories, samples);
+    return search(device, {}, grid_for(device, out.numel()), static_cast<Long*>(out.data()),
+                  static_cast<const double*>(shares.data()), rows, categories, samples, take(generator, 4));
+  copy_elements(out, make_view(race(weights, generator), {rows, samples}, {categories, 1}, 0, false));
 }
 
 }  // namespace

@@ -8,16 +8,6 @@
 namespace facula::cuda {
 namespace {
 
-DType bits_of(DType dtype) {
-  switch (item_size(dtype)) {
-    case 1: return DType::UInt8;
-    case 2: return DType::UInt16;
-    case 4: return DType::UInt32;
-    case 8: return DType::UInt64;
-    default: return DType::Complex128;
-  }
-}
-
 void resample_cuda(const Tensor& out, const Tensor& in, int64_t outer, int64_t inner, const Taps& taps) {
   static const DeviceKernel copy{"resample.cuh", "resample_copy"}, weigh{"resample.cuh", "resample"};
   if (out.numel() == 0) return;
@@ -26,7 +16,7 @@ void resample_cuda(const Tensor& out, const Tensor& in, int64_t outer, int64_t i
   const Grid grid = grid_for(device, out.numel());
   const void *from = in.data(), *index = taps.index.data();
   if (taps.copies)
-    return copy(device, {bits_of(out.dtype())}, grid, out.data(), from, planes, row, inputs, outputs, index);
+    return copy(device, {bits_of(out.item_size())}, grid, out.data(), from, planes, row, inputs, outputs, index);
   const void *first = taps.first.data(), *weight = taps.weight.data();
   weigh(device, {out.dtype()}, grid, out.data(), from, planes, row, inputs, outputs, first, index, weight);
 }

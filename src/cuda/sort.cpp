@@ -4,16 +4,14 @@
 #include "cuda/index_errors.h"
 #include "cuda/kernels/sort_args.h"
 #include "cuda/lines.h"
-#include "cuda/scan.h"
 #include "cuda/sort.h"
+#include "cuda/sorting.h"
 
 namespace facula::cuda {
 namespace {
 
 constexpr DeviceKernel kSortShort{"sort.cuh", "sort_short"};
 constexpr DeviceKernel kSortKeys{"sort.cuh", "sort_keys"};
-constexpr DeviceKernel kCountDigits{"sort.cuh", "count_digits"};
-constexpr DeviceKernel kMoveDigits{"sort.cuh", "move_digits"};
 constexpr DeviceKernel kGatherSorted{"sort.cuh", "gather_sorted"};
 constexpr DeviceKernel kSearch{"sort.cuh", "searchsorted"};
 
@@ -28,45 +26,17 @@ void sort_short(const SortArgs& s, DType dtype, int device) {
   kSortShort(device, {dtype}, grid, s, padded);
 }
 
-DType key_dtype(DType dtype) {
-  switch (item_size(dtype)) {
-    case 1: return DType::UInt8;
-    case 2: return DType::UInt16;
-    case 4: return DType::UInt32;
-    default: return DType::UInt64;
-  }
-}
-
 void sort_long(const SortArgs& s, const Tensor& values) {
   const int device = values.device().index;
-  const int64_t all = s.rows * s.n;
-  FACULA_CHECK(s.n <= UINT32_MAX, ErrorKind::NotImplemented, "sort: on CUDA, at most ", UINT32_MAX,
-               " elements in a row, got ", s.n);
-  const DType keys = key_dtype(values.dtype());
-  const auto room = [&](int64_t n, DType dtype) { return facula::empty({n}, dtype, values.device()); };
-  const Tensor key[2] = {room(all, keys), room(all, keys)};
-  const Tensor position[2] = {room(all, DType::UInt32), room(all, DType::UInt32)};
-  const int64_t tiles = (s.n + kTile - 1) / kTile;
-  const Tensor counts = facula::empty({s.rows, kDigits * tiles}, DType::UInt32, values.device());
-  kSortKeys(device, {values.dtype()}, grid_for(device, all), s, key[0].data(), position[0].data());
-  int from = 0;
-  for (int shift = 0; shift < 8 * static_cast<int>(item_size(keys)); shift += 8, from = 1 - from) {
-    const DigitArgs d{s.rows,
-                      s.n,
-                      tiles,
-                      shift,
-                      key[from].data(),
-                      position[from].data<uint32_t>(),
-                      key[1 - from].data(),
-                      position[1 - from].data<uint32_t>(),
-                      counts.data<uint32_t>()};
-    const Grid grid = line_grid(device, s.rows * tiles, 8);
-    kCountDigits(device, {keys}, grid, d);
-    running_sum(counts);
-    kMoveDigits(device, {keys}, grid, d);
-  }
+  const DType keys = bits_of(values.item_size()), positions = s.n <= UINT32_MAX ? DType::UInt32 : DType::UInt64;
+  const Grid grid = grid_for(device, s.rows * s.n);
+  Sorted sorted{facula::empty(values.sizes(), keys, values.device()),
+                facula::empty(values.sizes(), positions, values.device())};
+  kSortKeys(device, {values.dtype(), positions}, grid, s, sorted.keys.data(), sorted.numbers.data());
+  sorted = radix_sort(sorted, 8 * static_cast<int>(item_size(keys)));
   const Tensor before = ops::contiguous_copy(values);
-  kGatherSorted(device, {values.dtype()}, grid_for(device, all), s, before.data(), position[from].data());
+  kGatherSorted(device, {values.dtype(), positions}, grid, s, static_cast<const void*>(before.data()),
+                static_cast<const void*>(sorted.numbers.data()));
 }
 
 void topk_cuda(const Tensor& values, const Tensor& indices, const Tensor& in, bool largest) {

@@ -2,6 +2,8 @@
 
 #include "cuda/backend.h"
 #include "cuda/kernel.h"
+#include "cuda/kernels/radix_sort_args.h"
+#include "cuda/scan.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -36,21 +38,21 @@ int64_t read_last(const Tensor& offsets) {
 }
 
 Sorted radix_sort(Sorted from, int bits) {
-  static const DeviceKernel count{"radix_sort.cuh", "radix_count"}, move{"radix_sort.cuh", "radix_move"};
-  constexpr int64_t kTile = 4096;
-  const int64_t n = from.keys.numel(), tiles = (n + kTile - 1) / kTile;
+  static const DeviceKernel count{"radix_sort.cuh", "count_digits"}, move{"radix_sort.cuh", "move_digits"};
+  const IntList sizes = from.keys.sizes();
+  const int64_t n = from.keys.size(-1), rows = from.keys.numel() / n, tiles = (n + kSortTile - 1) / kSortTile;
   const Device device = from.keys.device();
-  const Grid grid = grid_for(device.index, tiles * 256);
-  Sorted to{facula::empty({n}, from.keys.dtype(), device), facula::empty({n}, from.numbers.dtype(), device)};
-  const Tensor counts = facula::empty({256 * tiles + 1}, DType::Int64, device);
-  for (int shift = 0; shift < bits; shift += 8) {
-    count(device.index, {from.keys.dtype()}, grid, static_cast<const void*>(from.keys.data()), static_cast<Long>(n),
-          shift, static_cast<Long*>(counts.data()));
-    make_offsets(counts);
-    move(device.index, {from.keys.dtype(), from.numbers.dtype()}, grid, static_cast<const void*>(from.keys.data()),
-         static_cast<const void*>(from.numbers.data()), to.keys.data(), to.numbers.data(), static_cast<Long>(n), shift,
-         static_cast<const Long*>(counts.data()));
-    std::swap(from, to);
+  const DType key = from.keys.dtype(), number = from.numbers.dtype(),
+              counter = n <= UINT32_MAX ? DType::UInt32 : DType::Int64;
+  const Grid grid = grid_for(device.index, rows * tiles * 256);
+  Sorted to{facula::empty(sizes, key, device), facula::empty(sizes, number, device)};
+  const Tensor counts = facula::empty({rows, kDigits * tiles}, counter, device);
+  for (int shift = 0; shift < bits; shift += 8, std::swap(from, to)) {
+    const DigitArgs d{
+        rows, n, tiles, shift, from.keys.data(), from.numbers.data(), to.keys.data(), to.numbers.data(), counts.data()};
+    count(device.index, {key, counter}, grid, d);
+    running_sum(counts);
+    move(device.index, {key, number, counter}, grid, d);
   }
   return from;
 }

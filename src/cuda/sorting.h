@@ -15,7 +15,7 @@ int64_t read_last(const Tensor& offsets);
 struct Sorted {
   Tensor keys, numbers;
 };
-/// Sorts vectors of uint32 or uint64 keys by their lowest `bits`, with the numbers (uint32 or uint64) beside them. The
+/// Sorts rows (or a vector) of keys by their lowest `bits`, with the numbers beside them: stably, both unsigned. The
 /// memory given is used.
 Sorted radix_sort(Sorted from, int bits);
 

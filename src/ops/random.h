@@ -2,23 +2,12 @@
 #pragma once
 
 #include "core/generator.h"
+#include "kernels/distribution.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
 
-enum class Distribution : uint8_t {
-  Uniform,
-  Normal,
-  Range,
-  FullRange,
-  DefaultRange,
-  Bernoulli,
-  Exponential,
-  Cauchy,
-  LogNormal,
-  Geometric,
-  Permutation
-};
+using kernels::Distribution;
 
 /// Parameters by their meaning in the distribution: ends of a uniform one, mean and std, rate, probability,
 /// ...

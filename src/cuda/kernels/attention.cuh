@@ -4,7 +4,7 @@
 #pragma once
 
 #include "attention_args.h"
-#include "lines.cuh"
+#include "block.cuh"
 
 namespace facula::cuda {
 
@@ -62,14 +62,6 @@ struct DropoutRow {
   }
 };
 
-/// All values of a warp, for every lane.
-template <class Op, class A>
-FACULA_FN A fold_lanes(A value) {
-#pragma unroll
-  for (int by = 16; by > 0; by /= 2) value = Op::merge(value, shuffle_across(value, by));
-  return value;
-}
-
 /// sum[i] += the products of rows `warp + 8 i` after `first` of a and row `lane` after `other` of b.
 template <class T, class A>
 FACULA_FN void add_row_products(A (&sum)[kRowsEach], const Head<T>& a, Int64 first, Int64 rows, A scale,
@@ -115,8 +107,7 @@ struct Masks {
 
 FACULA_FN Int64 blocks_over(Int64 n, Int64 size) { return (n + size - 1) / size; }
 
-/// acc[i][j] += the sum over `depth` of room[row][depth] (or, kTurned, room[depth][row]) times
-/// m[first + depth][column],
+/// acc[i][j] += the sum over `depth` of room[row][depth] (or, kTurned, room[depth][row]) times m[first + depth][column],
 /// for rows `warp + 8 i` and columns `column + lane + 32 j`.
 template <bool kTurned, class T, class A>
 FACULA_FN void add_products(A (&acc)[kRowsEach][kColumnsEach], const A* room, const Head<T>& m, Int64 first, Int64 rows,
@@ -178,13 +169,13 @@ __global__ __launch_bounds__(256) void attention(AttentionArgs p) {
       for (int i = 0; i < kRowsEach; ++i) {
         const int r = warp + kWarps * i;
         A w = masked(score[i], p, masks.numbers, masks.flags, first + r, k + lane);
-        const A now = Max::merge(largest[i], fold_lanes<Max>(w));
+        const A now = Max::merge(largest[i], fold_warp<Max>(w));
         if (now == never<A>()) {
           w = 0;
         } else {
           const A factor = largest[i] == never<A>() ? A(0) : kernels::exp(largest[i] - now);
           w = weight_of(w - now);
-          sum[i] = sum[i] * factor + fold_lanes<Add>(w);
+          sum[i] = sum[i] * factor + fold_warp<Add>(w);
           for (int j = 0; j < kColumnsEach; ++j) acc[i][j] *= factor;
           largest[i] = now;
         }

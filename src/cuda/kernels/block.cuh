@@ -7,54 +7,84 @@ namespace facula::cuda {
 
 constexpr int kMostWarps = 32;
 
-/// Values of any size up to 16 bytes from lane to lane.
-template <class T>
-FACULA_FN T shuffle_down(T value, unsigned by) {
-  if constexpr (sizeof(T) == 16) {
-    struct Halves {
-      UInt64 at[2];
-    } halves = __builtin_bit_cast(Halves, value);
-    halves.at[0] = __shfl_down_sync(kAllLanes, halves.at[0], by);
-    halves.at[1] = __shfl_down_sync(kAllLanes, halves.at[1], by);
-    return __builtin_bit_cast(T, halves);
-  } else if constexpr (sizeof(T) == 8) {
-    return __builtin_bit_cast(T, __shfl_down_sync(kAllLanes, __builtin_bit_cast(UInt64, value), by));
-  } else if constexpr (sizeof(T) == 4) {
-    return __builtin_bit_cast(T, __shfl_down_sync(kAllLanes, __builtin_bit_cast(UInt32, value), by));
+// ---- values from lane to lane
+
+/// Word by word; `move` is one of CUDA's shuffles.
+template <class T, class F>
+FACULA_FN T shuffle_words(T value, F move) {
+  if constexpr (sizeof(T) < 4) {
+    return __builtin_bit_cast(T, Bits<T>(move(UInt32(__builtin_bit_cast(Bits<T>, value)))));
   } else {
-    return static_cast<T>(__shfl_down_sync(kAllLanes, static_cast<int>(value), by));
+    struct Words {
+      UInt32 at[sizeof(T) / 4];
+    } words = __builtin_bit_cast(Words, value);
+#pragma unroll
+    for (unsigned k = 0; k < sizeof(T) / 4; ++k) words.at[k] = move(words.at[k]);
+    return __builtin_bit_cast(T, words);
   }
 }
+template <class T>
+FACULA_FN T shuffle_up(T value, unsigned by) {
+  return shuffle_words(value, [=](UInt32 word) { return __shfl_up_sync(kAllLanes, word, by); });
+}
+template <class T>
+FACULA_FN T shuffle_down(T value, unsigned by) {
+  return shuffle_words(value, [=](UInt32 word) { return __shfl_down_sync(kAllLanes, word, by); });
+}
+template <class T>
+FACULA_FN T shuffle_from(T value, int lane) {
+  return shuffle_words(value, [=](UInt32 word) { return __shfl_sync(kAllLanes, word, lane); });
+}
+template <class T>
+FACULA_FN T shuffle_across(T value, int by) {
+  return shuffle_words(value, [=](UInt32 word) { return __shfl_xor_sync(kAllLanes, word, by); });
+}
 
-/// All values of a warp; of lane 0 only.
+// ---- folds; merges are commutative, and every thread gets the result
+
+/// All values of a warp.
 template <class Op, class A>
 FACULA_FN A fold_warp(A value) {
 #pragma unroll
-  for (unsigned by = 16; by > 0; by /= 2) value = Op::merge(value, shuffle_down(value, by));
+  for (int by = 16; by > 0; by /= 2) value = Op::merge(value, shuffle_across(value, by));
   return value;
 }
 
-/// All values of a block, whose size is a multiple of 32; every thread gets the result. `room` holds kMostWarps
-/// values.
+/// All values of a block, whose size is a multiple of 32. `room` holds kMostWarps values.
 template <class Op, class A>
 FACULA_FN A fold_block(A value, A* room) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   value = fold_warp<Op>(value);
   if (lane == 0) room[warp] = value;
   __syncthreads();
-  if (warp == 0) {
-    value = lane < warps ? room[lane] : Op::template identity<A>();
-    value = fold_warp<Op>(value);
-    if (lane == 0) room[0] = value;
-  }
-  __syncthreads();
   value = room[0];
+  for (int w = 1; w < warps; ++w) value = Op::merge(value, room[w]);
   __syncthreads();  // before the room is used again
   return value;
 }
 
+// ---- groups: a block of 256 threads is one of 8 warps, or 8 of one warp, or 256 of one thread
+
 /// The threads of a group of so many warps; one thread for none.
 FACULA_FN constexpr int group_threads(int warps) { return warps ? 32 * warps : 1; }
+
+/// Calls act(unit, member) with every thread of the group of each unit. All threads of a block come equally often, so
+/// that they can meet at barriers: also with units that there are not, past the last.
+template <int kWarps, class F>
+FACULA_FN void for_groups(Int64 units, F act) {
+  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
+  const int group = threadIdx.x / kGroup, member = threadIdx.x % kGroup;
+  for (Int64 first = Int64(blockIdx.x) * kGroups; first < units; first += Int64(gridDim.x) * kGroups)
+    act(first + group, member);
+}
+
+/// All values of a group. All threads of the block come here.
+template <class Op, int kWarps, class A>
+FACULA_FN A fold_group(A value, A* room) {
+  if constexpr (kWarps > 1) return fold_block<Op>(value, room);
+  else if constexpr (kWarps == 1) return fold_warp<Op>(value);
+  else return value;
+}
 
 // ---- what is folded
 

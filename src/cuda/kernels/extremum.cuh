@@ -35,26 +35,23 @@ struct FirstBest {
 template <bool kLargest, class M, class C, int kWarps>
 __global__ __launch_bounds__(256) void extremum(ExtremumArgs e) {
   using Op = FirstBest<kLargest>;
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(Best<C>, room, kMostWarps);
-  const int group = threadIdx.x / kGroup, member = threadIdx.x % kGroup;
   const Int64 units = e.shape.outer * e.shape.inner * e.parts;
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < units; first += Int64(gridDim.x) * kGroups) {
-    const Int64 unit = first + group;
+  for_groups<kWarps>(units, [&](Int64 unit, int member) {
     Best<C> best = Op::template identity<Best<C>>();
     if (unit < units) {
       const Int64 from = unit % e.parts * e.part, to = from + e.part < e.shape.n ? from + e.part : e.shape.n,
                   start = line_start(e.shape, unit / e.parts);
-      for (Int64 i = from + member; i < to; i += kGroup) {
+      for (Int64 i = from + member; i < to; i += group_threads(kWarps)) {
         const Int64 at = start + i * e.shape.inner;
         best = Op::merge(best, Best<C>{convert<C>(static_cast<const M*>(e.in)[at]), e.from ? e.from[at] : i});
       }
     }
     best = fold_group<Op, kWarps>(best, room);
-    if (unit >= units || member) continue;
+    if (unit >= units || member) return;
     static_cast<C*>(e.values)[unit] = best.value;
     e.positions[unit] = best.at;
-  }
+  });
 }
 
 // ---- of sorted rows, NaN last; `order` tells where the elements were
@@ -113,7 +110,7 @@ __global__ __launch_bounds__(256) void mode(Int64 rows, Int64 n, const void* sor
     Run best{0, 0};
     for (Int64 i = threadIdx.x; i < n; i += 256)
       if (i == 0 || !(row[i - 1] == row[i])) best = LongestRun::merge(best, Run{run_end(row, n, i) - i, i});
-    best = fold_group<LongestRun, 8>(best, room);
+    best = fold_block<LongestRun>(best, room);
     if (threadIdx.x) continue;
     const C value = row[best.from];
     static_cast<C*>(values)[r] = value;

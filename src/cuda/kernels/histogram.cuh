@@ -36,7 +36,7 @@ __global__ __launch_bounds__(256) void last_count(Int64 kinds, const Int64* coun
   Int64 length = 0;
   for (Int64 k = threadIdx.x; k < kinds; k += 256)
     if (counts[k]) length = k + 1;
-  length = fold_group<Max, 8>(length, room);
+  length = fold_block<Max>(length, room);
   if (threadIdx.x == 0) found[1] = found[0] ? -1 : length;
 }
 
@@ -45,7 +45,6 @@ __global__ __launch_bounds__(256) void last_count(Int64 kinds, const Int64* coun
 template <class T>
 __global__ __launch_bounds__(256) void sum_weights(Int64 n, const Int64* sorted, const Int64* order,
                                                    const void* weights, Int64 kinds, void* out) {
-  T room[1];
   for (Int64 k = thread_number() / 32; k < kinds; k += thread_count() / 32) {
     Int64 low = 0, high = n;
     while (low < high) {
@@ -56,7 +55,7 @@ __global__ __launch_bounds__(256) void sum_weights(Int64 n, const Int64* sorted,
     T total = 0;
     for (Int64 i = low + threadIdx.x % 32; i < n && sorted[i] == k; i += 32)
       total += static_cast<const T*>(weights)[order[i]];
-    total = fold_group<Add, 1>(total, room);
+    total = fold_warp<Add>(total);
     if (threadIdx.x % 32 == 0) static_cast<T*>(out)[k] = total;
   }
 }

@@ -9,51 +9,11 @@ namespace facula::cuda {
 /// Where line `line` begins; its elements are `inner` apart.
 FACULA_FN Int64 line_start(const LineShape& s, Int64 line) { return line / s.inner * s.n * s.inner + line % s.inner; }
 
-/// A value of a multiple of 4 bytes from lane to lane, word by word; `move` is one of CUDA's shuffles.
-template <class T, class F>
-FACULA_FN T shuffle_words(T value, F move) {
-  struct Words {
-    UInt32 at[sizeof(T) / 4];
-  } words = __builtin_bit_cast(Words, value);
-#pragma unroll
-  for (unsigned k = 0; k < sizeof(T) / 4; ++k) words.at[k] = move(words.at[k]);
-  return __builtin_bit_cast(T, words);
-}
-template <class T>
-FACULA_FN T shuffle_up(T value, unsigned by) {
-  return shuffle_words(value, [=](UInt32 word) { return __shfl_up_sync(kAllLanes, word, by); });
-}
-template <class T>
-FACULA_FN T shuffle_from(T value, int lane) {
-  return shuffle_words(value, [=](UInt32 word) { return __shfl_sync(kAllLanes, word, lane); });
-}
-template <class T>
-FACULA_FN T shuffle_across(T value, int by) {
-  return shuffle_words(value, [=](UInt32 word) { return __shfl_xor_sync(kAllLanes, word, by); });
-}
-
-/// All values of a group, for every thread of it; the merge is commutative. All threads of the block come here. `room`
-/// holds kMostWarps values.
-template <class Op, int kWarps, class A>
-FACULA_FN A fold_group(A value, A* room) {
-  if constexpr (kWarps > 0) {
-#pragma unroll
-    for (int by = 16; by > 0; by /= 2) value = Op::merge(value, shuffle_across(value, by));
-  }
-  if constexpr (kWarps > 1) {
-    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = room[0];
-    for (int w = 1; w < kWarps; ++w) value = Op::merge(value, room[w]);
-    __syncthreads();  // before the room is used again
-  }
-  return value;
-}
-
 /// The elements of a line that one thread of the group handles. It keeps those of a line that is not too long in
 /// registers, `kHeld` of them; else (0) it reads them again.
-template <class M, class C, int kGroup, int kHeld>
+template <class M, class C, int kWarps, int kHeld>
 struct LinePart {
+  static constexpr int kGroup = group_threads(kWarps);
   const M* in;
   Int64 n, step;
   int member;

@@ -57,14 +57,12 @@ __global__ __launch_bounds__(256) void nll_backward(ClassArgs p) {
 
 template <class T, class A, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void class_logsumexp(LineShape s, const void* in, void* out) {
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(A, room, kMostWarps);
   const Int64 lines = s.outer * s.inner;
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < lines; first += Int64(gridDim.x) * kGroups) {
-    const Int64 line = first + threadIdx.x / kGroup;
+  for_groups<kWarps>(lines, [&](Int64 line, int member) {
     const bool has = line < lines;
-    LinePart<T, A, kGroup, kHeld> x{static_cast<const T*>(in) + (has ? line_start(s, line) : 0), has ? s.n : 0, s.inner,
-                                    int(threadIdx.x) % kGroup};
+    LinePart<T, A, kWarps, kHeld> x{static_cast<const T*>(in) + (has ? line_start(s, line) : 0), has ? s.n : 0, s.inner,
+                                    member};
     x.load();
     A top = lowest<A>(), total = 0;
     x.each([&](A& v, Int64) { top = Max::merge(top, v); });
@@ -72,34 +70,32 @@ __global__ __launch_bounds__(256) void class_logsumexp(LineShape s, const void* 
     if (kernels::isinf(top)) top = 0;
     x.each([&](A& v, Int64) { total += kernels::exp(v - top); });
     total = fold_group<Add, kWarps>(total, room);
-    if (has && x.member == 0) static_cast<A*>(out)[line] = kernels::log(total) + top;
-  }
+    if (has && member == 0) static_cast<A*>(out)[line] = kernels::log(total) + top;
+  });
 }
 
 /// A group of threads for each position: smoothing takes all classes.
 template <class T, class A, int kWarps>
 __global__ __launch_bounds__(256) void cross_entropy(ClassArgs p) {
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(double, room, kMostWarps);
-  const Int64 positions = p.samples * p.inner, member = threadIdx.x % kGroup;
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < positions; first += Int64(gridDim.x) * kGroups) {
-    const Int64 at = first + threadIdx.x / kGroup;
+  const Int64 positions = p.samples * p.inner;
+  for_groups<kWarps>(positions, [&](Int64 at, int member) {
     const bool has = at < positions;
     const Int64 c = !has ? -1 : member == 0 ? checked_class(p, at) : class_at(p, at);
     const T* x = static_cast<const T*>(p.self) + (has ? scores_at(p, at) : 0);
     const A total = has ? static_cast<const A*>(p.log_sum)[at] : A(0);
     double spread = 0;
     if (p.smooths && c >= 0)
-      for (Int64 k = member; k < p.classes; k += kGroup)
+      for (Int64 k = member; k < p.classes; k += group_threads(kWarps))
         spread += double((total - convert<A>(x[k * p.inner])) * class_weight<A>(p, k));
     if (p.smooths) spread = fold_group<Add, kWarps>(spread, room);
-    if (!has || member) continue;
+    if (!has || member) return;
     const A w = c < 0 ? A(0) : class_weight<A>(p, c);
     A loss = c < 0 ? A(0) : (total - convert<A>(x[c * p.inner])) * w;
     if (p.smooths && c >= 0) loss = A(p.keep * double(loss) + p.share * spread);
     static_cast<A*>(p.weights)[at] = w;
     static_cast<A*>(p.losses)[at] = loss;
-  }
+  });
 }
 
 template <class A>
@@ -107,7 +103,7 @@ __global__ __launch_bounds__(256) void weight_total(Int64 classes, const void* w
   FACULA_SHARED(double, room, kMostWarps);
   double total = 0;
   for (Int64 k = threadIdx.x; k < classes; k += 256) total += double(static_cast<const A*>(weight)[k]);
-  total = fold_group<Add, 8>(total, room);
+  total = fold_block<Add>(total, room);
   if (threadIdx.x == 0) *out = total;
 }
 

@@ -1,4 +1,4 @@
-// Categories drawn by weight. Without replacement: a race of exponential times, which are sorted. With: a search in the
+// Categories drawn by weight. Without replacement: a race of exponential times, the fastest of which are taken. With: a search in the
 // sums of the weights.
 #pragma once
 
@@ -55,36 +55,13 @@ __global__ __launch_bounds__(256) void draw_categories(Int64* out, const double*
   }
 }
 
-template <class C>
-struct KeyOf {
-  using type = UInt32;
-};
-template <>
-struct KeyOf<double> {
-  using type = UInt64;
-};
-
-/// Keys that sort the largest weight / time first.
+/// How fast every category is in the race: its weight / its time.
 template <class T>
-__global__ __launch_bounds__(256) void race_keys(const void* weights, const void* times, Int64 count, void* keys,
-                                                 UInt64* numbers) {
+__global__ __launch_bounds__(256) void race_speeds(const void* weights, const void* times, Int64 count, void* speeds) {
   using C = Compute<T>;
-  using Key = typename KeyOf<C>::type;
   for (Int64 i = thread_number(); i < count; i += thread_count()) {
     const C weight = convert<C>(static_cast<const T*>(weights)[i]), time = convert<C>(static_cast<const T*>(times)[i]);
-    const C speed = weight > C(0) ? convert<C>(convert<T>(weight / time)) : C(0);
-    static_cast<Key*>(keys)[i] = Key(~kernels::bits(speed));
-    numbers[i] = UInt64(i);
-  }
-}
-__global__ __launch_bounds__(256) void row_keys(const UInt64* numbers, Int64 count, UInt64 categories, UInt32* keys) {
-  for (Int64 i = thread_number(); i < count; i += thread_count()) keys[i] = UInt32(numbers[i] / categories);
-}
-__global__ __launch_bounds__(256) void first_of_rows(Int64* out, const UInt64* numbers, Int64 rows, Int64 categories,
-                                                     Int64 samples) {
-  for (Int64 at = thread_number(); at < rows * samples; at += thread_count()) {
-    const Int64 row = at / samples;
-    out[at] = Int64(numbers[row * categories + at - row * samples]) - row * categories;
+    static_cast<T*>(speeds)[i] = convert<T>(weight > C(0) ? weight / time : C(0));
   }
 }
 

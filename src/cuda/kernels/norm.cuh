@@ -11,16 +11,7 @@ namespace facula::cuda {
 template <class A>
 struct Sums {
   A a, b;
-};
-struct AddSums {
-  template <class A>
-  FACULA_FN static A identity() {
-    return A{};
-  }
-  template <class A>
-  FACULA_FN static A merge(A x, A y) {
-    return {x.a + y.a, x.b + y.b};
-  }
+  FACULA_FN friend Sums operator+(Sums x, Sums y) { return {x.a + y.a, x.b + y.b}; }
 };
 
 /// The place of the factor of element `i` of a row.
@@ -30,15 +21,12 @@ FACULA_FN Int64 factor_at(const RowArgs& p, Int64 row, Int64 i) {
 
 template <class T, class A, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void row_norm(RowArgs p) {
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(A, room, kMostWarps);
   const Int64 n = p.channels * p.inner;
   const A *weight = static_cast<const A*>(p.weight), *bias = static_cast<const A*>(p.bias);
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < p.rows; first += Int64(gridDim.x) * kGroups) {
-    const Int64 row = first + threadIdx.x / kGroup;
+  for_groups<kWarps>(p.rows, [&](Int64 row, int member) {
     const bool has = row < p.rows;
-    LinePart<T, A, kGroup, kHeld> x{static_cast<const T*>(p.self) + (has ? row * n : 0), has ? n : 0, 1,
-                                    int(threadIdx.x) % kGroup};
+    LinePart<T, A, kWarps, kHeld> x{static_cast<const T*>(p.self) + (has ? row * n : 0), has ? n : 0, 1, member};
     x.load();
     A mean = 0, squares = 0;
     if (p.center) {
@@ -54,24 +42,21 @@ __global__ __launch_bounds__(256) void row_norm(RowArgs p) {
       const A y = (v - mean) * rstd;
       out[i] = convert<T>((weight ? y * weight[k] : y) + (bias ? bias[k] : A(0)));
     });
-    if (!has || x.member) continue;
+    if (!has || member) return;
     static_cast<A*>(p.mean)[row] = mean;
     static_cast<A*>(p.rstd)[row] = rstd;
-  }
+  });
 }
 
 /// rstd * (g * w - mean(g * w) - x^ * mean(g * w * x^)) with x^ the normalised row.
 template <class T, class A, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void row_norm_backward(RowArgs p) {
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(Sums<A>, room, kMostWarps);
   const Int64 n = p.channels * p.inner;
   const A* weight = static_cast<const A*>(p.weight);
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < p.rows; first += Int64(gridDim.x) * kGroups) {
-    const Int64 row = first + threadIdx.x / kGroup;
+  for_groups<kWarps>(p.rows, [&](Int64 row, int member) {
     const bool has = row < p.rows;
-    LinePart<T, A, kGroup, kHeld> g{static_cast<const T*>(p.grad) + (has ? row * n : 0), has ? n : 0, 1,
-                                    int(threadIdx.x) % kGroup};
+    LinePart<T, A, kWarps, kHeld> g{static_cast<const T*>(p.grad) + (has ? row * n : 0), has ? n : 0, 1, member};
     const T* x = static_cast<const T*>(p.self) + (has ? row * n : 0);
     const A mean = has && p.center ? static_cast<const A*>(p.mean)[row] : A(0),
             rstd = has ? static_cast<const A*>(p.rstd)[row] : A(0);
@@ -82,20 +67,20 @@ __global__ __launch_bounds__(256) void row_norm_backward(RowArgs p) {
       sums.a += gw;
       sums.b += gw * (convert<A>(x[i]) - mean);
     });
-    sums = fold_group<AddSums, kWarps>(sums, room);
+    sums = fold_group<Add, kWarps>(sums, room);
     const A a = p.center ? sums.a / A(n) : A(0), b = sums.b * rstd * rstd / A(n);
     T* out = static_cast<T*>(p.out) + row * n;
     g.each([&](A& v, Int64 i) {
       const A gw = weight ? v * weight[factor_at(p, row, i)] : v;
       out[i] = convert<T>(rstd * (gw - a - b * (convert<A>(x[i]) - mean)));
     });
-  }
+  });
 }
 
 // ---- folds over rows and channels: how an element enters, and how results are written
 
 /// Of the factors of rows: the sums of grad times the normalised element, and of grad.
-struct RowFactorSums : AddSums {
+struct RowFactorSums : Add {
   template <class A>
   using State = Sums<A>;
   template <class T, class A>
@@ -158,25 +143,24 @@ struct ChannelMoments {
 template <class Op, class T, class A, int kWarps>
 __global__ __launch_bounds__(256) void channel_fold(ChannelArgs p) {
   using State = typename Op::template State<A>;
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(State, room, kMostWarps);
-  const Int64 units = p.results * p.parts, member = threadIdx.x % kGroup;
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < units; first += Int64(gridDim.x) * kGroups) {
-    const Int64 unit = first + threadIdx.x / kGroup, r = unit % p.results;
+  const Int64 units = p.results * p.parts;
+  for_groups<kWarps>(units, [&](Int64 unit, int member) {
+    const Int64 r = unit % p.results;
     State state = Op::template identity<State>();
     if (unit < units) {
       const Int64 start = r / p.channels * p.sample_step + r % p.channels * p.inner, from = unit / p.results * p.part,
                   to = from + p.part < p.count ? from + p.part : p.count;
-      for (Int64 e = from + member; e < to; e += kGroup) {
+      for (Int64 e = from + member; e < to; e += group_threads(kWarps)) {
         const Int64 outer = p.inner == 1 ? e : e / p.inner;
         Op::template enter<T, A>(state, p, r, outer, start + outer * p.outer_step + (e - outer * p.inner));
       }
     }
     state = fold_group<Op, kWarps>(state, room);
-    if (unit >= units || member) continue;
+    if (unit >= units || member) return;
     if (p.parts > 1) static_cast<State*>(p.states)[unit] = state;
     else Op::leave(state, p, r);
-  }
+  });
 }
 
 template <class Op, class A>

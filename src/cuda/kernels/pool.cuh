@@ -2,7 +2,7 @@
 // it; and values at places in planes.
 #pragma once
 
-#include "lines.cuh"
+#include "block.cuh"
 #include "pool_args.h"
 #include "report.cuh"
 
@@ -66,36 +66,37 @@ FACULA_FN void max_of_window(const PoolArgs& p, const PoolWindow& w, const T* pl
       }
 }
 
-FACULA_FN void sizes_out(const PoolArgs& p, Int64 (&size)[3]) {
-  for (int d = 0; d < 3; ++d) size[d] = p.axes[d].out;
-}
-
 template <class T>
 FACULA_FN const T* input_plane(const PoolArgs& p, const PoolResult& r) {
   return static_cast<const T*>(p.in) + r.image * p.planes.in_image + r.channel * p.planes.in_channel;
 }
-FACULA_FN Int64 output_offset(const PlaneArgs& p, const PoolResult& r, const Int64 (&size)[3]) {
-  return r.image * p.out_image + r.channel * p.out_channel +
-         ((r.at[0] * size[1] + r.at[1]) * size[2] + r.at[2]) * p.out_element;
+/// Calls act(result, its place in memory) for all results, `size` of them in each plane.
+template <class F>
+FACULA_FN void for_results(const PlaneArgs& p, const Int64 (&size)[3], F act) {
+  const Int64 all = p.images * p.channels * p.out;
+  for (Int64 i = thread_number(); i < all; i += thread_count()) {
+    const PoolResult r(i, p, p.out, size, p.out_element != 1);
+    const Int64 element = (r.at[0] * size[1] + r.at[1]) * size[2] + r.at[2];
+    act(r, r.image * p.out_image + r.channel * p.out_channel + element * p.out_element);
+  }
+}
+template <class F>
+FACULA_FN void for_windows(const PoolArgs& p, F act) {
+  const Int64 size[3] = {p.axes[0].out, p.axes[1].out, p.axes[2].out};
+  for_results(p.planes, size, act);
 }
 
 template <class T>
 __global__ __launch_bounds__(256) void max_pool(PoolArgs p) {
-  const PlaneArgs& planes = p.planes;
-  Int64 size[3];
-  sizes_out(p, size);
-  const Int64 all = planes.images * planes.channels * planes.out;
-  for (Int64 i = thread_number(); i < all; i += thread_count()) {
-    const PoolResult r(i, planes, planes.out, size, planes.out_element != 1);
+  for_windows(p, [&](const PoolResult& r, Int64 to) {
     PoolWindow w;
     for (int d = 0; d < 3; ++d) w.begin[d] = begin_of(p.axes[d], r.at[d]), w.end[d] = end_of(p.axes[d], r.at[d]);
     Compute<T> best;
     Int64 place;
     max_of_window(p, w, input_plane<T>(p, r), best, place);
-    const Int64 to = output_offset(planes, r, size);
     static_cast<T*>(p.out)[to] = convert<T>(best);
     if (p.indices) p.indices[to] = place;
-  }
+  });
 }
 
 /// Where window o begins, for a sample in [0, 1).
@@ -109,13 +110,8 @@ FACULA_FN Int64 fractional_begin(const PoolAxisArgs& a, Int64 o, C sample) {
 template <class T>
 __global__ __launch_bounds__(256) void fractional_max_pool(PoolArgs p) {
   using C = Compute<T>;
-  const PlaneArgs& planes = p.planes;
-  Int64 size[3];
-  sizes_out(p, size);
-  const Int64 all = planes.images * planes.channels * planes.out;
-  for (Int64 i = thread_number(); i < all; i += thread_count()) {
-    const PoolResult r(i, planes, planes.out, size, false);
-    const T* samples = static_cast<const T*>(p.samples) + (r.image * planes.channels + r.channel) * p.sampled;
+  for_windows(p, [&](const PoolResult& r, Int64 to) {
+    const T* samples = static_cast<const T*>(p.samples) + (r.image * p.planes.channels + r.channel) * p.sampled;
     PoolWindow w = {{0, 0, 0}, {1, 1, 1}};
     for (int d = 3 - p.sampled; d < 3; ++d) {
       const int k = d - (3 - p.sampled);
@@ -125,21 +121,15 @@ __global__ __launch_bounds__(256) void fractional_max_pool(PoolArgs p) {
     C best;
     Int64 place;
     max_of_window(p, w, input_plane<T>(p, r), best, place);
-    const Int64 to = output_offset(planes, r, size);
     static_cast<T*>(p.out)[to] = convert<T>(best);
     p.indices[to] = place;
-  }
+  });
 }
 
 template <class T>
 __global__ __launch_bounds__(256) void avg_pool(PoolArgs p) {
   using C = Compute<T>;
-  const PlaneArgs& planes = p.planes;
-  Int64 size[3];
-  sizes_out(p, size);
-  const Int64 all = planes.images * planes.channels * planes.out;
-  for (Int64 i = thread_number(); i < all; i += thread_count()) {
-    const PoolResult r(i, planes, planes.out, size, planes.out_element != 1);
+  for_windows(p, [&](const PoolResult& r, Int64 to) {
     PoolWindow w;
     double divisor = 1;
     bool empty = false;
@@ -154,9 +144,9 @@ __global__ __launch_bounds__(256) void avg_pool(PoolArgs p) {
     for (Int64 a = w.begin[0]; a < w.end[0]; ++a)
       for (Int64 b = w.begin[1]; b < w.end[1]; ++b)
         for (Int64 c = w.begin[2]; c < w.end[2]; ++c)
-          sum += convert<C>(plane[((a * p.axes[1].in + b) * p.axes[2].in + c) * planes.in_element]);
-    static_cast<T*>(p.out)[output_offset(planes, r, size)] = convert<T>(empty ? C(0) : C(sum / C(divisor)));
-  }
+          sum += convert<C>(plane[((a * p.axes[1].in + b) * p.axes[2].in + c) * p.planes.in_element]);
+    static_cast<T*>(p.out)[to] = convert<T>(empty ? C(0) : C(sum / C(divisor)));
+  });
 }
 
 /// The windows that may show element i: the first and the one after the last.
@@ -176,11 +166,8 @@ FACULA_FN void windows_around(const PoolAxisArgs& a, Int64 i, Int64& first, Int6
 /// a value for each window.
 template <class T>
 __global__ __launch_bounds__(256) void avg_pool_transpose(PoolArgs p) {
-  const PlaneArgs& planes = p.planes;
   const Int64 size[3] = {p.axes[0].in, p.axes[1].in, p.axes[2].in};
-  const Int64 all = planes.images * planes.channels * planes.out;
-  for (Int64 i = thread_number(); i < all; i += thread_count()) {
-    const PoolResult r(i, planes, planes.out, size, planes.out_element != 1);
+  for_results(p.planes, size, [&](const PoolResult& r, Int64 to) {
     Int64 first[3], last[3];
     for (int d = 0; d < 3; ++d) windows_around(p.axes[d], r.at[d], first[d], last[d]);
     const T* plane = input_plane<T>(p, r);
@@ -196,22 +183,16 @@ __global__ __launch_bounds__(256) void avg_pool_transpose(PoolArgs p) {
         for (Int64 c = first[2]; c < last[2]; ++c) {
           if (!shows(2, c)) continue;
           const double divisor = p.divisor != 0 ? p.divisor : rows * divisor_of(p.axes[2], c);
-          sum += plane[((a * p.axes[1].out + b) * p.axes[2].out + c) * planes.in_element] / T(divisor);
+          sum += plane[((a * p.axes[1].out + b) * p.axes[2].out + c) * p.planes.in_element] / T(divisor);
         }
       }
     }
-    static_cast<T*>(p.out)[output_offset(planes, r, size)] += sum;
-  }
+    static_cast<T*>(p.out)[to] += sum;
+  });
 }
 
 // ---- places in planes. Here `in` counts the elements of a plane that have places, and `out` those of the planes that
 // the places are in.
-
-template <class T>
-FACULA_FN T lane_value(T value, int lane) {
-  if constexpr (sizeof(T) < 4) return T(shuffle_from(UInt32(value), lane));  // integers
-  else return shuffle_from(value, lane);
-}
 
 /// out[place] = value, or += value in the order of the values: a warp for every plane whose elements lie next to each
 /// other, else a thread.
@@ -242,7 +223,7 @@ __global__ __launch_bounds__(256) void scatter_planes(T* out, const T* values, c
           const Int64 other = __shfl_sync(kAllLanes, place, l);
           const bool same = other == place && l != lane;
           if constexpr (kAdd) {
-            const T more = lane_value(value, l);
+            const T more = shuffle_from(value, l);
             if (same && l < lane) mine = false;
             else if (same) sum = sum + more;
           } else if (same && l > lane) {

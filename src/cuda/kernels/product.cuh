@@ -116,16 +116,14 @@ __global__ __launch_bounds__(256) void product_of_parts(typename Problem<T, A, I
   }
 }
 
-/// Few rows or columns: every result is made by kGroup threads, 1, 32 or 256 of them.
-template <template <class, class, class> class Problem, class T, class A, class I, int kGroup>
+/// Few rows or columns: every result is made by a group of threads.
+template <template <class, class, class> class Problem, class T, class A, class I, int kWarps>
 __global__ __launch_bounds__(256) void product_by_results(typename Problem<T, A, I>::Args p) {
-  constexpr int kGroups = kGroup == 0 ? 1 : 256 / kGroup, kThreads = kGroup == 0 ? 256 : kGroup;
   FACULA_SHARED(A, room, kMostWarps);
   const ProductTiles& t = p.tiles;
-  const int group = threadIdx.x / kThreads, member = threadIdx.x % kThreads;
   const Int64 all = t.batch * t.rows * t.columns;
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < all; first += Int64(gridDim.x) * kGroups) {
-    const Int64 i = first + group, column = i % t.columns, row = i / t.columns % t.rows;
+  for_groups<kWarps>(all, [&](Int64 i, int member) {
+    const Int64 column = i % t.columns, row = i / t.columns % t.rows;
     const Problem<T, A, I> problem(p, i < all ? i / t.columns / t.rows : 0);
     const bool mine = i < all && row < problem.rows() && column < problem.columns();
     A sum{};
@@ -133,12 +131,11 @@ __global__ __launch_bounds__(256) void product_by_results(typename Problem<T, A,
       const auto left = problem.left().line(row);
       const auto right = problem.right().line(column);
       const Int64 inner = problem.inner();
-      for (Int64 k = member; k < inner; k += kThreads) sum = sum + left.at(I(k)) * right.at(I(k));
+      for (Int64 k = member; k < inner; k += group_threads(kWarps)) sum = sum + left.at(I(k)) * right.at(I(k));
     }
-    if constexpr (kThreads == 256) sum = fold_block<Add>(sum, room);
-    else if constexpr (kThreads == 32) sum = fold_warp<Add>(sum);
+    sum = fold_group<Add, kWarps>(sum, room);
     if (mine && member == 0) problem.store(row, column, sum);
-  }
+  });
 }
 
 }  // namespace facula::cuda

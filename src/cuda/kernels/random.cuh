@@ -2,23 +2,12 @@
 // same seed gives the same numbers on the same kind of device.
 #pragma once
 
+#include "distribution.h"
 #include "philox.cuh"
 
 namespace facula::cuda {
 
-/// As on the host.
-enum class Distribution : unsigned char {
-  Uniform,
-  Normal,
-  Range,
-  FullRange,
-  DefaultRange,
-  Bernoulli,
-  Exponential,
-  Cauchy,
-  LogNormal,
-  Geometric
-};
+using kernels::Distribution;
 
 /// What numbers of a type are drawn as.
 template <class T>

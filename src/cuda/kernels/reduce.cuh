@@ -97,25 +97,21 @@ FACULA_FN A finished(A value, const FoldGrid& g) {
 
 template <class Fold, class M, class C, class A, int kWarps>
 __global__ __launch_bounds__(256) void fold(FoldGrid g) {
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(A, room, kMostWarps);
-  const int group = threadIdx.x / kGroup, member = threadIdx.x % kGroup;
   const Int64 parts = (g.count + g.part - 1) / g.part, all = g.results * (parts ? parts : 1);
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < all; first += Int64(gridDim.x) * kGroups) {
-    const Int64 at = first + group;
+  for_groups<kWarps>(all, [&](Int64 at, int member) {
     A total = Fold::template identity<A>();
     if (at < all) {
       const Int64 result = at % g.results, from = at / g.results * g.part,
                   to = from + g.part < g.count ? from + g.part : g.count;
       const M* base = static_cast<const M*>(g.in) + offset_of(g.kept, result);
       const C center = g.center ? static_cast<const C*>(g.center)[result] : C{};
-      for (Int64 i = from + member; i < to; i += kGroup)
+      for (Int64 i = from + member; i < to; i += group_threads(kWarps))
         total = Fold::merge(total, Fold::template enter<A>(convert<C>(base[offset_of(g.reduced, i)]), center, g));
     }
-    if constexpr (kGroup == 256) total = fold_block<Fold>(total, room);
-    else if constexpr (kGroup == 32) total = fold_warp<Fold>(total);
+    total = fold_group<Fold, kWarps>(total, room);
     if (at < all && member == 0) static_cast<A*>(g.out)[at] = parts > 1 ? total : finished(total, g);
-  }
+  });
 }
 
 }  // namespace facula::cuda

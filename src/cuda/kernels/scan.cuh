@@ -214,7 +214,7 @@ __global__ __launch_bounds__(256) void scan_totals(ScanArgs s) {
     const auto part = scan_part<Op, M, C, kMode>(s, unit);
     A total = Op::template identity<A>();
     for (Int64 i = part.from + threadIdx.x; i < part.to; i += 256) total = Op::merge(total, part.read(i));
-    total = fold_group<Op, 8>(total, room);
+    total = fold_block<Op>(total, room);
     if (threadIdx.x == 0) static_cast<A*>(s.before)[unit] = total;
   }
 }

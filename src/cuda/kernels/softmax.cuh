@@ -7,15 +7,12 @@ namespace facula::cuda {
 
 template <bool kLog, class M, class C, class O, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void softmax(LineShape s, const void* in, void* out) {
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(C, room, kMostWarps);
-  const int group = threadIdx.x / kGroup;
   const Int64 lines = s.outer * s.inner;
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < lines; first += Int64(gridDim.x) * kGroups) {
-    const bool has = first + group < lines;
-    const Int64 start = has ? line_start(s, first + group) : 0;
-    LinePart<M, C, kGroup, kHeld> x{static_cast<const M*>(in) + start, has ? s.n : 0, s.inner,
-                                    int(threadIdx.x) % kGroup};
+  for_groups<kWarps>(lines, [&](Int64 line, int member) {
+    const bool has = line < lines;
+    const Int64 start = has ? line_start(s, line) : 0;
+    LinePart<M, C, kWarps, kHeld> x{static_cast<const M*>(in) + start, has ? s.n : 0, s.inner, member};
     x.load();
     C top = lowest<C>(), total = 0;
     x.each([&](C& v, Int64) { top = Max::merge(top, v); });
@@ -33,20 +30,17 @@ __global__ __launch_bounds__(256) void softmax(LineShape s, const void* in, void
       else if constexpr (kHeld > 0) to[at] = convert<O>(v * last);
       else to[at] = convert<O>(kernels::exp(v - top) * last);
     });
-  }
+  });
 }
 
 template <bool kLog, class M, class C, class O, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void softmax_backward(LineShape s, const void* grad, const void* result, void* out) {
-  constexpr int kGroup = group_threads(kWarps), kGroups = 256 / kGroup;
   FACULA_SHARED(C, room, kMostWarps);
-  const int group = threadIdx.x / kGroup;
   const Int64 lines = s.outer * s.inner;
-  for (Int64 first = Int64(blockIdx.x) * kGroups; first < lines; first += Int64(gridDim.x) * kGroups) {
-    const bool has = first + group < lines;
-    const Int64 start = has ? line_start(s, first + group) : 0;
-    LinePart<M, C, kGroup, kHeld> g{static_cast<const M*>(grad) + start, has ? s.n : 0, s.inner,
-                                    int(threadIdx.x) % kGroup};
+  for_groups<kWarps>(lines, [&](Int64 line, int member) {
+    const bool has = line < lines;
+    const Int64 start = has ? line_start(s, line) : 0;
+    LinePart<M, C, kWarps, kHeld> g{static_cast<const M*>(grad) + start, has ? s.n : 0, s.inner, member};
     const M* y = static_cast<const M*>(result) + start;
     g.load();
     C total = 0;
@@ -57,7 +51,7 @@ __global__ __launch_bounds__(256) void softmax_backward(LineShape s, const void*
       const C r = convert<C>(y[at]);
       to[at] = convert<O>(kLog ? v - kernels::exp(r) * total : r * (v - total));
     });
-  }
+  });
 }
 
 }  // namespace facula::cuda

@@ -206,6 +206,26 @@ FACULA_RARE void store_any(void* to, int dtype, const C& value) {
   }
 }
 
+/// The unsigned whole number of so many bytes.
+template <int kBytes>
+struct BitsOfSize {
+  using type = UInt32;
+};
+template <>
+struct BitsOfSize<8> {
+  using type = UInt64;
+};
+template <>
+struct BitsOfSize<2> {
+  using type = UInt16;
+};
+template <>
+struct BitsOfSize<1> {
+  using type = UInt8;
+};
+template <class T>
+using Bits = typename BitsOfSize<sizeof(T)>::type;
+
 template <class T, int n>
 struct alignas(sizeof(T) * n <= 16 ? sizeof(T) * n : 16) Vector {
   T at[n];
