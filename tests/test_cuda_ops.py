@@ -2,14 +2,10 @@
 
 Runs happen in other processes, with the environment of conftest's `cuda_environment`. What has no kernel yet is listed here, by op."""
 
-import functools
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from cuda_environment import environment
+from cuda_kernels import Topics
 from op_samples import all_ops
 
 HERE = Path(__file__).resolve().parent
@@ -29,19 +25,12 @@ def with_samples():
     return [op for op in all_ops() if op.samples is not None or op.elementwise]
 
 
-@functools.cache
-def results(topic):
-    """What became of the topic's ops, by id."""
-    left = [op.id for op in with_samples() if op.topic == topic]
-    run = subprocess.run([sys.executable, str(HERE / "device_worker.py"), *left], env=environment(FACULA_TEST_DEVICE="cuda"),
-                         capture_output=True, text=True)  # fmt: skip
-    assert run.returncode == 0, run.stdout[-300:] + run.stderr[-3000:]
-    return {report["id"]: report for line in run.stdout.splitlines() if line.startswith("{") for report in [json.loads(line)]}
+TOPICS = Topics(HERE / "device_worker.py", with_samples())
 
 
 @pytest.mark.parametrize("op", with_samples(), ids=lambda op: op.id)
-def test_op_on_cuda(op):
-    report = results(op.topic)[op.id]
+def test_op_on_cuda(op, request):
+    report = TOPICS.report(op, request)
     if op.id in EXCEPTIONS:
         assert report["errors"], f"{op.id} works: it is no exception any more"
         return

@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdlib>
+#include <map>
 
 #include "cuda/device.h"
 #include "cuda/kernel.h"
@@ -26,20 +27,25 @@ class Program {
   ~Program() { compiler().nvrtcDestroyProgram(&program_); }
   Program(const Program&) = delete;
 
-  CompiledKernel compile(const std::string& expression, const std::vector<std::string>& options) {
-    check(compiler().nvrtcAddNameExpression(program_, expression.c_str()));
+  void compile(const std::vector<std::string>& expressions, const std::vector<std::string>& options) {
+    for (const std::string& e : expressions) check(compiler().nvrtcAddNameExpression(program_, e.c_str()));
     std::vector<const char*> given;
     for (const std::string& option : options) given.push_back(option.c_str());
     if (compiler().nvrtcCompileProgram(program_, static_cast<int>(given.size()), given.data()) != NVRTC_SUCCESS)
       throw_error(ErrorKind::Runtime, current_op(), ": the CUDA kernel does not compile, got ", log());
-    CompiledKernel made;
+  }
+
+  std::string name(const std::string& expression) const {
     const char* name = nullptr;
     check(compiler().nvrtcGetLoweredName(program_, expression.c_str(), &name));
-    made.name = name;
+    return name;
+  }
+
+  std::vector<char> image() const {
     size_t bytes = 0;
     check(compiler().nvrtcGetCUBINSize(program_, &bytes));
-    made.image.resize(bytes);
-    check(compiler().nvrtcGetCUBIN(program_, made.image.data()));
+    std::vector<char> made(bytes);
+    check(compiler().nvrtcGetCUBIN(program_, made.data()));
     return made;
   }
 
@@ -95,6 +101,27 @@ std::string cache_key(const KernelSource& kernel, int architecture) {
   return key + "\n" + kernel.expression + "\n" + kernel.source;
 }
 
+void replace_all(std::string& text, std::string_view old, const std::string& made) {
+  for (size_t at = text.find(old); at != std::string::npos; at = text.find(old, at + made.size()))
+    text.replace(at, old.size(), made);
+}
+
+/// One program of many: the loops of element-wise kernels, which are all called Loop, get names of their own.
+std::string joined(const std::vector<KernelSource>& kernels, std::vector<std::string>& expressions) {
+  std::string text;
+  std::map<std::string, std::string> loop_of_source;
+  for (const KernelSource& k : kernels) {
+    const auto [place, is_new] = loop_of_source.try_emplace(k.source, "Loop" + std::to_string(loop_of_source.size()));
+    if (kernels.size() == 1) place->second = "Loop";
+    std::string source = k.source, expression = k.expression;
+    replace_all(source, "struct Loop ", "struct " + place->second + " ");
+    replace_all(expression, "facula::cuda::Loop,", "facula::cuda::" + place->second + ",");
+    if (is_new) text += source;
+    expressions.push_back(std::move(expression));
+  }
+  return text;
+}
+
 std::string json(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -109,12 +136,30 @@ std::string json(const std::string& text) {
 
 CompiledKernel compile(const KernelSource& kernel, int architecture, const std::vector<std::string>& more_options,
                        std::string* log) {
-  std::vector<std::string> options = options_for(architecture);
+  return compile_together({kernel}, architecture, more_options, log)[0];
+}
+
+std::vector<CompiledKernel> compile_together(const std::vector<KernelSource>& kernels, int architecture,
+                                             const std::vector<std::string>& more_options, std::string* log) {
+  std::vector<std::string> options = options_for(architecture), expressions;
   options.insert(options.end(), more_options.begin(), more_options.end());
-  Program program(kernel.source);
-  CompiledKernel made = program.compile(kernel.expression, options);
+  Program program(joined(kernels, expressions));
+  program.compile(expressions, options);
   if (log) *log = program.log();
+  std::vector<CompiledKernel> made;
+  const std::vector<char> image = program.image();
+  for (const std::string& e : expressions) made.push_back({program.name(e), image});
   return made;
+}
+
+size_t cache_together(std::vector<KernelSource> kernels, int architecture, const std::string& library) {
+  CompiledKernel found;
+  std::erase_if(kernels, [&](const KernelSource& k) { return read_cached(cache_key(k, architecture), found); });
+  if (kernels.empty()) return 0;
+  FACULA_CHECK(is_emulated(), ErrorKind::Value, "cache_together: the emulated device, got another");
+  const auto made = compile_together(kernels, architecture, {"-library=" + library});
+  for (size_t i = 0; i < made.size(); ++i) write_cached(cache_key(kernels[i], architecture), made[i]);
+  return made.size();
 }
 
 CompiledKernel cached_or_compiled(const KernelSource& kernel, int architecture, bool* was_cached) {

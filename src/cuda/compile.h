@@ -17,7 +17,16 @@ struct KernelSource {
 CompiledKernel compile(const KernelSource& kernel, int architecture, const std::vector<std::string>& more_options = {},
                        std::string* log = nullptr);
 
-/// The same from the disk cache; what is not there is compiled and put there.
+/// Several kernels as one program, which takes a fraction of the time: they all have the same image.
+std::vector<CompiledKernel> compile_together(const std::vector<KernelSource>& kernels, int architecture,
+                                             const std::vector<std::string>& more_options = {},
+                                             std::string* log = nullptr);
+
+/// Puts those into the disk cache that are not there, for the emulated device only: their code becomes the file
+/// `library`, to which the cache refers. Returns how many they were.
+size_t cache_together(std::vector<KernelSource> kernels, int architecture, const std::string& library);
+
+/// A kernel from the disk cache; what is not there is compiled and put there.
 CompiledKernel cached_or_compiled(const KernelSource& kernel, int architecture, bool* was_cached = nullptr);
 
 /// FACULA_CUDA_LOG_KERNELS names a file that gets a line of JSON for each kernel of the process:

@@ -159,7 +159,10 @@ struct Slot {
 }  // namespace
 
 const char* name_of(Library library) { return row(library).name; }
-bool is_emulated() { return variable("FACULA_CUDA") == "emulated"; }
+bool is_emulated() {
+  static const bool emulated = variable("FACULA_CUDA") == "emulated" || variable("FACULA_CUDA") == "null";
+  return emulated;
+}
 
 const OpenedLibrary& opened(Library library) {
   static Slot slots[kLibraries];

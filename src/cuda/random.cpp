@@ -81,6 +81,7 @@ uint64_t default_range(DType dtype) {
     case DType::Int16: return uint64_t{1} << 15;
     case DType::Int32: return uint64_t{1} << 31;
     case DType::Int64: return uint64_t{1} << 63;
+    case DType::UInt32:  // all words
     case DType::UInt64: return 0;
     default: return uint64_t{1} << (8 * item_size(dtype));
   }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -110,12 +111,32 @@ std::vector<std::string> command_line(const Program& p, const fs::path& in, cons
   return command;
 }
 
+/// The library itself, or with -library=PATH only its path, after moving it there.
+void make_image(Program& p, const fs::path& library) {
+  constexpr std::string_view kOption = "-library=";
+  const auto kept = std::find_if(p.options.begin(), p.options.end(),
+                                 [&](const std::string& option) { return option.starts_with(kOption); });
+  std::string bytes;
+  if (kept != p.options.end()) {
+    bytes = kept->substr(kOption.size());
+    fs::create_directories(fs::path(bytes).parent_path());
+    fs::copy_file(library, bytes + ".new", fs::copy_options::overwrite_existing);
+    fs::rename(bytes + ".new", bytes);
+  } else {
+    bytes = contents(library);
+  }
+  const uint64_t length = bytes.size();
+  p.image.assign(kept != p.options.end() ? "FACULAEP" : "FACULAEM", 8);
+  p.image.append(reinterpret_cast<const char*>(&length), sizeof length);
+  p.image += bytes;
+}
+
 }  // namespace
 
 // The minor number changes with whatever a compiled kernel depends on, so that disk caches do not mix them up.
 API nvrtcResult nvrtcVersion(int* major, int* minor) {
   size_t all = std::hash<std::string_view>()(facula_emulated_device_header);
-  for (const char* name : {"CXX", "FACULA_EMULATED_FLAGS"}) {
+  for (const char* name : {"CXX", "FACULA_EMULATED_FLAGS", "FACULA_CUDA"}) {
     const char* value = std::getenv(name);
     all = all * 31 + std::hash<std::string_view>()(value ? value : "");
   }
@@ -143,6 +164,10 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char*
   static std::atomic<int> number{0};
   static const Folder folder;
   Program& p = program_of(program);
+  if (const char* device = std::getenv("FACULA_CUDA"); device && std::string_view(device) == "null") {
+    p.image.assign("FACULAEM\0\0\0\0\0\0\0", 16);
+    return NVRTC_SUCCESS;
+  }
   p.options.assign(options, options + count);
   const fs::path here = folder.path / std::to_string(number++);
   fs::create_directory(here);
@@ -155,13 +180,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char*
   p.log = status == -1 ? "the emulated device needs a C++ compiler, and \"" + command[0] +
                              "\" does not start (CXX names another)"
                        : contents(log);
-  if (status == 0) {
-    const std::string bytes = contents(library);
-    const uint64_t length = bytes.size();
-    p.image.assign("FACULAEM", 8);
-    p.image.append(reinterpret_cast<const char*>(&length), sizeof length);
-    p.image += bytes;
-  }
+  if (status == 0) make_image(p, library);
   std::error_code ignored;
   fs::remove_all(here, ignored);
   return status == 0 ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;

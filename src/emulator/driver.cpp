@@ -306,20 +306,29 @@ API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
 
 // ---- kernels
 
-// A module is the shared library that compiler.cpp made, behind the length of it.
+// A module is the shared library that compiler.cpp made, behind the length of it; or the path of the library.
 API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  if (settings().mode == Mode::Null) {
+    *module = reinterpret_cast<CUmodule>(new Module{nullptr, -1, {}});
+    return CUDA_SUCCESS;
+  }
   const auto* bytes = static_cast<const char*>(image);
-  if (std::memcmp(bytes, "FACULAEM", 8) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  const bool is_path = std::memcmp(bytes, "FACULAEP", 8) == 0;
+  if (!is_path && std::memcmp(bytes, "FACULAEM", 8) != 0) return CUDA_ERROR_INVALID_IMAGE;
   uint64_t length;
   std::memcpy(&length, bytes + 8, sizeof length);
-  // The file stays open: the loader knows libraries by their path, and a number used again would be the old library.
-  const int file = memfd_create("facula_kernel", MFD_CLOEXEC);
-  for (uint64_t done = 0; done < length;) {
-    const ssize_t n = write(file, bytes + 16 + done, length - done);
-    if (n <= 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    done += static_cast<uint64_t>(n);
+  std::string path(bytes + 16, is_path ? length : 0);
+  int file = -1;
+  if (!is_path) {
+    // The file stays open: the loader knows libraries by their path, and a number used again would be the old library.
+    file = memfd_create("facula_kernel", MFD_CLOEXEC);
+    for (uint64_t done = 0; done < length;) {
+      const ssize_t n = write(file, bytes + 16 + done, length - done);
+      if (n <= 0) return CUDA_ERROR_OUT_OF_MEMORY;
+      done += static_cast<uint64_t>(n);
+    }
+    path = "/proc/self/fd/" + std::to_string(file);
   }
-  const std::string path = "/proc/self/fd/" + std::to_string(file);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const auto* kernels = library ? static_cast<const FaculaEmulatedKernel*>(dlsym(library, "facula_kernels")) : nullptr;
   if (!kernels) {
@@ -334,12 +343,13 @@ API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 API CUresult cuModuleUnload(CUmodule module) {
   synchronize_all();
   auto* m = reinterpret_cast<Module*>(module);
-  dlclose(m->library);
+  if (m->library) dlclose(m->library);
   delete m;
   return CUDA_SUCCESS;
 }
 API CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   auto& functions = reinterpret_cast<Module*>(module)->functions;
+  if (settings().mode == Mode::Null) functions[name] = {nullptr};
   const auto found = functions.find(name);
   if (found == functions.end()) return CUDA_ERROR_NOT_FOUND;
   *function = reinterpret_cast<CUfunction>(&found->second);
@@ -354,6 +364,7 @@ API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attrib
 API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                             unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,
                             void** arguments, void**) {
+  if (settings().mode == Mode::Null) return CUDA_SUCCESS;
   const auto* f = reinterpret_cast<Function*>(function);
   const Index3 grid{grid_x, grid_y, grid_z}, block{block_x, block_y, block_z};
   const uint64_t threads = uint64_t{block_x} * block_y * block_z;

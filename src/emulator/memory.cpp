@@ -33,9 +33,9 @@ struct Arena {
     base = static_cast<char*>(memory);
     free[reinterpret_cast<CUdeviceptr>(base)] = bytes;
     used.resize(static_cast<size_t>(s.devices));
-    if (s.mode == Mode::Async)
-      protect(PROT_READ | PROT_WRITE);  // threads work in it while the host does something else
+    if (is_open()) protect(PROT_READ | PROT_WRITE);  // threads work in it while the host does something else
   }
+  static bool is_open() { return settings().mode == Mode::Async || settings().mode == Mode::Null; }
   void protect(int how) const { mprotect(base, bytes, how); }
 };
 
@@ -49,14 +49,14 @@ size_t rounded(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 }  // namespace
 
 Opened::Opened() {
-  if (settings().mode == Mode::Async) return;
+  if (Arena::is_open()) return;
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
   if (a.openings++ == 0) a.protect(PROT_READ | PROT_WRITE);
 }
 
 Opened::~Opened() {
-  if (settings().mode == Mode::Async) return;
+  if (Arena::is_open()) return;
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
   if (--a.openings == 0) a.protect(PROT_NONE);
@@ -78,7 +78,7 @@ CUresult allocate(CUdeviceptr* memory, size_t bytes, int device) {
     a.taken[address] = bytes;
     a.owner[address] = device;
     a.used[static_cast<size_t>(device)] += size;
-    std::memset(reinterpret_cast<void*>(address), kFresh, size);
+    if (settings().mode != Mode::Null) std::memset(reinterpret_cast<void*>(address), kFresh, size);
     *memory = address;
     return CUDA_SUCCESS;
   }
@@ -96,7 +96,7 @@ CUresult release(CUdeviceptr memory) {
   a.taken.erase(found);
   a.used[static_cast<size_t>(a.owner[memory])] -= size;
   a.owner.erase(memory);
-  std::memset(reinterpret_cast<void*>(memory), kReleased, size);
+  if (settings().mode != Mode::Null) std::memset(reinterpret_cast<void*>(memory), kReleased, size);
   auto next = a.free.lower_bound(memory);
   if (next != a.free.end() && next->first == memory + size) {
     size += next->second;

@@ -20,6 +20,7 @@ Settings read_settings() {
                          order = variable("FACULA_EMULATED_ORDER", "forward");
   Settings s{};
   s.mode = mode == "eager" ? Mode::Eager : mode == "lazy" ? Mode::Lazy : Mode::Async;
+  if (variable("FACULA_CUDA", "") == "null") s.mode = Mode::Null;
   s.order = order == "reverse" ? Order::Reverse : order == "random" ? Order::Random : Order::Forward;
   s.jitter_us = static_cast<unsigned>(std::atoi(variable("FACULA_EMULATED_JITTER", "0").data()));
   s.devices = std::max(1, std::atoi(variable("FACULA_EMULATED_DEVICES", "1").data()));
@@ -87,6 +88,7 @@ void Stream::loop() {
 }
 
 void Stream::push(Work work) {
+  if (settings().mode == Mode::Null) return work(runner_);
   if (settings().mode == Mode::Eager) {
     std::lock_guard<std::mutex> guard(running_);
     Opened opened;

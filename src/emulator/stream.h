@@ -4,6 +4,9 @@
 // with random waits of up to so many microseconds); `eager`, at the call; `lazy`, not before the host waits for it,
 // so that a wait which is missing shows every time. Memory is one arena; outside of queued work it is inaccessible
 // in the last two modes: a host that reads device memory dies. Fresh and released memory is filled with patterns.
+//
+// FACULA_CUDA=null is a driver for measuring the host's part of an op and for listing kernels: nothing is compiled,
+// launches return at once, copies run at the call.
 #pragma once
 
 #include <atomic>
@@ -21,7 +24,7 @@
 
 namespace facula::emulator {
 
-enum class Mode : uint8_t { Async, Eager, Lazy };
+enum class Mode : uint8_t { Async, Eager, Lazy, Null };
 
 struct Settings {
   Mode mode;

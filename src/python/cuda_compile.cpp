@@ -38,10 +38,65 @@ PyObject* keep(PyObject*, PyObject* arguments) {
   });
 }
 
+std::vector<cuda::KernelSource> kernel_list(PyObject* given) {
+  std::vector<cuda::KernelSource> kernels;
+  const Owned items(check(PySequence_Fast(given, "kernels: a sequence of (source, expression)")));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    const char *source, *expression;
+    if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(items.get(), i), "ss", &source, &expression)) throw PythonError{};
+    kernels.push_back({source, expression});
+  }
+  return kernels;
+}
+
+PyObject* compile_together(PyObject*, PyObject* arguments) {
+  return guarded([&]() -> PyObject* {
+    PyObject* given;
+    const char* option = nullptr;
+    int architecture;
+    if (!PyArg_ParseTuple(arguments, "Oi|z", &given, &architecture, &option)) return nullptr;
+    const std::vector<cuda::KernelSource> kernels = kernel_list(given);
+    const std::vector<std::string> options(option ? 1 : 0, option ? option : "");
+    std::string log;
+    std::vector<cuda::CompiledKernel> made;
+    {
+      WithoutLock lock;
+      made = cuda::compile_together(kernels, architecture, options, &log);
+    }
+    const Owned names(check(PyList_New(0)));
+    for (const cuda::CompiledKernel& kernel : made)
+      check(PyList_Append(names.get(), Owned(check(PyUnicode_FromString(kernel.name.c_str()))).get()));
+    const std::vector<char> image = made.empty() ? std::vector<char>() : made[0].image;
+    return Py_BuildValue("Oy#s", names.get(), image.data(), static_cast<Py_ssize_t>(image.size()), log.c_str());
+  });
+}
+
+PyObject* keep_together(PyObject*, PyObject* arguments) {
+  return guarded([&]() -> PyObject* {
+    PyObject* given;
+    const char* library;
+    int architecture;
+    if (!PyArg_ParseTuple(arguments, "Ois", &given, &architecture, &library)) return nullptr;
+    std::vector<cuda::KernelSource> kernels = kernel_list(given);
+    size_t compiled;
+    {
+      WithoutLock lock;
+      compiled = cuda::cache_together(std::move(kernels), architecture, library);
+    }
+    return PyLong_FromSize_t(compiled);
+  });
+}
+
 PyMethodDef functions[] = {
     {"_cuda_compile", compile, METH_VARARGS,
      "(source, expression, architecture, option=None) -> (name, image, log): compiles a kernel, for example for "
      "architecture 90; no device is needed."},
+    {"_cuda_compile_together", compile_together, METH_VARARGS,
+     "([(source, expression), ...], architecture, option=None) -> (names, image, log): compiles kernels as one "
+     "program."},
+    {"_cuda_keep_together", keep_together, METH_VARARGS,
+     "([(source, expression), ...], architecture, library) -> how many were compiled, for the emulated device: their "
+     "code becomes the file `library`, to which the disk cache refers."},
     {"_cuda_keep", keep, METH_VARARGS,
      "(source, expression, architecture) -> whether the kernel had to be compiled: afterwards it is in the disk "
      "cache."},
