@@ -103,17 +103,68 @@ def test_later_iterations_ask_the_driver_for_nothing():
 
 
 def test_out_of_memory_says_what_there_is():
-    (text,) = run(
-        """
+    program = """
+        {history}
         cuda.set_per_process_memory_fraction(0.001)
         keep = facula.empty(1 << 20, dtype=facula.uint8, device="cuda")
+        twice = [facula.zeros(3, 4, dtype=facula.float16, device="cuda") for _ in range(2)]
         with pytest.raises(cuda.OutOfMemoryError) as error:
-            facula.empty(1 << 30, dtype=facula.uint8, device="cuda")
+            facula.empty(2, 1 << 29, dtype=facula.uint8, device="cuda")
         print(error.value)
+        frames = cuda.memory_snapshot()[0]["blocks"][0]["frames"]
+        print(len(frames), cuda.memory._snapshot()["segments"][0]["blocks"][0]["tensor"])
         """
+    first, title, kept, two, hint, last, known = run(program.format(history=""))
+    assert first.startswith("empty: CUDA out of memory. Device 0 has ") and last == "Tried to allocate 1024.00 MiB for uint8 [2, 536870912]"
+    assert "1.00 MiB of it in use by tensors and 1.00 MiB free in 1 piece, the largest free block of it 1.00 MiB" in first, first
+    assert (kept, two) == ("  1.00 MiB  uint8 [1048576]", "  0.00 MiB  2 x float16 [3, 4]")
+    assert "_record_memory_history()" in hint and known == "0 uint8 [1048576]"
+    lines = run(program.format(history="cuda.memory._record_memory_history()"))
+    assert lines[2:4] == [
+        "  1.00 MiB  uint8 [1048576]  made at <string>:6 in <module>",
+        "  0.00 MiB  2 x float16 [3, 4]  made at <string>:7 in <listcomp>" if sys.version_info < (3, 12) else lines[3],
+    ]
+    assert lines[-1] == "1 uint8 [1048576]" and len(lines) == 6
+
+
+def test_expandable_segments_and_the_other_settings():
+    assert run(
+        """
+        pieces = [facula.full((5 << 20,), float(i), device="cuda") for i in range(8)]       # 20 MiB each
+        del pieces[::2]
+        big = facula.zeros(20 << 20, device="cuda")
+        print([p[-1].item() for p in pieces], big.sum().item(), {s["is_expandable"] for s in cuda.memory_snapshot()})
+        for text, got in (("foo:1", "got foo$"), ("max_split_size_mb:3", "max_split_size_mb: more than 20, got 3$")):
+            with pytest.raises(ValueError, match=got):
+                cuda.memory._set_allocator_settings(text)
+        del pieces, big
+        cuda.empty_cache()
+        cuda.memory._set_allocator_settings("roundup_power2_divisions:4")
+        x = facula.empty(5 << 20, dtype=facula.uint8, device="cuda")
+        y = facula.empty((5 << 20) + 1, dtype=facula.uint8, device="cuda")
+        print(cuda.memory_stats()["segment.all.current"], cuda.memory_allocated() >> 20)
+        """,
+        FACULA_CUDA_ALLOC_CONF="expandable_segments:True", FACULA_EMULATED_MEMORY_MIB="180",
+    ) == ["[1.0, 3.0, 5.0, 7.0] 0.0 {True}", "1 11"]  # fmt: skip
+
+
+@pytest.mark.parametrize("blocking", ["0", "1"])
+def test_errors_name_the_op_and_the_line(blocking):
+    (text,) = run(
+        """
+        x, where = facula.arange(5.0).cuda(), facula.tensor([9]).cuda()
+        caught = 0
+        try:
+            y = x[where]
+            caught = 1
+            y.cpu()
+        except IndexError as error:
+            print(caught, error)
+        """,
+        CUDA_LAUNCH_BLOCKING=blocking,
     )
-    assert text.startswith("cuda: CUDA out of memory. Device 0 has ") and text.endswith("; tried to allocate 1024.00 MiB"), text
-    assert "1.00 MiB of it in use by tensors" in text and "the largest free block of it 1.00 MiB" in text, text
+    assert text.startswith(f"{1 - int(blocking)} index: index 9 is out of range for a dimension of size 5"), text
+    assert text.endswith("queued at <string>:7 in <module>)"), text
 
 
 def test_devices():

@@ -258,6 +258,7 @@ DeferredCudaCallError = type("DeferredCudaCallError", (Exception,), {"__module__
 
 from facula.cuda.memory import (  # noqa: E402, F401
     empty_cache,
+    get_allocator_backend,
     get_per_process_memory_fraction,
     max_memory_allocated,
     max_memory_cached,

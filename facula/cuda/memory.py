@@ -17,6 +17,7 @@ __all__ = [
     "reset_accumulated_memory_stats",
     "set_per_process_memory_fraction",
     "get_per_process_memory_fraction",
+    "get_allocator_backend",
 ]
 
 
@@ -116,9 +117,66 @@ def get_per_process_memory_fraction(device=None):
     return _C._cuda_memory_fraction(_index(device, "get_per_process_memory_fraction"))
 
 
-def memory_snapshot():
-    """All segments of all devices: a list of dicts with their blocks, in the order of their addresses."""
-    return _C._cuda_memory_snapshot() if _has_devices() else []
+def _stack(number):
+    return [{"filename": file, "line": line, "name": name} for file, line, name in _C._stack(number)]
+
+
+def memory_snapshot(mempool_id=None):
+    """All segments of all devices: a list of dicts with their blocks, in the order of their addresses.
+
+    A block says for which tensor it was taken (`tensor`: dtype and sizes) and, where _record_memory_history() was on, from
+    where (`frames`, innermost first). mempool_id: only the segments of that pool of a graph.
+    """
+    segments = _C._cuda_memory_snapshot() if _has_devices() else []
+    for segment in segments:
+        segment["segment_pool_id"] = (0, segment["segment_pool_id"])
+        for block in segment["blocks"]:
+            block["frames"] = _stack(block.pop("stack"))
+    return [s for s in segments if mempool_id is None or s["segment_pool_id"] == tuple(mempool_id)]
+
+
+def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None, device=None, **more):
+    """From now on notes which lines of the program take memory: out-of-memory errors and snapshots then show them.
+
+    Args:
+        enabled: "all" or "state" (both: of every live block), None: ends it. True and False are taken for the first and last.
+        context, stacks: anything; stacks are Python's.
+        max_entries, device: not read: there is no list of changes, and all devices are followed.
+    """
+    if enabled not in ("all", "state", None, True, False):
+        raise ValueError(f"_record_memory_history: enabled is 'all', 'state' or None, got {enabled!r}")
+    _C._cuda_record_places(enabled not in (None, False))
+
+
+def _snapshot(device=None, augment_with_fx_traces=False):
+    """What is known of the memory: {"segments": memory_snapshot(), ...}."""
+    return {
+        "segments": memory_snapshot(),
+        "device_traces": [[] for _ in range(_C._cuda_device_count())],
+        "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": _C._cuda_allocator_settings()},
+    }
+
+
+def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
+    """Writes _snapshot() into a pickle file."""
+    import pickle
+
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+def _set_allocator_settings(env):
+    """Sets what FACULA_CUDA_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF) would say: "key:value,key:value".
+
+    Keys are expandable_segments (True or False), max_split_size_mb, garbage_collection_threshold,
+    roundup_power2_divisions and backend (native). They hold for what is allocated from now on.
+    """
+    _C._cuda_set_allocator_settings(env)
+
+
+def get_allocator_backend():
+    """"native": the only allocator."""
+    return "native"
 
 
 def _size(count):

@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "core/kernel.h"
+#include "core/making.h"
 #include "core/mode.h"
 #include "core/number.h"
 
@@ -92,6 +93,7 @@ Tensor with_storage(Storage* storage, DType dtype) {
 
 Tensor empty(IntList sizes, DType dtype, Device device) {
   const int64_t count = count_elements(sizes, "empty");
+  Making making(sizes, dtype, device);
   Tensor tensor = with_storage(make_storage(byte_count(count, item_size(dtype), "empty", sizes), device), dtype);
   TensorImpl* t = tensor.impl();
   int64_t n = static_cast<int64_t>(sizes.size()), step = 1;
@@ -118,6 +120,7 @@ Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device)
   Checked places = count == 0 ? Checked(0) : places_of(sizes, strides, 0).high + 1;
   int64_t extent =
       places.get("empty_strided", "the number of places in memory", "size ", sizes, " and stride ", strides);
+  Making making(sizes, dtype, device);
   Tensor t = with_storage(make_storage(byte_count(extent, item_size(dtype), "empty_strided", sizes), device), dtype);
   set_sizes(t.impl(), sizes, strides);
   return t;
@@ -143,6 +146,7 @@ Tensor empty_like(const Tensor& self, DType dtype) {
   if (__builtin_expect(self.flags() & kBatched, 0)) {
     return make_batched(empty_like(Tensor::share(self.impl()->base), dtype), self.impl()->batch_level);
   }
+  Making making(self.sizes(), dtype, self.device());
   if (self.is_contiguous() && self.numel() <= kMostElements) return empty_like_contiguous(self.impl(), dtype);
   return empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), dtype, self.device());
 }

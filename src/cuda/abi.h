@@ -13,6 +13,10 @@ using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
+using CUgraphNode = struct CUgraphNode_st*;
+using CUmemGenericAllocationHandle = unsigned long long;
 using CUhostFn = void (*)(void* data);
 using nvrtcProgram = struct _nvrtcProgram*;
 struct CUuuid {
@@ -32,6 +36,15 @@ enum CUresult : int {
   CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_LAUNCH_FAILED = 719,
+  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
+  CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+  CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+  CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+  CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+  CUDA_ERROR_CAPTURED_EVENT = 907,
+  CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
 };
 
 enum CUdevice_attribute : int {
@@ -65,6 +78,86 @@ enum : unsigned {
   CU_EVENT_INTERPROCESS = 4
 };
 enum : unsigned { CU_MEMHOSTALLOC_PORTABLE = 1 };
+
+// ---- graphs
+enum CUstreamCaptureMode : int {
+  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2
+};
+enum CUstreamCaptureStatus : int {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2
+};
+enum : unsigned { CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE = 1 };
+
+// ---- virtual memory
+enum CUmemLocationType : int { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+struct CUmemLocation {
+  CUmemLocationType type;
+  int id;
+};
+enum CUmemAllocationType : int { CU_MEM_ALLOCATION_TYPE_PINNED = 1 };
+enum CUmemAllocationHandleType : int { CU_MEM_HANDLE_TYPE_NONE = 0 };
+struct CUmemAllocationProp {
+  CUmemAllocationType type;
+  CUmemAllocationHandleType requestedHandleTypes;
+  CUmemLocation location;
+  void* win32HandleMetaData;
+  struct {
+    unsigned char compressionType, gpuDirectRDMACapable;
+    unsigned short usage;
+    unsigned char reserved[4];
+  } allocFlags;
+};
+enum CUmemAccess_flags : int { CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  CUmemAccess_flags flags;
+};
+enum CUmemAllocationGranularity_flags : int { CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0 };
+
+// ---- other processes
+struct CUipcMemHandle {
+  char reserved[64];
+};
+struct CUipcEventHandle {
+  char reserved[64];
+};
+enum : unsigned { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
+
+#define FACULA_VIRTUAL_MEMORY_FUNCTIONS(X)                                                                             \
+  X(cuMemAddressReserve, CUdeviceptr* range, size_t bytes, size_t alignment, CUdeviceptr at, unsigned long long flags) \
+  X(cuMemAddressFree, CUdeviceptr range, size_t bytes)                                                                 \
+  X(cuMemCreate, CUmemGenericAllocationHandle* memory, size_t bytes, const CUmemAllocationProp* properties,            \
+    unsigned long long flags)                                                                                          \
+  X(cuMemRelease, CUmemGenericAllocationHandle memory)                                                                 \
+  X(cuMemMap, CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle memory,                        \
+    unsigned long long flags)                                                                                          \
+  X(cuMemUnmap, CUdeviceptr at, size_t bytes)                                                                          \
+  X(cuMemSetAccess, CUdeviceptr at, size_t bytes, const CUmemAccessDesc* who, size_t count)                            \
+  X(cuMemGetAllocationGranularity, size_t* bytes, const CUmemAllocationProp* properties,                               \
+    CUmemAllocationGranularity_flags which)
+
+#define FACULA_GRAPH_FUNCTIONS(X)                                                            \
+  X(cuStreamBeginCapture_v2, CUstream stream, CUstreamCaptureMode mode)                      \
+  X(cuStreamEndCapture, CUstream stream, CUgraph* graph)                                     \
+  X(cuStreamIsCapturing, CUstream stream, CUstreamCaptureStatus* status)                     \
+  X(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode* mode)                            \
+  X(cuGraphInstantiateWithFlags, CUgraphExec* made, CUgraph graph, unsigned long long flags) \
+  X(cuGraphLaunch, CUgraphExec graph, CUstream stream)                                       \
+  X(cuGraphGetNodes, CUgraph graph, CUgraphNode* nodes, size_t* count)                       \
+  X(cuGraphDebugDotPrint, CUgraph graph, const char* path, unsigned flags)                   \
+  X(cuGraphExecDestroy, CUgraphExec graph)                                                   \
+  X(cuGraphDestroy, CUgraph graph)
+
+#define FACULA_PROCESS_FUNCTIONS(X)                                                    \
+  X(cuIpcGetMemHandle, CUipcMemHandle* handle, CUdeviceptr memory)                     \
+  X(cuIpcOpenMemHandle_v2, CUdeviceptr* memory, CUipcMemHandle handle, unsigned flags) \
+  X(cuIpcCloseMemHandle, CUdeviceptr memory)                                           \
+  X(cuIpcGetEventHandle, CUipcEventHandle* handle, CUevent event)                      \
+  X(cuIpcOpenEventHandle, CUevent* event, CUipcEventHandle handle)
 
 // X(name, parameters...): a function of libcuda.so.1
 #define FACULA_DRIVER_FUNCTIONS(X)                                                                                   \
@@ -111,7 +204,10 @@ enum : unsigned { CU_MEMHOSTALLOC_PORTABLE = 1 };
   X(cuModuleGetFunction, CUfunction* function, CUmodule module, const char* name)                                    \
   X(cuFuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value)                              \
   X(cuLaunchKernel, CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,        \
-    unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments, void** extra)
+    unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments, void** extra)      \
+  FACULA_VIRTUAL_MEMORY_FUNCTIONS(X)                                                                                 \
+  FACULA_GRAPH_FUNCTIONS(X)                                                                                          \
+  FACULA_PROCESS_FUNCTIONS(X)
 
 enum nvrtcResult : int { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6, NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10 };
 

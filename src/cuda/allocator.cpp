@@ -1,16 +1,23 @@
 #include "cuda/allocator.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <sstream>
+#include <thread>
 #include <tuple>
 #include <unordered_map>
 
 #include "core/checked.h"
+#include "cuda/allocator_settings.h"
 #include "cuda/device.h"
+#include "cuda/expandable.h"
+#include "cuda/memory_report.h"
+#include "cuda/places.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -27,60 +34,101 @@ constexpr size_t kUnit = 512, kSmall = 1 << 20, kSmallSegment = 2 << 20, kMiddle
                  kLargeUnit = 2 << 20;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-size_t rounded(size_t bytes) { return bytes < kUnit ? kUnit : round_up(bytes, kUnit); }
+size_t rounded(size_t bytes, const AllocatorSettings& settings) {
+  if (bytes < kUnit) return kUnit;
+  const size_t divisions = divisions_for(settings, bytes);
+  if (divisions > 1 && bytes > kUnit * divisions) return round_up(bytes, std::bit_floor(bytes) / divisions);
+  return round_up(bytes, kUnit);
+}
 size_t segment_size(size_t bytes) {
   return bytes <= kSmall ? kSmallSegment : bytes < kMiddle ? kMiddleSegment : round_up(bytes, kLargeUnit);
 }
+
+struct Pool;
+struct Range;
 
 struct Block {
   CUdeviceptr address;
   size_t size;
   uint64_t stream;
-  bool is_small;
+  Pool* pool;
+  Range* range = nullptr;  // of an expandable segment, parts of which are not mapped
+  bool mapped = true;
   bool in_use = false;
   size_t requested = 0;
   int events = 0;                             // of other streams that it waits for
+  uint64_t age = 0;                           // when it became free
   Block *before = nullptr, *after = nullptr;  // in its segment
   std::vector<Stream> users;
+  BlockTensor tensor;
+  uint32_t place = 0;
 
   bool is_split() const { return before || after; }
+  bool is_free() const { return mapped && !in_use; }
 };
 
-/// Free blocks: by stream, then by size, so that the first one not less is the best.
+/// By stream, then by size, so that the first one not less is the best.
 struct Less {
   bool operator()(const Block* a, const Block* b) const {
     return std::tie(a->stream, a->size, a->address) < std::tie(b->stream, b->size, b->address);
   }
 };
-using Pool = std::set<Block*, Less>;
+/// An expandable segment.
+struct Range {
+  ExpandableRange memory;
+  Block* first = nullptr;
+};
+struct GraphPool;
+/// Free blocks, small or large ones.
+struct Pool {
+  bool is_small;
+  GraphPool* graph = nullptr;
+  std::set<Block*, Less> free = {};
+  std::map<uint64_t, std::vector<std::unique_ptr<Range>>> ranges = {};  // by stream
+};
+struct GraphPool {
+  explicit GraphPool(PoolId n) : id(n) {}
+  PoolId id;
+  int users = 0;
+  Pool small{true, this}, large{false, this};
+};
 
-std::string megabytes(size_t bytes) {
-  std::ostringstream text;
-  text.precision(2);
-  text << std::fixed << static_cast<double>(bytes) / (1 << 20) << " MiB";
-  return text.str();
-}
+std::atomic<bool> places_wanted{false};
 
 class DeviceAllocator {
  public:
   explicit DeviceAllocator(int device) : device_(device), limit_(properties(device).total_memory) {}
 
   void* allocate(size_t bytes, Stream stream) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const BlockTensor tensor(made_tensor);
+    const uint32_t place = places_wanted ? place_here() : 0;
+    std::unique_lock<std::mutex> lock(mutex_);
     DeviceGuard guard(device_);
+    if (const uint64_t version = allocator_settings_version(); version != settings_version_) {
+      settings_ = allocator_settings();
+      settings_version_ = version;
+    }
     free_reached();
     FACULA_CHECK(bytes <= static_cast<size_t>(INT64_MAX) / 2, ErrorKind::OutOfMemory, current_op(),
                  ": a size that memory can have, got ", bytes, " bytes");
-    const size_t size = rounded(bytes);
-    Block* block = find(size, stream.id);
-    if (!block) block = new_segment(size, stream.id);
+    const size_t size = rounded(bytes, settings_);
+    Pool& pool = pool_for(size, stream);
+    Block* block = find(pool, size, stream.id);
+    if (!block) block = new_block(pool, size, stream.id);
     if (!block && wait_and_release_cached()) {
       ++stats_.retries;
-      block = find(size, stream.id);
-      if (!block) block = new_segment(size, stream.id);
+      block = find(pool, size, stream.id);
+      if (!block) block = new_block(pool, size, stream.id);
     }
-    if (!block) out_of_memory(bytes);
+    if (!block) {
+      MemoryReport report = describe(bytes);
+      report.wanted_for = tensor;
+      lock.unlock();
+      report_out_of_memory(std::move(report));
+    }
     take(block, size, bytes);
+    block->tensor = tensor;
+    block->place = place;
     return reinterpret_cast<void*>(block->address);
   }
 
@@ -93,13 +141,9 @@ class DeviceAllocator {
     count(stats_.allocated_bytes, block, -size);
     count(stats_.requested_bytes, block, -static_cast<int64_t>(block->requested));
     if (block->users.empty()) return give_back(block);
-    DeviceGuard guard(device_);
-    for (const Stream& stream : std::exchange(block->users, {})) {
-      Event event;
-      event.record(stream);
-      ++block->events;
-      pending_.push_back({std::move(event), block});
-    }
+    ++block->events;
+    if (captures_.empty()) wait_for_users(block);
+    else deferred_.push_back(block);  // events cannot be asked before the capture ends
   }
 
   void record_stream(void* memory, Stream stream) {
@@ -113,6 +157,46 @@ class DeviceAllocator {
     std::lock_guard<std::mutex> lock(mutex_);
     DeviceGuard guard(device_);
     wait_and_release_cached();
+  }
+
+  Segment segment_of(void* memory) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Block* block = find_used(memory);
+    FACULA_CHECK(!block->range, ErrorKind::NotImplemented,
+                 "multiprocessing: a CUDA tensor that is not in an expandable segment, which cannot be shared with "
+                 "another process; FACULA_CUDA_ALLOC_CONF has expandable_segments:False, got a block of ",
+                 block->size, " bytes");
+    const Block* first = block;
+    while (first->before) first = first->before;
+    size_t bytes = 0;
+    for (const Block* b = first; b; b = b->after) bytes += b->size;
+    return {reinterpret_cast<void*>(first->address), bytes};
+  }
+
+  // ---- pools of graphs
+
+  void begin_pool(PoolId id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto& pool = graph_pools_[id];
+    if (!pool) pool = std::make_unique<GraphPool>(id);
+    ++pool->users;
+    captures_.push_back({pool.get(), std::this_thread::get_id()});
+  }
+  void end_pool(PoolId id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    DeviceGuard guard(device_);
+    std::erase_if(captures_, [&](const Capture& c) { return c.pool->id == id; });
+    if (!captures_.empty()) return;
+    for (Block* block : std::exchange(deferred_, {})) wait_for_users(block);
+  }
+  void release_pool(PoolId id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = graph_pools_.find(id);
+    if (found != graph_pools_.end()) --found->second->users;
+  }
+  bool is_capturing() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return !captures_.empty();
   }
 
   void set_fraction(double fraction) {
@@ -142,19 +226,31 @@ class DeviceAllocator {
     stats_.retries = stats_.out_of_memory = 0;
   }
 
+  // Of an expandable segment every piece that is mapped shows as one.
   void snapshot(std::vector<SegmentSnapshot>& to) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [address, block] : blocks_) {
-      if (block->before) continue;
-      SegmentSnapshot s{device_, address, block->stream, 0, 0, 0, block->is_small, {}};
-      for (const Block* b = block.get(); b; b = b->after) {
+      if (!block->mapped || (block->before && block->before->mapped)) continue;
+      const Pool& pool = *block->pool;
+      SegmentSnapshot s{device_,
+                        address,
+                        block->stream,
+                        0,
+                        0,
+                        0,
+                        pool.is_small,
+                        block->range != nullptr,
+                        pool.graph ? pool.graph->id : 0,
+                        {}};
+      for (const Block* b = block.get(); b && b->mapped; b = b->after) {
         s.total += b->size;
         s.allocated += b->in_use && !b->events ? b->size : 0;
         s.active += b->in_use ? b->size : 0;
         s.blocks.push_back({b->address, b->size, b->requested,
                             !b->in_use  ? "inactive"
                             : b->events ? "active_awaiting_free"
-                                        : "active_allocated"});
+                                        : "active_allocated",
+                            b->place, b->in_use ? b->tensor.text() : std::string()});
       }
       to.push_back(std::move(s));
     }
@@ -165,18 +261,44 @@ class DeviceAllocator {
     Event event;
     Block* block;
   };
+  struct Capture {
+    GraphPool* pool;
+    std::thread::id thread;
+  };
 
-  Pool& pool_of(bool is_small) { return is_small ? small_ : large_; }
+  // ---- counters
 
   void count(Stats3& stats, const Block* block, int64_t amount) {
     if (!amount) return;
     stats.all.add(amount);
-    stats.of(block->is_small).add(amount);
+    stats.of(block->pool->is_small).add(amount);
   }
   void count_free(const Block* block, int sign) {
-    if (!block->is_split()) return;
+    if (!block->is_split() || block->range) return;
     count(stats_.inactive_split, block, sign);
     count(stats_.inactive_split_bytes, block, sign * static_cast<int64_t>(block->size));
+  }
+  void count_segment(const Block* block, int sign) {
+    count(stats_.segment, block, sign);
+    count(stats_.reserved_bytes, block, sign * static_cast<int64_t>(block->size));
+    ++(sign > 0 ? stats_.driver_allocations : stats_.driver_frees);
+  }
+  size_t reserved() const { return static_cast<size_t>(stats_.reserved_bytes.all.current); }
+
+  // ---- pools
+
+  /// That of the graph which is captured from the stream, or the one for all.
+  Pool& pool_for(size_t size, Stream stream) {
+    const bool small = size <= kSmall;
+    if (captures_.empty()) return small ? small_ : large_;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!stream.id || driver().cuStreamIsCapturing(handle(stream), &status) != CUDA_SUCCESS ||
+        status == CU_STREAM_CAPTURE_STATUS_NONE)
+      return small ? small_ : large_;
+    const Capture* capture = &captures_.front();
+    for (const Capture& c : captures_)
+      if (c.thread == std::this_thread::get_id()) capture = &c;
+    return small ? capture->pool->small : capture->pool->large;
   }
 
   Block* find_used(void* memory) {
@@ -186,45 +308,64 @@ class DeviceAllocator {
     return found->second;
   }
 
-  Block* find(size_t size, uint64_t stream) {
-    Block wanted{0, size, stream, size <= kSmall};
-    Pool& pool = pool_of(wanted.is_small);
-    const auto found = pool.lower_bound(&wanted);
-    if (found == pool.end() || (*found)->stream != stream) return nullptr;
+  void put(Block* block) {
+    block->age = ++clock_;
+    block->pool->free.insert(block);
+    count_free(block, 1);
+  }
+  void take_out(Block* block) {
+    if (block->pool->free.erase(block)) count_free(block, -1);
+  }
+
+  /// The best fit; large blocks are kept for large requests where a program says so.
+  Block* find(Pool& pool, size_t size, uint64_t stream) {
+    Block wanted{0, size, stream, &pool};
+    const auto found = pool.free.lower_bound(&wanted);
+    if (found == pool.free.end() || (*found)->stream != stream) return nullptr;
     Block* block = *found;
-    pool.erase(found);
-    count_free(block, -1);
+    const size_t most = settings_.max_split;
+    if (size < most ? block->size >= most && most != SIZE_MAX : block->size >= size + kMiddleSegment) return nullptr;
+    take_out(block);
     return block;
   }
 
-  Block* new_segment(size_t size, uint64_t stream) {
+  Block* new_block(Pool& pool, size_t size, uint64_t stream) {
+    if (settings_.expandable_segments) return expand(pool, size, stream);
     const size_t bytes = segment_size(size);
-    if (static_cast<size_t>(stats_.reserved_bytes.all.current) + bytes > limit_) return nullptr;
+    collect_garbage(bytes);
+    if (reserved() + bytes > limit_) return nullptr;
     CUdeviceptr address = 0;
+    RelaxedCapture relaxed;
     const CUresult result = driver().cuMemAlloc_v2(&address, bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
     check(result, "cuMemAlloc_v2");
-    ++stats_.driver_allocations;
-    auto block = std::make_unique<Block>(Block{address, bytes, stream, size <= kSmall});
-    count(stats_.segment, block.get(), 1);
-    count(stats_.reserved_bytes, block.get(), static_cast<int64_t>(bytes));
+    auto block = std::make_unique<Block>(Block{address, bytes, stream, &pool});
+    count_segment(block.get(), 1);
     return (blocks_[address] = std::move(block)).get();
+  }
+
+  /// Cuts a block after `size` bytes: what is behind, which is in no pool.
+  Block* cut(Block* block, size_t size) {
+    auto rest = std::make_unique<Block>(Block{block->address + size, block->size - size, block->stream, block->pool});
+    rest->range = block->range;
+    rest->mapped = block->mapped;
+    rest->before = block;
+    rest->after = block->after;
+    if (rest->after) rest->after->before = rest.get();
+    block->after = rest.get();
+    block->size = size;
+    return (blocks_[rest->address] = std::move(rest)).get();
+  }
+
+  bool is_worth_keeping(const Block* block, size_t size) const {
+    const size_t left = block->size - size;
+    if (block->pool->is_small || block->range) return left >= kUnit;
+    return size < settings_.max_split && left > kSmall;
   }
 
   /// Marks it used, and puts what is left of it back.
   void take(Block* block, size_t size, size_t requested) {
-    const size_t left = block->size - size;
-    if (block->is_small ? left >= kUnit : left > kSmall) {
-      auto rest = std::make_unique<Block>(Block{block->address + size, left, block->stream, block->is_small});
-      rest->before = block;
-      rest->after = block->after;
-      if (rest->after) rest->after->before = rest.get();
-      block->after = rest.get();
-      block->size = size;
-      pool_of(block->is_small).insert(rest.get());
-      count_free(rest.get(), 1);
-      blocks_[rest->address] = std::move(rest);
-    }
+    if (is_worth_keeping(block, size)) put(cut(block, size));
     block->in_use = true;
     block->requested = requested;
     used_[block->address] = block;
@@ -241,16 +382,19 @@ class DeviceAllocator {
     count(stats_.active_bytes, block, -static_cast<int64_t>(block->size));
     block->in_use = false;
     block->requested = 0;
-    if (block->before && !block->before->in_use) block = join(block->before, block);
-    if (block->after && !block->after->in_use) block = join(block, block->after);
-    pool_of(block->is_small).insert(block);
-    count_free(block, 1);
+    put(join_free(block));
   }
 
-  /// Two neighbours become the first; one of them is in no pool.
+  /// A free block with its free neighbours, in no pool.
+  Block* join_free(Block* block) {
+    if (block->before && block->before->is_free()) block = join(block->before, block);
+    if (block->after && block->after->is_free()) block = join(block, block->after);
+    return block;
+  }
+  /// Two neighbours become the first.
   Block* join(Block* first, Block* second) {
-    for (Block* b : {first, second})
-      if (pool_of(b->is_small).erase(b)) count_free(b, -1);
+    take_out(first);
+    take_out(second);
     first->size += second->size;
     first->after = second->after;
     if (first->after) first->after->before = first;
@@ -258,7 +402,85 @@ class DeviceAllocator {
     return first;
   }
 
+  // ---- expandable segments
+
+  Range& new_range(Pool& pool, uint64_t stream) {
+    const size_t total = properties(device_).total_memory;  // addresses cost nothing
+    pool.ranges[stream].emplace_back(
+        new Range{{device_, total + total / 8, pool.is_small ? kSmallSegment : kMiddleSegment}});
+    Range& range = *pool.ranges[stream].back();
+    auto block = std::make_unique<Block>(Block{range.memory.base(), range.memory.bytes(), stream, &pool});
+    block->range = &range;
+    block->mapped = false;
+    range.first = block.get();
+    blocks_[block->address] = std::move(block);
+    return range;
+  }
+
+  static size_t free_bytes(const Block* block) { return block && block->is_free() ? block->size : 0; }
+
+  /// The first place where, with the free blocks beside it, there is room: an unmapped block.
+  static Block* find_room(const Range& range, size_t size) {
+    for (Block* b = range.first; b; b = b->after)
+      if (!b->mapped && free_bytes(b->before) + b->size + free_bytes(b->after) >= size) return b;
+    return nullptr;
+  }
+
+  /// Maps as much as is missing there. A second range only serves holes that lie badly in the first.
+  Block* expand(Pool& pool, size_t size, uint64_t stream) {
+    if (size > limit_) return nullptr;
+    Block* block = nullptr;
+    for (const auto& range : pool.ranges[stream])
+      if (!block) block = find_room(*range, size);
+    if (!block) block = new_range(pool, stream).first;
+    const size_t need =
+        std::min(round_up(size - free_bytes(block->before), block->range->memory.granule()), block->size);
+    collect_garbage(need);
+    if (reserved() + need > limit_) return nullptr;
+    RelaxedCapture relaxed;
+    if (!block->range->memory.map(block->address, need)) return nullptr;
+    if (need < block->size) cut(block, need);
+    block->mapped = true;
+    count_segment(block, 1);
+    return join_free(block);
+  }
+
+  /// Whole granules of a free block go back to the driver.
+  bool unmap(Block* block) {
+    const ExpandableRange& range = block->range->memory;
+    const size_t begin = block->address - range.base(), first = round_up(begin, range.granule()),
+                 last = (begin + block->size) / range.granule() * range.granule();
+    if (first >= last) return false;
+    take_out(block);
+    if (first > begin) {
+      Block* inner = cut(block, first - begin);
+      put(block);
+      block = inner;
+    }
+    if (block->size > last - first) put(cut(block, last - first));
+    block->range->memory.unmap(block->address, block->size);
+    count_segment(block, -1);
+    block->mapped = false;
+    if (block->before && !block->before->mapped) block = join(block->before, block);
+    if (block->after && !block->after->mapped) join(block, block->after);
+    return true;
+  }
+
+  // ---- giving back
+
+  void wait_for_users(Block* block) {
+    DeviceGuard guard(device_);
+    for (const Stream& stream : std::exchange(block->users, {})) {
+      Event event;
+      event.record(stream);
+      ++block->events;
+      pending_.push_back({std::move(event), block});
+    }
+    --block->events;  // that release() counted
+  }
+
   void free_reached() {
+    if (!captures_.empty()) return;
     for (auto p = pending_.begin(); p != pending_.end();) {
       if (!p->event.is_done()) {
         ++p;
@@ -269,56 +491,109 @@ class DeviceAllocator {
     }
   }
 
-  /// Whether the driver got something back.
-  bool wait_and_release_cached() {
-    for (const Pending& p : pending_) p.event.synchronize();
-    free_reached();
+  bool release_segment(Block* block) {
+    if (block->range) return unmap(block);
+    if (block->is_split()) return false;
+    take_out(block);
+    FACULA_CUDA_CALL(cuMemFree_v2, block->address);
+    count_segment(block, -1);
+    blocks_.erase(block->address);
+    return true;
+  }
+  bool release_segments(Pool& pool) {
     bool any = false;
-    for (Pool* pool : {&small_, &large_}) {
-      for (auto b = pool->begin(); b != pool->end();) {
-        Block* block = *b;
-        if (block->is_split()) {
-          ++b;
-          continue;
-        }
-        b = pool->erase(b);
-        FACULA_CUDA_CALL(cuMemFree_v2, block->address);
-        ++stats_.driver_frees;
-        count(stats_.segment, block, -1);
-        count(stats_.reserved_bytes, block, -static_cast<int64_t>(block->size));
-        blocks_.erase(block->address);
-        any = true;
-      }
-    }
+    const std::vector<Block*> all(pool.free.begin(), pool.free.end());
+    for (Block* block : all) any |= release_segment(block);
     return any;
   }
 
-  [[noreturn]] void out_of_memory(size_t bytes) {
+  /// Whether the driver got something back. What graphs keep stays.
+  bool wait_and_release_cached() {
+    if (captures_.empty()) {
+      for (const Pending& p : pending_) p.event.synchronize();
+      free_reached();
+      if (!small_.ranges.empty() || !large_.ranges.empty()) check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
+    } else if (!small_.ranges.empty() || !large_.ranges.empty()) {
+      return false;  // what is unmapped must be waited for
+    }
+    RelaxedCapture relaxed;
+    bool any = release_segments(small_);
+    any |= release_segments(large_);
+    for (auto p = graph_pools_.begin(); p != graph_pools_.end();) {
+      GraphPool& pool = *p->second;
+      if (pool.users == 0 && captures_.empty()) {
+        any |= release_segments(pool.small);
+        any |= release_segments(pool.large);
+      }
+      const bool gone = pool.users == 0 && is_empty(pool);
+      if (gone) forget(pool);
+      p = gone ? graph_pools_.erase(p) : std::next(p);
+    }
+    return any;
+  }
+  static bool is_of(const Block& block, const GraphPool& pool) { return block.pool->graph == &pool; }
+  bool is_empty(const GraphPool& pool) const {
+    return std::none_of(blocks_.begin(), blocks_.end(),
+                        [&](const auto& b) { return is_of(*b.second, pool) && b.second->mapped; });
+  }
+  /// Addresses that were reserved, and nothing mapped there.
+  void forget(const GraphPool& pool) {
+    std::erase_if(blocks_, [&](const auto& b) { return is_of(*b.second, pool); });
+  }
+
+  /// Free segments that were not used for longest, where the program wants a part of the memory kept free.
+  void collect_garbage(size_t wanted) {
+    const auto most = static_cast<size_t>(settings_.garbage_threshold * static_cast<double>(limit_));
+    if (most == 0 || reserved() + wanted <= most || !captures_.empty()) return;
+    std::vector<Block*> candidates;
+    for (Block* block : large_.free)
+      if (!block->is_split()) candidates.push_back(block);
+    std::sort(candidates.begin(), candidates.end(), [](const Block* a, const Block* b) { return a->age < b->age; });
+    for (Block* block : candidates) {
+      if (reserved() + wanted <= most) return;
+      release_segment(block);
+    }
+  }
+
+  MemoryReport describe(size_t wanted) {
     ++stats_.out_of_memory;
-    size_t free = 0, total = 0, largest = 0, cached = 0;
-    driver().cuMemGetInfo_v2(&free, &total);
-    for (Pool* pool : {&small_, &large_}) {
-      for (const Block* b : *pool) {
-        largest = std::max(largest, b->size);
-        cached += b->size;
+    const char* op = current_op();
+    MemoryReport r{};
+    r.op = std::string_view(op) == "cuda" ? "empty" : op;
+    r.device = device_;
+    r.wanted = wanted;
+    driver().cuMemGetInfo_v2(&r.free, &r.total);
+    r.limit = limit_;
+    r.reserved = reserved();
+    r.expandable = settings_.expandable_segments;
+    r.places = places_wanted;
+    for (const auto& [address, b] : blocks_) {
+      if (b->in_use) {
+        r.allocated += b->size;
+        r.held.push_back({b->tensor, b->place, b->size});
+      } else if (b->mapped) {
+        r.cached += b->size;
+        r.largest = std::max(r.largest, b->size);
+        r.of_graphs += b->pool->graph && b->pool->graph->users ? b->size : 0;
+        ++r.pieces;
       }
     }
-    const auto reserved = static_cast<size_t>(stats_.reserved_bytes.all.current);
-    throw_error(ErrorKind::OutOfMemory, current_op(), ": CUDA out of memory. Device ", device_, " has ",
-                megabytes(total), ", of which ", megabytes(free), " are free; this process reserved ",
-                megabytes(reserved), " (limit ", megabytes(limit_), "), ",
-                megabytes(static_cast<size_t>(stats_.allocated_bytes.all.current)), " of it in use by tensors and ",
-                megabytes(cached), " cached, the largest free block of it ", megabytes(largest), "; tried to allocate ",
-                megabytes(bytes));
+    return r;
   }
 
   const int device_;
   std::mutex mutex_;
   size_t limit_;
-  Pool small_, large_;
-  std::unordered_map<CUdeviceptr, std::unique_ptr<Block>> blocks_;
+  AllocatorSettings settings_;
+  uint64_t settings_version_ = 0;
+  std::unordered_map<CUdeviceptr, std::unique_ptr<Block>> blocks_;  // before the pools, whose blocks they are
+  Pool small_{true}, large_{false};
   std::unordered_map<CUdeviceptr, Block*> used_;
   std::list<Pending> pending_;
+  std::map<PoolId, std::unique_ptr<GraphPool>> graph_pools_;
+  std::vector<Capture> captures_;
+  std::vector<Block*> deferred_;
+  uint64_t clock_ = 0;
   AllocatorStats stats_;
 };
 
@@ -337,6 +612,18 @@ DeviceAllocator& allocator_of(int device) {
 void* allocate(size_t bytes, int device, Stream stream) { return allocator_of(device).allocate(bytes, stream); }
 void release(void* memory, int device) { allocator_of(device).release(memory); }
 void record_stream(void* memory, Stream stream) { allocator_of(stream.device.index).record_stream(memory, stream); }
+
+void record_places(bool on) { places_wanted = on; }
+Segment segment_of(void* memory, int device) { return allocator_of(device).segment_of(memory); }
+
+PoolId new_pool() {
+  static std::atomic<PoolId> last{0};
+  return ++last;
+}
+void begin_pool(PoolId pool, int device) { allocator_of(device).begin_pool(pool); }
+void end_pool(PoolId pool, int device) { allocator_of(device).end_pool(pool); }
+void release_pool(PoolId pool, int device) { allocator_of(device).release_pool(pool); }
+bool is_capturing(int device) { return allocator_of(device).is_capturing(); }
 
 void empty_cache() {
   for (int d = 0; d < device_count(); ++d) allocator_of(d).empty_cache();

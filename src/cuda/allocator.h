@@ -7,7 +7,10 @@
 // place where it was released. Best fit; a block is split where what is left is worth keeping, and joined with free
 // neighbours. The driver is asked for memory when no block fits, and gets segments back only when it has no more,
 // or when a program says empty_cache(): so later iterations of a training loop make no calls of the driver's memory
-// functions.
+// functions. With expandable segments (allocator_settings.h) a stream has one segment of each kind, which grows.
+//
+// While a graph is captured, its streams allocate from a pool of the graph's, whose blocks nobody else is given as long
+// as the graph lives: a replay uses the same addresses again.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +46,27 @@ void release(void* memory, int device);
 /// The block is not used again before the stream has reached what is queued on it when the block is released.
 void record_stream(void* memory, Stream stream);
 
+/// Of each block, the line of the program that made it (cuda/places.h) is noted from now on.
+void record_places(bool on);
+
+/// What the driver gave, in which a block lies. Throws where it is no whole allocation (expandable segments).
+struct Segment {
+  void* base;
+  size_t bytes;
+};
+Segment segment_of(void* memory, int device);
+
+// ---- pools of graphs
+using PoolId = uint64_t;
+PoolId new_pool();
+/// What this thread allocates on streams that are captured comes from the pool; it has one user more.
+void begin_pool(PoolId pool, int device);
+void end_pool(PoolId pool, int device);
+/// One user fewer: that of the last one is cached memory like other.
+void release_pool(PoolId pool, int device);
+/// Whether a graph is captured on the device: nothing may be waited for.
+bool is_capturing(int device);
+
 /// Gives segments without a block in use back to the driver.
 void empty_cache();
 /// At most this share of the device's memory is taken.
@@ -56,12 +80,15 @@ struct BlockSnapshot {
   uint64_t address;
   size_t size, requested;
   const char* state;  // active_allocated, active_awaiting_free, inactive
+  uint32_t place;     // as in cuda/places.h
+  std::string tensor;
 };
 struct SegmentSnapshot {
   int device;
   uint64_t address, stream;
   size_t total, allocated, active;
-  bool is_small;
+  bool is_small, is_expandable;
+  PoolId pool;  // of a graph, or 0
   std::vector<BlockSnapshot> blocks;
 };
 std::vector<SegmentSnapshot> memory_snapshot();

@@ -86,10 +86,11 @@ void copy_between_devices(const Tensor& out, const Tensor& in) {
 
 void copy_cuda(const Tensor& out, const Tensor& in) {
   if (out.numel() == 0) return;
-  if (in.is_cpu()) return copy_from_host(out, in);
   if (out.is_cpu()) return copy_to_host(out, in);
-  if (out.device() != in.device()) return copy_between_devices(out, in);
-  copy_on_device(out, in);
+  if (in.is_cpu()) copy_from_host(out, in);
+  else if (out.device() != in.device()) copy_between_devices(out, in);
+  else copy_on_device(out, in);
+  wait_if_blocking(out.device().index);
 }
 
 void fill_cuda(const Tensor& out, const Scalar& value) {

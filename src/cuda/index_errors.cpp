@@ -49,10 +49,11 @@ void throw_index_error(int device) {
     std::memset(record, 0, sizeof *record);
   }
   const auto kind = static_cast<ErrorKind>(found.kind);
+  const std::string place = text_of_place(found.place), queued = place.empty() ? "" : ", queued at " + place;
   if (found.found == kIndexOutside)
     throw_error(kind, found.op, ": index ", found.index, " is out of range for a dimension of size ", found.size,
-                " (found by a CUDA kernel, which left the element out)");
-  throw_error(kind, found.op, ": ", found.expected, ", got ", found.value, " (found by a CUDA kernel)");
+                " (found by a CUDA kernel, which left the element out", queued, ")");
+  throw_error(kind, found.op, ": ", found.expected, ", got ", found.value, " (found by a CUDA kernel", queued, ")");
 }
 
 }  // namespace facula::cuda

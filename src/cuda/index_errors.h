@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "cuda/kernels/report.h"
+#include "cuda/places.h"
 
 namespace facula::cuda {
 
@@ -13,7 +14,7 @@ namespace facula::cuda {
 ErrorRecord* error_record(int device);
 /// What kernels report with; the texts live as long as the process. `expected` is for values: what should hold.
 inline Reporter reporter(int device, const char* op, ErrorKind kind, const char* expected = "") {
-  return {error_record(device), op, expected, static_cast<int>(kind)};
+  return {error_record(device), op, expected, static_cast<int>(kind), place_here()};
 }
 /// Throws what was found since the last call.
 void throw_index_error(int device);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <future>
 #include <map>
 #include <memory>
@@ -11,7 +10,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cuda/backend.h"
 #include "cuda/compile.h"
 #include "cuda/device.h"
 #include "cuda/stream.h"
@@ -29,6 +27,7 @@ CUfunction load(int device, const KernelSource& source) {
   const Properties& p = properties(device);
   const CompiledKernel kernel = cached_or_compiled(source, p.major * 10 + p.minor);
   DeviceGuard guard(device);
+  RelaxedCapture relaxed;
   CUmodule module = nullptr;
   FACULA_CUDA_CALL(cuModuleLoadData, &module, kernel.image.data());
   CUfunction function = nullptr;
@@ -112,19 +111,6 @@ CUfunction DeviceKernel::function(int device, TemplateArguments types, std::span
   return functions[key] = function;
 }
 
-namespace {
-
-/// Whether every launch waits for its kernel, so that what the kernel finds wrong is thrown where it was launched.
-bool is_blocking() {
-  static const bool blocking = [] {
-    const char* text = std::getenv("CUDA_LAUNCH_BLOCKING");
-    return text && *text == '1';
-  }();
-  return blocking;
-}
-
-}  // namespace
-
 void launch(CUfunction function, int device, const Grid& grid, void** arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   constexpr unsigned kUsualShared = 48 << 10;
@@ -134,7 +120,7 @@ void launch(CUfunction function, int device, const Grid& grid, void** arguments)
   FACULA_CUDA_CALL(cuLaunchKernel, function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
                    static_cast<unsigned>(grid.z), grid.threads, 1u, 1u, grid.shared_bytes,
                    handle(current_stream(device)), arguments, nullptr);
-  if (is_blocking()) wait_for_results(device);
+  wait_if_blocking(device);
 }
 
 DType bits_of(int64_t bytes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -51,6 +52,18 @@ Stream stream_from_pool(int device, int priority) {
   CUstream& stream = pool.streams[pool.next++ % kPool];
   if (!stream) FACULA_CUDA_CALL(cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, priority);
   return {{DeviceType::CUDA, static_cast<int8_t>(device)}, reinterpret_cast<uint64_t>(stream)};
+}
+
+void wait_if_blocking(int device) {
+  static const bool blocking = [] {
+    const char* text = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return text && *text == '1';
+  }();
+  if (!__builtin_expect(blocking, 0)) return;
+  const Stream stream = current_stream(device);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (stream.id) FACULA_CUDA_CALL(cuStreamIsCapturing, handle(stream), &status);
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) synchronize(stream);
 }
 
 void synchronize(Stream stream) {

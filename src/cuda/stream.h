@@ -16,10 +16,23 @@ void set_current_stream(Stream stream);
 /// One of 32 streams of the device with that priority (0, or lower for more urgent), in turn.
 Stream stream_from_pool(int device, int priority);
 
+/// After a kernel or a copy was queued: waits where CUDA_LAUNCH_BLOCKING=1 says so, so that an error comes here.
+void wait_if_blocking(int device);
 /// Waits for what is queued, and throws what its kernels have found wrong.
 void synchronize(Stream stream);
 void synchronize_device(int device);
 bool is_done(Stream stream);
+
+/// While it lives, this thread may call what capturing a graph forbids otherwise, such as the driver's memory functions.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
 
 /// A place in a stream. Recorded again, it is at the new place.
 class Event {

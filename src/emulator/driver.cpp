@@ -13,7 +13,7 @@
 
 #include "emulator/stream.h"
 
-#define API extern "C" __attribute__((visibility("default")))
+#define API extern "C" __attribute__((visibility("default")))  // functions of topics of their own are in their files
 #define DECLARE(name, ...) API CUresult name(__VA_ARGS__);
 FACULA_DRIVER_FUNCTIONS(DECLARE)
 #undef DECLARE
@@ -22,7 +22,6 @@ using namespace facula::emulator;
 
 namespace {
 
-thread_local int current_device = 0;
 std::atomic<bool> initialized{false};
 
 constexpr unsigned kMostThreads = 1024, kMostGrid = 65535, kMostDynamicShared = 227 << 10,
@@ -38,15 +37,11 @@ struct Module {
   int file;
   std::map<std::string, Function> functions;
 };
-using EventHandle = std::shared_ptr<Event>;
-
-EventHandle& event_of(CUevent event) { return *reinterpret_cast<EventHandle*>(event); }
-Stream& stream_here(CUstream stream) { return stream_of(stream, current_device); }
 void* host(CUdeviceptr p) { return reinterpret_cast<void*>(p); }
 bool is_device(int device) { return device >= 0 && device < settings().devices; }
 
 CUresult queue_copy(void* to, const void* from, size_t bytes, CUstream stream) {
-  stream_here(stream).push([=](BlockRunner&) { std::memmove(to, from, bytes); });
+  stream_here(stream).push([=](BlockRunner&) { std::memmove(to, from, bytes); }, "memcpy");
   return sticky_error;
 }
 
@@ -89,6 +84,21 @@ constexpr ErrorText errors[] = {
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "queued work is not done"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED",
      "a kernel did something undefined; standard error has the reason"},
+    {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "not in this process, or not on this device"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "not permitted while a stream is captured"},
+    {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "an earlier error has ended the capture"},
+    {CUDA_ERROR_STREAM_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "two captures cannot be joined"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+     "the capture did not begin on this stream"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+     "a stream that joined the capture was not joined with the first one again"},
+    {CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "a captured stream cannot wait for an event from outside"},
+    {CUDA_ERROR_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "the event was recorded in a captured stream"},
+    {CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "another thread began the capture"},
 };
 const ErrorText* find_error(CUresult error) {
   const auto found =
@@ -197,6 +207,7 @@ API CUresult cuCtxSetCurrent(CUcontext context) {
   return CUDA_SUCCESS;
 }
 API CUresult cuCtxSynchronize() {
+  if (const CUresult refused = refuse_any_capture(); refused != CUDA_SUCCESS) return refused;
   synchronize_all();
   return sticky_error;
 }
@@ -208,18 +219,26 @@ API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 // ---- memory
 
-API CUresult cuMemAlloc_v2(CUdeviceptr* memory, size_t bytes) { return allocate(memory, bytes, current_device); }
-API CUresult cuMemFree_v2(CUdeviceptr memory) { return release(memory); }
+API CUresult cuMemAlloc_v2(CUdeviceptr* memory, size_t bytes) {
+  if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
+  return allocate(memory, bytes, current_device);
+}
+API CUresult cuMemFree_v2(CUdeviceptr memory) {
+  if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
+  return release(memory);
+}
 API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   memory_info(free, total, current_device);
   return CUDA_SUCCESS;
 }
 API CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   constexpr size_t kPage = 4096;
   *memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
   return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 API CUresult cuMemFreeHost(void* memory) {
+  if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   synchronize_all();
   std::free(memory);
   return CUDA_SUCCESS;
@@ -227,9 +246,11 @@ API CUresult cuMemFreeHost(void* memory) {
 // Memory of the host that is not pinned is read before the call returns.
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   if (!is_allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const auto read = [=](BlockRunner&) { std::memcpy(host(to), from, bytes); };  // in a graph: at every launch
+  if (captured(stream_here(stream), read, "memcpy from host")) return sticky_error;
   auto staged =
       std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-  stream_here(stream).push([=](BlockRunner&) { std::memcpy(host(to), staged->data(), bytes); });
+  stream_here(stream).push([=](BlockRunner&) { std::memcpy(host(to), staged->data(), bytes); }, "memcpy");
   return sticky_error;
 }
 API CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -245,7 +266,7 @@ API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUco
 }
 API CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t bytes, CUstream stream) {
   if (!is_allocated(memory, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  stream_here(stream).push([=](BlockRunner&) { std::memset(host(memory), value, bytes); });
+  stream_here(stream).push([=](BlockRunner&) { std::memset(host(memory), value, bytes); }, "memset");
   return sticky_error;
 }
 
@@ -254,53 +275,16 @@ API CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t byt
 API CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned, int) { return make_stream(stream, current_device); }
 API CUresult cuStreamDestroy_v2(CUstream stream) { return destroy_stream(stream); }
 API CUresult cuStreamQuery(CUstream stream) {
+  if (const CUresult refused = refuse_capturing(stream_here(stream)); refused != CUDA_SUCCESS) return refused;
   return stream_here(stream).is_idle() ? sticky_error.load() : CUDA_ERROR_NOT_READY;
 }
 API CUresult cuStreamSynchronize(CUstream stream) {
+  if (const CUresult refused = refuse_capturing(stream_here(stream)); refused != CUDA_SUCCESS) return refused;
   stream_here(stream).synchronize();
   return sticky_error;
 }
-API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  make_wait(stream_here(stream), event_of(event));
-  return sticky_error;
-}
-API CUresult cuEventCreate(CUevent* event, unsigned) {
-  *event = reinterpret_cast<CUevent>(new EventHandle(std::make_shared<Event>()));
-  return CUDA_SUCCESS;
-}
-API CUresult cuEventDestroy_v2(CUevent event) {
-  delete &event_of(event);
-  return CUDA_SUCCESS;
-}
-API CUresult cuEventRecord(CUevent event, CUstream stream) {
-  record(event_of(event), stream_here(stream));
-  return sticky_error;
-}
-API CUresult cuEventQuery(CUevent event) {
-  Event& e = *event_of(event);
-  std::lock_guard<std::mutex> guard(e.mutex);
-  return e.reached >= e.recorded ? sticky_error.load() : CUDA_ERROR_NOT_READY;
-}
-API CUresult cuEventSynchronize(CUevent event) {
-  Event& e = *event_of(event);
-  uint64_t recorded;
-  {
-    std::lock_guard<std::mutex> guard(e.mutex);
-    recorded = e.recorded;
-  }
-  wait_for(e, recorded);
-  return sticky_error;
-}
-API CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
-  for (const CUevent event : {from, to}) {
-    if (!event_of(event)->recorded) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult result = cuEventQuery(event); result != CUDA_SUCCESS) return result;
-  }
-  *milliseconds = static_cast<float>((event_of(to)->time - event_of(from)->time) * 1e3);
-  return CUDA_SUCCESS;
-}
 API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-  stream_here(stream).push([=](BlockRunner&) { function(data); });
+  stream_here(stream).push([=](BlockRunner&) { function(data); }, "host function");
   return sticky_error;
 }
 
@@ -308,6 +292,7 @@ API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
 
 // A module is the shared library that compiler.cpp made, behind the length of it; or the path of the library.
 API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   if (settings().mode == Mode::Null) {
     *module = reinterpret_cast<CUmodule>(new Module{nullptr, -1, {}});
     return CUDA_SUCCESS;
@@ -341,6 +326,7 @@ API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   return CUDA_SUCCESS;
 }
 API CUresult cuModuleUnload(CUmodule module) {
+  if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   synchronize_all();
   auto* m = reinterpret_cast<Module*>(module);
   if (m->library) dlclose(m->library);
@@ -375,13 +361,14 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
     return CUDA_ERROR_INVALID_VALUE;
   auto values = std::make_shared<Arguments>(*f->kernel, arguments);
   const FaculaEmulatedKernel* kernel = f->kernel;
-  stream_here(stream).push([=](BlockRunner& runner) {
+  const auto run = [=](BlockRunner& runner) {
     if (sticky_error != CUDA_SUCCESS) return;
     std::string error;
     if (runner.run(kernel->call, values->places.data(), grid, block, shared_bytes, error)) return;
     std::fprintf(stderr, "facula emulated device: kernel %s: %s\n", kernel->name, error.c_str());
     sticky_error = CUDA_ERROR_LAUNCH_FAILED;
-  });
+  };
+  stream_here(stream).push(run, kernel->name);
   return sticky_error;
 }
 

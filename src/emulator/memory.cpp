@@ -1,4 +1,8 @@
+// Memory of the emulated devices: one file in memory, which other processes can map, too. What cuMemAlloc gives lies in
+// one mapping of it; what cuMemCreate gives has no address before cuMemMap.
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <map>
@@ -6,37 +10,70 @@
 
 #include "emulator/stream.h"
 
+#define API extern "C" __attribute__((visibility("default")))
+#define DECLARE(name, ...) API CUresult name(__VA_ARGS__);
+FACULA_VIRTUAL_MEMORY_FUNCTIONS(DECLARE)
+#undef DECLARE
+
 namespace facula::emulator {
 namespace {
 
-constexpr size_t kAlign = 512;
+constexpr size_t kAlign = 4096, kGranularity = 2 << 20;
 constexpr int kFresh = 0xcb, kReleased = 0xdd;
 
-/// The memory of all devices: one range of addresses.
+/// Bytes of the file that are in use.
+struct Taken {
+  size_t bytes;
+  int device, users;  // mappings of it, and who made it
+};
+/// Addresses that kernels may use.
+struct Visible {
+  enum Kind : uint8_t { Allocated, Mapped, Imported } kind;
+  size_t bytes, offset;
+  bool readable;
+  int users = 1;
+};
+
 struct Arena {
   std::mutex mutex;
+  int file = -1;
   char* base = nullptr;
   size_t bytes = 0;
-  std::map<CUdeviceptr, size_t> taken, free;  // by address; `free` blocks never touch each other
+  std::map<size_t, Taken> taken;  // by offset in the file
+  std::map<size_t, size_t> free;  // those never touch each other
   std::vector<size_t> used;
-  std::map<CUdeviceptr, int> owner;
+  std::map<CUdeviceptr, Visible> visible;
+  std::map<CUdeviceptr, size_t> reserved;
+  std::map<std::string, CUdeviceptr> imported;
   int openings = 0;
 
   Arena() {
     const Settings& s = settings();
     bytes = s.memory * static_cast<size_t>(s.devices);
-    void* memory = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    file = memfd_create("facula_device", MFD_CLOEXEC);
+    void* memory = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0
+                       ? mmap(nullptr, bytes, protection(false), MAP_SHARED | MAP_NORESERVE, file, 0)
+                       : MAP_FAILED;
     if (memory == MAP_FAILED) {
       bytes = 0;
       return;
     }
     base = static_cast<char*>(memory);
-    free[reinterpret_cast<CUdeviceptr>(base)] = bytes;
+    free[0] = bytes;
     used.resize(static_cast<size_t>(s.devices));
-    if (is_open()) protect(PROT_READ | PROT_WRITE);  // threads work in it while the host does something else
   }
+  // In async mode threads work in it while the host does something else.
   static bool is_open() { return settings().mode == Mode::Async || settings().mode == Mode::Null; }
-  void protect(int how) const { mprotect(base, bytes, how); }
+  static int protection(bool open) { return open || is_open() ? PROT_READ | PROT_WRITE : PROT_NONE; }
+  void protect(bool open) const {
+    mprotect(base, bytes, protection(open));
+    for (const auto& [address, piece] : visible)
+      if (piece.kind != Visible::Allocated && piece.readable)
+        mprotect(reinterpret_cast<void*>(address), piece.bytes, protection(open));
+  }
+
+  bool take(size_t* offset, size_t size, int device);
+  void give_back(size_t offset);
 };
 
 Arena& arena() {
@@ -46,20 +83,59 @@ Arena& arena() {
 
 size_t rounded(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
+bool Arena::take(size_t* offset, size_t size, int device) {
+  if (used.empty() || size > settings().memory || used[static_cast<size_t>(device)] + size > settings().memory)
+    return false;
+  for (auto block = free.begin(); block != free.end(); ++block) {
+    if (block->second < size) continue;
+    const auto [at, room] = *block;
+    free.erase(block);
+    if (room > size) free[at + size] = room - size;
+    taken[at] = {size, device, 1};
+    used[static_cast<size_t>(device)] += size;
+    if (settings().mode != Mode::Null) std::memset(base + at, kFresh, size);
+    *offset = at;
+    return true;
+  }
+  return false;
+}
+
+void Arena::give_back(size_t offset) {
+  const auto found = taken.find(offset);
+  if (--found->second.users > 0) return;
+  size_t size = found->second.bytes;
+  used[static_cast<size_t>(found->second.device)] -= size;
+  taken.erase(found);
+  if (settings().mode != Mode::Null) std::memset(base + offset, kReleased, size);
+  auto next = free.lower_bound(offset);
+  if (next != free.end() && next->first == offset + size) {
+    size += next->second;
+    next = free.erase(next);
+  }
+  if (next != free.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      before->second += size;
+      return;
+    }
+  }
+  free[offset] = size;
+}
+
 }  // namespace
 
 Opened::Opened() {
   if (Arena::is_open()) return;
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
-  if (a.openings++ == 0) a.protect(PROT_READ | PROT_WRITE);
+  if (a.openings++ == 0) a.protect(true);
 }
 
 Opened::~Opened() {
   if (Arena::is_open()) return;
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
-  if (--a.openings == 0) a.protect(PROT_NONE);
+  if (--a.openings == 0) a.protect(false);
 }
 
 CUresult allocate(CUdeviceptr* memory, size_t bytes, int device) {
@@ -67,22 +143,11 @@ CUresult allocate(CUdeviceptr* memory, size_t bytes, int device) {
   Opened opened;
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
-  if (bytes > settings().memory) return CUDA_ERROR_OUT_OF_MEMORY;
-  const size_t size = rounded(bytes);
-  if (a.used.empty() || a.used[static_cast<size_t>(device)] + size > settings().memory) return CUDA_ERROR_OUT_OF_MEMORY;
-  for (auto block = a.free.begin(); block != a.free.end(); ++block) {
-    if (block->second < size) continue;
-    const auto [address, room] = *block;
-    a.free.erase(block);
-    if (room > size) a.free[address + size] = room - size;
-    a.taken[address] = bytes;
-    a.owner[address] = device;
-    a.used[static_cast<size_t>(device)] += size;
-    if (settings().mode != Mode::Null) std::memset(reinterpret_cast<void*>(address), kFresh, size);
-    *memory = address;
-    return CUDA_SUCCESS;
-  }
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  size_t offset = 0;
+  if (bytes > settings().memory || !a.take(&offset, rounded(bytes), device)) return CUDA_ERROR_OUT_OF_MEMORY;
+  *memory = reinterpret_cast<CUdeviceptr>(a.base + offset);
+  a.visible[*memory] = {Visible::Allocated, bytes, offset, true};
+  return CUDA_SUCCESS;
 }
 
 CUresult release(CUdeviceptr memory) {
@@ -90,26 +155,10 @@ CUresult release(CUdeviceptr memory) {
   Opened opened;
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
-  const auto found = a.taken.find(memory);
-  if (found == a.taken.end()) return CUDA_ERROR_INVALID_VALUE;
-  size_t size = rounded(found->second);
-  a.taken.erase(found);
-  a.used[static_cast<size_t>(a.owner[memory])] -= size;
-  a.owner.erase(memory);
-  if (settings().mode != Mode::Null) std::memset(reinterpret_cast<void*>(memory), kReleased, size);
-  auto next = a.free.lower_bound(memory);
-  if (next != a.free.end() && next->first == memory + size) {
-    size += next->second;
-    next = a.free.erase(next);
-  }
-  if (next != a.free.begin()) {
-    const auto before = std::prev(next);
-    if (before->first + before->second == memory) {
-      before->second += size;
-      return CUDA_SUCCESS;
-    }
-  }
-  a.free[memory] = size;
+  const auto found = a.visible.find(memory);
+  if (found == a.visible.end() || found->second.kind != Visible::Allocated) return CUDA_ERROR_INVALID_VALUE;
+  a.give_back(found->second.offset);
+  a.visible.erase(found);
   return CUDA_SUCCESS;
 }
 
@@ -120,13 +169,178 @@ void memory_info(size_t* free, size_t* total, int device) {
   *free = a.used.empty() ? 0 : settings().memory - a.used[static_cast<size_t>(device)];
 }
 
+// Mapped pieces beside each other are one range.
 bool is_allocated(CUdeviceptr memory, size_t bytes) {
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
-  auto after = a.taken.upper_bound(memory);
-  if (after == a.taken.begin()) return false;
-  const auto& [address, size] = *std::prev(after);
-  return bytes <= size && memory - address <= size - bytes;
+  auto piece = a.visible.upper_bound(memory);
+  if (piece == a.visible.begin()) return false;
+  --piece;
+  if (memory - piece->first > piece->second.bytes) return false;
+  size_t left = bytes + (memory - piece->first);
+  while (left > piece->second.bytes) {
+    const CUdeviceptr end = piece->first + piece->second.bytes;
+    left -= piece->second.bytes;
+    const auto next = std::next(piece);
+    if (next == a.visible.end() || next->first != end || next->second.kind != Visible::Mapped ||
+        piece->second.kind != Visible::Mapped || !next->second.readable)
+      return false;
+    piece = next;
+  }
+  return piece->second.readable;
+}
+
+bool find_allocation(CUdeviceptr memory, SharedMemory* shared) {
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  auto piece = a.visible.upper_bound(memory);
+  if (piece == a.visible.begin()) return false;
+  --piece;
+  if (piece->second.kind != Visible::Allocated || memory - piece->first >= piece->second.bytes) return false;
+  *shared = {getpid(), a.file, piece->second.offset, rounded(piece->second.bytes)};
+  return true;
+}
+
+CUresult import_memory(CUdeviceptr* memory, const SharedMemory& shared) {
+  if (shared.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  const std::string key = std::to_string(shared.process) + ":" + std::to_string(shared.offset);
+  if (const auto known = a.imported.find(key); known != a.imported.end()) {
+    ++a.visible[*memory = known->second].users;
+    return CUDA_SUCCESS;
+  }
+  const std::string path = "/proc/" + std::to_string(shared.process) + "/fd/" + std::to_string(shared.file);
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return CUDA_ERROR_INVALID_VALUE;  // the process is gone
+  void* at = mmap(nullptr, shared.bytes, Arena::protection(a.openings > 0), MAP_SHARED, file,
+                  static_cast<off_t>(shared.offset));
+  close(file);
+  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  *memory = a.imported[key] = reinterpret_cast<CUdeviceptr>(at);
+  a.visible[*memory] = {Visible::Imported, shared.bytes, 0, true};
+  return CUDA_SUCCESS;
+}
+
+CUresult close_import(CUdeviceptr memory) {
+  synchronize_all();
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  const auto found = a.visible.find(memory);
+  if (found == a.visible.end() || found->second.kind != Visible::Imported) return CUDA_ERROR_INVALID_VALUE;
+  if (--found->second.users > 0) return CUDA_SUCCESS;
+  munmap(reinterpret_cast<void*>(memory), found->second.bytes);
+  a.visible.erase(found);
+  std::erase_if(a.imported, [&](const auto& i) { return i.second == memory; });
+  return CUDA_SUCCESS;
 }
 
 }  // namespace facula::emulator
+
+// ---- virtual memory
+
+using namespace facula::emulator;
+
+API CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*,
+                                           CUmemAllocationGranularity_flags) {
+  *bytes = kGranularity;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemAddressReserve(CUdeviceptr* range, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  if (bytes == 0 || bytes % kGranularity) return CUDA_ERROR_INVALID_VALUE;
+  void* at = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  a.reserved[*range = reinterpret_cast<CUdeviceptr>(at)] = bytes;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemAddressFree(CUdeviceptr range, size_t bytes) {
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  const auto found = a.reserved.find(range);
+  const auto inside = a.visible.lower_bound(range);
+  if (found == a.reserved.end() || found->second != bytes ||
+      (inside != a.visible.end() && inside->first < range + bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  munmap(reinterpret_cast<void*>(range), bytes);
+  a.reserved.erase(found);
+  return CUDA_SUCCESS;
+}
+
+// A handle is the offset in the file, and one so that none is 0.
+API CUresult cuMemCreate(CUmemGenericAllocationHandle* memory, size_t bytes, const CUmemAllocationProp* properties,
+                         unsigned long long) {
+  if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
+  if (bytes == 0 || bytes % kGranularity || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id < 0 ||
+      properties->location.id >= settings().devices)
+    return CUDA_ERROR_INVALID_VALUE;
+  Opened opened;
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  size_t offset = 0;
+  if (!a.take(&offset, bytes, properties->location.id)) return CUDA_ERROR_OUT_OF_MEMORY;
+  *memory = offset + 1;
+  return CUDA_SUCCESS;
+}
+
+// The bytes live on while they are mapped.
+API CUresult cuMemRelease(CUmemGenericAllocationHandle memory) {
+  Opened opened;
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  if (!a.taken.count(memory - 1)) return CUDA_ERROR_INVALID_VALUE;
+  a.give_back(memory - 1);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle memory,
+                      unsigned long long) {
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  const auto taken = a.taken.find(memory - 1);
+  auto range = a.reserved.upper_bound(at);
+  const auto next = a.visible.lower_bound(at);
+  if (taken == a.taken.end() || offset != 0 || bytes != taken->second.bytes || at % kAlign ||
+      range == a.reserved.begin() || (next != a.visible.end() && next->first < at + bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  --range;
+  if (at + bytes > range->first + range->second) return CUDA_ERROR_INVALID_VALUE;
+  void* mapped = mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a.file,
+                      static_cast<off_t>(taken->first));
+  if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  ++taken->second.users;
+  a.visible[at] = {Visible::Mapped, bytes, taken->first, false};
+  return CUDA_SUCCESS;
+}
+
+// Unlike cuMemFree it does not wait: work that still uses the memory is an error, here of the process.
+API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
+  Opened opened;
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  const auto found = a.visible.find(at);
+  if (found == a.visible.end() || found->second.kind != Visible::Mapped || found->second.bytes != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  a.give_back(found->second.offset);
+  a.visible.erase(found);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc* who, size_t count) {
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  if (count == 0 || who->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
+  for (CUdeviceptr done = at; done < at + bytes;) {
+    const auto piece = a.visible.find(done);
+    if (piece == a.visible.end() || piece->second.kind != Visible::Mapped) return CUDA_ERROR_INVALID_VALUE;
+    piece->second.readable = true;
+    mprotect(reinterpret_cast<void*>(done), piece->second.bytes, Arena::protection(a.openings > 0));
+    done += piece->second.bytes;
+  }
+  return CUDA_SUCCESS;
+}

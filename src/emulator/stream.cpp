@@ -38,10 +38,6 @@ Streams& streams() {
   return all;
 }
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 const Settings& settings() {
@@ -87,7 +83,8 @@ void Stream::loop() {
   }
 }
 
-void Stream::push(Work work) {
+void Stream::push(Work work, const char* name) {
+  if (captured(*this, work, name)) return;
   if (settings().mode == Mode::Null) return work(runner_);
   if (settings().mode == Mode::Eager) {
     std::lock_guard<std::mutex> guard(running_);
@@ -169,41 +166,6 @@ void synchronize_all() {
     each.insert(each.end(), all.made.begin(), all.made.end());
   }
   for (Stream* s : each) s->synchronize();
-}
-
-void record(const std::shared_ptr<Event>& event, Stream& stream) {
-  uint64_t number;
-  {
-    std::lock_guard<std::mutex> guard(event->mutex);
-    number = ++event->recorded;
-    event->stream = &stream;
-  }
-  stream.push([event, number](BlockRunner&) {
-    std::lock_guard<std::mutex> guard(event->mutex);
-    event->reached = std::max(event->reached, number);
-    event->time = seconds_now();
-    event->changed.notify_all();
-  });
-}
-
-void wait_for(Event& event, uint64_t number) {
-  std::unique_lock<std::mutex> lock(event.mutex);
-  if (settings().mode != Mode::Lazy) return event.changed.wait(lock, [&] { return event.reached >= number; });
-  while (event.reached < number) {  // the other stream's work runs here
-    Stream* stream = event.stream;
-    lock.unlock();
-    if (!stream->step()) return;
-    lock.lock();
-  }
-}
-
-void make_wait(Stream& stream, const std::shared_ptr<Event>& event) {
-  uint64_t number;
-  {
-    std::lock_guard<std::mutex> guard(event->mutex);
-    number = event->recorded;
-  }
-  stream.push([event, number](BlockRunner&) { wait_for(*event, number); });
 }
 
 }  // namespace facula::emulator

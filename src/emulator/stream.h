@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -45,7 +46,8 @@ class Stream {
   int device() const { return device_; }
 
   using Work = std::function<void(BlockRunner&)>;
-  void push(Work work);
+  /// Queues it, or adds it to the graph that is captured from the stream. The name is for graphs that are shown.
+  void push(Work work, const char* name);
   void synchronize();
   bool is_idle();
   /// Lazy mode: runs the oldest piece of work; false when there is none.
@@ -63,12 +65,40 @@ class Stream {
   std::thread thread_;
 };
 
+/// The device that the driver works with on the calling thread.
+inline thread_local int current_device = 0;
+
 /// The stream of a handle; that of null is the device's default one.
 Stream& stream_of(CUstream handle, int device);
+inline Stream& stream_here(CUstream handle) { return stream_of(handle, current_device); }
 CUresult make_stream(CUstream* handle, int device);
 CUresult destroy_stream(CUstream handle);
 void synchronize_all();
 
+// ---- graphs (capture.cpp)
+
+/// What a graph does: calls in the order in which they were made, each with those that must be done before it.
+struct GraphNode {
+  Stream::Work work;
+  std::string name;
+  std::set<size_t> after;
+};
+struct Capture;
+
+/// Whether the call was added to a graph; it is then not to be queued.
+bool captured(Stream& stream, const Stream::Work& work, const char* name);
+/// CUDA_SUCCESS, or the error of a call that may not be made now; the capture is lost.
+CUresult refuse_while_capturing();
+CUresult refuse_capturing(Stream& stream);
+CUresult refuse_any_capture();
+
+// ---- events
+
+/// Of an event that other processes know: in memory that they share.
+struct SharedEvent {
+  std::atomic<uint64_t> recorded, reached;
+  std::atomic<int> process;  // which recorded it last
+};
 /// What a stream has reached.
 struct Event {
   std::mutex mutex;
@@ -76,17 +106,37 @@ struct Event {
   uint64_t recorded = 0, reached = 0;
   double time = 0;
   Stream* stream = nullptr;
+  std::shared_ptr<Capture> capture;  // recorded while a graph was captured,
+  std::set<size_t> after;            // behind these nodes of it
+  SharedEvent* shared = nullptr;
+  int file = -1;  // that `shared` lies in
+
+  ~Event();
 };
-void record(const std::shared_ptr<Event>& event, Stream& stream);
+CUresult record(const std::shared_ptr<Event>& event, Stream& stream);
+/// Whether all of it is reached.
+bool is_reached(Event& event);
 /// Until the event's `record`-th record is reached.
 void wait_for(Event& event, uint64_t record);
-void make_wait(Stream& stream, const std::shared_ptr<Event>& event);
+void wait_for(Event& event);
+CUresult make_wait(Stream& stream, const std::shared_ptr<Event>& event);
+/// Of record() and make_wait(): nothing where no graph is captured from the stream.
+bool captured_record(Event& event, Stream& stream);
+bool captured_wait(Event& event, Stream& stream, CUresult* result);
 
 // ---- memory
 
 CUresult allocate(CUdeviceptr* memory, size_t bytes, int device);
 CUresult release(CUdeviceptr memory);
 void memory_info(size_t* free, size_t* total, int device);
+/// Where memory lies that another process is to use, and the same there.
+struct SharedMemory {
+  int process, file;
+  size_t offset, bytes;
+};
+bool find_allocation(CUdeviceptr memory, SharedMemory* shared);
+CUresult import_memory(CUdeviceptr* memory, const SharedMemory& shared);
+CUresult close_import(CUdeviceptr memory);
 /// Whether the bytes lie in one allocation.
 bool is_allocated(CUdeviceptr memory, size_t bytes);
 

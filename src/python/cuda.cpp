@@ -2,6 +2,7 @@
 // numbers of their handles.
 #include "core/parallel.h"
 #include "cuda/allocator.h"
+#include "cuda/allocator_settings.h"
 #include "cuda/device.h"
 #include "cuda/stream.h"
 #include "python/args.h"
@@ -283,6 +284,8 @@ PyObject* memory_snapshot(PyObject*, PyObject*) {
       put(segment.get(), "allocated_size", PyLong_FromSize_t(s.allocated));
       put(segment.get(), "active_size", PyLong_FromSize_t(s.active));
       put(segment.get(), "segment_type", text(s.is_small ? "small" : "large"));
+      put(segment.get(), "is_expandable", wrap(s.is_expandable));
+      put(segment.get(), "segment_pool_id", PyLong_FromUnsignedLongLong(s.pool));
       Owned blocks(check(PyList_New(0)));
       for (const cuda::BlockSnapshot& b : s.blocks) {
         Owned block(check(PyDict_New()));
@@ -290,6 +293,8 @@ PyObject* memory_snapshot(PyObject*, PyObject*) {
         put(block.get(), "size", PyLong_FromSize_t(b.size));
         put(block.get(), "requested_size", PyLong_FromSize_t(b.requested));
         put(block.get(), "state", text(b.state));
+        put(block.get(), "tensor", text(b.tensor));
+        put(block.get(), "stack", PyLong_FromUnsignedLong(b.place));
         check(PyList_Append(blocks.get(), block.get()));
       }
       put(segment.get(), "blocks", blocks.release());
@@ -336,6 +341,22 @@ PyObject* memory_info(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* allocator_settings(PyObject*, PyObject*) {
+  return guarded([] { return text(cuda::allocator_settings_text()); });
+}
+PyObject* set_allocator_settings(PyObject*, PyObject* settings) {
+  return none_after([&] {
+    FACULA_CHECK(PyUnicode_Check(settings), ErrorKind::Type, "_set_allocator_settings: a str, got ",
+                 Py_TYPE(settings)->tp_name);
+    const char* given = PyUnicode_AsUTF8(settings);
+    check(given != nullptr);
+    cuda::set_allocator_settings(given);
+  });
+}
+PyObject* record_places(PyObject*, PyObject* on) {
+  return none_after([&] { cuda::record_places(to_bool(on)); });
+}
+
 PyMethodDef functions[] = {
     {"_cuda_device_count", device_count, METH_NOARGS, "How many CUDA devices there are."},
     {"_cuda_why_unavailable", why_unavailable, METH_NOARGS, "Why there are none; empty where there are some."},
@@ -360,6 +381,9 @@ PyMethodDef functions[] = {
     {"_cuda_elapsed", elapsed, METH_VARARGS, "(event, event): milliseconds."},
     {"_cuda_memory_stats", memory_stats, METH_VARARGS, "(device): counters by their full names."},
     {"_cuda_memory_snapshot", memory_snapshot, METH_NOARGS, "All segments with their blocks."},
+    {"_cuda_allocator_settings", allocator_settings, METH_NOARGS, "The settings' text."},
+    {"_cuda_set_allocator_settings", set_allocator_settings, METH_O, "(text): instead of the environment's."},
+    {"_cuda_record_places", record_places, METH_O, "(on): whether the line that makes a block is noted."},
     {"_cuda_empty_cache", empty_cache, METH_NOARGS, "Gives unused segments back."},
     {"_cuda_reset_peak", reset_peak, METH_VARARGS, "(device)"},
     {"_cuda_reset_accumulated", reset_accumulated, METH_VARARGS, "(device)"},

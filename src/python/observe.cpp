@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "core/host.h"
+#include "cuda/places.h"
 #include "observe/observer.h"
 #include "profiler/memory_history.h"
 #include "profiler/recorder.h"
@@ -77,6 +78,28 @@ PyObject* function_stack(PyObject*, PyObject* number) {
     return list.release();
   });
 }
+/// The innermost line that is not this package's, or the innermost one.
+std::string place_text(uint32_t number) {
+  WithLock lock;
+  Owned package(PyImport_ImportModule("facula"));
+  Owned folders(package ? PyObject_GetAttrString(package.get(), "__path__") : nullptr);
+  Owned folder(folders ? PySequence_GetItem(folders.get(), 0) : nullptr);
+  PyErr_Clear();
+  const char* own = folder && PyUnicode_Check(folder.get()) ? PyUnicode_AsUTF8(folder.get()) : nullptr;
+  const Place* chosen = nullptr;
+  for (size_t at = number; at != 0 && at < places.size(); at = places[at].around) {
+    const char* file = PyUnicode_AsUTF8(places[at].code->co_filename);
+    if (!chosen) chosen = &places[at];
+    if (own && file && std::string_view(file).starts_with(std::string(own) + "/")) continue;
+    chosen = &places[at];
+    break;
+  }
+  if (!chosen) return {};
+  const char *file = PyUnicode_AsUTF8(chosen->code->co_filename), *name = PyUnicode_AsUTF8(chosen->code->co_name);
+  PyErr_Clear();
+  return std::string(file ? file : "?") + ":" + std::to_string(chosen->line) + " in " + (name ? name : "?");
+}
+
 PyObject* function_stack_here(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(stack_here()); }
 
 // ---- observers in Python: an object with any of the methods op_begins(name, arguments), op_ends(name, results),
@@ -386,6 +409,7 @@ PyMethodDef functions[] = {
 void init_observe(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   host.capture_stack = stack_here;
+  cuda::place_text = place_text;
 }
 
 }  // namespace facula::python

@@ -12,6 +12,7 @@
 #include "child.h"
 #include "core/error.h"
 #include "cuda/allocator.h"
+#include "cuda/allocator_settings.h"
 #include "cuda/device.h"
 #include "cuda/stream.h"
 
@@ -143,7 +144,7 @@ void test_out_of_memory() {
   const Stream stream{{DeviceType::CUDA, 0}, 0}, other = stream_from_pool(0, 0);
   release(allocate(150 << 20, 0, stream), 0);
   void* most = allocate(175 << 20, 0, other);
-  CHECK(allocator_stats(0).retries >= 1);
+  CHECK(allocator_stats(0).retries >= 1 || allocator_settings().garbage_threshold > 0);
   bool failed = false;
   try {
     allocate(100 << 20, 0, stream);
@@ -156,11 +157,55 @@ void test_out_of_memory() {
   empty_cache();
 }
 
+/// Free pieces far from each other serve one block; what is between them stays.
+void test_expandable_segments() {
+  const Stream stream{{DeviceType::CUDA, 0}, 0};
+  const size_t piece = 20 << 20;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 12; ++i) blocks.push_back(allocate(piece, 0, stream));
+  FACULA_CUDA_CALL(cuMemsetD8Async, reinterpret_cast<CUdeviceptr>(blocks[1]), static_cast<unsigned char>(7), piece,
+                   handle(stream));
+  for (size_t i = 0; i < blocks.size(); i += 2) release(blocks[i], 0);
+  void* large = allocate(5 * piece, 0, stream);
+  FACULA_CUDA_CALL(cuMemsetD8Async, reinterpret_cast<CUdeviceptr>(large), static_cast<unsigned char>(9), 5 * piece,
+                   handle(stream));
+  std::vector<unsigned char> kept(piece);
+  FACULA_CUDA_CALL(cuMemcpyDtoHAsync_v2, kept.data(), reinterpret_cast<CUdeviceptr>(blocks[1]), piece, handle(stream));
+  synchronize_device(0);
+  CHECK(std::all_of(kept.begin(), kept.end(), [](unsigned char b) { return b == 7; }));
+  CHECK(memory_snapshot().front().is_expandable);
+  for (size_t i = 1; i < blocks.size(); i += 2) release(blocks[i], 0);
+  release(large, 0);
+  empty_cache();
+  CHECK(memory_snapshot().empty());
+}
+
+void test_settings() {
+  const AllocatorSettings s = parse_allocator_settings(
+      "max_split_size_mb:64, roundup_power2_divisions:[256:1,512:2,>:8],expandable_segments:True");
+  CHECK(s.expandable_segments && s.max_split == 64u << 20);
+  CHECK(divisions_for(s, 300u << 20) == 1 && divisions_for(s, 600u << 20) == 2 &&
+        divisions_for(s, size_t{5000} << 20) == 8);
+  for (const char* wrong :
+       {"split:3", "max_split_size_mb:20", "max_split_size_mb:x", "expandable_segments:1",
+        "garbage_collection_threshold:2", "roundup_power2_divisions:3", "backend:other", "backend"}) {
+    bool refused = false;
+    try {
+      parse_allocator_settings(wrong);
+    } catch (const Error& error) {
+      refused = error.kind() == ErrorKind::Value;
+    }
+    CHECK(refused);
+  }
+}
+
 void run_all() {
+  test_settings();
   Model(1).run(200, false);
   Model(2).run(300, true);
   test_loop_without_driver();
   test_out_of_memory();
+  if (allocator_settings().expandable_segments) test_expandable_segments();
 }
 
 }  // namespace
@@ -169,7 +214,14 @@ int main() {
   setenv("FACULA_CUDA", "emulated", 1);
   setenv("FACULA_EMULATED_MEMORY_MIB", "256", 1);
   setenv("FACULA_EMULATED_JITTER", "50", 1);
-  for (const std::string mode : {"async", "eager", "lazy"})
+  const std::string settings = "FACULA_CUDA_ALLOC_CONF=";
+  for (const std::string mode : {"async", "eager", "lazy"}) {
     expect_good(mode.c_str(), in_child({"FACULA_EMULATED_MODE=" + mode}, run_all));
+    if (mode == "eager") continue;
+    expect_good("expandable",
+                in_child({"FACULA_EMULATED_MODE=" + mode, settings + "expandable_segments:True"}, run_all));
+  }
+  expect_good("rounding",
+              in_child({settings + "roundup_power2_divisions:4,garbage_collection_threshold:0.5"}, run_all));
   std::puts("ok");
 }

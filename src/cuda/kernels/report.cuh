@@ -12,6 +12,7 @@ FACULA_RARE bool takes(const Reporter& r) {
   r.record->op = r.op;
   r.record->expected = r.expected;
   r.record->kind = r.kind;
+  r.record->place = r.place;
   return true;
 }
 FACULA_RARE void tell(const Reporter& r, ErrorFound found) {

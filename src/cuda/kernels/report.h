@@ -11,6 +11,7 @@ struct ErrorRecord {
   const char* op;         // the host's text
   const char* expected;   // kValueWrong: what should hold
   int kind;               // the host's ErrorKind
+  unsigned place;         // the line that queued the kernel, as the host numbers it
   long long index, size;  // kIndexOutside
   double value;           // kValueWrong
 };
@@ -20,6 +21,7 @@ struct Reporter {
   ErrorRecord* record;
   const char *op, *expected;
   int kind;
+  unsigned place;
 };
 
 }  // namespace facula::cuda

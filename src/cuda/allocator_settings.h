@@ -1,0 +1,37 @@
+// What FACULA_CUDA_ALLOC_CONF (or PYTORCH_CUDA_ALLOC_CONF, PYTORCH_ALLOC_CONF) says: "key:value,key:value".
+//   expandable_segments:True           segments are ranges of addresses that grow and shrink (expandable.h)
+//   max_split_size_mb:N                larger blocks are not split; more than 20
+//   garbage_collection_threshold:F     from this share of the limit on, free segments go back before new ones are taken
+//   roundup_power2_divisions:N         sizes are rounded up to one of N steps between powers of two, or
+//   roundup_power2_divisions:[256:1,512:2,>:8]   of as many as stand for sizes of so many MiB
+//   backend:native                     the only one
+// Another key is an error with its name.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace facula::cuda {
+
+struct AllocatorSettings {
+  bool expandable_segments = false;
+  size_t max_split = SIZE_MAX;
+  double garbage_threshold = 0;
+  std::array<size_t, 16> divisions{};  // by the power of two of the size in MiB; 0 and 1: no rounding
+};
+
+AllocatorSettings parse_allocator_settings(std::string_view text);
+/// Those of the process: the environment's until others are set. The text is kept as it was given.
+AllocatorSettings allocator_settings();
+/// Another number, from 1 on, whenever they change.
+uint64_t allocator_settings_version();
+std::string allocator_settings_text();
+void set_allocator_settings(std::string_view text);
+
+/// Of how many steps between two powers of two a block of so many bytes may be.
+size_t divisions_for(const AllocatorSettings& settings, size_t bytes);
+
+}  // namespace facula::cuda

@@ -1,0 +1,20 @@
+// Lines of the host language, as numbers: where a tensor was made, or a kernel queued. Python installs the functions
+// (a program in C++ has none, and numbers are 0).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/host.h"
+
+namespace facula::cuda {
+
+/// "train.py:12 in step" of a number of `host.capture_stack`: the innermost line that is not the package's; empty where
+/// it is not known. Takes the interpreter lock: not to be called with a lock that others want while they have that one.
+inline std::string (*place_text)(uint32_t stack) = nullptr;
+
+/// Where the calling thread is. Half a microsecond.
+inline uint32_t place_here() { return host.capture_stack ? host.capture_stack() : 0; }
+inline std::string text_of_place(uint32_t place) { return place && place_text ? place_text(place) : std::string(); }
+
+}  // namespace facula::cuda
