@@ -151,9 +151,41 @@ void run_slices(int64_t begin, int64_t end, int64_t grain, Body body, void* cont
 /// away for a while then does not keep all others waiting.
 constexpr int64_t kTurns = 4, kLongTurn = 4;
 
+namespace {
+
+/// A thread is woken for so much work: waking it and waiting for it take one to two microseconds, and what it reads
+/// may lie in another processor's cache.
+constexpr auto kWorthAThread = std::chrono::nanoseconds(6000);
+constexpr int64_t kShort = 16;  // grains: a loop of more is divided without a trial
+
+int64_t whole_vectors(int64_t count) { return count >= 16 ? count / 16 * 16 : count; }
+
+/// Iterations do not tell how long they take: of bytes or of logarithms, from the cache or not. So a short loop begins
+/// on the calling thread, with its first part by the clock. Returns where it is then, and says how many threads what is
+/// left is worth.
+int64_t begin_alone(int64_t begin, int64_t end, int64_t grain, Body body, void* context, int& threads) {
+  const int64_t trial = whole_vectors(std::max<int64_t>(1, grain / 8));
+  if (end - begin >= kShort * grain || 8 * trial > end - begin) return begin;
+  const Clock::time_point start = Clock::now();
+  body(context, begin, begin + trial);
+  const double each = std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(trial);
+  const double left = each * static_cast<double>(end - begin - trial);
+  const double worth = left / std::chrono::duration<double>(kWorthAThread).count();
+  threads = std::clamp(static_cast<int>(std::min(worth, 1e6)), 1, threads);
+  return begin + trial;
+}
+
+}  // namespace
+
 void run_parallel(int64_t begin, int64_t end, int64_t chunk, int64_t grain, Body body, void* context) {
   watch_forks();
-  const int threads = static_cast<int>((end - begin + chunk - 1) / chunk);
+  int threads = static_cast<int>((end - begin + chunk - 1) / chunk);
+  if (const int64_t from = begin_alone(begin, end, grain, body, context, threads); from != begin) {
+    begin = from;
+    if (threads == 1) return run_slices(begin, end, grain, body, context);
+    chunk = (end - begin + threads - 1) / threads;
+    if (chunk >= 512) chunk = (chunk + 15) / 16 * 16;
+  }
   if (chunk >= kTurns * kLongTurn * std::max<int64_t>(grain, 1)) chunk = (chunk / kTurns + 15) / 16 * 16;
   const int pieces = static_cast<int>((end - begin + chunk - 1) / chunk);
   std::exception_ptr failure;

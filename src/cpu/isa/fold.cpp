@@ -6,12 +6,13 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-constexpr int64_t kFoldChunk = 1 << 15;  // elements one thread takes at a time; part of the result's definition
-constexpr int64_t kColumnTile = 256;     // neighbouring results folded together
-constexpr int64_t kColumnRows = 128;     // rows folded into a tile before tiles are merged pairwise
-constexpr int64_t kRowsMerged = 16;      // rows folded before pairs of them are merged
-constexpr int64_t kRowsStored = 64;      // results of short rows, stored together
-constexpr int64_t kWidest = 16;          // bytes of an element or an accumulator
+constexpr int64_t kPieceBytes = 8 * kGrain;  // read by each thread
+constexpr int64_t kFoldChunk = 1 << 15;      // elements one thread takes at a time; part of the result's definition
+constexpr int64_t kColumnTile = 256;         // neighbouring results folded together
+constexpr int64_t kColumnRows = 128;         // rows folded into a tile before tiles are merged pairwise
+constexpr int64_t kRowsMerged = 16;          // rows folded before pairs of them are merged
+constexpr int64_t kRowsStored = 64;          // results of short rows, stored together
+constexpr int64_t kWidest = 16;              // bytes of an element or an accumulator
 
 struct FoldPlan {
   const char* in = nullptr;
@@ -126,6 +127,10 @@ class FoldWalk {
   const char* load(const char* at, int64_t n, Scratch* scratch) const;
   template <class Piece>
   void in_parallel(int64_t tasks, int64_t grain, Piece piece) const;
+  /// How many tasks of `elements` each a thread is worth: a fold takes about as long as reading takes.
+  int64_t grain_of(int64_t elements) const {
+    return std::max<int64_t>(1, kPieceBytes / (item_size(plan.dtype) * std::max<int64_t>(1, elements)));
+  }
   void short_rows() const;
   void fold_run(const char* at, int64_t n, const char* center, Scratch* scratch, char* acc) const;
   void fold_rows(const char* base, int64_t from, int64_t to, const char* center, Scratch* scratch, char* acc) const;
@@ -205,7 +210,7 @@ void FoldWalk::fold_few_rows(const char* base, int64_t from, int64_t to, const c
 /// Rows of one block each, whose values are in place.
 void FoldWalk::short_rows() const {
   const int64_t stride = plan.kept.empty() ? 0 : plan.kept_in[0], step = plan.kept.empty() ? 1 : plan.kept_out[0];
-  parallel_for(0, plan.kept_count, std::max<int64_t>(1, kGrain / plan.inner), [&](int64_t from, int64_t to) {
+  parallel_for(0, plan.kept_count, grain_of(plan.inner), [&](int64_t from, int64_t to) {
     alignas(64) char acc[kRowsStored * kWidest];
     for (int64_t k = from, count; k < to; k += count) {
       count = std::min(kRowsStored, evenly(k, to, plan.kept));
@@ -224,8 +229,7 @@ void FoldWalk::rows() const {
   const int64_t chunk = split_inner ? kFoldChunk : std::max<int64_t>(1, kFoldChunk / plan.inner);
   const int64_t chunks = pieces_of(length, chunk), work = std::min(length, chunk) * (split_inner ? 1 : plan.inner);
   std::vector<char> partials(chunks > 1 ? static_cast<size_t>(plan.kept_count * chunks * f.acc_size) : 0);
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
-  in_parallel(plan.kept_count * chunks, grain, [&](int64_t from, int64_t to, Scratch* scratch) {
+  in_parallel(plan.kept_count * chunks, grain_of(work), [&](int64_t from, int64_t to, Scratch* scratch) {
     for (int64_t task = from; task < to; ++task) {
       const int64_t k = task / chunks, c = task % chunks, place = strided_offset(k, plan.kept, plan.kept_out);
       const char* base = plan.in + strided_offset(k, plan.kept, plan.kept_in);
@@ -305,8 +309,7 @@ void FoldWalk::columns() const {
     return strided_offset(group / tiles, plan.kept, plan.kept_out) + first * plan.inner_out;
   };
   const int64_t work = std::min(chunk, plan.reduced_count) * width;
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
-  in_parallel(plan.kept_count * tiles * chunks, grain, [&](int64_t from, int64_t to, Scratch* scratch) {
+  in_parallel(plan.kept_count * tiles * chunks, grain_of(work), [&](int64_t from, int64_t to, Scratch* scratch) {
     alignas(64) char own[kColumnTile * kWidest], middle[kColumnTile * kWidest];
     for (int64_t task = from; task < to; ++task) {
       int64_t group = task / chunks, c = task % chunks, first, count;

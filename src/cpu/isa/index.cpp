@@ -339,11 +339,13 @@ void run(const Plan& plan, const IndexMap& map, BlockFn block, bool writes) {
   Bounds bounds{map.size, map.wraps ? map.size : 0, &map};
   int64_t unit = map.step * map.target.item_size();
   int d = shared_dim(plan, writes);
-  if (plan.numel <= kGrain || d < 0) {
+  // Threads that write share every row of the target, which then travels from one processor's cache to the other's.
+  const int64_t piece = writes ? 4 * kGrain : kGrain;
+  if (plan.numel <= piece || d < 0) {
     run_blocks(plan, block, unit, bounds);
     return;
   }
-  int64_t grain = std::max<int64_t>(1, kGrain / (plan.numel / plan.shape[d]));
+  int64_t grain = std::max<int64_t>(1, piece / (plan.numel / plan.shape[d]));
   parallel_for(0, plan.shape[d], grain, [&](int64_t from, int64_t to) {
     Plan part = plan;
     part.shape[d] = to - from;
