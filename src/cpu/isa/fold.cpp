@@ -127,9 +127,10 @@ class FoldWalk {
   const char* load(const char* at, int64_t n, Scratch* scratch) const;
   template <class Piece>
   void in_parallel(int64_t tasks, int64_t grain, Piece piece) const;
-  /// How many tasks of `elements` each a thread is worth: a fold takes about as long as reading takes.
+  /// How many tasks of `elements` each a thread is worth. Folds take about as long as reading takes, but for powers.
   int64_t grain_of(int64_t elements) const {
-    return std::max<int64_t>(1, kPieceBytes / (item_size(plan.dtype) * std::max<int64_t>(1, elements)));
+    const int64_t piece = f.args.finish == Finish::Power ? kGrain / 16 : kPieceBytes / item_size(plan.dtype);
+    return std::max<int64_t>(1, piece / std::max<int64_t>(1, elements));
   }
   void short_rows() const;
   void fold_run(const char* at, int64_t n, const char* center, Scratch* scratch, char* acc) const;
