@@ -69,6 +69,15 @@ void copy_transposed(const Plan& plan, int64_t d, int64_t item) {
   });
 }
 
+/// Bools as 0 and 1: their memory may hold other bytes, and a comparison within each conversion is far from one
+/// instruction for a vector.
+void truths(int64_t n, char* out, const char* in) {
+  auto* o = reinterpret_cast<uint8_t*>(out);
+  auto* a = reinterpret_cast<const uint8_t*>(in);
+  FACULA_SIMD
+  for (int64_t i = 0; i < n; ++i) o[i] = a[i] != 0;
+}
+
 // Converts one row.
 void copy_run(const Plan& plan, char* out, const char* in, int64_t count) {
   int64_t out_step = plan.out.strides[0], in_step = plan.in[0].strides[0];
@@ -82,7 +91,12 @@ void copy_run(const Plan& plan, char* out, const char* in, int64_t count) {
       source = packed;
     }
     char* target = out_step == out_item ? out + done * out_step : converted;
-    cast(plan.out.dtype, plan.in[0].dtype, n, target, source);
+    if (plan.in[0].dtype == DType::Bool) {
+      truths(n, packed, source);
+      cast(plan.out.dtype, DType::UInt8, n, target, packed);
+    } else {
+      cast(plan.out.dtype, plan.in[0].dtype, n, target, source);
+    }
     if (target == converted) scatter(out_item, {1, n, 0, out_step}, out + done * out_step, converted);
   }
 }
