@@ -15,12 +15,15 @@ Tensor = _C.Tensor
 def _overridable(function):
     """Lets classes and modes take over a method written here, as they take over those of the core."""
     name = function.__name__
+    is_overridden = _C._has_torch_function_variadic
 
     def method(self, *args, **kwargs):
-        if _C._has_torch_function_variadic(self, *args):
+        if is_overridden(self, *args):
             from .overrides import handle_torch_function
 
             return handle_torch_function(getattr(Tensor, name), (self, *args), self, *args, **kwargs)
+        if not (args or kwargs):  # which takes a tenth of a microsecond less
+            return function(self)
         return function(self, *args, **kwargs)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", function.__doc__
@@ -42,6 +45,7 @@ def _function(name):
 
 # NumPy
 
+asarray = np.asarray
 
 def numpy(self, *, force=False):
     """The elements as a NumPy array on the same memory.
@@ -51,7 +55,7 @@ def numpy(self, *, force=False):
     """
     tensor = self.detach().cpu().resolve_conj() if force else self
     try:
-        return np.asarray(memoryview(tensor))
+        return asarray(memoryview(tensor))
     except BufferError:  # the reason follows, or the dtype has no name as a buffer
         pass
     if tensor.requires_grad:

@@ -338,3 +338,23 @@ def test_whole_parts_as_int64(dtype, n):
         x[n // 2] = 2.0**60  # beyond what is converted by vectors
         expected[n // 2] = 2.0**60
         np.testing.assert_array_equal(x.long().numpy(), expected.astype(np.int64))
+
+
+def test_loops_of_any_length_leave_nothing_out():
+    """Short loops begin on one thread, and may go on with more."""
+    before = facula.get_num_threads()
+    generator = np.random.default_rng(0)
+    sizes = [32768, 32769, 32784, 36865, 65536, 65551, 200_003, 524_288, 524_300, 1_000_003]
+    try:
+        for size in sizes:
+            bytes_ = generator.integers(0, 256, size, dtype=np.uint8)
+            numbers = generator.standard_normal(size)
+            for threads in (1, 2, 7):
+                facula.set_num_threads(threads)
+                assert np.array_equal((~facula.from_numpy(bytes_)).numpy(), ~bytes_), (size, threads)
+                assert np.array_equal(facula.from_numpy(bytes_).bool().long().numpy(), bytes_ != 0), (size, threads)
+                assert np.array_equal((facula.from_numpy(numbers) * 3).numpy(), numbers * 3), (size, threads)
+                found = facula.sin(facula.from_numpy(numbers)).numpy()  # takes long: more threads are worth it
+                assert np.allclose(found, np.sin(numbers), rtol=1e-12, atol=1e-15), (size, threads)
+    finally:
+        facula.set_num_threads(before)

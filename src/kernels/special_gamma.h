@@ -128,22 +128,41 @@ FACULA_RARE double log1p_minus_x(double x) {
 template <class T>
 inline constexpr double negligible = sizeof(T) == 4 ? 1e-10 : 1e-17;
 
-/// x^a e^-x / gamma(a + 1).
-template <class T>
-FACULA_RARE double gamma_density(double a, double x) {
-  const double below = sizeof(T) == 4 ? lgamma_for_float(a + 1) : lgamma(a + 1);
-  return exp(a * log(x) - x - below);
+/// x^a e^-x / gamma(a + 1) for a > 0, for float results: Stirling's series above 8, reached by the recurrence.
+FACULA_RARE double gamma_density_for_float(double a, double x) {
+  const double y = a + 1, w = y * (y + 7), z = y < 8 ? y + 8 : y;
+  const double passed = y < 8 ? w * (w + 6) * ((w + 10) * (w + 12)) : 1;  // y (y + 1) ... (y + 7)
+  const double r = 1 / z, tail = r * horner(r * r, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12);
+  constexpr double half_log_2_pi = 0.91893853320467274178;
+  return passed * exp(a * log(x) - (z - 0.5) * log(z) + (z - x - half_log_2_pi - tail));
 }
 
-/// The lower function by its power series; best for x < a + 1.
+/// The same.
+template <class T>
+FACULA_RARE double gamma_density(double a, double x) {
+  if constexpr (sizeof(T) == 4) return gamma_density_for_float(a, x);
+  else return exp(a * log(x) - x - lgamma(a + 1));
+}
+
+/// The lower function by its power series; best for x < a + 1. The sum is kept as one fraction, and looked at every
+/// few terms: divisions and branches that turn out differently are what terms would take.
 template <class T>
 FACULA_RARE double igamma_series(double a, double x) {
-  double term = 1, sum = 1;
-  for (int k = 1; k < 4000 && term > negligible<T> * sum; ++k) {
-    term *= x / (a + k);
-    sum += term;
+  constexpr double large = 1e200;
+  double above = 1, below = 1, power = 1;
+  for (int k = 1; k < 4000 && power > negligible<T> * above; k += 4) {
+    for (int j = 0; j < 4; ++j) {
+      below *= a + (k + j);
+      power *= x;
+      above = mul_add(above, a + (k + j), power);
+    }
+    if (below > large) {
+      above /= below;
+      power /= below;
+      below = 1;
+    }
   }
-  return sum * gamma_density<T>(a, x);
+  return above / below * gamma_density<T>(a, x);
 }
 
 /// The upper function by its continued fraction (Lentz's method); best for x > a + 1.
