@@ -33,6 +33,37 @@ def fill(m, model, seed: int = 0) -> None:
                 parameter.zero_()
 
 
+def inverted_residuals(m, stages, activation, weighing=lambda wide, inputs: []):
+    """The networks of MobileNet's kind. A block widens its input, filters it channel by channel, weighs the channels and
+    narrows them; it is added to its input where the shapes allow. `stages`: expansion, channels, blocks, stride of the
+    first, window."""
+    nn = m.nn
+
+    def normed(inputs, outputs, kernel=1, stride=1, groups=1):
+        conv = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
+        return [conv, nn.BatchNorm2d(outputs)]
+
+    class InvertedResidual(nn.Module):
+        def __init__(self, inputs, outputs, stride, expansion, kernel):
+            super().__init__()
+            wide = inputs * expansion
+            layers = [] if expansion == 1 else [*normed(inputs, wide), activation(inplace=True)]
+            layers += [*normed(wide, wide, kernel, stride, wide), activation(inplace=True), *weighing(wide, inputs)]
+            self.layers = nn.Sequential(*layers, *normed(wide, outputs))
+            self.adds = stride == 1 and inputs == outputs
+
+        def forward(self, x):
+            return x + self.layers(x) if self.adds else self.layers(x)
+
+    blocks, channels = [*normed(3, 32, 3, 2), activation(inplace=True)], 32
+    for expansion, width, count, stride, kernel in stages:
+        for i in range(count):
+            blocks.append(InvertedResidual(channels, width, stride if i == 0 else 1, expansion, kernel))
+            channels = width
+    head = [*normed(channels, 1280), activation(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(*blocks, *head, nn.Dropout(0.2), nn.Linear(1280, 1000))
+
+
 def optimized(m, optimizer, loss_of):
     """The step that every training loop repeats."""
 

@@ -1,18 +1,12 @@
 // Checks of values, as a kernel: a device with a queue flags and reports them, the host does not wait.
 #pragma once
 
+#include "kernels/choices.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
 
-enum class Holds : uint8_t {
-  NotZero,
-  NotNegative,     // NaN is not negative
-  UnitInterval,    // in [0, 1]; NaN passes
-  InUnitInterval,  // in [0, 1]; NaN does not pass
-  Finite,
-  Degree,  // at most kMostDegree (ops/elementwise.h); NaN passes
-};
+using kernels::Holds;
 
 struct ValueCheck {
   Holds holds;

@@ -1,12 +1,12 @@
 // Kernels of indexing with tensors.
 #pragma once
 
+#include "kernels/choices.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
 
-/// What scattering does with the element already there.
-enum class Combine : uint8_t { Assign, Add, Multiply, Max, Min };
+using kernels::Combine;
 
 /// A dense operand (the result of gathering, the source of scattering) and, for each of its elements, a place
 /// in `target`. Along a dimension that the index stands for, `strides` is 0 and the place comes from the

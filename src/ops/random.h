@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/generator.h"
-#include "kernels/distribution.h"
+#include "kernels/choices.h"
 #include "ops/kernel_table.h"
 
 namespace facula {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/choices.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -13,7 +14,7 @@ inline Kernel<int64_t(const Tensor& counts)> repeat_total_kernel{"repeat_interle
 /// positions (int64) = position i of `counts` as often as it says; throws unless they fill `positions`.
 inline Kernel<void(const Tensor& positions, const Tensor& counts)> repeat_positions_kernel{"repeat_interleave"};
 
-enum class PadMode : uint8_t { Reflect, Replicate, Circular };
+using kernels::PadMode;
 
 /// One dimension: `out` places show elements of `in`. `length` elements from `first` on are shown in order from place
 /// `lead` on (which may lie before the first place), what is beyond them follows from the mode.

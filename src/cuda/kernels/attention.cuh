@@ -107,8 +107,8 @@ struct Masks {
 
 FACULA_FN Int64 blocks_over(Int64 n, Int64 size) { return (n + size - 1) / size; }
 
-/// acc[i][j] += the sum over `depth` of room[row][depth] (or, kTurned, room[depth][row]) times m[first + depth][column],
-/// for rows `warp + 8 i` and columns `column + lane + 32 j`.
+/// acc[i][j] += the sum over `depth` of room[row][depth] (or, kTurned, room[depth][row]) times m[first + depth][c], for
+/// rows `warp + 8 i` and columns c = `column + lane + 32 j`.
 template <bool kTurned, class T, class A>
 FACULA_FN void add_products(A (&acc)[kRowsEach][kColumnsEach], const A* room, const Head<T>& m, Int64 first, Int64 rows,
                             Int64 column, Int64 columns) {

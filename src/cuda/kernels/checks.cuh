@@ -1,13 +1,13 @@
 // Checks of values.
 #pragma once
 
-#include "block.cuh"
+#include "choices.h"
 #include "report.cuh"
+#include "types.cuh"
 
 namespace facula::cuda {
 
-/// As on the host.
-enum class Holds : unsigned char { NotZero, NotNegative, UnitInterval, InUnitInterval, Finite, Degree };
+using kernels::Holds;
 
 template <int kWhat, class C>
 FACULA_FN bool holds(C x, double most) {

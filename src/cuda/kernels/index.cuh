@@ -3,6 +3,7 @@
 #pragma once
 
 #include "block.cuh"
+#include "choices.h"
 #include "index_args.h"
 #include "report.cuh"
 
@@ -56,8 +57,7 @@ __global__ __launch_bounds__(256) void scatter_keys(IndexArgs g, void* places, v
   }
 }
 
-/// As on the host.
-enum class Combine : unsigned char { Assign, Add, Multiply, Max, Min };
+using kernels::Combine;
 template <int how>
 struct CombineOf;
 template <>

@@ -2,7 +2,7 @@
 // same seed gives the same numbers on the same kind of device.
 #pragma once
 
-#include "distribution.h"
+#include "choices.h"
 #include "philox.cuh"
 
 namespace facula::cuda {

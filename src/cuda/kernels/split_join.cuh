@@ -1,6 +1,7 @@
 // Repeating, and padding with elements of the tensor itself and its transpose.
 #pragma once
 
+#include "choices.h"
 #include "offsets.cuh"
 #include "report.cuh"
 #include "split_join_args.h"
@@ -30,14 +31,14 @@ __global__ __launch_bounds__(256) void repeat_positions(Int64* positions, Int64 
 
 // ---- padding
 
-enum PadMode : int { kReflect, kReplicate, kCircular };
+using kernels::PadMode;
 
 /// Which place of the input a place of the output shows.
 FACULA_FN Int64 source_of(const PadAxis& a, Int64 place) {
   const Int64 at = place - a.lead, last = a.length - 1;
   if (at >= 0 && at < a.length) return a.first + at;
-  if (a.mode == kReflect) return a.first + (at < 0 ? -at : 2 * last - at);
-  if (a.mode == kCircular) return a.first + (at < 0 ? at + a.length : at - a.length);
+  if (PadMode(a.mode) == PadMode::Reflect) return a.first + (at < 0 ? -at : 2 * last - at);
+  if (PadMode(a.mode) == PadMode::Circular) return a.first + (at < 0 ? at + a.length : at - a.length);
   return a.first + (at < 0 ? 0 : last);
 }
 
@@ -65,10 +66,10 @@ struct Shown {
     const Int64 at = source - a.first, last = a.length - 1;
     if (at < 0 || at > last) return;
     set(0, a, a.lead + at, 1);
-    if (a.mode == kReflect) {
+    if (PadMode(a.mode) == PadMode::Reflect) {
       if (at > 0) set(1, a, a.lead - at, 1);
       if (at < last) set(2, a, a.lead + 2 * last - at, 1);
-    } else if (a.mode == kCircular) {
+    } else if (PadMode(a.mode) == PadMode::Circular) {
       set(1, a, a.lead + at - a.length, 1);
       set(2, a, a.lead + at + a.length, 1);
     } else {

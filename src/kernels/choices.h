@@ -1,0 +1,37 @@
+// What the host chooses and kernels of all devices do.
+#pragma once
+
+namespace facula::kernels {
+
+/// What tensors are filled from.
+enum class Distribution : unsigned char {
+  Uniform,
+  Normal,
+  Range,
+  FullRange,
+  DefaultRange,
+  Bernoulli,
+  Exponential,
+  Cauchy,
+  LogNormal,
+  Geometric,
+  Permutation
+};
+
+/// What is checked of values.
+enum class Holds : unsigned char {
+  NotZero,
+  NotNegative,     // NaN is not negative
+  UnitInterval,    // in [0, 1]; NaN passes
+  InUnitInterval,  // in [0, 1]; NaN does not pass
+  Finite,
+  Degree,  // at most kMostDegree (ops/elementwise.h); NaN passes
+};
+
+/// What scattering does with the element already there.
+enum class Combine : unsigned char { Assign, Add, Multiply, Max, Min };
+
+/// What is beyond the edges of a tensor that is padded with elements of its own.
+enum class PadMode : unsigned char { Reflect, Replicate, Circular };
+
+}  // namespace facula::kernels
