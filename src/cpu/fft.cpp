@@ -16,8 +16,8 @@
 // length, with one more pass (FftHalves); of odd length it is taken as complex. Backward transforms are conjugates of
 // forward ones of conjugates: signs change while points are read and written, as scale does.
 //
-// Factors (ops/fft_plan.h) are kept with the plan, and plans by length. Blocks are where they are whatever the number of
-// threads, so results do not depend on it.
+// Factors (ops/fft_plan.h) are kept with the plan, and plans by length. Blocks are where they are whatever the number
+// of threads, so results do not depend on it.
 #include "cpu/fft.h"
 
 #include <algorithm>

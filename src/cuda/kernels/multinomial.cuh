@@ -1,5 +1,5 @@
-// Categories drawn by weight. Without replacement: a race of exponential times, which the fastest win. With: a search in
-// the sums of the weights.
+// Categories drawn by weight. Without replacement: a race of exponential times, which the fastest win. With: a search
+// in the sums of the weights.
 #pragma once
 
 #include "block.cuh"
