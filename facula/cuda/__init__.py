@@ -1,11 +1,9 @@
 """CUDA devices: which there are, which is the current one, and waiting for them.
 
-Tensors come here by `device="cuda"`, `.to("cuda")` or `.cuda()`; ops on them are queued and return at once. NVIDIA's driver
-and libraries are
-opened when a device is first asked for; `why_unavailable()` says what is missing where `is_available()` is False. With
-FACULA_CUDA=emulated in
-the environment there is one device of software, for tests of programs on machines without a GPU: it needs a C++ compiler and
-is slow.
+Tensors come here by `device="cuda"`, `.to("cuda")` or `.cuda()`; ops on them are queued and return at once. NVIDIA's
+driver and libraries are opened when a device is first asked for; `why_unavailable()` says what is missing where
+`is_available()` is False. With FACULA_CUDA=emulated in the environment there is one device of software, for tests of
+programs on machines without a GPU: it needs a C++ compiler and is slow.
 """
 
 import functools

@@ -1,5 +1,7 @@
-"""Random numbers of CUDA devices: each has a generator of its own. `facula.manual_seed` seeds them, too; without a device these
-do nothing."""
+"""Random numbers of CUDA devices: each has a generator of its own.
+
+`facula.manual_seed` seeds them, too; without a device these do nothing.
+"""
 
 import facula
 from facula import _C

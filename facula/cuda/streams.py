@@ -1,8 +1,7 @@
 """Streams and events: queues of work on a device, and places in them.
 
-Work of one stream runs in order; streams wait for each other only where `wait_event` or `wait_stream` says so. The current
-stream of a thread
-is where its ops go: the default stream (0), or what `with stream(s)` says.
+Work of one stream runs in order; streams wait for each other only where `wait_event` or `wait_stream` says so. The
+current stream of a thread is where its ops go: the default stream (0), or what `with stream(s)` says.
 """
 
 from facula import _C
