@@ -598,13 +598,14 @@ class DeviceAllocator {
 };
 
 DeviceAllocator& allocator_of(int device) {
-  static std::mutex mutex;
-  static auto& all = *new std::vector<std::unique_ptr<DeviceAllocator>>;  // tensors may outlive main
-  std::lock_guard<std::mutex> lock(mutex);
-  all.resize(static_cast<size_t>(device_count()));
-  auto& allocator = all.at(static_cast<size_t>(device));
-  if (!allocator) allocator = std::make_unique<DeviceAllocator>(device);
-  return *allocator;
+  struct Slot {
+    std::once_flag once;
+    std::unique_ptr<DeviceAllocator> allocator;
+  };
+  static auto& all = *new std::vector<Slot>(static_cast<size_t>(device_count()));  // tensors may outlive main
+  Slot& slot = all.at(static_cast<size_t>(device));
+  std::call_once(slot.once, [&] { slot.allocator = std::make_unique<DeviceAllocator>(device); });
+  return *slot.allocator;
 }
 
 }  // namespace

@@ -72,31 +72,53 @@ CUfunction compiled(int device, const std::string& source, const std::string& ex
 
 namespace {
 
-struct Key {
-  const void* kernel;
-  uint64_t types;
-  int device;
-  bool operator==(const Key&) const = default;
-};
 struct Hash {
-  size_t operator()(const Key& k) const {
+  size_t operator()(const FunctionKey& k) const {
     uint64_t h = reinterpret_cast<uintptr_t>(k.kernel) + k.types * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(k.device);
     return (h ^ h >> 32) * 0xd6e8feb86659fd93;
   }
 };
 std::shared_mutex functions_mutex;
-auto& functions = *new std::unordered_map<Key, CUfunction, Hash>;
+auto& functions = *new std::unordered_map<FunctionKey, CUfunction, Hash>;
+
+struct Recent {
+  FunctionKey key{};
+  CUfunction function = nullptr;
+};
+constexpr size_t kRecent = 256;
+thread_local std::unique_ptr<Recent[]> recent;  // not an array: there is little room for variables of threads
+Recent& recent_slot(const FunctionKey& key) {
+  if (__builtin_expect(!recent, 0)) recent = std::make_unique<Recent[]>(kRecent);
+  return recent[Hash()(key) >> 56];
+}
 
 }  // namespace
+
+CUfunction recent_function(const FunctionKey& key) {
+  const Recent& slot = recent_slot(key);
+  return slot.key == key ? slot.function : nullptr;
+}
+
+CUfunction known_function(const FunctionKey& key) {
+  std::shared_lock lock(functions_mutex);
+  const auto found = functions.find(key);
+  if (found == functions.end()) return nullptr;
+  recent_slot(key) = {key, found->second};
+  return found->second;
+}
+
+CUfunction keep_function(const FunctionKey& key, CUfunction function) {
+  std::unique_lock lock(functions_mutex);
+  recent_slot(key) = {key, function};
+  return functions[key] = function;
+}
 
 CUfunction DeviceKernel::function(int device, TemplateArguments types, std::span<const int> argument_bytes) const {
   uint64_t packed = 1;
   for (const TemplateArgument& t : types) packed = packed << 8 | t.code();
-  const Key key{this, packed, device};
-  {
-    std::shared_lock lock(functions_mutex);
-    if (const auto found = functions.find(key); found != functions.end()) return found->second;
-  }
+  const FunctionKey key{this, packed, device};
+  if (CUfunction function = recent_function(key)) return function;
+  if (CUfunction function = known_function(key)) return function;
   std::string expression = std::string("facula::cuda::") + name_;
   const char* before =
       expression.find('<') == std::string::npos ? "<" : ", ";  // the first arguments may be part of the name
@@ -107,8 +129,7 @@ CUfunction DeviceKernel::function(int device, TemplateArguments types, std::span
   if (types.size()) expression += ">";
   CUfunction function = compiled(device, std::string("#include \"") + file_ + "\"\n", expression,
                                  {argument_bytes.begin(), argument_bytes.end()});
-  std::unique_lock lock(functions_mutex);
-  return functions[key] = function;
+  return keep_function(key, function);
 }
 
 void launch(CUfunction function, int device, const Grid& grid, void** arguments) {

@@ -54,6 +54,19 @@ struct Grid {
 
 void launch(CUfunction function, int device, const Grid& grid, void** arguments);
 
+/// What a kernel's instance is found by: the place of its description, and its template arguments.
+struct FunctionKey {
+  const void* kernel;
+  uint64_t types;
+  int device;
+  bool operator==(const FunctionKey&) const = default;
+};
+/// The instance that was last kept under a key with the same low bits by this thread: no lock, no search. Else null.
+CUfunction recent_function(const FunctionKey& key);
+/// One that any thread has kept, or null.
+CUfunction known_function(const FunctionKey& key);
+CUfunction keep_function(const FunctionKey& key, CUfunction function);
+
 /// A kernel template: `static const DeviceKernel fill{"fill.cuh", "fill"};`.
 class DeviceKernel {
  public:

@@ -3,8 +3,6 @@
 #include "cuda/pointwise.h"
 
 #include <cstring>
-#include <shared_mutex>
-#include <unordered_map>
 
 #include "cuda/device.h"
 #include "cuda/kernels/pointwise_args.h"
@@ -16,7 +14,7 @@ namespace {
 static_assert(kMostInputs == kMaxInputs && kMostParameters == kMaxParams);
 
 PointwiseArgs arguments_of(const Plan& plan) {
-  PointwiseArgs a{};
+  PointwiseArgs a;  // what kernels read of it is set
   a.numel = plan.numel;
   FACULA_CHECK(plan.shape.size() <= kMostDims, ErrorKind::NotImplemented, current_op(),
                ": on CUDA, tensors of at most ", kMostDims, " dimensions that do not lie evenly, got ",
@@ -73,34 +71,17 @@ int vector_width(const Plan& plan, DType in) {
   return all ? width : 1;
 }
 
-struct Key {
-  const void* loop;
-  uint64_t variant;
-  bool operator==(const Key&) const = default;
-};
-struct Hash {
-  size_t operator()(const Key& k) const {
-    return (reinterpret_cast<uintptr_t>(k.loop) >> 4 ^ k.variant) * 0x9e3779b97f4a7c15;
-  }
-};
-
 CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, TemplateArguments types) {
-  static std::shared_mutex mutex;
-  static auto& known = *new std::unordered_map<Key, CUfunction, Hash>;
-  uint64_t variant = static_cast<uint64_t>(device);
+  uint64_t variant = 1;  // pointwise_any and pointwise_direct have different numbers of arguments
   for (const TemplateArgument& t : types) variant = variant << 8 | t.code();
-  const Key key{&loop, variant * 2 + (kernel[10] == 'a')};  // pointwise_any or pointwise_direct
-  {
-    std::shared_lock lock(mutex);
-    if (const auto found = known.find(key); found != known.end()) return found->second;
-  }
+  const FunctionKey key{&loop, variant, device};
+  if (CUfunction function = recent_function(key)) return function;
+  if (CUfunction function = known_function(key)) return function;
   std::string expression = std::string("facula::cuda::") + kernel + "<facula::cuda::Loop";
   for (const TemplateArgument& t : types) expression += ", " + t.text();
   const std::string source = std::string("#include \"") + loop.header +
                              "\"\n#include \"pointwise.cuh\"\nnamespace facula::cuda {\n" + loop.body + "\n}\n";
-  CUfunction function = compiled(device, source, expression + ">", {sizeof(PointwiseArgs)});
-  std::unique_lock lock(mutex);
-  return known[key] = function;
+  return keep_function(key, compiled(device, source, expression + ">", {sizeof(PointwiseArgs)}));
 }
 
 void run_plan_cuda(const Plan& plan) { run_loop(device_loops[plan.loop], plan, active_index()); }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -17,12 +18,8 @@ namespace {
 
 constexpr size_t kPool = 32;
 
-std::vector<Stream>& current_streams() {
-  static thread_local std::vector<Stream> streams;
-  while (streams.size() < static_cast<size_t>(device_count()))
-    streams.push_back({{DeviceType::CUDA, static_cast<int8_t>(streams.size())}});
-  return streams;
-}
+/// The calling thread's current stream of a device; null stands for the default streams of all.
+thread_local std::unique_ptr<uint64_t[]> current_streams;
 
 struct Pool {
   std::array<CUstream, kPool> streams{};
@@ -37,8 +34,14 @@ bool finished(CUresult result, const char* call) {
 
 }  // namespace
 
-Stream current_stream(int device) { return current_streams()[static_cast<size_t>(device)]; }
-void set_current_stream(Stream stream) { current_streams()[static_cast<size_t>(stream.device.index)] = stream; }
+Stream current_stream(int device) {
+  return {{DeviceType::CUDA, static_cast<int8_t>(device)},
+          current_streams ? current_streams[static_cast<size_t>(device)] : 0};
+}
+void set_current_stream(Stream stream) {
+  if (!current_streams) current_streams = std::make_unique<uint64_t[]>(static_cast<size_t>(device_count()));
+  current_streams[static_cast<size_t>(stream.device.index)] = stream.id;
+}
 
 Stream stream_from_pool(int device, int priority) {
   static std::mutex mutex;

@@ -180,6 +180,65 @@ bool at_once(const ElementwiseOp& op, const Operand* inputs, int count, const Sc
   return true;
 }
 
+/// Whether a number leaves elements of the dtype what they are.
+bool keeps_dtype(DType dtype, const Scalar& number) {
+  if (is_complex(dtype)) return true;
+  if (is_floating(dtype)) return !number.is_complex();
+  return dtype != DType::Bool && (number.is_integral() || number.is_bool());
+}
+
+/// Whether the operand can stand beside `a` in a plan of one row: a number, or dense, of its shape, dtype and device.
+bool is_in_row(const TensorImpl* a, const Operand& operand, bool in_place) {
+  const TensorImpl* b = operand.impl();
+  if (!b) return keeps_dtype(a->dtype, operand.scalar());
+  return b->dtype == a->dtype && (b->flags & kContiguous) && same_shape(a, b) &&
+         b->storage->device == a->storage->device && !(in_place && b->storage == a->storage && b->data != a->data);
+}
+
+void make_row(PlanOperand& operand, char* data, DType dtype) {
+  operand.data = data;
+  operand.dtype = dtype;
+  operand.strides.push_back(item_size(dtype));
+}
+
+/// On another device, an op on dense tensors of one shape and dtype and numbers: the plan is one row, which need not be
+/// derived from shapes. False where that does not suit.
+bool in_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
+                bool in_place, Tensor& out) {
+  const TensorImpl* a = inputs[0].impl();
+  if (!a || op.condition_first || !contains(op.dtypes, a->dtype) || !(a->flags & kContiguous) || a->numel == 0 ||
+      (in_place && a != out.impl()) || !numbers_fit(op, a->dtype, params, param_count))
+    return false;
+  const Device device = a->storage->device;
+  const DType result = loop_result(op, a->dtype);
+  if (device.is_cpu() || device.is_meta() || (in_place && (result != a->dtype || a->storage->read_only))) return false;
+  for (int i = 1; i < count; ++i)
+    if (!is_in_row(a, inputs[i], in_place)) return false;
+  if (!in_place) out = empty_like_contiguous(a, result);
+  Plan plan;
+  plan.inputs = count;
+  plan.numel = a->numel;
+  plan.shape.push_back(a->numel);
+  plan.compute = compute_dtype(a->dtype);
+  plan.loop = op.loop;
+  plan.loop_result = loop_result(op, plan.compute);
+  make_row(plan.out, out.impl()->data, result);
+  for (int i = 0; i < count; ++i) {
+    if (const TensorImpl* t = inputs[i].impl()) {
+      make_row(plan.in[i], t->data, t->dtype);
+      continue;
+    }
+    make_row(plan.in[i], plan.numbers[i], plan.compute);
+    plan.in[i].strides[0] = 0;
+    plan.in[i].residency = Residency::Number;
+    store_number(plan.compute, inputs[i].scalar(), plan.numbers[i]);
+  }
+  for (int i = 0; i < param_count; ++i)
+    store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
+  run_plan(device, plan);
+  return true;
+}
+
 }  // namespace
 
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
@@ -189,6 +248,9 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   }
   if (Tensor given = in_place ? *out : Tensor();
       (in_place || (count > 2 && !out)) && at_once(op, inputs, count, params, param_count, in_place, given))
+    return given;
+  if (Tensor given = in_place ? *out : Tensor();
+      (in_place || !out) && in_one_row(op, inputs, count, params, param_count, in_place, given))
     return given;
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
