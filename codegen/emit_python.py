@@ -246,7 +246,8 @@ def _statements(op: Op, form: str) -> str:
         text += f"if (given({slot})) {{ {call} {_return_out(op, slot, names)} }} "
     call = f"facula::{op.name}({', '.join(values)})"
     if "requires_grad" in slots and op.python_only:
-        return text + f"return wrap(with_requires_grad({call}, {slots['requires_grad']}));"
+        made = f"where_wanted({call}, {slots['pin_memory']})"
+        return text + f"return wrap(with_requires_grad({made}, {slots['requires_grad']}));"
     if len(op.returns) > 1:
         return text + f'return wrap_results("{op.name}", {{{_c_names(op)}}}, {call});'
     if not op.returns or op.cpp_return == "void":

@@ -317,8 +317,10 @@ type_.__name__ = "type"
 
 
 def pin_memory(self, device=None):
-    """Needs a GPU."""
-    raise RuntimeError("pin_memory: there is no GPU that could use pinned memory here, got a tensor on the CPU")
+    """The elements in pinned memory, from which a GPU copies while the host goes on; the tensor itself where it is there."""
+    if self.is_pinned(device):
+        return self
+    return _C._pinned_empty_like(self).copy_(self)
 
 
 def storage(self):
@@ -329,8 +331,10 @@ def storage(self):
 
 
 def is_pinned(self, device=None):
-    """False: no memory is pinned without a GPU."""
-    return False
+    """Whether the elements lie in pinned memory."""
+    if device is not None and _C.device(device).type != "cuda":
+        raise RuntimeError(f"is_pinned: a CUDA device, got {device}")
+    return _C._is_pinned(self)
 
 
 def storage_type(self):

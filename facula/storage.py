@@ -172,6 +172,15 @@ class TypedStorage:
 
     # -- sharing, pickling ------------------------------------------------------------------------
 
+    def is_pinned(self, device="cuda"):
+        """Whether the bytes lie in pinned memory."""
+        return self._untyped_storage.is_pinned(device)
+
+    def pin_memory(self, device="cuda"):
+        """A copy in pinned memory; the storage itself where it is there."""
+        pinned = self._untyped_storage.pin_memory(device)
+        return self if pinned is self._untyped_storage else type(self)(wrap_storage=pinned, dtype=self.dtype)
+
     def is_shared(self):
         """Whether other processes can map the bytes."""
         return self._untyped_storage.is_shared()

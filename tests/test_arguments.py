@@ -46,7 +46,7 @@ EXCEPTIONS = {
         "utils/data/sampler.py": "Sampler.__init__(data_source)",
     },
     "there is one implementation, and one layout": {
-        "_tensor.py": "new_tensor(layout) is_pinned(device)",
+        "_tensor.py": "new_tensor(layout)",
         "_tensor_rare.py": "to_dense(masked_grad)",
         "nn/utils/clip_grad.py": "get_total_norm(foreach) clip_grads_with_norm_(foreach) clip_grad_value_(foreach)",
     },

@@ -525,9 +525,8 @@ NAMES = {
             ComplexFloatStorage DoubleStorage FloatStorage GreenContext HalfStorage IntStorage LongStorage MemPool ShortStorage
             caching_allocator_alloc caching_allocator_delete caching_allocator_disabled caching_allocator_enable
             change_current_allocator check_error clock_rate cudaStatus cudart current_blas_handle current_solver_handle
-            device_memory_used graph graph_pool_handle host_memory_stats host_memory_stats_as_nested_dict
-            jiterator list_gpu_processes make_graphed_callables memory_usage power_draw reset_accumulated_host_memory_stats
-            reset_peak_host_memory_stats temperature use_mem_pool utilization
+            device_memory_used graph graph_pool_handle jiterator list_gpu_processes make_graphed_callables
+            memory_usage power_draw temperature use_mem_pool utilization
             """,
         "torch.cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
         "torch.cuda.gds": "GdsFile gds_deregister_buffer gds_register_buffer",
@@ -535,9 +534,7 @@ NAMES = {
         "torch.cuda.green_contexts": "GreenContext",
         "torch.cuda.memory": """
             CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete caching_allocator_disabled
-            caching_allocator_enable change_current_allocator host_memory_stats
-            host_memory_stats_as_nested_dict list_gpu_processes reset_accumulated_host_memory_stats reset_peak_host_memory_stats
-            use_mem_pool
+            caching_allocator_enable change_current_allocator list_gpu_processes use_mem_pool
             """,
         "torch.cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
         "torch.cuda.profiler": "init profile start stop",

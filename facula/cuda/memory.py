@@ -15,6 +15,10 @@ __all__ = [
     "mem_get_info",
     "reset_peak_memory_stats",
     "reset_accumulated_memory_stats",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
+    "reset_peak_host_memory_stats",
+    "reset_accumulated_host_memory_stats",
     "set_per_process_memory_fraction",
     "get_per_process_memory_fraction",
     "get_allocator_backend",
@@ -100,6 +104,38 @@ def reset_accumulated_memory_stats(device=None):
     """Sums over time begin at zero."""
     if _has_devices():
         _C._cuda_reset_accumulated(_index(device, "reset_accumulated_memory_stats"))
+
+
+def host_memory_stats_as_nested_dict():
+    """Counters of pinned memory of the host, as dicts in dicts: see host_memory_stats()."""
+    return _C._cuda_host_stats() if _has_devices() else {}
+
+
+def host_memory_stats():
+    """Counters of pinned memory: a dict with keys such as "active_bytes.peak"; empty without a device.
+
+    `allocations` and `allocated_bytes` count blocks that were taken from the driver, `active_requests` and `active_bytes`
+    those that are in use, or that streams have not done with. Blocks are powers of two of bytes. `host_alloc_time` and
+    `host_free_time` are microseconds of calls of the driver.
+    """
+    return _flat(host_memory_stats_as_nested_dict())
+
+
+def _flat(nested, prefix=""):
+    flat = {}
+    for key, value in sorted(nested.items()):
+        flat.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
+    return flat
+
+
+def reset_peak_host_memory_stats():
+    """Peaks of pinned memory begin at the current values."""
+    _C._cuda_reset_peak_host()
+
+
+def reset_accumulated_host_memory_stats():
+    """Sums over time of pinned memory begin at zero."""
+    _C._cuda_reset_accumulated_host()
 
 
 def mem_get_info(device=None):

@@ -6,6 +6,7 @@
 #include "functions.h"
 #include "op_ids_create.h"
 #include "ops/kernel_table.h"
+#include "ops/pinned.h"
 
 namespace facula {
 
@@ -18,7 +19,7 @@ Tensor contiguous(const Tensor& self, MemoryFormat format) {
   return self.is_contiguous(format) && !self.is_conj() ? self : clone(self, format);
 }
 
-const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
+const Tensor& copy_(const Tensor& self, const Tensor& src, bool non_blocking) {
   if ((self.flags() | src.flags()) & kBatched) {
     write_batched(self, src, "copy_", true);
     return self;
@@ -29,6 +30,7 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool) {
   uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
   check_has_values(src, self.device(), "copy_");
+  const NonBlocking scope(non_blocking);
   if (is_inexact(self.dtype()) && (marks_of(src) | written_marks(self))) {
     check_writable(self, "copy_");
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);

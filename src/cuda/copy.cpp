@@ -4,9 +4,11 @@
 #include "core/kernel.h"
 #include "cuda/backend.h"
 #include "cuda/device.h"
+#include "cuda/host_allocator.h"
 #include "cuda/pointwise.h"
 #include "cuda/stream.h"
 #include "ops/copies.h"
+#include "ops/pinned.h"
 
 namespace facula::cuda {
 namespace {
@@ -41,29 +43,46 @@ void copy_on_device(const Tensor& out, const Tensor& in) {
 /// A tensor on the device of `like` with the shape of `in`.
 Tensor room_on(const Tensor& like, const Tensor& in) { return facula::empty(in.sizes(), in.dtype(), like.device()); }
 
+/// Queues a copy of bytes; from memory that is not pinned the driver takes them before it returns.
+void copy_bytes_from_host(const Tensor& out, const Tensor& in) {
+  const Stream stream = current_stream(out.device().index);
+  FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address(out), in.data(), bytes_of(in), handle(stream));
+  if (!is_pinned(in.data())) return;
+  if (non_blocking_copies) use_pinned(in.data(), stream);
+  else wait_for_results(out.device().index);  // the program may write there next
+}
+
 void copy_from_host(const Tensor& out, const Tensor& in) {
-  Tensor dense = facula::empty(in.sizes(), out.dtype());
-  copy_elements(dense, in);  // converts, and undoes lazy conjugation
-  const bool direct = out.is_contiguous() && out.sizes() == in.sizes() && !out.is_conj();
-  const Tensor to = direct ? out : room_on(out, dense);
-  FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address(to), dense.data(), bytes_of(dense),
-                   handle(current_stream(out.device().index)));
-  if (!direct) copy_on_device(out, to);
+  Tensor dense = in;  // bytes are converted, and lazy conjugation is undone, where they arrive
+  if (!in.is_contiguous()) {
+    dense = facula::empty(in.sizes(), out.dtype());
+    copy_elements(dense, in);
+  }
+  const bool direct =
+      out.is_contiguous() && out.sizes() == in.sizes() && out.dtype() == dense.dtype() && !is_conjugated(out, dense);
+  if (direct) return copy_bytes_from_host(out, dense);
+  const Tensor arrived = room_on(out, dense);
+  arrived.impl()->flags |= dense.flags() & kConjugate;
+  copy_bytes_from_host(arrived, dense);
+  copy_on_device(out, arrived);
 }
 
 void copy_to_host(const Tensor& out, const Tensor& in) {
   const int device = in.device().index;
+  const Stream stream = current_stream(device);
+  const bool direct = out.is_contiguous() && out.sizes() == in.sizes();
   Tensor dense = in;
-  if (!in.is_contiguous()) {
-    dense = room_on(in, in);
-    dense.impl()->flags |= in.flags() & kConjugate;
+  if (!in.is_contiguous() || (direct && (in.dtype() != out.dtype() || is_conjugated(out, in)))) {
+    dense = facula::empty(in.sizes(), direct ? out.dtype() : in.dtype(), in.device());
+    if (dense.is_complex()) dense.impl()->flags |= (direct ? out : in).flags() & kConjugate;
     copy_on_device(dense, in);
   }
-  Tensor host = facula::empty(in.sizes(), in.dtype());
-  FACULA_CUDA_CALL(cuMemcpyDtoHAsync_v2, host.data(), address(dense), bytes_of(dense), handle(current_stream(device)));
-  host.impl()->flags |= in.flags() & kConjugate;
+  Tensor host = direct ? out : facula::empty(in.sizes(), in.dtype());
+  FACULA_CUDA_CALL(cuMemcpyDtoHAsync_v2, host.data(), address(dense), bytes_of(dense), handle(stream));
+  if (direct && non_blocking_copies && is_pinned(out.data())) return use_pinned(out.data(), stream);
+  if (!direct) host.impl()->flags |= dense.flags() & kConjugate;
   wait_for_results(device);
-  copy_elements(out, host);
+  if (!direct) copy_elements(out, host);
 }
 
 void copy_between_devices(const Tensor& out, const Tensor& in) {

@@ -45,6 +45,30 @@ CUresult queue_copy(void* to, const void* from, size_t bytes, CUstream stream) {
   return sticky_error;
 }
 
+/// Memory of the host that cuMemHostAlloc gave.
+class Pinned {
+ public:
+  void add(void* memory, size_t bytes) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    blocks_[static_cast<const char*>(memory)] = bytes;
+  }
+  bool remove(void* memory) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return blocks_.erase(static_cast<const char*>(memory));
+  }
+  bool holds(const void* memory) {
+    const auto* at = static_cast<const char*>(memory);
+    std::lock_guard<std::mutex> guard(mutex_);
+    const auto after = blocks_.upper_bound(at);
+    return after != blocks_.begin() && at < std::prev(after)->first + std::prev(after)->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const char*, size_t> blocks_;
+};
+Pinned& pinned = *new Pinned;
+
 struct Attribute {
   CUdevice_attribute attribute;
   int value;
@@ -234,18 +258,24 @@ API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
 API CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   constexpr size_t kPage = 4096;
-  *memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
-  return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  const size_t size = (bytes + kPage - 1) / kPage * kPage;
+  if (size == 0 || size > settings().memory) return size ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+  *memory = std::aligned_alloc(kPage, size);
+  if (!*memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  pinned.add(*memory, size);
+  return CUDA_SUCCESS;
 }
 API CUresult cuMemFreeHost(void* memory) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   synchronize_all();
+  if (!pinned.remove(memory)) return CUDA_ERROR_INVALID_VALUE;
   std::free(memory);
   return CUDA_SUCCESS;
 }
-// Memory of the host that is not pinned is read before the call returns.
+// Pinned memory of the host is read when the device gets there, other memory before the call returns.
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   if (!is_allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (pinned.holds(from)) return queue_copy(host(to), from, bytes, stream);
   const auto read = [=](BlockRunner&) { std::memcpy(host(to), from, bytes); };  // in a graph: at every launch
   if (captured(stream_here(stream), read, "memcpy from host")) return sticky_error;
   auto staged =

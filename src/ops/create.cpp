@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "core/number.h"
+#include "ops/pinned.h"
 #include "raw_create.h"
 
 namespace facula::ops {
@@ -203,7 +204,11 @@ Tensor to_dtype(const Tensor& self, DType dtype) {
 Tensor _to_device(const Tensor& self, std::optional<Device> device, DType dtype) {
   const Device there = device.value_or(self.device());
   check_has_values(self, there, "to");
-  Tensor t = facula::empty_strided(self.sizes(), preserved_strides(self.sizes(), self.strides()), dtype, there);
+  const Dims strides = preserved_strides(self.sizes(), self.strides());
+  // a copy to the host that need not wait is made where the device can write by itself
+  const bool pinned = non_blocking_copies && there.is_cpu() && self.device().is_cuda();
+  Tensor t =
+      pinned ? pinned_empty(self.sizes(), strides, dtype) : facula::empty_strided(self.sizes(), strides, dtype, there);
   copy_elements(t, self);
   return t;
 }

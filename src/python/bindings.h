@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "observe/observer.h"
+#include "ops/pinned.h"
 #include "python/args.h"
 
 namespace facula::python {
@@ -56,6 +57,12 @@ class Spread {
  private:
   PyObject* tuple_;
 };
+
+/// What a factory made, in pinned memory if that was asked for.
+inline Tensor where_wanted(Tensor tensor, PyObject* pin_memory) {
+  if (given(pin_memory) && to_bool(pin_memory) && !tensor.is_meta()) return ops::pinned_copy(tensor);
+  return tensor;
+}
 
 inline Tensor with_requires_grad(Tensor tensor, PyObject* slot) {
   if (given(slot) && to_bool(slot)) set_requires_grad(tensor, true);

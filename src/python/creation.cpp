@@ -423,7 +423,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
 
 namespace {
 
-PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requires_grad) {
+PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requires_grad, bool pinned = false) {
   Tensor t;
   if (is_tensor(data)) {
     const Tensor& source = settled_tensor_of(data);
@@ -440,6 +440,7 @@ PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requ
   } else {
     t = tensor_from_data(data, wanted.dtype, wanted.device, copy);
   }
+  if (pinned && !t.is_meta()) t = ops::pinned_copy(t);
   if (requires_grad) set_requires_grad(t, true);
   return wrap(std::move(t));
 }
@@ -455,7 +456,7 @@ PyObject* tensor_with_options(PyObject* args, PyObject* kwargs) {
     return nullptr;
   return guarded([&] {
     Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
-    return make_tensor(data, wanted, true, requires_grad);
+    return make_tensor(data, wanted, true, requires_grad, pin_memory);
   });
 }
 

@@ -5,6 +5,7 @@
 
 namespace facula::python {
 void init_cuda_compile(PyObject* module);
+void init_cuda_host(PyObject* module);
 }  // namespace facula::python
 
 static PyModuleDef definition = {
@@ -17,11 +18,11 @@ PyMODINIT_FUNC PyInit__C() {
   try {
     facula::cpu::register_backend();
     facula::cuda::register_backend();
-    for (auto* init : {init_errors,        init_types,    init_tensor_type, init_overrides,       init_generator,
-                       init_creation,      init_autograd, init_settings,    init_tensor_methods,  init_tensor_new,
-                       init_storage,       init_dlpack,   init_memory,      init_dtype_functions, init_optim,
-                       init_module_lookup, init_observe,  init_dispatch,    init_guard,           init_cuda,
-                       init_cuda_compile,  init_generated}) {
+    for (auto* init : {init_errors,        init_types,     init_tensor_type, init_overrides,       init_generator,
+                       init_creation,      init_autograd,  init_settings,    init_tensor_methods,  init_tensor_new,
+                       init_storage,       init_dlpack,    init_memory,      init_dtype_functions, init_optim,
+                       init_module_lookup, init_observe,   init_dispatch,    init_guard,           init_cuda,
+                       init_cuda_compile,  init_cuda_host, init_generated}) {
       init(module);
     }
   } catch (...) {

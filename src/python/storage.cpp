@@ -278,7 +278,31 @@ PyObject* storage_element_size(PyObject*, PyObject*) { return PyLong_FromLong(1)
 PyObject* storage_get_device(PyObject* o, PyObject*) { return PyLong_FromLong(self_of(o)->storage->device.index); }
 PyObject* storage_same(PyObject* o, PyObject*) { return Py_NewRef(o); }
 PyObject* storage_is_shared(PyObject* o, PyObject*) { return PyBool_FromLong(is_shared(self_of(o)->storage)); }
-PyObject* storage_no(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+// PyTorch's argument, which names the device that would use the memory: there is one kind.
+void check_pinning_device(PyObject* args, const char* method) {
+  FACULA_CHECK(PyTuple_GET_SIZE(args) <= 1, ErrorKind::Type, method, ": at most a device, got ", PyTuple_GET_SIZE(args),
+               " arguments");
+  if (PyTuple_GET_SIZE(args) == 0 || PyTuple_GET_ITEM(args, 0) == Py_None) return;
+  const Device device = to_device_value(PyTuple_GET_ITEM(args, 0));
+  FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, method, ": a CUDA device, got ", device);
+}
+PyObject* storage_is_pinned(PyObject* o, PyObject* args) {
+  return with(o, [&](Storage* s) {
+    check_pinning_device(args, "is_pinned");
+    return PyBool_FromLong(ops::is_pinned(s));
+  });
+}
+PyObject* storage_pin_memory(PyObject* o, PyObject* args) {
+  return with(o, [&](Storage* s) {
+    check_pinning_device(args, "pin_memory");
+    FACULA_CHECK(s->device.is_cpu(), ErrorKind::Type, "pin_memory: only memory of the CPU can be pinned, got ",
+                 s->device);
+    if (ops::is_pinned(s)) return Py_NewRef(o);
+    Storage* pinned = ops::pinned_storage(s->nbytes);
+    copy_elements(bytes_of(pinned), bytes_of(s));
+    return adopt_storage(pinned);
+  });
+}
 PyObject* storage_resizable(PyObject* o, PyObject*) { return PyBool_FromLong(self_of(o)->storage->resizable); }
 PyObject* storage_share_memory(PyObject* o, PyObject*) {
   return with(o, [&](Storage* s) {
@@ -298,7 +322,8 @@ PyObject* moved_to(PyObject* o, Device device) {
     if (s->device == device) return Py_NewRef(o);
     FACULA_CHECK(!s->device.is_meta(), ErrorKind::NotImplemented, "to: a meta storage has no values to copy to ",
                  device, ", got ", s->nbytes, " bytes");
-    Storage* moved = make_storage(s->nbytes, device);
+    const bool pinned = non_blocking_copies && device.is_cpu() && s->device.is_cuda();
+    Storage* moved = pinned ? ops::pinned_storage(s->nbytes) : make_storage(s->nbytes, device);
     copy_elements(bytes_of(moved), bytes_of(s));
     return adopt_storage(moved);
   });
@@ -310,7 +335,10 @@ PyObject* storage_to(PyObject* o, PyObject* args, PyObject* kwargs) {
   int non_blocking = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:to", const_cast<char**>(names), &device, &non_blocking))
     return nullptr;
-  return guarded([&] { return moved_to(o, to_device_value(device)); });
+  return guarded([&] {
+    const NonBlocking scope(non_blocking);
+    return moved_to(o, to_device_value(device));
+  });
 }
 
 PyObject* storage_clone(PyObject* o, PyObject*) {
@@ -343,6 +371,7 @@ PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
     if (s->device.is_cpu() && from->device.is_cpu()) {  // slices of one storage may overlap
       if (s->nbytes) std::memmove(s->data, from->data, s->nbytes);
     } else {
+      const NonBlocking scope(non_blocking);
       copy_elements(bytes_of(s), bytes_of(from));
     }
     s->bump_version(0);
@@ -528,7 +557,9 @@ PyMethodDef storage_methods[] = {
     {"to", keywords(storage_to), METH_VARARGS | METH_KEYWORDS,
      "to(*, device, non_blocking=False): the storage itself, or a copy on another device."},
     {"is_shared", storage_is_shared, METH_NOARGS, "Whether other processes can map the bytes."},
-    {"is_pinned", storage_no, METH_VARARGS, "False on the CPU."},
+    {"is_pinned", storage_is_pinned, METH_VARARGS, "is_pinned(device='cuda'): whether the bytes are pinned."},
+    {"pin_memory", storage_pin_memory, METH_VARARGS,
+     "pin_memory(device='cuda'): a copy in pinned memory; the storage itself where it is pinned."},
     {"resizable", storage_resizable, METH_NOARGS, "Whether resize_ can work."},
     {"share_memory_", storage_share_memory, METH_NOARGS,
      "Moves the bytes into memory that other processes can map; returns the storage."},

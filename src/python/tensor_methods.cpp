@@ -2,6 +2,7 @@
 #include "core/backend.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
+#include "ops/pinned.h"
 #include "python/bindings.h"
 #include "python/node_object.h"
 
@@ -13,7 +14,7 @@ struct Target {
   std::optional<DType> dtype;
   std::optional<Device> device;
   MemoryFormat format = MemoryFormat::Preserve;
-  bool copy = false;
+  bool copy = false, non_blocking = false;
 };
 
 Tensor move_to(const Tensor& t, DType dtype, Device device) {
@@ -43,6 +44,7 @@ Tensor convert_to(const Tensor& t, const Target& target) {
 /// The tensor's own object when nothing changed.
 PyObject* converted(PyObject* self, const Target& target) {
   const Tensor& t = settled_tensor_of(self);
+  const NonBlocking scope(target.non_blocking);
   Tensor result = convert_to(t, target);
   return result.is_same(t) ? Py_NewRef(self) : wrap(std::move(result));
 }
@@ -80,13 +82,13 @@ void read_positional(Target& target, PyObject* const* args, Py_ssize_t n) {
   }
   for (int flag = 0; at < n; ++at, ++flag) {
     if (!PyBool_Check(args[at]) || flag > 1) bad_to_argument(args[at], at);
-    if (flag == 1) target.copy = args[at] == Py_True;
+    (flag == 1 ? target.copy : target.non_blocking) = args[at] == Py_True;
   }
 }
 
 void read_keyword(Target& target, std::string_view name, PyObject* value) {
   if (name == "non_blocking") {
-    to_bool(value);
+    target.non_blocking = to_bool(value);
   } else if (name == "copy") {
     target.copy = to_bool(value);
   } else if (value == Py_None && (name == "dtype" || name == "device" || name == "memory_format")) {
@@ -125,20 +127,9 @@ PyObject* method_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObjec
 PyObject* function_parse_to(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
     Target target = read_target(args, n, kwnames);
-    bool non_blocking = false;
-    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, k), "non_blocking") == 0)
-        non_blocking = to_bool(args[n + k]);
-    }
-    for (Py_ssize_t i = 0; i < n; ++i) {
-      if (PyBool_Check(args[i])) {
-        non_blocking = args[i] == Py_True;
-        break;
-      }
-    }
     return Py_BuildValue(
         "(NNNN)", target.device ? wrap_device(*target.device) : Py_NewRef(Py_None),
-        target.dtype ? wrap_dtype(*target.dtype) : Py_NewRef(Py_None), PyBool_FromLong(non_blocking),
+        target.dtype ? wrap_dtype(*target.dtype) : Py_NewRef(Py_None), PyBool_FromLong(target.non_blocking),
         target.format == MemoryFormat::Preserve ? Py_NewRef(Py_None) : wrap_memory_format(target.format));
   });
 }
@@ -207,6 +198,7 @@ PyObject* method_cuda(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
       } else {
         FACULA_CHECK(name == "non_blocking", ErrorKind::Type,
                      "cuda(): expected (device=None, non_blocking=False, memory_format), got ", name);
+        target.non_blocking = to_bool(value);
       }
     };
     constexpr const char* names[] = {"device", "non_blocking", "memory_format"};

@@ -8,10 +8,12 @@ at once.
 import itertools
 import multiprocessing
 import os
+import queue
 import select
 import signal
 import time
 
+import facula
 from facula._utils import ExceptionWrapper
 
 from . import _utils, dataloader
@@ -44,10 +46,13 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
         self._workers_status = []
         self._poll = select.poll()
         self._by_descriptor = {}
+        self._pinning = None
         context = loader.multiprocessing_context or multiprocessing.get_context()
         try:
             for number in range(self._num_workers):
                 self._start(context, number, loader.worker_init_fn)
+            if self._pin_memory:
+                self._start_pinning()
         except BaseException:
             self._shutdown_workers()
             raise
@@ -87,6 +92,12 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
         self._poll.register(here.fileno(), select.POLLIN)
         self._by_descriptor[here.fileno()] = worker
 
+    def _start_pinning(self):
+        device = facula.cuda.current_device()
+        keep = (_IterableDatasetStopIteration, _ResumeIteration)
+        self._pinning = _utils.pin_memory.PinningThread(self._workers_status, device, keep)
+        self._pinning.start()
+
     def _reset(self, loader, first_iter=False):
         super()._reset(loader, first_iter)
         self._send_number = 0
@@ -107,8 +118,7 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
             worker.channel.send(_ResumeIteration())
         waiting = len(self._workers_status)
         while waiting:
-            for worker in self._ready_workers():
-                answer, _ = self._receive(worker)
+            for _, (answer, _) in self._answers():
                 waiting -= isinstance(answer, _ResumeIteration)
 
     # -- requests ---------------------------------------------------------------------------------
@@ -157,7 +167,7 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
             self._request_next()
             if isinstance(data, ExceptionWrapper):
                 data.reraise()
-            return _utils.pin_memory.pin_memory(data) if self._pin_memory else data
+            return data
 
     def _next_in_line(self):
         """The number of the batch to give next, None when there are no more."""
@@ -176,8 +186,7 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
     def _wait(self):
         """Takes in what has come, waiting for at least one answer."""
         deadline = time.monotonic() + self._timeout if self._timeout else None
-        for worker in self._ready_workers(deadline):
-            number, data = self._receive(worker)
+        for worker, (number, data) in self._answers(deadline):
             self._outstanding.pop(number, None)
             if isinstance(data, _IterableDatasetStopIteration):
                 self._end_stream(worker)
@@ -191,14 +200,30 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
             del self._outstanding[number]
         self._request_next()
 
-    def _ready_workers(self, deadline=None):
-        milliseconds = None if deadline is None else max(0, (deadline - time.monotonic()) * 1000)
-        ready = self._poll.poll(milliseconds)
+    def _answers(self, deadline=None):
+        """What has come, at least one (worker, answer)."""
+        seconds = None if deadline is None else max(0, deadline - time.monotonic())
+        if self._pinning:
+            return [self._pinned_answer(seconds)]
+        ready = self._poll.poll(None if seconds is None else seconds * 1000)
         if not ready:
-            raise RuntimeError(
-                f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout})"
-            )
-        return [self._by_descriptor[descriptor] for descriptor, _ in ready]
+            self._report_timeout()
+        workers = [self._by_descriptor[descriptor] for descriptor, _ in ready]
+        return ((worker, self._receive(worker)) for worker in workers)
+
+    def _pinned_answer(self, seconds):
+        try:
+            worker, answer = self._pinning.wait(seconds)
+        except queue.Empty:
+            self._report_timeout()
+        if answer is None:
+            self._report_death(worker)
+        return worker, answer
+
+    def _report_timeout(self):
+        raise RuntimeError(
+            f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout})"
+        ) from None
 
     def _receive(self, worker):
         try:
@@ -226,6 +251,8 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
         if self._shutdown or os.getpid() != self._owner:  # a forked child holds a copy of this object
             return
         self._shutdown = True
+        if self._pinning:
+            self._pinning.stop()
         for worker in self._workers_status:
             worker.channel.hang_up()
         deadline = time.monotonic() + _GRACE

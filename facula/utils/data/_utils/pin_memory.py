@@ -1,6 +1,12 @@
 """Copying a batch into page-locked memory, from which a GPU can copy while the host runs on."""
 
+import os
+import queue
+import select
+import threading
+
 import facula
+from facula._utils import ExceptionWrapper
 
 from .collate import apply_to_parts
 
@@ -12,3 +18,62 @@ def pin_memory(data, device=None):
     if isinstance(data, (str, bytes)):
         return data
     return apply_to_parts(data, lambda part: pin_memory(part, device))
+
+
+class PinningThread(threading.Thread):
+    """Takes in what workers answer, and pins it, while the program computes with the batches before.
+
+    `wait()` gives (worker, answer); the answer is None when the worker's connection has ended.
+    """
+
+    def __init__(self, workers, device, keep):
+        super().__init__(name="facula_pin", daemon=True)
+        self._device, self._keep = device, keep  # classes of answers that are no batches
+        self._answers = queue.SimpleQueue()
+        self._stop_read, self._stop_write = os.pipe()
+        self._workers = {worker.channel.fileno(): worker for worker in workers}
+        self._poll = select.poll()
+        for descriptor in (self._stop_read, *self._workers):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def run(self):
+        facula.cuda.set_device(self._device)
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._stop_read:
+                    return
+                self._take(descriptor)
+
+    def _take(self, descriptor):
+        worker = self._workers[descriptor]
+        try:
+            number, data = worker.channel.receive()
+        except (EOFError, OSError):
+            self._poll.unregister(descriptor)
+            self._answers.put((worker, None))
+            return
+        except Exception:
+            self._answers.put((worker, ExceptionWrapper(where="in the DataLoader's thread that pins memory")))
+            return
+        if not isinstance(data, (ExceptionWrapper, *self._keep)) and not isinstance(number, self._keep):
+            try:
+                data = pin_memory(data)
+            except Exception:
+                data = ExceptionWrapper(where="in the DataLoader's thread that pins memory")
+        self._answers.put((worker, (number, data)))
+
+    def wait(self, timeout=None):
+        """The next answer; queue.Empty when none comes in `timeout` seconds."""
+        worker, answer = self._answers.get(timeout=timeout)
+        if isinstance(answer, ExceptionWrapper):
+            answer.reraise()
+        return worker, answer
+
+    def stop(self):
+        """Ends the thread; a batch that it pins is finished first."""
+        os.write(self._stop_write, b".")
+        if threading.current_thread() is self:  # the iterator died here
+            return
+        self.join()
+        os.close(self._stop_read)
+        os.close(self._stop_write)

@@ -1,0 +1,39 @@
+// Pinned memory of the host, cached.
+//
+// The driver takes long to make such memory, and gives it back only when nothing is queued any more; so blocks are
+// powers of two of bytes and are kept. A block that copies between host and device use is noted with their streams:
+// when it is let go, an event is recorded on each, and it is given out again when all of them have been reached. Every
+// device may use every block.
+#pragma once
+
+#include "cuda/allocator.h"
+
+namespace facula::cuda {
+
+/// Microseconds of calls of the driver.
+struct Durations {
+  int64_t total = 0, most = 0, least = 0, count = 0;
+  void add(int64_t microseconds);
+};
+struct HostStats {
+  Stat blocks, bytes;            // that the driver made, used or kept
+  Stat used_blocks, used_bytes;  // given out, or waiting for streams
+  int64_t driver_allocations = 0, driver_frees = 0;
+  Durations allocation_time, free_time;
+};
+
+void* allocate_pinned(size_t bytes);
+void release_pinned(void* memory);
+/// Whether the address lies in a block that is given out.
+bool is_pinned(const void* memory);
+/// The block of that address is not given out again before the stream has reached what is queued on it when the block
+/// is released.
+void use_pinned(const void* memory, Stream stream);
+
+/// Gives blocks that nobody uses back to the driver.
+void empty_pinned_cache();
+HostStats host_stats();
+void reset_peak_host_stats();
+void reset_accumulated_host_stats();
+
+}  // namespace facula::cuda
