@@ -169,3 +169,42 @@ for kind, options in [('SGD', {'lr': 0.01, 'momentum': 0.9, 'nesterov': True, 'w
 
 def test_optimizers():
     child(OPTIMIZERS)
+
+
+MANY_PARAMETERS = """
+from facula import optim
+rng = np.random.default_rng(0)
+# more than one launch takes; empty ones; of several blocks; strided, complex and half ones; views of one storage
+arrays = [rng.standard_normal(n) for n in [*range(150), 5000, 9000]] + [rng.standard_normal(7) + 1j * rng.standard_normal(7)]
+half, strided, shared = rng.standard_normal(33), rng.standard_normal((6, 8)), rng.standard_normal(20)
+def run(device, make):
+    at = lambda a: facula.tensor(a, device=device)
+    whole = at(shared)
+    leaves = [at(a) for a in arrays] + [at(half).half(), at(strided).t()[::2], whole[:10], whole[10:]]
+    params = [leaf.requires_grad_() for leaf in leaves]
+    optimizer = make(params)
+    for step in range(3):
+        for i, p in enumerate(params):
+            p.grad = None if step == 1 and i % 3 == 0 else facula.ones_like(p) * (step - 1.5)
+        optimizer.step()
+    return [p.detach().cpu().resolve_conj().numpy() for p in params]
+for make in (lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.SGD(p, lr=0.1), lambda p: optim.AdamW(p, lr=0.1),
+             lambda p: optim.Adam(p, lr=0.1, amsgrad=True)):
+    for cpu, there in zip(run('cpu', make), run(d, make)):
+        assert np.allclose(cpu, there, rtol=1e-3 if cpu.dtype == np.float16 else 1e-6, atol=1e-3 if cpu.dtype == np.float16 else 1e-9)
+p = facula.ones(4, device=d).requires_grad_()
+q = facula.ones(4, device=d).requires_grad_()
+p.grad, q.grad = facula.ones(4, device=d), facula.ones(4, device=d)
+optimizer = optim.Adam([p, q], lr=0.1)
+optimizer.step()
+optimizer.state[q]['exp_avg'] = 3
+try:
+    optimizer.step()
+except TypeError as error:
+    assert 'exp_avg' in str(error)
+assert p.sum().item() < 4 * 0.85 < q.sum().item() < 4  # the first one had its step
+"""
+
+
+def test_optimizers_of_many_parameters():
+    child(MANY_PARAMETERS)

@@ -1,7 +1,8 @@
-// Optimizers on the device: one pass for each parameter.
+// Optimizers on the device: many parameters in one launch.
 #include "ops/optim.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "cuda/device.h"
 #include "cuda/kernel.h"
@@ -23,14 +24,31 @@ constexpr DeviceKernel kKernels[kOptimRules] = {PASS(0), PASS(1), PASS(2), PASS(
                                                 PASS(5), PASS(6), PASS(7), PASS(8), PASS(9)};
 #undef PASS
 
-void optim_cuda(const OptimPass& pass) {
+static_assert(kMaxOptimNumbers == std::size(OptimArgs{}.numbers));
+
+/// Adds a tensor to a launch.
+void add(OptimArgs& g, const OptimPass& pass) {
+  constexpr int64_t kMostBlocks = 1 << 20;  // of a tensor: more elements are left to strides
+  const int t = g.tensors++;
+  g.counts[t] = pass.count;
+  g.params[t] = pass.param;
+  g.grads[t] = pass.grad;
+  for (size_t i = 0; i < pass.states.size(); ++i) g.states[i][t] = pass.states[i];
+  g.begins[t + 1] = g.begins[t] + static_cast<int>(std::min((pass.count + kOptimBlock - 1) / kOptimBlock, kMostBlocks));
+}
+
+void optim_cuda(const OptimPasses& p) {
   const int device = active_index();
-  OptimArgs g{pass.count, pass.param, pass.grad, {}, {}};
-  std::copy(pass.states.begin(), pass.states.end(), g.states);
-  std::copy(pass.numbers.begin(), pass.numbers.end(), g.numbers);
-  kKernels[static_cast<size_t>(pass.rule)](
-      device, {pass.dtype, g.states[0] != nullptr, g.states[1] != nullptr, g.states[2] != nullptr},
-      grid_for(device, g.count), g);
+  const OptimPass& first = p.passes[0];
+  for (size_t from = 0; from < p.passes.size(); from += kMostOptimTensors) {
+    OptimArgs g{};
+    std::copy(first.numbers.begin(), first.numbers.end(), g.numbers);
+    for (const OptimPass& pass : p.passes.slice(from, std::min<size_t>(p.passes.size() - from, kMostOptimTensors)))
+      if (pass.count) add(g, pass);
+    kKernels[static_cast<size_t>(first.rule)](
+        device, {first.dtype, first.states[0] != nullptr, first.states[1] != nullptr, first.states[2] != nullptr},
+        {256, g.begins[g.tensors]}, g);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Brings the tensors of one optimizer step into one layout.
 #include "ops/optim.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "raw_ops.h"
 
 namespace facula {
@@ -33,28 +36,60 @@ void finish(const Tensor& made, const Tensor& wanted) {
   wanted.storage()->bump_version(0);
 }
 
+/// What one launch shares.
+bool is_alike(const OptimPass& a, const OptimPass& b) {
+  bool alike = a.rule == b.rule && a.dtype == b.dtype && a.numbers == b.numbers;
+  for (size_t i = 0; i < a.states.size(); ++i) alike = alike && !a.states[i] == !b.states[i];
+  return alike;
+}
+
 }  // namespace
 
-void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad,
-                const std::array<Tensor, kMaxOptimStates>& states,
-                const std::array<double, kMaxOptimNumbers>& numbers) {
+/// A parameter that stands twice in a group has two steps, one after the other.
+bool OptimSteps::goes_with(const OptimPass& pass, const Step& step) const {
+  return is_alike(pass, passes_[0]) && step.param.device() == steps_[0].param.device() &&
+         std::none_of(steps_.begin(), steps_.end(),
+                      [&](const Step& s) { return s.param.storage() == step.param.storage(); });
+}
+
+void OptimSteps::add(OptimRule rule, const Tensor& param, const Tensor& grad, const States& states,
+                     const Numbers& numbers) {
   const char* op = kOptimRuleInfo[static_cast<size_t>(rule)].name;
+  Step step{param, param, Tensor(), states, {}};
   // The pass reads memory as it lies: what has holes or is conjugated lazily is copied, and written back.
-  Tensor p = param.is_dense() && !param.is_conj() ? param : facula::empty(param.sizes(), param.dtype(), param.device());
-  if (!p.is_same(param)) copy_elements(p, param);
-  Tensor g = arranged(grad, p, op, "a gradient");
-  std::array<Tensor, kMaxOptimStates> s;
-  bool complex = is_complex(p.dtype());
-  OptimPass pass{rule, real_dtype(p.dtype()), p.numel() * (complex ? 2 : 1), p.data(), g.data(), {}, numbers};
-  for (size_t i = 0; i < s.size(); ++i) {
-    if (!states[i].defined()) continue;
-    s[i] = arranged(states[i], p, op, "state");
-    pass.states[i] = s[i].data();
+  Tensor& p = step.param_made;
+  if (!param.is_dense() || param.is_conj()) {
+    p = facula::empty(param.sizes(), param.dtype(), param.device());
+    copy_elements(p, param);
   }
-  if (!p.is_meta() && p.numel()) optim_kernel(p.device(), pass);
-  finish(p, param);
-  for (size_t i = 0; i < s.size(); ++i)
-    if (s[i].defined()) finish(s[i], states[i]);
+  step.grad_made = arranged(grad, p, op, "a gradient");
+  const int64_t parts = is_complex(p.dtype()) ? 2 : 1;
+  OptimPass pass{rule, real_dtype(p.dtype()), p.numel() * parts, p.data(), step.grad_made.data(), {}, numbers};
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!states[i].defined()) continue;
+    step.states_made[i] = arranged(states[i], p, op, "state");
+    pass.states[i] = step.states_made[i].data();
+  }
+  if (param.is_cpu()) return run({&pass, 1}, {&step, 1});
+  if (!passes_.empty() && !goes_with(pass, step)) run();
+  passes_.push_back(pass);
+  steps_.push_back(std::move(step));
+}
+
+void OptimSteps::run() {
+  const std::vector<Step> steps = std::exchange(steps_, {});
+  const std::vector<OptimPass> passes = std::exchange(passes_, {});
+  if (!passes.empty()) run(passes, steps);
+}
+
+void OptimSteps::run(List<OptimPass> passes, List<Step> steps) {
+  const Device device = steps[0].param.device();
+  if (!device.is_meta()) optim_kernel(device, OptimPasses{passes});
+  for (const Step& s : steps) {
+    finish(s.param_made, s.param);
+    for (size_t i = 0; i < s.states.size(); ++i)
+      if (s.states[i].defined()) finish(s.states_made[i], s.states[i]);
+  }
 }
 
 }  // namespace facula

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "ops/kernel_table.h"
 
@@ -49,10 +50,41 @@ struct OptimPass {
   }
 };
 
-inline Kernel<void(const OptimPass&)> optim_kernel{"optimizer step"};
+/// Passes of one rule and dtype, with the same numbers and the same states: a device may run them together.
+struct OptimPasses {
+  List<OptimPass> passes;
 
-/// Runs a rule on tensors of any layout and of one dtype; `states` may hold undefined tensors.
-void optim_step(OptimRule rule, const Tensor& param, const Tensor& grad,
-                const std::array<Tensor, kMaxOptimStates>& states, const std::array<double, kMaxOptimNumbers>& numbers);
+  template <class See>
+  void memory(See see) const {
+    for (const OptimPass& pass : passes) pass.memory(see);
+  }
+};
+inline Kernel<void(const OptimPasses&)> optim_kernel{"optimizer step"};
+
+/// Steps of a rule on tensors of any layout and of one dtype; `states` may hold undefined tensors. On the CPU a step is
+/// run when it is added. Other devices, where starting a kernel costs more than a small parameter, run many at once:
+/// nothing is sure to be done before run().
+class OptimSteps {
+ public:
+  using States = std::array<Tensor, kMaxOptimStates>;
+  using Numbers = std::array<double, kMaxOptimNumbers>;
+
+  OptimSteps() = default;
+  OptimSteps(const OptimSteps&) = delete;
+  void add(OptimRule rule, const Tensor& param, const Tensor& grad, const States& states, const Numbers& numbers);
+  void run();
+
+ private:
+  /// Tensors as the program has them, and in one layout.
+  struct Step {
+    Tensor param, param_made, grad_made;
+    States states, states_made;
+  };
+  bool goes_with(const OptimPass& pass, const Step& step) const;
+  static void run(List<OptimPass> passes, List<Step> steps);
+
+  std::vector<Step> steps_;
+  std::vector<OptimPass> passes_;
+};
 
 }  // namespace facula

@@ -60,19 +60,26 @@ const Tensor& state_tensor(PyObject* state, PyObject* key) {
   return tensor_of(found);
 }
 
-/// Calls f(parameter object, parameter, gradient) for every parameter of a group that has a gradient.
+/// Calls f(parameter object, parameter, gradient) for every parameter of a group that has a gradient. Of an exception
+/// the steps that it has added are run, as if each had been run at once.
 template <class F>
-void each_parameter(PyObject* group, F&& f) {
+void each_parameter(PyObject* group, OptimSteps& steps, F&& f) {
   PyObject* params = entry(group, names().params);
   FACULA_CHECK(PyList_Check(params), ErrorKind::Type, "step: params of a group must be a list, got ",
                Py_TYPE(params)->tp_name);
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); ++i) {
-    PyObject* object = PyList_GET_ITEM(params, i);
-    if (!is_tensor(object)) continue;
-    const Tensor& param = tensor_of(object);
-    Tensor grad = grad_of(param);
-    if (grad.defined()) f(object, param, grad);
+  try {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); ++i) {
+      PyObject* object = PyList_GET_ITEM(params, i);
+      if (!is_tensor(object)) continue;
+      const Tensor& param = tensor_of(object);
+      Tensor grad = grad_of(param);
+      if (grad.defined()) f(object, param, grad);
+    }
+  } catch (...) {
+    steps.run();
+    throw;
   }
+  steps.run();
 }
 
 /// The state of a parameter; asked of Python (which fills it) when there is none yet. Borrowed from `states`.
@@ -110,8 +117,9 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     std::array<double, kMaxOptimNumbers> numbers = {
         flag(group, n.maximize) ? -1.0 : 1.0, option(group, n.weight_decay),      option(group, n.lr), momentum,
         1.0 - option(group, n.dampening),     flag(group, n.nesterov) ? 1.0 : 0.0};
-    each_parameter(group, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
-      if (momentum == 0) return optim_step(OptimRule::Sgd, param, grad, {}, numbers);
+    OptimSteps steps;
+    each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
+      if (momentum == 0) return steps.add(OptimRule::Sgd, param, grad, {}, numbers);
       PyObject* state = PyDict_GetItemWithError(states, object);
       if (!state) {
         if (PyErr_Occurred()) throw PythonError{};
@@ -120,7 +128,7 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
         state = made.get();
       }
       PyObject* buffer = PyDict_GetItemWithError(state, n.momentum_buffer);
-      if (buffer && buffer != Py_None) return optim_step(OptimRule::Sgd, param, grad, {tensor_of(buffer)}, numbers);
+      if (buffer && buffer != Py_None) return steps.add(OptimRule::Sgd, param, grad, {tensor_of(buffer)}, numbers);
       // The first time, the buffer is the gradient itself: no damping.
       Tensor first = facula::empty_like(param, param.dtype());
       if (!first.is_meta()) fill_kernel(first.device(), first, Scalar(0));
@@ -128,7 +136,7 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
       check(PyDict_SetItem(state, n.momentum_buffer, wrapped.get()));
       std::array<double, kMaxOptimNumbers> undamped = numbers;
       undamped[4] = 1.0;
-      optim_step(OptimRule::Sgd, param, grad, {first}, undamped);
+      steps.add(OptimRule::Sgd, param, grad, {first}, undamped);
     });
     Py_RETURN_NONE;
   });
@@ -158,7 +166,8 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
                                                     option(group, n.eps),
                                                     1.0 - beta2};
     double corrected_for = -1;
-    each_parameter(group, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
+    OptimSteps steps;
+    each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
       PyObject* state = parameter_state(states, object, group, start);
       double step = advance(state_tensor(state, n.step));
       if (step != corrected_for) {
@@ -166,10 +175,10 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
         numbers[6] = std::sqrt(1.0 - std::pow(beta2, step));
         corrected_for = step;
       }
-      optim_step(OptimRule::Adam, param, grad,
-                 {state_tensor(state, n.exp_avg), state_tensor(state, n.exp_avg_sq),
-                  amsgrad ? state_tensor(state, n.max_exp_avg_sq) : Tensor()},
-                 numbers);
+      steps.add(OptimRule::Adam, param, grad,
+                {state_tensor(state, n.exp_avg), state_tensor(state, n.exp_avg_sq),
+                 amsgrad ? state_tensor(state, n.max_exp_avg_sq) : Tensor()},
+                numbers);
     });
     Py_RETURN_NONE;
   });
@@ -197,7 +206,9 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
       if (PyObject* s = PyTuple_GET_ITEM(args[3], i); is_tensor(s)) states[static_cast<size_t>(i)] = tensor_of(s);
     for (Py_ssize_t i = 0; i < number_count; ++i)
       numbers[static_cast<size_t>(i)] = number(PyTuple_GET_ITEM(args[4], i));
-    optim_step(static_cast<OptimRule>(rule), tensor_of(args[1]), tensor_of(args[2]), states, numbers);
+    OptimSteps steps;
+    steps.add(static_cast<OptimRule>(rule), tensor_of(args[1]), tensor_of(args[2]), states, numbers);
+    steps.run();
     Py_RETURN_NONE;
   });
 }

@@ -59,7 +59,9 @@ constexpr void (*kRules[kOptimRules])(const OptimPass&) = {
     run_typed<kernels::Asgd, 1>,
 };
 
-void optim_cpu(const OptimPass& pass) { kRules[static_cast<size_t>(pass.rule)](pass); }
+void optim_cpu(const OptimPasses& p) {
+  for (const OptimPass& pass : p.passes) kRules[static_cast<size_t>(pass.rule)](pass);
+}
 
 }  // namespace
 
