@@ -52,8 +52,7 @@ EXCEPTIONS = {
     },
     "there is one CPU, without streams, and backends have nothing to choose": {
         "accelerator.py": "current_accelerator(check_available)",
-        "backends/cuda.py": "can_use_flash_attention(debug params) preferred_linalg_library(backend)",
-        "backends/cudnn.py": "is_acceptable(tensor)",
+        "backends/cuda.py": "can_use_flash_attention(debug params)",
         "backends/mkldnn.py": "flags(fp32_precision)",
         "backends/mps.py": "is_macos13_or_newer(version)",
         "cpu/__init__.py": """

@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "ops": {"ops", "kernels", "core"},
     "cpu": {"cpu", "ops", "kernels", "core"},
     "cuda": {"cuda", "ops", "core"},
-    "emulator": {"emulator", "cuda/abi.h"},
+    "emulator": {"emulator", "cuda/abi.h", "cuda/abi_cublas.h", "cuda/abi_cudnn.h"},
     "guard": {"guard", "cpu", "ops", "core"},
     "observe": {"observe", "ops", "core"},
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},

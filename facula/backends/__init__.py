@@ -1,6 +1,8 @@
 """Switches of the libraries beneath: each module answers which are there and keeps the flags programs set."""
 
 import importlib
+import sys
+import types
 
 _MODULES = (
     "cpu",
@@ -26,3 +28,21 @@ def __getattr__(name):
 
 def __dir__():
     return sorted([*globals(), *_MODULES])
+
+
+class _Backends(types.ModuleType):
+    @property
+    def fp32_precision(self):
+        """How exact float32 is on CUDA devices: "ieee", "tf32", or "none" where each part says it."""
+        from facula.backends import _cuda
+
+        return _cuda.precision("all")
+
+    @fp32_precision.setter
+    def fp32_precision(self, value):
+        from facula.backends import _cuda
+
+        _cuda.set_precision("all", value)
+
+
+sys.modules[__name__].__class__ = _Backends

@@ -1,15 +1,55 @@
-"""CUDA's flags. Without a GPU they are kept and have no effect."""
+"""Flags of CUDA's libraries: cuBLAS, which multiplies matrices where it is installed, and attention."""
 
 import contextlib
+import enum
 from types import SimpleNamespace
 
-matmul = SimpleNamespace(
-    allow_tf32=False,
-    allow_fp16_reduced_precision_reduction=True,
-    allow_bf16_reduced_precision_reduction=True,
-    allow_fp16_accumulation=False,
-    fp32_precision="none",
-)
+from facula.backends import _cuda
+
+
+class _Products:
+    """Flags of matrix products."""
+
+    __slots__ = ()
+    fp32_precision = _cuda.Precision("matmul")
+    allow_fp16_accumulation = _cuda.Switch(False, "half_accumulation")
+
+    @property
+    def allow_tf32(self):
+        """Whether products of float32 may round their factors to TF32."""
+        return self.fp32_precision == "tf32"
+
+    @allow_tf32.setter
+    def allow_tf32(self, value):
+        _cuda.set_matmul_word("high" if _cuda.need_bool("allow_tf32", value) else "highest")
+
+    def __getattr__(self, name):
+        raise AttributeError(f"Unknown attribute {name}")
+
+    def __setattr__(self, name, value):
+        if not hasattr(type(self), name):
+            raise AttributeError(f"Unknown attribute {name}")
+        object.__setattr__(self, name, value)
+
+
+def _reduction(name, flag):
+    """The switches of a dtype: whether parts of its sums may be of it, and (always) whether sums may be divided."""
+    switch = _cuda.Switch(True, flag)
+
+    def set_both(self, value):
+        may, divided = value if isinstance(value, (tuple, list)) else (value, True)
+        if not divided:
+            raise RuntimeError(f"{name}: sums that are not divided are not supported, got {value}")
+        switch.__set__(self, may)
+
+    switch.name = name
+    setattr(_Products, name, property(switch.__get__, set_both))
+    setattr(_Products, f"{name}_split_k", property(lambda self: True))
+
+
+_reduction("allow_fp16_reduced_precision_reduction", "half_reduction")
+_reduction("allow_bf16_reduced_precision_reduction", "brain_reduction")
+matmul = _Products()
 cufft_plan_cache = SimpleNamespace(size=0, max_size=0, clear=lambda: None)
 _attention = {
     "flash": True,
@@ -21,8 +61,8 @@ _attention = {
 
 
 def is_built():
-    """False: this build has no CUDA kernels."""
-    return False
+    """True: every build has CUDA kernels, which need NVIDIA's driver to run."""
+    return True
 
 
 def _switch(name):
@@ -72,9 +112,41 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
         _attention.update(before)
 
 
-def preferred_linalg_library(backend=None):
-    """ "default"."""
-    return "default"
+_LinalgBackend = enum.Enum("_LinalgBackend", {"Default": 0, "Cusolver": 1, "Magma": 2})
+_BlasBackend = enum.Enum("_BlasBackend", {"Default": 0, "Cublas": 1, "Cublaslt": 2, "Ck": 3})
+_ROCmFABackend = enum.Enum("_ROCmFABackend", {"Default": 0, "AOTriton": 1, "Ck": 2})
 
 
-preferred_blas_library = preferred_rocm_fa_library = preferred_linalg_library
+def _preference(name, kinds, now, supported):
+    """Gets, and with an argument sets, what is preferred; what is used is what is there."""
+
+    def preferred(backend=None):
+        nonlocal now
+        if backend is None:
+            return now
+        if isinstance(backend, str):
+            names = {kind.name.lower(): kind for kind in kinds}
+            if backend.lower() not in names:
+                raise RuntimeError(f"{name}: one of {', '.join(names)}, got {backend!r}")
+            backend = names[backend.lower()]
+        if not isinstance(backend, kinds):
+            raise RuntimeError(f"{name}: a name or a {kinds.__name__}, got {type(backend).__name__}")
+        if backend.name not in supported:
+            raise RuntimeError(f"{name}: {backend.name} is not supported, one of {', '.join(supported)} is")
+        now = kinds.Cublas if backend.name == "Default" and kinds is _BlasBackend else backend
+        return now
+
+    preferred.__name__ = preferred.__qualname__ = name
+    preferred.__doc__ = f"The preferred library: one of {', '.join(supported)}."
+    return preferred
+
+
+preferred_linalg_library = _preference(
+    "preferred_linalg_library", _LinalgBackend, _LinalgBackend.Default, ("Default", "Cusolver")
+)
+preferred_blas_library = _preference(
+    "preferred_blas_library", _BlasBackend, _BlasBackend.Cublas, ("Default", "Cublas", "Cublaslt")
+)
+preferred_rocm_fa_library = _preference(
+    "preferred_rocm_fa_library", _ROCmFABackend, _ROCmFABackend.Default, ("Default",)
+)

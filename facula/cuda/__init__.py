@@ -83,9 +83,8 @@ def libraries(details=False):
 
     With `details`, the reason in its place. FACULA_CUDA_DISABLE=cublas,cudnn in the environment does without those.
     """
-    return {
-        name: place if there or details else None for name, (there, place) in _C._cuda_libraries().items()
-    }
+    found = {name: _C._cuda_library(name) for name in _C._cuda_library_names()}
+    return {name: place if there or details else None for name, (there, place) in found.items()}
 
 
 def device_count():

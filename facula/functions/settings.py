@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from facula import _C
+from facula.backends import _cuda
 
 from . import tensor_types
 
@@ -39,7 +40,6 @@ class _Settings:
 
     deterministic = "default"
     warn_always = False
-    matmul_precision = "highest"
     interop_threads = None
 
 
@@ -48,7 +48,7 @@ _DETERMINISTIC_MODES = ("default", "warn", "error")
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Asks for ops whose results do not vary from run to run; on the CPU all of them are so already."""
-    _Settings.deterministic = ("warn" if warn_only else "error") if mode else "default"
+    set_deterministic_debug_mode(("warn" if warn_only else "error") if mode else "default")
 
 
 def are_deterministic_algorithms_enabled():
@@ -73,6 +73,7 @@ def set_deterministic_debug_mode(debug_mode):
         )
     else:
         raise TypeError(f"set_deterministic_debug_mode: a str or an int, got {type(debug_mode).__name__}")
+    _C._cuda_set_flag("deterministic_algorithms", _Settings.deterministic != "default")
 
 
 def get_deterministic_debug_mode():
@@ -94,12 +95,12 @@ def set_float32_matmul_precision(precision):
     """How exact float32 products must be on a GPU: "highest", "high" or "medium"."""
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"set_float32_matmul_precision: 'highest', 'high' or 'medium', got {precision!r}")
-    _Settings.matmul_precision = precision
+    _cuda.set_matmul_word(precision)
 
 
 def get_float32_matmul_precision():
     """What set_float32_matmul_precision set."""
-    return _Settings.matmul_precision
+    return _cuda.matmul_word()
 
 
 def get_num_interop_threads():

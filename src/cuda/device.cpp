@@ -50,7 +50,7 @@ Properties read_properties(int index) {
   p.shared_per_block_optin = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   p.shared_per_multiprocessor = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
   p.integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED);
-  p.multi_gpu_board = attribute(device, CU_DEVICE_ATTRIBUTE_IS_MULTI_GPU_BOARD);
+  p.multi_gpu_board = attribute(device, CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD);
   FACULA_CUDA_CALL(cuDevicePrimaryCtxRetain, &p.context, device);
   return p;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/number.h"
+#include "cuda/blas.h"
 #include "cuda/product.h"
 
 namespace facula::cuda {
@@ -84,7 +85,7 @@ void write_factor(const Scalar& value, DType dtype, DType sums, char* to) {
 
 void matrix_product_cuda(const MatrixProduct& p) {
   static const ProductKernels kernels("matmul.cuh", "Matrices");
-  if (p.batch == 0 || p.rows == 0 || p.columns == 0) return;
+  if (p.batch == 0 || p.rows == 0 || p.columns == 0 || product_by_library(p)) return;
   MatricesArgs args{};
   args.tiles = {p.batch, p.rows, p.columns, p.inner, 1, 1, nullptr};
   args.a = p.a.data;

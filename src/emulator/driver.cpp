@@ -11,6 +11,7 @@
 #include <map>
 #include <vector>
 
+#include "emulator/library.h"
 #include "emulator/stream.h"
 
 #define API extern "C" __attribute__((visibility("default")))  // functions of topics of their own are in their files
@@ -315,6 +316,11 @@ API CUresult cuStreamSynchronize(CUstream stream) {
 }
 API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   stream_here(stream).push([=](BlockRunner&) { function(data); }, "host function");
+  return sticky_error;
+}
+
+CUresult facula::emulator::queue_loops(CUstream stream, std::function<void()> loops) {
+  stream_here(stream).push([loops = std::move(loops)](BlockRunner&) { loops(); }, "library");
   return sticky_error;
 }
 

@@ -4,6 +4,7 @@
 #include "cuda/allocator.h"
 #include "cuda/allocator_settings.h"
 #include "cuda/device.h"
+#include "cuda/flags.h"
 #include "cuda/stream.h"
 #include "python/args.h"
 #include "python/objects.h"
@@ -70,17 +71,26 @@ PyObject* why_unavailable(PyObject*, PyObject*) {
 PyObject* is_emulated(PyObject*, PyObject*) {
   return guarded([] { return wrap(cuda::is_emulated() && cuda::is_available()); });
 }
-PyObject* libraries(PyObject*, PyObject*) {
+PyObject* library_names(PyObject*, PyObject*) {
   return guarded([] {
-    Owned dict(check(PyDict_New()));
+    Owned names(check(PyList_New(0)));
+    for (int i = 0; i < cuda::kLibraries; ++i)
+      check(PyList_Append(names.get(), Owned(text(cuda::name_of(static_cast<cuda::Library>(i)))).get()));
+    return names.release();
+  });
+}
+PyObject* library(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const char* name = PyUnicode_AsUTF8(Given(args, 1, "_cuda_library").object(0));
+    check(name != nullptr);
     for (int i = 0; i < cuda::kLibraries; ++i) {
       const auto library = static_cast<cuda::Library>(i);
+      if (std::string_view(name) != cuda::name_of(library)) continue;
       const cuda::OpenedLibrary& opened = cuda::opened(library);
-      put(dict.get(), cuda::name_of(library),
-          check(Py_BuildValue("(Os)", opened.handle ? Py_True : Py_False,
-                              (opened.handle ? opened.path : opened.error).c_str())));
+      return check(Py_BuildValue("(Os)", opened.handle ? Py_True : Py_False,
+                                 (opened.handle ? opened.path : opened.error).c_str()));
     }
-    return dict.release();
+    throw_error(ErrorKind::Value, "_cuda_library: there is no library ", name);
   });
 }
 PyObject* current_device(PyObject*, PyObject*) { return PyLong_FromLong(cuda::current_index()); }
@@ -357,11 +367,25 @@ PyObject* record_places(PyObject*, PyObject* on) {
   return none_after([&] { cuda::record_places(to_bool(on)); });
 }
 
+// ---- libraries
+
+PyObject* set_flag(PyObject*, PyObject* args) {
+  return none_after([&] {
+    const Given given(args, 2, "_cuda_set_flag");
+    const char* name = PyUnicode_AsUTF8(given.object(0));
+    check(name != nullptr);
+    FACULA_CHECK(cuda::flags().set(name, PyObject_IsTrue(given.object(1)) == 1), ErrorKind::Value,
+                 "_cuda_set_flag: there is no flag ", name);
+  });
+}
+
 PyMethodDef functions[] = {
     {"_cuda_device_count", device_count, METH_NOARGS, "How many CUDA devices there are."},
     {"_cuda_why_unavailable", why_unavailable, METH_NOARGS, "Why there are none; empty where there are some."},
     {"_cuda_is_emulated", is_emulated, METH_NOARGS, "Whether devices are the emulated one."},
-    {"_cuda_libraries", libraries, METH_NOARGS, "By name, whether it is there, and its path or why not."},
+    {"_cuda_library_names", library_names, METH_NOARGS, "Those that Facula may open."},
+    {"_cuda_library", library, METH_VARARGS, "(name): whether it is there, and its path or why not."},
+    {"_cuda_set_flag", set_flag, METH_VARARGS, "(name, value): one of src/cuda/flags.h."},
     {"_cuda_current_device", current_device, METH_NOARGS, "The current device's number."},
     {"_cuda_set_device", set_device, METH_VARARGS, "(device): makes it the current one."},
     {"_cuda_properties", device_properties, METH_VARARGS, "(device): what the device is like."},

@@ -41,4 +41,13 @@ class Matrices {
   Int64 b;
 };
 
+/// Each row of the results becomes `line`.
+template <class T>
+__global__ __launch_bounds__(256) void fill_rows(void* out, const void* line, Int64 batch, Int64 rows, Int64 columns,
+                                                 Int64 out_batch, Int64 out_row) {
+  for (Int64 i = thread_number(); i < batch * rows * columns; i += thread_count())
+    static_cast<T*>(out)[i / columns / rows * out_batch + i / columns % rows * out_row + i % columns] =
+        static_cast<const T*>(line)[i % columns];
+}
+
 }  // namespace facula::cuda

@@ -1,0 +1,296 @@
+// Products by cublasLtMatmul. cuBLAS thinks in columns: a row-major matrix is to it the transpose of one whose leading
+// dimension is the row stride. So it is given out^T = b^T a^T, and no matrix is moved. What the library chose for a
+// problem is kept by thread.
+#include "cuda/blas.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/number.h"
+#include "cuda/abi_cublas.h"
+#include "cuda/device.h"
+#include "cuda/flags.h"
+#include "cuda/kernel.h"
+#include "cuda/stream.h"
+
+namespace facula::cuda {
+namespace {
+
+struct Blas {
+#define X(name, ...) cublasStatus_t (*name)(__VA_ARGS__) = nullptr;
+  FACULA_BLAS_FUNCTIONS(X)
+#undef X
+};
+
+Loaded<Blas> load() {
+  Loaded<Blas> l;
+  const OpenedLibrary& library = opened(Library::Blas);
+#define X(name, ...) FACULA_FIND(l, library, name)
+  FACULA_BLAS_FUNCTIONS(X)
+#undef X
+  return l;
+}
+const Loaded<Blas>& loaded() {
+  static const Loaded<Blas> l = load();
+  return l;
+}
+const Blas& blas() { return loaded().table; }
+
+void check(cublasStatus_t status, const char* call) {
+  FACULA_CHECK(status == CUBLAS_STATUS_SUCCESS, ErrorKind::Runtime, current_op(), ": CUDA error: ", call,
+               " gives cuBLAS's status ", static_cast<int>(status));
+}
+#define FACULA_BLAS_CALL(name, ...) check(blas().name(__VA_ARGS__), #name)
+
+/// The library's handle of a device; made once.
+cublasLtHandle_t handle_of(int device) {
+  constexpr size_t kMostDevices = 128;
+  static std::array<std::once_flag, kMostDevices> once;
+  static std::array<cublasLtHandle_t, kMostDevices> handles{};
+  const auto i = static_cast<size_t>(device);
+  std::call_once(once[i], [&] { FACULA_BLAS_CALL(cublasLtCreate, &handles[i]); });
+  return handles[i];
+}
+
+struct Types {
+  cudaDataType matrices;
+  cublasComputeType_t compute;
+  cudaDataType scale;
+};
+bool has_types(DType dtype) {
+  return (is_floating(dtype) && !is_float8(dtype)) || dtype == DType::Complex64 || dtype == DType::Complex128;
+}
+Types types_of(DType dtype) {
+  const cublasComputeType_t single = flags()[Flag::MatmulTf32] ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  switch (dtype) {
+    case DType::Float16:
+      if (flags()[Flag::HalfAccumulation]) return {CUDA_R_16F, CUBLAS_COMPUTE_16F, CUDA_R_16F};
+      return {CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+    case DType::BFloat16: return {CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+    case DType::Float32: return {CUDA_R_32F, single, CUDA_R_32F};
+    case DType::Float64: return {CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
+    case DType::Complex64: return {CUDA_C_32F, single, CUDA_C_32F};
+    default: return {CUDA_C_64F, CUBLAS_COMPUTE_64F, CUDA_C_64F};
+  }
+}
+
+/// In which types the parts of a divided sum may be kept.
+uint32_t reductions_of(DType dtype) {
+  const bool narrow = (dtype == DType::Float16 && !flags()[Flag::HalfReduction]) ||
+                      (dtype == DType::BFloat16 && !flags()[Flag::BrainReduction]);
+  return narrow ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_MASK;
+}
+
+/// One matrix of a problem in columns: as it lies in memory, and whether the product reads it transposed.
+struct Side {
+  int64_t rows, columns, leading, step, transposed, alignment;
+};
+
+/// What a choice of the library depends on; compared byte by byte, so nothing lies between the members.
+struct Problem {
+  int64_t device, batch, bias, reductions, matrices, compute, scale;
+  Side left, right, out;
+};
+static_assert(sizeof(Problem) == 25 * sizeof(int64_t));
+
+int64_t alignment_of(const void* p) {
+  constexpr int kMost = 8;  // 256 bytes
+  return int64_t{1} << std::min(std::countr_zero(reinterpret_cast<uintptr_t>(p) | (uintptr_t{1} << kMost)), kMost);
+}
+
+/// The transpose of the row-major matrix `o`, for a product whose left or right side is that transpose.
+Side side_of(const MatrixOperand& o, int64_t rows, int64_t columns) {
+  const bool by_rows = rows_contiguous(rows, columns, o.row, o.column);
+  Side s{};
+  s.rows = by_rows ? columns : rows;
+  s.columns = by_rows ? rows : columns;
+  s.leading = s.columns == 1 ? s.rows : by_rows ? o.row : o.column;
+  s.step = o.batch;
+  s.transposed = !by_rows;
+  s.alignment = alignment_of(o.data);
+  return s;
+}
+
+bool fits(const Problem& p) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  for (const Side* s : {&p.left, &p.right, &p.out})
+    if (std::max({s->rows, s->columns, s->leading}) > kMost) return false;
+  return p.batch <= kMost;
+}
+
+Problem problem_of(const MatrixProduct& p, const Types& types) {
+  Problem problem{};
+  problem.device = active_index();
+  problem.batch = p.batch;
+  problem.bias = p.bias != nullptr;
+  problem.reductions = reductions_of(p.dtype);
+  problem.matrices = types.matrices;
+  problem.compute = types.compute;
+  problem.scale = types.scale;
+  problem.left = side_of(p.b, p.inner, p.columns);
+  problem.right = side_of(p.a, p.rows, p.inner);
+  problem.out = {p.columns, p.rows, p.rows == 1 ? p.columns : p.out_row, p.out_batch, 0, alignment_of(p.out)};
+  return problem;
+}
+
+/// How much a product may use: 32 MiB on the larger devices as in PyTorch, or $CUBLASLT_WORKSPACE_SIZE in KiB.
+uint64_t most_workspace(int device) {
+  static const int64_t wanted = [] {
+    const char* text = std::getenv("CUBLASLT_WORKSPACE_SIZE");
+    return text ? std::max<int64_t>(std::atoll(text), 0) * 1024 : -1;
+  }();
+  if (wanted >= 0) return static_cast<uint64_t>(wanted);
+  return (properties(device).major >= 9 ? uint64_t{32} : uint64_t{8}) << 20;
+}
+
+struct Preference {
+  cublasLtMatmulPreference_t is = nullptr;
+  Preference() = default;
+  Preference(const Preference&) = delete;
+  ~Preference() {
+    if (is) blas().cublasLtMatmulPreferenceDestroy(is);
+  }
+  template <class T>
+  void tell(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) const {
+    FACULA_BLAS_CALL(cublasLtMatmulPreferenceSetAttribute, is, attribute, &value, sizeof value);
+  }
+};
+
+/// What the library made of a problem.
+class Plan {
+ public:
+  explicit Plan(const Problem& p) {
+    const auto compute = static_cast<cublasComputeType_t>(p.compute);
+    const auto type = static_cast<cudaDataType>(p.matrices);
+    FACULA_BLAS_CALL(cublasLtMatmulDescCreate, &desc, compute, static_cast<cudaDataType>(p.scale));
+    tell(CUBLASLT_MATMUL_DESC_TRANSA, p.left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    tell(CUBLASLT_MATMUL_DESC_TRANSB, p.right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (p.bias) tell(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    const Side* sides[] = {&p.left, &p.right, &p.out};
+    for (size_t i = 0; i < layouts.size(); ++i) layouts[i] = layout_of(*sides[i], type, static_cast<int32_t>(p.batch));
+    choose(p);
+  }
+  ~Plan() {
+    for (cublasLtMatrixLayout_t layout : layouts)
+      if (layout) blas().cublasLtMatrixLayoutDestroy(layout);
+    if (desc) blas().cublasLtMatmulDescDestroy(desc);
+  }
+  Plan(const Plan&) = delete;
+
+  template <class T>
+  void tell(cublasLtMatmulDescAttributes_t attribute, const T& value) const {
+    FACULA_BLAS_CALL(cublasLtMatmulDescSetAttribute, desc, attribute, &value, sizeof value);
+  }
+
+  cublasLtMatmulDesc_t desc = nullptr;
+  std::array<cublasLtMatrixLayout_t, 3> layouts{};
+  cublasLtMatmulHeuristicResult_t chosen{};
+  bool is_possible = false;
+
+ private:
+  static cublasLtMatrixLayout_t layout_of(const Side& s, cudaDataType type, int32_t batch) {
+    cublasLtMatrixLayout_t layout = nullptr;
+    FACULA_BLAS_CALL(cublasLtMatrixLayoutCreate, &layout, type, static_cast<uint64_t>(s.rows),
+                     static_cast<uint64_t>(s.columns), s.leading);
+    if (batch == 1) return layout;
+    FACULA_BLAS_CALL(cublasLtMatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                     sizeof batch);
+    FACULA_BLAS_CALL(cublasLtMatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &s.step,
+                     sizeof s.step);
+    return layout;
+  }
+
+  void choose(const Problem& p) {
+    Preference preference;
+    FACULA_BLAS_CALL(cublasLtMatmulPreferenceCreate, &preference.is);
+    preference.tell(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace(static_cast<int>(p.device)));
+    preference.tell(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(p.reductions));
+    preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(p.left.alignment));
+    preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(p.right.alignment));
+    preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(p.out.alignment));
+    preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(p.out.alignment));
+    int found = 0;
+    const cublasStatus_t status =
+        blas().cublasLtMatmulAlgoGetHeuristic(handle_of(static_cast<int>(p.device)), desc, layouts[0], layouts[1],
+                                              layouts[2], layouts[2], preference.is, 1, &chosen, &found);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
+    check(status, "cublasLtMatmulAlgoGetHeuristic");
+    is_possible = found > 0 && chosen.state == CUBLAS_STATUS_SUCCESS;
+  }
+};
+
+/// The plan of a problem that this thread has had before, or a new one. Sizes that never come again do not fill the
+/// memory.
+const Plan& plan_of(const Problem& problem) {
+  constexpr size_t kMostPlans = 1024;
+  static thread_local std::unordered_map<std::string, std::unique_ptr<Plan>> plans;
+  const std::string key(reinterpret_cast<const char*>(&problem), sizeof problem);
+  if (const auto found = plans.find(key); found != plans.end()) return *found->second;
+  if (plans.size() >= kMostPlans) plans.clear();
+  return *(plans[key] = std::make_unique<Plan>(problem));
+}
+
+/// A factor as the library reads it.
+struct Factor {
+  alignas(16) char bytes[16];
+  Factor(const Scalar& value, cudaDataType type) {
+    switch (type) {
+      case CUDA_R_32F: write(static_cast<float>(value.to_double())); break;
+      case CUDA_R_64F: write(value.to_double()); break;
+      case CUDA_C_32F: write(std::complex<float>(value.to_complex())); break;
+      case CUDA_C_64F: write(value.to_complex()); break;
+      default: std::memcpy(bytes, scalar_tensor(value, DType::Float16).data(), 2);
+    }
+  }
+  template <class T>
+  void write(const T& value) {
+    std::memcpy(bytes, &value, sizeof value);
+  }
+};
+
+/// Where the library adds no bias (float64 and complex numbers), the product is added to rows of it.
+bool product_over_bias(const MatrixProduct& p) {
+  static const DeviceKernel fill{"matmul.cuh", "fill_rows"};
+  MatrixProduct rest = p;
+  rest.bias = nullptr;
+  rest.beta = 1;
+  if (!plan_of(problem_of(rest, types_of(rest.dtype))).is_possible) return false;
+  const int device = active_index();
+  const long long rows = p.rows, columns = p.columns, batch = p.batch, out_row = p.out_row, out_batch = p.out_batch;
+  fill(device, {bits_of(item_size(p.dtype))}, grid_for(device, batch * rows * columns), static_cast<void*>(p.out),
+       static_cast<const void*>(p.bias), batch, rows, columns, out_batch, out_row);
+  return product_by_library(rest);
+}
+
+}  // namespace
+
+bool product_by_library(const MatrixProduct& p) {
+  if (p.inner == 0 || !has_types(p.dtype) || !loaded().error.empty()) return false;
+  const Types types = types_of(p.dtype);
+  const Problem problem = problem_of(p, types);
+  if (!fits(problem)) return false;
+  const Plan& plan = plan_of(problem);
+  if (!plan.is_possible) return p.bias && product_over_bias(p);
+  if (p.bias) plan.tell(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  const int device = active_index();
+  const size_t bytes = plan.chosen.workspaceSize;
+  Tensor workspace;  // goes back to the stream's pool at once: what comes later there is queued behind the product
+  if (bytes)
+    workspace = facula::empty({static_cast<int64_t>(bytes)}, DType::UInt8,
+                              Device{DeviceType::CUDA, static_cast<int8_t>(device)});
+  const Factor alpha(p.alpha, types.scale), beta(p.beta, types.scale);
+  FACULA_BLAS_CALL(cublasLtMatmul, handle_of(device), plan.desc, alpha.bytes, p.b.data, plan.layouts[0], p.a.data,
+                   plan.layouts[1], beta.bytes, p.out, plan.layouts[2], p.out, plan.layouts[2], &plan.chosen.algo,
+                   bytes ? workspace.data() : nullptr, bytes, handle(current_stream(device)));
+  return true;
+}
+
+}  // namespace facula::cuda

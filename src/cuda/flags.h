@@ -1,0 +1,60 @@
+// What programs say about NVIDIA's libraries (facula.backends), with PyTorch's defaults.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace facula::cuda {
+
+enum class Flag : uint8_t {
+  MatmulTf32,        // float32 products may round their factors to 10 bits
+  HalfReduction,     // sums of float16 products may be divided into parts of float16
+  BrainReduction,    // the same of bfloat16
+  HalfAccumulation,  // float16 products may add up in float16
+  Cudnn,             // cuDNN may be used
+  ConvTf32,
+  RnnTf32,
+  Benchmark,      // cuDNN's ways are timed
+  Deterministic,  // cuDNN's ways give the same result each time
+  DeterministicAlgorithms,
+};
+struct FlagRow {
+  const char* name;
+  bool preset;
+};
+constexpr FlagRow flag_rows[] = {
+    {"matmul_tf32", false},    {"half_reduction", true},
+    {"brain_reduction", true}, {"half_accumulation", false},
+    {"cudnn", true},           {"conv_tf32", true},
+    {"rnn_tf32", true},        {"benchmark", false},
+    {"deterministic", false},  {"deterministic_algorithms", false},
+};
+constexpr size_t kFlags = std::size(flag_rows);
+
+class Flags {
+ public:
+  Flags() {
+    for (size_t i = 0; i < kFlags; ++i) set_[i] = flag_rows[i].preset;
+  }
+  bool operator[](Flag flag) const { return set_[static_cast<size_t>(flag)].load(std::memory_order_relaxed); }
+  /// False when there is no flag of that name.
+  bool set(std::string_view name, bool value) {
+    for (size_t i = 0; i < kFlags; ++i)
+      if (name == flag_rows[i].name) {
+        set_[i].store(value, std::memory_order_relaxed);
+        return true;
+      }
+    return false;
+  }
+
+ private:
+  std::array<std::atomic<bool>, kFlags> set_;
+};
+inline Flags& flags() {
+  static Flags f;
+  return f;
+}
+
+}  // namespace facula::cuda

@@ -1,0 +1,188 @@
+"""cuBLAS on the emulated CUDA device, whose stand-in checks what it is given as the library does, and remembers it; and the
+flags of facula.backends that say how products are computed."""
+
+import subprocess
+import sys
+
+import pytest
+from cuda_environment import environment
+
+BEGIN = """
+import ctypes
+import facula as t, facula.nn.functional as F
+from facula.backends import cuda, cudnn
+t.manual_seed(1)
+stand_in = ctypes.CDLL(t.cuda.libraries()["driver"])
+stand_in.facula_emulated_requests.restype = ctypes.c_char_p
+def requests():
+    t.cuda.synchronize()
+    lines = stand_in.facula_emulated_requests().decode().splitlines()
+    return [dict(w.split("=") for w in line.split()[1:]) for line in lines if line.startswith("cublasLtMatmul ")]
+def close(got, wanted, tolerance):
+    assert got.shape == wanted.shape and got.dtype == wanted.dtype
+    wide = t.complex128 if wanted.is_complex() else t.float64
+    error = (got.cpu().to(wide) - wanted.to(wide)).abs().max().item()
+    assert error <= tolerance * max(wanted.to(wide).abs().max().item(), 1e-30), error
+TOLERANCES = {t.float16: 2e-3, t.bfloat16: 2e-2, t.float32: 1e-5, t.float64: 1e-13, t.complex64: 1e-5, t.complex128: 1e-13}
+"""
+
+PRODUCTS = """
+for dtype, tolerance in TOLERANCES.items():
+    for turn_a in (False, True):
+        for turn_b in (False, True):
+            for m, k, n in ((9, 70, 5), (1, 8, 3), (4, 1, 6), (5, 3, 1)):
+                a = t.randn(k, m).to(dtype).t() if turn_a else t.randn(m, k).to(dtype)
+                b = t.randn(n, k).to(dtype).t() if turn_b else t.randn(k, n).to(dtype)
+                close(a.cuda() @ b.cuda(), a @ b, tolerance)
+    x, w, bias = t.randn(3, 4, 70).to(dtype), t.randn(6, 70).to(dtype), t.randn(6).to(dtype)
+    there = [v.cuda() for v in (x, w, bias)]
+    close(F.linear(*there), F.linear(x, w, bias), tolerance)
+    close(there[0][:, 1:3, 2:9] @ there[1][:, 1:8].t(), x[:, 1:3, 2:9] @ w[:, 1:8].t(), tolerance)  # parts of rows
+    c, each = t.randn(3, 4, 6).to(dtype), t.randn(1, 70, 6).to(dtype).expand(3, 70, 6)
+    close(t.baddbmm(c.cuda(), there[0], each.cuda(), alpha=0.5, beta=2), t.baddbmm(c, x, each, alpha=0.5, beta=2), tolerance)
+    if dtype.is_complex:
+        close(t.addmm(c[0].cuda(), there[0][0], each[0].cuda(), alpha=2j), t.addmm(c[0], x[0], each[0], alpha=2j), tolerance)
+        close(there[0][0].mH @ there[0][0], x[0].mH @ x[0], tolerance)
+nan = t.full((4, 4), float("nan"), device="cuda")
+assert not t.addmm(nan, t.ones(4, 8, device="cuda"), t.ones(8, 4, device="cuda"), beta=0).isnan().any().item()
+assert t.addmm(t.ones(4, 4, device="cuda"), t.ones(4, 0, device="cuda"), t.ones(0, 4, device="cuda")).sum().item() == 16
+stream = t.cuda.Stream()
+stream.wait_stream(t.cuda.current_stream())
+with t.cuda.stream(stream):
+    close(there[0][0].real @ there[0][0].real.t(), x[0].real @ x[0].real.t(), 1e-12)
+"""
+
+CASES = {
+    "products": PRODUCTS + "assert requests()",
+    "flags": """
+a = t.randn(8, 80, device="cuda")
+def asked(dtype=t.float32, other=None):
+    requests()
+    x = a.to(dtype)
+    y = x @ x.t()
+    (request,) = requests()
+    return request
+assert asked()["compute"] == "68" and asked()["workspace"] == "4096" and not cuda.matmul.allow_tf32
+cuda.matmul.allow_tf32 = True
+assert asked()["compute"] == "77" and t.get_float32_matmul_precision() == "high" and cuda.matmul.fp32_precision == "tf32"
+assert asked(t.float64)["compute"] == "70" and asked(t.bfloat16)["compute"] == "68" and asked(t.complex64)["compute"] == "77"
+t.set_float32_matmul_precision("highest")
+assert asked()["compute"] == "68" and not cuda.matmul.allow_tf32
+t.set_float32_matmul_precision("medium")
+assert asked()["compute"] == "77" and t.get_float32_matmul_precision() == "medium"
+cuda.matmul.fp32_precision = "ieee"
+assert asked()["compute"] == "68"
+t.backends.fp32_precision = "tf32"
+assert asked()["compute"] == "77"
+t.backends.fp32_precision = "none"
+assert asked()["compute"] == "68"
+cuda.matmul.allow_fp16_accumulation = True
+assert asked(t.float16)["compute"] == "64"
+cuda.matmul.allow_fp16_accumulation = False
+def reductions(dtype, n):
+    stand_in.facula_emulated_requests()
+    t.ones(n, 8, device="cuda", dtype=dtype) @ t.ones(8, n, device="cuda", dtype=dtype)
+    first = stand_in.facula_emulated_requests().decode().splitlines()[0]
+    assert first.startswith("cublasLtMatmulAlgoGetHeuristic"), first
+    return int(first.split("reductions=")[1])
+assert reductions(t.float16, 3) == reductions(t.bfloat16, 3) == 7
+cuda.matmul.allow_fp16_reduced_precision_reduction = False
+assert reductions(t.float16, 4) == 2 and reductions(t.bfloat16, 4) == 7
+cuda.matmul.allow_bf16_reduced_precision_reduction = False
+assert reductions(t.bfloat16, 5) == 2 and reductions(t.float32, 5) == 7
+a.requires_grad_()
+requests()
+F.linear(a, t.ones(4, 80, device="cuda"), t.ones(4, device="cuda")).sum().backward()
+assert requests()[0]["epilogue"] == "4"
+""",
+    "refusals": """
+# through the C functions, as a wrong caller would
+L = stand_in
+x = t.ones(64, device="cuda")
+handle, desc, layout, preference = (ctypes.c_void_p() for _ in range(4))
+assert L.cublasLtCreate(ctypes.byref(handle)) == 0
+assert L.cublasLtMatmulDescCreate(ctypes.byref(desc), 68, 0) == 0
+assert L.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)) == 0
+one = ctypes.c_float(1)
+def matrix(rows, columns, leading, batch=1, step=0):
+    layout = ctypes.c_void_p()
+    L.cublasLtMatrixLayoutCreate(ctypes.byref(layout), 0, ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(leading))
+    L.cublasLtMatrixLayoutSetAttribute(layout, 5, ctypes.byref(ctypes.c_int32(batch)), ctypes.c_size_t(4))
+    L.cublasLtMatrixLayoutSetAttribute(layout, 6, ctypes.byref(ctypes.c_int64(step)), ctypes.c_size_t(8))
+    return layout
+def choose(a, b, c):
+    result, found = (ctypes.c_uint64 * 16)(), ctypes.c_int()
+    return L.cublasLtMatmulAlgoGetHeuristic(handle, desc, a, b, c, c, preference, 1, result, ctypes.byref(found)), result
+def multiply(a, b, c, algorithm, data=None, out=None):
+    p = ctypes.c_void_p(data or x.data_ptr())
+    q = ctypes.c_void_p(out or x.data_ptr() + 128)
+    return L.cublasLtMatmul(handle, desc, ctypes.byref(one), p, a, p, b, ctypes.byref(one), q, c, q, c, algorithm, None,
+                            ctypes.c_size_t(0), None)
+good = matrix(4, 4, 4)
+status, algorithm = choose(good, good, good)
+assert status == 0 and multiply(good, good, good, algorithm) == 7  # multiples of 256 were promised
+for i in range(4):
+    algorithm[1 + i] = 4
+assert multiply(good, good, good, algorithm) == 0
+assert multiply(matrix(4, 4, 3), good, good, algorithm) == 7  # leading dimension
+assert multiply(matrix(4, 5, 4), good, good, algorithm) == 7  # sizes
+assert multiply(matrix(4, 4, 1 << 40), good, good, algorithm) == 7  # beyond the memory
+assert multiply(good, good, good, algorithm, data=x.data_ptr() + 2) == 7  # alignment
+assert multiply(good, good, good, algorithm, data=8) == 7  # no device memory
+assert multiply(matrix(4, 4, 4, 2), good, good, algorithm) == 7  # batches
+assert multiply(matrix(2, 2, 2, 2), matrix(2, 2, 2, 2), matrix(2, 2, 2, 2, 1), algorithm) == 7  # results that overlap
+assert multiply(good, good, good, (ctypes.c_uint64 * 8)()) == 7  # no heuristic's algorithm
+t.cuda.synchronize()
+assert x[:32].sum().item() == 32 and x[32:48].tolist() == [5.0] * 16
+""",
+}
+
+
+def child(code, **variables):
+    command = [sys.executable, "-c", BEGIN + code]
+    done = subprocess.run(command, env=environment(FACULA_CUDA="emulated", **variables), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stand_in(case):
+    child(CASES[case])
+
+
+def test_no_wait_is_missing():
+    child(CASES["products"], FACULA_EMULATED_MODE="lazy")
+
+
+def test_without_the_library():
+    says = "not used: FACULA_CUDA_DISABLE names it"
+    code = f'assert not requests() and "{says}" in t.cuda.libraries(details=True)["cublas"]'
+    child(PRODUCTS + code + ' and t.cuda.libraries()["cublas"] is None', FACULA_CUDA_DISABLE="cudnn,cublas")
+
+
+def test_flags_without_a_device():
+    child("""
+assert cuda.matmul.fp32_precision == "none" and cudnn.allow_tf32 and cudnn.conv.fp32_precision == "tf32"
+assert cuda.matmul.allow_fp16_reduced_precision_reduction and cuda.matmul.allow_bf16_reduced_precision_reduction_split_k
+for owner, name, value in ((cuda.matmul, "allow_tf32", "x"), (cudnn, "enabled", 1)):
+    try:
+        setattr(owner, name, value)
+    except RuntimeError as error:
+        assert name in str(error)
+    else:
+        raise AssertionError(name)
+try:
+    cuda.matmul.nothing = 3
+except AttributeError as error:
+    assert "nothing" in str(error)
+with cudnn.flags(allow_tf32=False, deterministic=True):
+    assert not cudnn.enabled and cudnn.deterministic and not cudnn.allow_tf32 and cudnn.benchmark_limit == 10
+assert cudnn.enabled and cudnn.allow_tf32 and not cudnn.deterministic and cudnn.benchmark_limit is None
+cudnn.conv.fp32_precision = "ieee"
+assert not cudnn.allow_tf32 and cudnn.rnn.fp32_precision == "tf32"
+t.backends.cudnn.fp32_precision = "tf32"
+assert cudnn.allow_tf32 and cuda.matmul.allow_tf32
+assert cuda.preferred_blas_library("cublaslt").name == "Cublaslt" and cuda.preferred_linalg_library().name == "Default"
+cuda.enable_flash_sdp(False)
+assert not cuda.flash_sdp_enabled() and cuda.math_sdp_enabled()
+""")
