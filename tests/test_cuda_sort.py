@@ -43,3 +43,28 @@ drawn = facula.multinomial(weights, 3333).cpu().numpy()
 for row in drawn:
     assert np.array_equal(np.sort(row), np.nonzero(np.arange(5000) % 3)[0])
 """)
+
+
+FIRST = """
+for shape in ((3, 2100), (2, 4000)):
+    for dtype in ('float32', 'float64', 'int16', 'int64', 'uint8', 'float16'):
+        values = rng.integers(0, 90, shape).astype(dtype)
+        if dtype[:5] == 'float':
+            values[:, ::7] = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], values[:, ::7].shape)
+        host = facula.tensor(values)
+        for largest in (False, True):
+            expected, order = facula.sort(host, dim=1, descending=largest, stable=True)
+            for k in (1, 200, shape[1] // 8, shape[1] // 8 + 1):
+                made, where = facula.topk(host.to(d), k, dim=1, largest=largest)
+                assert np.array_equal(where.cpu().numpy(), order[:, :k].numpy()), (dtype, shape, largest, k)
+                assert np.array_equal(made.cpu().double().numpy(), expected[:, :k].double().numpy(), equal_nan=True)
+                if not largest:
+                    made, where = facula.kthvalue(host.to(d), k, dim=1)
+                    assert np.array_equal(where.cpu().numpy(), order[:, k - 1].numpy()), (dtype, shape, k)
+                    assert np.array_equal(made.cpu().double().numpy(), expected[:, k - 1].double().numpy(), equal_nan=True)
+"""
+
+
+@pytest.mark.parametrize("extra", [{}, {"FACULA_EMULATED_MODE": "lazy", "FACULA_EMULATED_ORDER": "random"}], ids=str)
+def test_first_elements_of_long_rows(extra):
+    child(FIRST, **extra)

@@ -1,4 +1,5 @@
-// Sorting: rows that fit into shared memory by one block each, longer ones by digits of 8 bits.
+// Sorting: rows that fit into shared memory by one block each, longer ones by digits of 8 bits. The first elements of
+// long rows are selected before they are sorted.
 #include "ops/sort.h"
 
 #include "cuda/index_errors.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr DeviceKernel kSortShort{"sort.cuh", "sort_short"};
 constexpr DeviceKernel kSortKeys{"sort.cuh", "sort_keys"};
 constexpr DeviceKernel kGatherSorted{"sort.cuh", "gather_sorted"};
+constexpr DeviceKernel kSelectFirst{"sort.cuh", "select_first"};
+constexpr DeviceKernel kNamePlaces{"sort.cuh", "name_places"};
 constexpr DeviceKernel kSearch{"sort.cuh", "searchsorted"};
 
 constexpr int64_t kShort = 2048;  // elements
@@ -39,22 +42,61 @@ void sort_long(const SortArgs& s, const Tensor& values) {
                 static_cast<const void*>(sorted.numbers.data()));
 }
 
+/// Whether it is quicker to select the first k elements of rows than to sort them: long rows, and enough of them, since
+/// each is one block's.
+bool is_selected(int64_t rows, int64_t n, int64_t k, int device) {
+  return n > kShort && k <= n / 8 && (n <= 1 << 16 || rows >= properties(device).multiprocessors);
+}
+
+/// Sorted rows' first k elements, or only the last of them, with their places; the results are (rows, k) or (rows, 1).
+struct First {
+  Tensor values, places;
+
+  First(const Tensor& in, int64_t k, bool last, bool descending) {
+    const int device = in.device().index;
+    const long long rows = in.size(0), n = in.size(1), wide = last ? 1 : k;
+    if (is_selected(rows, n, k, device)) {
+      make(rows, wide, in);
+      const SortArgs s{rows, n, values.data(), longs(places), descending};
+      kSelectFirst(device, {in.dtype(), last}, line_grid(device, rows, 8), s, static_cast<long long>(k),
+                   static_cast<const void*>(in.data()), n);
+      if (!last) sort(device, wide, descending);
+      return;
+    }
+    make(rows, n, in);
+    copy_elements(values, in);
+    sort_rows(values, places, descending);
+    values = make_view(values, {rows, wide}, {n, 1}, k - wide, false);
+    places = make_view(places, {rows, wide}, {n, 1}, k - wide, false);
+  }
+
+ private:
+  static long long* longs(const Tensor& t) { return reinterpret_cast<long long*>(t.data<int64_t>()); }
+  void make(int64_t rows, int64_t n, const Tensor& like) {
+    values = facula::empty({rows, n}, like.dtype(), like.device());
+    places = facula::empty({rows, n}, DType::Int64, like.device());
+  }
+  void sort(int device, long long k, bool descending) {
+    const Tensor order = facula::empty(places.sizes(), DType::Int64, places.device());
+    sort_rows(values, order, descending);
+    kNamePlaces(device, {}, grid_for(device, order.numel()), static_cast<long long>(order.numel()), k,
+                static_cast<const long long*>(longs(places)), longs(order));
+    places = order;
+  }
+};
+
 void topk_cuda(const Tensor& values, const Tensor& indices, const Tensor& in, bool largest) {
   if (values.numel() == 0) return;
-  const int64_t rows = in.size(0), n = in.size(1), k = values.size(1);
-  const Tensor sorted = ops::contiguous_copy(in), order = facula::empty({rows, n}, DType::Int64, in.device());
-  sort_rows(sorted, order, largest);
-  copy_elements(values, make_view(sorted, {rows, k}, {n, 1}, 0, false));
-  copy_elements(indices, make_view(order, {rows, k}, {n, 1}, 0, false));
+  const First found(ops::as_contiguous(in), values.size(1), false, largest);
+  copy_elements(values, found.values);
+  copy_elements(indices, found.places);
 }
 
 void kthvalue_cuda(const Tensor& values, const Tensor& indices, const Tensor& in, int64_t k) {
   if (values.numel() == 0) return;
-  const int64_t rows = in.size(0), n = in.size(1);
-  const Tensor sorted = ops::contiguous_copy(in), order = facula::empty({rows, n}, DType::Int64, in.device());
-  sort_rows(sorted, order, false);
-  copy_elements(values, make_view(sorted, {rows, 1}, {n, 1}, k, false));
-  copy_elements(indices, make_view(order, {rows, 1}, {n, 1}, k, false));
+  const First found(ops::as_contiguous(in), k + 1, true, false);
+  copy_elements(values, found.values);
+  copy_elements(indices, found.places);
 }
 
 void searchsorted_cuda(const Tensor& out, const Tensor& sequence, const Tensor& values, const Tensor& sorter,

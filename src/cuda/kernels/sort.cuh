@@ -106,6 +106,96 @@ __global__ __launch_bounds__(256) void gather_sorted(SortArgs s, const void* fro
   }
 }
 
+// ---- the first elements of long rows, without sorting them: a block for each row
+
+/// The key of the element that would stand at `place` (from 0) of the sorted row; `place` becomes its place among those
+/// with its key. Digit by digit, from the highest: how many of the keys that begin as it does have which digit.
+template <class T>
+FACULA_FN Bits<T> key_at(const T* row, Int64 n, Int64& place, bool descending, UInt32* found) {
+  FACULA_SHARED(Int64, chosen, 2);  // the digit, and how many are before its first
+  Bits<T> key = 0;
+  for (int shift = 8 * int(sizeof(T)) - 8; shift >= 0; shift -= 8) {
+    found[threadIdx.x] = 0;
+    __syncthreads();
+    for (Int64 i = threadIdx.x; i < n; i += 256) {
+      const Bits<T> other = sort_key(row[i], descending);
+      if (UInt64(other ^ key) >> shift >> 8 == 0) atomicAdd(&found[other >> shift & 255], 1u);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      Int64 before = 0;
+      int digit = 0;
+      while (before + found[digit] <= place) before += found[digit++];
+      chosen[0] = digit;
+      chosen[1] = before;
+    }
+    __syncthreads();
+    key |= Bits<T>(Bits<T>(chosen[0]) << shift);
+    place -= chosen[1];
+  }
+  return key;
+}
+
+/// act(i, how many hold before it), for the i < n for which holds(i), in order.
+template <class Holds, class F>
+FACULA_FN void for_holding(Int64 n, UInt32* found, Holds holds, F act) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  Int64 start = 0;
+  for (Int64 from = 0; from < n; from += 256) {
+    const Int64 i = from + threadIdx.x;
+    const bool here = i < n && holds(i);
+    const UInt32 votes = __ballot_sync(kAllLanes, here);
+    if (lane == 0) found[warp] = UInt32(__popc(votes));
+    __syncthreads();
+    Int64 before = start + __popc(votes & ((1u << lane) - 1));
+    for (int w = 0; w < 8; ++w) {
+      if (w < warp) before += found[w];
+      start += found[w];
+    }
+    if (here) act(i, before);
+    __syncthreads();
+  }
+}
+
+/// The first k elements of every row as it would be sorted, in the order of the row, or (kLast) only the k-th.
+template <class T, bool kLast>
+__global__ __launch_bounds__(256) void select_first(SortArgs s, Int64 k, const void* in, Int64 row_step) {
+  FACULA_SHARED(UInt32, found, 256);
+  FACULA_SHARED(Int64, last, 1);
+  const Int64 wide = kLast ? 1 : k;
+  for (Int64 r = blockIdx.x; r < s.rows; r += gridDim.x) {
+    const T* row = static_cast<const T*>(in) + r * row_step;
+    T* values = static_cast<T*>(s.values) + r * wide;
+    Int64 among = k - 1;
+    const Bits<T> key = key_at(row, s.n, among, s.descending, found);
+    const auto key_of_element = [&](Int64 i) { return sort_key(row[i], s.descending); };
+    for_holding(
+        s.n, found, [&](Int64 i) { return key_of_element(i) == key; },
+        [&](Int64 i, Int64 before) {
+          if (before == among) *last = i;
+        });
+    const Int64 end = *last;  // of several equal elements the first ones are taken
+    if constexpr (kLast) {
+      if (threadIdx.x == 0) values[0] = row[end], s.indices[r] = end;
+    } else {
+      const auto is_among = [&](Int64 i) {
+        const Bits<T> other = key_of_element(i);
+        return other < key || (other == key && i <= end);
+      };
+      for_holding(s.n, found, is_among, [&](Int64 i, Int64 before) {
+        values[before] = row[i];
+        s.indices[r * wide + before] = i;
+      });
+    }
+    __syncthreads();
+  }
+}
+
+/// What stands at the places of a row that `order` names, into `order`.
+__global__ __launch_bounds__(256) void name_places(Int64 count, Int64 n, const Int64* places, Int64* order) {
+  for (Int64 i = thread_number(); i < count; i += thread_count()) order[i] = places[i / n * n + order[i]];
+}
+
 // ---- search
 
 /// The place of every value (rows, m) in the sequence (rows or 1, n).
