@@ -521,20 +521,18 @@ NAMES = {
             """,
         "torch.backends.cusparselt": "get_max_alg_id is_available version",
         "torch.cuda": """
-            BFloat16Storage BoolStorage ByteStorage CUDAGraph CUDAPluggableAllocator CharStorage ComplexDoubleStorage
-            ComplexFloatStorage DoubleStorage FloatStorage GreenContext HalfStorage IntStorage LongStorage MemPool ShortStorage
-            caching_allocator_alloc caching_allocator_delete caching_allocator_disabled caching_allocator_enable
-            change_current_allocator check_error clock_rate cudaStatus cudart current_blas_handle current_solver_handle
-            device_memory_used graph graph_pool_handle jiterator list_gpu_processes make_graphed_callables
-            memory_usage power_draw temperature use_mem_pool utilization
+            BFloat16Storage BoolStorage ByteStorage CUDAGraph CharStorage ComplexDoubleStorage
+            ComplexFloatStorage DoubleStorage FloatStorage GreenContext HalfStorage IntStorage LongStorage ShortStorage
+            caching_allocator_disabled caching_allocator_enable check_error clock_rate cudaStatus cudart current_blas_handle
+            current_solver_handle device_memory_used graph graph_pool_handle jiterator list_gpu_processes make_graphed_callables
+            memory_usage power_draw temperature utilization
             """,
         "torch.cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
         "torch.cuda.gds": "GdsFile gds_deregister_buffer gds_register_buffer",
         "torch.cuda.graphs": "CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables",
         "torch.cuda.green_contexts": "GreenContext",
         "torch.cuda.memory": """
-            CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete caching_allocator_disabled
-            caching_allocator_enable change_current_allocator list_gpu_processes use_mem_pool
+            caching_allocator_disabled caching_allocator_enable list_gpu_processes
             """,
         "torch.cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
         "torch.cuda.profiler": "init profile start stop",

@@ -254,6 +254,11 @@ CudaError = type("CudaError", (RuntimeError,), {"__module__": __name__, "__doc__
 DeferredCudaCallError = type("DeferredCudaCallError", (Exception,), {"__module__": __name__})
 
 from facula.cuda.memory import (  # noqa: E402, F401
+    CUDAPluggableAllocator,
+    MemPool,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    change_current_allocator,
     empty_cache,
     get_allocator_backend,
     get_per_process_memory_fraction,
@@ -277,6 +282,7 @@ from facula.cuda.memory import (  # noqa: E402, F401
     reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+    use_mem_pool,
 )
 from facula.cuda.random import (  # noqa: E402, F401
     get_rng_state,

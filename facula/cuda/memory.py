@@ -1,5 +1,8 @@
 """The memory of CUDA devices: what the caching allocator holds, and giving it back."""
 
+import contextlib
+import ctypes
+
 from facula import _C
 
 __all__ = [
@@ -22,6 +25,12 @@ __all__ = [
     "set_per_process_memory_fraction",
     "get_per_process_memory_fraction",
     "get_allocator_backend",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "MemPool",
+    "use_mem_pool",
+    "CUDAPluggableAllocator",
+    "change_current_allocator",
 ]
 
 
@@ -175,20 +184,35 @@ def _record_memory_history(enabled="all", context="all", stacks="all", max_entri
     """From now on notes which lines of the program take memory: out-of-memory errors and snapshots then show them.
 
     Args:
-        enabled: "all" or "state" (both: of every live block), None: ends it. True and False are taken for the first and last.
+        enabled: "all" or "state" (only of live blocks), None: ends it. True and False are taken for the first and last.
         context, stacks: anything; stacks are Python's.
-        max_entries, device: not read: there is no list of changes, and all devices are followed.
+        max_entries: with "all", the last so many actions of the allocator are kept for _snapshot(), by default a million.
+        device: not read: all devices are followed.
+        more: clear_history forgets the actions that were kept; the others are not read.
     """
     if enabled not in ("all", "state", None, True, False):
         raise ValueError(f"_record_memory_history: enabled is 'all', 'state' or None, got {enabled!r}")
+    most = min(1_000_000 if max_entries is None else max_entries, 2**62) if enabled in ("all", True) else 0
     _C._cuda_record_places(enabled not in (None, False))
+    _C._cuda_record_trace(most, more.get("clear_history", False))
+
+
+def _trace(device):
+    """What the allocator did since _record_memory_history(), a dict for each action."""
+    entries = []
+    for action, address, size, stream, pool, stack, time_us in _C._cuda_memory_trace(device):
+        entry = {"action": action, "addr": address, "frames": _stack(stack), "size": size, "stream": stream}
+        if action == "oom":
+            entry["device_free"] = entry.pop("addr")
+        entries.append({**entry, "pool_id": (0, pool), "time_us": time_us})
+    return entries
 
 
 def _snapshot(device=None, augment_with_fx_traces=False):
-    """What is known of the memory: {"segments": memory_snapshot(), ...}."""
+    """What is known of the memory: {"segments": memory_snapshot(), "device_traces": actions of each device, ...}."""
     return {
         "segments": memory_snapshot(),
-        "device_traces": [[] for _ in range(_C._cuda_device_count())],
+        "device_traces": [_trace(index) for index in range(_C._cuda_device_count())],
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": _C._cuda_allocator_settings()},
     }
 
@@ -213,6 +237,118 @@ def _set_allocator_settings(env):
 def get_allocator_backend():
     """"native": the only allocator."""
     return "native"
+
+
+_raw_blocks = {}  # address -> device
+
+
+def caching_allocator_alloc(size, device=None, stream=None):
+    """The address of `size` bytes of the caching allocator, for other libraries; `stream` (current) may use them at once."""
+    index = _index(device, "caching_allocator_alloc")
+    if stream is None:
+        stream = _C._cuda_current_stream(index)
+    stream = getattr(stream, "cuda_stream", stream)
+    if not isinstance(stream, int):
+        raise TypeError(f"caching_allocator_alloc: stream is a Stream or its handle, got {type(stream).__name__}")
+    address = _C._cuda_raw_allocate(size, index, stream)
+    if address:
+        _raw_blocks[address] = index
+    return address
+
+
+def caching_allocator_delete(mem_ptr):
+    """Gives back what caching_allocator_alloc() gave."""
+    if not mem_ptr:
+        return
+    index = _raw_blocks.pop(mem_ptr, None)
+    if index is None:
+        raise RuntimeError(f"caching_allocator_delete: an address of caching_allocator_alloc() in use, got {mem_ptr}")
+    _C._cuda_raw_release(mem_ptr, index)
+
+
+class MemPool:
+    """Memory apart from other memory: what is allocated in use_mem_pool() shares segments with nothing else.
+
+    Its memory goes back to the driver by empty_cache(), once the pool is gone and nothing lies in it any more.
+
+    Args:
+        allocator, use_on_oom, no_split: not supported, only their defaults.
+    """
+
+    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+        for name, given in (("allocator", allocator), ("use_on_oom", use_on_oom), ("no_split", no_split)):
+            if given:
+                raise NotImplementedError(f"torch.cuda.MemPool({name}): pools are cut as all memory is, got {given!r}")
+        self._device = _index(None, "MemPool")
+        self._number = _C._cuda_new_pool()
+        _C._cuda_keep_pool(self._number, self._device)
+
+    @property
+    def id(self):
+        """Two numbers, as memory_snapshot() shows them."""
+        return (0, self._number)
+
+    @property
+    def allocator(self):
+        """None: the caching allocator."""
+        return None
+
+    def use_count(self):
+        """One, and one for every use_mem_pool() that is open."""
+        return _C._cuda_pool_users(self._number, self._device)
+
+    def snapshot(self, include_traces=True):
+        """memory_snapshot() of the pool's segments."""
+        return memory_snapshot(self.id)
+
+    def __del__(self):
+        if hasattr(self, "_number"):
+            _C._cuda_release_pool(self._number, self._device)
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool, device=None):
+    """Context: what this thread allocates on the device comes from the pool; threads that it starts do not."""
+    index = _index(device, "use_mem_pool")
+    _C._cuda_route_to_pool(pool._number, index)
+    try:
+        yield
+    finally:
+        _C._cuda_end_route(pool._number, index)
+
+
+class CUDAPluggableAllocator:
+    """Two functions of a library: void* f(ssize_t size, int device, stream), void g(void*, ssize_t size, int device, stream).
+
+    Args:
+        path_to_so_file: the library.
+        alloc_fn_name, free_fn_name: their names.
+    """
+
+    def __init__(self, path_to_so_file, alloc_fn_name, free_fn_name):
+        self._library = ctypes.CDLL(path_to_so_file)
+        self._addresses = tuple(
+            ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value for name in (alloc_fn_name, free_fn_name)
+        )
+
+    def allocator(self):
+        """What change_current_allocator() uses."""
+        return self
+
+
+def change_current_allocator(allocator):
+    """From now on tensors lie in the allocator's memory; to be called before there are any. There are no statistics of it."""
+    _need_allocator(allocator)
+    _C._cuda_change_allocator(*allocator._addresses)
+    _library_in_use.append(allocator)
+
+
+_library_in_use = []
+
+
+def _need_allocator(allocator):
+    if not isinstance(allocator, CUDAPluggableAllocator):
+        raise TypeError(f"change_current_allocator: a CUDAPluggableAllocator, got {type(allocator).__name__}")
 
 
 def _size(count):

@@ -17,7 +17,9 @@
 #include "cuda/device.h"
 #include "cuda/expandable.h"
 #include "cuda/memory_report.h"
+#include "cuda/memory_trace.h"
 #include "cuda/places.h"
+#include "cuda/pluggable_allocator.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -129,6 +131,7 @@ class DeviceAllocator {
     take(block, size, bytes);
     block->tensor = tensor;
     block->place = place;
+    note("alloc", block, bytes);
     return reinterpret_cast<void*>(block->address);
   }
 
@@ -136,6 +139,7 @@ class DeviceAllocator {
     std::lock_guard<std::mutex> lock(mutex_);
     Block* block = find_used(memory);
     used_.erase(block->address);
+    note("free_requested", block, block->requested);
     const auto size = static_cast<int64_t>(block->size);
     count(stats_.allocation, block, -1);
     count(stats_.allocated_bytes, block, -size);
@@ -177,10 +181,7 @@ class DeviceAllocator {
 
   void begin_pool(PoolId id) {
     std::lock_guard<std::mutex> lock(mutex_);
-    auto& pool = graph_pools_[id];
-    if (!pool) pool = std::make_unique<GraphPool>(id);
-    ++pool->users;
-    captures_.push_back({pool.get(), std::this_thread::get_id()});
+    captures_.push_back({used_pool(id), std::this_thread::get_id()});
   }
   void end_pool(PoolId id) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -197,6 +198,38 @@ class DeviceAllocator {
   bool is_capturing() {
     std::lock_guard<std::mutex> lock(mutex_);
     return !captures_.empty();
+  }
+
+  void keep_pool(PoolId id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    used_pool(id);
+  }
+  int pool_users(PoolId id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = graph_pools_.find(id);
+    return found == graph_pools_.end() ? 0 : found->second->users;
+  }
+  void route_to_pool(PoolId id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    routes_.push_back({used_pool(id), std::this_thread::get_id()});
+  }
+  void end_route(PoolId id) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto last = std::find_if(routes_.rbegin(), routes_.rend(), [&](const Capture& r) {
+      return r.pool->id == id && r.thread == std::this_thread::get_id();
+    });
+    if (last == routes_.rend()) return;
+    --last->pool->users;
+    routes_.erase(std::next(last).base());
+  }
+
+  std::vector<TraceEntry> trace() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return trace_.entries();
+  }
+  void forget_trace() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    trace_.forget();
   }
 
   void set_fraction(double fraction) {
@@ -266,6 +299,12 @@ class DeviceAllocator {
     std::thread::id thread;
   };
 
+  void note(const char* action, const Block* block, size_t size) {
+    if (!MemoryTrace::is_on()) return;
+    const GraphPool* graph = block->pool->graph;
+    trace_.note({action, block->address, size, block->stream, graph ? graph->id : 0, block->place, 0});
+  }
+
   // ---- counters
 
   void count(Stats3& stats, const Block* block, int64_t amount) {
@@ -279,6 +318,8 @@ class DeviceAllocator {
     count(stats_.inactive_split_bytes, block, sign * static_cast<int64_t>(block->size));
   }
   void count_segment(const Block* block, int sign) {
+    if (block->range) note(sign > 0 ? "segment_map" : "segment_unmap", block, block->size);
+    else note(sign > 0 ? "segment_alloc" : "segment_free", block, block->size);
     count(stats_.segment, block, sign);
     count(stats_.reserved_bytes, block, sign * static_cast<int64_t>(block->size));
     ++(sign > 0 ? stats_.driver_allocations : stats_.driver_frees);
@@ -287,18 +328,33 @@ class DeviceAllocator {
 
   // ---- pools
 
+  /// With one user more.
+  GraphPool* used_pool(PoolId id) {
+    auto& pool = graph_pools_[id];
+    if (!pool) pool = std::make_unique<GraphPool>(id);
+    ++pool->users;
+    return pool.get();
+  }
+
   /// That of the graph which is captured from the stream, or the one for all.
   Pool& pool_for(size_t size, Stream stream) {
     const bool small = size <= kSmall;
-    if (captures_.empty()) return small ? small_ : large_;
+    if (captures_.empty()) return unless_routed(small);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (!stream.id || driver().cuStreamIsCapturing(handle(stream), &status) != CUDA_SUCCESS ||
         status == CU_STREAM_CAPTURE_STATUS_NONE)
-      return small ? small_ : large_;
+      return unless_routed(small);
     const Capture* capture = &captures_.front();
     for (const Capture& c : captures_)
       if (c.thread == std::this_thread::get_id()) capture = &c;
     return small ? capture->pool->small : capture->pool->large;
+  }
+
+  /// The pool for all, or the one that the program has chosen for this thread.
+  Pool& unless_routed(bool small) {
+    for (auto r = routes_.rbegin(); r != routes_.rend(); ++r)
+      if (r->thread == std::this_thread::get_id()) return small ? r->pool->small : r->pool->large;
+    return small ? small_ : large_;
   }
 
   Block* find_used(void* memory) {
@@ -378,6 +434,7 @@ class DeviceAllocator {
   }
 
   void give_back(Block* block) {
+    note("free_completed", block, block->requested);
     count(stats_.active, block, -1);
     count(stats_.active_bytes, block, -static_cast<int64_t>(block->size));
     block->in_use = false;
@@ -563,6 +620,7 @@ class DeviceAllocator {
     r.device = device_;
     r.wanted = wanted;
     driver().cuMemGetInfo_v2(&r.free, &r.total);
+    if (MemoryTrace::is_on()) trace_.note({"oom", r.free, wanted, 0, 0, 0, 0});
     r.limit = limit_;
     r.reserved = reserved();
     r.expandable = settings_.expandable_segments;
@@ -591,10 +649,11 @@ class DeviceAllocator {
   std::unordered_map<CUdeviceptr, Block*> used_;
   std::list<Pending> pending_;
   std::map<PoolId, std::unique_ptr<GraphPool>> graph_pools_;
-  std::vector<Capture> captures_;
+  std::vector<Capture> captures_, routes_;
   std::vector<Block*> deferred_;
   uint64_t clock_ = 0;
   AllocatorStats stats_;
+  MemoryTrace trace_;
 };
 
 DeviceAllocator& allocator_of(int device) {
@@ -612,7 +671,9 @@ DeviceAllocator& allocator_of(int device) {
 
 void* allocate(size_t bytes, int device, Stream stream) { return allocator_of(device).allocate(bytes, stream); }
 void release(void* memory, int device) { allocator_of(device).release(memory); }
-void record_stream(void* memory, Stream stream) { allocator_of(stream.device.index).record_stream(memory, stream); }
+void record_stream(void* memory, Stream stream) {
+  if (!is_allocator_changed()) allocator_of(stream.device.index).record_stream(memory, stream);  // else it sees to that
+}
 
 void record_places(bool on) { places_wanted = on; }
 Segment segment_of(void* memory, int device) { return allocator_of(device).segment_of(memory); }
@@ -624,6 +685,12 @@ PoolId new_pool() {
 void begin_pool(PoolId pool, int device) { allocator_of(device).begin_pool(pool); }
 void end_pool(PoolId pool, int device) { allocator_of(device).end_pool(pool); }
 void release_pool(PoolId pool, int device) { allocator_of(device).release_pool(pool); }
+void keep_pool(PoolId pool, int device) { allocator_of(device).keep_pool(pool); }
+int pool_users(PoolId pool, int device) { return allocator_of(device).pool_users(pool); }
+void route_to_pool(PoolId pool, int device) { allocator_of(device).route_to_pool(pool); }
+void end_route(PoolId pool, int device) { allocator_of(device).end_route(pool); }
+std::vector<TraceEntry> memory_trace(int device) { return allocator_of(device).trace(); }
+void forget_trace(int device) { allocator_of(device).forget_trace(); }
 bool is_capturing(int device) { return allocator_of(device).is_capturing(); }
 
 void empty_cache() {

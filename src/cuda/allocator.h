@@ -64,6 +64,12 @@ void begin_pool(PoolId pool, int device);
 void end_pool(PoolId pool, int device);
 /// One user fewer: that of the last one is cached memory like other.
 void release_pool(PoolId pool, int device);
+/// One user more.
+void keep_pool(PoolId pool, int device);
+int pool_users(PoolId pool, int device);
+/// What this thread allocates on the device comes from the pool, which has one user more meanwhile.
+void route_to_pool(PoolId pool, int device);
+void end_route(PoolId pool, int device);
 /// Whether a graph is captured on the device: nothing may be waited for.
 bool is_capturing(int device);
 
@@ -92,5 +98,6 @@ struct SegmentSnapshot {
   std::vector<BlockSnapshot> blocks;
 };
 std::vector<SegmentSnapshot> memory_snapshot();
+void forget_trace(int device);  // cuda/memory_trace.h
 
 }  // namespace facula::cuda

@@ -1,0 +1,37 @@
+// What an allocator did, for programs that look for who holds memory: its last actions, by PyTorch's names.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace facula::cuda {
+
+struct TraceEntry {
+  const char* action;  // alloc, free_requested, free_completed, segment_alloc, segment_free, oom, ...
+  uint64_t address;    // of oom: the bytes that the driver has
+  size_t size;
+  uint64_t stream, pool;
+  uint32_t place;        // as in cuda/places.h
+  int64_t microseconds;  // since 1970
+};
+
+/// From now on so many actions of each device are kept, the last ones; 0 ends it. What was kept before is forgotten if
+/// that is wanted.
+void record_trace(size_t most, bool forget);
+std::vector<TraceEntry> memory_trace(int device);
+
+/// Of one device; its user takes care of threads.
+class MemoryTrace {
+ public:
+  static bool is_on();
+  void note(TraceEntry entry);
+  std::vector<TraceEntry> entries() const { return {entries_.begin(), entries_.end()}; }
+  void forget() { entries_.clear(); }
+
+ private:
+  std::deque<TraceEntry> entries_;
+};
+
+}  // namespace facula::cuda
