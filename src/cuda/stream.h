@@ -23,7 +23,8 @@ void synchronize(Stream stream);
 void synchronize_device(int device);
 bool is_done(Stream stream);
 
-/// While it lives, this thread may call what capturing a graph forbids otherwise, such as the driver's memory functions.
+/// While it lives, this thread may call what capturing a graph forbids otherwise, such as the driver's memory
+/// functions.
 class RelaxedCapture {
  public:
   RelaxedCapture() { driver().cuThreadExchangeStreamCaptureMode(&mode_); }
