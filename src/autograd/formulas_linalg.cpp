@@ -290,19 +290,41 @@ namespace {
 Tensor as_matrix(const Tensor& t, bool vector) { return vector ? unsqueeze(t, -1) : t; }
 }  // namespace
 
+namespace {
+Tensor sum_of_defined(const Tensor& a, const Tensor& b) { return !a.defined() ? b : b.defined() ? add(a, b) : a; }
+
+/// What the squared lengths of the columns of A X - B say about A X - B; X makes them least, so nothing comes by X.
+Tensor residuals_backward(const Tensor& grad, const Tensor& a, const Tensor& b, const Tensor& x) {
+  return mul(mul(sub(matmul(a, x), b), unsqueeze(grad, -2)), 2);
+}
+}  // namespace
+
 // X = A^+ B
-Tensor lstsq_backward_a(const Tensor& grad, const Tensor& a, const Tensor& b) {
-  if (!grad.defined()) return Tensor();
-  bool vector = a.dim() - 1 == b.dim();
-  Tensor p = _linalg_pinv(a, Tensor(), Tensor(), false);
-  return pinv_backward(matmul(as_matrix(grad, vector), adjoint_of(as_matrix(b, vector))), p, a);
+Tensor lstsq_backward_a(const Tensor& grad, const Tensor& residuals, const Tensor& a, const Tensor& given,
+                        const Tensor& solution) {
+  const bool vector = a.dim() - 1 == given.dim();
+  const Tensor b = as_matrix(given, vector);
+  Tensor by_x, by_residuals;
+  if (grad.defined()) {
+    Tensor p = _linalg_pinv(a, Tensor(), Tensor(), false);
+    by_x = pinv_backward(matmul(as_matrix(grad, vector), adjoint_of(b)), p, a);
+  }
+  if (residuals.defined() && residuals.numel()) {
+    Tensor x = as_matrix(solution, vector);
+    by_residuals = matmul(residuals_backward(residuals, a, b, x), adjoint_of(x));
+  }
+  return sum_of_defined(by_x, by_residuals);
 }
 
-Tensor lstsq_backward_b(const Tensor& grad, const Tensor& a, const Tensor& b) {
-  if (!grad.defined()) return Tensor();
-  bool vector = a.dim() - 1 == b.dim();
-  Tensor result = matmul(adjoint_of(_linalg_pinv(a, Tensor(), Tensor(), false)), as_matrix(grad, vector));
-  return vector ? squeeze(result, -1) : result;
+Tensor lstsq_backward_b(const Tensor& grad, const Tensor& residuals, const Tensor& a, const Tensor& given,
+                        const Tensor& solution) {
+  const bool vector = a.dim() - 1 == given.dim();
+  Tensor by_x, by_residuals;
+  if (grad.defined()) by_x = matmul(adjoint_of(_linalg_pinv(a, Tensor(), Tensor(), false)), as_matrix(grad, vector));
+  if (residuals.defined() && residuals.numel())
+    by_residuals = neg(residuals_backward(residuals, a, as_matrix(given, vector), as_matrix(solution, vector)));
+  Tensor result = sum_of_defined(by_x, by_residuals);
+  return vector && result.defined() ? squeeze(result, -1) : result;
 }
 
 // The upper right block of exp [[A^H, G], [0, A^H]] is the derivative's adjoint applied to G.

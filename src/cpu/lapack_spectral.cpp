@@ -34,6 +34,11 @@ void small_values(const Tensor& a, const Tensor& s, int64_t first, int matrices,
   }
 }
 
+template <class T>
+bool is_finite(const T* x, int64_t count) {
+  return std::all_of(x, x + count, [](T e) { return std::isfinite(std::real(e)) && std::isfinite(std::imag(e)); });
+}
+
 void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
   Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n);
   bool vectors = u.defined(), full = vectors && (u.size(-1) != k || vh.size(-2) != k);
@@ -44,6 +49,10 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
     const int64_t work = 8 * int64_t{m} * n * k;
     auto one = [&](int64_t i) {
       T* x = matrix_at<T>(a, i, int64_t{m} * n);
+      if (!is_finite(x, int64_t{m} * n)) {  // gesdd refuses NaN, and may never end with infinities
+        info.data<Int>()[i] = -4;
+        return;
+      }
       T* left = vectors ? matrix_at<T>(u, i, u.size(-2) * u.size(-1)) : nullptr;
       T* right = vectors ? matrix_at<T>(vh, i, vh.size(-2) * vh.size(-1)) : nullptr;
       R* values = matrix_at<R>(s, i, k);

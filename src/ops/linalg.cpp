@@ -302,7 +302,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(const Tensor& self, cons
                                                         const Out&, const Out&, const Out&) {
   check_matrix("linalg.lstsq", self);
   check_pair("linalg.lstsq", self, b);
-  std::string_view driver = driver_given.value_or("gelsy");
+  std::string_view driver = driver_given.value_or(self.device().type == DeviceType::CUDA ? "gels" : "gelsy");
   FACULA_CHECK(driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss", ErrorKind::Runtime,
                "linalg.lstsq: driver is one of gels, gelsy, gelsd, gelss, got '", driver, "'");
   GradMode no_grad(false);

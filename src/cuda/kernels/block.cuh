@@ -9,35 +9,47 @@ constexpr int kMostWarps = 32;
 
 // ---- values from lane to lane
 
+/// What is moved at once: 8 bytes of what has a multiple of 8, else 4.
+template <bool>
+struct WordOf {
+  using type = UInt32;
+};
+template <>
+struct WordOf<true> {
+  using type = UInt64;
+};
+
 /// Word by word; `move` is one of CUDA's shuffles.
 template <class T, class F>
 FACULA_FN T shuffle_words(T value, F move) {
   if constexpr (sizeof(T) < 4) {
     return __builtin_bit_cast(T, Bits<T>(move(UInt32(__builtin_bit_cast(Bits<T>, value)))));
   } else {
+    using Word = typename WordOf<sizeof(T) % 8 == 0>::type;
+    constexpr unsigned kWords = sizeof(T) / sizeof(Word);
     struct Words {
-      UInt32 at[sizeof(T) / 4];
+      Word at[kWords];
     } words = __builtin_bit_cast(Words, value);
 #pragma unroll
-    for (unsigned k = 0; k < sizeof(T) / 4; ++k) words.at[k] = move(words.at[k]);
+    for (unsigned k = 0; k < kWords; ++k) words.at[k] = move(words.at[k]);
     return __builtin_bit_cast(T, words);
   }
 }
 template <class T>
 FACULA_FN T shuffle_up(T value, unsigned by) {
-  return shuffle_words(value, [=](UInt32 word) { return __shfl_up_sync(kAllLanes, word, by); });
+  return shuffle_words(value, [=](auto word) { return __shfl_up_sync(kAllLanes, word, by); });
 }
 template <class T>
 FACULA_FN T shuffle_down(T value, unsigned by) {
-  return shuffle_words(value, [=](UInt32 word) { return __shfl_down_sync(kAllLanes, word, by); });
+  return shuffle_words(value, [=](auto word) { return __shfl_down_sync(kAllLanes, word, by); });
 }
 template <class T>
 FACULA_FN T shuffle_from(T value, int lane) {
-  return shuffle_words(value, [=](UInt32 word) { return __shfl_sync(kAllLanes, word, lane); });
+  return shuffle_words(value, [=](auto word) { return __shfl_sync(kAllLanes, word, lane); });
 }
 template <class T>
 FACULA_FN T shuffle_across(T value, int by) {
-  return shuffle_words(value, [=](UInt32 word) { return __shfl_xor_sync(kAllLanes, word, by); });
+  return shuffle_words(value, [=](auto word) { return __shfl_xor_sync(kAllLanes, word, by); });
 }
 
 // ---- folds; merges are commutative, and every thread gets the result
