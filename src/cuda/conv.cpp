@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "cuda/dnn_conv.h"
 #include "cuda/kernels/conv_args.h"
 #include "cuda/product.h"
 #include "ops/copies.h"
@@ -69,12 +70,30 @@ ProductTiles tiles_of(ConvMap map, const ConvArgs& args, int64_t groups) {
   }
 }
 
+void add_repeated(const Tensor& to, const Tensor& from, long long run, long long channels) {
+  static const DeviceKernel kernel{"conv.cuh", "add_repeated"};
+  const long long count = to.numel();
+  if (count == 0) return;
+  kernel(to.device().index, {to.dtype()}, grid_for(to.device().index, count), to.data(),
+         static_cast<const void*>(from.data()), count, run, channels);
+}
+
+void add_channels_cuda(const Tensor& t, const Tensor& bias) {
+  if (t.numel() == 0) return;
+  const bool last = !t.is_contiguous();
+  add_repeated(t, bias, last ? 1 : t.numel() / (t.size(0) * t.size(1)), t.size(1));
+}
+
 void convolution_cuda(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
                       const ConvGeometry& g) {
   static const ProductKernels output("conv.cuh", "OutputMap"), input("conv.cuh", "InputMap"),
       weight("conv.cuh", "WeightMap");
   const Tensor& result = map == ConvMap::Output ? y : map == ConvMap::Input ? x : w;
   if (result.numel() == 0) return;
+  if (convolution_by_library(map, y, x, w, g)) {
+    if (bias.defined()) add_channels_cuda(result, bias);
+    return;
+  }
   const Tensor kernel = w.is_contiguous()        ? w
                         : map == ConvMap::Weight ? facula::empty(w.sizes(), w.dtype(), w.device())
                                                  : ops::contiguous_copy(w);
@@ -114,20 +133,6 @@ void col2im_cuda(DType dtype, void* image, const void* columns, const Windows& w
   static const DeviceKernel kernel{"conv.cuh", "col2im"};
   const int device = active_index();
   kernel(device, {dtype}, grid_for(device, w.channels * w.in[0] * w.in[1] * w.in[2]), arguments_of(w), image, columns);
-}
-
-void add_repeated(const Tensor& to, const Tensor& from, long long run, long long channels) {
-  static const DeviceKernel kernel{"conv.cuh", "add_repeated"};
-  const long long count = to.numel();
-  if (count == 0) return;
-  kernel(to.device().index, {to.dtype()}, grid_for(to.device().index, count), to.data(),
-         static_cast<const void*>(from.data()), count, run, channels);
-}
-
-void add_channels_cuda(const Tensor& t, const Tensor& bias) {
-  if (t.numel() == 0) return;
-  const bool last = !t.is_contiguous();
-  add_repeated(t, bias, last ? 1 : t.numel() / (t.size(0) * t.size(1)), t.size(1));
 }
 
 void accumulate_cuda(const Tensor& t, const Tensor& other) {

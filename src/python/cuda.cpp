@@ -4,6 +4,7 @@
 #include "cuda/allocator.h"
 #include "cuda/allocator_settings.h"
 #include "cuda/device.h"
+#include "cuda/dnn_graph.h"
 #include "cuda/flags.h"
 #include "cuda/stream.h"
 #include "python/args.h"
@@ -379,12 +380,20 @@ PyObject* set_flag(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* cudnn_version(PyObject*, PyObject*) {
+  return guarded([] {
+    FACULA_CHECK(cuda::dnn::is_there(), ErrorKind::Runtime, cuda::opened(cuda::Library::Dnn).error);
+    return check(PyLong_FromSize_t(cuda::dnn::functions().cudnnGetVersion()));
+  });
+}
+
 PyMethodDef functions[] = {
     {"_cuda_device_count", device_count, METH_NOARGS, "How many CUDA devices there are."},
     {"_cuda_why_unavailable", why_unavailable, METH_NOARGS, "Why there are none; empty where there are some."},
     {"_cuda_is_emulated", is_emulated, METH_NOARGS, "Whether devices are the emulated one."},
     {"_cuda_library_names", library_names, METH_NOARGS, "Those that Facula may open."},
     {"_cuda_library", library, METH_VARARGS, "(name): whether it is there, and its path or why not."},
+    {"_cudnn_version", cudnn_version, METH_NOARGS, "A number."},
     {"_cuda_set_flag", set_flag, METH_VARARGS, "(name, value): one of src/cuda/flags.h."},
     {"_cuda_current_device", current_device, METH_NOARGS, "The current device's number."},
     {"_cuda_set_device", set_device, METH_VARARGS, "(device): makes it the current one."},

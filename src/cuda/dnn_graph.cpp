@@ -1,0 +1,164 @@
+#include "cuda/dnn_graph.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cuda/device.h"
+
+namespace facula::cuda::dnn {
+namespace {
+
+Loaded<Functions> load() {
+  Loaded<Functions> l;
+  const OpenedLibrary& library = opened(Library::Dnn);
+#define X(name, ...) FACULA_FIND(l, library, name)
+  FACULA_DNN_FUNCTIONS(X)
+#undef X
+  FACULA_FIND(l, library, cudnnGetVersion)
+  return l;
+}
+const Loaded<Functions>& loaded() {
+  static const Loaded<Functions> l = load();
+  return l;
+}
+
+/// Whether a status says that something cannot be done, and not that it was asked for in a wrong way.
+bool is_unsupported(cudnnStatus_t status) { return status / 1000 * 1000 == CUDNN_STATUS_NOT_SUPPORTED; }
+
+bool has_unwanted_note(const Descriptor& config, const Wishes& wishes) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  int64_t count = 0;
+  cudnnBackendDescriptor_t raw = engine.get();
+  check(functions().cudnnBackendGetAttribute(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                             1, &count, &raw),
+        "cudnnBackendGetAttribute");
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  check(functions().cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                             std::ssize(notes), &count, notes.data()),
+        "cudnnBackendGetAttribute");
+  return std::any_of(notes.begin(), notes.begin() + count, [&](cudnnBackendNumericalNote_t note) {
+    const bool rounds = note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    return (rounds && wishes.full_precision) || (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && wishes.deterministic);
+  });
+}
+
+/// The library's proposals, best first.
+std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
+  Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
+  if (!heuristic.try_finish()) return {};
+  const auto ask = [&](int64_t requested, int64_t* count, void* values) {
+    check(functions().cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, requested, count, values),
+          "cudnnBackendGetAttribute");
+  };
+  int64_t count = 0;
+  ask(0, &count, nullptr);
+  std::vector<Descriptor> configs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int64_t i = 0; i < count; ++i) {
+    configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    raw.push_back(configs.back().get());
+  }
+  if (count) ask(count, &count, raw.data());
+  configs.erase(configs.begin() + count, configs.end());
+  return configs;
+}
+
+}  // namespace
+
+bool is_there() { return loaded().error.empty(); }
+const Functions& functions() { return loaded().table; }
+
+void check(cudnnStatus_t status, const char* call) {
+  FACULA_CHECK(status == CUDNN_STATUS_SUCCESS, ErrorKind::Runtime, current_op(), ": CUDA error: ", call,
+               " gives cuDNN's status ", static_cast<int>(status));
+}
+
+cudnnHandle_t handle_of(int device) {
+  static std::vector<cudnnHandle_t> handles(static_cast<size_t>(device_count()));
+  cudnnHandle_t& handle = handles[static_cast<size_t>(device)];
+  if (!handle) check(functions().cudnnCreate(&handle), "cudnnCreate");
+  return handle;
+}
+
+Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
+  check(functions().cudnnBackendCreateDescriptor(type, &is_), "cudnnBackendCreateDescriptor");
+}
+Descriptor::~Descriptor() {
+  if (is_) functions().cudnnBackendDestroyDescriptor(is_);
+}
+
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const void* values,
+                            int64_t count) {
+  check(functions().cudnnBackendSetAttribute(is_, name, type, count, values), "cudnnBackendSetAttribute");
+  return *this;
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t type) {
+  return set(name, CUDNN_TYPE_DATA_TYPE, &type);
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, int64_t number) {
+  return set(name, CUDNN_TYPE_INT64, &number);
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, std::span<const int64_t> numbers) {
+  return set(name, CUDNN_TYPE_INT64, numbers.data(), std::ssize(numbers));
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, const Descriptor& other) {
+  return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, &other.is_);
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnHandle_t handle) {
+  return set(name, CUDNN_TYPE_HANDLE, &handle);
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, std::span<void* const> pointers) {
+  return set(name, CUDNN_TYPE_VOID_PTR, pointers.data(), std::ssize(pointers));
+}
+Descriptor& Descriptor::finish() {
+  check(functions().cudnnBackendFinalize(is_), "cudnnBackendFinalize");
+  return *this;
+}
+bool Descriptor::try_finish() {
+  const cudnnStatus_t status = functions().cudnnBackendFinalize(is_);
+  if (is_unsupported(status)) return false;
+  check(status, "cudnnBackendFinalize");
+  return true;
+}
+
+void Plan::run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses, void* workspace) const {
+  cudnnHandle_t library = handle_of(stream.device.index);
+  check(functions().cudnnSetStream(library, handle(stream)), "cudnnSetStream");
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::span<void* const>(&workspace, 1));
+  pack.finish();
+  check(functions().cudnnBackendExecute(library, plan_.get(), pack.get()), "cudnnBackendExecute");
+}
+
+std::vector<Plan> plans_of(const Descriptor& operation, int device, const Wishes& wishes, size_t most) {
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_of(device));
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+  std::vector<Plan> plans;
+  if (!graph.try_finish()) return plans;
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (Descriptor& config : proposals(graph, mode)) {
+      if (has_unwanted_note(config, wishes)) continue;
+      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle_of(device));
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+      if (!plan.try_finish()) continue;
+      int64_t count = 0, workspace = 0;
+      check(functions().cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                                                 1, &count, &workspace),
+            "cudnnBackendGetAttribute");
+      if (workspace > static_cast<int64_t>(properties(device).total_memory / 4)) continue;
+      plans.emplace_back(std::move(config), std::move(plan), workspace);
+      if (plans.size() == most) return plans;
+    }
+    if (!plans.empty()) break;
+  }
+  return plans;
+}
+
+}  // namespace facula::cuda::dnn

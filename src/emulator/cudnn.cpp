@@ -1,0 +1,487 @@
+// A stand-in for cuDNN's backend interface: convolutions by loops on the host. A descriptor is a list of attributes
+// that is checked when it is finalized.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <vector>
+
+#include "cuda/abi_cudnn.h"
+#include "emulator/library.h"
+
+#define DECLARE(name, ...) FACULA_EMULATED cudnnStatus_t name(__VA_ARGS__);
+FACULA_DNN_FUNCTIONS(DECLARE)
+#undef DECLARE
+
+using namespace facula::emulator;
+
+struct cudnnContext {
+  CUstream stream = nullptr;
+};
+
+namespace {
+
+struct Value {
+  cudnnBackendAttributeType_t type;
+  int64_t count;
+  std::vector<char> bytes;
+};
+
+struct Descriptor {
+  cudnnBackendDescriptorType_t type;
+  bool finished = false;
+  std::map<int, Value> values;
+  int engine = 0;                                 // of engines and their configurations
+  std::shared_ptr<const struct Problem> problem;  // of operations and of what is made of them
+
+  template <class T>
+  std::vector<T> all(int name) const {
+    const auto found = values.find(name);
+    if (found == values.end()) return {};
+    std::vector<T> list(static_cast<size_t>(found->second.count));
+    std::memcpy(list.data(), found->second.bytes.data(), list.size() * sizeof(T));
+    return list;
+  }
+  template <class T>
+  T one(int name, T value = {}) const {
+    const auto found = values.find(name);
+    if (found != values.end()) std::memcpy(&value, found->second.bytes.data(), sizeof value);
+    return value;
+  }
+  const Descriptor* descriptor(int name, cudnnBackendDescriptorType_t wanted) const {
+    const auto* d = static_cast<const Descriptor*>(one<void*>(name));
+    return d && d->finished && d->type == wanted ? d : nullptr;
+  }
+};
+
+struct Tensor {
+  cudnnDataType_t type;
+  std::vector<int64_t> sizes, strides;
+  int64_t id, alignment;
+};
+
+enum class Map : uint8_t { Output, Input, Weight };
+
+struct Problem {
+  Map map;
+  Tensor x, w, y;
+  std::vector<int64_t> stride, padding, dilation;
+  double alpha, beta;
+  bool channels_last;
+};
+
+struct Operation {
+  cudnnBackendDescriptorType_t type;
+  int alpha, beta, convolution, x, w, y;
+};
+constexpr Operation operations[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, 700, 701, 702, 704, 703, 705},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, 706, 707, 708, 710, 709, 711},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, 712, 713, 714, 716, 715, 717},
+};
+
+cudnnStatus_t wrong(const char* call, const std::string& why, cudnnStatus_t status = CUDNN_STATUS_BAD_PARAM) {
+  return static_cast<cudnnStatus_t>(refused(call, why, status));
+}
+
+int64_t bytes_of(cudnnBackendAttributeType_t type) {
+  switch (type) {
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
+    default: return 4;
+  }
+}
+int64_t bytes_of(cudnnDataType_t type) { return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2; }
+
+/// The type that an attribute's values have.
+cudnnBackendAttributeType_t type_of(int name, cudnnBackendAttributeType_t given) {
+  switch (name) {
+    case CUDNN_ATTR_CONVOLUTION_COMP_TYPE:
+    case CUDNN_ATTR_TENSOR_DATA_TYPE: return CUDNN_TYPE_DATA_TYPE;
+    case CUDNN_ATTR_CONVOLUTION_CONV_MODE: return CUDNN_TYPE_CONVOLUTION_MODE;
+    case CUDNN_ATTR_ENGINEHEUR_MODE: return CUDNN_TYPE_HEUR_MODE;
+    case CUDNN_ATTR_EXECUTION_PLAN_HANDLE:
+    case CUDNN_ATTR_OPERATIONGRAPH_HANDLE: return CUDNN_TYPE_HANDLE;
+    case CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS:
+    case CUDNN_ATTR_VARIANT_PACK_WORKSPACE: return CUDNN_TYPE_VOID_PTR;
+    case CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH:
+    case CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG:
+    case CUDNN_ATTR_OPERATIONGRAPH_OPS: return CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    default: break;
+  }
+  for (const Operation& o : operations) {
+    if (name == o.alpha || name == o.beta) return given == CUDNN_TYPE_DOUBLE ? given : CUDNN_TYPE_FLOAT;
+    if (name >= o.alpha && name <= std::max({o.x, o.w, o.y})) return CUDNN_TYPE_BACKEND_DESCRIPTOR;
+  }
+  return CUDNN_TYPE_INT64;
+}
+
+/// Which attributes a descriptor has: those of one hundred, operations those of one list.
+bool has_attribute(cudnnBackendDescriptorType_t type, int name) {
+  for (const Operation& o : operations)
+    if (o.type == type) return name >= o.alpha && name <= std::max({o.x, o.w, o.y});
+  switch (type) {
+    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: return name / 100 == 1;
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: return name / 100 == 2;
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: return name / 100 == 4;
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return name / 100 == 8;
+    case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return name / 100 == 9;
+    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: return name / 100 == 10;
+    default: return false;
+  }
+}
+
+bool all_at_least(const std::vector<int64_t>& list, int64_t least) {
+  return std::all_of(list.begin(), list.end(), [&](int64_t n) { return n >= least; });
+}
+
+Tensor tensor_of(const Descriptor& d) {
+  return {d.one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE), d.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS),
+          d.all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES), d.one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID),
+          d.one<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)};
+}
+
+// ---- what finalizing checks: why not, or nothing
+
+std::string check_tensor(const Descriptor& d) {
+  const Tensor t = tensor_of(d);
+  if (!d.values.count(CUDNN_ATTR_TENSOR_DATA_TYPE) || !d.values.count(CUDNN_ATTR_TENSOR_UNIQUE_ID))
+    return "a tensor without a type or an id";
+  if (t.sizes.size() < 3 || t.sizes.size() != t.strides.size()) return "a tensor's sizes and strides differ in number";
+  if (!all_at_least(t.sizes, 1) || !all_at_least(t.strides, 1)) return "a tensor's sizes and strides must be positive";
+  if (t.alignment < bytes_of(t.type) || t.alignment & (t.alignment - 1)) return "a tensor's alignment";
+  return {};
+}
+
+std::string check_convolution(const Descriptor& d) {
+  const auto dims = d.one<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+  if (dims < 2 || dims > 3) return "convolutions have two or three spatial dimensions";
+  for (const int name : {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES}) {
+    const auto list = d.all<int64_t>(name);
+    if (std::ssize(list) != dims || !all_at_least(list, 1)) return "a convolution's strides or dilations";
+  }
+  for (const int name : {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS}) {
+    const auto list = d.all<int64_t>(name);
+    if (std::ssize(list) != dims || !all_at_least(list, 0)) return "a convolution's paddings";
+  }
+  if (d.one<int>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION) return "a convolution's mode";
+  return {};
+}
+
+/// Whether it lies so, without gaps. Where a size is one, its stride says nothing.
+bool lies(const Tensor& t, bool channels_last) {
+  int64_t step = 1;
+  const auto next = [&](size_t d) {
+    const bool as_expected = t.sizes[d] == 1 || t.strides[d] == step;
+    step *= t.sizes[d];
+    return as_expected;
+  };
+  if (channels_last && !next(1)) return false;
+  for (size_t d = t.sizes.size(); d-- > 2;)
+    if (!next(d)) return false;
+  return (channels_last || next(1)) && next(0);
+}
+
+std::string check_sizes(const Problem& p) {
+  const size_t dims = p.x.sizes.size();
+  if (p.w.sizes.size() != dims || p.y.sizes.size() != dims || p.stride.size() != dims - 2)
+    return "tensors of several numbers of dimensions";
+  if (p.x.type != p.w.type || p.x.type != p.y.type) return "tensors of several types";
+  if (p.x.sizes[0] != p.y.sizes[0] || p.w.sizes[0] != p.y.sizes[1] || p.x.sizes[1] % p.w.sizes[1])
+    return "channels that do not fit";
+  if (p.y.sizes[1] % (p.x.sizes[1] / p.w.sizes[1])) return "groups that do not fit";
+  for (size_t d = 2; d < dims; ++d) {
+    const int64_t window = p.dilation[d - 2] * (p.w.sizes[d] - 1) + 1;
+    if ((p.x.sizes[d] + 2 * p.padding[d - 2] - window) / p.stride[d - 2] + 1 != p.y.sizes[d])
+      return "sizes of images that do not fit";
+  }
+  return {};
+}
+
+std::string check_operation(Descriptor& d, const Operation& o) {
+  const Descriptor* c = d.descriptor(o.convolution, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  const Descriptor* tensors[3];
+  const int places[] = {o.x, o.w, o.y};
+  for (int i = 0; i < 3; ++i)
+    if (!(tensors[i] = d.descriptor(places[i], CUDNN_BACKEND_TENSOR_DESCRIPTOR)))
+      return "a tensor that is not finalized";
+  if (!c) return "a convolution that is not finalized";
+  if (!d.values.count(o.alpha) || !d.values.count(o.beta)) return "an operation without factors";
+  auto p = std::make_shared<Problem>();
+  p->map = static_cast<Map>(&o - operations);
+  p->x = tensor_of(*tensors[0]), p->w = tensor_of(*tensors[1]), p->y = tensor_of(*tensors[2]);
+  p->stride = c->all<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+  p->padding = c->all<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  p->dilation = c->all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
+  const bool wide = p->x.type == CUDNN_DATA_DOUBLE;
+  if (c->one<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != (wide ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT))
+    return "a convolution's type of sums";
+  const auto factor = [&](int name) { return wide ? d.one<double>(name) : static_cast<double>(d.one<float>(name)); };
+  if (d.values.at(o.alpha).type != (wide ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT)) return "the type of the factors";
+  p->alpha = factor(o.alpha), p->beta = factor(o.beta);
+  if (std::string why = check_sizes(*p); !why.empty()) return why;
+  p->channels_last = !(lies(p->x, false) && lies(p->w, false) && lies(p->y, false));
+  d.problem = p;
+  return {};
+}
+
+bool in_one_layout(const Problem& p) {
+  return !p.channels_last || (lies(p.x, true) && lies(p.w, true) && lies(p.y, true));
+}
+
+// ---- engines: a quick one that rounds and adds in any order, one that adds in any order, and one that needs memory
+
+constexpr int kEngines = 3;
+constexpr int64_t kWorkspace = 2048;
+
+std::vector<cudnnBackendNumericalNote_t> notes_of(int engine, const Problem& p) {
+  std::vector<cudnnBackendNumericalNote_t> notes;
+  if (engine == 0) notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+  if (engine == 0 && p.x.type == CUDNN_DATA_FLOAT) notes.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+  if (engine <= 1 && p.map != Map::Output) notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  return notes;
+}
+int64_t workspace_of(int engine) { return engine == 2 ? kWorkspace : 0; }
+
+// ---- loops
+
+struct Addresses {
+  const void *x, *w, *y;
+  void* workspace;
+};
+
+std::array<int64_t, 3> spatial(const std::vector<int64_t>& list, size_t from, int64_t missing) {
+  std::array<int64_t, 3> three{missing, missing, missing};
+  const size_t count = list.size() - from;
+  for (size_t i = 0; i < count; ++i) three[3 - count + i] = list[from + i];
+  return three;
+}
+
+int64_t extent(const Tensor& t) {
+  int64_t last = 0;
+  for (size_t d = 0; d < t.sizes.size(); ++d) last += (t.sizes[d] - 1) * t.strides[d];
+  return last + 1;
+}
+
+template <class Memory, class T>
+void convolve(const Problem& p, const Addresses& at) {
+  const Tensor& result = p.map == Map::Output ? p.y : p.map == Map::Input ? p.x : p.w;
+  const auto load = [](const void* data, const Tensor& t) {
+    std::vector<T> all(static_cast<size_t>(extent(t)));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = Memory::template load<T>(data, static_cast<int64_t>(i));
+    return all;
+  };
+  std::vector<T> x = load(at.x, p.x), w = load(at.w, p.w), y = load(at.y, p.y);
+  std::vector<T>& sums = p.map == Map::Output ? y : p.map == Map::Input ? x : w;
+  std::vector<T> before = p.beta != 0 ? sums : std::vector<T>{};
+  std::fill(sums.begin(), sums.end(), T(0));
+  const auto in = spatial(p.x.sizes, 2, 1), out = spatial(p.y.sizes, 2, 1), taps = spatial(p.w.sizes, 2, 1),
+             xs = spatial(p.x.strides, 2, 0), ws = spatial(p.w.strides, 2, 0), ys = spatial(p.y.strides, 2, 0),
+             step = spatial(p.stride, 0, 1), pad = spatial(p.padding, 0, 0), apart = spatial(p.dilation, 0, 1);
+  const int64_t groups = p.x.sizes[1] / p.w.sizes[1], outputs = p.y.sizes[1] / groups;
+  // every product of an input, a weight and an output, each of which may be the sum
+  const auto visit = [&](int64_t n, int64_t k, const std::array<int64_t, 3>& o, const std::array<int64_t, 3>& t) {
+    int64_t xi = n * p.x.strides[0] + k / outputs * p.w.sizes[1] * p.x.strides[1];
+    int64_t wi = k * p.w.strides[0], yi = n * p.y.strides[0] + k * p.y.strides[1];
+    for (size_t d = 0; d < 3; ++d) {
+      const int64_t place = o[d] * step[d] - pad[d] + t[d] * apart[d];
+      if (place < 0 || place >= in[d]) return;
+      xi += place * xs[d], wi += t[d] * ws[d], yi += o[d] * ys[d];
+    }
+    for (int64_t c = 0; c < p.w.sizes[1]; ++c) {
+      T& xv = x[static_cast<size_t>(xi + c * p.x.strides[1])];
+      T& wv = w[static_cast<size_t>(wi + c * p.w.strides[1])];
+      T& yv = y[static_cast<size_t>(yi)];
+      if (p.map == Map::Output) yv += xv * wv;
+      if (p.map == Map::Input) xv += yv * wv;
+      if (p.map == Map::Weight) wv += xv * yv;
+    }
+  };
+  std::array<int64_t, 3> o{}, t{};
+  for (int64_t n = 0; n < p.x.sizes[0]; ++n)
+    for (int64_t k = 0; k < p.y.sizes[1]; ++k)
+      for (o[0] = 0; o[0] < out[0]; ++o[0])
+        for (o[1] = 0; o[1] < out[1]; ++o[1])
+          for (o[2] = 0; o[2] < out[2]; ++o[2])
+            for (t[0] = 0; t[0] < taps[0]; ++t[0])
+              for (t[1] = 0; t[1] < taps[1]; ++t[1])
+                for (t[2] = 0; t[2] < taps[2]; ++t[2]) visit(n, k, o, t);
+  const void* to = p.map == Map::Output ? at.y : p.map == Map::Input ? at.x : at.w;
+  for (int64_t i = 0; i < extent(result); ++i) {
+    const auto at_i = static_cast<size_t>(i);
+    const T kept = before.empty() ? T(0) : static_cast<T>(p.beta) * before[at_i];
+    Memory::template store<T>(const_cast<void*>(to), i, static_cast<T>(p.alpha) * sums[at_i] + kept);
+  }
+}
+
+void run(const Problem& p, const Addresses& at) {
+  if (at.workspace) std::memset(at.workspace, 0xab, kWorkspace);
+  switch (p.x.type) {
+    case CUDNN_DATA_DOUBLE: return convolve<Plain, double>(p, at);
+    case CUDNN_DATA_HALF: return convolve<Half, float>(p, at);
+    case CUDNN_DATA_BFLOAT16: return convolve<Brain, float>(p, at);
+    default: return convolve<Plain, float>(p, at);
+  }
+}
+
+Descriptor* descriptor_of(cudnnBackendDescriptor_t d) { return static_cast<Descriptor*>(d); }
+
+/// Of descriptors that are made of one graph: why not, or nothing.
+std::string check_parts(Descriptor& d) {
+  switch (d.type) {
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
+      const auto* operation = static_cast<const Descriptor*>(d.one<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+      if (!d.one<void*>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE)) return "a graph without a handle";
+      if (!operation || !operation->finished || !operation->problem) return "a graph without a finalized operation";
+      d.problem = operation->problem;  // the operation's descriptor may go before the graph
+      return {};
+    }
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: {
+      const Descriptor* graph =
+          d.descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+      if (!graph || !d.values.count(CUDNN_ATTR_ENGINEHEUR_MODE))
+        return "a heuristic without a finalized graph or a mode";
+      d.problem = graph->problem;
+      return {};
+    }
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
+      const Descriptor* config =
+          d.descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+      if (!d.one<void*>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) || !config) return "a plan without a handle or an engine";
+      d.problem = config->problem;
+      d.engine = config->engine;
+      return {};
+    }
+    default: return {};
+  }
+}
+
+}  // namespace
+
+FACULA_EMULATED size_t cudnnGetVersion() { return 91900; }
+FACULA_EMULATED cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  *handle = new cudnnContext;
+  return CUDNN_STATUS_SUCCESS;
+}
+FACULA_EMULATED cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  delete handle;
+  return CUDNN_STATUS_SUCCESS;
+}
+FACULA_EMULATED cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
+  if (!handle) return wrong(__func__, "a null handle");
+  handle->stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+FACULA_EMULATED cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                                           cudnnBackendDescriptor_t* descriptor) {
+  *descriptor = new Descriptor{type};
+  return CUDNN_STATUS_SUCCESS;
+}
+FACULA_EMULATED cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  delete descriptor_of(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+FACULA_EMULATED cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                                       cudnnBackendAttributeName_t name,
+                                                       cudnnBackendAttributeType_t type, int64_t count,
+                                                       const void* values) {
+  Descriptor* d = descriptor_of(descriptor);
+  if (!d || !values || count < 1) return wrong(__func__, "a null pointer");
+  if (d->finished) return wrong(__func__, "the descriptor is finalized");
+  if (!has_attribute(d->type, name)) return wrong(__func__, "the descriptor has no attribute " + std::to_string(name));
+  if (type_of(name, type) != type)
+    return wrong(__func__, "another type than that of attribute " + std::to_string(name));
+  const auto* bytes = static_cast<const char*>(values);
+  d->values[name] = {type, count, {bytes, bytes + count * bytes_of(type)}};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+FACULA_EMULATED cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  Descriptor* d = descriptor_of(descriptor);
+  if (!d) return wrong(__func__, "a null pointer");
+  std::string why;
+  if (d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR) why = check_tensor(*d);
+  if (d->type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) why = check_convolution(*d);
+  for (const Operation& o : operations)
+    if (d->type == o.type) why = check_operation(*d, o);
+  if (why.empty()) why = check_parts(*d);
+  if (!why.empty()) return wrong(__func__, why);
+  if (d->problem && !in_one_layout(*d->problem)) return CUDNN_STATUS_NOT_SUPPORTED;
+  d->finished = true;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                                       cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t,
+                                                       int64_t requested, int64_t* count, void* values) {
+  Descriptor* d = descriptor_of(descriptor);
+  if (!d || !d->finished) return wrong(__func__, "the descriptor is not finalized");
+  const auto give = [&](int64_t place, int engine, cudnnBackendDescriptorType_t type) {
+    Descriptor* to = descriptor_of(static_cast<cudnnBackendDescriptor_t*>(values)[place]);
+    if (!to || to->type != type) return false;
+    to->problem = d->problem;
+    to->engine = engine;
+    return to->finished = true;
+  };
+  if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
+    const int first = d->one<int>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK ? kEngines - 1 : 0;
+    *count = kEngines - first;
+    for (int64_t i = 0; i < std::min<int64_t>(requested, *count); ++i)
+      if (!give(i, first + static_cast<int>(i), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))
+        return wrong(__func__, "results are engine configurations");
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (name == CUDNN_ATTR_ENGINECFG_ENGINE && d->type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) {
+    *count = 1;
+    return give(0, d->engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR) ? CUDNN_STATUS_SUCCESS
+                                                               : wrong(__func__, "not an engine");
+  }
+  if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
+    const auto notes = notes_of(d->engine, *d->problem);
+    *count = std::ssize(notes);
+    std::copy_n(notes.begin(), std::min(requested, *count), static_cast<cudnnBackendNumericalNote_t*>(values));
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    *count = 1;
+    *static_cast<int64_t*>(values) = workspace_of(d->engine);
+    return CUDNN_STATUS_SUCCESS;
+  }
+  return wrong(__func__, "an attribute that the stand-in does not know");
+}
+
+FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                                  cudnnBackendDescriptor_t variant) {
+  const Descriptor *d = descriptor_of(plan), *pack = descriptor_of(variant);
+  if (!handle || !d || !pack || !d->finished || !pack->finished || !d->problem)
+    return wrong(__func__, "a null pointer, or a descriptor that is not finalized");
+  const auto ids = pack->all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const auto pointers = pack->all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  auto* workspace = pack->one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  const Problem& p = *d->problem;
+  if (ids.size() != pointers.size()) return wrong(__func__, "as many pointers as ids");
+  const void* data[3] = {};
+  const Tensor* tensors[] = {&p.x, &p.w, &p.y};
+  for (int i = 0; i < 3; ++i) {
+    const auto found = std::find(ids.begin(), ids.end(), tensors[i]->id);
+    if (found != ids.end()) data[i] = pointers[static_cast<size_t>(found - ids.begin())];
+    if (!is_readable(data[i], extent(*tensors[i]) * bytes_of(tensors[i]->type), tensors[i]->alignment))
+      return wrong(__func__,
+                   std::string("tensor ") + "xwy"[i] + " is not in device memory, or less aligned than it says");
+  }
+  const int64_t needed = workspace_of(d->engine);
+  if (needed && !is_readable(workspace, needed, 16)) return wrong(__func__, "the workspace is not in device memory");
+  constexpr const char* maps[] = {"output", "input", "weight"};
+  remember(std::string("cudnnBackendExecute map=") + maps[static_cast<int>(p.map)] +
+           " engine=" + std::to_string(d->engine) + " type=" + std::to_string(p.x.type) +
+           " dims=" + std::to_string(p.x.sizes.size()) + " groups=" + std::to_string(p.x.sizes[1] / p.w.sizes[1]) +
+           " channels_last=" + std::to_string(p.channels_last));
+  const Addresses at{data[0], data[1], data[2], needed ? workspace : nullptr};
+  return queue_loops(handle->stream, [problem = d->problem, at] { run(*problem, at); }) == CUDA_SUCCESS
+             ? CUDNN_STATUS_SUCCESS
+             : CUDNN_STATUS_EXECUTION_FAILED;
+}
