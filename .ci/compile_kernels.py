@@ -1,10 +1,10 @@
 """Compiles kernels by the real run-time compiler, for GPUs that need not be there, and checks what comes out.
 
-    FACULA_CUDA=emulated FACULA_CUDA_LOG_KERNELS=kernels.jsonl python -m pytest tests/test_cuda_ops.py
-    python .ci/compile_kernels.py --list kernels.jsonl --arch 75,80,90,100 --jobs 2
+    python .ci/compile_kernels.py                        # what the samples of all ops launch, in a few dtypes
+    python .ci/compile_kernels.py --list kernels.jsonl   # the log (FACULA_CUDA_LOG_KERNELS) of any programs
 
-The list is the log of any programs. What does not compile is an error, and so is a kernel whose parameters are not as many
-bytes as the host gives it. --heaviest N prints the N kernels with the most registers and all that spill.
+What does not compile is an error, and so is a kernel whose parameters are not as many bytes as the host gives it, or that is made for
+fewer threads than the host launches. --heaviest N prints the N kernels with the most registers and all that spill.
 Needs nvidia-cuda-nvrtc (extra `cuda`), which FACULA_CUDA_LIBRARIES may name the folder of.
 """
 
@@ -12,20 +12,35 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import struct
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # a checkout that is built in place
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))  # a checkout that is built in place
+
+TOGETHER = 24  # kernels of one program: what is common to all is read once
+#: element-wise kernels are compiled for these types of elements, others for all
+ELEMENTS = {"Float32", "BFloat16", "Int64", "Bool", "Complex64"}
+OWN_KERNELS_ONLY = {"FACULA_CUDA_DISABLE": "cublas,cudnn,cufft,cusolver"}
+
+
+@dataclass
+class Kernel:
+    source: str
+    expression: str
+    sizes: list[int]
+    threads: int
 
 
 @dataclass
 class Result:
-    source: str
-    expression: str
+    kernel: Kernel
     arch: int
     error: str = ""
     registers: int = 0
@@ -33,7 +48,6 @@ class Result:
     spilled: int = 0
     shared: int = 0
     bytes: int = 0
-    parameters: list[int] = field(default_factory=list)
 
 
 def sections(cubin: bytes) -> dict[str, bytes]:
@@ -44,19 +58,29 @@ def sections(cubin: bytes) -> dict[str, bytes]:
     return {text[h[0] : text.index(b"\0", h[0])].decode(): cubin[h[4] : h[4] + h[5]] for h in headers}
 
 
-def parameter_bytes(cubin: bytes, kernel: str) -> list[int]:
-    """Sizes of a kernel's parameters: the records 0x17 of its .nv.info, (index, ordinal, offset, flags and size)."""
-    info, at, sizes = sections(cubin)[f".nv.info.{kernel}"], 0, {}
+@dataclass
+class Facts:
+    """What a kernel's .nv.info says: the bytes of each parameter (records 0x17), the most threads of a block (0x05)."""
+
+    sizes: list[int] = field(default_factory=list)
+    threads: int = 0
+
+
+def facts(info: bytes) -> Facts:
+    at, sizes, threads = 0, {}, 0
     while at < len(info):
         form, attribute, length = struct.unpack_from("<BBH", info, at)
         at += 4
         if form != 4:  # the value was the length
             continue
-        if attribute == 0x17:
+        if attribute == 0x17:  # index, ordinal, offset, flags and size
             _, ordinal, _, packed = struct.unpack_from("<IHHI", info, at)
             sizes[ordinal] = packed >> 18
+        if attribute == 0x05:
+            x, y, z = struct.unpack_from("<III", info, at)
+            threads = x * y * z
         at += length
-    return [sizes[i] for i in sorted(sizes)]
+    return Facts([sizes[i] for i in sorted(sizes)], threads)
 
 
 def number(pattern: str, text: str) -> int:
@@ -64,23 +88,34 @@ def number(pattern: str, text: str) -> int:
     return int(found.group(1)) if found else 0
 
 
-def compile_one(job) -> Result:
+def complaint(kernel: Kernel, found: Facts) -> str:
+    if found.sizes != kernel.sizes:
+        return f"the kernel takes parameters of {found.sizes} bytes, the host gives {kernel.sizes}"
+    if kernel.threads > found.threads:
+        return f"the kernel is made for {found.threads} threads (no __launch_bounds__: 0), the host launches {kernel.threads}"
+    return ""
+
+
+def compile_piece(job: tuple[list[Kernel], int]) -> list[Result]:
     from facula import _C
 
-    (source, expression, given), arch = job
-    result = Result(source, expression, arch)
+    kernels, arch = job
     try:
-        name, cubin, log = _C._cuda_compile(source, expression, arch, "-Xptxas=-v")
+        names, cubin, log = _C._cuda_compile_together([(k.source, k.expression) for k in kernels], arch, "-Xptxas=-v")
     except RuntimeError as error:
-        result.error = str(error)
-        return result
-    result.registers, result.shared = number(r"Used (\d+) registers", log), number(r"(\d+) bytes smem", log)
-    result.stack, result.spilled = number(r"(\d+) bytes stack", log), number(r"(\d+) bytes spill stores", log)
-    result.bytes = len(cubin)
-    result.parameters = parameter_bytes(cubin, name)
-    if result.parameters != given:
-        result.error = f"the kernel takes parameters of {result.parameters} bytes, the host gives {given}"
-    return result
+        if len(kernels) == 1:
+            return [Result(kernels[0], arch, str(error))]
+        return [result for kernel in kernels for result in compile_piece(([kernel], arch))]
+    parts, logs = sections(cubin), {}
+    for text in log.split("Compiling entry function '")[1:]:
+        logs[text[: text.index("'")]] = text
+    results = []
+    for kernel, name in zip(kernels, names):
+        said, code = logs.get(name, ""), len(parts.get(f".text.{name}", b""))
+        results.append(Result(
+            kernel, arch, complaint(kernel, facts(parts[f".nv.info.{name}"])), number(r"Used (\d+) registers", said),
+            number(r"(\d+) bytes stack", said), number(r"(\d+) bytes spill stores", said), number(r"(\d+) bytes smem", said), code))  # fmt: skip
+    return results
 
 
 def first_error(text: str) -> str:
@@ -88,50 +123,89 @@ def first_error(text: str) -> str:
     return (lines or text.splitlines()[:1] or ["no text"])[0].strip()
 
 
-def read_list(path: str) -> list[tuple[str, str, list[int]]]:
-    kernels = {tuple(json.dumps(part) for part in json.loads(line)) for line in Path(path).read_text().splitlines()}
-    return sorted(tuple(json.loads(part) for part in kernel) for kernel in kernels)
+def read_list(path: str) -> list[Kernel]:
+    lines = sorted(set(Path(path).read_text().splitlines()))
+    kernels = {}
+    for source, expression, sizes, threads in map(json.loads, lines):
+        before = kernels.get((source, expression))
+        if before and before.sizes != sizes:  # two places of the host give it other arguments
+            kernels[source, expression, str(sizes)] = Kernel(source, expression, sizes, threads)
+        else:
+            kernels[source, expression] = Kernel(source, expression, sizes, max(threads, before.threads if before else 0))
+    return list(kernels.values())
 
 
-def what(r: Result) -> str:
-    body = re.search(r"return (.*?); \}", r.source)
-    return r.expression.replace("facula::cuda::", "") + (f" of {body.group(1)}" if body else "")
+def of_samples() -> list[Kernel]:
+    """What the samples of all ops launch in all dtypes, listed by a driver that does nothing."""
+    sys.path.append(str(ROOT / "tests"))
+    from cuda_kernels import listed
+    from op_samples import all_ops
+
+    ids = [op.id for op in all_ops() if op.samples is not None or op.elementwise]
+    commands = [[sys.executable, str(ROOT / "tests" / worker), *ids] for worker in ("device_worker.py", "cuda_dtypes_worker.py")]
+    with ThreadPoolExecutor(2) as pool:
+        lists = list(pool.map(lambda command: listed(command, FACULA_TEST_DEVICE="cuda", **OWN_KERNELS_ONLY), commands))
+    return [Kernel(source, expression, list(sizes), threads) for source, expression, sizes, threads in sorted(set().union(*lists))]
+
+
+def is_wanted(kernel: Kernel) -> bool:
+    if "pointwise_" not in kernel.expression:
+        return True
+    return set(re.findall(r"facula::cuda::((?:U?Int|B?Float|Complex)\d\w*|Bool)\b", kernel.expression)) <= ELEMENTS | {"UInt32"}
+
+
+def what(kernel: Kernel) -> str:
+    body = re.search(r"return (.*?); \}", kernel.source)
+    return kernel.expression.replace("facula::cuda::", "") + (f" of {body.group(1)}" if body else "")
 
 
 def show_heaviest(results: list[Result], count: int) -> None:
     heavy = sorted(results, key=lambda r: (-r.spilled, -r.registers))
-    print(f"{'arch':>4} {'registers':>9} {'stack':>6} {'spilled':>7} {'shared':>6} {'KB':>5}  kernel")
+    print(f"{'arch':>4} {'registers':>9} {'stack':>6} {'spilled':>7} {'shared':>6} {'bytes':>6}  kernel")
     for r in [r for r in heavy if r.spilled] + [r for r in heavy if not r.spilled][:count]:
-        print(f"{r.arch:4} {r.registers:9} {r.stack:6} {r.spilled:7} {r.shared:6} {r.bytes >> 10:5}  {what(r)}")
+        print(f"{r.arch:4} {r.registers:9} {r.stack:6} {r.spilled:7} {r.shared:6} {r.bytes:6}  {what(r.kernel)}")
+
+
+def compile_all(kernels: list[Kernel], archs: list[int], jobs: int) -> list[Result]:
+    pieces = [(kernels[at : at + TOGETHER], arch) for arch in archs for at in range(0, len(kernels), TOGETHER)]
+    results: list[Result] = []
+    with ProcessPoolExecutor(jobs) as pool:
+        for done, more in enumerate(pool.map(compile_piece, pieces), 1):
+            results += more
+            failed = sum(bool(r.error) for r in results)
+            print(f"\r{done} of {len(pieces)} programs, {failed} kernels failed", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return results
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--list", required=True)
+    parser.add_argument("--list", help="a log of FACULA_CUDA_LOG_KERNELS; without it, what the samples of all ops launch")
     parser.add_argument("--arch", default="75,80,90,100")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--all", action="store_true", help="element-wise kernels for all types of elements")
     parser.add_argument("--every", type=int, default=1, help="only one kernel of so many")
     parser.add_argument("--only", default="", help="only kernels whose source or name has this text")
     parser.add_argument("--heaviest", type=int, default=0)
     args = parser.parse_args()
-    kernels = [k for k in read_list(args.list) if args.only in k[0] + k[1]][:: args.every]
-    jobs = [(kernel, int(arch)) for arch in args.arch.split(",") for kernel in kernels]
+    start = time.time()
+    kernels = read_list(args.list) if args.list else of_samples()
+    kernels = [k for k in kernels if args.only in k.source + k.expression and (args.all or is_wanted(k))][:: args.every]
+    print(f"{len(kernels)} kernels, listed in {time.time() - start:.0f} s", file=sys.stderr)
+    results = compile_all(kernels, [int(arch) for arch in args.arch.split(",")], args.jobs)
     failed: dict[str, list[Result]] = {}
-    results = []
-    with ProcessPoolExecutor(args.jobs) as pool:
-        for done, r in enumerate(pool.map(compile_one, jobs, chunksize=8), 1):
-            results.append(r)
-            if r.error:
-                failed.setdefault(first_error(r.error), []).append(r)
-            print(f"\r{done} of {len(jobs)}, {sum(map(len, failed.values()))} failed", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+    for r in results:
+        if r.error:
+            failed.setdefault(first_error(r.error), []).append(r)
     for error, those in sorted(failed.items(), key=lambda item: -len(item[1])):
         print(f"{len(those)} x {error}")
         for r in those[:5]:
-            print(f"    sm_{r.arch} {what(r)}")
+            print(f"    sm_{r.arch} {what(r.kernel)}")
     if args.heaviest:
         show_heaviest([r for r in results if not r.error], args.heaviest)
-    return 1 if failed or not jobs else 0
+    print(f"{len(kernels)} kernels for sm_{args.arch}: {len(results) - sum(map(len, failed.values()))} of {len(results)} compile "
+          f"and fit what the host launches, in {time.time() - start:.0f} s")  # fmt: skip
+    return 1 if failed or not results else 0
 
 
 if __name__ == "__main__":

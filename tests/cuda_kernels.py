@@ -23,13 +23,14 @@ ARCHITECTURE = 90  # of the emulated device
 
 
 def listed(command, **more):
-    """The kernels that a program would launch, as far as it gets with memory that nothing is written to: (source, expression, sizes)."""
+    """The kernels that a program would launch, as far as it gets with memory that nothing is written to: (source, expression, sizes, threads)."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "kernels.jsonl"
         null = {"FACULA_CUDA": "null", "FACULA_CUDA_LOG_KERNELS": str(log), "FACULA_CACHE_DIR": folder, **more}
-        subprocess.run(command, env=environment(**null), capture_output=True)
+        done = subprocess.run(command, env=environment(**null), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-300:] + done.stderr[-3000:]
         lines = log.read_text().splitlines() if log.exists() else []
-    return sorted({(source, expression, tuple(sizes)) for source, expression, sizes in map(json.loads, lines)})
+    return sorted({(source, expression, tuple(sizes), threads) for source, expression, sizes, threads in map(json.loads, lines)})
 
 
 def keep(command, **more):

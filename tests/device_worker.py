@@ -62,7 +62,8 @@ def leaves(args, kwargs):
 
 def array(tensor):
     tensor = tensor.detach().cpu().resolve_conj()
-    return (tensor.float() if tensor.dtype in (facula.bfloat16, facula.float16) else tensor).numpy()
+    wider = {facula.bfloat16: facula.float32, facula.float16: facula.float32, facula.complex32: facula.complex64}
+    return tensor.to(wider.get(tensor.dtype, tensor.dtype)).numpy()
 
 
 def difference(expected, actual, where=DEVICE):

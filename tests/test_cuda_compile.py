@@ -122,8 +122,9 @@ def test_log_of_kernels(filled, tmp_path):
     assert output(filled, FACULA_CUDA_LOG_KERNELS=str(log)) == EXPECTED
     kernels = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(kernels) == len(files(filled))  # those from the disk, too
-    assert all("#include" in source and "facula::cuda::" in name for source, name, _ in kernels)
-    assert all(sizes and all(isinstance(n, int) and n > 0 for n in sizes) for _, _, sizes in kernels)
+    assert all("#include" in source and "facula::cuda::" in name for source, name, _, _ in kernels)
+    assert all(sizes and all(isinstance(n, int) and n > 0 for n in sizes) for _, _, sizes, _ in kernels)
+    assert all(32 <= threads <= 1024 for *_, threads in kernels)
     code, _, err = run(filled, FACULA_CUDA_LOG_KERNELS=str(tmp_path / "none" / "log"))
     assert code != 0 and "FACULA_CUDA_LOG_KERNELS" in err
 

@@ -173,12 +173,12 @@ CompiledKernel cached_or_compiled(const KernelSource& kernel, int architecture, 
   return made;
 }
 
-void log_kernel(const KernelSource& kernel, const std::vector<int>& argument_bytes) {
+void log_kernel(const KernelSource& kernel, const std::vector<int>& argument_bytes, unsigned threads) {
   static const char* const path = std::getenv("FACULA_CUDA_LOG_KERNELS");
   if (!path || !*path) return;
   std::string line = "[" + json(kernel.source) + ", " + json(kernel.expression) + ", [";
   for (size_t i = 0; i < argument_bytes.size(); ++i) line += (i ? ", " : "") + std::to_string(argument_bytes[i]);
-  line += "]]\n";
+  line += "], " + std::to_string(threads) + "]\n";
   const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   const bool written = file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (file >= 0) close(file);

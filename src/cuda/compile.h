@@ -30,7 +30,7 @@ size_t cache_together(std::vector<KernelSource> kernels, int architecture, const
 CompiledKernel cached_or_compiled(const KernelSource& kernel, int architecture, bool* was_cached = nullptr);
 
 /// FACULA_CUDA_LOG_KERNELS names a file that gets a line of JSON for each kernel of the process:
-/// [source, expression, [bytes of each argument]].
-void log_kernel(const KernelSource& kernel, const std::vector<int>& argument_bytes);
+/// [source, expression, [bytes of each argument], threads of a block].
+void log_kernel(const KernelSource& kernel, const std::vector<int>& argument_bytes, unsigned threads);
 
 }  // namespace facula::cuda

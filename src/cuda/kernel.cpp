@@ -41,7 +41,7 @@ std::string TemplateArgument::text() const { return code_ & 0x80 ? kTypeNames[co
 
 // Threads that ask for a kernel that is being compiled wait for it; others compile meanwhile.
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
-                    const std::vector<int>& argument_bytes) {
+                    const std::vector<int>& argument_bytes, unsigned threads) {
   static std::mutex mutex;
   static auto& known = *new std::map<std::tuple<int, std::string, std::string>, std::shared_future<CUfunction>>;
   std::promise<CUfunction> promise;
@@ -59,7 +59,7 @@ CUfunction compiled(int device, const std::string& source, const std::string& ex
   }
   if (mine) {
     try {
-      log_kernel({source, expression}, argument_bytes);
+      log_kernel({source, expression}, argument_bytes, threads);
       promise.set_value(load(device, {source, expression}));
     } catch (...) {
       promise.set_exception(std::current_exception());
@@ -113,7 +113,8 @@ CUfunction keep_function(const FunctionKey& key, CUfunction function) {
   return functions[key] = function;
 }
 
-CUfunction DeviceKernel::function(int device, TemplateArguments types, std::span<const int> argument_bytes) const {
+CUfunction DeviceKernel::function(int device, TemplateArguments types, std::span<const int> argument_bytes,
+                                  unsigned threads) const {
   uint64_t packed = 1;
   for (const TemplateArgument& t : types) packed = packed << 8 | t.code();
   const FunctionKey key{this, packed, device};
@@ -128,7 +129,7 @@ CUfunction DeviceKernel::function(int device, TemplateArguments types, std::span
   }
   if (types.size()) expression += ">";
   CUfunction function = compiled(device, std::string("#include \"") + file_ + "\"\n", expression,
-                                 {argument_bytes.begin(), argument_bytes.end()});
+                                 {argument_bytes.begin(), argument_bytes.end()}, threads);
   return keep_function(key, function);
 }
 

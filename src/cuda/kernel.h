@@ -41,9 +41,9 @@ struct DeviceLoop {
 extern const DeviceLoop device_loops[];
 
 /// Compiles `expression` (a kernel's name with its template arguments) of the program `source` for the device,
-/// unless that was done before. The sizes of the arguments go into the log of kernels (compile.h), for who checks them.
+/// unless that was done before. How it is first launched goes into the log of kernels (compile.h), for who checks it.
 CUfunction compiled(int device, const std::string& source, const std::string& expression,
-                    const std::vector<int>& argument_bytes);
+                    const std::vector<int>& argument_bytes, unsigned threads);
 
 /// The number of threads and blocks, and the dynamic shared memory of each block.
 struct Grid {
@@ -77,9 +77,9 @@ class DeviceKernel {
   void operator()(int device, TemplateArguments types, const Grid& grid, const A&... arguments) const {
     void* addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))..., nullptr};
     static constexpr int bytes[] = {static_cast<int>(sizeof(A))..., 0};
-    launch(function(device, types, {bytes, sizeof...(A)}), device, grid, addresses);
+    launch(function(device, types, {bytes, sizeof...(A)}, grid.threads), device, grid, addresses);
   }
-  CUfunction function(int device, TemplateArguments types, std::span<const int> argument_bytes) const;
+  CUfunction function(int device, TemplateArguments types, std::span<const int> argument_bytes, unsigned threads) const;
 
  private:
   const char *file_, *name_;

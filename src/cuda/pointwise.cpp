@@ -71,7 +71,8 @@ int vector_width(const Plan& plan, DType in) {
   return all ? width : 1;
 }
 
-CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, TemplateArguments types) {
+CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, TemplateArguments types,
+                       unsigned threads) {
   uint64_t variant = 1;  // pointwise_any and pointwise_direct have different numbers of arguments
   for (const TemplateArgument& t : types) variant = variant << 8 | t.code();
   const FunctionKey key{&loop, variant, device};
@@ -81,7 +82,7 @@ CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, T
   for (const TemplateArgument& t : types) expression += ", " + t.text();
   const std::string source = std::string("#include \"") + loop.header +
                              "\"\n#include \"pointwise.cuh\"\nnamespace facula::cuda {\n" + loop.body + "\n}\n";
-  return keep_function(key, compiled(device, source, expression + ">", {sizeof(PointwiseArgs)}));
+  return keep_function(key, compiled(device, source, expression + ">", {sizeof(PointwiseArgs)}, threads));
 }
 
 void run_plan_cuda(const Plan& plan) { run_loop(device_loops[plan.loop], plan, active_index()); }
@@ -93,13 +94,14 @@ void run_loop(const DeviceLoop& loop, const Plan& plan, int device) {
   void* addresses[] = {&arguments, nullptr};
   if (const auto memory = direct_dtype(plan)) {
     const int width = vector_width(plan, *memory);
-    CUfunction function =
-        function_of(loop, device, "pointwise_direct", {plan.compute, plan.loop_result, *memory, plan.out.dtype, width});
-    return launch(function, device, grid_for(device, (plan.numel + width - 1) / width), addresses);
+    const Grid grid = grid_for(device, (plan.numel + width - 1) / width);
+    const TemplateArguments types = {plan.compute, plan.loop_result, *memory, plan.out.dtype, width};
+    return launch(function_of(loop, device, "pointwise_direct", types, grid.threads), device, grid, addresses);
   }
   const DType offsets = plan.numel <= INT32_MAX ? DType::UInt32 : DType::Int64;
-  CUfunction function = function_of(loop, device, "pointwise_any", {plan.compute, plan.loop_result, offsets});
-  launch(function, device, grid_for(device, plan.numel), addresses);
+  const Grid grid = grid_for(device, plan.numel);
+  const TemplateArguments types = {plan.compute, plan.loop_result, offsets};
+  launch(function_of(loop, device, "pointwise_any", types, grid.threads), device, grid, addresses);
 }
 
 void register_pointwise() { run_plan.set(DeviceType::CUDA, run_plan_cuda); }
