@@ -3,8 +3,8 @@
     python .ci/compile_kernels.py                        # what the samples of all ops launch, in a few dtypes
     python .ci/compile_kernels.py --list kernels.jsonl   # the log (FACULA_CUDA_LOG_KERNELS) of any programs
 
-What does not compile is an error, and so is a kernel whose parameters are not as many bytes as the host gives it, or that is made for
-fewer threads than the host launches. --heaviest N prints the N kernels with the most registers and all that spill.
+What does not compile is an error, and so is a kernel whose parameters are not as many bytes as the host gives it, or that is
+made for fewer threads than the host launches. --heaviest N prints the N kernels with the most registers and all that spill.
 Needs nvidia-cuda-nvrtc (extra `cuda`), which FACULA_CUDA_LIBRARIES may name the folder of.
 """
 
@@ -25,8 +25,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # a checkout that is built in place
 
 TOGETHER = 24  # kernels of one program: what is common to all is read once
-#: element-wise kernels are compiled for these types of elements, others for all
-ELEMENTS = {"Float32", "BFloat16", "Int64", "Bool", "Complex64"}
+#: for the first architecture element-wise kernels are compiled for these types of elements, others for all; for the other
+#: architectures less. Every loop and every kernel is there in one type at least.
+ELEMENTS = {"Float32", "BFloat16", "Int64", "Bool", "Complex64", "UInt32"}
+FEW_ELEMENTS = {"Float32", "Bool", "UInt32"}
+FEW = ELEMENTS | {"UInt8", "UInt64"}
 OWN_KERNELS_ONLY = {"FACULA_CUDA_DISABLE": "cublas,cudnn,cufft,cusolver"}
 
 
@@ -112,9 +115,10 @@ def compile_piece(job: tuple[list[Kernel], int]) -> list[Result]:
     results = []
     for kernel, name in zip(kernels, names):
         said, code = logs.get(name, ""), len(parts.get(f".text.{name}", b""))
-        results.append(Result(
-            kernel, arch, complaint(kernel, facts(parts[f".nv.info.{name}"])), number(r"Used (\d+) registers", said),
-            number(r"(\d+) bytes stack", said), number(r"(\d+) bytes spill stores", said), number(r"(\d+) bytes smem", said), code))  # fmt: skip
+        result = Result(kernel, arch, complaint(kernel, facts(parts[f".nv.info.{name}"])), bytes=code)
+        result.registers, result.shared = number(r"Used (\d+) registers", said), number(r"(\d+) bytes smem", said)
+        result.stack, result.spilled = number(r"(\d+) bytes stack", said), number(r"(\d+) bytes spill stores", said)
+        results.append(result)
     return results
 
 
@@ -142,16 +146,29 @@ def of_samples() -> list[Kernel]:
     from op_samples import all_ops
 
     ids = [op.id for op in all_ops() if op.samples is not None or op.elementwise]
-    commands = [[sys.executable, str(ROOT / "tests" / worker), *ids] for worker in ("device_worker.py", "cuda_dtypes_worker.py")]
+    workers = [ROOT / "tests" / "device_worker.py", ROOT / "tests" / "cuda_dtypes_worker.py"]
+    commands = [[sys.executable, str(worker), *ids] for worker in workers]
     with ThreadPoolExecutor(2) as pool:
         lists = list(pool.map(lambda command: listed(command, FACULA_TEST_DEVICE="cuda", **OWN_KERNELS_ONLY), commands))
-    return [Kernel(source, expression, list(sizes), threads) for source, expression, sizes, threads in sorted(set().union(*lists))]
+    return [Kernel(source, name, list(sizes), threads) for source, name, sizes, threads in sorted(set().union(*lists))]
 
 
-def is_wanted(kernel: Kernel) -> bool:
-    if "pointwise_" not in kernel.expression:
-        return True
-    return set(re.findall(r"facula::cuda::((?:U?Int|B?Float|Complex)\d\w*|Bool)\b", kernel.expression)) <= ELEMENTS | {"UInt32"}
+def types_of(kernel: Kernel) -> set[str]:
+    return set(re.findall(r"facula::cuda::((?:U?Int|B?Float|Complex)\d\w*|Bool)\b", kernel.expression))
+
+
+def selected(kernels: list[Kernel], is_first: bool) -> list[Kernel]:
+    """A selection by types of elements, with one kernel of every loop and template of which no type is selected."""
+    chosen, left = {}, {}
+    for kernel in kernels:
+        is_loop = "pointwise_" in kernel.expression
+        types = (ELEMENTS if is_first else FEW_ELEMENTS) if is_loop else FEW
+        template = (kernel.source, kernel.expression.split("<")[0])
+        if (is_first and not is_loop) or types_of(kernel) <= types:
+            chosen.setdefault(template, []).append(kernel)
+        else:
+            left[template] = [kernel]
+    return [kernel for those in {**left, **chosen}.values() for kernel in those]
 
 
 def what(kernel: Kernel) -> str:
@@ -166,8 +183,8 @@ def show_heaviest(results: list[Result], count: int) -> None:
         print(f"{r.arch:4} {r.registers:9} {r.stack:6} {r.spilled:7} {r.shared:6} {r.bytes:6}  {what(r.kernel)}")
 
 
-def compile_all(kernels: list[Kernel], archs: list[int], jobs: int) -> list[Result]:
-    pieces = [(kernels[at : at + TOGETHER], arch) for arch in archs for at in range(0, len(kernels), TOGETHER)]
+def compile_all(kernels: dict[int, list[Kernel]], jobs: int) -> list[Result]:
+    pieces = [(those[at : at + TOGETHER], arch) for arch, those in kernels.items() for at in range(0, len(those), TOGETHER)]
     results: list[Result] = []
     with ProcessPoolExecutor(jobs) as pool:
         for done, more in enumerate(pool.map(compile_piece, pieces), 1):
@@ -181,18 +198,20 @@ def compile_all(kernels: list[Kernel], archs: list[int], jobs: int) -> list[Resu
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", help="a log of FACULA_CUDA_LOG_KERNELS; without it, what the samples of all ops launch")
-    parser.add_argument("--arch", default="75,80,90,100")
+    parser.add_argument("--arch", default="90,75,80,100")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--all", action="store_true", help="element-wise kernels for all types of elements")
+    parser.add_argument("--all", action="store_true", help="kernels for all types of elements, for all architectures")
     parser.add_argument("--every", type=int, default=1, help="only one kernel of so many")
     parser.add_argument("--only", default="", help="only kernels whose source or name has this text")
     parser.add_argument("--heaviest", type=int, default=0)
     args = parser.parse_args()
     start = time.time()
     kernels = read_list(args.list) if args.list else of_samples()
-    kernels = [k for k in kernels if args.only in k.source + k.expression and (args.all or is_wanted(k))][:: args.every]
+    kernels = [k for k in kernels if args.only in k.source + k.expression][:: args.every]
+    archs = [int(arch) for arch in args.arch.split(",")]
+    by_arch = {arch: kernels if args.all else selected(kernels, arch == archs[0]) for arch in archs}
     print(f"{len(kernels)} kernels, listed in {time.time() - start:.0f} s", file=sys.stderr)
-    results = compile_all(kernels, [int(arch) for arch in args.arch.split(",")], args.jobs)
+    results = compile_all(by_arch, args.jobs)
     failed: dict[str, list[Result]] = {}
     for r in results:
         if r.error:
@@ -203,8 +222,9 @@ def main() -> int:
             print(f"    sm_{r.arch} {what(r.kernel)}")
     if args.heaviest:
         show_heaviest([r for r in results if not r.error], args.heaviest)
-    print(f"{len(kernels)} kernels for sm_{args.arch}: {len(results) - sum(map(len, failed.values()))} of {len(results)} compile "
-          f"and fit what the host launches, in {time.time() - start:.0f} s")  # fmt: skip
+    good = sum(not r.error for r in results)
+    print(f"{len(kernels)} kernels for sm_{args.arch}: {good} of {len(results)} compile and fit what the host launches, "
+          f"in {time.time() - start:.0f} s")  # fmt: skip
     return 1 if failed or not results else 0
 
 

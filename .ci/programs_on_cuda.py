@@ -2,9 +2,9 @@
 
     python .ci/programs_on_cuda.py --programs FOLDER [NAME ...]
 
-FOLDER holds run.py, which lays programs out from snapshots of their repositories ($FACULA_MIRROR) and runs them; the entries here replace
-those of its programs.toml. Programs that ask for an accelerator, or have an option for the device, run as they are; `edits` sets the device
-of the others. A program passes when it ends, prints what is expected, and has launched kernels on the device.
+FOLDER holds run.py, which lays programs out from snapshots of their repositories ($FACULA_MIRROR) and runs them; the entries
+here replace those of its programs.toml. Programs that ask for an accelerator, or have an option for the device, run as they
+are; `edits` sets the device of the others. A program passes when it ends, prints what is expected, and has launched kernels.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = {"repo": "pytorch/examples", "path": ["{stubs}"]}
 LOSS = {"find": r"[Ll]oss:? +\[?(\d+\.\d+)", "max": 1e3}
 WORDS = {f"{{data}}/{part}.txt": f"word_language_model/data/words/{part}.txt" for part in ("train", "valid", "test")}
-WORD_MODEL = "main.py --accel --data data/words --emsize 16 --nhid 16 --nlayers 1 --batch_size 4 --bptt 8 --epochs 1 --log-interval 1"
-MAKEMORE = "makemore.py --device cuda --max-steps 3 --num-workers 0 --n-layer 1 --n-embd 16 --n-embd2 16 --n-head 2 --batch-size 8"
+WORD_MODEL = ("main.py --accel --data data/words --emsize 16 --nhid 16 --nlayers 1 --batch_size 4 --bptt 8 --epochs 1"
+              " --log-interval 1")  # fmt: skip
+MAKEMORE = ("makemore.py --device cuda --max-steps 3 --num-workers 0 --n-layer 1 --n-embd 16 --n-embd2 16 --n-head 2"
+            " --batch-size 8")  # fmt: skip
 
 PROGRAMS = {
     "mnist": {
@@ -42,7 +44,8 @@ PROGRAMS = {
     },
     "vae": {
         **EXAMPLES, "only": ["vae/*"], "cwd": "vae", "place": {"{data}/keep": "vae/results/keep"},
-        "run": "main.py --epochs 1 --batch-size 10 --log-interval 1", "expect": [{"find": r"Test set loss: ([\d.]+)", "max": 700}],
+        "run": "main.py --epochs 1 --batch-size 10 --log-interval 1",
+        "expect": [{"find": r"Test set loss: ([\d.]+)", "max": 700}],
     },
     "dcgan": {
         **EXAMPLES, "only": ["dcgan/*"], "cwd": "dcgan", "env": {"FACULA_TP_FAKE_SIZE": "4"},
@@ -59,7 +62,8 @@ PROGRAMS = {
         "run": f"{WORD_MODEL} --model Transformer --lr 1", "expect": [{"find": r"test loss +([\d.]+)", "max": 20}],
     },
     "regression": {
-        **EXAMPLES, "only": ["regression/*"], "cwd": "regression", "run": "main.py", "expect": [{"find": r"Loss: ([\d.]+) after", "max": 0.001}],
+        **EXAMPLES, "only": ["regression/*"], "cwd": "regression", "run": "main.py",
+        "expect": [{"find": r"Loss: ([\d.]+) after", "max": 0.001}],
         "edits": [("regression/main.py", "import torch\n", "import torch\ntorch.set_default_device('cuda')\n")],
     },
     "makemore": {
@@ -71,16 +75,19 @@ PROGRAMS = {
         "repo": "karpathy/nanoGPT", "only": ["*.py", "config/*", "data/shakespeare_char/*"],
         "place": {"{data}/train.txt": "data/shakespeare_char/input.txt"},
         "run": ["data/shakespeare_char/prepare.py",
-                "train.py config/train_shakespeare_char.py --device=cuda --compile=False --eval_interval=2 --eval_iters=1 --log_interval=1"
-                " --block_size=8 --batch_size=2 --n_layer=1 --n_head=2 --n_embd=16 --max_iters=3 --gradient_accumulation_steps=1",
+                "train.py config/train_shakespeare_char.py --device=cuda --compile=False --eval_interval=2 --eval_iters=1"
+                " --log_interval=1 --block_size=8 --batch_size=2 --n_layer=1 --n_head=2 --n_embd=16 --max_iters=3"
+                " --gradient_accumulation_steps=1",
                 "sample.py --out_dir=out-shakespeare-char --device=cuda --num_samples=1 --max_new_tokens=3"],
         "expect": [{"find": r"val loss ([\d.]+)", "max": 10}],
+        # the text is there, and made of letters
+        "edits": [("data/shakespeare_char/prepare.py", "import requests", ""), ("sample.py", "import tiktoken", "")],
     },
     "two-layer-nets": {
         "repo": "jcjohnson/pytorch-examples",
         "run": "{drivers}/run_each.py tensor/two_layer_net_tensor.py autograd/two_layer_net_autograd.py"
-               " autograd/two_layer_net_custom_function.py nn/two_layer_net_nn.py nn/two_layer_net_optim.py nn/two_layer_net_module.py"
-               " nn/dynamic_net.py",
+               " autograd/two_layer_net_custom_function.py nn/two_layer_net_nn.py nn/two_layer_net_optim.py"
+               " nn/two_layer_net_module.py nn/dynamic_net.py",
         "expect": [{"find": r"^3 ([\d.e+-]+)", "times": 7, "each": True, "max": 1e9}, {"find": "every script ended"}],
         "edits": [("*/*.py", "range(500)", "range(4)"), ("*/*.py", "1000, 100, 10", "50, 20, 10"),
                   ("*/*.py", "device = torch.device('cpu')", "device = torch.device('cuda')"),
@@ -102,7 +109,8 @@ def make_data(folder: Path) -> None:
     words = ["sun", "moon", "star", "sea", "sand", "is", "was", "red", "blue", "and"]
     for part, lines in (("train", 40), ("valid", 10), ("test", 10)):
         (folder / f"{part}.txt").write_text("".join(" ".join(rng.choice(words, 6)) + "\n" for _ in range(lines)))
-    (folder / "names.txt").write_text("".join("".join(rng.choice(list("abcdef"), rng.integers(2, 5))) + "\n" for _ in range(1200)))
+    names = ["".join(rng.choice(list("abcdef"), rng.integers(2, 5))) for _ in range(1200)]
+    (folder / "names.txt").write_text("\n".join(names))
     (folder / "keep").write_text("")
 
 
@@ -130,14 +138,17 @@ def run(runner, name: str, work: Path, cache: str) -> bool:
     log = work / f"{name}.kernels"
     program = {"name": name, "limit": 600, **PROGRAMS[name]}
     program["path"] = [str(ROOT), *program.get("path", [])]
-    program["env"] = {"FACULA_CUDA": "emulated", "FACULA_CACHE_DIR": cache, "FACULA_CUDA_LOG_KERNELS": str(log), "CUDA_VISIBLE_DEVICES": "0",
-                      "FACULA_TP_DATA": str(work / "data"), **program.get("env", {})}  # fmt: skip
+    device = {"FACULA_CUDA": "emulated", "FACULA_CACHE_DIR": cache, "CUDA_VISIBLE_DEVICES": "0"}
+    program["env"] = {**device, "FACULA_CUDA_LOG_KERNELS": str(log), "FACULA_TP_DATA": str(work / "data"),
+                      **program.get("env", {})}  # fmt: skip
     result = runner.run_one(program, "facula", SimpleNamespace(threads=1, slower=1.0, record=False, keep=False))
     kernels = len(set(log.read_text().splitlines())) if log.exists() else 0
     good = result["ok"] and kernels > 0
-    print(f"{'pass' if good else 'FAIL'} {name:24} {result['secs']:6.1f} s, {kernels:4} kernels  {result['why'] or result['seen']}", flush=True)
+    said = result["why"] or result["seen"]
+    print(f"{'pass' if good else 'FAIL'} {name:24} {result['secs']:6.1f} s, {kernels:4} kernels  {said}", flush=True)
     if not good and Path(result["log"]).is_file():
-        print("    " + "\n    ".join(Path(result["log"]).read_text(errors="replace").splitlines()[-12:]))
+        lines = Path(result["log"]).read_text(errors="replace").splitlines()
+        print("    " + "\n    ".join(lines[-12:]))
     return good
 
 

@@ -17,8 +17,8 @@ LISTED = {
     for line in (HERE / "cuda_dtypes_missing.txt").read_text().splitlines() if line and not line.startswith("#")
     for name, dtypes, _ in [line.split(maxsplit=2)]
 }  # fmt: skip
-#: the sections are numbers and have to be on the CPU; an op without a name that is only called with real numbers
-MISSING |= {"tensor_split_tensor_indices_or_sections", "_attention_kept"}
+#: the sections are numbers and have to be on the CPU
+MISSING.add("tensor_split_tensor_indices_or_sections")
 OPS = [op for op in all_ops() if (op.samples is not None or op.elementwise) and op.id not in MISSING]
 TOPICS = Topics(HERE / "cuda_dtypes_worker.py", OPS)
 

@@ -208,3 +208,28 @@ assert p.sum().item() < 4 * 0.85 < q.sum().item() < 4  # the first one had its s
 
 def test_optimizers_of_many_parameters():
     child(MANY_PARAMETERS)
+
+
+INDICES_ON_THE_HOST = """
+import pytest
+x, c = facula.arange(12.0).reshape(3, 4).to(d).requires_grad_(), facula.arange(12.0).reshape(3, 4)
+i, mask = facula.arange(3), facula.tensor([True, False, True])
+for index in (i, (i, i), (range(3), i), mask, [0, 2], (slice(None), [1, 1]), (i.to(d), [2, 1, 0])):
+    plain = tuple(k.cpu() if isinstance(k, facula.Tensor) else k for k in index) if isinstance(index, tuple) else index
+    got = x[index]
+    assert got.device.type == "cuda" and facula.equal(got.cpu(), c[plain])
+    a, b = x.detach().clone(), c.clone()
+    a[index], b[plain] = 5.0, 5.0
+    assert facula.equal(a.cpu(), b)
+    a[index], b[plain] = facula.tensor(7.0), 7.0
+    assert facula.equal(a.cpu(), b)
+x[[0, 2]].sum().backward()
+assert facula.equal(x.grad.cpu()[:, 0], facula.tensor([1.0, 0.0, 1.0]))
+for f in (lambda: c[i.to(d)], lambda: x.detach().index_put_((i,), c)):
+    with pytest.raises(RuntimeError, match="device"):
+        f()
+"""
+
+
+def test_indices_may_be_on_the_host():
+    child(INDICES_ON_THE_HOST)

@@ -7,11 +7,21 @@ namespace facula::ops {
 namespace {
 
 // Masks become the positions of their true elements, one index tensor per dimension that they cover.
+/// What a program gives on the CPU beside a tensor of another device: indices, and single values.
+Tensor moved_to(const Tensor& self, const Tensor& t, const char* op, const char* what) {
+  if (t.device() == self.device()) return t;
+  FACULA_CHECK(t.device().is_cpu(), ErrorKind::Runtime, op, ": ", what,
+               " on the CPU or on the indexed tensor's device, ", self.device(), ", got ", t.device());
+  Tensor there = facula::empty(t.sizes(), t.dtype(), self.device());
+  copy_elements(there, t);
+  return there;
+}
+
 std::vector<Tensor> without_masks(const Tensor& self, TensorList indices, const char* op) {
   std::vector<Tensor> plain;
   for (const Tensor& t : indices) {
     if (!t.defined() || (t.dtype() != DType::Bool && t.dtype() != DType::UInt8)) {
-      plain.push_back(t.defined() && t.dim() < 0 ? Tensor() : t);
+      plain.push_back(!t.defined() || t.dim() < 0 ? Tensor() : moved_to(self, t, op, "indices"));
       continue;
     }
     FACULA_CHECK(static_cast<int64_t>(plain.size()) + t.dim() <= self.dim(), ErrorKind::Index, op,
@@ -21,7 +31,7 @@ std::vector<Tensor> without_masks(const Tensor& self, TensorList indices, const 
                    ": the mask's shape ", t.sizes(), " does not match the indexed tensor of shape ", self.sizes(),
                    " at dimension ", d);
     }
-    Tensor positions = nonzero(t);
+    Tensor positions = moved_to(self, nonzero(t), op, "indices");
     for (int64_t d = 0; d < t.dim(); ++d)
       plain.push_back(make_view(positions, {positions.size(0)}, {positions.stride(0)}, d * positions.stride(1), false));
   }
@@ -154,7 +164,10 @@ Tensor index(const Tensor& self, TensorList indices) {
   return result;
 }
 
-void index_put_(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+void index_put_(const Tensor& self, TensorList indices, const Tensor& given, bool accumulate) {
+  const Tensor values = given.dim() == 0 ? moved_to(self, given, "index_put", "a value") : given;
+  FACULA_CHECK(values.device() == self.device(), ErrorKind::Runtime,
+               "index_put: values must be on the tensor's device, ", self.device(), ", got ", values.device());
   check_no_internal_overlap(self, "index_put_");
   std::vector<Tensor> plain = without_masks(self, indices, "index_put");
   Geometry g = geometry(self, plain, "index_put");

@@ -26,6 +26,11 @@ struct Indexed {
   }
 };
 
+/// Masks and single values may be on the CPU beside a tensor of another device.
+Tensor from_host(const Tensor& t, Device device) {
+  return t.device().is_cpu() && !device.is_cpu() ? _to_device(t, device, t.dtype()) : t;
+}
+
 int64_t slice_bound(PyObject* bound) {
   if (is_tensor(bound)) return tensor_of(bound).item().to_int();
   Py_ssize_t value;
@@ -184,7 +189,8 @@ class Reader {
       FACULA_CHECK(t.size(d) == result_.view.size(at_ + d), ErrorKind::Index, "index: the mask's shape ", t.sizes(),
                    " does not match the indexed tensor of shape ", result_.view.sizes(), " at dimension ", d);
     }
-    result_.masks.emplace_back(static_cast<size_t>(at_), t.dtype() == DType::Bool ? t : t != 0);
+    result_.masks.emplace_back(static_cast<size_t>(at_),
+                               from_host(t.dtype() == DType::Bool ? t : t != 0, result_.view.device()));
     at_ += t.dim();
     result_.tensors.resize(static_cast<size_t>(at_));
   }
@@ -235,7 +241,10 @@ Scalar element_number(DType dtype, PyObject* value) {
 
 // The value of x[...] = v as a tensor; numbers take x's dtype.
 Tensor assigned_value(const Tensor& target, PyObject* value) {
-  if (is_tensor(value)) return settled_tensor_of(value);
+  if (is_tensor(value)) {
+    const Tensor& given = settled_tensor_of(value);
+    return given.dim() == 0 ? from_host(given, target.device()) : given;
+  }
   FACULA_CHECK(is_number(value), ErrorKind::Type,
                "index: a number or a tensor is assigned to elements of a tensor, got ", Py_TYPE(value)->tp_name);
   return scalar_tensor(element_number(target.dtype(), value), target.dtype(), target.device());

@@ -40,6 +40,21 @@ uint32_t number_of(const Place& place) {
   return found->second;
 }
 
+/// PyFrame_GetLineNumber reads the code's table of lines from its begin: what it found is kept.
+int line_of(PyFrameObject* frame, [[maybe_unused]] PyCodeObject* code) {
+#if PY_VERSION_HEX >= 0x030B0000
+  static std::unordered_map<Place, int, PlaceHash> lines;  // the instruction is in the place of the line
+  const auto [found, fresh] = lines.try_emplace({code, PyFrame_GetLasti(frame), 0});
+  if (fresh) {
+    Py_INCREF(code);
+    found->second = PyFrame_GetLineNumber(frame);
+  }
+  return found->second;
+#else
+  return PyFrame_GetLineNumber(frame);
+#endif
+}
+
 // Only the lock's holder can walk frames; others, such as backward without the lock, are nowhere.
 uint32_t stack_here() {
   if (!PyGILState_Check()) return 0;
@@ -49,7 +64,7 @@ uint32_t stack_here() {
   int depth = 0;
   while (frame && depth < kDeepest) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-    chain[depth++] = {code, PyFrame_GetLineNumber(frame), 0};
+    chain[depth++] = {code, line_of(frame, code), 0};
     Py_DECREF(code);  // the frame holds it
     PyFrameObject* next = PyFrame_GetBack(frame);
     Py_DECREF(frame);
