@@ -512,6 +512,48 @@ def test_threads_answer_and_write():
     checks(module, x)
 
 
+def test_what_is_packed_while_others_write_is_not_kept():
+    module, x = nn.Linear(1024, 1024, bias=False).requires_grad_(False), facula.ones(20, 1024)
+
+    def ask():
+        with facula.no_grad():
+            for _ in range(8):
+                module(x)
+
+    for value in range(1, 60):
+        writer = threading.Thread(target=facula.no_grad()(lambda value=value: module.weight.fill_(float(value))))
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in (threads[0], threads[1], writer, threads[2]):
+            thread.start()
+        for thread in (*threads, writer):
+            thread.join()
+        for _ in range(2):
+            np.testing.assert_array_equal(answer(module, x), np.full((20, 1024), 1024.0 * value, np.float32))
+
+
+def test_a_storage_has_a_bounded_number_of_copies():
+    if not keeps_any():
+        pytest.skip("products are a library's here")
+    whole, x, before = facula.randn(40 * 64, 96), facula.randn(40, 96), kept()["copies"]
+    with facula.no_grad():
+        for i in range(40):
+            w = whole[64 * i : 64 * i + 64]
+            for _ in range(3):
+                np.testing.assert_allclose(F.linear(x, w).numpy(), x.numpy() @ w.clone().numpy().T, atol=1e-4)
+    assert 0 < kept()["copies"] - before <= 16
+
+
+def test_a_lower_bound_holds_at_once():
+    if not keeps_any():
+        pytest.skip("products are a library's here")
+    module, x = linear()
+    answers(module, x)
+    facula.cpu.set_packed_weights(1000)
+    assert kept()["bytes"] == 0 and kept()["copies"] == 0
+    checks(module, x)
+    assert kept()["bytes"] == 0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_child_answers_from_its_own_weights():
     module, x = linear()
