@@ -243,16 +243,20 @@ def test_generators_are_those_of_the_device():
     ) == ["1 [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] 5", f"{2**40} cuda:0", "5"]
 
 
-def test_a_compiler_is_needed_for_the_emulated_device():
+@pytest.mark.parametrize("missing, why", [
+    ({"CXX": "no-such-compiler"}, 'a C++ compiler, and "no-such-compiler" does not start (CXX names another)'),
+    ({"TMPDIR": "/nonexistent"}, "a folder for temporary files, and cannot make one (TMPDIR names another)"),
+])  # fmt: skip
+def test_what_the_emulated_device_needs(missing, why):
     (text,) = run(
         """
         with pytest.raises(RuntimeError) as error:
             facula.ones(3, device="cuda") * 2
         print(error.value)
         """,
-        FACULA_CUDA="emulated", CXX="no-such-compiler", FACULA_CACHE_DIR="/nonexistent",
+        FACULA_CUDA="emulated", FACULA_CACHE_DIR="/nonexistent", **missing,
     )  # fmt: skip
-    assert text.endswith('got the emulated device needs a C++ compiler, and "no-such-compiler" does not start (CXX names another)')
+    assert text.endswith("got the emulated device needs " + why)
 
 
 def test_profiler_and_dispatch_see_ops_on_the_device():

@@ -52,8 +52,9 @@ std::string contents(const fs::path& path) {
 struct Folder {
   fs::path path;
   Folder() {
-    std::string pattern = (fs::temp_directory_path() / "facula-emulated-XXXXXX").string();
-    if (mkdtemp(pattern.data())) path = pattern;
+    std::error_code failed;
+    std::string pattern = (fs::temp_directory_path(failed) / "facula-emulated-XXXXXX").string();
+    if (!failed && mkdtemp(pattern.data())) path = pattern;
   }
   ~Folder() {
     std::error_code ignored;
@@ -170,7 +171,11 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char*
   }
   p.options.assign(options, options + count);
   const fs::path here = folder.path / std::to_string(number++);
-  fs::create_directory(here);
+  std::error_code failed;
+  if (folder.path.empty() || !fs::create_directory(here, failed)) {
+    p.log = "the emulated device needs a folder for temporary files, and cannot make one (TMPDIR names another)";
+    return NVRTC_ERROR_COMPILATION;
+  }
   for (const auto& [name, text] : p.headers) std::ofstream(here / name) << text;
   std::ofstream(here / "facula_emulated_device.h") << facula_emulated_device_header;
   const fs::path source = here / "kernel.cpp", library = here / "kernel.so", log = here / "log";
