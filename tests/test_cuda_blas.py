@@ -1,11 +1,14 @@
 """cuBLAS on the emulated CUDA device, whose stand-in checks what it is given as the library does, and remembers it; and the
 flags of facula.backends that say how products are computed."""
 
+import json
 import subprocess
 import sys
 
+import cuda_kernels
 import pytest
-from cuda_environment import environment
+from cuda_environment import HERE, environment
+from op_samples import all_ops
 
 BEGIN = """
 import ctypes
@@ -158,6 +161,17 @@ def test_without_the_library():
     says = "not used: FACULA_CUDA_DISABLE names it"
     code = f'assert not requests() and "{says}" in t.cuda.libraries(details=True)["cublas"]'
     child(PRODUCTS + code + ' and t.cuda.libraries()["cublas"] is None', FACULA_CUDA_DISABLE="cudnn,cublas")
+
+
+@pytest.mark.parametrize("topic", ["matmul", "conv"])
+def test_samples_without_libraries(topic):
+    ops = [op.id for op in all_ops() if op.topic == topic and op.samples is not None]
+    none = {"FACULA_TEST_DEVICE": "cuda", "FACULA_CUDA_DISABLE": "cublas,cudnn"}
+    done = cuda_kernels.run([sys.executable, str(HERE / "device_worker.py"), *ops], **none)
+    assert done.returncode == 0, done.stderr[-3000:]
+    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(reports) == len(ops) > 5
+    assert not [r for r in reports if r["errors"]]
 
 
 def test_flags_without_a_device():
