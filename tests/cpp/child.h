@@ -13,7 +13,8 @@ struct Outcome {
   int status;  // as from waitpid
   std::string text;
   bool is_good() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
-  bool was_killed() const { return WIFSIGNALED(status); }
+  /// By a signal, or by AddressSanitizer in its place.
+  bool was_killed() const { return WIFSIGNALED(status) || text.find("AddressSanitizer: SEGV") != std::string::npos; }
 };
 
 /// Runs `body` in a child that has these variables, and collects what it writes to standard error.
