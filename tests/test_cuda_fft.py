@@ -114,3 +114,29 @@ facula.cuda.synchronize()
 for m in made:
     close(m, np.fft.fft2(z), 'streams')
 """, **extra)
+
+
+def test_plans_are_kept_and_forgotten():
+    child("""
+plans = facula.backends.cuda.cufft_plan_cache
+assert plans.size == 0 and plans.max_size == 64
+z = facula.ones(8, 32, dtype=facula.complex64, device=d)
+first = facula.fft.fft2(z)
+assert plans.size == 2 == plans[0].size == plans['cuda:0'].size
+assert facula.equal(facula.fft.fft2(z), first) and plans.size == 2
+plans.max_size = 1
+assert plans.size == 1 and facula.equal(facula.fft.fft2(z), first) and plans.size == 1
+plans.max_size = 0
+assert plans.size == 0 and facula.equal(facula.fft.fft2(z), first) and plans.size == 0
+plans[0].max_size = 3
+facula.fft.fft(facula.ones(1009, device=d))  # a plan of a convolution, and that of its length
+assert plans.size == 2
+plans.clear()
+assert plans.size == 0 and plans.max_size == 3
+for bad in (lambda: setattr(plans, 'size', 3), lambda: setattr(plans, 'max_size', -1)):
+    try:
+        bad()
+        raise SystemExit('no error')
+    except RuntimeError as error:
+        assert 'cufft_plan_cache' in str(error)
+""")

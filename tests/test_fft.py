@@ -291,3 +291,12 @@ def test_gradients_of_transforms_of_real_elements(n):
     (gradient,) = facula.autograd.grad(spectrum, x, weights)
     k = np.arange(spectrum.size(1))[:, None] * np.arange(n)
     np.testing.assert_allclose(gradient.numpy(), (weights.numpy() @ np.exp(2j * np.pi * k / n)).real, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float16", "bfloat16", "complex32"])
+def test_private_transforms_refuse_other_dtypes(dtype):
+    ops, x = facula._C._ops, facula.ones(3, 4).to(getattr(facula, dtype))
+    for run in (lambda: ops._fft_c2c(x, [1], 1.0, True), lambda: ops._fft_r2c(x, [1], 1.0), lambda: ops._fft_c2r(x, [1], 1.0, 6),
+                lambda: ops._fft_real(x, [0, 1], 1.0, True)):  # fmt: skip
+        with pytest.raises(NotImplementedError, match=f"^fft: .*, got (torch.)?{dtype}"):
+            run()

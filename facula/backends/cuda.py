@@ -2,8 +2,9 @@
 
 import contextlib
 import enum
-from types import SimpleNamespace
 
+import facula
+from facula import _C
 from facula.backends import _cuda
 
 
@@ -50,7 +51,49 @@ def _reduction(name, flag):
 _reduction("allow_fp16_reduced_precision_reduction", "half_reduction")
 _reduction("allow_bf16_reduced_precision_reduction", "brain_reduction")
 matmul = _Products()
-cufft_plan_cache = SimpleNamespace(size=0, max_size=0, clear=lambda: None)
+
+
+class _PlanCache:
+    """Plans of Fourier transforms that are kept for a device (the current one): tables on the device for every length.
+
+    `size` is how many there are, `max_size` how many are kept at most; `clear()` forgets them. `cufft_plan_cache[device]`
+    is that of another device. cuFFT is not used.
+    """
+
+    def __init__(self, device=None):
+        self.__dict__["_device"] = device
+
+    def _index(self):
+        return facula.cuda._index(self._device, "cufft_plan_cache")
+
+    def __getitem__(self, device):
+        return _PlanCache(facula.cuda._index(device, "cufft_plan_cache"))
+
+    @property
+    def size(self):
+        """How many plans there are."""
+        return _C._cuda_fft_plans(self._index())[0]
+
+    @property
+    def max_size(self):
+        """How many are kept at most."""
+        return _C._cuda_fft_plans(self._index())[1]
+
+    @max_size.setter
+    def max_size(self, most):
+        _C._cuda_set_most_fft_plans(self._index(), most)
+
+    def clear(self):
+        """Forgets all of them."""
+        _C._cuda_forget_fft_plans(self._index())
+
+    def __setattr__(self, name, value):
+        if name != "max_size":
+            raise RuntimeError(f"cufft_plan_cache.{name} is read-only")
+        object.__setattr__(self, name, value)
+
+
+cufft_plan_cache = _PlanCache()
 _attention = {
     "flash": True,
     "math": True,

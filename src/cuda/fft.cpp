@@ -5,6 +5,10 @@
 // determines a line, and writes half of the points, or their real parts.
 //
 // Plans hold tables on the device. They belong to a stream, whose work makes and uses them, so that nothing waits.
+#include "cuda/fft.h"
+
+#include <deque>
+
 #include "core/kernel.h"
 #include "cuda/device.h"
 #include "cuda/kernel.h"
@@ -154,8 +158,14 @@ void add_convolution(FftPlan& plan, const PlanKey& key) {
              inner);
 }
 
+using FftPlans = fft::Plans<FftPlan, PlanKey>;
+FftPlans& plans_of(int device) {
+  static auto& all = *new std::deque<FftPlans>(static_cast<size_t>(device_count()));
+  return all[static_cast<size_t>(device)];
+}
+
 std::shared_ptr<const FftPlan> plan_of(const PlanKey& key) {
-  return fft::plans<FftPlan, PlanKey>().get(key, [&] {
+  return plans_of(key.stream.device.index).get(key, [&] {
     auto plan = std::make_shared<FftPlan>();
     plan->n = key.n;
     const bool single = key.dtype == DType::Float32;
@@ -272,6 +282,11 @@ void fft_mirror_cuda(const Tensor& out, const Tensor& half, int64_t dim, bool co
 }
 
 }  // namespace
+
+size_t fft_plans(int device) { return plans_of(device).size(); }
+size_t most_fft_plans(int device) { return plans_of(device).most(); }
+void set_most_fft_plans(int device, size_t most) { plans_of(device).set_most(most); }
+void forget_fft_plans(int device) { plans_of(device).clear(); }
 
 void register_fft() {
   fft_kernel.set(DeviceType::CUDA, fft_cuda);

@@ -24,6 +24,14 @@ void check_dims(const Tensor& self, IntList dims, bool halved) {
                "), got ", dims);
 }
 
+// And converted their input to one of these.
+void check_dtype(const Tensor& self, bool complex) {
+  const DType single = complex ? DType::Complex64 : DType::Float32,
+              twice = complex ? DType::Complex128 : DType::Float64;
+  FACULA_CHECK(self.dtype() == single || self.dtype() == twice, ErrorKind::NotImplemented, "fft: ", single, " or ",
+               twice, ", got ", self.dtype());
+}
+
 Tensor frequencies(int64_t count, std::optional<DType> dtype, std::optional<Device> device, const Out& out,
                    std::initializer_list<Progression> parts) {
   DType chosen = dtype.value_or(out.given() ? DType::Float64 : default_dtype());
@@ -36,11 +44,13 @@ Tensor frequencies(int64_t count, std::optional<DType> dtype, std::optional<Devi
 Tensor _fft_c2c(const Tensor& self, IntList dim, double scale, bool forward) {
   check_dims(self, dim, false);
   if (dim.empty()) return mul(Operand(self), Operand(scale));
+  check_dtype(self, true);
   return transformed(self, self.sizes(), self.dtype(), dim, forward ? FftKind::Forward : FftKind::Backward, scale);
 }
 
 Tensor _fft_r2c(const Tensor& self, IntList dim, double scale) {
   check_dims(self, dim, true);
+  check_dtype(self, false);
   Dims sizes(self.sizes());
   int64_t& last = sizes[static_cast<size_t>(dim.back())];
   last = last / 2 + 1;
@@ -62,6 +72,7 @@ Tensor _fft_real(const Tensor& self, IntList dim, double scale, bool forward) {
 
 Tensor _fft_c2r(const Tensor& self, IntList dim, double scale, int64_t last_size) {
   check_dims(self, dim, true);
+  check_dtype(self, true);
   FACULA_CHECK(last_size > 0, ErrorKind::Runtime, "fft: the last size is positive, got ", last_size);
   Dims sizes(self.sizes());
   FACULA_CHECK(self.size(dim.back()) == last_size / 2 + 1, ErrorKind::Runtime, "fft: half of the last size ", last_size,

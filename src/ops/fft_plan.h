@@ -153,6 +153,24 @@ class Plans {
     return plan;
   }
 
+  size_t size() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return kept_.size();
+  }
+  size_t most() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return most_;
+  }
+  void set_most(size_t most) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    most_ = most;
+    if (kept_.size() > most) kept_.resize(most);
+  }
+  void clear() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    kept_.clear();
+  }
+
  private:
   struct Kept {
     Key key;
@@ -163,20 +181,21 @@ class Plans {
     kept_.insert(kept_.begin(), {key, plan});
     int64_t total = 0;
     size_t count = 0;
-    for (; count < std::min(kept_.size(), kMostPlans); ++count) {
+    for (; count < std::min(kept_.size(), most_); ++count) {
       total += kept_[count].plan->bytes();
       if (total > kMostKept) break;
     }
     kept_.resize(count);
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  size_t most_ = kMostPlans;
   std::vector<Kept> kept_;  // the most recently used first
 };
 
-template <class Plan, class Key = int64_t>
-Plans<Plan, Key>& plans() {
-  static auto* kept = new Plans<Plan, Key>;  // for ever: threads may outlive static objects
+template <class Plan>
+Plans<Plan>& plans() {
+  static auto* kept = new Plans<Plan>;  // for ever: threads may outlive static objects
   return *kept;
 }
 

@@ -1,6 +1,7 @@
 // Memory of CUDA devices beyond tensors': raw blocks, pools, what the allocator did, and a program's own allocator.
 #include "cuda/allocator.h"
 #include "cuda/device.h"
+#include "cuda/fft.h"
 #include "cuda/memory_trace.h"
 #include "cuda/pluggable_allocator.h"
 #include "cuda/stream.h"
@@ -106,6 +107,29 @@ PyObject* change_allocator(PyObject*, PyObject* args) {
   });
 }
 
+// ---- plans of Fourier transforms
+
+int plans_device(PyObject* number) { return device_argument(static_cast<int>(to_int(number)), "cufft_plan_cache"); }
+PyObject* fft_plans(PyObject*, PyObject* device) {
+  return guarded([&] {
+    const int d = plans_device(device);
+    return check(Py_BuildValue("(nn)", static_cast<Py_ssize_t>(cuda::fft_plans(d)),
+                               static_cast<Py_ssize_t>(cuda::most_fft_plans(d))));
+  });
+}
+PyObject* set_most_fft_plans(PyObject*, PyObject* args) {
+  return none_after([&] {
+    int device;
+    long long most;
+    if (!PyArg_ParseTuple(args, "iL", &device, &most)) throw PythonError{};
+    FACULA_CHECK(most >= 0, ErrorKind::Runtime, "cufft_plan_cache: max_size of at least 0, got ", most);
+    cuda::set_most_fft_plans(device_argument(device, "cufft_plan_cache"), static_cast<size_t>(most));
+  });
+}
+PyObject* forget_fft_plans(PyObject*, PyObject* device) {
+  return none_after([&] { cuda::forget_fft_plans(plans_device(device)); });
+}
+
 PyMethodDef functions[] = {
     {"_cuda_raw_allocate", raw_allocate, METH_VARARGS, "(bytes, device, stream): the address of a block."},
     {"_cuda_raw_release", raw_release, METH_VARARGS, "(address, device)"},
@@ -119,6 +143,9 @@ PyMethodDef functions[] = {
     {"_cuda_memory_trace", memory_trace, METH_O,
      "(device): (action, address, size, stream, pool, stack, microseconds) of each."},
     {"_cuda_change_allocator", change_allocator, METH_VARARGS, "(allocate, release): addresses of functions."},
+    {"_cuda_fft_plans", fft_plans, METH_O, "(device): how many are kept, and at most."},
+    {"_cuda_set_most_fft_plans", set_most_fft_plans, METH_VARARGS, "(device, most)"},
+    {"_cuda_forget_fft_plans", forget_fft_plans, METH_O, "(device)"},
     {}};
 
 }  // namespace
