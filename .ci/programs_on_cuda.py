@@ -77,7 +77,7 @@ PROGRAMS = {
         "run": ["data/shakespeare_char/prepare.py",
                 "train.py config/train_shakespeare_char.py --device=cuda --compile=False --eval_interval=2 --eval_iters=1"
                 " --log_interval=1 --block_size=8 --batch_size=2 --n_layer=1 --n_head=2 --n_embd=16 --max_iters=3"
-                " --gradient_accumulation_steps=1",
+                " --gradient_accumulation_steps=1 --always_save_checkpoint=True",
                 "sample.py --out_dir=out-shakespeare-char --device=cuda --num_samples=1 --max_new_tokens=3"],
         "expect": [{"find": r"val loss ([\d.]+)", "max": 10}],
         # the text is there, and made of letters
