@@ -77,7 +77,7 @@ struct CenteredSquaresFold : Add {
   template <class A, class C>
   FACULA_FN static A enter(C x, C center, const FoldGrid&) {
     const C d = x - center;
-    if constexpr (is_complex_type<C>) return d.re * d.re + d.im * d.im;
+    if constexpr (is_complex_type<C>) return convert<A>(d.re * d.re + d.im * d.im);
     else return d * d;
   }
 };
