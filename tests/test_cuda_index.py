@@ -104,6 +104,8 @@ for stream in (-1, 1 << 64):
         facula._C._cuda_set_stream(0, stream)
 with pytest.raises(ValueError):
     facula._C._cuda_query_event(object())
+with pytest.raises(ValueError):
+    facula._C._cuda_graph_replay(object())
 """)
 
 

@@ -89,7 +89,7 @@ def test_what_is_missing_says_its_name_the_reason_and_what_came(use, begin, end)
         use()
 
 
-@pytest.mark.parametrize("use", ["cuda.CUDAGraph()", "xpu.synchronize()", "mps.Event()"])
+@pytest.mark.parametrize("use", ["cuda.GreenContext()", "xpu.synchronize()", "mps.Event()"])
 def test_missing_devices_raise_what_pytorch_raises_too(use):
     for kind in (NotImplementedError, AssertionError, RuntimeError):
         with pytest.raises(kind, match=rf"^torch\.{use.split('(')[0]} is not supported"):

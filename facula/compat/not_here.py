@@ -521,15 +521,14 @@ NAMES = {
             """,
         "torch.backends.cusparselt": "get_max_alg_id is_available version",
         "torch.cuda": """
-            BFloat16Storage BoolStorage ByteStorage CUDAGraph CharStorage ComplexDoubleStorage
+            BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
             ComplexFloatStorage DoubleStorage FloatStorage GreenContext HalfStorage IntStorage LongStorage ShortStorage
             caching_allocator_disabled caching_allocator_enable check_error clock_rate cudaStatus cudart current_blas_handle
-            current_solver_handle device_memory_used graph graph_pool_handle jiterator list_gpu_processes make_graphed_callables
-            memory_usage power_draw temperature utilization
+            current_solver_handle device_memory_used jiterator list_gpu_processes memory_usage power_draw temperature
+            utilization
             """,
         "torch.cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
         "torch.cuda.gds": "GdsFile gds_deregister_buffer gds_register_buffer",
-        "torch.cuda.graphs": "CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables",
         "torch.cuda.green_contexts": "GreenContext",
         "torch.cuda.memory": """
             caching_allocator_disabled caching_allocator_enable list_gpu_processes
@@ -674,9 +673,9 @@ NAMES = {
         "torch.multiprocessing.pool": "clean_worker",
         "torch.multiprocessing.queue": "ConnectionWrapper",
         "torch.multiprocessing.reductions": """
-            SharedCache StorageWeakRef fd_id rebuild_cuda_tensor rebuild_event rebuild_meta_tensor rebuild_nested_tensor
+            SharedCache StorageWeakRef fd_id rebuild_cuda_tensor rebuild_meta_tensor rebuild_nested_tensor
             rebuild_sparse_compressed_tensor rebuild_sparse_coo_tensor rebuild_storage_empty rebuild_storage_fd
-            rebuild_storage_filename rebuild_tensor rebuild_typed_storage rebuild_typed_storage_child reduce_event
+            rebuild_storage_filename rebuild_tensor rebuild_typed_storage rebuild_typed_storage_child
             reduce_nested_tensor reduce_sparse_tensor reduce_typed_storage_child storage_from_cache
             """,
         "torch.nn.attention.flex_attention": "_DEFAULT_SPARSE_BLOCK_SIZE",

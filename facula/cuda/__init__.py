@@ -121,11 +121,6 @@ def _lazy_call(callable, **kwargs):
         callable()
 
 
-def is_current_stream_capturing():
-    """False: graphs are not captured."""
-    return False
-
-
 def get_arch_list():
     """Architectures that kernels are compiled for, all of them when first used: that of each device."""
     return sorted({"sm_{}{}".format(*get_device_capability(i)) for i in range(device_count())})
@@ -228,7 +223,9 @@ def synchronize(device=None):
 
 
 def ipc_collect():
-    """Nothing is shared between processes."""
+    """Lets go of memory that other processes were sent and are done with."""
+    if is_available():
+        _C._cuda_ipc_collect()
 
 
 _sync_debug_mode = 0
@@ -253,6 +250,13 @@ OutOfMemoryError = facula.OutOfMemoryError
 CudaError = type("CudaError", (RuntimeError,), {"__module__": __name__, "__doc__": "A call of the CUDA runtime failed."})
 DeferredCudaCallError = type("DeferredCudaCallError", (Exception,), {"__module__": __name__})
 
+from facula.cuda.graphs import (  # noqa: E402, F401
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
 from facula.cuda.memory import (  # noqa: E402, F401
     CUDAPluggableAllocator,
     MemPool,

@@ -101,17 +101,35 @@ def get_stream_from_external(data_ptr, device=None):
 class Event:
     """A place in a stream: made when it is first recorded.
 
-    enable_timing: elapsed_time() can be asked. blocking: synchronize() sleeps instead of spinning. Events are not shared
-    between processes.
+    enable_timing: elapsed_time() can be asked. blocking: synchronize() sleeps instead of spinning. interprocess: another
+    process can wait for it (ipc_handle(), or through a Queue of torch.multiprocessing); it then measures no time.
     """
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
-        if interprocess or external:
-            raise NotImplementedError(
-                f"torch.cuda.Event: events of one process, not of graphs, got {interprocess=}, {external=}"
-            )
-        self._event = _C._cuda_new_event((1 if blocking else 0) | (0 if enable_timing else 2))
+        if external:
+            raise NotImplementedError(f"torch.cuda.Event: events that are not recorded by graphs, got {external=}")
+        if interprocess and enable_timing:
+            raise ValueError("torch.cuda.Event: an event between processes measures no time, got enable_timing=True")
+        self._event = _C._cuda_new_event((1 if blocking else 0) | (0 if enable_timing else 2) | (4 if interprocess else 0))
+        self._interprocess = interprocess
         self.device = None
+
+    def ipc_handle(self):
+        """64 bytes by which another process opens the event (from_ipc_handle)."""
+        if not self._interprocess:
+            raise RuntimeError("torch.cuda.Event.ipc_handle: an event made with interprocess=True, got another")
+        if self.device is None:
+            self.device = _C.device("cuda", _C._cuda_current_device())
+        return _C._cuda_event_handle(self._event, self.device.index)
+
+    @classmethod
+    def from_ipc_handle(cls, device, handle):
+        """The event of another process."""
+        event = cls.__new__(cls)
+        event.device = _C.device("cuda", _index(device, "Event.from_ipc_handle"))
+        event._event = _C._cuda_open_event(event.device.index, handle)
+        event._interprocess = True
+        return event
 
     def record(self, stream=None):
         """Puts the event behind what is queued on the stream (the current one)."""

@@ -1,4 +1,5 @@
-"""How tensors and storages cross a process boundary: as a descriptor of the shared memory that holds them.
+"""How tensors and storages cross a process boundary: as a descriptor of the shared memory that holds them, on CUDA as the
+driver's handle of it (src/cuda/ipc.h).
 
 Needed from the core (besides `_C._tensor_from_storage`):
   _C._storage_share(storage) -> fd    moves a CPU storage into memfd memory, in place: every tensor over it
@@ -12,6 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 
 import facula
 from facula import _C, _utils
+from facula.cuda import streams
 from facula.storage import LEGACY_STORAGES, TypedStorage
 
 
@@ -20,6 +22,8 @@ def reduce_storage(storage):
     nbytes = storage.nbytes()
     if storage.device.type == "meta":
         return _empty_storage, (nbytes, "meta")
+    if storage.device.type == "cuda":
+        return _reduce_cuda_storage(storage)
     if storage.device.type != "cpu":
         raise NotImplementedError(
             f"multiprocessing: sharing memory of device {storage.device} between processes"
@@ -27,6 +31,24 @@ def reduce_storage(storage):
     if nbytes == 0:  # a mapping cannot be empty
         return _empty_storage, (0, "cpu")
     return _rebuild_storage, (reduction.DupFd(_C._storage_share(storage)), nbytes)
+
+
+def _reduce_cuda_storage(storage):
+    """The driver's handle of the allocation, and a counter: the memory is kept until every receiver has let go."""
+    if storage.nbytes() == 0:
+        return _empty_storage, (0, f"cuda:{storage.device.index}")
+    *facts, counter_file, counter = _C._cuda_ipc_share(storage)
+    return _rebuild_cuda_storage, (facts, reduction.DupFd(counter_file), counter)
+
+
+def reduce_event(event):
+    """The pickled form of a CUDA event made with interprocess=True."""
+    return rebuild_event, (event.device, event.ipc_handle())
+
+
+def rebuild_event(device, handle):
+    """The event of another process."""
+    return facula.cuda.Event.from_ipc_handle(device, handle)
 
 
 def reduce_typed_storage(storage):
@@ -70,6 +92,16 @@ def _rebuild_storage(duplicate, nbytes):
         os.close(descriptor)
 
 
+def _rebuild_cuda_storage(facts, duplicate, counter):
+    import os
+
+    descriptor = duplicate.detach()
+    try:
+        return _C._cuda_ipc_open(*facts, descriptor, counter)
+    finally:
+        os.close(descriptor)
+
+
 def _empty_storage(nbytes, device):
     return facula.UntypedStorage(nbytes, device=device)
 
@@ -94,5 +126,6 @@ def init_reductions():
     ForkingPickler.register(facula.UntypedStorage, reduce_storage)
     for kind in (TypedStorage, *LEGACY_STORAGES.values()):
         ForkingPickler.register(kind, reduce_typed_storage)
+    ForkingPickler.register(streams.Event, reduce_event)
     for kind in (facula.Tensor, facula.nn.Parameter):
         ForkingPickler.register(kind, reduce_tensor)

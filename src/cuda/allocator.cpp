@@ -669,7 +669,14 @@ DeviceAllocator& allocator_of(int device) {
 
 }  // namespace
 
-void* allocate(size_t bytes, int device, Stream stream) { return allocator_of(device).allocate(bytes, stream); }
+void* allocate(size_t bytes, int device, Stream stream) {
+  try {
+    return allocator_of(device).allocate(bytes, stream);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::OutOfMemory || !reclaim || !reclaim()) throw;
+  }
+  return allocator_of(device).allocate(bytes, stream);
+}
 void release(void* memory, int device) { allocator_of(device).release(memory); }
 void record_stream(void* memory, Stream stream) {
   if (!is_allocator_changed()) allocator_of(stream.device.index).record_stream(memory, stream);  // else it sees to that

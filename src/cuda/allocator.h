@@ -42,6 +42,8 @@ struct AllocatorStats {
 };
 
 void* allocate(size_t bytes, int device, Stream stream);
+/// Asked before an allocation fails: whether blocks were released (those that other processes are done with).
+inline bool (*reclaim)() = nullptr;
 void release(void* memory, int device);
 /// The block is not used again before the stream has reached what is queued on it when the block is released.
 void record_stream(void* memory, Stream stream);

@@ -4,6 +4,7 @@
 #include "core/kernel.h"
 #include "cuda/backend.h"
 #include "cuda/device.h"
+#include "cuda/graph.h"
 #include "cuda/host_allocator.h"
 #include "cuda/pointwise.h"
 #include "cuda/stream.h"
@@ -43,11 +44,24 @@ void copy_on_device(const Tensor& out, const Tensor& in) {
 /// A tensor on the device of `like` with the shape of `in`.
 Tensor room_on(const Tensor& like, const Tensor& in) { return facula::empty(in.sizes(), in.dtype(), like.device()); }
 
+/// A graph reads the host's memory at every replay. It keeps pinned memory that is copied without waiting, where the
+/// program puts something new, and constants that the library made; other memory could have changed, or be gone.
+void keep_for_replays(const Tensor& bytes, const Tensor& given, Graph& graph) {
+  const bool rereads = non_blocking_copies && is_pinned(bytes.data());
+  FACULA_CHECK(rereads || !given.impl()->pyobj, ErrorKind::Runtime, current_op(),
+               ": pinned memory and non_blocking=True, or a tensor on the device, since a graph is captured and its "
+               "replays could not see what is in other memory then, got a tensor on ",
+               given.device());
+  graph.keep(bytes);
+}
+
 /// Queues a copy of bytes; from memory that is not pinned the driver takes them before it returns.
-void copy_bytes_from_host(const Tensor& out, const Tensor& in) {
+void copy_bytes_from_host(const Tensor& out, const Tensor& in, const Tensor& given) {
   const Stream stream = current_stream(out.device().index);
+  Graph* graph = captured_graph(out.device().index);
+  if (graph) keep_for_replays(in, given, *graph);
   FACULA_CUDA_CALL(cuMemcpyHtoDAsync_v2, address(out), in.data(), bytes_of(in), handle(stream));
-  if (!is_pinned(in.data())) return;
+  if (graph || !is_pinned(in.data())) return;
   if (non_blocking_copies) use_pinned(in.data(), stream);
   else wait_for_results(out.device().index);  // the program may write there next
 }
@@ -60,10 +74,10 @@ void copy_from_host(const Tensor& out, const Tensor& in) {
   }
   const bool direct =
       out.is_contiguous() && out.sizes() == in.sizes() && out.dtype() == dense.dtype() && !is_conjugated(out, dense);
-  if (direct) return copy_bytes_from_host(out, dense);
+  if (direct) return copy_bytes_from_host(out, dense, in);
   const Tensor arrived = room_on(out, dense);
   arrived.impl()->flags |= dense.flags() & kConjugate;
-  copy_bytes_from_host(arrived, dense);
+  copy_bytes_from_host(arrived, dense, in);
   copy_on_device(out, arrived);
 }
 
@@ -79,7 +93,10 @@ void copy_to_host(const Tensor& out, const Tensor& in) {
   }
   Tensor host = direct ? out : facula::empty(in.sizes(), in.dtype());
   FACULA_CUDA_CALL(cuMemcpyDtoHAsync_v2, host.data(), address(dense), bytes_of(dense), handle(stream));
-  if (direct && non_blocking_copies && is_pinned(out.data())) return use_pinned(out.data(), stream);
+  if (direct && non_blocking_copies && is_pinned(out.data())) {
+    if (Graph* graph = captured_graph(device)) graph->keep(out);  // every replay writes there
+    return use_pinned(out.data(), stream);
+  }
   if (!direct) host.impl()->flags |= dense.flags() & kConjugate;
   wait_for_results(device);
   if (!direct) copy_elements(out, host);

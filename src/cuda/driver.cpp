@@ -41,6 +41,11 @@ const char* text_of(CUresult (*ask)(CUresult, const char**), CUresult result) {
   return ask(result, &text) == CUDA_SUCCESS && text ? text : "unknown";
 }
 
+constexpr const char* kWhileCapturing =
+    ". While a graph is captured, ops are only listed: nothing may wait for the device (item(), copies to the host, "
+    "shapes "
+    "that depend on values), and streams join and leave the capture by events";
+
 }  // namespace
 
 const std::string& why_unavailable() { return loaded_driver().error; }
@@ -54,9 +59,11 @@ const Compiler& compiler() {
 
 void report(CUresult result, const char* call) {
   const Driver& d = driver();
+  const bool captures =
+      result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   throw_error(result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorKind::OutOfMemory : ErrorKind::Runtime, current_op(),
-              ": CUDA error: ", text_of(d.cuGetErrorString, result), ", got ", text_of(d.cuGetErrorName, result),
-              " from ", call);
+              ": CUDA error: ", text_of(d.cuGetErrorString, result), captures ? kWhileCapturing : "", ", got ",
+              text_of(d.cuGetErrorName, result), " from ", call);
 }
 
 }  // namespace facula::cuda

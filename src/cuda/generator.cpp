@@ -3,18 +3,40 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "cuda/graph.h"
 
 namespace facula::cuda {
 
+namespace {
+
+uint64_t whole_calls(uint64_t numbers) { return (numbers + 3) / 4 * 4; }  // a call of the function gives four
+
+}  // namespace
+
 void PhiloxGenerator::seed(uint64_t seed) {
-  seed_ = seed;
-  offset_ = 0;
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  values_->seed = seed;
+  values_->offset = 0;
+}
+
+uint64_t PhiloxGenerator::initial_seed() const {
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  return values_->seed;
+}
+uint64_t PhiloxGenerator::offset() const {
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  return values_->offset;
+}
+void PhiloxGenerator::set_offset(uint64_t offset) {
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  values_->offset = offset;
 }
 
 // The seed, then the offset, as PyTorch's states of CUDA generators.
 void PhiloxGenerator::get_state(uint8_t* out) const {
-  std::memcpy(out, &seed_, 8);
-  std::memcpy(out + 8, &offset_, 8);
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  std::memcpy(out, &values_->seed, 8);
+  std::memcpy(out + 8, &values_->offset, 8);
 }
 
 void PhiloxGenerator::set_state(const uint8_t* state, size_t bytes) {
@@ -23,20 +45,25 @@ void PhiloxGenerator::set_state(const uint8_t* state, size_t bytes) {
   uint64_t offset = 0;
   if (bytes == 16) std::memcpy(&offset, state + 8, 8);
   FACULA_CHECK(offset % 4 == 0, ErrorKind::Runtime, "set_state: an offset that is a multiple of 4, got ", offset);
-  std::memcpy(&seed_, state, 8);
-  offset_ = offset;
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  std::memcpy(&values_->seed, state, 8);
+  values_->offset = offset;
 }
 
 std::unique_ptr<Generator> PhiloxGenerator::clone() const {
   auto copy = std::make_unique<PhiloxGenerator>(device());
-  copy->seed_ = seed_;
-  copy->offset_ = offset_;
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  copy->values_->seed = values_->seed;
+  copy->values_->offset = values_->offset;
   return copy;
 }
 
 PhiloxState PhiloxGenerator::take(uint64_t numbers) {
-  const PhiloxState state{seed_, offset_};
-  offset_ += (numbers + 3) / 4 * 4;  // a call of the function gives four
+  numbers = whole_calls(numbers);
+  if (Graph* graph = captured_graph(device().index)) return graph->draw(values_, numbers);
+  std::lock_guard<std::mutex> lock(values_->mutex);
+  const PhiloxState state{values_->seed, values_->offset};
+  values_->offset += numbers;
   return state;
 }
 

@@ -7,9 +7,16 @@
 
 namespace facula::cuda {
 
-/// What a kernel draws from.
+/// What a kernel draws from. In a graph seed and offset are in the device's memory, and `offset` is added.
 struct PhiloxState {
   uint64_t seed, offset;
+  const uint64_t* captured = nullptr;
+};
+
+/// Of a generator; graphs that draw from it keep them.
+struct PhiloxValues {
+  std::mutex mutex;
+  uint64_t seed = Generator::kDefaultSeed, offset = 0;
 };
 
 class PhiloxGenerator final : public Generator {
@@ -17,7 +24,7 @@ class PhiloxGenerator final : public Generator {
   explicit PhiloxGenerator(Device device) : Generator(device) {}
 
   void seed(uint64_t seed) override;
-  uint64_t initial_seed() const override { return seed_; }
+  uint64_t initial_seed() const override;
   size_t state_bytes() const override { return 16; }
   void get_state(uint8_t* out) const override;
   void set_state(const uint8_t* state, size_t bytes) override;
@@ -25,11 +32,11 @@ class PhiloxGenerator final : public Generator {
 
   /// A state from which every thread may draw `numbers`; the caller holds the mutex.
   PhiloxState take(uint64_t numbers);
-  uint64_t offset() const { return offset_; }
-  void set_offset(uint64_t offset) { offset_ = offset; }
+  uint64_t offset() const;
+  void set_offset(uint64_t offset);
 
  private:
-  uint64_t seed_ = kDefaultSeed, offset_ = 0;
+  std::shared_ptr<PhiloxValues> values_ = std::make_shared<PhiloxValues>();
 };
 
 std::unique_ptr<Generator> make_generator(Device device);

@@ -21,7 +21,7 @@ using Long = long long;
 
 PhiloxStart take(Generator& generator, uint64_t numbers) {
   const PhiloxState state = static_cast<PhiloxGenerator&>(generator).take(numbers);
-  return {state.seed, state.offset};
+  return {state.seed, state.offset, reinterpret_cast<const unsigned long long*>(state.captured)};
 }
 
 struct Drawing {

@@ -39,6 +39,8 @@ class RelaxedCapture {
 class Event {
  public:
   explicit Event(unsigned flags = CU_EVENT_DISABLE_TIMING) : flags_(flags) {}
+  /// One of the driver's, which is its own from now on.
+  Event(CUevent event, int device) : flags_(CU_EVENT_DISABLE_TIMING), device_(device), event_(event) {}
   Event(Event&& other) noexcept;
   ~Event();
   Event(const Event&) = delete;

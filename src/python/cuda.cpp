@@ -8,6 +8,7 @@
 #include "cuda/flags.h"
 #include "cuda/stream.h"
 #include "python/args.h"
+#include "python/cuda_objects.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -200,36 +201,42 @@ PyObject* record_stream(PyObject*, PyObject* args) {
 // ---- events
 
 constexpr const char* kEvent = "facula.cuda.Event";
-cuda::Event& event_of(PyObject* capsule) {
+
+}  // namespace
+
+cuda::Event& cuda_event_of(PyObject* capsule) {
   void* event = PyCapsule_GetPointer(capsule, kEvent);
   if (!event) throw PythonError{};
   return *static_cast<cuda::Event*>(event);
 }
+PyObject* wrap_cuda_event(cuda::Event event) {
+  return check(PyCapsule_New(new cuda::Event(std::move(event)), kEvent, [](PyObject* o) { delete &cuda_event_of(o); }));
+}
+
+namespace {
 
 PyObject* new_event(PyObject*, PyObject* args) {
-  return guarded([&] {
-    const auto flags = static_cast<unsigned>(Given(args, 1, "Event").integer(0));
-    return check(PyCapsule_New(new cuda::Event(flags), kEvent, [](PyObject* o) { delete &event_of(o); }));
-  });
+  return guarded(
+      [&] { return wrap_cuda_event(cuda::Event(static_cast<unsigned>(Given(args, 1, "Event").integer(0)))); });
 }
 PyObject* record_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const Given given(args, 3, "Event.record");
-    event_of(given.object(0)).record(given.stream(1, "Event.record"));
+    cuda_event_of(given.object(0)).record(given.stream(1, "Event.record"));
   });
 }
 PyObject* block_on_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const Given given(args, 3, "Event.wait");
-    event_of(given.object(0)).block(given.stream(1, "Event.wait"));
+    cuda_event_of(given.object(0)).block(given.stream(1, "Event.wait"));
   });
 }
 PyObject* query_event(PyObject*, PyObject* args) {
-  return guarded([&] { return wrap(event_of(Given(args, 1, "Event.query").object(0)).is_done()); });
+  return guarded([&] { return wrap(cuda_event_of(Given(args, 1, "Event.query").object(0)).is_done()); });
 }
 PyObject* synchronize_event(PyObject*, PyObject* args) {
   return none_after([&] {
-    const cuda::Event& event = event_of(Given(args, 1, "Event.synchronize").object(0));
+    const cuda::Event& event = cuda_event_of(Given(args, 1, "Event.synchronize").object(0));
     LockRelease release(true);
     cuda::OpName name("Event.synchronize");
     event.synchronize();
@@ -238,7 +245,7 @@ PyObject* synchronize_event(PyObject*, PyObject* args) {
 PyObject* elapsed(PyObject*, PyObject* args) {
   return guarded([&] {
     const Given given(args, 2, "Event.elapsed_time");
-    return wrap(static_cast<double>(event_of(given.object(0)).elapsed(event_of(given.object(1)))));
+    return wrap(static_cast<double>(cuda_event_of(given.object(0)).elapsed(cuda_event_of(given.object(1)))));
   });
 }
 
@@ -359,9 +366,7 @@ PyObject* set_allocator_settings(PyObject*, PyObject* settings) {
   return none_after([&] {
     FACULA_CHECK(PyUnicode_Check(settings), ErrorKind::Type, "_set_allocator_settings: a str, got ",
                  Py_TYPE(settings)->tp_name);
-    const char* given = PyUnicode_AsUTF8(settings);
-    check(given != nullptr);
-    cuda::set_allocator_settings(given);
+    cuda::set_allocator_settings(utf8(settings));
   });
 }
 PyObject* record_places(PyObject*, PyObject* on) {

@@ -14,6 +14,7 @@
 #include "cpu/allocator.h"
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
+#include "python/cuda_objects.h"
 #include "python/node_object.h"
 
 namespace facula::python {
@@ -53,11 +54,15 @@ PyObject* wrap_storage(Storage* storage, const Tensor& origin = {}) {
   return o;
 }
 
+}  // namespace
+
 PyObject* adopt_storage(Storage* storage) {
   PyObject* o = wrap_storage(storage);
   release(storage);
   return o;
 }
+
+namespace {
 
 void storage_dealloc(PyObject* o) {
   PyStorage* self = self_of(o);

@@ -14,7 +14,9 @@ struct Words {
 class Philox {
  public:
   FACULA_FN Philox(const PhiloxStart& start, UInt64 subsequence)
-      : place_(start.offset / 4), subsequence_(subsequence), seed_(start.seed) {}
+      : place_((start.offset + (start.captured ? start.captured[1] : 0)) / 4),
+        subsequence_(subsequence),
+        seed_(start.captured ? start.captured[0] : start.seed) {}
 
   /// The next four words.
   FACULA_FN Words next() {

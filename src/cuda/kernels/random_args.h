@@ -6,6 +6,7 @@ namespace facula::cuda {
 /// As PhiloxState of the host.
 struct PhiloxStart {
   unsigned long long seed, offset;
+  const unsigned long long* captured;
 };
 
 /// As RandomFill of the host.
