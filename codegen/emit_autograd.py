@@ -241,7 +241,7 @@ def _function(op: Op) -> str:
     if not _tensor_args(op):
         return f"{_watched(op)}{head} {{\n{_random_in_vmap(op)}  return {_raw_call(op)};\n}}\n"
     slow = _slow(op)
-    autocasting = " | autocasting()" if op.autocast else ""
+    autocasting = f" | autocasting({_regions(op)})" if op.autocast else ""
     condition = f"((({_flags(op)}) & kSlowFlags) | watching(){autocasting}) == 0"
     return (
         f"{_watched(op)}{_kept(op)}{slow}{head} {{\n{_device_check(op)}"
@@ -312,30 +312,34 @@ def _cast_composite(op: Op) -> str:
     return (
         f"{op.cpp_return} {op.written_as}({cpp_params(op)});\n"
         f"[[gnu::noinline]] static {op.cpp_return} {op.id}_cast({cpp_params(op)}) {{\n{_cast_and_call(op, op.written_as)}}}\n"
-        f"{head} {{\n  if (__builtin_expect(autocasting() == 0, 1)) return {op.written_as}({args});\n  return {op.id}_cast({args});\n}}\n"
+        f"{head} {{\n  if (__builtin_expect(autocasting({_regions(op)}) == 0, 1)) return {op.written_as}({args});\n  return {op.id}_cast({args});\n}}\n"
     )
 
 
+def _regions(op: Op) -> str:
+    """The regions for which the op has a policy."""
+    modes = {"cpu": "kModeAutocast", "cuda": "kModeAutocastCuda"}
+    return "kAutocast" if len(op.autocast) == len(modes) else "".join(modes[device] for device in op.autocast)
+
+
 def _cast_and_call(op: Op, target: str) -> str:
-    """The arguments in the dtype of the op's autocast policy, and the op on them outside of the region."""
+    """The arguments in the dtype of the op's autocast policies, and the op on them outside of those regions."""
     tensors = _tensor_args(op)
-    if op.autocast == "unchanged":
-        return f"    AutocastPause pause;\n    return {target}({_call_args(op)});\n"
-    if op.autocast == "promote":
-        lists = [a.name for a in tensors if a.type == "Tensor[]"] or ["{" + ", ".join(f"&{a.name}" for a in tensors) + "}"]
-        dtype = f'autocast_widest("{op.name}", {lists[0]})'
-    else:
-        dtype = "autocast_lower()" if op.autocast == "lower" else "DType::Float32"
-    lines = [f"    const DType cast = {dtype};"]
-    lines += [f"    const Autocast<{'std::vector<Tensor>' if a.type == 'Tensor[]' else 'Tensor'}> {a.name}_c({a.name}, cast);" for a in tensors]
+    pause = f"    AutocastPause pause({_regions(op)});\n"
+    if set(op.autocast.values()) == {"unchanged"}:
+        return f"{pause}    return {target}({_call_args(op)});\n"
+    cpu, cuda = (f"AutocastPolicy::{op.autocast.get(device, 'none').capitalize()}" for device in ("cpu", "cuda"))
+    seen = {"promote", "refused"} & set(op.autocast.values())
+    lines = [f'    {"" if seen else "const "}AutocastCall call("{op.name}", {cpu}, {cuda});']
+    lines += [f"    call.see({a.name});" for a in tensors if seen]
+    lines += [f"    const Autocast<{_holder(a)}> {a.name}_c({a.name}, call);" for a in tensors]
     given = ", ".join(f"{a.name}_c.get()" if a.is_tensor else a.name for a in cpp_args(op))
-    lines.append(f"    AutocastPause pause;\n    return {target}({given});")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + f"\n{pause}    return {target}({given});\n"
 
 
 def _pause(op: Op) -> str:
     """In-place and out= forms take their arguments as they are."""
-    return "  AutocastPause pause;\n" if op.autocast else ""
+    return f"  AutocastPause pause({_regions(op)});\n" if op.autocast else ""
 
 
 def _settle(op: Op) -> str:
@@ -369,7 +373,7 @@ def _slow(op: Op) -> str:
     tensor_args = _tensor_args(op)
     lines = [f"[[gnu::noinline]] static {op.cpp_return} {op.id}_slow({cpp_params(op)}) {{"]
     if op.autocast:
-        lines.append(f"  if (autocasting()) {{\n{_cast_and_call(op, op.name)}  }}")
+        lines.append(f"  if (autocasting({_regions(op)})) {{\n{_cast_and_call(op, op.name)}  }}")
     lines.append(f"  if (({_flags(op)}) & kBatched) {{\n    {batching.body(op, cpp_args(op))}\n  }}")
     if not op.keeps_layout:
         lines.append(f"  if (({_flags(op)}) & kPrivateLayout) {{ {_settle(op)} return {op.name}({_call_args(op)}); }}")

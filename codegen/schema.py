@@ -76,7 +76,8 @@ DEFAULT_VARIANTS = {
 }
 INPUTS = {"unary": 1, "binary": 2, "ternary": 3}
 RESULTS = ("same", "bool", "real", "int64", "complex")
-AUTOCAST = ("lower", "float32", "promote", "unchanged")  # what autocast does to the inputs, see src/autograd/autocast.h
+AUTOCAST = ("lower", "float32", "promote", "unchanged", "refused")  # what autocast does to the inputs, see src/autograd/autocast.h
+AUTOCAST_DEVICES = ("cpu", "cuda")
 VARIANTS = ("function", "method", "inplace", "out")
 
 INTEGERS = ("UInt8", "Int8", "Int16", "Int32", "Int64", "UInt16", "UInt32", "UInt64")
@@ -151,7 +152,7 @@ class Op:
     doc: str
     samples: object
     signature: str
-    autocast: str | None  # one of AUTOCAST
+    autocast: dict[str, str]  # device type -> one of AUTOCAST
     batch: str | None  # the rule inside vmap, where the kind does not imply it
     checks: tuple[str, ...]  # some of CHECKS
     no_gradient: tuple[str, ...]  # the last results, which have no derivative
@@ -309,9 +310,12 @@ class _Builder:
         kept = return_names[: len(return_names) - len(no_gradient)]
         if no_gradient and return_names != kept + no_gradient:
             self.fail("no_gradient", f"the last results are expected, got {', '.join(no_gradient)}")
-        autocast = entry.get("autocast")
-        if "autocast" in entry and autocast not in AUTOCAST:
-            self.fail("autocast", f"expected one of {', '.join(AUTOCAST)}, got {autocast!r}")
+        autocast = entry.get("autocast", {})
+        if isinstance(autocast, str):
+            autocast = dict.fromkeys(AUTOCAST_DEVICES, autocast)
+        for device, policy in autocast.items():
+            if device not in AUTOCAST_DEVICES or policy not in AUTOCAST:
+                self.fail("autocast", f"expected one of {', '.join(AUTOCAST)}, for {' or '.join(AUTOCAST_DEVICES)}, got {device}: {policy!r}")
         names = entry.get("names", [name])
         if not isinstance(names, list):
             self.fail("names", f"a list is expected, got {names!r}")

@@ -1,10 +1,11 @@
 """Where the time of a training step goes: a small residual network on the bundled digits, profiled, drawn and explained.
 
-    python examples/timeline.py [--out timeline]
+    python examples/timeline.py [--out timeline] [--device cuda]
 
 Writes timeline.json (open it at https://ui.perfetto.dev), timeline.png (ranges, ops, kernels and the work of the pool's
-threads over time, with the bytes that the allocator handed out) and memory.png (which lines hold memory), and prints the
-table of ops.
+threads over time, with the bytes that the allocator handed out) and memory.png (which lines hold memory; of the CPU), and
+prints the table of ops. With --device cuda there are rows of the device, too: the host queues ops and runs ahead of them
+(figure 1 of the PyTorch paper); FACULA_CUDA=emulated shows it without a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from shared import load_digits, pyplot
 
 import facula as torch
 from facula import nn
-from facula.autograd.profiler_util import Recording
+from facula.autograd.profiler_util import FunctionEvent, Recording
 from facula.profiler import profile, record_function
 
 
@@ -39,11 +40,11 @@ def make_model() -> nn.Module:
     return nn.Sequential(*stem, Residual(32), nn.Flatten(), nn.Linear(32 * 16, 10))
 
 
-def train(model: nn.Module, loader: torch.utils.data.DataLoader, steps: int) -> None:
+def train(model: nn.Module, loader: torch.utils.data.DataLoader, steps: int, device: str) -> None:
     loss_of, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     for _, (images, labels) in zip(range(steps), loader):
         with record_function("forward"):
-            loss = loss_of(model(images), labels)
+            loss = loss_of(model(images.to(device)), labels.to(device))
         with record_function("backward"):
             optimizer.zero_grad()
             loss.backward()
@@ -53,6 +54,21 @@ def train(model: nn.Module, loader: torch.utils.data.DataLoader, steps: int) -> 
 LANES = (("range", "program"), ("op", "ops"), ("node", "backward"), ("kernel", "kernels"), ("work", "pool threads"))
 
 
+def rows_of(recording: Recording) -> list[tuple[str, list[FunctionEvent]]]:
+    """What stands in a row of bars: events of one kind and thread of the host, and of one stream of a device."""
+    everything = [*recording.events, *recording.details]
+    rows = []
+    for kind, title in LANES:
+        threads = sorted({e.thread for e in everything if e.kind == kind})
+        for thread in threads:
+            name = title if len(threads) == 1 else f"{title} {thread}"
+            rows.append((name, [e for e in everything if e.kind == kind and e.thread == thread]))
+    for (device, _), number in recording.streams.items():
+        on_stream = [e for e in everything if e.kind == "device" and (e.device_index, e.device_resource_id) == (device, number)]
+        rows.append((f"cuda:{device} stream {number}", on_stream))
+    return rows
+
+
 def draw(recording: Recording, path: Path) -> None:
     """One row of bars per kind of event and thread, above the bytes that live."""
     plots = pyplot()
@@ -60,19 +76,14 @@ def draw(recording: Recording, path: Path) -> None:
         return
     everything = [*recording.events, *recording.details]
     start, end = min(e.time_range.start for e in everything), max(e.time_range.end for e in everything)
-    rows = []
-    for kind, title in LANES:
-        threads = sorted({e.thread for e in everything if e.kind == kind})
-        for thread in threads:
-            name = title if len(threads) == 1 else f"{title} {thread}"
-            rows.append((name, [e for e in everything if e.kind == kind and e.thread == thread]))
+    rows = rows_of(recording)
     figure, (top, bottom) = plots.subplots(
         2, figsize=(14, 2.6 + 0.55 * len(rows)), sharex=True, layout="constrained", height_ratios=[0.55 * len(rows), 1.8]
     )
     colours = plots.get_cmap("tab20")
     names: dict[str, int] = {}
     for y, (_, events) in enumerate(rows):
-        bars = [((e.time_range.start - start) / 1e3, max(e.cpu_time_total / 1e3, 1e-3)) for e in events]
+        bars = [((e.time_range.start - start) / 1e3, max(e.time_range.elapsed_us() / 1e3, 1e-3)) for e in events]
         shades = [colours(names.setdefault(e.name.split("#")[0], len(names)) % 20) for e in events]
         top.broken_barh(bars, (y - 0.4, 0.8), facecolors=shades)
         for event, (left, width) in zip(events, bars):
@@ -81,8 +92,9 @@ def draw(recording: Recording, path: Path) -> None:
                 top.text(left + width / 2, y, text, ha="center", va="center", fontsize=7, clip_on=True)
     top.set_yticks(range(len(rows)), [name for name, _ in rows])
     top.invert_yaxis()
-    top.set_title("Training steps on the CPU: who works when")
-    changes = sorted(recording.memory)
+    place = "a CUDA device" if recording.streams else "the CPU"
+    top.set_title(f"Training steps on {place}: who works when")
+    changes = sorted((recording.device_memory or recording.memory), key=lambda change: change[0])
     total, times, totals = 0, [], []
     for when, _, _, nbytes, _, _ in changes:
         total += nbytes
@@ -99,18 +111,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("."), help="folder for the files")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--batch", type=int, default=64)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(options.seed)
     images, labels = load_digits()
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=64, shuffle=True)
-    model = make_model()
-    train(model, loader, 1)  # first calls load libraries
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=options.batch, shuffle=True)
+    model = make_model().to(options.device)
+    train(model, loader, 1, options.device)  # first calls load libraries and compile kernels
     torch.cpu.record_memory_history()
     with profile(record_shapes=True, profile_memory=True, with_flops=True) as p:
-        train(model, loader, options.steps)
+        train(model, loader, options.steps, options.device)
     torch.cpu.record_memory_history(None)
-    print(p.key_averages().table(sort_by="self_cpu_time_total", row_limit=12))
+    key = "self_cpu_time_total" if options.device == "cpu" else "self_cuda_time_total"
+    print(p.key_averages().table(sort_by=key, row_limit=12))
     p.export_chrome_trace(str(options.out / "timeline.json"))
     draw(p.profiler.recording, options.out / "timeline.png")
     if pyplot() is not None:

@@ -1,29 +1,55 @@
-"""Autocast for functions written in Python: as the key `autocast: float32` of an op in `ops/*.yaml`."""
+"""Autocast for functions written in Python: as the key `autocast` of an op in `ops/*.yaml`."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 from . import _C
 
-
-def in_float32(function):
-    """Inside an autocast region, tensor arguments come in float32 and the function runs outside of the region."""
-
-    @functools.wraps(function)
-    def run(*args, **kwargs):
-        if not _C._is_autocast_enabled():
-            return function(*args, **kwargs)
-        args = [_cast(a) for a in args]
-        kwargs = {name: _cast(a) for name, a in kwargs.items()}
-        _C._set_autocast_enabled(False)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _C._set_autocast_enabled(True)
-
-    return run
+_DEVICES = ("cpu", "cuda")
 
 
-def _cast(value):
-    return _C._autocast_tensor(value, _C.float32) if isinstance(value, _C.Tensor) else value
+@contextlib.contextmanager
+def paused(devices=_DEVICES):
+    """Out of the regions of these device types."""
+    before = [(device, _C._is_autocast_enabled(device)) for device in devices]
+    for device, _ in before:
+        _C._set_autocast_enabled(device, False)
+    try:
+        yield
+    finally:
+        for device, on in before:
+            _C._set_autocast_enabled(device, on)
+
+
+def in_dtype(dtype, devices=_DEVICES):
+    """A decorator: inside a region of these device types, tensor arguments come in `dtype` (None: the region's lower
+    precision) and the function runs outside of it."""
+
+    def decorate(function):
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            if not _C._autocasts():
+                return function(*args, **kwargs)
+            args = [cast(a, dtype, devices) for a in args]
+            kwargs = {name: cast(a, dtype, devices) for name, a in kwargs.items()}
+            with paused(devices):
+                return function(*args, **kwargs)
+
+        return run
+
+    return decorate
+
+
+in_float32 = in_dtype(_C.float32)
+in_float32.__doc__ = "Runs a function of the nn layer in float32, as `in_dtype`."
+
+
+def cast(value, dtype, devices=_DEVICES):
+    """`value` in `dtype` (None: the lower precision) if it is a tensor, or holds tensors, that a region touches."""
+    if isinstance(value, _C.Tensor):
+        return _C._autocast_tensor(value, dtype) if value.device.type in devices else value
+    if type(value) in (list, tuple):
+        return type(value)(cast(v, dtype, devices) for v in value)
+    return value

@@ -29,6 +29,7 @@ LAZY_MODULES = frozenset(
 
 # Public names that are looked up in a module of facula when they are first used.
 _LAZY = {
+    "functions.scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
     "functions.control_flow": "cond while_loop",
     "functions.create": "asarray from_dlpack from_file frombuffer",
     "functions.device": "get_default_device get_device_module set_default_device",
@@ -51,6 +52,7 @@ _LAZY = {
         use_deterministic_algorithms
         """,
     "functions.shape": "broadcast_shapes",
+    "functions.streams": "Event Stream",
     "functions.symbolic": "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
     "functions.tensor": """
         detach detach_ get_device is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero

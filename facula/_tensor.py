@@ -234,7 +234,11 @@ def __setstate__(self, state):
 
 
 def __cuda_array_interface__(self):
-    raise AttributeError(f"__cuda_array_interface__: only for tensors on a GPU (use cuda()), got device {self.device}")
+    if not self.is_cuda:
+        raise AttributeError(f"__cuda_array_interface__: only for tensors on a GPU (use cuda()), got device {self.device}")
+    from .cuda import _interface
+
+    return _interface.interface_of(self)
 
 
 def __torch_function__(cls, func, types, args=(), kwargs=None):

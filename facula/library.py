@@ -15,7 +15,7 @@ import inspect
 import threading
 
 import facula
-from facula import _C
+from facula import _C, _autocast
 
 __all__ = [
     "Library",
@@ -83,8 +83,9 @@ class CustomOpDef:
         raise NotImplementedError(f"{self._qualname}: no kernel for the CPU is registered, got {list(self._kernels)}")
 
     def __call__(self, *args, **kwargs):
-        if "cpu" in self._casts and _C._is_autocast_enabled():
-            return self._call_cast(args, kwargs)
+        for device in self._casts if self._casts and _C._autocasts() else ():
+            if device in ("cpu", "cuda") and _C._is_autocast_enabled(device):
+                return _autocast.in_dtype(self._casts[device], (device,))(self)(*args, **kwargs)
         if not _level.below_autograd:
             for key in _AUTOGRAD_KEYS:
                 if key in self._kernels:
@@ -99,16 +100,6 @@ class CustomOpDef:
         bound = inspect.signature(kernel).bind(*args, **kwargs)
         bound.apply_defaults()
         return self._function.apply(bound.kwargs, *bound.args)
-
-    def _call_cast(self, args, kwargs):
-        def cast(value):
-            return _C._autocast_tensor(value, self._casts["cpu"]) if isinstance(value, _C.Tensor) else value
-
-        _C._set_autocast_enabled(False)
-        try:
-            return self(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
-        finally:
-            _C._set_autocast_enabled(True)
 
     @functools.cached_property
     def _function(self):

@@ -56,21 +56,30 @@ def thread_safe_generator():
 
 @contextlib.contextmanager
 def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type=None):
-    """The default generator is, at the end of the block, what it was at its beginning.
+    """The default generators are, at the end of the block, what they were at its beginning.
 
     Args:
-        devices: accelerators whose generators are kept too; there are none, so any is an AssertionError.
+        devices: accelerators whose generators are kept beside the CPU's. Default: all.
+        enabled: False changes nothing.
+        device_type: their kind.
     """
-    if device_type is not None:
-        _C.device(device_type)  # an unknown kind is an error
-    if enabled and devices:
-        raise AssertionError(f"{_caller}: this build has no accelerator, got {_devices_kw}={list(devices)}")
-    state = get_rng_state() if enabled else None
+    if device_type == "meta" or not enabled:
+        yield
+        return
+    import facula
+
+    module = facula.get_device_module(device_type or "cuda")
+    if devices is None:
+        devices = range(module.device_count()) if module is not facula.cpu else ()
+    devices = list(devices)
+    state = get_rng_state()
+    device_states = [module.get_rng_state(device) for device in devices]
     try:
         yield
     finally:
-        if enabled:
-            set_rng_state(state)
+        set_rng_state(state)
+        for device, device_state in zip(devices, device_states):
+            module.set_rng_state(device_state, device)
 
 
 def _rebuild_generator(state, device="cpu"):

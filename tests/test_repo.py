@@ -235,7 +235,7 @@ def test_an_unbuilt_checkout_says_so(tmp_path):
 
 FUNCTIONS = ["facula/functions", "facula/nn/functions"]
 # words of rooms that no op is near to
-OWN_TOPICS = set("array_api autocast check control_flow device dtype foreach settings symbolic tensor tensor_types".split())
+OWN_TOPICS = set("array_api autocast check control_flow device dtype foreach scaling settings streams symbolic tensor tensor_types".split())
 # private modules of PyTorch that packages import: here under the same names
 PYTORCH_PRIVATE = set("_dynamo _ops _tensor _tensor_str _utils".split())
 

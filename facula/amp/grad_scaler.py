@@ -1,12 +1,11 @@
 """Scaling of losses, so that gradients in float16 do not vanish.
 
 The scale grows by `growth_factor` after `growth_interval` steps in a row without infinite or NaN gradients, and shrinks by
-`backoff_factor` after a step with some; that step is left out.
+`backoff_factor` after a step with some; that step is left out. On a CUDA device only `step` waits, to know whether it is.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from enum import Enum
 
 import facula
 from facula import Tensor
+from facula.functions.scaling import _amp_foreach_non_finite_check_and_unscale_, _amp_update_scale_
 
 __all__ = ["OptState", "GradScaler"]
 
@@ -30,39 +30,13 @@ def _refresh_per_optimizer_state():
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
-def _unscale(grads, found_inf: Tensor, inv_scale: Tensor) -> None:
-    """Multiplies gradients by inv_scale in place; found_inf becomes 1 where one is infinite or NaN."""
-    factor = inv_scale.item()
-    for grad in grads:
-        if grad.numel() and not math.isfinite(facula.linalg.vector_norm(grad, math.inf).item()):
-            found_inf.fill_(1.0)
-        if factor != 1.0:
-            grad.mul_(factor)
-
-
-def _next_scale(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval) -> None:
-    """One update of the scale and of the count of good steps, in place."""
-    if found_inf.item():
-        scale.mul_(backoff_factor)
-        growth_tracker.zero_()
-        return
-    steps = int(growth_tracker.item()) + 1
-    if steps != growth_interval:
-        growth_tracker.fill_(steps)
-        return
-    grown = scale * growth_factor
-    if math.isfinite(grown.item()):
-        scale.copy_(grown)
-    growth_tracker.zero_()
-
-
 class GradScaler:
     """Multiplies losses by a scale, divides gradients by it before the step, and adapts it.
 
         scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
 
     Args:
-        device: "cpu"; for "cuda" without such a device the scaler is disabled, with a UserWarning.
+        device: "cuda" or "cpu"; for "cuda" without such a device the scaler is disabled, with a UserWarning.
         init_scale: the first scale.
         growth_factor: above 1.
         backoff_factor: below 1.
@@ -131,7 +105,7 @@ class GradScaler:
         with facula.no_grad():
             for device, members in grads.items():
                 found[device] = found_inf.to(device, copy=True)
-                _unscale(members, found[device], inv_scale)
+                _amp_foreach_non_finite_check_and_unscale_(members, found[device], inv_scale.to(device))
         return found
 
     def _measure(self, optimizer, inv_scale, allow_fp16):
@@ -207,7 +181,8 @@ class GradScaler:
             if not found:
                 raise AssertionError("update: called before step(), no inf checks were recorded")
             total = sum((f.to(scale.device) for f in found[1:]), found[0].to(scale.device))
-            _next_scale(scale, growth_tracker, total, self._growth_factor, self._backoff_factor, self._growth_interval)
+            factors = self._growth_factor, self._backoff_factor, self._growth_interval
+            _amp_update_scale_(scale, growth_tracker, total, *factors)
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     @staticmethod

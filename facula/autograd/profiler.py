@@ -62,6 +62,7 @@ class profile:
         profile_memory: follows the bytes of storages.
         with_stack: keeps the source lines of ops that Python calls.
         with_modules: shows calls of modules as ranges "nn.Module: Name".
+        use_device: "cuda" records what CUDA devices do as well; use_cpu=False only that. Beginning and end wait for them.
 
     One profile can run at a time. Errors: RuntimeError for a second one, and for results that are asked for before it
     ended.
@@ -72,8 +73,12 @@ class profile:
         with_stack=False, with_modules=False, use_kineto=False, use_cuda=False, experimental_config=None, acc_events=False,
         custom_trace_id_callback=None, post_processing_timeout_s=None,
     ):  # fmt: skip
-        if use_device not in (None, "cpu"):
-            raise NotImplementedError(f"profile: activities of a device other than the CPU, got use_device={use_device!r}")
+        use_device = "cuda" if use_cuda else use_device
+        if use_device not in (None, "cpu", "cuda"):
+            raise NotImplementedError(f"profile: activities of the CPU and of CUDA, got use_device={use_device!r}")
+        self._on_host = use_cpu
+        self._on_device = use_device == "cuda" and _C._cuda_device_count() > 0
+        self._activity = ()
         self.enabled = enabled
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
@@ -89,7 +94,10 @@ class profile:
             return self
         if self.entered:
             raise RuntimeError("profile: Profiler context manager is not reentrant")
-        _C._profiler_start(self.record_shapes or self.with_flops, self.with_stack, self.profile_memory)
+        if self._on_device:
+            _C._cuda_activity_start()
+        if self._on_host:
+            _C._profiler_start(self.record_shapes or self.with_flops, self.with_stack, self.profile_memory)
         self.entered = True
         if self.with_modules:
             self._module_hooks = _module_ranges()
@@ -100,13 +108,15 @@ class profile:
             return
         for handle in self._module_hooks:
             handle.remove()
-        self._lanes = _C._profiler_stop()
+        self._lanes = _C._profiler_stop() if self._on_host else []
+        if self._on_device:
+            self._activity = _C._cuda_activity_stop()
 
     def _finished(self):
         if self._lanes is None and self._recording is None:
             raise RuntimeError("profile: Profiler didn't finish running: results are there after the with block")
         if self._recording is None:
-            self._recording = Recording(self._lanes, self.with_flops)
+            self._recording = Recording(self._lanes, self.with_flops, self._activity)
             self._lanes = None
             if not self.record_shapes:
                 for event in self._recording.events:
@@ -191,8 +201,28 @@ class emit_itt(_Unsupported):
     """Ranges for Intel's tracer."""
 
 
-class emit_nvtx(_Unsupported):
-    """Ranges for NVIDIA's tracer."""
+class emit_nvtx:
+    """Context: ops, backward nodes and named ranges of all threads are NVTX ranges for NVIDIA's profilers (see cuda.nvtx).
+
+    Args:
+        enabled: off, it does nothing.
+        record_shapes: puts shapes of tensor arguments into the names.
+
+    Names are those of the profiler: "aten::mul", "MulBackward0, seq = 3". RuntimeError when entered twice.
+    """
+
+    def __init__(self, enabled=True, record_shapes=False):
+        self.enabled = enabled
+        self.record_shapes = record_shapes
+
+    def __enter__(self):
+        if self.enabled and not _C._nvtx_emit(True, self.record_shapes):
+            raise RuntimeError("emit_nvtx: NVTX annotation context manager is not reentrant")
+        return self
+
+    def __exit__(self, *exception):
+        if self.enabled:
+            _C._nvtx_emit(False, False)
 
 
 class EnforceUnique:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
+from typing import NamedTuple
 
 from facula._text_table import table
 
@@ -38,12 +40,23 @@ class Interval:
         return self.end - self.start
 
 
+class Kernel(NamedTuple):
+    """What an op made a device do."""
+
+    name: str
+    device: int
+    duration: float
+
+
 class FunctionEvent:
-    """One call: an op, a backward node, a kernel, or a range of the program. Times are microseconds.
+    """One call: an op, a backward node, a kernel, or a range of the program; or what a device did. Times are microseconds.
 
     Attributes:
         id, name, thread: the thread is the system's number.
-        kind: "op", "composite", "node" or "range"; among the details "kernel" and "work".
+        kind: "op", "composite", "node" or "range"; "device" for the work of a device; among the details "kernel", "work".
+        device_type, device_index, device_resource_id: "CPU" or "CUDA"; of "device" events, the number of the device and of
+            the stream.
+        kernels: what the call made devices do, without the events inside.
         time_range: an Interval on the clock of all events of the recording.
         cpu_parent, cpu_children: the event around it on its thread, and those directly inside.
         input_shapes, input_dtypes, output_shapes: of tensor arguments and results; [] for other arguments.
@@ -51,8 +64,11 @@ class FunctionEvent:
         sequence_nr: of the autograd node that records the op; of a node, its own: they link forward and backward.
         forward_event, fwd_thread: of a node: its op, and the thread of that.
         flops: floating-point operations, where a formula is known.
-        self_cpu_memory_usage: bytes taken minus bytes given back, without the events inside.
+        self_cpu_memory_usage, self_device_memory_usage: bytes taken minus bytes given back, without the events inside.
     """
+
+    device_type = "CPU"
+    device_resource_id = 0
 
     def __init__(self, id, name, thread, start_us, end_us, kind="op"):
         self.id = id
@@ -66,7 +82,8 @@ class FunctionEvent:
         self.stack = []
         self.sequence_nr = -1
         self.flops = 0
-        self.self_cpu_memory_usage = 0
+        self.self_cpu_memory_usage = self.self_device_memory_usage = 0
+        self.kernels = []
         self.cpu_children = []
         self.cpu_parent = None
         self.count = 1
@@ -80,8 +97,8 @@ class FunctionEvent:
 
     @property
     def cpu_time_total(self):
-        """Time from start to end, in microseconds."""
-        return self.time_range.elapsed_us()
+        """Time of the host from start to end, in microseconds."""
+        return self.time_range.elapsed_us() if self.kind != "device" else 0.0
 
     cpu_time = cpu_time_total
 
@@ -89,6 +106,26 @@ class FunctionEvent:
     def self_cpu_time_total(self):
         """Time without that of the events inside, in microseconds."""
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+
+    @property
+    def self_device_time_total(self):
+        """Time of devices for this call, without that for the events inside, in microseconds."""
+        if self.kind == "device":
+            return self.time_range.elapsed_us()
+        return sum(kernel.duration for kernel in self.kernels)
+
+    @property
+    def device_time_total(self):
+        """Time of devices for this call, in microseconds."""
+        return self.self_device_time_total + sum(child.device_time_total for child in self.cpu_children)
+
+    device_time = cuda_time = cuda_time_total = device_time_total
+    self_cuda_time_total = self_device_time_total
+
+    @property
+    def device_memory_usage(self):
+        """Bytes of devices taken minus bytes given back, with the events inside."""
+        return self.self_device_memory_usage + sum(child.device_memory_usage for child in self.cpu_children)
 
     @property
     def cpu_memory_usage(self):
@@ -99,7 +136,10 @@ class FunctionEvent:
         return f"<FunctionEvent id={self.id} name={self.name} cpu_time={format_time(self.cpu_time_total)} thread={self.thread}>"
 
 
-_SUMS = ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "flops")
+_SUMS = (
+    "count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "flops",
+    "device_time_total", "self_device_time_total", "device_memory_usage", "self_device_memory_usage",
+)  # fmt: skip
 
 
 class FunctionEventAvg:
@@ -111,6 +151,7 @@ class FunctionEventAvg:
         self.input_shapes = input_shapes
         self.stack = stack or []
         self.is_user_annotation = False
+        self.device_type = "CPU"
         for name in _SUMS:
             setattr(self, name, 0)
 
@@ -119,6 +160,7 @@ class FunctionEventAvg:
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(event, name))
         self.is_user_annotation |= event.is_user_annotation
+        self.device_type = event.device_type
         return self
 
     __iadd__ = add
@@ -128,6 +170,23 @@ class FunctionEventAvg:
         """Mean time of an event, in microseconds."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
+    @property
+    def device_time(self):
+        """Mean time of devices for an event, in microseconds."""
+        return self.device_time_total / self.count if self.count else 0.0
+
+    cuda_time = device_time
+
+    @property
+    def cuda_time_total(self):
+        """device_time_total, by its earlier name."""
+        return self.device_time_total
+
+    @property
+    def self_cuda_time_total(self):
+        """self_device_time_total, by its earlier name."""
+        return self.self_device_time_total
+
     def __repr__(self):
         return (
             f"<FunctionEventAvg key={self.key} self_cpu_time={format_time(self.self_cpu_time_total)} "
@@ -135,16 +194,26 @@ class FunctionEventAvg:
         )
 
 
-_SORT_KEYS = ("cpu_time", *(name for name in _SUMS))
+_SORT_KEYS = ("cpu_time", "device_time", *(name for name in _SUMS))
 
 
 class EventList(list):
-    """Events in the order in which they began, thread by thread."""
+    """Events in the order in which they began, thread by thread; then what devices did."""
 
     @property
     def self_cpu_time_total(self):
         """Time of all events without that of the events inside them, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
+
+    @property
+    def self_device_time_total(self):
+        """Time in which devices worked, in microseconds."""
+        return sum(event.self_device_time_total for event in self if event.device_type != "CPU")
+
+    @property
+    def has_device(self):
+        """Whether a device's work was recorded."""
+        return any(event.device_type != "CPU" for event in self)
 
     def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0, group_by_overload_name=False):
         """One FunctionEventAvg per name (and input shapes, and innermost `group_by_stack_n` source lines)."""
@@ -152,7 +221,7 @@ class EventList(list):
         for event in self:
             shapes = event.input_shapes if group_by_input_shapes else None
             stack = tuple(event.stack[:group_by_stack_n])
-            group = groups.get(key := (event.key, str(shapes), stack))
+            group = groups.get(key := (event.key, event.device_type, str(shapes), stack))
             if group is None:
                 group = groups[key] = FunctionEventAvg(event.key, shapes, list(stack))
             group.add(event)
@@ -183,18 +252,22 @@ class EventList(list):
         """
         rows = [e for e in self if not (top_level_events_only and getattr(e, "cpu_parent", None) is not None)]
         if sort_by is not None:
-            sort_by = sort_by.replace("device_", "cpu_").replace("cuda_", "cpu_")
+            sort_by = sort_by.replace("cuda_", "device_")
+            if not self.has_device:
+                sort_by = sort_by.replace("device_", "cpu_")
             if sort_by not in _SORT_KEYS:
                 raise ValueError(f"table: sort_by is one of {sorted(_SORT_KEYS)}, got {sort_by!r}")
             rows.sort(key=lambda event: getattr(event, sort_by), reverse=True)
         total = self.self_cpu_time_total
         time = _time_formatter(time_unit)
-        columns = [c for c in _columns(time, total or 1.0, max_name_column_width, max_shapes_column_width, max_src_column_width)
-                   if c.shown is None or any(map(c.shown, rows))]  # fmt: skip
+        totals = total or 1.0, self.self_device_time_total or 1.0
+        columns = _columns(time, totals, max_name_column_width, max_shapes_column_width, max_src_column_width)
+        columns = [c for c in columns if c.shown is None or any(map(c.shown, rows))]
         lines = [[c.text(event) for c in columns] for event in rows[: row_limit if row_limit >= 0 else None]]
         if any(c.title == "Source Location" for c in columns):
             lines = _with_stacks(lines, rows, columns, max_src_column_width)
-        return f"{_laid_out([c.title for c in columns], lines, header)}\nSelf CPU time total: {time(total)}\n"
+        device = f"Self CUDA time total: {time(self.self_device_time_total)}\n" if self.has_device else ""
+        return f"{_laid_out([c.title for c in columns], lines, header)}\nSelf CPU time total: {time(total)}\n{device}"
 
     def export_chrome_trace(self, path):
         """Writes the events as JSON that Perfetto and browsers' trace viewers show."""
@@ -210,7 +283,7 @@ class EventList(list):
 
     def supported_export_stacks_metrics(self):
         """Names of the times that stacks can be written with."""
-        return ["self_cpu_time_total"]
+        return ["self_cpu_time_total", "self_cuda_time_total"]
 
     def __str__(self):
         return self.table()
@@ -221,12 +294,18 @@ class _Column:
         self.title, self.text, self.shown = title, text, shown
 
 
-def _columns(time, total, name_width, shapes_width, source_width):
-    def share(value):
+def _columns(time, totals, name_width, shapes_width, source_width):
+    def share(value, total=totals[0]):
         return f"{100 * value / total:.2f}%"
 
     def used(event):
         return event.cpu_memory_usage or event.self_cpu_memory_usage
+
+    def used_there(event):
+        return event.device_memory_usage or event.self_device_memory_usage
+
+    def worked(event):
+        return event.device_time_total
 
     unit, divisor = "MFLOPs", 1e6
     return [
@@ -236,8 +315,14 @@ def _columns(time, total, name_width, shapes_width, source_width):
         _Column("CPU total %", lambda e: share(e.cpu_time_total)),
         _Column("CPU total", lambda e: time(e.cpu_time_total)),
         _Column("CPU time avg", lambda e: time(e.cpu_time_total / e.count)),
+        _Column("Self CUDA", lambda e: time(e.self_device_time_total), worked),
+        _Column("Self CUDA %", lambda e: share(e.self_device_time_total, totals[1]), worked),
+        _Column("CUDA total", lambda e: time(e.device_time_total), worked),
+        _Column("CUDA time avg", lambda e: time(e.device_time_total / e.count), worked),
         _Column("CPU Mem", lambda e: format_memory(e.cpu_memory_usage), used),
         _Column("Self CPU Mem", lambda e: format_memory(e.self_cpu_memory_usage), used),
+        _Column("CUDA Mem", lambda e: format_memory(e.device_memory_usage), used_there),
+        _Column("Self CUDA Mem", lambda e: format_memory(e.self_device_memory_usage), used_there),
         _Column("# of Calls", lambda e: str(e.count)),
         _Column("Input Shapes", lambda e: _shortened(str(e.input_shapes or ""), shapes_width), lambda e: e.input_shapes),
         _Column("Source Location", lambda e: _shortened(e.stack[0] if e.stack else "", source_width), lambda e: e.stack),
@@ -284,22 +369,26 @@ class Recording:
     """Events and changes of memory, as the core recorded them.
 
     Attributes:
-        events: an EventList of ops, composites, nodes and ranges.
+        events: an EventList of ops, composites, nodes and ranges, and then of what devices did ("device" events).
         details: an EventList of what ops are made of: kernels, and pieces of them that threads of the pool did. They are no
             children: an op's own time is that of its kernels.
         memory: rows (time in us, thread, address, bytes, event around it or None, stack).
+        device_memory: the same of devices' memory.
+        streams: {(device, handle): number}, 0 being the default stream's.
         threads: {number: name}.
     """
 
-    def __init__(self, lanes, flops=False):
+    def __init__(self, lanes, flops=False, activity=()):
         from .. import _C
 
         self.events, self.details, self.memory, self.threads = EventList(), EventList(), [], {}
+        self.device_memory, self.streams = [], {}
         stacks = _Stacks(_C._stack)
         for thread, title, rows in lanes:
             self.threads[thread] = title
             self._add_lane(thread, rows, stacks)
         self._link_forward()
+        self._add_activity(activity)
         if flops:
             from ..profiler._flops import flops_of
 
@@ -308,10 +397,11 @@ class Recording:
 
     def _add_lane(self, thread, rows, stacks):
         made = []
-        for kind, name, begin, end, parent, sequence, nbytes, address, stack, inputs, outputs, _ in rows:
+        for kind, name, begin, end, parent, sequence, nbytes, address, stack, inputs, outputs, _, device_bytes in rows:
             if kind == "memory":
                 around = made[parent] if parent >= 0 else None
-                self.memory.append((begin / 1e3, thread, address, nbytes, around, stacks[stack]))
+                changes = self.device_memory if device_bytes else self.memory
+                changes.append((begin / 1e3, thread, address, nbytes + device_bytes, around, stacks[stack]))
                 made.append(None)
                 continue
             if kind in ("kernel", "work"):
@@ -319,10 +409,12 @@ class Recording:
                 made.append(made[parent] if parent >= 0 else None)  # what it contains belongs to the op
                 if made[-1] is not None:
                     made[-1].self_cpu_memory_usage += nbytes
+                    made[-1].self_device_memory_usage += device_bytes
                 continue
             event = FunctionEvent(len(self.events), _PREFIX.get(kind, "") + name, thread, begin / 1e3, end / 1e3, kind)
             event.sequence_nr = sequence
             event.self_cpu_memory_usage = nbytes
+            event.self_device_memory_usage = device_bytes
             event.stack = stacks[stack]
             if inputs is not None:
                 event.input_shapes = [i[0] if i else [] for i in inputs]
@@ -333,6 +425,24 @@ class Recording:
                 event.cpu_parent = made[parent]
                 made[parent].cpu_children.append(event)
             made.append(event)
+            self.events.append(event)
+
+    def _add_activity(self, activity):
+        """What devices did, each piece linked to the call on the host that was running when it was queued."""
+        around = _Around(self.events)
+        for kernel, device, stream, thread, queued, begin, end in activity:
+            call = around.innermost(thread, queued / 1e3)
+            name = f"{kernel}: {call.name.rpartition('::')[2]}" if kernel == "elementwise" and call else kernel
+            event = FunctionEvent(len(self.events), name, thread, begin / 1e3, end / 1e3, "device")
+            event.device_type, event.device_index = "CUDA", device
+            if stream:
+                self.streams.setdefault((device, stream), 1 + sum(s != 0 for _, s in self.streams))
+            else:
+                self.streams[device, 0] = 0
+            event.device_resource_id = self.streams[device, stream]
+            event.queued, event.queued_by = queued / 1e3, call
+            if call is not None:
+                call.kernels.append(Kernel(name, device, event.time_range.elapsed_us()))
             self.events.append(event)
 
     def _link_forward(self):
@@ -347,6 +457,23 @@ class Recording:
                 event.forward_event = forward
             else:
                 ops[event.sequence_nr] = event
+
+
+class _Around:
+    """Which call was running on a thread at some time."""
+
+    def __init__(self, events):
+        self._by_thread = {}
+        for event in sorted(events, key=lambda event: (event.time_range.start, event.id)):
+            self._by_thread.setdefault(event.thread, []).append(event)
+
+    def innermost(self, thread, time):
+        events = self._by_thread.get(thread, [])
+        at = bisect.bisect_right(events, time, key=lambda event: event.time_range.start)
+        found = events[at - 1] if at else None
+        while found is not None and found.time_range.end < time:
+            found = found.cpu_parent
+        return found
 
 
 class _Stacks(dict):

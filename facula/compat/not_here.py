@@ -514,27 +514,24 @@ NAMES = {
         "torch.numa": "",
     },
     "cuda": {
-        "torch": "AcceleratorError Event Stream thread_safe_generator",
+        "torch": "thread_safe_generator",
         "torch.backends.cuda": """
             SDPAParams blas_workspace_size cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager
             cublas_workspace_size cublaslt_workspace_size is_ck_sdpa_available
             """,
         "torch.backends.cusparselt": "get_max_alg_id is_available version",
         "torch.cuda": """
-            BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
-            ComplexFloatStorage DoubleStorage FloatStorage GreenContext HalfStorage IntStorage LongStorage ShortStorage
-            caching_allocator_disabled caching_allocator_enable check_error clock_rate cudaStatus cudart current_blas_handle
-            current_solver_handle device_memory_used jiterator list_gpu_processes memory_usage power_draw temperature
-            utilization
+            BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage
+            FloatStorage GreenContext HalfStorage IntStorage LongStorage ShortStorage caching_allocator_disabled
+            caching_allocator_enable current_blas_handle current_solver_handle jiterator
             """,
-        "torch.cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
         "torch.cuda.gds": "GdsFile gds_deregister_buffer gds_register_buffer",
         "torch.cuda.green_contexts": "GreenContext",
         "torch.cuda.memory": """
-            caching_allocator_disabled caching_allocator_enable list_gpu_processes
+            caching_allocator_disabled caching_allocator_enable
             """,
         "torch.cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
-        "torch.cuda.profiler": "init profile start stop",
+        "torch.cuda.profiler": "init",
         "torch.cuda.tunable": """
             enable get_filename get_max_tuning_duration get_max_tuning_iterations get_results get_rotating_buffer_size
             get_validators is_enabled mgpu_tune_gemm_in_file read_file record_untuned_enable record_untuned_is_enabled
@@ -544,15 +541,9 @@ NAMES = {
     },
     "devices": {
         "torch.Tensor": "ipu mtia xpu",
-        "torch.accelerator": """
-            Graph empty_host_cache get_device_capability get_memory_info max_memory_reserved memory_stats
-            reset_accumulated_memory_stats reset_peak_memory_stats
-            """,
+        "torch.accelerator": "Graph empty_host_cache",
         "torch.accelerator.graphs": "Graph",
-        "torch.accelerator.memory": """
-            empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved memory_allocated
-            memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
-            """,
+        "torch.accelerator.memory": "empty_host_cache",
         "torch.backends.kleidiai": "is_available",
         "torch.backends.mps": "get_core_count get_name",
         "torch.mps": """
@@ -636,7 +627,7 @@ NAMES = {
     "trace": {
         "torch.autograd.profiler": "MemRecordsAcc",
         "torch.autograd.profiler_legacy": "profile",
-        "torch.autograd.profiler_util": "EventMetadata FormattedTimesMixin Kernel MemRecordsAcc StringTable",
+        "torch.autograd.profiler_util": "EventMetadata FormattedTimesMixin MemRecordsAcc StringTable",
         "torch.profiler": "DeviceType ExecutionTraceObserver",
         "torch.profiler.itt": "is_available mark range range_pop range_push",
         "torch.profiler.profiler": """

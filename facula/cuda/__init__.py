@@ -228,28 +228,44 @@ def ipc_collect():
         _C._cuda_ipc_collect()
 
 
-_sync_debug_mode = 0
+_SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def set_sync_debug_mode(debug_mode):
-    """Says what becomes of calls that wait for a device: 0 or "default" is the one that there is."""
-    if debug_mode not in (0, "default"):
-        raise NotImplementedError(
-            f"torch.cuda.set_sync_debug_mode: waits are neither warned of nor refused, got {debug_mode!r}"
-        )
+    """Says what becomes of calls that make the host wait for a stream: 0 or "default": nothing; 1 or "warn": a UserWarning
+    each; 2 or "error": a RuntimeError each.
+
+    Such calls are those that read values (`item`, `cpu`, `nonzero`, a bool of a tensor, ...) and Stream.synchronize();
+    `synchronize` and Event.synchronize() may always be called.
+    """
+    _need_device("set_sync_debug_mode")
+    if isinstance(debug_mode, str):
+        if debug_mode not in _SYNC_MODES:
+            raise RuntimeError(f"set_sync_debug_mode: one of {', '.join(_SYNC_MODES)}, got {debug_mode!r}")
+        debug_mode = _SYNC_MODES[debug_mode]
+    _C._cuda_set_wait_mode(debug_mode)
 
 
 def get_sync_debug_mode():
-    """0: calls may wait."""
-    return _sync_debug_mode
+    """0, 1 or 2, as set_sync_debug_mode was told."""
+    return _C._cuda_get_wait_mode()
 
 
 # -- errors -----------------------------------------------------------------------------------------------
 
 OutOfMemoryError = facula.OutOfMemoryError
-CudaError = type("CudaError", (RuntimeError,), {"__module__": __name__, "__doc__": "A call of the CUDA runtime failed."})
+AcceleratorError = facula.AcceleratorError
 DeferredCudaCallError = type("DeferredCudaCallError", (Exception,), {"__module__": __name__})
 
+from facula.cuda._runtime import CudaError, check_error, cudart, cudaStatus  # noqa: E402, F401
+from facula.cuda._sensors import (  # noqa: E402, F401
+    clock_rate,
+    device_memory_used,
+    memory_usage,
+    power_draw,
+    temperature,
+    utilization,
+)
 from facula.cuda.graphs import (  # noqa: E402, F401
     CUDAGraph,
     graph,
@@ -268,6 +284,7 @@ from facula.cuda.memory import (  # noqa: E402, F401
     get_per_process_memory_fraction,
     host_memory_stats,
     host_memory_stats_as_nested_dict,
+    list_gpu_processes,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -315,7 +332,7 @@ from facula.cuda.streams import (  # noqa: E402, F401
 def __getattr__(name):
     if name == "default_generators":
         return tuple(_C._default_generator(facula.device("cuda", i)) for i in range(device_count()))
-    if name in ("amp", "nvtx", "nccl"):
+    if name in ("amp", "comm", "nvtx", "nccl", "profiler"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")

@@ -4,9 +4,11 @@ import contextlib
 import ctypes
 
 from facula import _C
+from facula.cuda._sensors import list_gpu_processes
 
 __all__ = [
     "empty_cache",
+    "list_gpu_processes",
     "memory_allocated",
     "max_memory_allocated",
     "memory_reserved",
@@ -298,7 +300,7 @@ class MemPool:
         return _C._cuda_pool_users(self._number, self._device)
 
     def snapshot(self, include_traces=True):
-        """memory_snapshot() of the pool's segments."""
+        """memory_snapshot() of the pool's segments; what happened to them is in _snapshot()."""
         return memory_snapshot(self.id)
 
     def __del__(self):

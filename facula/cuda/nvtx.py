@@ -1,34 +1,44 @@
-"""Marks for NVIDIA's profilers. Without one they do nothing."""
+"""Marks and ranges for NVIDIA's profilers (Nsight Systems), by NVTX's protocol: the profiler names its library in the
+environment, and where there is none, nothing happens. `facula.profiler.record_function` names ranges of the package's own
+profiler."""
 
 import contextlib
+
+from facula import _C
 
 __all__ = ["range_push", "range_pop", "range_start", "range_end", "mark", "range"]
 
 
 def range_push(msg):
-    """Gives -1: no range is open."""
-    return -1
+    """Begins a range of this thread. How many ranges are open around it; -2 where no profiler listens."""
+    return _C._nvtx_push(msg)
 
 
 def range_pop():
-    """Gives -1: no range is open."""
-    return -1
+    """Ends the thread's innermost range. Its depth; -2 where no profiler listens."""
+    return _C._nvtx_pop()
 
 
 def range_start(msg):
-    """Gives 0, a handle for range_end."""
-    return 0
+    """Begins a range that may end on another thread; its handle for range_end."""
+    return _C._nvtx_start(msg)
 
 
 def range_end(range_id):
-    """Nothing to end."""
+    """Ends it."""
+    _C._nvtx_end(range_id)
 
 
 def mark(msg):
-    """Nothing is marked."""
+    """Marks a moment."""
+    _C._nvtx_mark(msg)
 
 
 @contextlib.contextmanager
 def range(msg, *args, **kwargs):
-    """A context without effect."""
-    yield
+    """Context: a range, named `msg.format(*args, **kwargs)`."""
+    range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        range_pop()

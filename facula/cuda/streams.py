@@ -5,6 +5,7 @@ current stream of a thread is where its ops go: the default stream (0), or what 
 """
 
 from facula import _C
+from facula.functions import streams as _any
 
 __all__ = ["Stream", "ExternalStream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
 
@@ -15,7 +16,7 @@ def _index(device, name):
     return cuda._index(device, name)
 
 
-class Stream:
+class Stream(_any.Stream):
     """A queue of work on a device, one of 32 of its priority (lower numbers are more urgent)."""
 
     def __init__(self, device=None, priority=0, *, stream_id=None, device_index=None, device_type=None, stream_ptr=None):
@@ -37,6 +38,11 @@ class Stream:
         return self.cuda_stream
 
     device_type = 1
+
+    @property
+    def native_handle(self):
+        """The driver's handle, which is what `cuda_stream` says, too."""
+        return self.cuda_stream
 
     def wait_event(self, event):
         """Work queued from now on waits for the event."""
@@ -98,7 +104,7 @@ def get_stream_from_external(data_ptr, device=None):
     return ExternalStream(data_ptr, device)
 
 
-class Event:
+class Event(_any.Event):
     """A place in a stream: made when it is first recorded.
 
     enable_timing: elapsed_time() can be asked. blocking: synchronize() sleeps instead of spinning. interprocess: another
@@ -130,6 +136,13 @@ class Event:
         event._event = _C._cuda_open_event(event.device.index, handle)
         event._interprocess = True
         return event
+
+    @property
+    def event_id(self):
+        """The driver's handle, 0 before the event is first recorded."""
+        return _C._cuda_event_id(self._event)
+
+    cuda_event = event_id
 
     def record(self, stream=None):
         """Puts the event behind what is queued on the stream (the current one)."""

@@ -1,6 +1,6 @@
 """Which device types are in an autocast region on this thread, and with which lower precision.
 
-The CPU's state is the core's, which casts by it. Other device types only remember what a program sets.
+The state of the CPU and of CUDA is the core's, which casts by it. Other device types only remember what a program sets.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ LOWER_PRECISION = {
     **dict.fromkeys(("cpu", "xla", "hpu"), facula.bfloat16),
     **dict.fromkeys(("cuda", "ipu", "xpu", "mps", "maia", "mtia", "privateuseone"), facula.float16),
 }
+
+
+_OF_THE_CORE = ("cpu", "cuda")
 
 
 class _Others(threading.local):
@@ -54,7 +57,7 @@ def is_autocast_available(device_type: str) -> bool:
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether this thread is in an autocast region of a device type."""
     kind = known_device_type("is_autocast_enabled", device_type)
-    return _C._is_autocast_enabled() if kind == "cpu" else _others.enabled.get(kind, False)
+    return _C._is_autocast_enabled(kind) if kind in _OF_THE_CORE else _others.enabled.get(kind, False)
 
 
 def set_autocast_enabled(device_type, enabled=None) -> None:
@@ -63,8 +66,8 @@ def set_autocast_enabled(device_type, enabled=None) -> None:
         device_type, enabled = "cuda", device_type
     kind = known_device_type("set_autocast_enabled", device_type)
     _check("set_autocast_enabled", "enabled", enabled, bool)
-    if kind == "cpu":
-        _C._set_autocast_enabled(enabled)
+    if kind in _OF_THE_CORE:
+        _C._set_autocast_enabled(kind, enabled)
     else:
         _others.enabled[kind] = enabled
 
@@ -74,25 +77,25 @@ def get_autocast_dtype(device_type: str) -> facula.dtype:
     kind = known_device_type("get_autocast_dtype", device_type)
     if kind not in LOWER_PRECISION:
         raise RuntimeError(f"get_autocast_dtype: expected a device type that has autocast, got {device_type!r}")
-    return _C._get_autocast_dtype() if kind == "cpu" else _others.dtype.get(kind, LOWER_PRECISION[kind])
+    return _C._get_autocast_dtype(kind) if kind in _OF_THE_CORE else _others.dtype.get(kind, LOWER_PRECISION[kind])
 
 
 def set_autocast_dtype(device_type: str, dtype: facula.dtype) -> None:
     """Sets the lower precision of a device type on this thread."""
     kind = known_device_type("set_autocast_dtype", device_type)
     _check("set_autocast_dtype", "dtype", dtype, facula.dtype)
-    if kind == "cpu":
-        _C._set_autocast_dtype(dtype)
+    if kind in _OF_THE_CORE:
+        _C._set_autocast_dtype(kind, dtype)
     else:
         _others.dtype[kind] = dtype
 
 
 def exchange(kind: str, enabled: bool, dtype: facula.dtype) -> tuple[bool, facula.dtype]:
     """Sets switch and lower precision of a known device type; returns what they were."""
-    if kind == "cpu":
-        before = _C._is_autocast_enabled(), _C._get_autocast_dtype()
-        _C._set_autocast_enabled(enabled)
-        _C._set_autocast_dtype(dtype)
+    if kind in _OF_THE_CORE:
+        before = _C._is_autocast_enabled(kind), _C._get_autocast_dtype(kind)
+        _C._set_autocast_enabled(kind, enabled)
+        _C._set_autocast_dtype(kind, dtype)
         return before
     before = _others.enabled.get(kind, False), _others.dtype.get(kind, LOWER_PRECISION[kind])
     _others.enabled[kind], _others.dtype[kind] = enabled, dtype

@@ -35,7 +35,8 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
         tensor = _C._from_dlpack(ext_tensor)
     else:
         tensor = _import_dlpack(ext_tensor, device, copy)
-    if device is not None and tensor.device.type != _C.device(device).type:
+    wanted = tensor.device if device is None else _C.device(device)
+    if tensor.device.type != wanted.type or wanted.index not in (None, tensor.device.index):
         if copy is False:
             raise ValueError(f"from_dlpack: copy=False, but the values have to move to {device}, got {tensor.device}")
         tensor = tensor.to(device)
@@ -46,11 +47,20 @@ def _import_dlpack(source, device, copy):
     asked = {"max_version": (1, 1)}
     if copy is not None:
         asked["copy"] = copy
-    try:  # without a stream, which means the legacy default stream: the device need not be asked
-        return _C._from_dlpack(source.__dlpack__(**asked))
+    ordered = _stream_of_this_thread(source)
+    try:
+        return _C._from_dlpack(source.__dlpack__(**asked, **ordered))
     except TypeError:  # a producer of the time before versions
-        tensor = _C._from_dlpack(source.__dlpack__())
+        tensor = _C._from_dlpack(source.__dlpack__(**ordered))
         return tensor.clone() if copy else tensor
+
+
+def _stream_of_this_thread(source):
+    """What tells a producer with memory of CUDA the stream that will use it: 1 is DLPack's number of the default one."""
+    kind, index = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else (1, 0)
+    if int(kind) != 2 or not _C._cuda_device_count():
+        return {}
+    return {"stream": _C._cuda_current_stream(index) or 1}
 
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):

@@ -92,8 +92,10 @@ def get_default_device():
 
 
 def get_device_module(device=None):
-    """The module of a kind of device: facula.cpu, facula.cuda."""
+    """The module of a kind of device: facula.cpu, facula.cuda; by default that of the accelerator, if there is one."""
     import importlib
 
-    kind = "cpu" if device is None else _C.device(device).type
+    if device is not None and not isinstance(device, (str, _C.device)):
+        raise RuntimeError(f"get_device_module: a device, a str or None, got {device!r}")
+    kind = ("cuda" if _C._cuda_device_count() else "cpu") if device is None else _C.device(device).type
     return importlib.import_module(f"facula.{kind}")

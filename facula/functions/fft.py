@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from facula import _C
-from facula._autocast import in_float32
+from facula._autocast import in_dtype
 
 
 def _window(op: str, window, win_length: int, n_fft: int, like):
@@ -18,7 +18,7 @@ def _window(op: str, window, win_length: int, n_fft: int, like):
     return _C.constant_pad_nd(window, [left, n_fft - win_length - left]) if win_length < n_fft else window
 
 
-@in_float32
+@in_dtype(_C.float32, ("cpu",))
 def stft(
     input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
     onesided=None, return_complex=None, align_to_window=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from facula import Tensor
+from facula._autocast import in_dtype
 from facula.nn.functions.rnn import _one_layer, run
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
@@ -59,6 +60,7 @@ rnn_relu = _network("RNN_RELU", "rnn_relu", "An Elman network with relu: (output
 
 
 def _cell(mode: str, name: str, doc: str):
+    @in_dtype(None, ("cuda",))
     def cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
         batched = input.dim() == 2
         hidden = tuple(hx) if mode == "LSTM" else (hx,)

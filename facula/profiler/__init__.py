@@ -14,6 +14,7 @@ import os
 import socket
 import time
 
+from .. import _C
 from ..autograd import profiler as _autograd
 from ..autograd.profiler import KinetoStepTracker, record_function
 
@@ -24,7 +25,7 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """What is recorded; here, the CPU."""
+    """What is recorded; here, the CPU and CUDA devices."""
 
     CPU = 0
     XPU = 1
@@ -50,7 +51,7 @@ def kineto_available():
 
 def supported_activities():
     """The activities that can be recorded."""
-    return {ProfilerActivity.CPU}
+    return {ProfilerActivity.CPU} | ({ProfilerActivity.CUDA} if _C._cuda_device_count() else set())
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0):
@@ -104,7 +105,8 @@ class profile:
     """Records the ops, backward nodes, kernels and ranges of all threads.
 
     Args:
-        activities: ProfilerActivity members; default: all that can be recorded, which is the CPU.
+        activities: ProfilerActivity members; default: all that can be recorded: the CPU, and CUDA devices where there are.
+            With CUDA, beginning and end of the recording wait for the devices.
         schedule: a function from steps to ProfilerAction, such as `schedule()` makes; `step()` ends a step.
         on_trace_ready: called with the profile whenever a recording is complete.
         record_shapes: keeps shapes and dtypes of tensor arguments and results.
@@ -187,8 +189,10 @@ class profile:
     def _begin_if_recording(self):
         if not self._running and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             self.profiler = _autograd.profile(
-                ProfilerActivity.CPU in self.activities, record_shapes=self.record_shapes, with_flops=self.with_flops,
-                profile_memory=self.profile_memory, with_stack=self.with_stack, with_modules=self.with_modules,
+                use_cpu=ProfilerActivity.CPU in self.activities,
+                use_device="cuda" if ProfilerActivity.CUDA in self.activities else None, record_shapes=self.record_shapes,
+                with_flops=self.with_flops, profile_memory=self.profile_memory, with_stack=self.with_stack,
+                with_modules=self.with_modules,
             )  # fmt: skip
             self.profiler.__enter__()
             self._running = True
@@ -236,13 +240,14 @@ class profile:
 
         Args:
             path: ".html", ".png" or ".svg" for a picture (needs Matplotlib), ".json" or ".json.gz" for numbers.
-            device: "cpu", the only one.
+            device: "cpu" (default) or "cuda", also with the number of a device, which says nothing more.
         """
         from ._export import write_memory_timeline
 
-        if device not in (None, "cpu"):
-            raise ValueError(f"export_memory_timeline: device is 'cpu', got {device!r}")
-        write_memory_timeline(self._recorded()._finished(), path)
+        kind = "cpu" if device is None else str(device).partition(":")[0]
+        if kind not in ("cpu", "cuda"):
+            raise ValueError(f"export_memory_timeline: device is 'cpu' or 'cuda', got {device!r}")
+        write_memory_timeline(self._recorded()._finished(), path, kind)
 
     def add_metadata(self, key, value):
         """Adds a text to the traces that are written."""

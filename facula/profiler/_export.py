@@ -14,7 +14,7 @@ from .._serialization.replacing import replacing
 
 _CATEGORY = {
     "op": "cpu_op", "composite": "cpu_op", "node": "cpu_op", "range": "user_annotation", "kernel": "cpu_kernel",
-    "work": "cpu_worker",
+    "work": "cpu_worker", "device": "kernel",
 }  # fmt: skip
 
 
@@ -27,6 +27,10 @@ def _write(path, data):
 
 def _arguments(event):
     found = {"External id": event.id}
+    if event.kind == "device":
+        found.update({"device": event.device_index, "stream": event.device_resource_id})
+        if event.queued_by is not None:
+            found["External id"] = event.queued_by.id
     if event.sequence_nr >= 0:
         found["Sequence number"] = event.sequence_nr
     if event.fwd_thread is not None:
@@ -47,6 +51,27 @@ def _flow(pid, number, forward, node):
     yield {"ph": "f", "bp": "e", "tid": node.thread, "ts": node.time_range.start, **common}
 
 
+def _device_pid(device):
+    """Devices are processes of their own in a trace, numbered as PyTorch numbers them."""
+    return device
+
+
+def _device_arrow(pid, number, event):
+    """The arrow from the call on the host to the work that it queued."""
+    common = {"cat": "ac2g", "name": "ac2g", "id": number}
+    yield {"ph": "s", "pid": pid, "tid": event.thread, "ts": event.queued, **common}
+    place = {"pid": _device_pid(event.device_index), "tid": event.device_resource_id}
+    yield {"ph": "f", "bp": "e", "ts": event.time_range.start, **place, **common}
+
+
+def _stream_names(recording):
+    for device in sorted({device for device, _ in recording.streams}):
+        yield {"ph": "M", "name": "process_name", "pid": _device_pid(device), "tid": 0, "args": {"name": f"GPU {device}"}}
+    for (device, _), number in recording.streams.items():
+        title = f"stream {number}" + (" (default)" if number == 0 else "")
+        yield {"ph": "M", "name": "thread_name", "pid": _device_pid(device), "tid": number, "args": {"name": title}}
+
+
 def _thread_names(recording, pid):
     for number, (thread, title) in enumerate(sorted(recording.threads.items())):
         common = {"ph": "M", "pid": pid, "tid": thread}
@@ -54,15 +79,15 @@ def _thread_names(recording, pid):
         yield {"name": "thread_sort_index", "args": {"sort_index": number}, **common}
 
 
-def _memory_rows(recording, pid):
+def _memory_rows(changes, pid, kind, counter):
     total = 0
-    for when, thread, address, nbytes, _, _ in sorted(recording.memory, key=lambda row: row[0]):
+    for when, thread, address, nbytes, _, _ in sorted(changes, key=lambda row: row[0]):
         total += nbytes
         yield {
             "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": pid, "tid": thread, "ts": when,
-            "args": {"Addr": address, "Bytes": nbytes, "Total Allocated": total, "Device Type": 0, "Device Id": -1},
+            "args": {"Addr": address, "Bytes": nbytes, "Total Allocated": total, "Device Type": kind, "Device Id": kind - 1},
         }  # fmt: skip
-        yield {"ph": "C", "name": "bytes since the start", "pid": pid, "ts": when, "args": {"bytes": total}}
+        yield {"ph": "C", "name": counter, "pid": pid, "ts": when, "args": {"bytes": total}}
 
 
 def write_trace(events, path, recording=None, metadata=None):
@@ -70,25 +95,33 @@ def write_trace(events, path, recording=None, metadata=None):
     pid = os.getpid()
     rows = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "facula"}}]
     for event in [*events, *(recording.details if recording is not None else ())]:
+        place = {"pid": pid, "tid": event.thread}
+        if event.kind == "device":
+            place = {"pid": _device_pid(event.device_index), "tid": event.device_resource_id}
         rows.append({
-            "ph": "X", "cat": _CATEGORY[event.kind], "name": event.name, "pid": pid, "tid": event.thread,
+            "ph": "X", "cat": _CATEGORY[event.kind], "name": event.name, **place,
             "ts": event.time_range.start, "dur": event.time_range.elapsed_us(), "args": _arguments(event),
         })  # fmt: skip
     links = itertools.count(1)
     for event in events:
         if event.forward_event is not None:
             rows += _flow(pid, next(links), event.forward_event, event)
+        if event.kind == "device" and event.queued_by is not None:
+            rows += _device_arrow(pid, next(links), event)
     if recording is not None:
         rows += _thread_names(recording, pid)
-        rows += _memory_rows(recording, pid)
+        rows += _stream_names(recording)
+        rows += _memory_rows(recording.memory, pid, 0, "bytes since the start")
+        rows += _memory_rows(recording.device_memory, pid, 1, "bytes of devices since the start")
     document = {"schemaVersion": 1, "displayTimeUnit": "ms", "deviceProperties": [], **(metadata or {}), "traceEvents": rows}
     _write(path, json.dumps(document))
 
 
 def write_stacks(events, path, metric="self_cpu_time_total"):
     """A line per op with a stack: its source lines from the outside in, joined by ";", and the metric."""
-    if metric not in ("self_cpu_time_total",):
-        raise ValueError(f"export_stacks: metric is self_cpu_time_total, got {metric!r}")
+    metrics = ("self_cpu_time_total", "self_cuda_time_total", "self_device_time_total")
+    if metric not in metrics:
+        raise ValueError(f"export_stacks: metric is one of {', '.join(metrics)}, got {metric!r}")
     lines = []
     for event in events:
         value = math.ceil(getattr(event, metric))  # microseconds
@@ -123,8 +156,8 @@ def _recorded(event):
     return False
 
 
-def memory_timeline(recording):
-    """(times in us, {category: bytes}) after every change since the start of the profile.
+def memory_timeline(recording, device="cpu"):
+    """(times in us, {category: bytes}) after every change of memory of "cpu" or "cuda" since the start of the profile.
 
     A storage counts as "gradient" when a backward node made it, as "optimizer" when an optimizer's step did, as "saved for
     backward" when it is the result of an op that autograd recorded, else as "temporary". Storages older than the profile
@@ -132,7 +165,8 @@ def memory_timeline(recording):
     """
     held = dict.fromkeys(CATEGORIES, 0)
     made, times, rows = {}, [], {name: [] for name in CATEGORIES}
-    for when, _, address, nbytes, event, _ in sorted(recording.memory, key=lambda row: row[0]):
+    changes = recording.memory if device == "cpu" else recording.device_memory
+    for when, _, address, nbytes, event, _ in sorted(changes, key=lambda row: row[0]):
         if nbytes >= 0:
             made[address] = category = _category(event, _recorded)
         elif address not in made:
@@ -146,9 +180,9 @@ def memory_timeline(recording):
     return times, rows
 
 
-def write_memory_timeline(recording, path):
+def write_memory_timeline(recording, path, device="cpu"):
     """The timeline as a picture in a page (".html"), as a picture (".png", ".svg"), or as numbers (".json", ".json.gz")."""
-    times, rows = memory_timeline(recording)
+    times, rows = memory_timeline(recording, device)
     if not times:
         raise RuntimeError("export_memory_timeline: expected a profile with profile_memory=True that saw memory, got none")
     suffixes = Path(path).suffixes

@@ -1,58 +1,95 @@
-// Autocast. Inside a region (kModeAutocast), an op with an `autocast:` key gets its floating CPU tensors in another
-// dtype:
+// Autocast. Inside a region, an op with an `autocast:` key gets its floating tensors in another dtype:
 //   lower      in the dtype of the region, bfloat16 or float16
 //   float32    in float32
 //   promote    in the widest dtype among them
 //   unchanged  as they are: for ops made of ops that would cast
+//   refused    not at all: the op is an error there
+// There is a region of the CPU and one of CUDA, each with its own policies; a region touches the tensors of its device.
 // float64, complex and integer tensors are never touched. Only the function and method forms cast; while such an op
-// runs, the region is suspended, so that what the op is made of sees the dtypes that the op was given. The casts are
-// recorded: gradients arrive in the dtype of the tensor that was cast.
+// runs, the regions for which it has a policy are suspended, so that what the op is made of sees the dtypes that the op
+// was given. The casts are recorded: gradients arrive in the dtype of the tensor that was cast.
 //
 // A float32 leaf that wants a gradient (a weight) is cast to `lower` once and kept until the outermost region ends, or
 // until the leaf is written to.
 #pragma once
+
+#include <array>
 
 #include "core/mode.h"
 #include "ops/operand.h"
 
 namespace facula {
 
-inline uint32_t autocasting() { return thread_state.modes & kModeAutocast; }
+constexpr uint32_t kModeAutocastCuda = 1u << 3;  // of tensors on CUDA devices, beside the modes of core/mode.h
+constexpr uint32_t kAutocast = kModeAutocast | kModeAutocastCuda;
+/// Which of the regions this thread is in.
+inline uint32_t autocasting(uint32_t regions = kAutocast) { return thread_state.modes & regions; }
 
-/// The region of this thread, as the Python layer sets it; kModeAutocast says whether one is on.
+/// The regions of this thread, as the Python layer sets them; the thread's modes say which are on. The CPU's is first.
 struct AutocastState {
-  DType dtype = DType::BFloat16;
+  std::array<DType, 2> dtypes = {DType::BFloat16, DType::Float16};
   bool cache_enabled = true;
   int nesting = 0;
 };
 AutocastState& autocast_state();
 void clear_autocast_cache();
 
-inline DType autocast_lower() { return autocast_state().dtype; }
-/// The widest dtype of a `promote` op's tensors. Throws for a half precision that is not the region's.
-DType autocast_widest(const char* op, std::initializer_list<const Tensor*> tensors);
-DType autocast_widest(const char* op, TensorList tensors);
+enum class AutocastPolicy : uint8_t { None, Unchanged, Lower, Float32, Promote, Refused };
 
-/// `t` in `dtype` where autocast touches it, else `t`.
+/// What the regions that are on make of the tensors of a call.
+class AutocastCall {
+ public:
+  AutocastCall(const char* op, AutocastPolicy cpu, AutocastPolicy cuda);
+  /// An argument, before the first is cast; only policies that depend on arguments need it.
+  void see(const Tensor& t);
+  void see(TensorList list) {
+    for (const Tensor& t : list) see(t);
+  }
+  void see(const Operand& operand) {
+    if (operand.is_tensor()) see(operand.tensor());
+  }
+  Tensor cast(const Tensor& t) const;
+
+ private:
+  const char* op_;
+  std::array<AutocastPolicy, 2> policies_;
+  std::array<DType, 2> dtypes_;
+};
+
+/// `t` in `dtype` where a region touches it, else `t`.
 Tensor autocast_tensor(const Tensor& t, DType dtype);
+/// The lower precision of the region that touches `t`, if one does.
+std::optional<DType> autocast_lower(const Tensor& t);
 
-/// An argument in the dtype of the op's policy.
+/// An argument of a call, cast.
 template <class T>
 class Autocast;
 template <>
 class Autocast<Tensor> {
  public:
-  Autocast(const Tensor& t, DType dtype) : value_(autocast_tensor(t, dtype)) {}
+  Autocast(const Tensor& t, const AutocastCall& call) : value_(call.cast(t)) {}
   const Tensor& get() const { return value_; }
 
  private:
   Tensor value_;
 };
 template <>
+class Autocast<Operand> {
+ public:
+  Autocast(const Operand& operand, const AutocastCall& call)
+      : value_(operand.is_tensor() ? call.cast(operand.tensor()) : Tensor()),
+        operand_(value_.defined() ? Operand(value_) : operand) {}
+  const Operand& get() const { return operand_; }
+
+ private:
+  Tensor value_;
+  Operand operand_;
+};
+template <>
 class Autocast<std::vector<Tensor>> {
  public:
-  Autocast(TensorList list, DType dtype) {
-    for (const Tensor& t : list) values_.push_back(autocast_tensor(t, dtype));
+  Autocast(TensorList list, const AutocastCall& call) {
+    for (const Tensor& t : list) values_.push_back(call.cast(t));
   }
   TensorList get() const { return values_; }
 
@@ -60,15 +97,17 @@ class Autocast<std::vector<Tensor>> {
   std::vector<Tensor> values_;
 };
 
-/// Suspends the region for a scope.
+/// Suspends regions for a scope.
 class AutocastPause {
  public:
-  AutocastPause() : mode_(autocasting()) { thread_state.modes &= ~static_cast<uint32_t>(kModeAutocast); }
-  ~AutocastPause() { thread_state.modes |= mode_; }
+  explicit AutocastPause(uint32_t regions = kAutocast) : modes_(autocasting(regions)) {
+    thread_state.modes &= ~regions;
+  }
+  ~AutocastPause() { thread_state.modes |= modes_; }
   AutocastPause(const AutocastPause&) = delete;
 
  private:
-  uint32_t mode_;
+  uint32_t modes_;
 };
 
 }  // namespace facula

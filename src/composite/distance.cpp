@@ -44,7 +44,7 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
   return linalg_vector_norm(difference, p, Axis({-1}), keepdim, std::nullopt);
 }
 
-Tensor pdist(const Tensor& self, double p) {
+Tensor pdist_uncast(const Tensor& self, double p) {
   FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "pdist: a matrix, got shape ", self.sizes());
   FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "pdist: a floating point tensor, got ", self.dtype());
   FACULA_CHECK(p >= 0, ErrorKind::Runtime, "pdist: p is not negative, got ", p);
@@ -55,7 +55,7 @@ Tensor pdist(const Tensor& self, double p) {
   return linalg_vector_norm(difference, p, Axis({-1}), false, std::nullopt);
 }
 
-Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
+Tensor cosine_similarity_uncast(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   check_one_device("cosine_similarity", x1, x2);
   DType dtype = promote(x1.dtype(), x2.dtype());
   FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(),

@@ -180,7 +180,7 @@ Equation parse(std::string_view text, TensorList operands) {
 
 }  // namespace
 
-Tensor _einsum(std::string_view equation, TensorList operands) {
+Tensor _einsum_uncast(std::string_view equation, TensorList operands) {
   FACULA_CHECK(!operands.empty(), ErrorKind::Runtime, "einsum: at least one operand, got none");
   Equation e = parse(equation, operands);
   std::vector<Labelled> inputs;

@@ -110,7 +110,7 @@ bool is_simple_power(const Operand& self, const Operand& exponent, double value)
 
 }  // namespace
 
-Tensor pow(const Operand& self, const Operand& exponent) {
+Tensor pow_uncast(const Operand& self, const Operand& exponent) {
   require_tensor("pow", self, exponent);
   if (self.dtype() == DType::Bool && exponent.dtype() == DType::Bool) {
     throw_error(ErrorKind::NotImplemented, "pow: expected numbers, got self and exponent of dtype bool");

@@ -62,8 +62,8 @@ Tensor sum_norm(const Tensor& self, int64_t added, int64_t chosen, bool keepdim,
 
 }  // namespace
 
-Tensor linalg_matrix_norm(const Tensor& self, const Scalar& ord, IntList dim, bool keepdim,
-                          std::optional<DType> dtype) {
+Tensor linalg_matrix_norm_uncast(const Tensor& self, const Scalar& ord, IntList dim, bool keepdim,
+                                 std::optional<DType> dtype) {
   Tensor a = typed("linalg.matrix_norm", self, dtype);
   MatrixDims d = matrix_dims("linalg.matrix_norm", a, dim);
   double order = ord.to_double(), size = std::abs(order);
@@ -74,8 +74,8 @@ Tensor linalg_matrix_norm(const Tensor& self, const Scalar& ord, IntList dim, bo
                    : sum_norm(a, d.column, d.row, keepdim, order > 0);
 }
 
-Tensor linalg_matrix_norm(const Tensor& self, std::string_view ord, IntList dim, bool keepdim,
-                          std::optional<DType> dtype) {
+Tensor linalg_matrix_norm_uncast(const Tensor& self, std::string_view ord, IntList dim, bool keepdim,
+                                 std::optional<DType> dtype) {
   Tensor a = typed("linalg.matrix_norm", self, dtype);
   MatrixDims d = matrix_dims("linalg.matrix_norm", a, dim);
   if (ord == "fro") return linalg_vector_norm(a, 2, std::optional<IntList>({d.row, d.column}), keepdim, std::nullopt);

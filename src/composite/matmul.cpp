@@ -81,7 +81,8 @@ Tensor outer(const Tensor& self, const Tensor& vec2) {
   return mul(unsqueeze(self, 1), vec2);
 }
 
-Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta, const Scalar& alpha) {
+Tensor addr_uncast(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
+                   const Scalar& alpha) {
   FACULA_CHECK(vec1.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "addr: two 1-D tensors, got shapes ",
                vec1.sizes(), " and ", vec2.sizes());
   Dims sizes{vec1.size(0), vec2.size(0)};
@@ -102,7 +103,7 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Sc
   return addcmul(beta.equals(1) ? self : mul(self, beta), unsqueeze(vec1, 1), vec2, alpha);
 }
 
-Tensor vdot(const Tensor& self, const Tensor& other) { return dot(conj(self), other); }
+Tensor vdot_uncast(const Tensor& self, const Tensor& other) { return dot(conj(self), other); }
 
 Tensor inner(const Tensor& self, const Tensor& other) {
   if (self.dim() == 0 || other.dim() == 0) return mul(self, other);
@@ -158,7 +159,7 @@ Tensor kron(const Tensor& self, const Tensor& other) {
   return reshape(mul(reshape(self, a), reshape(other, b)), shape);
 }
 
-Tensor _tensordot(const Tensor& self, const Tensor& other, IntList dims_self, IntList dims_other) {
+Tensor _tensordot_uncast(const Tensor& self, const Tensor& other, IntList dims_self, IntList dims_other) {
   FACULA_CHECK(dims_self.size() == dims_other.size(), ErrorKind::Runtime,
                "tensordot: as many dimensions of each tensor, got ", dims_self, " and ", dims_other);
   FACULA_CHECK(dims_self.empty() || (self.dim() > 0 && other.dim() > 0), ErrorKind::Index,
@@ -243,7 +244,7 @@ Tensor multiply_chain(const std::vector<Tensor>& factors, const std::vector<std:
 
 }  // namespace
 
-Tensor linalg_multi_dot(TensorList tensors) {
+Tensor linalg_multi_dot_uncast(TensorList tensors) {
   size_t n = tensors.size();
   FACULA_CHECK(n >= 2, ErrorKind::Runtime, "linalg.multi_dot: at least two tensors, got ", n);
   std::vector<Tensor> factors = tensors.vec();
@@ -282,7 +283,7 @@ Tensor linalg_cross(const Tensor& self, const Tensor& other, int64_t dim) {
   return _cross(expand(self, shape), expand(other, shape), d);
 }
 
-Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {
+Tensor cross_uncast(const Tensor& self, const Tensor& other, std::optional<int64_t> dim) {
   if (dim) return linalg_cross(self, other, *dim);
   Dims sizes = broadcast(self.sizes(), other.sizes(), "cross");
   for (size_t d = 0; d < sizes.size(); ++d)

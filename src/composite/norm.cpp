@@ -95,8 +95,8 @@ Tensor repeat_samples(const Tensor& t, int64_t samples) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntList normalized_shape,
-                                                     const Tensor& weight, const Tensor& bias, double eps) {
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm_uncast(const Tensor& input, IntList normalized_shape,
+                                                            const Tensor& weight, const Tensor& bias, double eps) {
   auto [result, mean, rstd] = last_dims_norm("native_layer_norm", input, normalized_shape, weight, bias, eps, true);
   Dims shape(input.sizes());
   for (size_t d = shape.size() - normalized_shape.size(); d < shape.size(); ++d) shape[d] = 1;
@@ -104,12 +104,12 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntLis
   return {result, to_dtype(reshape(mean, shape), dtype), to_dtype(reshape(rstd, shape), dtype)};
 }
 
-Tensor layer_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps,
-                  bool) {
+Tensor layer_norm_uncast(const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias,
+                         double eps, bool) {
   return std::get<0>(last_dims_norm("layer_norm", input, normalized_shape, weight, bias, eps, true));
 }
 
-Tensor rms_norm(const Tensor& input, IntList normalized_shape, const Tensor& weight, std::optional<double> eps) {
+Tensor rms_norm_uncast(const Tensor& input, IntList normalized_shape, const Tensor& weight, std::optional<double> eps) {
   double under_root = eps.value_or(epsilon(real_dtype(input.dtype())));
   if (is_complex(input.dtype())) {
     count_rows("rms_norm", input, normalized_shape, weight, Tensor());
@@ -138,7 +138,8 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
           to_dtype(reshape(rstd, {N, group}), input.dtype())};
 }
 
-Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps, bool) {
+Tensor group_norm_uncast(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps,
+                         bool) {
   FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, "group_norm: expected an input of shape (N, C, ...), got ",
                input.sizes());
   int64_t samples = input.size(0), channels = input.size(1);

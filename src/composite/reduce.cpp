@@ -110,12 +110,13 @@ Pair std_mean(const Tensor& self, OptDims dim, const std::optional<Scalar>& corr
 
 // ---- norms
 
-Tensor norm(const Tensor& self, const std::optional<Scalar>& p, OptDims dim, bool keepdim, std::optional<DType> dtype) {
+Tensor norm_uncast(const Tensor& self, const std::optional<Scalar>& p, OptDims dim, bool keepdim,
+                   std::optional<DType> dtype) {
   Tensor norm = linalg_vector_norm(self, p ? *p : Scalar(2.0), dim, keepdim, dtype);
   return dtype && norm.dtype() != *dtype && !is_complex(*dtype) ? to_dtype(norm, *dtype) : norm;
 }
 
-Tensor norm(const Tensor& self, std::string_view p, OptDims dim, bool keepdim, std::optional<DType> dtype) {
+Tensor norm_uncast(const Tensor& self, std::string_view p, OptDims dim, bool keepdim, std::optional<DType> dtype) {
   if (p == "fro") return norm(self, std::optional<Scalar>(Scalar(2.0)), dim, keepdim, dtype);
   FACULA_CHECK(p == "nuc", ErrorKind::Runtime, "norm: p must be a number, 'fro' or 'nuc', got '", p, "'");
   constexpr int64_t last_two[] = {-2, -1};
@@ -126,11 +127,11 @@ Tensor norm(const Tensor& self, std::string_view p, OptDims dim, bool keepdim, s
   return linalg_matrix_norm(self, p, dims, keepdim, dtype);
 }
 
-Tensor dist(const Tensor& self, const Tensor& other, const Scalar& p) {
+Tensor dist_uncast(const Tensor& self, const Tensor& other, const Scalar& p) {
   return linalg_vector_norm(self - other, p, std::nullopt, false, std::nullopt);
 }
 
-Tensor renorm(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm) {
+Tensor renorm_uncast(const Tensor& self, const Scalar& p, int64_t dim, const Scalar& maxnorm) {
   FACULA_CHECK(!p.is_complex() && p.to_double() > 0, ErrorKind::Runtime,
                "renorm: p must be a positive real number, got ", p);
   FACULA_CHECK(!maxnorm.is_complex() && maxnorm.to_double() >= 0, ErrorKind::Runtime,

@@ -25,9 +25,10 @@ Tensor upsample(const char* op, int64_t spatial, const Tensor& input, std::optio
 
 }  // namespace
 
-#define FACULA_NEAREST(name, spatial, mode)                                                                      \
-  Tensor name(const Tensor& input, std::optional<IntList> output_size, std::optional<FloatList> scale_factors) { \
-    return upsample(#name, spatial, input, output_size, mode, false, scale_factors);                             \
+#define FACULA_NEAREST(name, spatial, mode)                                          \
+  Tensor name##_uncast(const Tensor& input, std::optional<IntList> output_size,      \
+                       std::optional<FloatList> scale_factors) {                     \
+    return upsample(#name, spatial, input, output_size, mode, false, scale_factors); \
   }
 FACULA_NEAREST(upsample_nearest1d, 1, "nearest")
 FACULA_NEAREST(upsample_nearest2d, 2, "nearest")
@@ -38,8 +39,8 @@ FACULA_NEAREST(_upsample_nearest_exact3d, 3, "nearest-exact")
 #undef FACULA_NEAREST
 
 #define FACULA_INTERPOLATING(name, spatial, mode, antialias)                                            \
-  Tensor name(const Tensor& input, std::optional<IntList> output_size, bool align_corners,              \
-              std::optional<FloatList> scale_factors) {                                                 \
+  Tensor name##_uncast(const Tensor& input, std::optional<IntList> output_size, bool align_corners,     \
+                       std::optional<FloatList> scale_factors) {                                        \
     return upsample(#name, spatial, input, output_size, mode, align_corners, scale_factors, antialias); \
   }
 FACULA_INTERPOLATING(upsample_linear1d, 1, "linear", false)

@@ -22,10 +22,10 @@ int64_t implicit_dim(const Tensor& self, std::optional<int64_t> dim, const char*
 
 }  // namespace
 
-Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+Tensor softmax_uncast(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   return _softmax(in_dtype(self, dtype), dim);
 }
-Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+Tensor log_softmax_uncast(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   return _log_softmax(in_dtype(self, dtype), dim);
 }
 

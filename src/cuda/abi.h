@@ -69,6 +69,7 @@ enum CUdevice_attribute : int {
   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
 };
 
+enum CUpointer_attribute : int { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
 enum CUfunction_attribute : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 enum : unsigned { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 enum : unsigned {
@@ -179,6 +180,7 @@ enum : unsigned { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
   X(cuMemAlloc_v2, CUdeviceptr* memory, size_t bytes)                                                                \
   X(cuMemFree_v2, CUdeviceptr memory)                                                                                \
   X(cuMemGetInfo_v2, size_t* free, size_t* total)                                                                    \
+  X(cuPointerGetAttribute, void* value, CUpointer_attribute attribute, CUdeviceptr memory)                           \
   X(cuMemHostAlloc, void** memory, size_t bytes, unsigned flags)                                                     \
   X(cuMemFreeHost, void* memory)                                                                                     \
   X(cuMemcpyHtoDAsync_v2, CUdeviceptr to, const void* from, size_t bytes, CUstream stream)                           \
@@ -198,6 +200,8 @@ enum : unsigned { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
   X(cuEventQuery, CUevent event)                                                                                     \
   X(cuEventSynchronize, CUevent event)                                                                               \
   X(cuEventElapsedTime, float* milliseconds, CUevent from, CUevent to)                                               \
+  X(cuProfilerStart)                                                                                                 \
+  X(cuProfilerStop)                                                                                                  \
   X(cuLaunchHostFunc, CUstream stream, CUhostFn function, void* data)                                                \
   X(cuModuleLoadData, CUmodule* module, const void* image)                                                           \
   X(cuModuleUnload, CUmodule module)                                                                                 \

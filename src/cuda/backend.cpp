@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/backend.h"
+#include "cuda/activity.h"
 #include "cuda/allocator.h"
 #include "cuda/device.h"
 #include "cuda/generator.h"
@@ -20,11 +21,14 @@ void enter(Device device, const char* kernel, bool) {
   activate(device.index);
   outer_ops.push_back(current_op());
   set_current_op(kernel);
+  const bool is_recorded = activity_is_recorded.load(std::memory_order_relaxed);
+  if (__builtin_expect(is_recorded, 0) && outer_ops.size() == 1) activity_begins(device.index, kernel);
 }
 
 void leave(Device) {
   set_current_op(outer_ops.back());
   outer_ops.pop_back();
+  if (outer_ops.empty()) activity_ends();
 }
 
 void* allocate_cuda(size_t bytes, Device device, Stream stream) {
@@ -58,7 +62,10 @@ void load() {
 
 }  // namespace
 
-void wait_for_results(int device) { synchronize(current_stream(device)); }
+void wait_for_results(int device) {
+  synchronize(current_stream(device));
+  judge_wait();
+}
 
 void register_backend() {
   Backend& backend = backend_of(DeviceType::CUDA);

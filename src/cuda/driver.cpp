@@ -61,9 +61,9 @@ void report(CUresult result, const char* call) {
   const Driver& d = driver();
   const bool captures =
       result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  throw_error(result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorKind::OutOfMemory : ErrorKind::Runtime, current_op(),
-              ": CUDA error: ", text_of(d.cuGetErrorString, result), captures ? kWhileCapturing : "", ", got ",
-              text_of(d.cuGetErrorName, result), " from ", call);
+  throw DriverError(result, std::string(current_op()) + ": CUDA error: " + text_of(d.cuGetErrorString, result) +
+                                (captures ? kWhileCapturing : "") + ", got " + text_of(d.cuGetErrorName, result) +
+                                " from " + call);
 }
 
 }  // namespace facula::cuda

@@ -30,6 +30,18 @@ const Driver& driver();
 /// Throws when there is no compiler.
 const Compiler& compiler();
 
+/// What a driver call reports; Python sees it as AcceleratorError, but for memory that is not there.
+class DriverError : public Error {
+ public:
+  DriverError(CUresult result, std::string message)
+      : Error(result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorKind::OutOfMemory : ErrorKind::Runtime, std::move(message)),
+        result_(result) {}
+  CUresult result() const { return result_; }
+
+ private:
+  CUresult result_;
+};
+
 /// The error of a driver call, with the name of the op that this thread runs.
 [[noreturn]] void report(CUresult result, const char* call);
 inline void check(CUresult result, const char* call) {

@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "core/host.h"
 #include "cuda/device.h"
 #include "cuda/index_errors.h"
 
@@ -67,6 +69,21 @@ void wait_if_blocking(int device) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (stream.id) FACULA_CUDA_CALL(cuStreamIsCapturing, handle(stream), &status);
   if (status == CU_STREAM_CAPTURE_STATUS_NONE) synchronize(stream);
+}
+
+namespace {
+std::atomic<WaitMode> mode_of_waits{WaitMode::Allowed};
+}
+void set_wait_mode(WaitMode mode) { mode_of_waits = mode; }
+WaitMode wait_mode() { return mode_of_waits; }
+void judge_wait() {
+  const WaitMode mode = mode_of_waits.load(std::memory_order_relaxed);
+  if (__builtin_expect(mode == WaitMode::Allowed, 1)) return;
+  const std::string text = std::string(current_op()) +
+                           ": called a synchronizing CUDA operation: the host has waited for the device "
+                           "(set_sync_debug_mode)";
+  FACULA_CHECK(mode == WaitMode::Warned, ErrorKind::Runtime, text);
+  if (host.warn) host.warn(text.c_str());
 }
 
 void synchronize(Stream stream) {

@@ -35,6 +35,14 @@ class RelaxedCapture {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
+/// What becomes of calls that make the host wait for a stream. A wait that the program asks for by a device's or an
+/// event's name (synchronize_device, Event::synchronize) is never in question.
+enum class WaitMode : uint8_t { Allowed, Warned, Refused };
+void set_wait_mode(WaitMode mode);
+WaitMode wait_mode();
+/// Of such a call, at its end: warns or throws where it is not allowed.
+void judge_wait();
+
 /// A place in a stream. Recorded again, it is at the new place.
 class Event {
  public:

@@ -256,6 +256,12 @@ API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   memory_info(free, total, current_device);
   return CUDA_SUCCESS;
 }
+API CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr memory) {
+  const int device = device_of(memory);
+  if (attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL || device < 0) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<int*>(value) = device;
+  return CUDA_SUCCESS;
+}
 API CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   constexpr size_t kPage = 4096;
@@ -323,6 +329,10 @@ CUresult facula::emulator::queue_loops(CUstream stream, std::function<void()> lo
   stream_here(stream).push([loops = std::move(loops)](BlockRunner&) { loops(); }, "library");
   return sticky_error;
 }
+
+// There is no profiler that could be told.
+API CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+API CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 
 // ---- kernels
 

@@ -169,6 +169,18 @@ void memory_info(size_t* free, size_t* total, int device) {
   *free = a.used.empty() ? 0 : settings().memory - a.used[static_cast<size_t>(device)];
 }
 
+int device_of(CUdeviceptr memory) {
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  auto piece = a.visible.upper_bound(memory);
+  if (piece == a.visible.begin()) return -1;
+  --piece;
+  if (memory - piece->first >= piece->second.bytes) return -1;
+  const auto after = a.taken.upper_bound(piece->second.offset);
+  const bool is_own = piece->second.kind != Visible::Imported && after != a.taken.begin();
+  return is_own ? std::prev(after)->second.device : 0;
+}
+
 // Mapped pieces beside each other are one range.
 bool is_allocated(CUdeviceptr memory, size_t bytes) {
   Arena& a = arena();

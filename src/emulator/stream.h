@@ -137,6 +137,8 @@ struct SharedMemory {
 bool find_allocation(CUdeviceptr memory, SharedMemory* shared);
 CUresult import_memory(CUdeviceptr* memory, const SharedMemory& shared);
 CUresult close_import(CUdeviceptr memory);
+/// The device of an address; -1 for memory that is none's.
+int device_of(CUdeviceptr memory);
 /// Whether the bytes lie in one allocation.
 bool is_allocated(CUdeviceptr memory, size_t bytes);
 

@@ -109,10 +109,12 @@ class Recorder final : public Observer {
   void work_ends() override { mine().end(); }
   void memory_changes(const MemoryEvent& change) override {
     OpenLane& lane = mine();
-    if (!lane.open.empty()) lane.events[static_cast<size_t>(lane.open.back())].bytes += change.bytes;
+    const bool is_cpu = change.storage->device.is_cpu();
+    const auto count = [&](Event& event) { (is_cpu ? event.bytes : event.device_bytes) += change.bytes; };
+    if (!lane.open.empty()) count(lane.events[static_cast<size_t>(lane.open.back())]);
     Event& event = lane.begin(EventKind::Memory);
     lane.open.pop_back();
-    event.bytes = change.bytes;
+    count(event);
     event.address = reinterpret_cast<int64_t>(change.storage);
     event.begin = event.end = now();
     if (options_.stacks && host.capture_stack) event.stack = host.capture_stack();

@@ -22,10 +22,11 @@ struct Event {
   int32_t parent = -1;  // index into Lane::events
   uint32_t stack = 0;   // where Python was, as `host.capture_stack` numbers it; 0: not known
   int64_t begin = 0, end = 0;
-  int64_t sequence = -1;  // of the node that records an op, and of a node itself
-  int64_t bytes = 0;      // taken minus given back, without what the events inside did; of Memory: this change
-  int64_t address = 0;    // of Memory: which storage
-  int64_t details = -1;   // index into Lane::details: the shapes of arguments and results
+  int64_t sequence = -1;     // of the node that records an op, and of a node itself
+  int64_t bytes = 0;         // taken minus given back, without what the events inside did; of Memory: this change
+  int64_t device_bytes = 0;  // the same of other devices than the CPU
+  int64_t address = 0;       // of Memory: which storage
+  int64_t details = -1;      // index into Lane::details: the shapes of arguments and results
   bool failed = false;
 };
 

@@ -414,6 +414,11 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
   Wanted wanted{dtype, device};
   if (is_plain(data)) return convert(from_sequence(data, dtype), {std::nullopt, device}, false);
   if (is_array(data)) return convert(from_array(data), wanted, copy);
+  if (!is_number(data) && PyObject_HasAttrString(data, "__cuda_array_interface__")) {
+    Owned module(check(PyImport_ImportModule("facula.cuda._interface")));
+    Owned made(check(PyObject_CallMethod(module.get(), "tensor_of", "O", data)));
+    return convert(tensor_of(made.get()), wanted, copy);
+  }
   if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
     Owned array(check(PyObject_CallMethod(data, "__array__", nullptr)));
     return convert(from_array(array.get()), wanted, copy);

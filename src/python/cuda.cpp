@@ -1,6 +1,7 @@
 // What facula.cuda is made of: devices, streams, events and memory of CUDA. Devices are numbers here, streams the
 // numbers of their handles.
 #include "core/parallel.h"
+#include "cuda/activity.h"
 #include "cuda/allocator.h"
 #include "cuda/allocator_settings.h"
 #include "cuda/device.h"
@@ -157,6 +158,32 @@ PyObject* synchronize_device(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* set_wait_mode(PyObject*, PyObject* args) {
+  constexpr const char* name = "set_sync_debug_mode";
+  return none_after([&] {
+    const int64_t mode = Given(args, 1, name).integer(0);
+    FACULA_CHECK(mode >= 0 && mode <= 2, ErrorKind::Runtime, name, ": 0, 1 or 2, got ", mode);
+    cuda::set_wait_mode(static_cast<cuda::WaitMode>(mode));
+  });
+}
+PyObject* get_wait_mode(PyObject*, PyObject*) { return PyLong_FromLong(static_cast<int>(cuda::wait_mode())); }
+
+PyObject* profiler_control(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const bool begin = Given(args, 1, "cudart").integer(0) != 0;
+    const auto& d = cuda::driver();
+    return PyLong_FromLong(begin ? d.cuProfilerStart() : d.cuProfilerStop());
+  });
+}
+PyObject* error_text(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const int64_t error = Given(args, 1, "cudart").integer(0);
+    const char* found = nullptr;
+    if (cuda::is_available()) cuda::driver().cuGetErrorString(static_cast<CUresult>(error), &found);
+    return text(found ? found : "unrecognized error code");
+  });
+}
+
 // ---- streams
 
 PyObject* stream_number(Stream stream) { return check(PyLong_FromUnsignedLongLong(stream.id)); }
@@ -184,6 +211,7 @@ PyObject* synchronize_stream(PyObject*, PyObject* args) {
     LockRelease release(true);
     cuda::OpName name("Stream.synchronize");
     cuda::synchronize(stream);
+    cuda::judge_wait();
   });
 }
 PyObject* record_stream(PyObject*, PyObject* args) {
@@ -229,6 +257,12 @@ PyObject* block_on_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const Given given(args, 3, "Event.wait");
     cuda_event_of(given.object(0)).block(given.stream(1, "Event.wait"));
+  });
+}
+PyObject* event_id(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const cuda::Event& event = cuda_event_of(Given(args, 1, "Event.event_id").object(0));
+    return check(PyLong_FromUnsignedLongLong(reinterpret_cast<uintptr_t>(event.get())));
   });
 }
 PyObject* query_event(PyObject*, PyObject* args) {
@@ -392,7 +426,37 @@ PyObject* cudnn_version(PyObject*, PyObject*) {
   });
 }
 
+// ---- profilers
+
+PyObject* activity_start(PyObject*, PyObject*) {
+  return none_after([] {
+    LockRelease release(true);
+    cuda::start_activity();
+  });
+}
+// [(kernel, device, stream, thread, queued, begin, end), ...], times in nanoseconds
+PyObject* activity_stop(PyObject*, PyObject*) {
+  return guarded([] {
+    std::vector<cuda::Activity> found;
+    {
+      LockRelease release(true);
+      found = cuda::stop_activity();
+    }
+    Owned list(check(PyList_New(0)));
+    for (const cuda::Activity& a : found) {
+      Owned row(check(Py_BuildValue("(siKLLLL)", a.kernel, a.device, static_cast<unsigned long long>(a.stream),
+                                    static_cast<long long>(a.thread), static_cast<long long>(a.queued),
+                                    static_cast<long long>(a.begin), static_cast<long long>(a.end))));
+      check(PyList_Append(list.get(), row.get()));
+    }
+    return list.release();
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_cuda_activity_start", activity_start, METH_NOARGS, "What devices do is recorded from here on."},
+    {"_cuda_activity_stop", activity_stop, METH_NOARGS,
+     "[(kernel, device, stream, thread, queued, begin, end)], times in nanoseconds of the monotonic clock."},
     {"_cuda_device_count", device_count, METH_NOARGS, "How many CUDA devices there are."},
     {"_cuda_why_unavailable", why_unavailable, METH_NOARGS, "Why there are none; empty where there are some."},
     {"_cuda_is_emulated", is_emulated, METH_NOARGS, "Whether devices are the emulated one."},
@@ -405,6 +469,10 @@ PyMethodDef functions[] = {
     {"_cuda_properties", device_properties, METH_VARARGS, "(device): what the device is like."},
     {"_cuda_can_access_peer", can_access_peer, METH_VARARGS, "(device, peer)"},
     {"_cuda_synchronize", synchronize_device, METH_VARARGS, "(device): waits for all streams."},
+    {"_cuda_set_wait_mode", set_wait_mode, METH_VARARGS, "(0, 1 or 2): waits are allowed, warned of, refused."},
+    {"_cuda_get_wait_mode", get_wait_mode, METH_NOARGS, "Which of them."},
+    {"_cuda_profiler_control", profiler_control, METH_VARARGS, "(begin): NVIDIA's profilers begin or end."},
+    {"_cuda_error_text", error_text, METH_VARARGS, "(error): what an error of CUDA means."},
     {"_cuda_current_stream", current_stream, METH_VARARGS, "(device): the handle."},
     {"_cuda_set_stream", set_stream, METH_VARARGS, "(device, stream)"},
     {"_cuda_new_stream", new_stream, METH_VARARGS, "(device, priority): the handle of one of the pool."},
@@ -414,6 +482,7 @@ PyMethodDef functions[] = {
     {"_cuda_new_event", new_event, METH_VARARGS, "(flags): an event that is nowhere yet."},
     {"_cuda_record_event", record_event, METH_VARARGS, "(event, device, stream)"},
     {"_cuda_block_on_event", block_on_event, METH_VARARGS, "(event, device, stream): the stream waits."},
+    {"_cuda_event_id", event_id, METH_VARARGS, "(event): the driver's handle."},
     {"_cuda_query_event", query_event, METH_VARARGS, "(event): whether it was reached."},
     {"_cuda_synchronize_event", synchronize_event, METH_VARARGS, "(event): waits."},
     {"_cuda_elapsed", elapsed, METH_VARARGS, "(event, event): milliseconds."},
@@ -432,6 +501,10 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-void init_cuda(PyObject* module) { check(PyModule_AddFunctions(module, functions)); }
+void init_nvtx(PyObject* module);
+void init_cuda(PyObject* module) {
+  check(PyModule_AddFunctions(module, functions));
+  init_nvtx(module);
+}
 
 }  // namespace facula::python

@@ -1,11 +1,16 @@
-// DLPack in both directions, and the buffer protocol of tensors: other libraries see the same memory, at constant cost.
+// DLPack in both directions, memory of CUDA that another library describes, and the buffer protocol of tensors: other
+// libraries see the same memory, at constant cost.
 //
-// The structures are DLPack's, version 1.1 and the unversioned form before it.
+// The structures are DLPack's, version 1.1 and the unversioned form before it. Who exports is told the stream of who
+// will use the memory, and makes it wait for what is queued.
 #include <cstring>
 #include <memory>
 
 #include "core/checked.h"
+#include "cuda/device.h"
+#include "cuda/stream.h"
 #include "functions.h"
+#include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "python/bindings.h"
 
@@ -136,6 +141,58 @@ void check_exportable(const Tensor& t) {
                "__dlpack__: the values are stored as conjugates (use resolve_conj()), got shape ", t.sizes());
 }
 
+/// Makes the stream that will use the tensor wait for what is queued on it. DLPack's numbers: -1 asks for nothing, 1
+/// and None are the default stream, others are handles.
+void order_export(const Tensor& t, PyObject* given) {
+  FACULA_CHECK(given == Py_None || (PyLong_Check(given) && !PyBool_Check(given)), ErrorKind::Type,
+               "__dlpack__: stream must be an int or None, got ", Py_TYPE(given)->tp_name);
+  const int64_t number = given == Py_None ? 1 : to_int(given);
+  if (!t.device().is_cuda()) {
+    FACULA_CHECK(given == Py_None || number == -1, ErrorKind::Assertion,
+                 "__dlpack__: stream is None for a tensor on the CPU, got ", number);
+    return;
+  }
+  if (number == -1) return;
+  FACULA_CHECK(number != 2, ErrorKind::Buffer,
+               "__dlpack__: a thread's own default stream is not supported, got stream 2");
+  FACULA_CHECK(number != 0, ErrorKind::Assertion,
+               "__dlpack__: stream 0 is ambiguous on CUDA (1 is the default one), got 0");
+  const Stream own = cuda::current_stream(t.device().index);
+  const Stream user{t.device(), number == 1 ? 0 : static_cast<uint64_t>(number)};
+  if (own.id == user.id) return;
+  cuda::Event ready;
+  ready.record(own);
+  ready.block(user);
+}
+
+Device from_dl(DLDevice d, const char* op) {
+  if (d.type == kCPUDevice || d.type == kCUDAHost) return kCPU;
+  FACULA_CHECK(d.type == kCUDADevice, ErrorKind::Buffer, op,
+               ": memory of the CPU or of CUDA is expected, got device type ", d.type);
+  FACULA_CHECK(d.id >= 0 && d.id < cuda::device_count(), ErrorKind::Buffer, op, ": a CUDA device of the ",
+               cuda::device_count(), " that there are, got number ", d.id);
+  return {DeviceType::CUDA, static_cast<int8_t>(d.id)};
+}
+
+/// The tensor, or a copy of it: where `dl_device` wants it, or because `copy` does.
+Tensor tensor_to_export(const Tensor& t, PyObject* dl_device, PyObject* copy, bool& copied) {
+  copied = copy == Py_True;
+  if (dl_device != Py_None) {
+    const Dims wanted = arg_ints(dl_device, 1).values;
+    FACULA_CHECK(wanted.size() == 2, ErrorKind::Buffer, "__dlpack__: dl_device is a pair (type, id), got ", wanted);
+    const Device to = from_dl({static_cast<int32_t>(wanted[0]), static_cast<int32_t>(wanted[1])}, "__dlpack__");
+    if (to != t.device()) {
+      FACULA_CHECK(copy != Py_False, ErrorKind::Buffer, "__dlpack__: copy=False, but the values have to move to ", to,
+                   ", got a tensor on ", t.device());
+      copied = true;
+      Tensor moved = facula::empty(t.sizes(), t.dtype(), to);
+      copy_elements(moved, t);
+      return moved;
+    }
+  }
+  return copied ? clone(t) : t;
+}
+
 // __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)
 PyObject* method_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
@@ -144,18 +201,11 @@ PyObject* method_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
                                    &device, &copy))
     return nullptr;
   return guarded([&] {
-    Tensor t = settled_tensor_of(self);
-    check_exportable(t);
-    if (device != Py_None) {
-      Dims wanted = arg_ints(device, 1).values;
-      DLDevice own = to_dl(t.device());
-      FACULA_CHECK(wanted.size() == 2 && wanted[0] == own.type && wanted[1] == own.id, ErrorKind::Buffer,
-                   "__dlpack__: dl_device must be the tensor's device (", own.type, ", ", own.id, "), got ", wanted);
-    }
-    FACULA_CHECK(stream == Py_None || t.device().is_cuda() || to_int(stream) == -1, ErrorKind::Assertion,
-                 "__dlpack__: stream is None for a tensor on the CPU, got another");
-    bool copied = copy == Py_True;
-    if (copied) t = clone(t);
+    const Tensor& own = settled_tensor_of(self);
+    check_exportable(own);
+    bool copied = false;
+    const Tensor t = tensor_to_export(own, device, copy, copied);
+    order_export(t, stream);
     bool versioned = version != Py_None && to_int(Owned(check(PySequence_GetItem(version, 0))).get()) >= 1;
     return to_capsule(t, versioned, copied);
   });
@@ -186,11 +236,22 @@ void release_managed(Storage* s) {
   m->deleter(m);
 }
 
-Device from_dl(DLDevice d) {
-  if (d.type == kCPUDevice || d.type == kCUDAHost) return kCPU;
-  FACULA_CHECK(d.type == kCUDADevice, ErrorKind::Buffer,
-               "from_dlpack: memory of the CPU or of CUDA is expected, got device type ", d.type);
-  return Device{DeviceType::CUDA, static_cast<int8_t>(d.id)};
+/// A tensor on memory that somebody else owns, which `release` gives back.
+Tensor borrowed_tensor(char* data, DType dtype, const Dims& sizes, const Dims& strides, Device device,
+                       void (*release)(Storage*), void* context, bool read_only, const char* op) {
+  const bool some = count_elements(sizes, op) > 0;
+  const Places reach = places_of(sizes, strides, 0);
+  const int64_t item = item_size(dtype);
+  const size_t bytes = byte_count(some ? reach.high - reach.low + 1 : Checked(0), item, op, sizes);
+  const int64_t low = (reach.low * item).get(op, "the lowest place", "strides ", strides);
+  Storage* s = borrow_storage(data + low, bytes, device, release, context);
+  s->read_only = read_only;
+  TensorImpl* impl = new_impl();
+  impl->storage = s;
+  impl->data = data;
+  impl->dtype = dtype;
+  set_sizes(impl, sizes, strides);
+  return Tensor::adopt(impl);
 }
 
 template <class Managed>
@@ -200,20 +261,8 @@ Tensor import_managed(Managed* m, bool read_only) {
   DType dtype = from_dl(dl.dtype);
   Dims sizes(IntList(dl.shape, static_cast<size_t>(dl.ndim)));
   Dims strides = dl.strides ? Dims(IntList(dl.strides, static_cast<size_t>(dl.ndim))) : contiguous_strides(sizes);
-  char* data = static_cast<char*>(dl.data) + dl.byte_offset;
-  const bool some = count_elements(sizes, "from_dlpack") > 0;
-  const Places reach = places_of(sizes, strides, 0);
-  const int64_t item = item_size(dtype);
-  const size_t bytes = byte_count(some ? reach.high - reach.low + 1 : Checked(0), item, "from_dlpack", sizes);
-  const int64_t low = (reach.low * item).get("from_dlpack", "the lowest place", "strides ", strides);
-  Storage* s = borrow_storage(data + low, bytes, from_dl(dl.device), release_managed<Managed>, m);
-  s->read_only = read_only;
-  TensorImpl* impl = new_impl();
-  impl->storage = s;
-  impl->data = data;
-  impl->dtype = dtype;
-  set_sizes(impl, sizes, strides);
-  return Tensor::adopt(impl);
+  return borrowed_tensor(static_cast<char*>(dl.data) + dl.byte_offset, dtype, sizes, strides,
+                         from_dl(dl.device, "from_dlpack"), release_managed<Managed>, m, read_only, "from_dlpack");
 }
 
 // _from_dlpack(capsule): takes the capsule's tensor over
@@ -232,6 +281,41 @@ PyObject* function_from_dlpack(PyObject*, PyObject* capsule) {
                  Py_TYPE(capsule)->tp_name);
     Tensor t = import_managed(static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kPlain)), false);
     check(PyCapsule_SetName(capsule, "used_dltensor"));
+    return wrap(std::move(t));
+  });
+}
+
+void release_owner(Storage* s) {
+  if (!Py_IsInitialized()) return;
+  WithLock lock;
+  Py_DECREF(static_cast<PyObject*>(s->context));
+}
+
+// _cuda_device_of(address): the number of the device whose memory it is
+PyObject* cuda_device_of(PyObject*, PyObject* address) {
+  return guarded([&] {
+    int device = -1;
+    const unsigned long long place = PyLong_AsUnsignedLongLong(address);
+    if (PyErr_Occurred()) throw PythonError{};
+    const CUresult result = cuda::driver().cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, place);
+    FACULA_CHECK(result == CUDA_SUCCESS && device >= 0, ErrorKind::Value,
+                 "__cuda_array_interface__: an address of a CUDA device's memory, got ", place);
+    return PyLong_FromLong(device);
+  });
+}
+
+// _cuda_tensor_at(owner, address, dtype, sizes, strides in elements, device, read only)
+PyObject* cuda_tensor_at(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&] {
+    FACULA_CHECK(nargs == 7 && is_dtype(args[2]), ErrorKind::Type, "_cuda_tensor_at: 7 arguments, got ", nargs);
+    const Device device = from_dl({kCUDADevice, static_cast<int32_t>(to_int(args[5]))}, "__cuda_array_interface__");
+    const Dims sizes = arg_ints(args[3], 0).values, strides = arg_ints(args[4], 0).values;
+    FACULA_CHECK(sizes.size() == strides.size(), ErrorKind::Value,
+                 "__cuda_array_interface__: as many strides as sizes, got ", sizes, " and ", strides);
+    Tensor t =
+        borrowed_tensor(static_cast<char*>(PyLong_AsVoidPtr(args[1])), to_dtype_value(args[2]), sizes, strides, device,
+                        release_owner, args[0], PyObject_IsTrue(args[6]) == 1, "__cuda_array_interface__");
+    Py_INCREF(args[0]);
     return wrap(std::move(t));
   });
 }
@@ -307,6 +391,9 @@ PyMethodDef methods[] = {
 PyMethodDef functions[] = {
     {"to_dlpack", function_to_dlpack, METH_O, "to_dlpack(tensor): a DLPack capsule of the unversioned form."},
     {"_from_dlpack", function_from_dlpack, METH_O, "The tensor of a DLPack capsule."},
+    {"_cuda_device_of", cuda_device_of, METH_O, "The number of the device whose memory an address is."},
+    {"_cuda_tensor_at", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(cuda_tensor_at)), METH_FASTCALL,
+     "(owner, address, dtype, sizes, strides, device, read only): a tensor on the owner's memory."},
     {}};
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <new>
 
 #include "cpu/packed_weights.h"
+#include "cuda/driver.h"
 #include "python/python.h"
 
 namespace facula::python {
@@ -9,6 +10,7 @@ namespace {
 
 PyObject* out_of_memory_class = nullptr;
 PyObject* linalg_class = nullptr;
+PyObject* accelerator_class = nullptr;
 
 PyObject* python_class(ErrorKind kind) {
   switch (kind) {
@@ -25,6 +27,15 @@ PyObject* python_class(ErrorKind kind) {
   }
 }
 
+void set_accelerator_error(const cuda::DriverError& error) {
+  PyObject* made = PyObject_CallFunction(accelerator_class, "s", error.what());
+  if (!made) return;
+  PyObject* number = PyLong_FromLong(error.result());
+  if (number && PyObject_SetAttrString(made, "error_code", number) == 0) PyErr_SetObject(accelerator_class, made);
+  Py_XDECREF(number);
+  Py_DECREF(made);
+}
+
 }  // namespace
 
 void translate_exception() {
@@ -32,6 +43,9 @@ void translate_exception() {
     throw;
   } catch (const PythonError&) {
     return;
+  } catch (const cuda::DriverError& error) {
+    if (error.kind() == ErrorKind::OutOfMemory) PyErr_SetString(out_of_memory_class, error.what());
+    else set_accelerator_error(error);
   } catch (const Error& error) {
     PyErr_SetString(python_class(error.kind()), error.what());
   } catch (const std::length_error&) {  // a vector longer than memory can be
@@ -49,6 +63,11 @@ void init_errors(PyObject* module) {
       "torch.OutOfMemoryError", "Memory could not be allocated on a device.", PyExc_RuntimeError, nullptr);
   linalg_class = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix does not allow the operation.",
                                            PyExc_RuntimeError, nullptr);
+  accelerator_class = PyErr_NewExceptionWithDoc("torch.AcceleratorError",
+                                                "A call of an accelerator's driver failed; `error_code` is its number.",
+                                                PyExc_RuntimeError, nullptr);
+  Py_XINCREF(accelerator_class);
+  PyModule_AddObject(module, "AcceleratorError", accelerator_class);
   Py_XINCREF(out_of_memory_class);
   PyModule_AddObject(module, "OutOfMemoryError", out_of_memory_class);
   Py_XINCREF(linalg_class);

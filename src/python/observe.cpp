@@ -121,13 +121,6 @@ PyObject* function_stack_here(PyObject*, PyObject*) { return PyLong_FromUnsigned
 // node_begins( name, sequence), node_ends(name, sequence), memory_changes(address, bytes). What they raise is printed,
 // and nothing is thrown into the op.
 
-const char* form_suffix(OpForm form) { return form == OpForm::InPlace ? "_" : form == OpForm::Out ? "_out" : ""; }
-std::string name_of(const OpCall& call) {
-  std::string name = call.info().name;
-  if (call.form == OpForm::InPlace && name.back() == '_') return name;
-  return name + form_suffix(call.form);
-}
-
 class PythonObserver final : public Observer {
  public:
   explicit PythonObserver(PyObject* object) : object_(Py_NewRef(object)) {
@@ -311,11 +304,12 @@ PyObject* wrap_event(const Lane& lane, const Event& event) {
     arguments = Owned(noted_tensors(lane, at));
     results = Owned(!event.failed && event.kind == EventKind::Op ? noted_tensors(lane, at) : Py_NewRef(Py_None));
   }
-  return check(Py_BuildValue("(ssLLiLLLIOOO)", kKindNames[static_cast<int>(event.kind)],
+  return check(Py_BuildValue("(ssLLiLLLIOOOL)", kKindNames[static_cast<int>(event.kind)],
                              event_name(lane, event).c_str(), static_cast<long long>(event.begin),
                              static_cast<long long>(event.end), event.parent, static_cast<long long>(event.sequence),
                              static_cast<long long>(event.bytes), static_cast<long long>(event.address), event.stack,
-                             arguments.get(), results.get(), event.failed ? Py_True : Py_False));
+                             arguments.get(), results.get(), event.failed ? Py_True : Py_False,
+                             static_cast<long long>(event.device_bytes)));
 }
 
 // _profiler_start(shapes, stacks, memory)

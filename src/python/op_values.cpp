@@ -5,6 +5,13 @@
 #include "python/args.h"
 
 namespace facula::python {
+
+std::string name_of(const OpCall& call) {
+  std::string name = call.info().name;
+  if (call.form == OpForm::InPlace && name.back() == '_') return name;
+  return name + (call.form == OpForm::InPlace ? "_" : call.form == OpForm::Out ? "_out" : "");
+}
+
 namespace {
 
 PyObject* wrap_floats(FloatList values) {

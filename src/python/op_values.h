@@ -1,10 +1,15 @@
 // Arguments and results of an op as Python values, and back.
 #pragma once
 
+#include <string>
+
 #include "observe/op_call.h"
 #include "python/objects.h"
 
 namespace facula::python {
+
+/// The op's name with its form: "mul", "mul_", "mul_out".
+std::string name_of(const OpCall& call);
 
 /// A new reference; None for what is not given.
 PyObject* wrap_argument(const Argument& argument);

@@ -6,6 +6,7 @@
 
 #include "autograd/node.h"
 #include "functions.h"
+#include "ops/scaling.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -213,6 +214,37 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   });
 }
 
+// ---- scalers of losses
+
+/// _unscale(gradients, found, factor): a list or tuple, and two tensors.
+PyObject* unscale_gradients(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&]() -> PyObject* {
+    FACULA_CHECK(
+        nargs == 3 && (PyList_Check(args[0]) || PyTuple_Check(args[0])) && is_tensor(args[1]) && is_tensor(args[2]),
+        ErrorKind::Type, unscale_kernel.name, ": a list of tensors and two tensors, got ", nargs, " arguments");
+    std::vector<Tensor> grads;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(args[0]); ++i) {
+      PyObject* grad = PySequence_Fast_GET_ITEM(args[0], i);
+      FACULA_CHECK(is_tensor(grad), ErrorKind::Type, unscale_kernel.name, ": a list of tensors, got one with ",
+                   Py_TYPE(grad)->tp_name);
+      grads.push_back(settled_tensor_of(grad));
+    }
+    unscale(grads, tensor_of(args[1]), tensor_of(args[2]));
+    Py_RETURN_NONE;
+  });
+}
+
+/// _update_scale(scale, good steps, found, growth, backoff, interval): three tensors and three numbers.
+PyObject* next_scale(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&]() -> PyObject* {
+    FACULA_CHECK(nargs == 6 && is_tensor(args[0]) && is_tensor(args[1]) && is_tensor(args[2]), ErrorKind::Type,
+                 scale_update_kernel.name, ": three tensors and three numbers, got ", nargs, " arguments");
+    update_scale(tensor_of(args[0]), tensor_of(args[1]), tensor_of(args[2]), number(args[3]), number(args[4]),
+                 static_cast<int64_t>(number(args[5])));
+    Py_RETURN_NONE;
+  });
+}
+
 PyCFunction fast(PyObject* (*f)(PyObject*, PyObject* const*, Py_ssize_t)) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
 }
@@ -221,6 +253,8 @@ PyMethodDef functions[] = {
     {"_optim_sgd", fast(sgd), METH_FASTCALL, "One SGD step of a parameter group."},
     {"_optim_adam", fast(adam), METH_FASTCALL, "One Adam or AdamW step of a parameter group."},
     {"_optim_step", fast(step), METH_FASTCALL, "One step of a rule on one parameter."},
+    {"_unscale", fast(unscale_gradients), METH_FASTCALL, "(gradients, found, factor), for a device with a queue."},
+    {"_update_scale", fast(next_scale), METH_FASTCALL, "(scale, good steps, found, growth, backoff, interval), alike."},
     {},
 };
 

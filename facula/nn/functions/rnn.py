@@ -8,7 +8,7 @@ dtypes) run the same steps here, packed sequences over batches that shrink (or, 
 from __future__ import annotations
 
 import facula
-from facula import _C
+from facula import _C, _autocast
 
 from .matmul import linear
 from .random import dropout
@@ -129,10 +129,9 @@ def run(
     Returns:
         (output of the last layer like input, tuple of final hidden tensors).
     """
-    if mode == "LSTM" and batch_sizes is None and _C._is_autocast_enabled():
-        lower = _C._get_autocast_dtype()
-        input = _C._autocast_tensor(input, lower)
-        hidden, weights = ([_C._autocast_tensor(t, lower) for t in tensors] for tensors in (hidden, weights))
+    if _C._autocasts():
+        devices = ("cpu", "cuda") if mode == "LSTM" and batch_sizes is None else ("cuda",)
+        input, hidden, weights = (_autocast.cast(tensors, None, devices) for tensors in (input, hidden, weights))
     directions = 2 if bidirectional else 1
     per_row = len(weights) // (num_layers * directions)
     finals = []

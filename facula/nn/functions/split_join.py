@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import facula
-from facula import _C
+from facula import _C, _autocast
 
 _nn = _C.nn_functional
 
@@ -16,6 +16,6 @@ def pad(input, pad, mode: str = "constant", value: float | None = None):
         mode: 'constant', 'reflect', 'replicate' or 'circular'.
         value: of the constant mode. Default: 0.
     """
-    if mode != "constant" and _C._is_autocast_enabled() and (mode == "replicate" or mode == "reflect" and len(pad) <= 4):
-        input = _C._autocast_tensor(input, facula.float32)
+    if mode != "constant" and _C._is_autocast_enabled("cpu") and (mode == "replicate" or mode == "reflect" and len(pad) <= 4):
+        input = _autocast.cast(input, facula.float32, ("cpu",))
     return _nn.pad(input, pad, mode, value)

@@ -174,7 +174,7 @@ class RNNBase(Module):
         """Raise when dtype, number of dimensions or feature size of ``input`` do not fit."""
         name = type(self).__name__
         weight = getattr(self, self._flat_weights_names[0])
-        if input.dtype != weight.dtype and not facula.is_autocast_enabled("cpu"):
+        if input.dtype != weight.dtype and not facula.is_autocast_enabled(input.device.type):
             raise ValueError(
                 f"{name}: the input must have the dtype of the weights {weight.dtype}, got {input.dtype}"
             )

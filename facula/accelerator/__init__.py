@@ -1,6 +1,17 @@
 """The accelerator of this machine, whichever kind it is: CUDA or none."""
 
 import facula
+from facula.accelerator.memory import (
+    empty_cache,
+    get_memory_info,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+)
 
 __all__ = [
     "current_accelerator",
@@ -10,10 +21,16 @@ __all__ = [
     "device_count",
     "device_index",
     "empty_cache",
+    "get_device_capability",
+    "get_memory_info",
     "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
     "memory_allocated",
     "memory_reserved",
-    "max_memory_allocated",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
     "set_device_idx",
     "set_device_index",
     "set_stream",
@@ -36,6 +53,13 @@ def current_accelerator(check_available=False):
     return facula.device("cuda") if is_available() else None
 
 
+def get_device_capability(device=None, /):
+    """What the device can do: {"supported_dtypes": the dtypes that its tensors can have}."""
+    facula.cuda._index(device, "get_device_capability")
+    dtypes = {value for value in vars(facula._C).values() if isinstance(value, facula.dtype)}
+    return {"supported_dtypes": dtypes}
+
+
 def current_device_index():
     """The index of the device in use."""
     return facula.cuda.current_device()
@@ -52,7 +76,7 @@ def current_stream(device=None, /):
 
 
 def set_stream(stream):
-    """Makes another stream the one in use."""
+    """Makes another stream, and its device, the one in use."""
     facula.cuda.set_stream(stream)
 
 
@@ -61,28 +85,8 @@ def synchronize(device=None, /):
     facula.cuda.synchronize(device)
 
 
-def empty_cache():
-    """Gives cached device memory back."""
-    facula.cuda.empty_cache()
-
-
-def memory_allocated(device=None, /):
-    """Bytes in use on the device."""
-    return facula.cuda.memory_allocated(device)
-
-
-def memory_reserved(device=None, /):
-    """Bytes taken from the device."""
-    return facula.cuda.memory_reserved(device)
-
-
-def max_memory_allocated(device=None, /):
-    """The largest `memory_allocated` so far."""
-    return facula.cuda.max_memory_allocated(device)
-
-
 class device_index:
-    """Context: another device is in use inside."""
+    """Context: another device is in use inside; None changes nothing."""
 
     def __init__(self, device, /):
         self._device = device

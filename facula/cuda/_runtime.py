@@ -1,0 +1,73 @@
+"""The functions of CUDA's run-time library that programs call by `cuda.cudart()`, done with the driver."""
+
+import enum
+
+from facula import _C
+
+__all__ = ["CudaError", "check_error", "cudaError", "cudaStatus", "cudart"]
+
+
+class cudaError(enum.IntEnum):
+    """What calls of CUDA give: success, or an error."""
+
+    success = 0
+    invalidValue = 1
+    memoryAllocation = 2
+    initializationError = 3
+    notReady = 600
+
+
+class cudaStatus:
+    """Two of those numbers, as old programs know them."""
+
+    SUCCESS: int = 0
+    ERROR_NOT_READY: int = 34
+
+
+class CudaError(RuntimeError):
+    """A call of CUDA failed; made of its number."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"{_C._cuda_error_text(int(code))} ({int(code)})")
+
+
+def check_error(res: int) -> None:
+    """Raises CudaError unless `res` is cudaError.success."""
+    if res != cudaError.success:
+        raise CudaError(res)
+
+
+class _Runtime:
+    """`cuda.cudart()`: cudaError, and functions that give one of its members."""
+
+    cudaError = cudaError
+
+    @staticmethod
+    def cudaGetErrorString(error):
+        """What an error means."""
+        return _C._cuda_error_text(int(error))
+
+    @staticmethod
+    def cudaMemGetInfo(device):
+        """(free, total) bytes of a device."""
+        from facula import cuda
+
+        return cuda.mem_get_info(device)
+
+    @staticmethod
+    def cudaProfilerStart():
+        """NVIDIA's profilers record from here on, when they were told to wait for it."""
+        return cudaError.success if _C._cuda_profiler_control(True) == 0 else cudaError.initializationError
+
+    @staticmethod
+    def cudaProfilerStop():
+        """They stop."""
+        return cudaError.success if _C._cuda_profiler_control(False) == 0 else cudaError.initializationError
+
+
+def cudart():
+    """The functions of CUDA's run-time library that there are: error texts, free memory, control of NVIDIA's profilers."""
+    from facula import cuda
+
+    cuda.init()
+    return _Runtime

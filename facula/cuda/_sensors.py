@@ -1,0 +1,89 @@
+"""What NVIDIA's management library says of a device: use, temperature, power, clocks, processes.
+
+It is asked through the package `nvidia-ml-py` (module pynvml), which is imported when first needed.
+"""
+
+import os
+
+from facula import _C
+
+__all__ = ["clock_rate", "device_memory_used", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization"]
+
+
+def _library():
+    try:
+        import pynvml
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the package nvidia-ml-py (module pynvml) is needed here and is not installed") from error
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError_DriverNotLoaded as error:
+        raise RuntimeError("NVIDIA's driver is not loaded, so that its management library cannot be asked") from error
+    return pynvml
+
+
+def _number(index):
+    """Of a device, its number in the management library, which does not know CUDA_VISIBLE_DEVICES."""
+    visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    if not visible:
+        return index
+    return int(visible[index]) if visible[index].isdigit() else visible[index].encode()
+
+
+def _asked(device, name):
+    from facula import cuda
+
+    index = cuda._index(device, name)
+    if _C._cuda_is_emulated():
+        raise RuntimeError(f"torch.cuda.{name}: a device of NVIDIA's, got the emulated one")
+    library, number = _library(), _number(index)
+    by_number = isinstance(number, int)
+    return library, (library.nvmlDeviceGetHandleByIndex if by_number else library.nvmlDeviceGetHandleByUUID)(number)
+
+
+def device_memory_used(device=None):
+    """Bytes in use on the device, by all processes."""
+    library, handle = _asked(device, "device_memory_used")
+    return library.nvmlDeviceGetMemoryInfo(handle).used
+
+
+def memory_usage(device=None):
+    """Percent of the last moments in which the device's memory was read or written."""
+    library, handle = _asked(device, "memory_usage")
+    return library.nvmlDeviceGetUtilizationRates(handle).memory
+
+
+def utilization(device=None):
+    """Percent of the last moments in which a kernel ran."""
+    library, handle = _asked(device, "utilization")
+    return library.nvmlDeviceGetUtilizationRates(handle).gpu
+
+
+def temperature(device=None):
+    """Degrees Celsius of the chip."""
+    library, handle = _asked(device, "temperature")
+    return library.nvmlDeviceGetTemperature(handle, 0)
+
+
+def power_draw(device=None):
+    """Milliwatts."""
+    library, handle = _asked(device, "power_draw")
+    return library.nvmlDeviceGetPowerUsage(handle)
+
+
+def clock_rate(device=None):
+    """MHz of the multiprocessors."""
+    library, handle = _asked(device, "clock_rate")
+    return library.nvmlDeviceGetClockInfo(handle, 1)
+
+
+def list_gpu_processes(device=None):
+    """The processes that use the device, with their memory, as a text."""
+    library, handle = _asked(device, "list_gpu_processes")
+    lines = [
+        f"process {process.pid:>10d} uses {process.usedGpuMemory / 2**20:>12.3f} MB GPU memory"
+        for process in library.nvmlDeviceGetComputeRunningProcesses(handle)
+    ]
+    from facula import cuda
+
+    return "\n".join([f"GPU:{cuda._index(device, 'list_gpu_processes')}", *(lines or ["no processes are running"])])

@@ -1,0 +1,69 @@
+// Brings gradients into the form of a pass, and checks what a scaler gives.
+#include "ops/scaling.h"
+
+#include <vector>
+
+#include "raw_ops.h"
+
+namespace facula {
+namespace {
+
+void check_number(const char* op, const char* what, const Tensor& t, DType dtype, Device device) {
+  FACULA_CHECK(t.defined() && t.numel() == 1 && t.dtype() == dtype && t.device() == device, ErrorKind::Runtime, op,
+               ": ", what, " is one element of ", dtype, " on ", device, ", got ", t.numel(), " of ", t.dtype(), " on ",
+               t.device());
+}
+
+struct Copied {
+  Tensor dense, wanted;
+};
+
+}  // namespace
+
+void unscale(TensorList grads, const Tensor& found, const Tensor& factor) {
+  const char* op = unscale_kernel.name;
+  if (grads.empty()) return;
+  const Device device = grads[0].device();
+  check_number(op, "found_inf", found, DType::Float32, device);
+  check_number(op, "inv_scale", factor, DType::Float32, device);
+  std::vector<Copied> copies;
+  UnscalePass pass{grads[0].dtype(), 0, {}, {}, found.data<float>(), factor.data<float>()};
+  const auto run = [&] {
+    if (pass.tensors && !device.is_meta()) unscale_kernel(device, pass);
+    pass.tensors = 0;
+  };
+  for (const Tensor& grad : grads) {
+    FACULA_CHECK(grad.is_floating() && grad.device() == device, ErrorKind::Runtime, op,
+                 ": floating-point gradients on ", device, ", got one of ", grad.dtype(), " on ", grad.device());
+    if (grad.numel() == 0) continue;
+    Tensor dense = grad;
+    if (!grad.is_dense()) {
+      dense = facula::empty(grad.sizes(), grad.dtype(), device);
+      copy_elements(dense, grad);
+      copies.push_back({dense, grad});
+    }
+    if (pass.tensors == kMostUnscaled || dense.dtype() != pass.dtype) run();
+    pass.dtype = dense.dtype();
+    pass.grads[static_cast<size_t>(pass.tensors)] = dense.data();
+    pass.counts[static_cast<size_t>(pass.tensors++)] = dense.numel();
+    grad.storage()->bump_version(0);
+  }
+  run();
+  for (const Copied& c : copies) copy_elements(c.wanted, c.dense);
+  found.storage()->bump_version(0);
+}
+
+void update_scale(const Tensor& scale, const Tensor& good_steps, const Tensor& found, double growth, double backoff,
+                  int64_t interval) {
+  const char* op = scale_update_kernel.name;
+  check_number(op, "the scale", scale, DType::Float32, scale.device());
+  check_number(op, "growth_tracker", good_steps, DType::Int32, scale.device());
+  check_number(op, "found_inf", found, DType::Float32, scale.device());
+  const ScaleUpdate update{
+      scale.data<float>(), good_steps.data<int32_t>(), found.data<float>(), growth, backoff, interval};
+  if (!scale.is_meta()) scale_update_kernel(scale.device(), update);
+  scale.storage()->bump_version(0);
+  good_steps.storage()->bump_version(0);
+}
+
+}  // namespace facula
