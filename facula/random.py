@@ -69,9 +69,10 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
     import facula
 
     module = facula.get_device_module(device_type or "cuda")
-    if devices is None:
-        devices = range(module.device_count()) if module is not facula.cpu else ()
-    devices = list(devices)
+    count = module.device_count() if module is not facula.cpu else 0
+    devices = list(range(count) if devices is None else devices)
+    if devices and not count:
+        raise AssertionError(f"{_caller}: this machine has no {device_type or 'cuda'} device, got {_devices_kw}={devices}")
     state = get_rng_state()
     device_states = [module.get_rng_state(device) for device in devices]
     try:

@@ -132,6 +132,15 @@ def test_arrays_of_other_libraries(mode):
     ]  # fmt: skip
 
 
+def test_pinned_memory_says_so():
+    assert run(
+        """
+        x = torch.arange(3.0).pin_memory()
+        print(x.__dlpack_device__(), torch.ones(1).__dlpack_device__(), torch.from_dlpack(x).data_ptr() == x.data_ptr())
+        """
+    ) == ["(3, 0) (1, 0) True"]
+
+
 def test_arrays_that_cannot_be_tensors():
     assert run(
         """

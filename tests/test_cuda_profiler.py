@@ -189,3 +189,22 @@ def test_the_timeline_example_shows_the_device(tmp_path):
     )
     assert any(line.startswith("Self CUDA time total:") for line in lines)
     assert "GPU 0" in (tmp_path / "timeline.json").read_text() and (tmp_path / "timeline.png").stat().st_size > 10000
+
+
+def test_a_graph_can_be_captured_while_a_profile_runs():
+    assert run(
+        """
+        x = torch.ones(4, device="cuda")
+        with torch.cuda.stream(torch.cuda.Stream()):
+            y = x.exp()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with profile(activities=[CPU, CUDA]) as p:
+            with torch.cuda.graph(graph):
+                y = x.exp()
+            x.neg()
+        graph.replay()
+        torch.cuda.synchronize()
+        print([e.name for e in p.events() if e.kind == "device"], round(y[0].item(), 3))
+        """
+    ) == ["['elementwise: neg'] 2.718"]

@@ -95,7 +95,7 @@ Tensor round(const Tensor& self, int64_t decimals) {
 
 // ---- powers
 
-Tensor square(const Tensor& self) {
+Tensor square_uncast(const Tensor& self) {
   // 0 and 1 are their own squares; the product with an integer is int64.
   return self.dtype() == DType::Bool ? mul(self, 1) : _square(self);
 }

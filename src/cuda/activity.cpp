@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cuda/device.h"
+#include "cuda/graph.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -56,6 +57,7 @@ void activity_begins(int device, const char* kernel) {
   const auto recording = current_recording();
   if (!recording) return;
   const Stream stream = current_stream(device);
+  if (is_captured(stream)) return;  // nothing runs, and events of a graph have no time
   Pair* pair;
   {
     std::lock_guard guard(recording->mutex);

@@ -167,7 +167,7 @@ Tensor index(const Tensor& self, TensorList indices) {
 void index_put_(const Tensor& self, TensorList indices, const Tensor& given, bool accumulate) {
   const Tensor values = given.dim() == 0 ? moved_to(self, given, "index_put", "a value") : given;
   FACULA_CHECK(values.device() == self.device(), ErrorKind::Runtime,
-               "index_put: values must be on the tensor's device, ", self.device(), ", got ", values.device());
+               "index_put: the tensor and values must be on one device, got ", self.device(), " and ", values.device());
   check_no_internal_overlap(self, "index_put_");
   std::vector<Tensor> plain = without_masks(self, indices, "index_put");
   Geometry g = geometry(self, plain, "index_put");

@@ -12,6 +12,7 @@
 #include "functions.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
+#include "ops/pinned.h"
 #include "python/bindings.h"
 
 namespace facula::python {
@@ -213,7 +214,9 @@ PyObject* method_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 PyObject* method_dlpack_device(PyObject* self, PyObject*) {
   return guarded([&] {
-    DLDevice d = to_dl(tensor_of(self).device());
+    const Tensor& t = tensor_of(self);
+    DLDevice d = to_dl(t.device());
+    if (t.is_cpu() && ops::is_pinned(t.storage())) d.type = kCUDAHost;
     return Py_BuildValue("(ii)", d.type, d.id);
   });
 }
