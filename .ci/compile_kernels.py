@@ -5,7 +5,7 @@
 
 What does not compile is an error, and so is a kernel whose parameters are not as many bytes as the host gives it, or that is
 made for fewer threads than the host launches. --heaviest N prints the N kernels with the most registers and all that spill.
-Needs nvidia-cuda-nvrtc (extra `cuda`), which FACULA_CUDA_LIBRARIES may name the folder of.
+Needs nvidia-cuda-nvrtc (extra `cuda-compiler`), which FACULA_CUDA_LIBRARIES may name the folder of.
 """
 
 from __future__ import annotations
