@@ -2,9 +2,9 @@
 
     python -m facula.cuda.warm --arch 90
 
-No device is needed, only NVIDIA's run-time compiler (``pip install facula[cuda-compiler]``). The kernels are those of training small
-networks, transformers and images (facula/cuda/common_kernels.jsonl), or with --list those that a program of yours has used:
-run it once with FACULA_CUDA_LOG_KERNELS=FILE.
+No device is needed, only NVIDIA's run-time compiler (``pip install facula[cuda-compiler]``). The kernels are those
+of training small networks, transformers and images (facula/cuda/common_kernels.jsonl), or with --list those that a
+program of yours has used: run it once with FACULA_CUDA_LOG_KERNELS=FILE.
 """
 
 import argparse
