@@ -528,12 +528,16 @@ class DeviceAllocator {
   void wait_for_users(Block* block) {
     DeviceGuard guard(device_);
     for (const Stream& stream : std::exchange(block->users, {})) {
-      Event event;
-      event.record(stream);
-      ++block->events;
-      pending_.push_back({std::move(event), block});
+      try {
+        Event event;
+        event.record(stream);
+        pending_.push_back({std::move(event), block});
+        ++block->events;
+      } catch (const Error&) {  // a stream that is gone: what was queued there is waited for here
+        driver().cuCtxSynchronize();
+      }
     }
-    --block->events;  // that release() counted
+    if (--block->events == 0) give_back(block);  // the one that release() counted
   }
 
   void free_reached() {

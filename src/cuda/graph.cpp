@@ -58,6 +58,7 @@ void Graph::capture_begin(PoolId pool, CUstreamCaptureMode mode) {
   check_state(stream_.id != 0, op, "a stream of its own (`with torch.cuda.stream(torch.cuda.Stream())`)",
               "the default stream");
   DeviceGuard guard(device);
+  OpName name(op);
   pool_ = pool ? pool : new_pool();
   thread_ = std::this_thread::get_id();
   begin_pool(pool_, device);

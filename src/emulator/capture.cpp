@@ -174,34 +174,35 @@ struct Executable {
   std::vector<size_t> order;
   std::mutex running;
 };
-using ExecutableHandle = std::shared_ptr<Executable>;
-ExecutableHandle& executable_of(CUgraphExec graph) { return *reinterpret_cast<ExecutableHandle*>(graph); }
-Graph& graph_of(CUgraph graph) { return *reinterpret_cast<Graph*>(graph); }
+auto& graphs = *new Handles<CUgraph, Graph>;
+auto& executables = *new Handles<CUgraphExec, Executable>;
 
 }  // namespace
 
 API CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   if (!stream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  Stream& s = stream_here(stream);
+  const StreamPointer s = stream_here(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard<std::mutex> guard(mutex);
-  if (capture_of(s)) return CUDA_ERROR_INVALID_VALUE;
+  if (capture_of(*s)) return CUDA_ERROR_INVALID_VALUE;
   auto capture = std::make_shared<Capture>();
-  capture->first = &s;
+  capture->first = s.get();
   capture->mode = mode;
   capture->thread = std::this_thread::get_id();
-  capture->streams[&s] = {};
-  by_stream()[&s] = std::move(capture);
+  capture->streams[s.get()] = {};
+  by_stream()[s.get()] = std::move(capture);
   ++captures;
   return sticky_error;
 }
 
 API CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   *graph = nullptr;
-  Stream& s = stream_here(stream);
+  const StreamPointer s = stream_here(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard<std::mutex> guard(mutex);
-  const auto capture = capture_of(s);
+  const auto capture = capture_of(*s);
   if (!capture) return CUDA_ERROR_INVALID_VALUE;
-  if (capture->first != &s) {
+  if (capture->first != s.get()) {
     capture->lost = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   }
@@ -210,16 +211,17 @@ API CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   end(*capture);
   if (capture->lost) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!all_joined(*capture)) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  *graph = reinterpret_cast<CUgraph>(new Graph{std::move(capture->nodes)});
+  *graph = graphs.add(std::make_shared<Graph>(std::move(capture->nodes)));
   return CUDA_SUCCESS;
 }
 
 API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const StreamPointer s = stream_here(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (captures == 0) return CUDA_SUCCESS;
-  Stream& s = stream_here(stream);
   std::lock_guard<std::mutex> guard(mutex);
-  if (const auto capture = capture_of(s))
+  if (const auto capture = capture_of(*s))
     *status = capture->lost ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   return CUDA_SUCCESS;
 }
@@ -230,34 +232,42 @@ API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 }
 
 API CUresult cuGraphInstantiateWithFlags(CUgraphExec* made, CUgraph graph, unsigned long long) {
+  const auto g = graphs.find(graph);
+  if (!g) return CUDA_ERROR_INVALID_HANDLE;
   auto executable = std::make_shared<Executable>();
-  executable->nodes = graph_of(graph).nodes;
+  executable->nodes = g->nodes;
   executable->order = order_of(executable->nodes);
-  *made = reinterpret_cast<CUgraphExec>(new ExecutableHandle(std::move(executable)));
+  *made = executables.add(std::move(executable));
   return CUDA_SUCCESS;
 }
 
 API CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
-  ExecutableHandle executable = executable_of(graph);
+  const StreamPointer s = stream_here(stream);
+  const auto executable = executables.find(graph);
+  if (!s || !executable) return CUDA_ERROR_INVALID_HANDLE;
   const auto run = [executable](BlockRunner& runner) {
     std::lock_guard<std::mutex> turn(executable->running);
     for (const size_t node : executable->order) executable->nodes[node].work(runner);
   };
-  stream_here(stream).push(run, "graph");
+  s->push(run, "graph");
   return sticky_error;
 }
 
 API CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
+  const auto g = graphs.find(graph);
+  if (!g) return CUDA_ERROR_INVALID_HANDLE;
   if (nodes) return CUDA_ERROR_INVALID_VALUE;  // they have no handles here
-  *count = graph_of(graph).nodes.size();
+  *count = g->nodes.size();
   return CUDA_SUCCESS;
 }
 
 API CUresult cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned) {
+  const auto g = graphs.find(graph);
+  if (!g) return CUDA_ERROR_INVALID_HANDLE;
   std::FILE* file = std::fopen(path, "w");
   if (!file) return CUDA_ERROR_INVALID_VALUE;
   std::fputs("digraph dot {\n", file);
-  const auto& nodes = graph_of(graph).nodes;
+  const auto& nodes = g->nodes;
   for (size_t n = 0; n < nodes.size(); ++n) {
     std::fprintf(file, "  n%zu [label=\"%s\"];\n", n, nodes[n].name.c_str());
     for (const size_t before : nodes[n].after) std::fprintf(file, "  n%zu -> n%zu;\n", before, n);
@@ -268,11 +278,7 @@ API CUresult cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned) {
 }
 
 API CUresult cuGraphExecDestroy(CUgraphExec graph) {
-  delete &executable_of(graph);
-  return CUDA_SUCCESS;
+  return executables.remove(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-API CUresult cuGraphDestroy(CUgraph graph) {
-  delete &graph_of(graph);
-  return CUDA_SUCCESS;
-}
+API CUresult cuGraphDestroy(CUgraph graph) { return graphs.remove(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE; }

@@ -30,20 +30,27 @@ constexpr unsigned kMostThreads = 1024, kMostGrid = 65535, kMostDynamicShared = 
 constexpr size_t kMostArguments = 4096;
 
 struct Function {
-  const FaculaEmulatedKernel* kernel;
+  const FaculaEmulatedKernel* kernel = nullptr;
   unsigned dynamic_shared = kDefaultDynamicShared;
 };
 struct Module {
   void* library;
   int file;
-  std::map<std::string, Function> functions;
+  std::map<std::string, CUfunction> functions;
 };
+auto& functions = *new Handles<CUfunction, Function>;
+auto& modules = *new Handles<CUmodule, Module>;
 void* host(CUdeviceptr p) { return reinterpret_cast<void*>(p); }
 bool is_device(int device) { return device >= 0 && device < settings().devices; }
 
-CUresult queue_copy(void* to, const void* from, size_t bytes, CUstream stream) {
-  stream_here(stream).push([=](BlockRunner&) { std::memmove(to, from, bytes); }, "memcpy");
+CUresult queue(CUstream stream, Stream::Work work, const char* name) {
+  const StreamPointer s = stream_here(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  s->push(std::move(work), name);
   return sticky_error;
+}
+CUresult queue_copy(void* to, const void* from, size_t bytes, CUstream stream) {
+  return queue(stream, [=](BlockRunner&) { std::memmove(to, from, bytes); }, "memcpy");
 }
 
 /// Memory of the host that cuMemHostAlloc gave.
@@ -228,7 +235,9 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 API CUresult cuCtxSetCurrent(CUcontext context) {
-  current_device = static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1;
+  const int device = static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1;
+  if (!is_device(device)) return CUDA_ERROR_INVALID_CONTEXT;
+  current_device = device;
   return CUDA_SUCCESS;
 }
 API CUresult cuCtxSynchronize() {
@@ -282,13 +291,14 @@ API CUresult cuMemFreeHost(void* memory) {
 // Pinned memory of the host is read when the device gets there, other memory before the call returns.
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   if (!is_allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const StreamPointer s = stream_here(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (pinned.holds(from)) return queue_copy(host(to), from, bytes, stream);
   const auto read = [=](BlockRunner&) { std::memcpy(host(to), from, bytes); };  // in a graph: at every launch
-  if (captured(stream_here(stream), read, "memcpy from host")) return sticky_error;
+  if (captured(*s, read, "memcpy from host")) return sticky_error;
   auto staged =
       std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-  stream_here(stream).push([=](BlockRunner&) { std::memcpy(host(to), staged->data(), bytes); }, "memcpy");
-  return sticky_error;
+  return queue(stream, [=](BlockRunner&) { std::memcpy(host(to), staged->data(), bytes); }, "memcpy");
 }
 API CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (!is_allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -303,8 +313,7 @@ API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUco
 }
 API CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t bytes, CUstream stream) {
   if (!is_allocated(memory, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  stream_here(stream).push([=](BlockRunner&) { std::memset(host(memory), value, bytes); }, "memset");
-  return sticky_error;
+  return queue(stream, [=](BlockRunner&) { std::memset(host(memory), value, bytes); }, "memset");
 }
 
 // ---- streams and events
@@ -312,22 +321,24 @@ API CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t byt
 API CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned, int) { return make_stream(stream, current_device); }
 API CUresult cuStreamDestroy_v2(CUstream stream) { return destroy_stream(stream); }
 API CUresult cuStreamQuery(CUstream stream) {
-  if (const CUresult refused = refuse_capturing(stream_here(stream)); refused != CUDA_SUCCESS) return refused;
-  return stream_here(stream).is_idle() ? sticky_error.load() : CUDA_ERROR_NOT_READY;
+  const StreamPointer s = stream_here(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult refused = refuse_capturing(*s); refused != CUDA_SUCCESS) return refused;
+  return s->is_idle() ? sticky_error.load() : CUDA_ERROR_NOT_READY;
 }
 API CUresult cuStreamSynchronize(CUstream stream) {
-  if (const CUresult refused = refuse_capturing(stream_here(stream)); refused != CUDA_SUCCESS) return refused;
-  stream_here(stream).synchronize();
+  const StreamPointer s = stream_here(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult refused = refuse_capturing(*s); refused != CUDA_SUCCESS) return refused;
+  s->synchronize();
   return sticky_error;
 }
 API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-  stream_here(stream).push([=](BlockRunner&) { function(data); }, "host function");
-  return sticky_error;
+  return queue(stream, [=](BlockRunner&) { function(data); }, "host function");
 }
 
 CUresult facula::emulator::queue_loops(CUstream stream, std::function<void()> loops) {
-  stream_here(stream).push([loops = std::move(loops)](BlockRunner&) { loops(); }, "library");
-  return sticky_error;
+  return queue(stream, [loops = std::move(loops)](BlockRunner&) { loops(); }, "library");
 }
 
 // There is no profiler that could be told.
@@ -340,7 +351,7 @@ API CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   if (settings().mode == Mode::Null) {
-    *module = reinterpret_cast<CUmodule>(new Module{nullptr, -1, {}});
+    *module = modules.add(std::make_shared<Module>(nullptr, -1));
     return CUDA_SUCCESS;
   }
   const auto* bytes = static_cast<const char*>(image);
@@ -366,38 +377,43 @@ API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
     std::fprintf(stderr, "facula emulated device: a module does not load: %s\n", dlerror());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  auto* made = new Module{library, file, {}};
-  for (; kernels->name; ++kernels) made->functions[kernels->name] = {kernels};
-  *module = reinterpret_cast<CUmodule>(made);
+  auto made = std::make_shared<Module>(library, file);
+  for (; kernels->name; ++kernels) made->functions[kernels->name] = functions.add(std::make_shared<Function>(kernels));
+  *module = modules.add(std::move(made));
   return CUDA_SUCCESS;
 }
 API CUresult cuModuleUnload(CUmodule module) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
+  const std::shared_ptr<Module> m = modules.remove(module);
+  if (!m) return CUDA_ERROR_INVALID_HANDLE;
   synchronize_all();
-  auto* m = reinterpret_cast<Module*>(module);
+  for (const auto& [name, function] : m->functions) functions.remove(function);
   if (m->library) dlclose(m->library);
-  delete m;
   return CUDA_SUCCESS;
 }
 API CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
-  auto& functions = reinterpret_cast<Module*>(module)->functions;
-  if (settings().mode == Mode::Null) functions[name] = {nullptr};
-  const auto found = functions.find(name);
-  if (found == functions.end()) return CUDA_ERROR_NOT_FOUND;
-  *function = reinterpret_cast<CUfunction>(&found->second);
+  const std::shared_ptr<Module> m = modules.find(module);
+  if (!m) return CUDA_ERROR_INVALID_HANDLE;
+  if (settings().mode == Mode::Null && !m->functions.count(name))
+    m->functions[name] = functions.add(std::make_shared<Function>());
+  const auto found = m->functions.find(name);
+  if (found == m->functions.end()) return CUDA_ERROR_NOT_FOUND;
+  *function = found->second;
   return CUDA_SUCCESS;
 }
 API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+  const std::shared_ptr<Function> f = functions.find(function);
+  if (!f) return CUDA_ERROR_INVALID_HANDLE;
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
   if (value < 0 || static_cast<unsigned>(value) > kMostDynamicShared) return CUDA_ERROR_INVALID_VALUE;
-  reinterpret_cast<Function*>(function)->dynamic_shared = static_cast<unsigned>(value);
+  f->dynamic_shared = static_cast<unsigned>(value);
   return CUDA_SUCCESS;
 }
 API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                             unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,
                             void** arguments, void**) {
   if (settings().mode == Mode::Null) return CUDA_SUCCESS;
-  const auto* f = reinterpret_cast<Function*>(function);
+  const std::shared_ptr<Function> f = functions.find(function);
   const Index3 grid{grid_x, grid_y, grid_z}, block{block_x, block_y, block_z};
   const uint64_t threads = uint64_t{block_x} * block_y * block_z;
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
@@ -414,8 +430,7 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
     std::fprintf(stderr, "facula emulated device: kernel %s: %s\n", kernel->name, error.c_str());
     sticky_error = CUDA_ERROR_LAUNCH_FAILED;
   };
-  stream_here(stream).push(run, kernel->name);
-  return sticky_error;
+  return queue(stream, run, kernel->name);
 }
 
 namespace {

@@ -21,14 +21,40 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-uint64_t recorded(const Event& e) { return e.shared ? e.shared->recorded.load() : e.recorded; }
-uint64_t reached(const Event& e) { return e.shared ? e.shared->reached.load() : e.reached; }
-
 // Another process cannot wake this one: it looks, until whoever recorded the event is gone.
 void poll(const SharedEvent& shared, uint64_t number) {
-  for (int i = 0; shared.reached < number; ++i) {
+  for (int i = 0; !shared.is_reached(number); ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     if (i % 100 == 99 && kill(shared.process, 0) != 0) return;
+  }
+}
+
+/// The next record of an event that other processes know. Its slot may still be waited for.
+uint64_t next_number(SharedEvent& shared) {
+  shared.process = getpid();
+  const uint64_t number = ++shared.recorded;
+  if (number > SharedEvent::kSlots) poll(shared, number - SharedEvent::kSlots);
+  return number;
+}
+
+/// The record that a wait made now is for; null where there is none.
+std::shared_ptr<Record> last_record(Event& event) {
+  std::lock_guard<std::mutex> guard(event.mutex);
+  if (!event.shared) return event.last;
+  auto record = std::make_shared<Record>();  // perhaps of another process
+  record->number = event.shared->recorded;
+  return record;
+}
+
+void wait_for(Event& event, const Record& record) {
+  if (event.shared) return poll(*event.shared, record.number);
+  std::unique_lock<std::mutex> lock(event.mutex);
+  if (settings().mode != Mode::Lazy) return event.changed.wait(lock, [&] { return record.done; });
+  while (!record.done) {  // the other stream's work runs here
+    const StreamPointer stream = record.stream.lock();
+    lock.unlock();
+    if (!stream || !stream->step()) return;
+    lock.lock();
   }
 }
 
@@ -39,63 +65,43 @@ Event::~Event() {
   if (file >= 0) close(file);
 }
 
-CUresult record(const std::shared_ptr<Event>& event, Stream& stream) {
-  if (captured_record(*event, stream)) return sticky_error;
-  uint64_t number;
+CUresult record(const std::shared_ptr<Event>& event, const StreamPointer& stream) {
+  if (captured_record(*event, *stream)) return sticky_error;
+  auto made = std::make_shared<Record>();
+  made->stream = stream;
+  if (event->shared) made->number = next_number(*event->shared);
   {
     std::lock_guard<std::mutex> guard(event->mutex);
-    if (event->shared) event->shared->process = getpid();
-    number = event->shared ? ++event->shared->recorded : ++event->recorded;
-    event->stream = &stream;
+    event->last = made;
     event->capture = nullptr;
   }
-  const auto reach = [event, number](BlockRunner&) {
+  const auto reach = [event, made](BlockRunner&) {
     std::lock_guard<std::mutex> guard(event->mutex);
-    if (event->shared) event->shared->reached = std::max(event->shared->reached.load(), number);
-    event->reached = std::max(event->reached, number);
-    event->time = seconds_now();
+    if (event->shared) event->shared->reached[made->number % SharedEvent::kSlots] = made->number;
+    made->done = true;
+    made->time = seconds_now();
     event->changed.notify_all();
   };
-  stream.push(reach, "event");
-  if (event->shared && settings().mode == Mode::Lazy) stream.synchronize();  // the one that waits cannot ask for it
+  stream->push(reach, "event");
+  if (event->shared && settings().mode == Mode::Lazy) stream->synchronize();  // the one that waits cannot ask for it
   return sticky_error;
 }
 
 bool is_reached(Event& event) {
+  const auto record = last_record(event);
   std::lock_guard<std::mutex> guard(event.mutex);
-  return reached(event) >= recorded(event);
-}
-
-void wait_for(Event& event, uint64_t number) {
-  if (event.shared) return poll(*event.shared, number);
-  std::unique_lock<std::mutex> lock(event.mutex);
-  if (settings().mode != Mode::Lazy) return event.changed.wait(lock, [&] { return event.reached >= number; });
-  while (event.reached < number) {  // the other stream's work runs here
-    Stream* stream = event.stream;
-    lock.unlock();
-    if (!stream->step()) return;
-    lock.lock();
-  }
+  return !record || (event.shared ? event.shared->is_reached(record->number) : record->done);
 }
 
 void wait_for(Event& event) {
-  uint64_t number;
-  {
-    std::lock_guard<std::mutex> guard(event.mutex);
-    number = recorded(event);
-  }
-  wait_for(event, number);
+  if (const auto record = last_record(event)) wait_for(event, *record);
 }
 
 CUresult make_wait(Stream& stream, const std::shared_ptr<Event>& event) {
   CUresult result = CUDA_SUCCESS;
   if (captured_wait(*event, stream, &result)) return result;
-  uint64_t number;
-  {
-    std::lock_guard<std::mutex> guard(event->mutex);
-    number = recorded(*event);
-  }
-  stream.push([event, number](BlockRunner&) { wait_for(*event, number); }, "wait");
+  if (const auto record = last_record(*event))
+    stream.push([event, record](BlockRunner&) { wait_for(*event, *record); }, "wait");
   return sticky_error;
 }
 
@@ -105,9 +111,19 @@ using namespace facula::emulator;
 
 namespace {
 
-using EventHandle = std::shared_ptr<Event>;
-EventHandle& event_of(CUevent event) { return *reinterpret_cast<EventHandle*>(event); }
-CUevent handle_of(EventHandle event) { return reinterpret_cast<CUevent>(new EventHandle(std::move(event))); }
+using EventPointer = std::shared_ptr<Event>;
+auto& events = *new Handles<CUevent, Event>;
+
+bool is_captured(Event& event) {
+  std::lock_guard<std::mutex> guard(event.mutex);
+  return event.capture != nullptr;
+}
+/// The time of the last record; false where there is none.
+bool time_of(Event& event, double* time) {
+  std::lock_guard<std::mutex> guard(event.mutex);
+  if (event.last) *time = event.last->time;
+  return event.last != nullptr;
+}
 
 /// What an event's handle holds.
 struct SharedHandle {
@@ -126,7 +142,9 @@ CUresult map_shared(Event& event) {
 }  // namespace
 
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  return make_wait(stream_here(stream), event_of(event));
+  const StreamPointer s = stream_here(stream);
+  const EventPointer e = events.find(event);
+  return s && e ? make_wait(*s, e) : CUDA_ERROR_INVALID_HANDLE;
 }
 API CUresult cuEventCreate(CUevent* event, unsigned flags) {
   auto made = std::make_shared<Event>();
@@ -137,40 +155,51 @@ API CUresult cuEventCreate(CUevent* event, unsigned flags) {
     if (const CUresult result = map_shared(*made); result != CUDA_SUCCESS) return result;
     made->shared->process = getpid();
   }
-  *event = handle_of(std::move(made));
+  *event = events.add(std::move(made));
   return CUDA_SUCCESS;
 }
 API CUresult cuEventDestroy_v2(CUevent event) {
-  delete &event_of(event);
-  return CUDA_SUCCESS;
+  return events.remove(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
-API CUresult cuEventRecord(CUevent event, CUstream stream) { return record(event_of(event), stream_here(stream)); }
+API CUresult cuEventRecord(CUevent event, CUstream stream) {
+  const StreamPointer s = stream_here(stream);
+  const EventPointer e = events.find(event);
+  return s && e ? record(e, s) : CUDA_ERROR_INVALID_HANDLE;
+}
 API CUresult cuEventQuery(CUevent event) {
-  if (event_of(event)->capture) return CUDA_ERROR_CAPTURED_EVENT;
+  const EventPointer e = events.find(event);
+  if (!e) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_captured(*e)) return CUDA_ERROR_CAPTURED_EVENT;
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
-  return is_reached(*event_of(event)) ? sticky_error.load() : CUDA_ERROR_NOT_READY;
+  return is_reached(*e) ? sticky_error.load() : CUDA_ERROR_NOT_READY;
 }
 API CUresult cuEventSynchronize(CUevent event) {
-  if (event_of(event)->capture) return CUDA_ERROR_CAPTURED_EVENT;
-  wait_for(*event_of(event));
+  const EventPointer e = events.find(event);
+  if (!e) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_captured(*e)) return CUDA_ERROR_CAPTURED_EVENT;
+  wait_for(*e);
   return sticky_error;
 }
 API CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
-  for (const CUevent event : {from, to}) {
-    if (event_of(event)->capture) return CUDA_ERROR_CAPTURED_EVENT;
-    if (!event_of(event)->recorded) return CUDA_ERROR_INVALID_HANDLE;
-    if (const CUresult result = cuEventQuery(event); result != CUDA_SUCCESS) return result;
+  double times[2] = {};
+  for (const int i : {0, 1}) {
+    const EventPointer e = events.find(i ? to : from);
+    if (!e) return CUDA_ERROR_INVALID_HANDLE;
+    if (is_captured(*e)) return CUDA_ERROR_CAPTURED_EVENT;
+    if (const CUresult result = cuEventQuery(i ? to : from); result != CUDA_SUCCESS) return result;
+    if (!time_of(*e, &times[i])) return CUDA_ERROR_INVALID_HANDLE;
   }
-  *milliseconds = static_cast<float>((event_of(to)->time - event_of(from)->time) * 1e3);
+  *milliseconds = static_cast<float>((times[1] - times[0]) * 1e3);
   return CUDA_SUCCESS;
 }
 
 // ---- other processes: a handle names the process and its open file
 
 API CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
-  const Event& e = *event_of(event);
-  if (!e.shared) return CUDA_ERROR_INVALID_VALUE;
-  SharedHandle made{{}, getpid(), e.file};
+  const EventPointer e = events.find(event);
+  if (!e) return CUDA_ERROR_INVALID_HANDLE;
+  if (!e->shared) return CUDA_ERROR_INVALID_VALUE;
+  SharedHandle made{{}, getpid(), e->file};
   std::memcpy(made.mark, kEventMark, sizeof made.mark);
   *handle = {};
   std::memcpy(handle->reserved, &made, sizeof made);
@@ -185,7 +214,7 @@ API CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
   made->file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (made->file < 0) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = map_shared(*made); result != CUDA_SUCCESS) return result;
-  *event = handle_of(std::move(made));
+  *event = events.add(std::move(made));
   return CUDA_SUCCESS;
 }
 

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <string_view>
 #include <vector>
 
@@ -30,8 +29,8 @@ Settings read_settings() {
 
 struct Streams {
   std::mutex mutex;
-  std::vector<std::unique_ptr<Stream>> defaults;
-  std::set<Stream*> made;
+  std::vector<StreamPointer> defaults;
+  Handles<CUstream, Stream> made;
 };
 Streams& streams() {
   static Streams& all = *new Streams;  // never dies: their threads may outlive main
@@ -127,45 +126,37 @@ bool Stream::is_idle() {
   return queue_.empty() && !busy_;
 }
 
-Stream& stream_of(CUstream handle, int device) {
-  if (handle) return *reinterpret_cast<Stream*>(handle);
+StreamPointer stream_of(CUstream handle, int device) {
+  constexpr uintptr_t kLegacy = 1, kPerThread = 2;
   Streams& all = streams();
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  if (number && number != kLegacy && number != kPerThread) return all.made.find(handle);
   std::lock_guard<std::mutex> guard(all.mutex);
   while (all.defaults.size() <= static_cast<size_t>(device))
-    all.defaults.push_back(std::make_unique<Stream>(static_cast<int>(all.defaults.size()), true));
-  return *all.defaults[static_cast<size_t>(device)];
+    all.defaults.push_back(std::make_shared<Stream>(static_cast<int>(all.defaults.size()), true));
+  return all.defaults[static_cast<size_t>(device)];
 }
 
 CUresult make_stream(CUstream* handle, int device) {
-  auto* stream = new Stream(device, false);
-  Streams& all = streams();
-  std::lock_guard<std::mutex> guard(all.mutex);
-  all.made.insert(stream);
-  *handle = reinterpret_cast<CUstream>(stream);
+  *handle = streams().made.add(std::make_shared<Stream>(device, false));
   return CUDA_SUCCESS;
 }
 
 CUresult destroy_stream(CUstream handle) {
-  auto* stream = reinterpret_cast<Stream*>(handle);
-  {
-    Streams& all = streams();
-    std::lock_guard<std::mutex> guard(all.mutex);
-    if (!all.made.erase(stream)) return CUDA_ERROR_INVALID_HANDLE;
-  }
+  const StreamPointer stream = streams().made.remove(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   stream->synchronize();
-  delete stream;
   return CUDA_SUCCESS;
 }
 
 void synchronize_all() {
-  std::vector<Stream*> each;
+  std::vector<StreamPointer> each;
   {
-    Streams& all = streams();
-    std::lock_guard<std::mutex> guard(all.mutex);
-    for (auto& s : all.defaults) each.push_back(s.get());
-    each.insert(each.end(), all.made.begin(), all.made.end());
+    std::lock_guard<std::mutex> guard(streams().mutex);
+    each = streams().defaults;
   }
-  for (Stream* s : each) s->synchronize();
+  streams().made.each([&](const StreamPointer& stream) { each.push_back(stream); });
+  for (const StreamPointer& s : each) s->synchronize();
 }
 
 }  // namespace facula::emulator

@@ -22,6 +22,7 @@
 
 #include "cuda/abi.h"
 #include "emulator/block.h"
+#include "emulator/handles.h"
 
 namespace facula::emulator {
 
@@ -68,9 +69,11 @@ class Stream {
 /// The device that the driver works with on the calling thread.
 inline thread_local int current_device = 0;
 
-/// The stream of a handle; that of null is the device's default one.
-Stream& stream_of(CUstream handle, int device);
-inline Stream& stream_here(CUstream handle) { return stream_of(handle, current_device); }
+/// The stream of a handle; that of null (and CUDA's numbers 1 and 2) is the device's default one. Null where the handle
+/// was never made, or is destroyed.
+using StreamPointer = std::shared_ptr<Stream>;
+StreamPointer stream_of(CUstream handle, int device);
+inline StreamPointer stream_here(CUstream handle) { return stream_of(handle, current_device); }
 CUresult make_stream(CUstream* handle, int device);
 CUresult destroy_stream(CUstream handle);
 void synchronize_all();
@@ -94,18 +97,25 @@ CUresult refuse_any_capture();
 
 // ---- events
 
-/// Of an event that other processes know: in memory that they share.
+/// Of an event that other processes know: in memory that they share. A slot for each of the last records.
 struct SharedEvent {
-  std::atomic<uint64_t> recorded, reached;
+  static constexpr uint64_t kSlots = 64;
+  std::atomic<uint64_t> recorded, reached[kSlots];
   std::atomic<int> process;  // which recorded it last
+  bool is_reached(uint64_t number) const { return reached[number % kSlots] >= number; }
+};
+/// One record of an event. A wait is for the one that was the last when it was made.
+struct Record {
+  std::weak_ptr<Stream> stream;
+  uint64_t number = 0;  // of an event that other processes know
+  bool done = false;
+  double time = 0;
 };
 /// What a stream has reached.
 struct Event {
   std::mutex mutex;
   std::condition_variable changed;
-  uint64_t recorded = 0, reached = 0;
-  double time = 0;
-  Stream* stream = nullptr;
+  std::shared_ptr<Record> last;
   std::shared_ptr<Capture> capture;  // recorded while a graph was captured,
   std::set<size_t> after;            // behind these nodes of it
   SharedEvent* shared = nullptr;
@@ -113,11 +123,10 @@ struct Event {
 
   ~Event();
 };
-CUresult record(const std::shared_ptr<Event>& event, Stream& stream);
-/// Whether all of it is reached.
+CUresult record(const std::shared_ptr<Event>& event, const StreamPointer& stream);
+/// Whether the last record is reached.
 bool is_reached(Event& event);
-/// Until the event's `record`-th record is reached.
-void wait_for(Event& event, uint64_t record);
+/// Until then.
 void wait_for(Event& event);
 CUresult make_wait(Stream& stream, const std::shared_ptr<Event>& event);
 /// Of record() and make_wait(): nothing where no graph is captured from the stream.

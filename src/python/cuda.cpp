@@ -203,7 +203,11 @@ PyObject* new_stream(PyObject*, PyObject* args) {
   });
 }
 PyObject* query_stream(PyObject*, PyObject* args) {
-  return guarded([&] { return wrap(cuda::is_done(Given(args, 2, "Stream.query").stream(0, "Stream.query"))); });
+  return guarded([&] {
+    const Stream stream = Given(args, 2, "Stream.query").stream(0, "Stream.query");
+    cuda::OpName name("Stream.query");
+    return wrap(cuda::is_done(stream));
+  });
 }
 PyObject* synchronize_stream(PyObject*, PyObject* args) {
   return none_after([&] {
@@ -250,12 +254,14 @@ PyObject* new_event(PyObject*, PyObject* args) {
 PyObject* record_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const Given given(args, 3, "Event.record");
+    cuda::OpName name("Event.record");
     cuda_event_of(given.object(0)).record(given.stream(1, "Event.record"));
   });
 }
 PyObject* block_on_event(PyObject*, PyObject* args) {
   return none_after([&] {
     const Given given(args, 3, "Event.wait");
+    cuda::OpName name("Event.wait");
     cuda_event_of(given.object(0)).block(given.stream(1, "Event.wait"));
   });
 }
@@ -266,7 +272,11 @@ PyObject* event_id(PyObject*, PyObject* args) {
   });
 }
 PyObject* query_event(PyObject*, PyObject* args) {
-  return guarded([&] { return wrap(cuda_event_of(Given(args, 1, "Event.query").object(0)).is_done()); });
+  return guarded([&] {
+    const cuda::Event& event = cuda_event_of(Given(args, 1, "Event.query").object(0));
+    cuda::OpName name("Event.query");
+    return wrap(event.is_done());
+  });
 }
 PyObject* synchronize_event(PyObject*, PyObject* args) {
   return none_after([&] {
@@ -279,6 +289,7 @@ PyObject* synchronize_event(PyObject*, PyObject* args) {
 PyObject* elapsed(PyObject*, PyObject* args) {
   return guarded([&] {
     const Given given(args, 2, "Event.elapsed_time");
+    cuda::OpName name("Event.elapsed_time");
     return wrap(static_cast<double>(cuda_event_of(given.object(0)).elapsed(cuda_event_of(given.object(1)))));
   });
 }
