@@ -55,7 +55,6 @@ EXCEPTIONS = {
     },
     "there is one CPU, without streams, and backends have nothing to choose": {
         "accelerator/__init__.py": "current_accelerator(check_available)",
-        "backends/cuda.py": "can_use_flash_attention(debug params)",
         "backends/mkldnn.py": "flags(fp32_precision)",
         "backends/mps.py": "is_macos13_or_newer(version)",
         "cpu/__init__.py": """
@@ -121,7 +120,6 @@ EXCEPTIONS = {
     "advice on how to compute, which does not change the result": {
         "functions/lobpcg.py": "lobpcg(ortho_bparams ortho_fparams ortho_iparams)",
         "functions/reduce.py": "unique(sorted)",
-        "nn/attention/__init__.py": "sdpa_kernel(set_priority)",
         "nn/attention/bias.py": "CausalBias.__new__(seq_len_kv seq_len_q)",
         "nn/attention/flex_attention.py": """
             BlockMask.from_kv_blocks(order) create_block_mask(compute_dq_write_order dq_kv_order)

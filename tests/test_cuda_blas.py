@@ -75,6 +75,7 @@ t.set_float32_matmul_precision("medium")
 assert asked()["compute"] == "77" and t.get_float32_matmul_precision() == "medium"
 cuda.matmul.fp32_precision = "ieee"
 assert asked()["compute"] == "68"
+cuda.matmul.fp32_precision = "none"
 t.backends.fp32_precision = "tf32"
 assert asked()["compute"] == "77"
 t.backends.fp32_precision = "none"
@@ -191,12 +192,67 @@ except AttributeError as error:
     assert "nothing" in str(error)
 with cudnn.flags(allow_tf32=False, deterministic=True):
     assert not cudnn.enabled and cudnn.deterministic and not cudnn.allow_tf32 and cudnn.benchmark_limit == 10
-assert cudnn.enabled and cudnn.allow_tf32 and not cudnn.deterministic and cudnn.benchmark_limit is None
-cudnn.conv.fp32_precision = "ieee"
-assert not cudnn.allow_tf32 and cudnn.rnn.fp32_precision == "tf32"
-t.backends.cudnn.fp32_precision = "tf32"
-assert cudnn.allow_tf32 and cuda.matmul.allow_tf32
+assert cudnn.enabled and cudnn.allow_tf32 and not cudnn.deterministic and cudnn.benchmark_limit == 10
 assert cuda.preferred_blas_library("cublaslt").name == "Cublaslt" and cuda.preferred_linalg_library().name == "Default"
 cuda.enable_flash_sdp(False)
 assert not cuda.flash_sdp_enabled() and cuda.math_sdp_enabled()
+""")
+
+
+def test_two_kinds_of_switches():
+    """The older (allow_tf32, set_float32_matmul_precision) and the newer (fp32_precision), as PyTorch 2.13 has them."""
+    child("""
+from facula.backends import _cuda
+now = lambda: tuple(_cuda.precision(part) for part in ("all", "matmul", "cuda", "conv", "rnn"))
+def olders():
+    said = []
+    for read in (lambda: cuda.matmul.allow_tf32, lambda: cudnn.allow_tf32, t.get_float32_matmul_precision):
+        try:
+            said.append(read())
+        except RuntimeError as error:
+            assert "fp32_precision" in str(error) and "disagree" in str(error)
+            said.append(None)
+    return said
+def after(steps, values, *older):
+    before = _cuda.settings()
+    for step in steps.split(";"):
+        owner, value = step.rsplit("=", 1)
+        owner, name = owner.rsplit(".", 1)
+        setattr(eval(owner), name, eval(value))
+    assert now() == tuple(values.split()), (steps, now())
+    assert olders() == list(older), (steps, olders())
+    _cuda.restore(before)
+all = t.backends
+preset = "none none none tf32 tf32"
+after("cuda.matmul.allow_tf32=True", "none tf32 none tf32 tf32", True, True, "high")
+after("cuda.matmul.fp32_precision='tf32'", "none tf32 none tf32 tf32", None, True, None)
+after("cuda.matmul.fp32_precision='ieee'", "none ieee none tf32 tf32", False, True, "highest")
+after("cuda.matmul.allow_tf32=True;cuda.matmul.fp32_precision='ieee'", "none ieee none tf32 tf32", None, True, "high")
+after("cuda.matmul.fp32_precision='tf32';cuda.matmul.allow_tf32=False", "none ieee none tf32 tf32", False, True, "highest")
+after("cudnn.allow_tf32=False", "none none none none none", False, False, "highest")
+after("cudnn.conv.fp32_precision='ieee'", "none none none ieee tf32", False, None, "highest")
+after("cudnn.conv.fp32_precision='ieee';cudnn.allow_tf32=False", "none none none none none", False, False, "highest")
+after("cudnn.conv.fp32_precision='none'", "none none none none tf32", False, None, "highest")
+after("cudnn.fp32_precision='ieee'", "none ieee ieee ieee ieee", False, None, "highest")
+after("cudnn.fp32_precision='tf32'", "none tf32 tf32 tf32 tf32", None, True, None)
+after("cudnn.fp32_precision='ieee';cudnn.fp32_precision='none'", preset, False, True, "highest")
+after("all.fp32_precision='ieee'", "ieee ieee ieee ieee ieee", False, None, "highest")
+after("all.fp32_precision='ieee';cudnn.fp32_precision='none'", "ieee ieee ieee ieee ieee", False, None, "highest")
+after("cuda.matmul.fp32_precision='tf32';all.fp32_precision='ieee'", "ieee tf32 ieee ieee ieee", None, None, None)
+after("cudnn.conv.fp32_precision='ieee';all.fp32_precision='tf32'", "tf32 tf32 tf32 ieee tf32", None, None, None)
+after("all.fp32_precision='bf16'", "bf16 none none none none", False, None, None)
+after("all.fp32_precision='bf16';cudnn.fp32_precision='tf32'", "bf16 tf32 tf32 tf32 tf32", None, True, None)
+with cudnn.flags(enabled=True, allow_tf32=False, fp32_precision="ieee", depthwise_kernel="native"):
+    assert now() == ("none", "ieee", "ieee", "ieee", "ieee") and cudnn.depthwise_kernel == "native"
+assert now() == tuple(preset.split()) and cudnn.allow_tf32 and cudnn.depthwise_kernel == "auto"
+before = cudnn.set_flags(_fp32_precision="ieee", _benchmark_limit=3)
+assert before == (True, False, 10, False, True, "none", "auto") and cudnn.benchmark_limit == 3
+for owner, name, value in ((all, "fp32_precision", "x"), (cudnn.conv, "fp32_precision", "bf16"),
+                           (cudnn, "benchmark_limit", "a"), (cudnn, "benchmark_limit", -1), (cudnn, "depthwise_kernel", "x")):
+    try:
+        setattr(owner, name, value)
+    except RuntimeError as error:
+        assert str(value) in str(error)
+    else:
+        raise AssertionError(name)
 """)

@@ -2,10 +2,13 @@
 
 import contextlib
 import enum
+import warnings
 
 import facula
 from facula import _C
-from facula.backends import _cuda
+from facula.backends import _attention, _cuda
+from facula.backends._attention import SDPAParams as SDPAParams
+from facula.backends._attention import SDPBackend as _Kind
 
 
 class _Products:
@@ -18,7 +21,7 @@ class _Products:
     @property
     def allow_tf32(self):
         """Whether products of float32 may round their factors to TF32."""
-        return self.fp32_precision == "tf32"
+        return _cuda.products_allow_tf32()
 
     @allow_tf32.setter
     def allow_tf32(self, value):
@@ -94,65 +97,73 @@ class _PlanCache:
 
 
 cufft_plan_cache = _PlanCache()
-_attention = {
-    "flash": True,
-    "math": True,
-    "mem_efficient": True,
-    "cudnn": True,
-    "fp16_bf16_reduction_math": False,
-}
-
-
 def is_built():
     """True: every build has CUDA kernels, which need NVIDIA's driver to run."""
     return True
 
 
-def _switch(name):
+def _switch(name, backend):
     def enable(enabled):
-        _attention[name] = bool(enabled)
+        _attention.allow(backend, enabled)
 
     def enabled():
-        return _attention[name]
+        return _attention.is_allowed(backend)
 
     enable.__doc__, enabled.__doc__ = (
-        f"Allows or forbids {name} attention.",
+        f"Allows or forbids {name} attention, on all devices.",
         f"Whether {name} attention is allowed.",
     )
     return enable, enabled
 
 
-enable_flash_sdp, flash_sdp_enabled = _switch("flash")
-enable_math_sdp, math_sdp_enabled = _switch("math")
-enable_mem_efficient_sdp, mem_efficient_sdp_enabled = _switch("mem_efficient")
-enable_cudnn_sdp, cudnn_sdp_enabled = _switch("cudnn")
-allow_fp16_bf16_reduction_math_sdp, fp16_bf16_reduction_math_sdp_allowed = _switch("fp16_bf16_reduction_math")
+enable_flash_sdp, flash_sdp_enabled = _switch("flash", _Kind.FLASH_ATTENTION)
+enable_math_sdp, math_sdp_enabled = _switch("math", _Kind.MATH)
+enable_mem_efficient_sdp, mem_efficient_sdp_enabled = _switch("mem_efficient", _Kind.EFFICIENT_ATTENTION)
+enable_cudnn_sdp, cudnn_sdp_enabled = _switch("cudnn", _Kind.CUDNN_ATTENTION)
+_reduces_in_half = False
+
+
+def allow_fp16_bf16_reduction_math_sdp(enabled):
+    """Allows math attention to add up in float16 and bfloat16; it adds up in float32 all the same."""
+    global _reduces_in_half
+    _reduces_in_half = _cuda.need_bool("allow_fp16_bf16_reduction_math_sdp", enabled)
+
+
+def fp16_bf16_reduction_math_sdp_allowed():
+    """Whether math attention may add up in float16 and bfloat16."""
+    return _reduces_in_half
 
 
 def is_flash_attention_available():
-    """False: there is no GPU."""
-    return False
+    """Whether there is a CUDA device: attention in one pass is part of every build."""
+    return facula.cuda.is_available()
 
 
 def can_use_flash_attention(params, debug=False):
-    """False: there is no GPU."""
-    return False
+    """Whether attention in one pass can compute the call of `params` (`SDPAParams`); with debug a warning says why not."""
+    return _attention.can_use(_Kind.FLASH_ATTENTION, params, debug)
 
 
-can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
+def can_use_efficient_attention(params, debug=False):
+    """As `can_use_flash_attention`: the same implementation, with a switch of its own."""
+    return _attention.can_use(_Kind.EFFICIENT_ATTENTION, params, debug)
+
+
+def can_use_cudnn_attention(params, debug=False):
+    """Whether cuDNN can compute the call of `params` (`SDPAParams`); with debug a warning says why not."""
+    return _attention.can_use(_Kind.CUDNN_ATTENTION, params, debug)
 
 
 @contextlib.contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
-    """Context: these kinds of attention are allowed inside."""
-    before = dict(_attention)
-    _attention.update(
-        flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
-    )
-    try:
+    """Context: these kinds of attention are allowed inside. Deprecated: `nn.attention.sdpa_kernel` has its place."""
+    warnings.warn("sdp_kernel is deprecated: use nn.attention.sdpa_kernel", FutureWarning, stacklevel=3)
+    with _attention.kept():
+        enable_flash_sdp(enable_flash)
+        enable_math_sdp(enable_math)
+        enable_mem_efficient_sdp(enable_mem_efficient)
+        enable_cudnn_sdp(enable_cudnn)
         yield {}
-    finally:
-        _attention.update(before)
 
 
 _LinalgBackend = enum.Enum("_LinalgBackend", {"Default": 0, "Cusolver": 1, "Magma": 2})

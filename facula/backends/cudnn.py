@@ -8,7 +8,6 @@ import facula
 from facula import _C
 from facula.backends import _cuda
 
-benchmark_limit = None
 conv = _cuda.PartPrecision("conv")
 rnn = _cuda.PartPrecision("rnn")
 
@@ -19,17 +18,18 @@ class _Module(types.ModuleType):
     enabled = _cuda.Switch(True, "cudnn")
     deterministic = _cuda.Switch(False, "deterministic")
     benchmark = _cuda.Switch(False, "benchmark")
+    benchmark_limit = _cuda.Number(10, "benchmark_limit")
+    depthwise_kernel = _cuda.Word(("auto", "cudnn", "native"), "native_depthwise")
     fp32_precision = _cuda.Precision("cuda")
 
     @property
     def allow_tf32(self):
         """Whether convolutions and recurrent layers of float32 may round to TF32."""
-        return conv.fp32_precision == rnn.fp32_precision == "tf32"
+        return _cuda.cudnn_allows_tf32()
 
     @allow_tf32.setter
     def allow_tf32(self, value):
-        said = "tf32" if _cuda.need_bool("allow_tf32", value) else "none"
-        conv.fp32_precision = rnn.fp32_precision = said
+        _cuda.set_cudnn_allows_tf32(value)
 
 
 sys.modules[__name__].__class__ = _Module
@@ -51,7 +51,16 @@ def is_acceptable(tensor):
     return sys.modules[__name__].enabled and tensor.is_cuda and tensor.dtype in floating and is_available()
 
 
-_NAMES = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision")
+_NAMES = (
+    "enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision", "depthwise_kernel"
+)  # fmt: skip
+
+
+def _set(values):
+    module = sys.modules[__name__]
+    for name, value in zip(_NAMES, values):
+        if value is not None:
+            setattr(module, name, value)
 
 
 def set_flags(
@@ -61,31 +70,26 @@ def set_flags(
     _deterministic=None,
     _allow_tf32=None,
     _fp32_precision="none",
+    _depthwise_kernel=None,
 ):
     """Sets the flags that are not None; gives the previous ones."""
-    module = sys.modules[__name__]
-    before = tuple(getattr(module, name) for name in _NAMES)
-    values = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)
-    for name, value in zip(_NAMES, values):
-        if value is not None:
-            setattr(module, name, value)
-    if _fp32_precision != "none":
-        module.fp32_precision = _fp32_precision
+    before = tuple(getattr(sys.modules[__name__], name) for name in _NAMES)
+    _set((_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32, _fp32_precision, _depthwise_kernel))
     return before
 
 
 @contextlib.contextmanager
 def flags(
-    enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none"
-):
+    enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none",
+    depthwise_kernel="auto",
+):  # fmt: skip
     """Context: these flags inside."""
-    said = dict(_cuda._said)
-    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
+    said = _cuda.settings()
+    before = {name: getattr(sys.modules[__name__], name) for name in _NAMES if "32" not in name}
     try:
+        _set((enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision, depthwise_kernel))
         yield
     finally:
-        set_flags(*before[:2], None, before[3])
-        sys.modules[__name__].benchmark_limit = before[2]
-        for part in ("conv", "rnn", "matmul"):
-            _cuda.set_precision(part, said[part])
-        _cuda._said.update(said)
+        for name, value in before.items():
+            setattr(sys.modules[__name__], name, value)
+        _cuda.restore(said)

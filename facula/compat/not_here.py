@@ -516,7 +516,7 @@ NAMES = {
     "cuda": {
         "torch": "thread_safe_generator",
         "torch.backends.cuda": """
-            SDPAParams blas_workspace_size cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager
+            blas_workspace_size cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager
             cublas_workspace_size cublaslt_workspace_size is_ck_sdpa_available
             """,
         "torch.backends.cusparselt": "get_max_alg_id is_available version",

@@ -1,7 +1,6 @@
-// Scaled dot-product attention: in one pass where it can be, else written with matrix products and softmax.
-#include <cmath>
-
+// Scaled dot-product attention: in one pass, or written with matrix products and softmax (see attention_choice.cpp).
 #include "autograd/node.h"
+#include "composite/attention_choice.h"
 #include "core/error.h"
 #include "functions.h"
 
@@ -9,8 +8,6 @@ namespace facula {
 namespace {
 
 constexpr const char* kOp = "scaled_dot_product_attention";
-/// Fewer queries, as when text is generated, are not worth packing the keys.
-constexpr int64_t kFewestQueries = 4;
 
 void check_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, bool is_causal) {
   FACULA_CHECK(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2, ErrorKind::Runtime, kOp,
@@ -76,15 +73,11 @@ Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& ke
                                            const Tensor& attn_mask, double dropout_p, bool is_causal,
                                            std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask, is_causal);
+  const AttentionCall call{query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale};
   const Tensor k = enable_gqa ? repeat_heads(key, query) : key, v = enable_gqa ? repeat_heads(value, query) : value;
-  const double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  uint32_t flags = live_flags(query.impl()) | live_flags(k.impl()) | live_flags(v.impl());
-  if (attn_mask.defined()) {
-    const uint32_t of_mask = live_flags(attn_mask.impl());
-    flags |= of_mask & kRecorded ? of_mask | kBatched : of_mask;
-  }
-  const bool in_one_pass = !(flags & kBatched) && dropout_p < 1 && query.size(-2) >= kFewestQueries;
-  if (!in_one_pass) return _attention_in_ops(query, k, v, attn_mask, Tensor(), dropout_p, is_causal, factor);
+  const double factor = call.factor();
+  if (attention_backend(call) == AttentionBackend::Math)
+    return _attention_in_ops(query, k, v, attn_mask, Tensor(), dropout_p, is_causal, factor);
   const Dims keys = broadcast(batch_of(k), batch_of(v), kOp), batch = broadcast(batch_of(query), keys, kOp);
   Tensor seed;
   if (dropout_p > 0) seed = random_(facula::empty({1}, DType::Int64, query.device()));

@@ -67,7 +67,7 @@ Problem problem_of(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& 
   p.channels_last = channels_last;
   p.full_precision = wants_full_precision(x.dtype());
   p.deterministic = flags()[Flag::Deterministic] || flags()[Flag::DeterministicAlgorithms];
-  p.timed = flags()[Flag::Benchmark];
+  p.timed = flags()[Flag::Benchmark] ? 1 + flags()[Flag::BenchmarkLimit] : 0;
   p.x = shape_of(x, missing);
   p.w = shape_of(w, missing);
   p.y = shape_of(y, missing);
@@ -215,6 +215,8 @@ bool is_taken(const Tensor& y, const Tensor& x, const Tensor& w) {
   const DType dtype = x.dtype();
   const bool known =
       dtype == DType::Float16 || dtype == DType::BFloat16 || dtype == DType::Float32 || dtype == DType::Float64;
+  const bool depthwise = w.dim() > 2 && w.size(1) == 1 && w.size(0) == x.size(1) && x.size(1) > 1;
+  if (depthwise && flags()[Flag::NativeDepthwise]) return false;
   return known && flags()[Flag::Cudnn] && x.numel() && y.numel() && w.numel() && x.dim() <= 5 && dnn::is_there();
 }
 

@@ -19,17 +19,26 @@ enum class Flag : uint8_t {
   Benchmark,      // cuDNN's ways are timed
   Deterministic,  // cuDNN's ways give the same result each time
   DeterministicAlgorithms,
+  BenchmarkLimit,   // how many of cuDNN's ways are timed at most; 0 for all
+  NativeDepthwise,  // convolutions of a group a channel are our own
 };
 struct FlagRow {
   const char* name;
-  bool preset;
+  int preset;
 };
 constexpr FlagRow flag_rows[] = {
-    {"matmul_tf32", false},    {"half_reduction", true},
-    {"brain_reduction", true}, {"half_accumulation", false},
-    {"cudnn", true},           {"conv_tf32", true},
-    {"rnn_tf32", true},        {"benchmark", false},
-    {"deterministic", false},  {"deterministic_algorithms", false},
+    {"matmul_tf32", 0},
+    {"half_reduction", 1},
+    {"brain_reduction", 1},
+    {"half_accumulation", 0},
+    {"cudnn", 1},
+    {"conv_tf32", 1},
+    {"rnn_tf32", 1},
+    {"benchmark", 0},
+    {"deterministic", 0},
+    {"deterministic_algorithms", 0},
+    {"benchmark_limit", 10},
+    {"native_depthwise", 0},
 };
 constexpr size_t kFlags = std::size(flag_rows);
 
@@ -38,9 +47,9 @@ class Flags {
   Flags() {
     for (size_t i = 0; i < kFlags; ++i) set_[i] = flag_rows[i].preset;
   }
-  bool operator[](Flag flag) const { return set_[static_cast<size_t>(flag)].load(std::memory_order_relaxed); }
+  int operator[](Flag flag) const { return set_[static_cast<size_t>(flag)].load(std::memory_order_relaxed); }
   /// False when there is no flag of that name.
-  bool set(std::string_view name, bool value) {
+  bool set(std::string_view name, int value) {
     for (size_t i = 0; i < kFlags; ++i)
       if (name == flag_rows[i].name) {
         set_[i].store(value, std::memory_order_relaxed);
@@ -50,7 +59,7 @@ class Flags {
   }
 
  private:
-  std::array<std::atomic<bool>, kFlags> set_;
+  std::array<std::atomic<int>, kFlags> set_;
 };
 inline Flags& flags() {
   static Flags f;

@@ -57,4 +57,13 @@ inline Kernel<void(const AttentionGradients& gradients, const AttentionInputs& i
 inline Kernel<void(const Tensor& out, const Tensor& seed, double p)> attention_kept_kernel{
     "scaled_dot_product_attention"};
 
+/// A call that a library of the device might compute; keys and values may have fewer heads than the query.
+struct LibraryAttention {
+  const Tensor &query, &key, &value, &mask;
+  double dropout, scale;
+  bool is_causal, enable_gqa, with_gradients;
+};
+/// Why the library does not compute it; empty where it does. Null where there is no library.
+inline std::string (*why_no_library_attention)(const LibraryAttention& call) = nullptr;
+
 }  // namespace facula

@@ -425,7 +425,7 @@ PyObject* set_flag(PyObject*, PyObject* args) {
     const Given given(args, 2, "_cuda_set_flag");
     const char* name = PyUnicode_AsUTF8(given.object(0));
     check(name != nullptr);
-    FACULA_CHECK(cuda::flags().set(name, PyObject_IsTrue(given.object(1)) == 1), ErrorKind::Value,
+    FACULA_CHECK(cuda::flags().set(name, static_cast<int>(to_int(given.object(1)))), ErrorKind::Value,
                  "_cuda_set_flag: there is no flag ", name);
   });
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 from collections.abc import Iterable
+
+from facula.backends import _attention
+from facula.backends._attention import SDPBackend
 
 __all__ = [
     "SDPBackend", "sdpa_kernel", "WARN_FOR_UNFUSED_KERNELS", "register_flash_attention_impl",
@@ -15,57 +17,36 @@ __all__ = [
 WARN_FOR_UNFUSED_KERNELS = False
 
 
-class SDPBackend(enum.IntEnum):
-    """Names of the implementations; the numbers are PyTorch's."""
-
-    ERROR = -1
-    MATH = 0
-    FLASH_ATTENTION = 1
-    EFFICIENT_ATTENTION = 2
-    CUDNN_ATTENTION = 3
-    OVERRIDEABLE = 4
-
-
-_ALL = (
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.OVERRIDEABLE,
-)
-_allowed: tuple[SDPBackend, ...] = _ALL
-
-
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
-    """The implementations that the enclosing `sdpa_kernel` allows."""
-    return list(_allowed)
+    """The implementations that are allowed, with_priority in their order."""
+    listed = _attention.order() if with_priority else _attention.LISTED
+    return [backend for backend in listed if _attention.is_allowed(backend)]
 
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False):
-    """Allow only some implementations inside the ``with`` block.
+    """Allow only some implementations of attention inside the ``with`` block, on all devices.
 
-    Facula has one implementation per device, so the choice is recorded but does not change the result.
+    ``FLASH_ATTENTION`` and ``EFFICIENT_ATTENTION`` are one implementation: attention in one pass. ``MATH`` is written with
+    matrix products and soft-max, and ``CUDNN_ATTENTION`` is cuDNN's, on CUDA. A call that none of those that are allowed can
+    compute raises RuntimeError with the reasons.
 
     Args:
         backends: one `SDPBackend` or several.
         set_priority: the order of ``backends`` is their priority.
     """
-    global _allowed
     if isinstance(backends, SDPBackend):
         backends = (backends,)
     chosen = tuple(dict.fromkeys(backends))
     for backend in chosen:
         if not isinstance(backend, SDPBackend):
             raise AssertionError(f"sdpa_kernel: backends must be SDPBackend members, got {backend!r}")
-    if not chosen:
-        raise AssertionError("sdpa_kernel: needs at least one backend, got none")
-    before = _allowed
-    _allowed = chosen
-    try:
+    with _attention.kept():
+        for backend in _attention.LISTED:
+            _attention.allow(backend, backend in chosen)
+        if set_priority:
+            _attention.set_order(chosen)
         yield {}
-    finally:
-        _allowed = before
 
 
 # Other implementations on the GPU, which other packages bring: they can be registered, not used on the CPU.

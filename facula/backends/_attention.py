@@ -1,0 +1,97 @@
+"""Which implementations of attention a program allows, and their order: src/composite/attention_choice.cpp has the policy."""
+
+import contextlib
+import enum
+import warnings
+
+from facula import _C
+
+
+class SDPBackend(enum.IntEnum):
+    """Names of the implementations; the numbers are PyTorch's."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+SDPBackend.__module__ = "facula.nn.attention"
+LISTED = (
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+    SDPBackend.OVERRIDEABLE,
+)
+_PRESET = (
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.OVERRIDEABLE,
+)
+_allowed = dict.fromkeys(LISTED, True)
+_order = _PRESET
+
+
+def is_allowed(backend):
+    """Whether the program allows it."""
+    return _allowed[backend]
+
+
+def allow(backend, whether):
+    """Allows or forbids one."""
+    if not isinstance(whether, bool):
+        raise RuntimeError(f"attention: True or False, got {type(whether).__name__}")
+    _allowed[backend] = whether
+    _C._attention_allow(int(backend), whether)
+
+
+def order():
+    """All of them, first those that are preferred."""
+    return _order
+
+
+def set_order(first):
+    """Those of `first` come first, in that order."""
+    global _order
+    first = [backend for backend in first if backend in LISTED]
+    _order = (*first, *(backend for backend in _PRESET if backend not in first))
+    _C._attention_order(tuple(map(int, _order)), True)
+
+
+@contextlib.contextmanager
+def kept():
+    """What is set inside is undone."""
+    global _order
+    allowed, before = dict(_allowed), _order
+    try:
+        yield
+    finally:
+        for backend, whether in allowed.items():
+            allow(backend, whether)
+        _order = before
+        _C._attention_order(tuple(map(int, before)), before is not _PRESET)
+
+
+class SDPAParams:
+    """A call of scaled_dot_product_attention, for `can_use_flash_attention` and its like."""
+
+    def __init__(self, query, key, value, attn_mask, dropout, is_causal, enable_gqa):
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
+
+
+def can_use(backend, params, debug):
+    """Whether a backend can compute the call on a CUDA device; with debug a warning says why not."""
+    p = params
+    given = p.query, p.key, p.value, p.attn_mask, p.dropout, p.is_causal, p.enable_gqa
+    why = "the query is not on a CUDA device"
+    if p.query.is_cuda:
+        why = _C._attention_why_not(int(backend), *given)
+    if why and debug:
+        warnings.warn(f"{backend.name} is not used: {why}", stacklevel=3)
+    return not why
