@@ -242,6 +242,47 @@ def test_tensor_hooks_run_in_order_and_may_replace():
     assert x.grad.item() == 5.0
 
 
+def test_calls_at_the_end_of_a_pass():
+    queue, seen = facula.autograd.Variable._execution_engine.queue_callback, []
+    w, unused = facula.ones(2, requires_grad=True), facula.ones(2, requires_grad=True)
+
+    def hook(p):
+        seen.append(facula._C._pass_reaches_leaves([w, unused]))
+        queue(lambda: (seen.append("end"), queue(lambda: seen.append("after"))))
+
+    handle = w.register_post_accumulate_grad_hook(hook)
+    (w * 2).sum().backward()
+    assert seen == [[True, False], "end", "after"]
+    seen.clear()
+    inner = facula.utils.checkpoint.checkpoint(lambda x: (x * w).sum(), facula.ones(2, requires_grad=True), use_reentrant=True)
+    (inner * 1).backward()
+    assert seen == [None, "end", "after"]  # the call waits for the outer pass
+    with pytest.raises(RuntimeError, match="^queue_callback: only a hook"):
+        queue(print)
+    with pytest.raises(TypeError, match="^queue_callback: expected a function, got int"):
+        queue(1)
+    handle.remove()
+
+    def bad(p):
+        queue(lambda: seen.append("never"))
+        raise ValueError("no")
+
+    handle = w.register_post_accumulate_grad_hook(bad)
+    with pytest.raises(ValueError, match="no"):
+        (w * 2).sum().backward()
+    handle.remove()
+    seen.clear()
+    (w * 2).sum().backward()
+    assert seen == []  # what a failed pass asked for is dropped
+
+    def asks_for_a_failure(p):
+        queue(lambda: 1 / 0)
+
+    w.register_post_accumulate_grad_hook(asks_for_a_failure)
+    with pytest.raises(ZeroDivisionError):
+        (w * 2).sum().backward()
+
+
 def test_leaf_hooks_and_post_accumulate_hooks():
     x, seen = leaf([1.0]), []
     x.register_hook(lambda g: g * 3)

@@ -5,6 +5,14 @@ from .. import _C
 __all__ = ["Variable"]
 
 
+class _ExecutionEngine:
+    """What programs ask of the engine behind `backward`."""
+
+    def queue_callback(self, callback):
+        """Calls a function without arguments when the backward pass that runs has ended. RuntimeError outside of one."""
+        _C._queue_callback(callback)
+
+
 class _VariableMeta(type):
     def __instancecheck__(cls, value):
         return isinstance(value, _C.Tensor)
@@ -12,6 +20,8 @@ class _VariableMeta(type):
 
 class Variable(metaclass=_VariableMeta):
     """`Variable(tensor, requires_grad=False)` gives the tensor itself, with its requires_grad set."""
+
+    _execution_engine = _ExecutionEngine()
 
     def __new__(cls, data, requires_grad=False, volatile=None):
         result = data.detach() if isinstance(data, _C.Tensor) else _C.tensor(data)

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <thread>
 
 #include "core/parallel.h"
@@ -251,13 +252,12 @@ class Pass {
     }
   }
 
+  bool nested = false;  // runs inside a node or hook of another one
   uint64_t id() const { return id_; }
   bool restricted() const { return restricted_; }
-  size_t count_reached(const std::vector<Node*>& nodes) const {
-    return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [&](Node* node) {
-      int32_t number = numbers_.find(node);
-      return number >= 0 && tasks_[number].needed;
-    }));
+  bool reaches(Node* node) const {
+    int32_t number = numbers_.find(node);
+    return number >= 0 && tasks_[number].needed;
   }
 
   std::vector<Tensor> take_captured() { return std::move(captured_); }
@@ -513,15 +513,18 @@ class Pass {
 // The innermost pass of the thread: hooks may start passes of their own.
 thread_local Pass* running = nullptr;
 thread_local int restricted_running = 0;
+thread_local std::deque<std::function<void()>> after_pass;
 
 class Running {
  public:
   explicit Running(Pass* pass) : before_(std::exchange(running, pass)), restricted_(pass->restricted()) {
     restricted_running += restricted_;
+    pass->nested = before_ != nullptr;
   }
   ~Running() {
     running = before_;
     restricted_running -= restricted_;
+    if (!before_) after_pass.clear();  // none is left but those of a pass that failed
   }
   Running(const Running&) = delete;
 
@@ -537,7 +540,21 @@ Tensor take_partial_sum(IntList sizes, DType dtype) {
   return running ? running->take_partial_sum(sizes, dtype) : Tensor();
 }
 uint64_t current_pass() { return running ? running->id() : 0; }
-size_t count_reached(const std::vector<Node*>& nodes) { return running ? running->count_reached(nodes) : 0; }
+size_t count_reached(const std::vector<Node*>& nodes) {
+  return static_cast<size_t>(
+      std::count_if(nodes.begin(), nodes.end(), [](Node* node) { return running && running->reaches(node); }));
+}
+bool pass_is_nested() { return running && running->nested; }
+std::vector<bool> which_reached(const std::vector<Node*>& nodes) {
+  std::vector<bool> reached;
+  for (Node* node : nodes) reached.push_back(running && running->reaches(node));
+  return reached;
+}
+void call_after_pass(std::function<void()> call) {
+  FACULA_CHECK(running, ErrorKind::Runtime,
+               "queue_callback: only a hook of a backward pass can ask for a call at its end");
+  after_pass.push_back(std::move(call));
+}
 
 std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads,
                                  const std::vector<Edge>& inputs, const BackwardOptions& options) {
@@ -549,6 +566,9 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
   }
   Running now(&pass);
   pass.run(roots);
+  if (!pass.nested) {
+    for (; !after_pass.empty(); after_pass.pop_front()) after_pass.front()();
+  }
   return pass.take_captured();
 }
 

@@ -1,6 +1,9 @@
 // Evaluates the recorded graph backwards.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "autograd/node.h"
 
 namespace facula {
@@ -21,6 +24,13 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
 /// gradient in it.
 uint64_t current_pass();
 size_t count_reached(const std::vector<Node*>& nodes);
+/// Whether the pass that runs on this thread is inside a node or hook of another one (reentrant checkpoints).
+bool pass_is_nested();
+/// For each of `nodes`, whether it gets a gradient in the pass unless a formula gives none.
+std::vector<bool> which_reached(const std::vector<Node*>& nodes);
+/// Calls when the outermost pass of this thread has run to its end, in the order they were asked for; a call may ask for
+/// more. A pass that fails drops them. Only during a pass.
+void call_after_pass(std::function<void()> call);
 /// For formulas of nodes that write a part of their result only, during such a node: the sum of what has arrived so far
 /// where the node's one edge leads. The node adds its part to it and returns it. Undefined unless nobody else holds the
 /// sum and it is plain, of these sizes and of this dtype.

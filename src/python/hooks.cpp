@@ -376,6 +376,36 @@ PyObject* function_pass_reaches(PyObject*, PyObject* list) {
     return PyLong_FromSize_t(count_reached(nodes));
   });
 }
+PyObject* function_pass_reaches_leaves(PyObject*, PyObject* list) {
+  return guarded([&]() -> PyObject* {
+    if (pass_is_nested()) Py_RETURN_NONE;
+    std::vector<Edge> edges;
+    std::vector<Node*> nodes;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+      edges.push_back(gradient_edge(tensor_of(PyList_GET_ITEM(list, i)).impl()));
+      nodes.push_back(edges.back().node.get());
+    }
+    Owned flags(check(PyList_New(0)));
+    for (bool reached : which_reached(nodes)) check(PyList_Append(flags.get(), reached ? Py_True : Py_False));
+    return flags.release();
+  });
+}
+PyObject* function_queue_callback(PyObject*, PyObject* callable) {
+  return guarded([&] {
+    FACULA_CHECK(PyCallable_Check(callable), ErrorKind::Type, "queue_callback: expected a function, got ",
+                 Py_TYPE(callable)->tp_name);
+    Py_INCREF(callable);
+    std::shared_ptr<PyObject> kept(callable, [](PyObject* o) {
+      WithLock lock;
+      Py_DECREF(o);
+    });
+    call_after_pass([kept] {
+      WithLock lock;
+      Owned(check(PyObject_CallNoArgs(kept.get())));
+    });
+    Py_RETURN_NONE;
+  });
+}
 // An object that keeps the node of a tensor alive.
 PyObject* function_node_owner(PyObject*, PyObject* o) {
   return guarded([&] {
@@ -390,6 +420,9 @@ PyMethodDef functions[] = {
     {"_restricted_pass_runs", function_restricted_pass_runs, METH_NOARGS,
      "Whether a backward pass for some inputs only runs on this thread."},
     {"_pass_reaches", function_pass_reaches, METH_O, "How many of a list of nodes get a gradient in that pass."},
+    {"_pass_reaches_leaves", function_pass_reaches_leaves, METH_O,
+     "For each of a list of leaves, whether it gets a gradient in that pass; None in a pass inside another."},
+    {"_queue_callback", function_queue_callback, METH_O, "Calls a function when the outermost pass has ended."},
     {"_node_owner", function_node_owner, METH_O, "An object that keeps the node behind a tensor alive."},
     {"_tensor_hooks", function_tensor_hooks, METH_O, "The dict of hooks on the gradient of a tensor."},
     {"_leaf_hooks", function_leaf_hooks, METH_O, "The dict of hooks called after a leaf's gradient was accumulated."},
