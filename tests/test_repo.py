@@ -29,7 +29,8 @@ MAY_INCLUDE = {
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},
     "autograd": {"autograd", "observe", "ops", "core"},
     "composite": {"composite", "autograd", "ops", "core"},
-    "python": {"python", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
+    "distributed": {"distributed", "composite", "autograd", "ops", "core"},
+    "python": {"python", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
 }
 GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")
 # generated headers and the layer that makes them

@@ -34,18 +34,12 @@ from ._collectives import (
     send,
     send_object_list,
 )
+from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from ._group import (
     Backend,
-    DistBackendError,
-    DistError,
-    DistNetworkError,
-    DistStoreError,
     GroupMember,
-    HashStore,
-    PrefixStore,
     ProcessGroup,
     ReduceOp,
-    Store,
     destroy_process_group,
     get_backend,
     get_default_backend_for_device,
@@ -73,6 +67,7 @@ from ._group import (
     reduce_op,
     supports_complex,
 )
+from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
 
 
 def __getattr__(name):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import enum
 import os
-import threading
 from urllib.parse import parse_qs, urlparse
 
 default_pg_timeout = datetime.timedelta(minutes=30)
@@ -67,112 +66,6 @@ class Backend(str):
         if not known:
             raise ValueError(f"Backend: expected one of {', '.join(cls.backend_list)}, got {name!r}")
         return super().__new__(cls, name.lower())
-
-
-class DistError(RuntimeError):
-    """Something failed between processes."""
-
-
-class DistBackendError(DistError):
-    """A backend failed."""
-
-
-class DistNetworkError(DistError):
-    """A connection failed."""
-
-
-class DistStoreError(DistError):
-    """A store failed."""
-
-
-class Store:
-    """Keys and values that processes share: here, in this process."""
-
-    def __init__(self):
-        self._values = {}
-        self._changed = threading.Condition()
-        self.timeout = default_pg_timeout
-
-    def set(self, key, value):
-        """Keeps a value, bytes or str, under the key."""
-        with self._changed:
-            self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
-            self._changed.notify_all()
-
-    def get(self, key):
-        """The value as bytes; waits for it. DistStoreError when it does not come in time."""
-        self.wait([key])
-        return self._values[key]
-
-    def add(self, key, amount):
-        """Adds to the number under the key, 0 at first; the sum."""
-        with self._changed:
-            total = int(self._values.get(key, b"0")) + amount
-            self._values[key] = str(total).encode()
-            self._changed.notify_all()
-        return total
-
-    def compare_set(self, key, expected, desired):
-        """Keeps `desired` if the value is `expected`; the value that is there then."""
-        with self._changed:
-            current = self._values.get(key)
-            if current is None and expected == "" or current == expected.encode():
-                self._values[key] = desired.encode()
-            return self._values.get(key, expected.encode())
-
-    def check(self, keys):
-        """Whether all keys are there."""
-        return all(key in self._values for key in keys)
-
-    def wait(self, keys, timeout=None):
-        """Waits until all keys are there; DistStoreError when they do not come in time."""
-        seconds = (timeout or self.timeout).total_seconds()
-        with self._changed:
-            if not self._changed.wait_for(lambda: self.check(keys), seconds):
-                raise DistStoreError(f"wait: no process set the keys in {seconds} s, got {list(keys)}")
-
-    def delete_key(self, key):
-        """Forgets a key; whether it was there."""
-        with self._changed:
-            return self._values.pop(key, None) is not None
-
-    def num_keys(self):
-        """How many keys there are."""
-        return len(self._values)
-
-    def set_timeout(self, timeout):
-        """Sets how long `get` and `wait` wait, as a timedelta."""
-        self.timeout = timeout
-
-
-class HashStore(Store):
-    """A store in a dict."""
-
-
-class PrefixStore(Store):
-    """A view of a store whose keys begin with a prefix."""
-
-    def __init__(self, prefix, store):
-        super().__init__()
-        self._prefix, self._store = prefix, store
-        for name in ("set", "get", "add", "compare_set", "delete_key"):
-            setattr(self, name, self._prefixed(getattr(store, name)))
-
-    def _prefixed(self, call):
-        return lambda key, *rest: call(f"{self._prefix}/{key}", *rest)
-
-    @property
-    def underlying_store(self):
-        """The store whose keys are prefixed."""
-        return self._store
-
-    def check(self, keys):
-        """Whether all keys are there."""
-        return self._store.check([f"{self._prefix}/{key}" for key in keys])
-
-    def wait(self, keys, timeout=None):
-        """Waits until all keys are there."""
-        self._store.wait([f"{self._prefix}/{key}" for key in keys], timeout)
 
 
 class ProcessGroup:

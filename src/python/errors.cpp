@@ -3,6 +3,7 @@
 
 #include "cpu/packed_weights.h"
 #include "cuda/driver.h"
+#include "distributed/error.h"
 #include "python/python.h"
 
 namespace facula::python {
@@ -36,6 +37,16 @@ void set_accelerator_error(const cuda::DriverError& error) {
   Py_DECREF(made);
 }
 
+/// Its class is Python's, and loaded when first needed.
+void set_distributed_error(const distributed::DistError& error) {
+  static constexpr const char* kClasses[] = {"DistError", "DistBackendError", "DistNetworkError", "DistStoreError",
+                                             "QueueEmptyError"};
+  const Owned module(PyImport_ImportModule("facula.distributed._errors"));
+  if (!module) return;
+  const Owned kind(PyObject_GetAttrString(module.get(), kClasses[static_cast<size_t>(error.trouble())]));
+  if (kind) PyErr_SetString(kind.get(), error.what());
+}
+
 }  // namespace
 
 void translate_exception() {
@@ -46,6 +57,8 @@ void translate_exception() {
   } catch (const cuda::DriverError& error) {
     if (error.kind() == ErrorKind::OutOfMemory) PyErr_SetString(out_of_memory_class, error.what());
     else set_accelerator_error(error);
+  } catch (const distributed::DistError& error) {
+    set_distributed_error(error);
   } catch (const Error& error) {
     PyErr_SetString(python_class(error.kind()), error.what());
   } catch (const std::length_error&) {  // a vector longer than memory can be

@@ -1,0 +1,202 @@
+"""Stores: keys and values that processes share, by which they find each other. `src/distributed/store.h` has the kinds."""
+
+from __future__ import annotations
+
+import datetime
+import os
+
+from facula import _C
+
+default_store_timeout = datetime.timedelta(seconds=300)
+
+
+def _seconds(name, timeout):
+    if not isinstance(timeout, datetime.timedelta):
+        raise TypeError(f"{name}: a timeout is a datetime.timedelta, got {type(timeout).__name__}")
+    return timeout.total_seconds()
+
+
+class Store:
+    """Keys and values that processes share.
+
+    A class of one's own defines `set`, `get`, `add`, `wait`, `check`, `compare_set` and `delete_key`; the other methods are
+    made of these. Values are bytes; where one is given, str stands for its UTF-8.
+    """
+
+    _timeout = default_store_timeout
+
+    @property
+    def timeout(self):
+        """How long `get` and `wait` wait."""
+        return self._timeout
+
+    def set_timeout(self, timeout):
+        """Sets how long `get` and `wait` wait, as a timedelta."""
+        _seconds("set_timeout", timeout)
+        self._timeout = timeout
+
+    def set(self, key, value):
+        """Keeps a value under the key."""
+        raise NotImplementedError(f"{type(self).__name__}.set: not defined by this class of stores")
+
+    def get(self, key):
+        """The value; waits for it. DistStoreError when it does not come in time."""
+        raise NotImplementedError(f"{type(self).__name__}.get: not defined by this class of stores")
+
+    def add(self, key, amount):
+        """Adds to the number under the key, 0 at first; the sum."""
+        raise NotImplementedError(f"{type(self).__name__}.add: not defined by this class of stores")
+
+    def wait(self, keys, timeout=None):
+        """Waits until all keys are there; DistStoreError when they do not come in time."""
+        raise NotImplementedError(f"{type(self).__name__}.wait: not defined by this class of stores")
+
+    def multi_get(self, keys):
+        """The values of several keys; waits for all of them."""
+        return [self.get(key) for key in keys]
+
+    def multi_set(self, keys, values):
+        """Keeps several values."""
+        for key, value in zip(keys, values):
+            self.set(key, value)
+
+    def append(self, key, value):
+        """Adds bytes at the end of a value. Not safe against others at the same time, in a class of one's own."""
+        new = value.encode() if isinstance(value, str) else bytes(value)
+        self.set(key, self.get(key) + new if self.check([key]) else new)
+
+    def barrier(self, key, world_size, timeout=None):
+        """Waits until `world_size` processes have called it with this key, which serves once."""
+        if self.add(f"{key}/count", 1) == world_size:
+            self.set(f"{key}/all", "1")
+        self.wait([f"{key}/all"], timeout or self.timeout)
+
+    def has_extended_api(self):
+        """Whether append, multi_get and multi_set are one request each."""
+        return False
+
+
+# methods that the core's stores have in the same form
+_SAME = "set get add compare_set check delete_key num_keys append multi_get multi_set queue_push queue_len".split()
+
+
+class _NativeStore(Store):
+    """A store of the core, which keeps its own timeout."""
+
+    def __init__(self, native):
+        self._native = native
+        for name in _SAME:
+            setattr(self, name, getattr(native, name))
+
+    def __reduce__(self):
+        raise TypeError(f"{type(self).__name__}: a connection is not pickled; every process makes its own")
+
+    @property
+    def timeout(self):
+        """How long `get` and `wait` wait."""
+        return datetime.timedelta(seconds=self._native.timeout())
+
+    def set_timeout(self, timeout):
+        """Sets how long `get` and `wait` wait, as a timedelta."""
+        self._native.timeout(_seconds("set_timeout", timeout))
+
+    def wait(self, keys, timeout=None):
+        """Waits until all keys are there; DistStoreError when they do not come in time."""
+        self._native.wait(keys, -1.0 if timeout is None else _seconds("wait", timeout))
+
+    def queue_pop(self, key, block=True):
+        """Takes the oldest value of a queue; waits for one, or raises QueueEmptyError."""
+        return self._native.queue_pop(key, block)
+
+    def barrier(self, key, world_size, timeout=None):
+        """Waits until `world_size` processes have called it with this key, which serves once."""
+        self._native.barrier(key, world_size, -1.0 if timeout is None else _seconds("barrier", timeout))
+
+    def list_keys(self):
+        """All keys, in no order."""
+        return [key.decode() for key in self._native.list_keys()]
+
+    def has_extended_api(self):
+        """Whether append, multi_get and multi_set are one request each."""
+        return True
+
+    def clone(self):
+        """The same store by a connection of its own, for another thread."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        _NativeStore.__init__(made, self._native.clone())
+        return made
+
+
+class HashStore(_NativeStore):
+    """A store in this process, for its threads."""
+
+    def __init__(self):
+        super().__init__(_C._hash_store())
+
+
+class FileStore(_NativeStore):
+    """A store in a file, for processes that share a directory.
+
+    Args:
+        file_name: a file that is not there yet.
+        world_size: how many processes will use it; the last one to end removes the file. Without it, nobody does.
+    """
+
+    def __init__(self, file_name, world_size=-1):
+        self.path = os.fspath(file_name)
+        super().__init__(_C._file_store(self.path, world_size))
+
+
+class TCPStore(_NativeStore):
+    """A store that one process, the master, serves to others over TCP.
+
+    It listens on the addresses of `host_name` only, or on FACULA_STORE_BIND. Where FACULA_STORE_TOKEN is set, clients without
+    the same one are refused.
+
+    Args:
+        host_name, port: where the master listens; port 0 lets it choose.
+        world_size: how many processes come, the master too; None if that is not known.
+        is_master: whether this process serves.
+        timeout: how long `get` and `wait` wait, and connecting.
+        wait_for_workers: whether the master waits for all of them.
+        multi_tenant: whether a server of this process on that port is used instead of a new one.
+        master_listen_fd: a socket that listens already, which becomes the store's.
+        use_libuv: read by programs; there is one server.
+    """
+
+    def __init__(
+        self, host_name, port, world_size=None, is_master=False, timeout=default_store_timeout, wait_for_workers=True,
+        multi_tenant=False, master_listen_fd=None, use_libuv=True,
+    ):  # fmt: skip
+        self.libuvBackend = bool(use_libuv)
+        super().__init__(
+            _C._tcp_store(
+                host_name, port, -1 if world_size is None else world_size, is_master, _seconds("TCPStore", timeout),
+                wait_for_workers, multi_tenant, -1 if master_listen_fd is None else master_listen_fd,
+            )
+        )  # fmt: skip
+        self.host, self.port = self._native.address()
+
+    def __repr__(self):
+        return f"TCPStore({self.host!r}, {self.port})"
+
+
+class PrefixStore(_NativeStore):
+    """A view of a store whose keys begin with `prefix` and a slash."""
+
+    def __init__(self, prefix, store):
+        self.underlying_store = store
+        super().__init__(_C._prefix_store(prefix, native_of(store)))
+
+    @property
+    def _underlying_non_prefix_store(self):
+        below = self.underlying_store
+        return below._underlying_non_prefix_store if isinstance(below, PrefixStore) else below
+
+
+def native_of(store):
+    """What the core uses of a store, which may be of the program's own class."""
+    if not isinstance(store, Store):
+        raise TypeError(f"store: expected a Store, got {type(store).__name__}")
+    return store._native if isinstance(store, _NativeStore) else _C._python_store(store)

@@ -1,0 +1,50 @@
+// The server of a TCPStore: one thread that answers all clients.
+#pragma once
+
+#include <thread>
+
+#include "distributed/store.h"
+
+namespace facula::distributed {
+
+constexpr uint32_t kMagic = 0x53414346;  // "FCAS"
+constexpr uint32_t kVersion = 1;
+constexpr size_t kLongestToken = 256;
+constexpr uint32_t kLongestMessage = 1u << 30;
+/// What the key of a will ends with to tell of silence: wills after "-", and after "+" when the client speaks again.
+constexpr const char* kSilent = "/silent";
+
+class StoreServer {
+ public:
+  StoreServer(Socket listener, std::string token);
+  ~StoreServer();
+  int port() const { return port_; }
+
+ private:
+  struct Client;
+  void run();
+  void accept_clients();
+  void receive(Client& client);
+  bool take_message(Client& client);
+  void greet(Client& client, std::string_view hello);
+  void serve(Client& client, std::string_view message);
+  void answer(Client& client, const Reply& reply);
+  void flush(Client& client);
+  void drop(Client& client);
+  void bequeath(Client& client);
+  void append(std::string key, std::string value);
+  void changed(const Request& request);
+  void look_at_clock();
+  int until_next() const;
+
+  Socket listener_, epoll_, wake_;
+  std::string token_;
+  int port_;
+  pid_t process_;
+  StoreTable table_;
+  std::unordered_map<int, std::unique_ptr<Client>> clients_;
+  std::vector<int> gone_;
+  std::thread thread_;
+};
+
+}  // namespace facula::distributed
