@@ -16,8 +16,10 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 # ours: theirs, the lists of functions, what else they need
 HEADERS = {
     "abi.h": (["cuda.h", "nvrtc.h"], ["FACULA_DRIVER_FUNCTIONS", "FACULA_COMPILER_FUNCTIONS"]),
+    "abi_types.h": (["library_types.h"], []),
     "abi_cublas.h": (["cublasLt.h"], ["FACULA_BLAS_FUNCTIONS"]),
     "abi_cudnn.h": (["cudnn_graph.h"], ["FACULA_DNN_FUNCTIONS"]),
+    "abi_cufft.h": (["cufftXt.h"], ["FACULA_FFT_FUNCTIONS"]),
 }
 BEGIN = """
 #include <cstddef>
@@ -49,11 +51,17 @@ def plain(name):
     return re.sub(r"#pragma once|#include .*", "", (SOURCE / "cuda" / name).read_text())
 
 
+def included(name):
+    """Our headers that one includes, in their order."""
+    return re.findall(r'#include "cuda/(.*)"', (SOURCE / "cuda" / name).read_text())
+
+
 def program(ours, theirs, lists):
     """Ours come first and under other names: NVIDIA's headers define some as macros."""
     text = plain(ours)
     values = sorted(set(enumerators(text)))
-    lines = [BEGIN, "namespace ours {", plain("abi.h") if ours != "abi.h" else "", text]
+    before = "".join(plain(name) for name in included(ours))
+    lines = [BEGIN, "namespace ours {", before, text]
     for functions in lists:
         lines += ["#define X(name, ...) using fn_##name = int(__VA_ARGS__);", f"{functions}(X)", "#undef X"]
     lines += ["}", *(f"constexpr long long our_{name} = static_cast<long long>(ours::{name});" for name in values)]

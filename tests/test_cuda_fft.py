@@ -1,4 +1,5 @@
-"""Fourier transforms on CUDA devices: lengths of all kinds against NumPy."""
+"""Fourier transforms on CUDA devices, by our own kernels and by cuFFT, whose stand-in on the emulated device checks what it
+is given as the library does and remembers it: lengths of all kinds against NumPy."""
 
 import subprocess
 import sys
@@ -40,6 +41,11 @@ def check(shape, dim, single):
 """
 
 
+OWN = {"FACULA_CUDA_DISABLE": "cufft"}
+LIBRARY = {"FACULA_CUDA": "emulated"}
+both_ways = pytest.mark.parametrize("way", [OWN, LIBRARY], ids=["own", "cufft"])
+
+
 def child(program, **extra):
     command, env = [sys.executable, "-c", START + program], environment(**extra)
     run = subprocess.run(command, env=env, capture_output=True, text=True)
@@ -47,13 +53,15 @@ def child(program, **extra):
     return run.stdout
 
 
+@both_ways
 @pytest.mark.parametrize("single", [True, False], ids=["float32", "float64"])
-def test_short_lengths_are_as_numpy(single):
+def test_short_lengths_are_as_numpy(single, way):
     child(f"""
-for n in range(1, 71):
+for n in {"range(1, 71)" if way is OWN else "(1, 2, 3, 4, 5, 6, 8, 15, 31, 64, 67)"}:
     check((3, n), -1, {single})
     check((2, n, 5), 1, {single})
-""")
+    check((n, 5), 0, {single})
+""", **way)
 
 
 @pytest.mark.parametrize("single", [True, False], ids=["float32", "float64"])
@@ -63,7 +71,7 @@ for n in (1021, 1024, 1331, 4096, 4913, 8190, 10007, 2 ** 17):
     check((n,), 0, {single})
 for n in (1021, 2048, 2187):
     check((n, 3), 0, {single})
-""")
+""", **OWN)
 
 
 def test_lines_of_several_passes_lie_anywhere():
@@ -72,10 +80,11 @@ check((2 ** 14 * 9, 2), 0, True)
 check((2, 29 * 29 * 31, 1), 1, True)
 check((1050 * 1050,), 0, True)  # two passes in float32
 check((1 << 21,), 0, True)      # three
-""")
+""", **OWN)
 
 
-def test_several_dimensions_and_derivatives():
+@both_ways
+def test_several_dimensions_and_derivatives(way):
     child("""
 x, z = points((3, 6, 10), 'float64'), points((3, 6, 10), 'complex128')
 tx, tz = facula.tensor(x).to(d), facula.tensor(z).to(d)
@@ -92,7 +101,7 @@ b = facula.tensor(x).requires_grad_()
 facula.fft.rfft(b, dim=1).abs().pow(2).sum().backward()
 close(a.grad, b.grad.numpy(), 'gradient')
 assert facula.fft.fft(facula.empty(0, 4, device=d)).shape == (0, 4)
-""")
+""", **way)
 
 
 @pytest.mark.parametrize("extra", [{"FACULA_EMULATED_MODE": "lazy"}, {"FACULA_EMULATED_ORDER": "reverse"},
@@ -113,7 +122,7 @@ for stream in streams:  # each makes tables of its own
 facula.cuda.synchronize()
 for m in made:
     close(m, np.fft.fft2(z), 'streams')
-""", **extra)
+""", **OWN, **extra)
 
 
 def test_plans_are_kept_and_forgotten():
@@ -139,4 +148,157 @@ for bad in (lambda: setattr(plans, 'size', 3), lambda: setattr(plans, 'max_size'
         raise SystemExit('no error')
     except RuntimeError as error:
         assert 'cufft_plan_cache' in str(error)
-""")
+""", **OWN)
+
+
+ASKED = """
+import ctypes
+stand_in = ctypes.CDLL(facula.cuda.libraries()["cufft"])
+stand_in.facula_emulated_requests.restype = ctypes.c_char_p
+plans = facula.backends.cuda.cufft_plan_cache
+def asked():
+    facula.cuda.synchronize()
+    lines = stand_in.facula_emulated_requests().decode().splitlines()
+    return [{k: int(v) for k, v in (w.split("=") for w in line.split()[1:])} for line in lines if line.startswith("cufftXtExec ")]
+"""
+
+
+def test_what_the_library_is_asked_for():
+    child(ASKED + """
+z, x = points((3, 4, 5, 6), 'complex128'), points((3, 4, 5, 6), 'float32')
+tz, tx = facula.tensor(z).to(d), facula.tensor(x).to(d)
+def ranks(function, dims, t=tz):
+    asked()
+    made, here = function(t, dim=dims), function(t.cpu(), dim=dims)
+    close(made, here.numpy(), (function, dims))
+    return [a["rank"] for a in asked()]
+F = facula.fft
+assert ranks(F.fft, -1) == [1] and ranks(F.fft, 0) == [1] and ranks(F.fft, 1) == []  # neighbours on both sides
+assert ranks(F.fftn, (1, 2, 3)) == [3] and ranks(F.fftn, (0, 1, 2)) == [3] and ranks(F.fftn, (0, 3)) == [2]
+assert ranks(F.fftn, (3, 0)) == [2] and ranks(F.ifftn, (0, 1, 2, 3)) == [3, 1] and ranks(F.fftn, (1, 2)) == []
+assert ranks(F.fftn, (1, 3)) == [1]  # one by the library, one by our own
+assert ranks(F.rfftn, (2, 3), tx) == [2] and ranks(F.rfftn, (3, 0), tx) == [1, 1] and ranks(F.rfftn, (0, 1, 2, 3), tx) == [3, 1]
+assert ranks(F.irfftn, (2, 3)) == [1] and ranks(F.irfftn, (0, 1, 2, 3)) == [3, 1] and ranks(F.hfft, 3) == [1]
+F.fftn(tz, dim=(0, 3))
+(a,) = asked()
+assert a == {'rank': 2, 'batch': 20, 'in': 5, 'out': 5, 'stride': 1, 'distance': 6, 'stream': 0}, a
+before = tz.clone()
+F.irfft(tz, dim=3)  # the library spoils what it transforms to real numbers
+assert facula.equal(tz, before)
+stream = facula.cuda.Stream()
+stream.wait_stream(facula.cuda.current_stream())
+with facula.cuda.stream(stream):
+    F.fft(tz)
+assert asked()[-1]["stream"] == stream.cuda_stream
+infinite = facula.full((4,), complex(float('inf'), 1), dtype=facula.complex128, device=d)
+scaled, plain = (facula.view_as_real(F.fft(infinite, norm=norm)).isnan().cpu() for norm in ('ortho', 'backward'))
+assert facula.equal(scaled, plain)  # infinity times a real number is infinite
+""", **LIBRARY)
+
+
+@pytest.mark.parametrize("extra", [{"FACULA_EMULATED_MODE": "lazy"}, {"FACULA_EMULATED_JITTER": "300"}], ids=str)
+def test_the_library_waits_for_nothing(extra):
+    child("""
+check((4, 30), -1, True)
+check((30, 4), 0, False)
+z = points((3, 6, 10), 'complex128')
+there = facula.tensor(z).to(d)
+stream = facula.cuda.Stream()
+stream.wait_stream(facula.cuda.current_stream())
+with facula.cuda.stream(stream):
+    made = [facula.fft.fftn(there, dim=(1, 2)), facula.fft.fftn(there)]
+facula.cuda.current_stream().wait_stream(stream)
+close(made[0], np.fft.fftn(z, axes=(1, 2)), 'two dimensions')
+close(made[1], np.fft.fftn(z), 'three')
+""", **extra, **LIBRARY)
+
+
+def test_plans_of_the_library_are_kept_by_device():
+    child(ASKED + """
+assert plans.size == 0 and plans.max_size == 4096
+z = facula.ones(8, 32, dtype=facula.complex64, device=d)
+first = facula.fft.fft2(z)
+assert plans.size == 1 == plans[0].size == plans['cuda:0'].size
+assert facula.equal(facula.fft.fft2(z), first) and plans.size == 1
+facula.fft.ifft2(z)  # both directions are one plan
+assert plans.size == 1
+facula.fft.fft(z), facula.fft.rfft(z.real)
+assert plans.size == 3
+plans.max_size = 2
+facula.fft.fft(z)
+assert plans.size == 2
+facula.fft.fft2(z)  # the one of rfft goes
+facula.fft.fft(z)
+assert plans.size == 2 and facula.equal(facula.fft.fft2(z), first)
+plans.max_size = 0
+assert plans.size == 0 and facula.equal(facula.fft.fft2(z), first) and plans.size == 0
+plans[0].max_size = 3
+facula.fft.fft(z)
+plans.clear()
+assert plans.size == 0 and plans.max_size == 3
+""", **LIBRARY)
+
+
+def test_the_stand_in_finds_wrong_arguments():
+    child(ASKED + """
+C, I, L = ctypes, ctypes.c_int, ctypes.c_longlong
+x = facula.ones(4096, dtype=facula.float64, device=d)
+def plan():
+    handle = I()
+    assert stand_in.cufftCreate(C.byref(handle)) == 0 and stand_in.cufftSetAutoAllocation(handle, 0) == 0
+    return handle
+def make(sizes, rows=None, stride=1, distance=None, types=(5, 5, 5), batch=2, out_rows=None, out_distance=None):
+    handle, work = plan(), C.c_size_t()
+    array = lambda values: (L * 3)(*values)
+    rows, distance = rows or sizes, distance or 64
+    made = stand_in.cufftXtMakePlanMany(handle, len(sizes), array(sizes), array(rows), L(stride), L(distance), types[0],
+                                        array(out_rows or rows), L(stride), L(out_distance or distance), types[1], L(batch),
+                                        C.byref(work), types[2])
+    return (made, handle, work.value) if made == 0 else made
+P = C.c_void_p
+def run(handle, source=None, target=None, work=None, direction=-1):
+    if work:
+        assert stand_in.cufftSetWorkArea(handle, P(work)) == 0
+    return stand_in.cufftXtExec(handle, P(source or x.data_ptr()), P(target or x.data_ptr() + 8 * 1024), direction)
+assert make((4, 0)) == 8 and make((2, 2, 2, 2)[:3], batch=0) == 4
+assert make((4, 8), rows=(4, 7)) == 4          # shorter rows
+assert make((4, 8), distance=31) == 4          # a batch that overlaps
+assert make((4, 8), stride=2, distance=1)[0] == 0 and make((4, 8), stride=2, distance=1, batch=3) == 4
+assert make((8,), types=(5, 4, 5)) == 3 and make((8,), types=(1, 1, 5)) == 3
+assert make((8,), types=(1, 5, 5), out_distance=4) == 4  # half of the points do not fit
+assert make((8,), types=(1, 5, 5), distance=8, out_distance=5)[0] == 0
+assert make((6,), types=(6, 6, 6)) == 8 and make((8,), types=(2, 6, 6), stride=2) == 16  # half precision
+made, handle, work = make((4, 8))
+assert made == 0 and work > 0
+good = x.data_ptr() + 8 * 3072
+assert run(handle) == 13                       # no workspace was said
+assert run(handle, work=good) == 0
+assert run(handle) == 13                       # nor was it said again
+assert run(handle, work=good + 8) == 13        # not aligned
+assert run(handle, work=x.data_ptr() + 8 * 4096 * 1024) == 13
+assert run(handle, work=good, source=x.data_ptr() + (1 << 40)) == 4
+assert run(handle, work=good, source=8) == 4 and run(handle, work=good, target=x.data_ptr() + 8) == 4
+assert run(handle, work=good, direction=0) == 4
+made, real, work = make((8,), types=(1, 5, 5), distance=8, out_distance=5)
+assert run(real, work=good, direction=1) == 4
+assert stand_in.cufftDestroy(handle) == 0 and stand_in.cufftDestroy(handle) == 1 and run(handle) == 1
+assert run(plan()) == 1                        # not made
+automatic = I()
+stand_in.cufftCreate(C.byref(automatic))
+assert stand_in.cufftXtMakePlanMany(automatic, 1, (L * 1)(8), (L * 1)(8), L(1), L(8), 5, (L * 1)(8), L(1), L(8), 5, L(1),
+                                    C.byref(C.c_size_t()), 5) == 4
+# half of the points with an imaginary first one, which the library leaves open
+made, real, work = make((8,), types=(5, 1, 5), distance=5, out_distance=8, batch=1)
+x.fill_(1)
+facula.cuda.synchronize()
+assert run(real, work=good, direction=1) == 0
+facula.cuda.synchronize()
+assert x[1024:1032].isnan().any().item()
+""", **LIBRARY)
+
+
+def test_without_the_library():
+    says = "not used: FACULA_CUDA_DISABLE names it"
+    child(f"""
+assert facula.cuda.libraries()["cufft"] is None and "{says}" in facula.cuda.libraries(details=True)["cufft"]
+""", **{**LIBRARY, **OWN})

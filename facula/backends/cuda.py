@@ -57,10 +57,10 @@ matmul = _Products()
 
 
 class _PlanCache:
-    """Plans of Fourier transforms that are kept for a device (the current one): tables on the device for every length.
+    """Plans of Fourier transforms that are kept for a device (the current one), those that were used last.
 
     `size` is how many there are, `max_size` how many are kept at most; `clear()` forgets them. `cufft_plan_cache[device]`
-    is that of another device. cuFFT is not used.
+    is that of another device. Where cuFFT is not installed, the plans are tables of our own kernels, for every length.
     """
 
     def __init__(self, device=None):

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/abi.h"
+#include "cuda/abi_types.h"
 
 using cublasLtHandle_t = struct cublasLtContext*;
 using cublasLtMatmulDesc_t = struct cublasLtMatmulDescOpaque_t*;
@@ -21,14 +22,6 @@ enum cublasStatus_t : int {
   CUBLAS_STATUS_EXECUTION_FAILED = 13,
   CUBLAS_STATUS_INTERNAL_ERROR = 14,
   CUBLAS_STATUS_NOT_SUPPORTED = 15,
-};
-enum cudaDataType : int {
-  CUDA_R_32F = 0,
-  CUDA_R_64F = 1,
-  CUDA_R_16F = 2,
-  CUDA_C_32F = 4,
-  CUDA_C_64F = 5,
-  CUDA_R_16BF = 14,
 };
 enum cublasComputeType_t : int {
   CUBLAS_COMPUTE_16F = 64,

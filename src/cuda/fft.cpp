@@ -1,8 +1,10 @@
-// Fourier transforms. A pass of fft_pass (kernels/fft.cuh) transforms lines that fit into shared memory; longer lines
-// are divided into as few passes as their length allows, each of which is one of Stockham's with a large radix, so
-// that points come out in order. Lengths with a large prime factor are convolutions, whose products are made where
-// passes read and write. What real transforms need is done there, too: a pass reads real numbers, or the half that
-// determines a line, and writes half of the points, or their real parts.
+// Fourier transforms: by cuFFT where it is there and takes them (fft_library.cpp), else by kernels of our own.
+//
+// A pass of fft_pass (kernels/fft.cuh) transforms lines that fit into shared memory; longer lines are divided into as
+// few passes as their length allows, each of which is one of Stockham's with a large radix, so that points come out in
+// order. Lengths with a large prime factor are convolutions, whose products are made where passes read and write. What
+// real transforms need is done there, too: a pass reads real numbers, or the half that determines a line, and writes
+// half of the points, or their real parts.
 //
 // Plans hold tables on the device. They belong to a stream, whose work makes and uses them, so that nothing waits.
 #include "cuda/fft.h"
@@ -11,10 +13,13 @@
 
 #include "core/kernel.h"
 #include "cuda/device.h"
+#include "cuda/fft_library.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/fft_args.h"
 #include "cuda/stream.h"
 #include "ops/fft_plan.h"
+#include "raw_elementwise.h"
+#include "raw_shape.h"
 
 namespace facula::cuda {
 namespace {
@@ -266,11 +271,65 @@ void transform_lines(const Lines& l, const Tensor& in, const Tensor& out) {
   else run_passes(*plan, ends, key);
 }
 
+// ---- by the library, where it is there (fft_library.cpp says what of it)
+
+void lines_by_library(const Lines& l, const Tensor& in, const Tensor& out, bool is_ours) {
+  const auto lines = [&](const Tensor& t, int64_t points) {
+    return make_view(t, {l.outer, points, l.inner}, {points * l.inner, l.inner, 1}, 0, false);
+  };
+  if (!fft_library::transform(lines(out, l.out_size()), lines(in, l.in_size()), {1}, l.kind, is_ours))
+    transform_lines(l, in, out);
+}
+
+void complex_by_library(const Tensor& out, const Tensor& in, IntList dims, FftKind kind) {
+  Tensor from = in;
+  for (size_t i = 0; i < dims.size(); i += fft_library::kMostDims) {
+    const IntList some = dims.slice(i, std::min(dims.size() - i, fft_library::kMostDims));
+    if (!fft_library::transform(out, from, some, kind))
+      fft::complex_dims(out, from, some, kind, 1, [](const Lines& l, const Tensor& points, const Tensor& transformed) {
+        lines_by_library(l, points, transformed, false);
+      });
+    from = out;
+  }
+}
+
+/// The library halves a dimension together with up to two that lie before it.
+void halved_by_library(const Tensor& out, const Tensor& in, IntList dims) {
+  const size_t others = dims.size() - 1, together = std::min(others, fft_library::kMostDims - 1);
+  if (fft_library::transform(out, in, dims.slice(others - together, together + 1), FftKind::RealToHalf))
+    return complex_by_library(out, out, dims.slice(0, others - together), FftKind::Forward);
+  lines_by_library(fft::lines_along(in, dims.back(), FftKind::RealToHalf, 1), in, out, false);
+  complex_by_library(out, out, dims.slice(0, others), FftKind::Forward);
+}
+
+void real_by_library(const Tensor& out, const Tensor& in, IntList dims) {
+  const IntList others = dims.slice(0, dims.size() - 1);
+  Tensor half = in;
+  if (!others.empty()) {
+    half = facula::empty(in.sizes(), in.dtype(), in.device());
+    complex_by_library(half, in, others, FftKind::Backward);
+  }
+  lines_by_library(fft::lines_along(out, dims.back(), FftKind::HalfToReal, 1), half, out, !others.empty());
+}
+
+void by_library(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
+  const bool halved = kind == FftKind::RealToHalf || kind == FftKind::HalfToReal;
+  Dims ordered(dims);  // but for the halved one, the order does not matter
+  std::sort(ordered.begin(), ordered.end() - (halved ? 1 : 0));
+  if (kind == FftKind::RealToHalf) halved_by_library(out, in, ordered);
+  else if (kind == FftKind::HalfToReal) real_by_library(out, in, ordered);
+  else complex_by_library(out, in, ordered, kind);
+  if (scale == 1) return;
+  const Tensor numbers = out.is_complex() ? ops::view_as_real(out) : out;
+  ops::mul_into(numbers, true, Operand(numbers), Operand(Scalar(scale)));
+}
+
 void fft_cuda(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
   const DType dtype = real_dtype(out.dtype());
   FACULA_CHECK(dtype == DType::Float32 || dtype == DType::Float64, ErrorKind::NotImplemented,
                "fft: not implemented for dtype ", in.dtype());
-  fft::transform_dims(out, in, dims, kind, scale, transform_lines);
+  if (fft_library::is_there()) by_library(out, in, dims, kind, scale);
+  else fft::transform_dims(out, in, dims, kind, scale, transform_lines);
 }
 
 void fft_mirror_cuda(const Tensor& out, const Tensor& half, int64_t dim, bool conjugated) {
@@ -283,10 +342,18 @@ void fft_mirror_cuda(const Tensor& out, const Tensor& half, int64_t dim, bool co
 
 }  // namespace
 
-size_t fft_plans(int device) { return plans_of(device).size(); }
-size_t most_fft_plans(int device) { return plans_of(device).most(); }
-void set_most_fft_plans(int device, size_t most) { plans_of(device).set_most(most); }
-void forget_fft_plans(int device) { plans_of(device).clear(); }
+size_t fft_plans(int device) { return fft_library::is_there() ? fft_library::plans(device) : plans_of(device).size(); }
+size_t most_fft_plans(int device) {
+  return fft_library::is_there() ? fft_library::most_plans(device) : plans_of(device).most();
+}
+void set_most_fft_plans(int device, size_t most) {
+  if (fft_library::is_there()) fft_library::set_most_plans(device, most);
+  else plans_of(device).set_most(most);
+}
+void forget_fft_plans(int device) {
+  if (fft_library::is_there()) fft_library::forget_plans(device);
+  plans_of(device).clear();
+}
 
 void register_fft() {
   fft_kernel.set(DeviceType::CUDA, fft_cuda);

@@ -164,6 +164,7 @@ void run(const Problem& p) {
     case CUDA_R_64F: return Loops<Plain, double>::run(p);
     case CUDA_C_32F: return Loops<Plain, std::complex<float>>::run(p);
     case CUDA_C_64F: return Loops<Plain, std::complex<double>>::run(p);
+    case CUDA_C_16F: return;  // is not supported
   }
 }
 

@@ -255,4 +255,15 @@ __global__ __launch_bounds__(256) void fft_mirror(FftMirror f) {
   }
 }
 
+/// The first point and the middle one are real.
+template <class T>
+__global__ __launch_bounds__(256) void fft_clear_imaginary(FftHalf f) {
+  for (Int64 i = thread_number(); i < f.outer * f.inner; i += thread_count()) {
+    const Int64 line = i / f.inner;
+    Cx<T>* first = static_cast<Cx<T>*>(f.data) + line * f.points * f.inner + (i - line * f.inner);
+    first->im = T(0);
+    if (f.has_middle) first[(f.points - 1) * f.inner].im = T(0);
+  }
+}
+
 }  // namespace facula::cuda

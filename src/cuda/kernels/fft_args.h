@@ -47,4 +47,12 @@ struct FftMirror {
   bool conjugated;
 };
 
+/// `points` of every line of real elements, the half that determines them; with a middle one where there are evenly
+/// many.
+struct FftHalf {
+  void* data;
+  long long outer, points, inner;
+  bool has_middle;
+};
+
 }  // namespace facula::cuda

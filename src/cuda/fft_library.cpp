@@ -1,0 +1,250 @@
+// Transforms by cuFFT: a plan for each problem, kept as PyTorch keeps them (4096 for a device, those used last), its
+// workspace from our allocator, on the current stream.
+#include "cuda/fft_library.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "core/kernel.h"
+#include "cuda/abi_cufft.h"
+#include "cuda/device.h"
+#include "cuda/kernel.h"
+#include "cuda/kernels/fft_args.h"
+#include "cuda/library.h"
+#include "cuda/stream.h"
+#include "ops/fft_plan.h"
+
+namespace facula::cuda::fft_library {
+namespace {
+
+/// Where points lie: element x of transform b at b * distance + ((x0 * sizes[1] + x1) * sizes[2] + x2) * stride.
+struct Layout {
+  long long sizes[kMostDims], stride, distance;
+};
+
+/// What a plan depends on; compared byte by byte, so nothing lies between the members.
+struct Problem {
+  long long rank, batch, in_type, out_type, compute_type, sizes[kMostDims];
+  Layout in, out;
+};
+static_assert(sizeof(Problem) == (5 + kMostDims + 2 * (kMostDims + 2)) * sizeof(long long));
+
+// ---- what the library does, and what our own kernels do (fft.cpp)
+
+/// Everything that can be told to it in one call is the library's. Our own kernels' is what cannot: lines that have
+/// neighbours on both sides (a batch of two strides), dimensions that are not transformed in the order in which they
+/// lie (`layout_of` tells both), and real elements of float16 that do not lie next to each other.
+bool is_for_library(const Problem& p, FftKind kind) {
+  if (p.compute_type != CUDA_C_16F) return true;
+  return kind == FftKind::Forward || kind == FftKind::Backward ||
+         (kind == FftKind::RealToHalf ? p.in : p.out).stride == 1;
+}
+
+/// The layout of a contiguous tensor whose dimensions `dims` (ascending) are transformed; false where it has none.
+bool layout_of(const Tensor& t, IntList dims, Layout& l) {
+  const auto is_transformed = [&](int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); };
+  if (!std::is_sorted(dims.begin(), dims.end())) return false;
+  size_t left = dims.size();
+  int64_t stride = 1, last = 1, next = 0;  // next: where a dimension of the batch has to go on
+  for (int64_t d = t.dim() - 1; d >= 0; stride *= t.size(d--)) {
+    if (is_transformed(d)) {
+      if (left < dims.size()) l.sizes[left] = stride / last;
+      else l.stride = stride;
+      last = stride;
+      --left;
+    } else if (t.size(d) > 1) {
+      if (next == 0) l.distance = stride;
+      else if (stride != next) return false;
+      next = stride * t.size(d);
+    }
+  }
+  l.sizes[0] = t.size(dims[0]);
+  if (next == 0) l.distance = stride;  // one transform
+  return true;
+}
+
+// ---- the library
+
+struct Functions {
+#define X(name, ...) cufftResult (*name)(__VA_ARGS__) = nullptr;
+  FACULA_FFT_FUNCTIONS(X)
+#undef X
+};
+
+Loaded<Functions> load() {
+  Loaded<Functions> l;
+  const OpenedLibrary& library = opened(Library::Fft);
+#define X(name, ...) FACULA_FIND(l, library, name)
+  FACULA_FFT_FUNCTIONS(X)
+#undef X
+  return l;
+}
+const Loaded<Functions>& loaded() {
+  static const Loaded<Functions> l = load();
+  return l;
+}
+const Functions& fft() { return loaded().table; }
+
+void check(cufftResult status, const char* call) {
+  FACULA_CHECK(status == CUFFT_SUCCESS, ErrorKind::Runtime, current_op(), ": CUDA error: ", call,
+               " gives cuFFT's status ", static_cast<int>(status));
+}
+#define FACULA_FFT_CALL(name, ...) check(fft().name(__VA_ARGS__), #name)
+
+class Plan {
+ public:
+  explicit Plan(Problem p) {
+    FACULA_FFT_CALL(cufftCreate, &handle_);
+    try {
+      FACULA_FFT_CALL(cufftSetAutoAllocation, handle_, 0);
+      FACULA_FFT_CALL(cufftXtMakePlanMany, handle_, static_cast<int>(p.rank), p.sizes, p.in.sizes, p.in.stride,
+                      p.in.distance, static_cast<cudaDataType>(p.in_type), p.out.sizes, p.out.stride, p.out.distance,
+                      static_cast<cudaDataType>(p.out_type), p.batch, &workspace_,
+                      static_cast<cudaDataType>(p.compute_type));
+    } catch (...) {
+      fft().cufftDestroy(handle_);
+      throw;
+    }
+  }
+  ~Plan() { fft().cufftDestroy(handle_); }
+  Plan(const Plan&) = delete;
+
+  /// Queues it on the current stream.
+  void run(const Tensor& out, const Tensor& in, int direction) const {
+    Tensor workspace;  // goes back to the stream's pool at once: what comes later there is queued behind the transform
+    if (workspace_) workspace = facula::empty({static_cast<int64_t>(workspace_)}, DType::UInt8, out.device());
+    FACULA_FFT_CALL(cufftSetStream, handle_, handle(current_stream(out.device().index)));
+    if (workspace_) FACULA_FFT_CALL(cufftSetWorkArea, handle_, workspace.data());
+    FACULA_FFT_CALL(cufftXtExec, handle_, in.data(), out.data(), direction);
+  }
+
+ private:
+  cufftHandle handle_ = 0;
+  size_t workspace_ = 0;
+};
+
+// ---- plans, kept
+
+/// The plans of a device. A plan is told its stream and its workspace before it runs, so one thread at a time uses
+/// them.
+class Plans {
+ public:
+  template <class Use>
+  void with(const Problem& problem, Use&& use) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (most_ == 0) return use(Plan(problem));
+    const std::string key(reinterpret_cast<const char*>(&problem), sizeof problem);
+    const auto found = places_.find(key);
+    if (found != places_.end()) {
+      kept_.splice(kept_.begin(), kept_, found->second);
+    } else {
+      auto plan = std::make_unique<Plan>(problem);
+      shrink_to(most_ - 1);
+      kept_.push_front({key, std::move(plan)});
+      places_[key] = kept_.begin();
+    }
+    use(*kept_.front().plan);
+  }
+  size_t size() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return kept_.size();
+  }
+  size_t most() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return most_;
+  }
+  void set_most(size_t most) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    most_ = most;
+    shrink_to(most);
+  }
+  void clear() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    shrink_to(0);
+  }
+
+ private:
+  struct Kept {
+    std::string key;
+    std::unique_ptr<Plan> plan;
+  };
+  void shrink_to(size_t count) {
+    for (; kept_.size() > count; kept_.pop_back()) places_.erase(kept_.back().key);
+  }
+
+  mutable std::mutex mutex_;
+  size_t most_ = 4096;
+  std::list<Kept> kept_;  // the most recently used first
+  std::unordered_map<std::string, std::list<Kept>::iterator> places_;
+};
+Plans& plans_of(int device) {
+  static auto& all = *new std::deque<Plans>(static_cast<size_t>(device_count()));
+  return all[static_cast<size_t>(device)];
+}
+
+cudaDataType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::Float16: return CUDA_R_16F;
+    case DType::Float32: return CUDA_R_32F;
+    case DType::Float64: return CUDA_R_64F;
+    case DType::Complex32: return CUDA_C_16F;
+    case DType::Complex64: return CUDA_C_32F;
+    default: return CUDA_C_64F;
+  }
+}
+
+/// Half of the points of real ones: the imaginary parts of the first and of the middle one count for nothing, which
+/// the library does not promise; and it writes into what it is given.
+Tensor settled_half(const Tensor& out, const Tensor& half, int64_t dim, bool is_ours) {
+  static const DeviceKernel clear{"fft.cuh", "fft_clear_imaginary"};
+  Tensor settled = half;
+  if (!is_ours) copy_elements(settled = facula::empty(half.sizes(), half.dtype(), half.device()), half);
+  const fft::Lines l = fft::lines_along(out, dim, FftKind::HalfToReal, 1);
+  const int device = out.device().index;
+  clear(device, {real_dtype(out.dtype())}, grid_for(device, l.count()),
+        FftHalf{settled.data(), l.outer, l.in_size(), l.inner, l.n % 2 == 0});
+  return settled;
+}
+
+}  // namespace
+
+bool is_there() { return loaded().error.empty(); }
+
+bool transform(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, bool is_ours) {
+  if (!is_there()) return false;
+  const Tensor& whole = kind == FftKind::HalfToReal ? out : in;  // has all points of the halved dimension
+  Problem p{};
+  if (!layout_of(in, dims, p.in) || !layout_of(out, dims, p.out)) return false;
+  p.rank = static_cast<long long>(dims.size());
+  p.in_type = type_of(in.dtype());
+  p.out_type = type_of(out.dtype());
+  p.compute_type = type_of(complex_dtype(real_dtype(out.dtype())));
+  p.batch = whole.numel();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    p.sizes[i] = whole.size(dims[i]);
+    p.batch /= p.sizes[i];
+  }
+  if (!is_for_library(p, kind)) return false;
+  const bool backward = kind == FftKind::Backward || kind == FftKind::HalfToReal;
+  const Tensor points = kind == FftKind::HalfToReal ? settled_half(out, in, dims[0], is_ours) : in;
+  plans_of(out.device().index).with(p, [&](const Plan& plan) {
+    plan.run(out, points, backward ? CUFFT_INVERSE : CUFFT_FORWARD);
+  });
+  return true;
+}
+
+size_t plans(int device) { return plans_of(device).size(); }
+size_t most_plans(int device) { return plans_of(device).most(); }
+void set_most_plans(int device, size_t most) { plans_of(device).set_most(most); }
+void forget_plans(int device) {
+  const DeviceGuard guard(device);
+  plans_of(device).clear();
+}
+
+}  // namespace facula::cuda::fft_library
