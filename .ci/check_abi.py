@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compares the declarations of src/cuda/abi*.h with NVIDIA's headers.
 
-Arguments: the include folders of pip's nvidia-cuda-runtime, nvidia-cuda-crt, nvidia-cublas, nvidia-cudnn... Values of
-enumerators, sizes of structs, and the number, size and kind of every function's parameters must agree. Headers that are in
-none of the folders are left out, and named. Nothing of NVIDIA's is needed to build Facula: this is run by hand.
+Arguments: the include folders of pip's nvidia-cuda-runtime, nvidia-cuda-crt, nvidia-cublas, nvidia-cudnn, nvidia-cuda-cupti...
+Values of enumerators, sizes of structs, places of fields in CUPTI's records, and the number, size and kind of every function's
+parameters must agree. Headers that are in none of the folders are left out, and named. Nothing of NVIDIA's is needed to build
+Facula: this is run by hand.
 """
 
 import re
@@ -20,7 +21,11 @@ HEADERS = {
     "abi_cublas.h": (["cublasLt.h"], ["FACULA_BLAS_FUNCTIONS"]),
     "abi_cudnn.h": (["cudnn_graph.h"], ["FACULA_DNN_FUNCTIONS"]),
     "abi_cufft.h": (["cufftXt.h"], ["FACULA_FFT_FUNCTIONS"]),
+    "abi_cupti.h": (["cupti_activity.h", "cupti_driver_cbid.h", "cupti_version.h"], ["FACULA_PROFILER_FUNCTIONS"]),
 }
+# Records that grow: ours is what all versions of theirs from this one on begin with.
+RECORDS = {"KernelRecord": 6, "MemcpyRecord": 3, "MemcpyPtoPRecord": 2, "MemsetRecord": 2, "APIRecord": 1,
+    "ExternalCorrelationRecord": 1}  # fmt: skip
 BEGIN = """
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +49,27 @@ def enumerators(text):
 
 
 def structs(text):
-    return [name for name in re.findall(r"^struct (\w+) \{", text, re.M) if not name.startswith("_")]
+    found = [name for name in re.findall(r"^struct (\w+) \{", text, re.M) if not name.startswith("_")]
+    return [name for name in found if name not in RECORDS]
+
+
+def versions(record, oldest, folders):
+    """The names of NVIDIA's structs: CUpti_ActivityKernel6, CUpti_ActivityKernel7, ..."""
+    stem = "CUpti_Activity" + record.removesuffix("Record")
+    folder = next(f for f in folders if (f / "cupti_activity.h").exists())
+    text = "".join(path.read_text() for path in folder.glob("cupti_activity*.h"))
+    numbers = {int(number or 1) for number in re.findall(rf"\}} {stem}(\d*);", text)}
+    return [stem + str(n if n > 1 else "") for n in sorted(numbers) if n >= oldest]
+
+
+def offsets(text, folders):
+    for record, oldest in RECORDS.items():
+        body = re.search(rf"^struct {record} \{{(.*?)^\}};", text, re.M | re.S)
+        for theirs in versions(record, oldest, folders) if body else ():
+            for field in re.findall(r"(\w+)[,;]", re.sub(r"//.*", "", body[1])):
+                if not re.match(r"pad|reserved|cacheConfig", field):  # named otherwise, or in a union
+                    yield f"static_assert(offsetof(ours::{record}, {field}) == offsetof(::{theirs}, {field}));"
+                    yield f"static_assert(sizeof(ours::{record}::{field}) == sizeof(::{theirs}::{field}));"
 
 
 def plain(name):
@@ -56,7 +81,7 @@ def included(name):
     return re.findall(r'#include "cuda/(.*)"', (SOURCE / "cuda" / name).read_text())
 
 
-def program(ours, theirs, lists):
+def program(ours, theirs, lists, folders):
     """Ours come first and under other names: NVIDIA's headers define some as macros."""
     text = plain(ours)
     values = sorted(set(enumerators(text)))
@@ -71,6 +96,7 @@ def program(ours, theirs, lists):
         lines += [f"#define X(name, ...) {check}", f"{functions}(X)", "#undef X"]
     lines += [f"static_assert(our_{name} == static_cast<long long>({name}));" for name in values]
     lines += [f"static_assert(sizeof(ours::{name}) == sizeof(::{name}));" for name in structs(text)]
+    lines += offsets(text, folders)
     return "\n".join(lines), len(values)
 
 
@@ -83,7 +109,7 @@ def main():
         if not all(any((f / name).exists() for f in folders) for name in theirs):
             print(f"{ours}: not compared, {' '.join(theirs)} is in none of the folders")
             continue
-        text, count = program(ours, theirs, lists)
+        text, count = program(ours, theirs, lists, folders)
         with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
             file.write(text)
             file.flush()

@@ -7,6 +7,8 @@ The core records (src/profiler) on all threads: an op where its kernel runs (`at
 
 from __future__ import annotations
 
+import warnings
+
 from .. import _C
 from .grad_mode import _Switch
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, Recording  # noqa: F401
@@ -63,6 +65,7 @@ class profile:
         with_stack: keeps the source lines of ops that Python calls.
         with_modules: shows calls of modules as ranges "nn.Module: Name".
         use_device: "cuda" records what CUDA devices do as well; use_cpu=False only that. Beginning and end wait for them.
+            CUPTI tells of every kernel and copy; where it cannot be used, events tell how long each op's work took.
 
     One profile can run at a time. Errors: RuntimeError for a second one, and for results that are asked for before it
     ended.
@@ -78,7 +81,7 @@ class profile:
             raise NotImplementedError(f"profile: activities of the CPU and of CUDA, got use_device={use_device!r}")
         self._on_host = use_cpu
         self._on_device = use_device == "cuda" and _C._cuda_device_count() > 0
-        self._activity = ()
+        self._activity = None
         self.enabled = enabled
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
@@ -94,10 +97,15 @@ class profile:
             return self
         if self.entered:
             raise RuntimeError("profile: Profiler context manager is not reentrant")
-        if self._on_device:
-            _C._cuda_activity_start()
         if self._on_host:
             _C._profiler_start(self.record_shapes or self.with_flops, self.with_stack, self.profile_memory)
+        if self._on_device:
+            try:
+                _C._cuda_activity_start()
+            except BaseException:
+                if self._on_host:
+                    _C._profiler_stop()
+                raise
         self.entered = True
         if self.with_modules:
             self._module_hooks = _module_ranges()
@@ -110,7 +118,9 @@ class profile:
             handle.remove()
         self._lanes = _C._profiler_stop() if self._on_host else []
         if self._on_device:
-            self._activity = _C._cuda_activity_stop()
+            *self._activity, lost, _ = _C._cuda_activity_stop()
+            if lost:
+                warnings.warn(f"profile: {lost} records of what CUDA devices did are lost", stacklevel=2)
 
     def _finished(self):
         if self._lanes is None and self._recording is None:

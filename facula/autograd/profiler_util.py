@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import re
 from typing import NamedTuple
 
 from facula._text_table import table
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval", "format_memory", "format_time"]
+__all__ = [
+    "EventList", "EventMetadata", "FunctionEvent", "FunctionEventAvg", "Interval", "format_memory", "format_time",
+]  # fmt: skip
 
 
 def format_time(microseconds):
@@ -48,12 +51,37 @@ class Kernel(NamedTuple):
     duration: float
 
 
+class EventMetadata(NamedTuple):
+    """What is known of a piece of a device's work; None where it does not say or does not apply.
+
+    Attributes:
+        registers_per_thread, shared_memory (bytes of a block), grid, block: of a kernel, as it was launched.
+        bytes, bandwidth_gb_s: of a copy or a fill.
+        graph_node_id: of what a CUDA graph did.
+        stream: the number of the stream.
+    """
+
+    registers_per_thread: int | None = None
+    shared_memory: int | None = None
+    grid: list[int] | None = None
+    block: list[int] | None = None
+    bytes: int | None = None
+    bandwidth_gb_s: float | None = None
+    graph_node_id: int | None = None
+    stream: int | None = None
+
+
 class FunctionEvent:
     """One call: an op, a backward node, a kernel, or a range of the program; or what a device did. Times are microseconds.
 
     Attributes:
         id, name, thread: the thread is the system's number.
-        kind: "op", "composite", "node" or "range"; "device" for the work of a device; among the details "kernel", "work".
+        kind: "op", "composite", "node" or "range"; "device" for the work of a device; among the details "kernel", "work" and
+            "launch", a call of CUDA's that queued work.
+        activity_type: of "device" events, "kernel", "gpu_memcpy" or "gpu_memset"; "work" is all that an op queued, where
+            CUPTI cannot be used.
+        event_metadata: of "device" events, an EventMetadata.
+        linked_correlation_id: the same number for a launch and what it queued; 0 where that is not known.
         device_type, device_index, device_resource_id: "CPU" or "CUDA"; of "device" events, the number of the device and of
             the stream.
         kernels: what the call made devices do, without the events inside.
@@ -68,7 +96,8 @@ class FunctionEvent:
     """
 
     device_type = "CPU"
-    device_resource_id = 0
+    device_resource_id = linked_correlation_id = 0
+    activity_type = event_metadata = None
 
     def __init__(self, id, name, thread, start_us, end_us, kind="op"):
         self.id = id
@@ -370,15 +399,15 @@ class Recording:
 
     Attributes:
         events: an EventList of ops, composites, nodes and ranges, and then of what devices did ("device" events).
-        details: an EventList of what ops are made of: kernels, and pieces of them that threads of the pool did. They are no
-            children: an op's own time is that of its kernels.
+        details: an EventList of what ops are made of: kernels, pieces of them that threads of the pool did, and calls of
+            CUDA's that queued work. They are no children: an op's own time is that of its kernels.
         memory: rows (time in us, thread, address, bytes, event around it or None, stack).
         device_memory: the same of devices' memory.
         streams: {(device, handle): number}, 0 being the default stream's.
         threads: {number: name}.
     """
 
-    def __init__(self, lanes, flops=False, activity=()):
+    def __init__(self, lanes, flops=False, activity=None):
         from .. import _C
 
         self.events, self.details, self.memory, self.threads = EventList(), EventList(), [], {}
@@ -388,7 +417,8 @@ class Recording:
             self.threads[thread] = title
             self._add_lane(thread, rows, stacks)
         self._link_forward()
-        self._add_activity(activity)
+        if activity is not None:
+            self._add_activity(*activity)
         if flops:
             from ..profiler._flops import flops_of
 
@@ -427,23 +457,31 @@ class Recording:
             made.append(event)
             self.events.append(event)
 
-    def _add_activity(self, activity):
+    def _add_activity(self, done, calls):
         """What devices did, each piece linked to the call on the host that was running when it was queued."""
         around = _Around(self.events)
-        for kernel, device, stream, thread, queued, begin, end in activity:
-            call = around.innermost(thread, queued / 1e3)
-            name = f"{kernel}: {call.name.rpartition('::')[2]}" if kernel == "elementwise" and call else kernel
-            event = FunctionEvent(len(self.events), name, thread, begin / 1e3, end / 1e3, "device")
-            event.device_type, event.device_index = "CUDA", device
-            if stream:
-                self.streams.setdefault((device, stream), 1 + sum(s != 0 for _, s in self.streams))
-            else:
-                self.streams[device, 0] = 0
-            event.device_resource_id = self.streams[device, stream]
-            event.queued, event.queued_by = queued / 1e3, call
+        launches = {}
+        for number, thread, begin, end, name in calls:
+            launches[number] = launch = FunctionEvent(len(self.details), name, thread, begin / 1e3, end / 1e3, "launch")
+            launch.linked_correlation_id = number
+            self.details.append(launch)
+        for row in sorted(map(_Activity._make, done), key=lambda row: row.begin):
+            call = around.innermost(row.thread, row.queued / 1e3)
+            event = FunctionEvent(len(self.events), row.shown(call), row.thread, row.begin / 1e3, row.end / 1e3, "device")
+            event.device_type, event.device_index = "CUDA", row.device
+            event.device_resource_id = self._stream_number(row.device, row.stream)
+            event.activity_type, event.event_metadata = row.kind, row.metadata(event.device_resource_id)
+            event.linked_correlation_id = row.call
+            event.queued, event.queued_by, event.launch = row.queued / 1e3, call, launches.get(row.call)
             if call is not None:
-                call.kernels.append(Kernel(name, device, event.time_range.elapsed_us()))
+                event.stack = call.stack
+                call.kernels.append(Kernel(event.name, row.device, event.time_range.elapsed_us()))
             self.events.append(event)
+
+    def _stream_number(self, device, stream):
+        """0 for the default stream; others are numbered as they are seen."""
+        fresh = 1 + sum(s != 0 for _, s in self.streams) if stream else 0
+        return self.streams.setdefault((device, stream), fresh)
 
     def _link_forward(self):
         """A node and the op that it belongs to have one number; the op is the latest before it."""
@@ -457,6 +495,44 @@ class Recording:
                 event.forward_event = forward
             else:
                 ops[event.sequence_nr] = event
+
+
+class _Activity(NamedTuple):
+    """A row of _cuda_activity_stop()."""
+
+    kind: str
+    kernel: str | None
+    name: str
+    device: int
+    stream: int
+    thread: int
+    queued: int
+    begin: int
+    end: int
+    call: int
+    graph_node: int
+    grid: tuple
+    block: tuple
+    registers: int
+    shared: int
+    bytes: int
+
+    def shown(self, call):
+        """Its name in tables. Element-wise kernels are told apart by the op that queued them; so is work that events time."""
+        op = call.name.rpartition("::")[2] if self.kernel == "elementwise" and call else None
+        if self.kind != "work":
+            return re.sub(r"facula::cuda::Loop\d*\b", op, self.name, count=1) if op else self.name
+        return f"{self.kernel}: {op}" if op else self.kernel
+
+    def metadata(self, stream):
+        found = EventMetadata(stream=stream, graph_node_id=self.graph_node or None)
+        if self.kind == "kernel":
+            return found._replace(
+                grid=list(self.grid), block=list(self.block), registers_per_thread=self.registers, shared_memory=self.shared
+            )
+        if self.kind in ("gpu_memcpy", "gpu_memset"):
+            return found._replace(bytes=self.bytes, bandwidth_gb_s=self.bytes / max(1, self.end - self.begin))
+        return found
 
 
 class _Around:

@@ -14,7 +14,11 @@ from .._serialization.replacing import replacing
 
 _CATEGORY = {
     "op": "cpu_op", "composite": "cpu_op", "node": "cpu_op", "range": "user_annotation", "kernel": "cpu_kernel",
-    "work": "cpu_worker", "device": "kernel",
+    "work": "cpu_worker", "launch": "cuda_driver", "device": "kernel",
+}  # fmt: skip
+_DETAILS = {
+    "registers_per_thread": "registers per thread", "shared_memory": "shared memory", "grid": "grid", "block": "block",
+    "bytes": "bytes", "bandwidth_gb_s": "memory bandwidth (GB/s)", "graph_node_id": "graph node id",
 }  # fmt: skip
 
 
@@ -25,12 +29,20 @@ def _write(path, data):
         file.write(gzip.compress(data) if str(path).endswith(".gz") else data)
 
 
+def _category_of(event):
+    return event.activity_type if event.activity_type in ("gpu_memcpy", "gpu_memset") else _CATEGORY[event.kind]
+
+
 def _arguments(event):
     found = {"External id": event.id}
     if event.kind == "device":
         found.update({"device": event.device_index, "stream": event.device_resource_id})
         if event.queued_by is not None:
             found["External id"] = event.queued_by.id
+        values = event.event_metadata._asdict()
+        found.update({title: values[name] for name, title in _DETAILS.items() if values[name] is not None})
+    if event.linked_correlation_id:
+        found["correlation"] = event.linked_correlation_id
     if event.sequence_nr >= 0:
         found["Sequence number"] = event.sequence_nr
     if event.fwd_thread is not None:
@@ -57,9 +69,10 @@ def _device_pid(device):
 
 
 def _device_arrow(pid, number, event):
-    """The arrow from the call on the host to the work that it queued."""
+    """The arrow from the launch, or the call on the host around it, to the work that it queued."""
     common = {"cat": "ac2g", "name": "ac2g", "id": number}
-    yield {"ph": "s", "pid": pid, "tid": event.thread, "ts": event.queued, **common}
+    queued = event.queued if event.launch is None else event.launch.time_range.start
+    yield {"ph": "s", "pid": pid, "tid": event.thread, "ts": queued, **common}
     place = {"pid": _device_pid(event.device_index), "tid": event.device_resource_id}
     yield {"ph": "f", "bp": "e", "ts": event.time_range.start, **place, **common}
 
@@ -99,14 +112,14 @@ def write_trace(events, path, recording=None, metadata=None):
         if event.kind == "device":
             place = {"pid": _device_pid(event.device_index), "tid": event.device_resource_id}
         rows.append({
-            "ph": "X", "cat": _CATEGORY[event.kind], "name": event.name, **place,
+            "ph": "X", "cat": _category_of(event), "name": event.name, **place,
             "ts": event.time_range.start, "dur": event.time_range.elapsed_us(), "args": _arguments(event),
         })  # fmt: skip
     links = itertools.count(1)
     for event in events:
         if event.forward_event is not None:
             rows += _flow(pid, next(links), event.forward_event, event)
-        if event.kind == "device" and event.queued_by is not None:
+        if event.kind == "device" and (event.queued_by or event.launch):
             rows += _device_arrow(pid, next(links), event)
     if recording is not None:
         rows += _thread_names(recording, pid)
@@ -125,7 +138,7 @@ def write_stacks(events, path, metric="self_cpu_time_total"):
     lines = []
     for event in events:
         value = math.ceil(getattr(event, metric))  # microseconds
-        if event.stack and value > 0:
+        if event.stack and value > 0 and event.kind != "device":  # whose time is its op's
             places = [place.translate(str.maketrans(" ;\t\n", "____")) for place in reversed(event.stack)]
             lines.append(f"{';'.join(places)} {value}\n")
     _write(path, "".join(lines))

@@ -1,34 +1,76 @@
-// What devices do while a profile runs: a pair of events around the work that every kernel of a table queues, so that
-// products and transforms of NVIDIA's libraries are seen as well. The events are read when the recording ends, which
-// waits for the devices; their times are put on the host's clock by an event that the host waited for at the start.
+// What devices do while a profile runs.
+//   - Where CUPTI is there, it tells of every kernel, copy and fill, and which call of the driver queued it. Around the
+//     work that a kernel of a table queues stands a number (external correlation), by which the records find the op.
+//   - Where it is not, or another profiler holds it: a pair of events around that work. One entry then stands for all
+//     that a kernel of a table queued, products of libraries too, and the names of their kernels are not known.
+// A recording begins and ends with a wait for the devices.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace facula::cuda {
 
+enum class ActivityKind : uint8_t { Work, Kernel, Copy, Fill };  // Work: between two events
+
+/// Times are those of the monotonic clock, in nanoseconds.
 struct Activity {
-  const char* kernel;
-  int device;
-  uint64_t stream;
-  int64_t thread, queued;      // who queued it, and when: monotonic clock, nanoseconds
-  int64_t begin = 0, end = 0;  // on the device
+  ActivityKind kind = ActivityKind::Work;
+  const char* kernel = nullptr;    // of the table; null: something else queued it
+  int64_t thread = 0, queued = 0;  // who queued it, and when; thread 0: not known
+  int device = 0;
+  uint64_t stream = 0;  // a number, 0 for the default one
+  int64_t begin = 0, end = 0;
+  // ---- what CUPTI says
+  std::string name{};
+  uint32_t call = 0;        // number of the call that queued it
+  uint64_t graph_node = 0;  // 0: it belongs to no graph
+  int grid[3] = {}, block[3] = {}, registers = 0, shared_bytes = 0;
+  uint64_t bytes = 0;  // copied or filled
+};
+/// A call of the driver or of CUDA's runtime that queued something.
+struct QueueingCall {
+  uint32_t number;
+  int64_t thread, begin, end;
+  const char* name;
+};
+struct Activities {
+  std::vector<Activity> done;
+  std::vector<QueueingCall> calls;
+  uint64_t lost = 0;  // records that there was no room for, or that were not complete
 };
 
+/// One of the ways to find out.
+class ActivityRecording {
+ public:
+  virtual ~ActivityRecording() = default;
+  /// A number for end(); negative where there is nothing to end.
+  virtual int64_t begin(int device, const char* kernel) = 0;
+  virtual void end(int64_t number) noexcept = 0;
+  /// The devices have done their work.
+  virtual Activities finish() = 0;
+};
+std::shared_ptr<ActivityRecording> record_by_events();
+/// Null, and `why` says it, where CUPTI cannot be used.
+std::shared_ptr<ActivityRecording> record_by_cupti(std::string& why);
+
+int64_t activity_clock();
+
 inline std::atomic<bool> activity_is_recorded{false};
-struct Pair;
-inline thread_local Pair* open_activity = nullptr;  // what this thread queues now
+inline thread_local bool activity_is_open = false;  // of what this thread queues now
 /// Around what a thread queues on its current stream.
 void activity_begins(int device, const char* kernel);
 void end_activity() noexcept;
 inline void activity_ends() {
-  if (__builtin_expect(open_activity != nullptr, 0)) end_activity();
+  if (__builtin_expect(activity_is_open, 0)) end_activity();
 }
 
 void start_activity();
-std::vector<Activity> stop_activity();
+Activities stop_activity();
+/// How the current recording, or else the last one, finds out: "cupti", "events", or empty before the first.
+const char* activity_source();
 
 }  // namespace facula::cuda

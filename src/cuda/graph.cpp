@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/host.h"
+#include "cuda/activity.h"
 #include "cuda/device.h"
 #include "cuda/stream.h"
 
@@ -124,6 +125,16 @@ PhiloxState Graph::draw(const std::shared_ptr<PhiloxValues>& values, uint64_t nu
   return state;
 }
 
+namespace {
+/// A replay is no kernel of a table: a profile is told of it here.
+struct ReplayNote {
+  ReplayNote(int device, const char* op) {
+    if (activity_is_recorded.load(std::memory_order_relaxed)) activity_begins(device, op);
+  }
+  ~ReplayNote() { activity_ends(); }
+};
+}  // namespace
+
 void Graph::replay() {
   constexpr const char* op = "CUDAGraph.replay";
   if (!executable_ && graph_) instantiate();
@@ -132,6 +143,7 @@ void Graph::replay() {
   const int device = stream_.device.index;
   DeviceGuard guard(device);
   OpName name(op);
+  const ReplayNote note(device, op);
   const CUstream stream = cuda::handle(current_stream(device));
   for (const Drawn& d : drawn_) {
     std::lock_guard<std::mutex> lock(d.values->mutex);

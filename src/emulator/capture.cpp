@@ -100,13 +100,13 @@ std::vector<size_t> order_of(const std::vector<GraphNode>& nodes) {
 
 }  // namespace
 
-bool captured(Stream& stream, const Stream::Work& work, const char* name) {
+bool captured(Stream& stream, const Stream::Work& work, const What& what) {
   if (captures == 0) return false;
   std::lock_guard<std::mutex> guard(mutex);
   const auto capture = capture_of(stream);
   if (!capture) return false;
   auto& after = capture->streams[&stream];
-  capture->nodes.push_back({work, name, after});
+  capture->nodes.push_back({work, what, after});
   after = {capture->nodes.size() - 1};
   return true;
 }
@@ -245,9 +245,13 @@ API CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   const StreamPointer s = stream_here(stream);
   const auto executable = executables.find(graph);
   if (!s || !executable) return CUDA_ERROR_INVALID_HANDLE;
-  const auto run = [executable](BlockRunner& runner) {
+  const uint32_t call = note_call({"graph", What::Kind::Graph});
+  const auto run = [executable, call, on = s.get()](BlockRunner& runner) {
     std::lock_guard<std::mutex> turn(executable->running);
-    for (const size_t node : executable->order) executable->nodes[node].work(runner);
+    for (const size_t node : executable->order) {
+      const GraphNode& n = executable->nodes[node];
+      call ? recorded_work(n.work, n.what, *on, call, node + 1)(runner) : n.work(runner);
+    }
   };
   s->push(run, "graph");
   return sticky_error;
@@ -269,7 +273,7 @@ API CUresult cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned) {
   std::fputs("digraph dot {\n", file);
   const auto& nodes = g->nodes;
   for (size_t n = 0; n < nodes.size(); ++n) {
-    std::fprintf(file, "  n%zu [label=\"%s\"];\n", n, nodes[n].name.c_str());
+    std::fprintf(file, "  n%zu [label=\"%s\"];\n", n, nodes[n].what.name.c_str());
     for (const size_t before : nodes[n].after) std::fprintf(file, "  n%zu -> n%zu;\n", before, n);
   }
   std::fputs("}\n", file);

@@ -11,6 +11,7 @@
 #include <map>
 #include <vector>
 
+#include "cuda/abi_cupti.h"
 #include "emulator/library.h"
 #include "emulator/stream.h"
 
@@ -43,14 +44,20 @@ auto& modules = *new Handles<CUmodule, Module>;
 void* host(CUdeviceptr p) { return reinterpret_cast<void*>(p); }
 bool is_device(int device) { return device >= 0 && device < settings().devices; }
 
-CUresult queue(CUstream stream, Stream::Work work, const char* name) {
+CUresult queue(CUstream stream, Stream::Work work, const What& what) {
   const StreamPointer s = stream_here(stream);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
-  s->push(std::move(work), name);
+  s->push(std::move(work), what);
   return sticky_error;
 }
-CUresult queue_copy(void* to, const void* from, size_t bytes, CUstream stream) {
-  return queue(stream, [=](BlockRunner&) { std::memmove(to, from, bytes); }, "memcpy");
+What copy_of(size_t bytes, CUpti_ActivityMemcpyKind kind, int from, int to) {
+  What what("memcpy", What::Kind::Copy);
+  what.bytes = bytes;
+  what.copy = kind, what.from = from, what.to = to;
+  return what;
+}
+CUresult queue_copy(void* to, const void* from, const What& what, CUstream stream) {
+  return queue(stream, [=, bytes = what.bytes](BlockRunner&) { std::memmove(to, from, bytes); }, what);
 }
 
 /// Memory of the host that cuMemHostAlloc gave.
@@ -76,6 +83,11 @@ class Pinned {
   std::map<const char*, size_t> blocks_;
 };
 Pinned& pinned = *new Pinned;
+
+/// Of memory of the host, as CUPTI numbers it.
+int host_kind(const void* memory) {
+  return pinned.holds(memory) ? CUPTI_ACTIVITY_MEMORY_KIND_PINNED : CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
+}
 
 struct Attribute {
   CUdevice_attribute attribute;
@@ -293,27 +305,36 @@ API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes
   if (!is_allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   const StreamPointer s = stream_here(stream);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
-  if (pinned.holds(from)) return queue_copy(host(to), from, bytes, stream);
+  const What what = copy_of(bytes, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, host_kind(from), CUPTI_ACTIVITY_MEMORY_KIND_DEVICE);
+  if (pinned.holds(from)) return queue_copy(host(to), from, what, stream);
   const auto read = [=](BlockRunner&) { std::memcpy(host(to), from, bytes); };  // in a graph: at every launch
-  if (captured(*s, read, "memcpy from host")) return sticky_error;
+  if (captured(*s, read, what)) return sticky_error;
   auto staged =
       std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-  return queue(stream, [=](BlockRunner&) { std::memcpy(host(to), staged->data(), bytes); }, "memcpy");
+  return queue(stream, [=](BlockRunner&) { std::memcpy(host(to), staged->data(), bytes); }, what);
 }
 API CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (!is_allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return queue_copy(to, host(from), bytes, stream);
+  return queue_copy(to, host(from),
+                    copy_of(bytes, CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, CUPTI_ACTIVITY_MEMORY_KIND_DEVICE, host_kind(to)),
+                    stream);
 }
 API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (!is_allocated(to, bytes) || !is_allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return queue_copy(host(to), host(from), bytes, stream);
+  constexpr int kDevice = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+  const bool same = device_of(to) == device_of(from);
+  const auto kind = same ? CUPTI_ACTIVITY_MEMCPY_KIND_DTOD : CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
+  return queue_copy(host(to), host(from), copy_of(bytes, kind, kDevice, kDevice), stream);
 }
 API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream stream) {
   return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
 }
 API CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, size_t bytes, CUstream stream) {
   if (!is_allocated(memory, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return queue(stream, [=](BlockRunner&) { std::memset(host(memory), value, bytes); }, "memset");
+  What what("memset", What::Kind::Fill);
+  what.bytes = bytes;
+  what.to = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+  return queue(stream, [=](BlockRunner&) { std::memset(host(memory), value, bytes); }, what);
 }
 
 // ---- streams and events
@@ -338,7 +359,7 @@ API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
 }
 
 CUresult facula::emulator::queue_loops(CUstream stream, std::function<void()> loops) {
-  return queue(stream, [loops = std::move(loops)](BlockRunner&) { loops(); }, "library");
+  return queue(stream, [loops = std::move(loops)](BlockRunner&) { loops(); }, {"library", What::Kind::Kernel});
 }
 
 // There is no profiler that could be told.
@@ -430,7 +451,9 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
     std::fprintf(stderr, "facula emulated device: kernel %s: %s\n", kernel->name, error.c_str());
     sticky_error = CUDA_ERROR_LAUNCH_FAILED;
   };
-  return queue(stream, run, kernel->name);
+  What what(kernel->name, What::Kind::Kernel);
+  what.grid = grid, what.block = block, what.shared_bytes = shared_bytes;
+  return queue(stream, run, what);
 }
 
 namespace {

@@ -82,8 +82,9 @@ void Stream::loop() {
   }
 }
 
-void Stream::push(Work work, const char* name) {
-  if (captured(*this, work, name)) return;
+void Stream::push(Work work, const What& what) {
+  if (captured(*this, work, what)) return;
+  if (const uint32_t call = note_call(what)) work = recorded_work(std::move(work), what, *this, call, 0);
   if (settings().mode == Mode::Null) return work(runner_);
   if (settings().mode == Mode::Eager) {
     std::lock_guard<std::mutex> guard(running_);

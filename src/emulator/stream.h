@@ -40,6 +40,19 @@ const Settings& settings();
 /// The error that every call gives from the first kernel on that did something undefined.
 inline std::atomic<CUresult> sticky_error{CUDA_SUCCESS};
 
+/// What a piece of work is, for graphs that are shown and for profilers (cupti.cpp).
+struct What {
+  enum class Kind : uint8_t { Other, Kernel, Copy, Fill, Graph };
+  What(const char* its_name) : name(its_name) {}
+  What(const char* its_name, Kind its_kind) : name(its_name), kind(its_kind) {}
+  std::string name;
+  Kind kind = Kind::Other;
+  Index3 grid{1, 1, 1}, block{1, 1, 1};
+  unsigned shared_bytes = 0;
+  size_t bytes = 0;                // copied or filled
+  int copy = 0, from = 0, to = 0;  // as CUPTI numbers them
+};
+
 class Stream {
  public:
   Stream(int device, bool blocking);
@@ -47,8 +60,8 @@ class Stream {
   int device() const { return device_; }
 
   using Work = std::function<void(BlockRunner&)>;
-  /// Queues it, or adds it to the graph that is captured from the stream. The name is for graphs that are shown.
-  void push(Work work, const char* name);
+  /// Queues it, or adds it to the graph that is captured from the stream.
+  void push(Work work, const What& what);
   void synchronize();
   bool is_idle();
   /// Lazy mode: runs the oldest piece of work; false when there is none.
@@ -83,17 +96,25 @@ void synchronize_all();
 /// What a graph does: calls in the order in which they were made, each with those that must be done before it.
 struct GraphNode {
   Stream::Work work;
-  std::string name;
+  What what;
   std::set<size_t> after;
 };
 struct Capture;
 
 /// Whether the call was added to a graph; it is then not to be queued.
-bool captured(Stream& stream, const Stream::Work& work, const char* name);
+bool captured(Stream& stream, const Stream::Work& work, const What& what);
 /// CUDA_SUCCESS, or the error of a call that may not be made now; the capture is lost.
 CUresult refuse_while_capturing();
 CUresult refuse_capturing(Stream& stream);
 CUresult refuse_any_capture();
+
+// ---- profilers (cupti.cpp)
+
+/// The number of the call that queues such work, whose record is made here; 0 where nothing is recorded.
+uint32_t note_call(const What& what);
+/// The work, which is recorded when it is done, where work of its kind is.
+Stream::Work recorded_work(Stream::Work work, const What& what, const Stream& stream, uint32_t call,
+                           uint64_t graph_node);
 
 // ---- events
 
