@@ -1,72 +1,50 @@
-"""Random numbers of CUDA devices are those that Philox 4x32-10 defines, in PyTorch's order: compared with the algorithm written in NumPy.
-
-A thread makes 4 numbers (2 of 64 bits) from one call, as many elements apart as there are threads; the threads are as many as the device
-holds at once. The seed is the key, the thread's number the upper half of the counter, the generator's offset in fours the lower half.
-"""
+"""Random numbers of CUDA devices are those that Philox 4x32-10 defines, in PyTorch's order: compared with the algorithms written in NumPy
+(philox_reference.py); their distributions, by statistics; generators, their states, offsets, devices and graphs."""
 
 import json
-import subprocess
 import sys
 
+import cuda_kernels
 import numpy as np
+import philox_reference as reference
 import pytest
-from cuda_environment import environment
+from philox_reference import Fill, Source, philox, rounded, single
 
 SEED, OFFSET, SIZE = 1234567890123, 20, 5000  # more than one round of the emulated device's 4096 threads
 
-PROGRAM = """
+BEGIN = """
 import json
 import facula as t
 import facula.nn.functional as F
 seed, offset, n = {seed}, {offset}, {size}
+d = "cuda"
 out = {{}}
-def seeded():
-    g = t.Generator("cuda")
-    state = t.tensor(list(seed.to_bytes(8, "little") + offset.to_bytes(8, "little")), dtype=t.uint8)
-    g.set_state(state)
+def seeded(start=seed, device=d):
+    g = t.Generator(device)
+    g.set_state(t.tensor(list(start.to_bytes(8, "little") + offset.to_bytes(8, "little")), dtype=t.uint8))
     return g
-def keep(name, f):
-    g = seeded()
+def keep(name, f, start=seed):
+    g = seeded(start)
     out[name] = f(g).cpu().double().tolist()
-    out[name + " offset"] = int.from_bytes(bytes(g.get_state().tolist())[8:], "little")
-for dtype in (t.float32, t.float64, t.bfloat16):
-    name = str(dtype).split(".")[1]
-    keep("rand " + name, lambda g: t.rand(n, dtype=dtype, device="cuda", generator=g))
-    keep("randn " + name, lambda g: t.randn(n, dtype=dtype, device="cuda", generator=g))
-    keep("exponential " + name, lambda g: t.empty(n, dtype=dtype, device="cuda").exponential_(2.0, generator=g))
-    keep("bernoulli " + name, lambda g: t.empty(n, dtype=dtype, device="cuda").bernoulli_(0.3, generator=g))
-keep("randint", lambda g: t.randint(-5, 100, (n,), device="cuda", generator=g))
-keep("randint 64", lambda g: t.randint(0, 2**40, (n,), device="cuda", generator=g))
-keep("random uint32", lambda g: t.empty(n, dtype=t.uint32, device="cuda").random_(generator=g))
-keep("bernoulli of", lambda g: t.bernoulli(t.full((n,), 0.25, device="cuda"), generator=g))
+    out[name + " offset"] = g.get_offset()
+default = t.cuda.default_generators[0]
+def keep_default(name, f):
+    default.set_state(seeded().get_state())
+    out[name] = f().cpu().double().tolist()
+    out[name + " offset"] = default.get_offset()
+"""
+END = """
 p = t.cuda.get_device_properties(0)
 out["threads"] = p.multi_processor_count * (p.max_threads_per_multi_processor // 256) * 256
-default = t.cuda.default_generators[0]
-default.set_state(seeded().get_state())
-out["dropout"] = F.dropout(t.ones(n, device="cuda"), 0.25).cpu().tolist()
 print(json.dumps(out))
 """
 
 
-@pytest.fixture(scope="module")
-def drawn():
-    program = PROGRAM.format(seed=SEED, offset=OFFSET, size=SIZE)
-    run = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-2000:]
-    return json.loads(run.stdout)
-
-
-def philox(place, subsequence, seed):
-    """Words of 32 bits, of shape [*place.shape, 4]."""
-    low = np.uint64(0xFFFFFFFF)
-    x, y = place & low, place >> np.uint64(32)
-    z, w = subsequence & low, subsequence >> np.uint64(32)
-    key = [seed & 0xFFFFFFFF, seed >> 32]
-    for _ in range(10):
-        a, b = np.uint64(0xD2511F53) * x, np.uint64(0xCD9E8D57) * z
-        x, y, z, w = (b >> np.uint64(32)) ^ y ^ np.uint64(key[0]), b & low, (a >> np.uint64(32)) ^ w ^ np.uint64(key[1]), a & low
-        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return np.stack([x, y, z, w], -1)
+def results(program, **more):
+    code = BEGIN.format(seed=SEED, offset=OFFSET, size=SIZE) + program + END
+    done = cuda_kernels.run([sys.executable, "-c", code], **more)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
 
 
 def test_philox_gives_the_published_numbers():
@@ -76,95 +54,542 @@ def test_philox_gives_the_published_numbers():
     assert philox(ones, ones, 2**64 - 1)[0].tolist() == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
-def words(threads, wide):
-    """For every element the words that it is made of: all four, and which of the call's numbers it is."""
-    threads = min(threads, -(-SIZE // 256) * 256)
-    i = np.arange(SIZE, dtype=np.uint64)
-    number = i // np.uint64(threads)
-    of_call = philox(number // np.uint64(wide) + np.uint64(OFFSET // 4), i % np.uint64(threads), SEED)
-    return of_call, (number % np.uint64(wide)).astype(int)
+# ---- fills
+
+FILLS = """
+for dtype in (t.float32, t.float64, t.bfloat16, t.float16):
+    name = str(dtype).split(".")[1]
+    new = lambda: t.empty(n, dtype=dtype, device=d)
+    keep("rand " + name, lambda g: t.rand(n, dtype=dtype, device=d, generator=g))
+    keep("uniform " + name, lambda g: new().uniform_(0.1, 0.7, generator=g))
+    keep("randn " + name, lambda g: t.randn(n, dtype=dtype, device=d, generator=g))
+    keep("normal " + name, lambda g: new().normal_(0.3, 1.7, generator=g))
+    keep("log_normal " + name, lambda g: new().log_normal_(0.3, 0.5, generator=g))
+    keep("exponential " + name, lambda g: new().exponential_(2.0, generator=g))
+    keep("cauchy " + name, lambda g: new().cauchy_(1.5, 2.5, generator=g))
+    keep("geometric " + name, lambda g: new().geometric_(0.2, generator=g))
+    keep("bernoulli " + name, lambda g: new().bernoulli_(0.3, generator=g))
+keep("geometric int64", lambda g: t.empty(n, dtype=t.int64, device=d).geometric_(0.2, generator=g))
+keep("bernoulli bool", lambda g: t.empty(n, dtype=t.bool, device=d).bernoulli_(0.3, generator=g))
+keep("randint", lambda g: t.randint(-5, 100, (n,), device=d, generator=g))
+keep("randint 64", lambda g: t.randint(0, 2**40, (n,), device=d, generator=g))
+keep("random from", lambda g: t.empty(n, dtype=t.int32, device=d).random_(-7, 2**28 - 7, generator=g))
+keep("random float32", lambda g: t.empty(n, device=d).random_(generator=g))
+keep("random int16", lambda g: t.empty(n, dtype=t.int16, device=d).random_(generator=g))
+keep("random float64", lambda g: t.empty(n, dtype=t.float64, device=d).random_(generator=g))
+keep("random uint32", lambda g: t.empty(n, dtype=t.uint32, device=d).random_(generator=g))
+keep("randn strided", lambda g: t.empty(50, 100, device=d).t().normal_(generator=g).t().reshape(-1))
+keep("randn sliced", lambda g: t.empty(n, 2, device=d)[:, 1].normal_(generator=g))
+mean, std = t.arange(n, device=d) / n, t.arange(1, n + 1, device=d) / n
+keep("normal tensors", lambda g: t.normal(mean, std, generator=g))
+keep("normal mean", lambda g: t.normal(mean, 2.0, generator=g))
+keep("normal std", lambda g: t.normal(0.5, std, generator=g))
+values = t.linspace(-1, 1, n, device=d)
+for dtype in (t.float32, t.float64, t.bfloat16):
+    keep("rrelu " + str(dtype).split(".")[1], lambda g: t.rrelu(values.to(dtype), 0.1, 0.4, True, g))
+"""
 
 
-def end_offset(threads, wide):
-    threads = min(threads, -(-SIZE // 256) * 256)
-    return OFFSET + ((SIZE - 1) // (threads * wide) + 1) * 4
+@pytest.fixture(scope="module")
+def drawn():
+    return results(FILLS)
 
 
-def units(threads, dtype):
-    """Numbers in (0, 1]: of 32 bits, or of 53."""
-    if dtype == "float64":
-        call, k = words(threads, 2)
-        low, high = (np.take_along_axis(call, (2 * k + j)[:, None], 1)[:, 0] for j in (0, 1))
-        return ((low ^ (high << np.uint64(21))).astype(np.longdouble) * 2.0**-53 + 2.0**-54).astype("float64")
-    call, k = words(threads, 4)
-    word = np.take_along_axis(call, k[:, None], 1)[:, 0].astype("float32").astype("float64")
-    return (word * 2.0**-32 + 2.0**-33).astype("float32")
+def fill(drawn, wide=4, size=SIZE):
+    return Fill(size, SEED, OFFSET, drawn["threads"], wide)
 
 
-def rounded(values, dtype):
-    """To bfloat16, as the device rounds."""
-    if dtype != "bfloat16":
-        return values
-    bits = np.ascontiguousarray(values, "float32").view(np.uint32).astype(np.uint64)
-    return ((bits + 0x7FFF + (bits >> np.uint64(16) & np.uint64(1))) >> np.uint64(16) << np.uint64(16)).astype(np.uint32).view("float32")
+def wide_of(dtype):
+    return 2 if dtype == "float64" else 4
 
 
-DTYPES = ("float32", "float64", "bfloat16")
+def close(dtype):
+    """Tolerances; single precision is what quick approximations of a GPU leave."""
+    return {
+        "float64": {"rtol": 1e-12, "atol": 1e-13}, "float32": {"rtol": 1e-5, "atol": 1e-6},
+        "bfloat16": {"rtol": 1e-2, "atol": 1e-3}, "float16": {"rtol": 2e-3, "atol": 1e-4},
+    }[dtype]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_rand_is_philox(drawn, dtype):
-    expected = rounded(units(drawn["threads"], dtype), dtype)
-    expected = np.where(expected == 1, 0, expected)  # the end is excluded, the begin is not
-    np.testing.assert_array_equal(drawn[f"rand {dtype}"], expected)
-    assert drawn[f"rand {dtype} offset"] == end_offset(drawn["threads"], 2 if dtype == "float64" else 4)
+DTYPES = pytest.mark.parametrize("dtype", ("float32", "float64", "bfloat16", "float16"))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_randn_transforms_pairs(drawn, dtype):
-    wide = 2 if dtype == "float64" else 4
-    call, k = words(drawn["threads"], wide)
-    if dtype == "float64":
-        whole = [call[:, j] ^ (call[:, j + 1] << np.uint64(21)) for j in (0, 2)]
-        radius = np.sqrt(-2 * np.log(whole[0] * 2.0**-53 + 2.0**-54))
-        angle = np.pi * (whole[1] * 2.0**-52 + 2.0**-53)
-    else:
-        first = np.take_along_axis(call, (k // 2 * 2)[:, None], 1)[:, 0]
-        second = np.take_along_axis(call, (k // 2 * 2 + 1)[:, None], 1)[:, 0]
-        radius = np.sqrt(-2 * np.log(first * 2.0**-32 + 2.0**-33))
-        angle = 2 * np.pi * (second * 2.0**-32 + 2.0**-33)
-    expected = radius * np.where(k % 2 == 0, np.sin(angle), np.cos(angle))
-    close = {"float32": 1e-5, "float64": 1e-12, "bfloat16": 1e-2}[dtype]
-    np.testing.assert_allclose(drawn[f"randn {dtype}"], expected, rtol=close, atol=close / 10)
+@DTYPES
+def test_uniform(drawn, dtype):
+    f = fill(drawn, wide_of(dtype))
+    expected = rounded(f.units(), dtype)
+    np.testing.assert_array_equal(drawn[f"rand {dtype}"], np.where(expected == 1, 0, expected))  # the end is excluded, the begin is not
+    assert drawn[f"rand {dtype} offset"] == f.end()
+    a, b = rounded(np.array([0.1, 0.7]), dtype)
+    width = rounded(b - a, dtype)
+    exact = (f.units().astype(np.longdouble) * width + a).astype("float64" if dtype == "float64" else "float32")
+    expected = rounded(exact, dtype)
+    np.testing.assert_allclose(drawn[f"uniform {dtype}"], np.where(expected == b, a, expected), rtol=1e-15)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_exponential_is_the_logarithm(drawn, dtype):
-    u = units(drawn["threads"], dtype).astype("float64")
-    epsilon = np.finfo("float64" if dtype == "float64" else "float32").eps
-    expected = -0.5 * np.where(u >= 1 - epsilon / 2, -epsilon / 2, np.log(u))
-    np.testing.assert_allclose(drawn[f"exponential {dtype}"], expected, rtol={"float64": 1e-13, "float32": 1e-5}.get(dtype, 1e-2))
+@DTYPES
+def test_normal_transforms_pairs(drawn, dtype):
+    f = fill(drawn, wide_of(dtype))
+    np.testing.assert_allclose(drawn[f"randn {dtype}"], f.normals(), **close(dtype))
+    np.testing.assert_allclose(drawn[f"normal {dtype}"], f.normals() * 1.7 + 0.3, **close(dtype))
+    np.testing.assert_allclose(drawn[f"log_normal {dtype}"], np.exp(f.normals() * 0.5 + 0.3), **close(dtype))
+    for name in ("randn", "normal", "log_normal"):
+        assert drawn[f"{name} {dtype} offset"] == f.end()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@DTYPES
+def test_exponential_cauchy_and_geometric(drawn, dtype):
+    u = fill(drawn, wide_of(dtype)).units()
+    epsilon, u = np.finfo(u.dtype).eps, u.astype("float64")
+    logarithm = np.where(u >= 1 - epsilon / 2, -epsilon / 2, np.log(u))
+    np.testing.assert_allclose(drawn[f"exponential {dtype}"], -0.5 * logarithm, **close(dtype))
+    inside = u if dtype == "float64" else np.clip(u, epsilon, 1 - epsilon)
+    cauchy = 1.5 + 2.5 * np.tan(np.pi * (inside - 0.5))
+    near = np.abs(cauchy) < 20
+    assert near.sum() > 0.8 * SIZE
+    np.testing.assert_allclose(np.asarray(drawn[f"cauchy {dtype}"])[near], cauchy[near], **{**close(dtype), "atol": 20 * close(dtype)["rtol"]})
+    exact = np.log(u) / np.log1p(-0.2)
+    sure = np.abs(exact - np.round(exact)) > 1e-5
+    assert sure.sum() > 0.99 * SIZE
+    np.testing.assert_array_equal(np.asarray(drawn[f"geometric {dtype}"])[sure], rounded(np.ceil(exact), dtype)[sure])
+
+
+def test_whole_numbers_from_the_same_words(drawn):
+    f = fill(drawn)
+    exact = np.log(f.units().astype("float64")) / np.log1p(-0.2)
+    sure = np.abs(exact - np.round(exact)) > 1e-5
+    np.testing.assert_array_equal(np.asarray(drawn["geometric int64"])[sure], np.ceil(exact)[sure])
+    np.testing.assert_array_equal(drawn["bernoulli bool"], f.units() < np.float32(0.3))
+
+
+@DTYPES
 def test_bernoulli_compares(drawn, dtype):
-    np.testing.assert_array_equal(drawn[f"bernoulli {dtype}"], units(drawn["threads"], dtype) < 0.3)
-
-
-def test_bernoulli_of_probabilities_and_dropout(drawn):
-    u = units(drawn["threads"], "float32")
-    np.testing.assert_array_equal(drawn["bernoulli of"], u <= 0.25)
-    kept = np.asarray(drawn["dropout"])
-    assert set(np.unique(kept)) == {0.0, np.float32(1 / 0.75).item()}
-    np.testing.assert_array_equal(kept > 0, u < 0.75)
+    u = fill(drawn, wide_of(dtype)).units()
+    np.testing.assert_array_equal(drawn[f"bernoulli {dtype}"], u < u.dtype.type(0.3))
 
 
 def test_whole_numbers_are_remainders(drawn):
-    call, k = words(drawn["threads"], 4)
-    word = np.take_along_axis(call, k[:, None], 1)[:, 0]
+    f = fill(drawn)
+    word = f.word()
     np.testing.assert_array_equal(drawn["randint"], (word % np.uint64(105)).astype("int64") - 5)
     np.testing.assert_array_equal(drawn["random uint32"], word.astype("float64"))
-    call, k = words(drawn["threads"], 2)
-    high, low = (np.take_along_axis(call, (2 * k + j)[:, None], 1)[:, 0] for j in (0, 1))
-    np.testing.assert_array_equal(drawn["randint 64"], ((high << np.uint64(32) | low) % np.uint64(2**40)).astype("float64"))
-    assert drawn["randint offset"] == end_offset(drawn["threads"], 4)
+    np.testing.assert_array_equal(drawn["random int16"], (word % np.uint64(2**15)).astype("float64"))
+    np.testing.assert_array_equal(drawn["random float32"], (word % np.uint64(2**24 + 1)).astype("float32"))
+    assert drawn["randint offset"] == f.end()
+    f = fill(drawn, 2)
+    np.testing.assert_array_equal(drawn["randint 64"], (f.whole() % np.uint64(2**40)).astype("float64"))
+    np.testing.assert_array_equal(drawn["random from"], (f.whole() % np.uint64(2**28)).astype("float64") - 7)  # from 2**28 on, 64 bits
+    np.testing.assert_array_equal(drawn["random float64"], (f.whole() % np.uint64(2**53 + 1)).astype("float64"))
+    assert drawn["randint 64 offset"] == drawn["random float64 offset"] == f.end()
+
+
+def test_other_layouts_are_filled_in_the_order_of_memory(drawn):
+    assert drawn["randn strided"] == drawn["randn sliced"] == drawn["randn float32"]
+
+
+def test_normal_with_tensors(drawn):
+    z = fill(drawn).normals()
+    i = np.arange(SIZE)
+    np.testing.assert_allclose(drawn["normal tensors"], z * ((i + 1) / SIZE) + i / SIZE, rtol=1e-5, atol=2e-6)
+    np.testing.assert_allclose(drawn["normal mean"], z * 2 + i / SIZE, rtol=1e-5, atol=2e-6)
+    np.testing.assert_allclose(drawn["normal std"], z * ((i + 1) / SIZE) + 0.5, rtol=1e-5, atol=2e-6)
+    assert drawn["normal tensors offset"] == drawn["normal mean offset"] == fill(drawn).end()
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "bfloat16"))
+def test_rrelu_draws_a_slope_for_every_element(drawn, dtype):
+    f = fill(drawn, wide_of(dtype))
+    slopes = rounded(rounded(f.units(), dtype).astype("float64") * (0.4 - 0.1) + 0.1, dtype)
+    values = rounded(np.linspace(-1, 1, SIZE, dtype="float32"), dtype)
+    np.testing.assert_allclose(drawn[f"rrelu {dtype}"], np.where(values <= 0, values * slopes, values), **close(dtype))
+    assert drawn[f"rrelu {dtype} offset"] == f.end()
+
+
+# ---- bernoulli of tensors, and dropout
+
+NEIGHBOURS = """
+keep("bernoulli of", lambda g: t.bernoulli(t.full((n,), 0.25, device=d), generator=g))
+keep("bernoulli of float64", lambda g: t.bernoulli(t.full((n,), 0.25, dtype=t.float64, device=d), generator=g))
+keep("bernoulli_ with", lambda g: t.empty(n, dtype=t.int32, device=d).bernoulli_(t.linspace(0, 1, n, dtype=t.float64, device=d), generator=g))
+for dtype in (t.float32, t.float64, t.bfloat16):
+    for size in (n, n + 1, n + 2, n + 4):
+        keep_default(f"dropout {size} " + str(dtype).split(".")[1], lambda: F.dropout(t.ones(size, dtype=dtype, device=d), 0.25))
+keep_default("dropout shifted", lambda: F.dropout(t.ones(n + 1, device=d)[1:], 0.25))
+keep_default("dropout odd", lambda: F.dropout(t.ones(99, 51, device=d).t(), 0.25))
+keep_default("dropout even", lambda: F.dropout(t.ones(100, 50, device=d).t(), 0.25).t())
+keep_default("dropout_", lambda: F.dropout(t.ones(n, device=d), 0.25, inplace=True))
+keep_default("alpha", lambda: F.alpha_dropout(t.zeros(n, device=d), 0.25, True))
+x = t.linspace(-2, 2, n, device=d, requires_grad=True)
+default.set_state(seeded().get_state())
+result, mask = t.native_dropout(x, 0.25, True)
+result.backward(t.full_like(x, 3.0))
+out["native"], out["mask"], out["grad"] = result.tolist(), mask.tolist(), x.grad.tolist()
+"""
+
+
+@pytest.fixture(scope="module")
+def neighbours():
+    return results(NEIGHBOURS)
+
+
+def units_of_neighbours(drawn, size, vector):
+    """`vector` neighbours are one thread's; each four of them, or less, take a call of Philox."""
+    if vector == 1:
+        return fill(drawn, size=size).units()
+    threads = min(drawn["threads"], -(-size // 256) * 256)
+    i = np.arange(size, dtype=np.uint64)
+    of_call = np.uint64(min(vector, 4))
+    taken, calls = i // np.uint64(vector), np.uint64(max(vector // 4, 1))
+    call = taken // np.uint64(threads) * calls + i % np.uint64(vector) // of_call
+    return single(reference.pick(philox(call + np.uint64(OFFSET // 4), taken % np.uint64(threads), SEED), i % of_call))
+
+
+def test_bernoulli_of_probabilities_draws_for_four_neighbours(neighbours):
+    i = np.arange(SIZE, dtype=np.uint64)
+    u = single(reference.pick(philox(np.full(SIZE, OFFSET // 4), i // np.uint64(4), SEED), i % np.uint64(4)))
+    np.testing.assert_array_equal(neighbours["bernoulli of"], u <= 0.25)
+    np.testing.assert_array_equal(neighbours["bernoulli of float64"], u <= 0.25)
+    np.testing.assert_array_equal(neighbours["bernoulli_ with"], u <= np.linspace(0, 1, SIZE).astype("float32"))
+    assert neighbours["bernoulli of offset"] == OFFSET + 12
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "bfloat16"))
+@pytest.mark.parametrize("size", (SIZE, SIZE + 1, SIZE + 2, SIZE + 4))
+def test_dropout_draws_for_as_many_neighbours_as_16_bytes_hold(neighbours, dtype, size):
+    vector = {"float32": 4, "float64": 2, "bfloat16": 8}[dtype]
+    while size % vector:
+        vector //= 2
+    kept = np.asarray(neighbours[f"dropout {size} {dtype}"])
+    assert set(np.unique(kept)) == {0.0, float(rounded(np.array([1 / 0.75]), dtype)[0])}
+    np.testing.assert_array_equal(kept > 0, units_of_neighbours(neighbours, size, vector) < 0.75)
+    assert neighbours[f"dropout {size} {dtype} offset"] == fill(neighbours, size=size).end()
+
+
+def test_dropout_of_other_layouts(neighbours):
+    flat = units_of_neighbours(neighbours, SIZE, 4) < 0.75
+    np.testing.assert_array_equal(np.ravel(neighbours["dropout even"]) > 0, flat)  # in the order of memory
+    one_by_one = fill(neighbours).units() < 0.75
+    np.testing.assert_array_equal(np.asarray(neighbours["dropout shifted"]) > 0, one_by_one)  # vectors of it cannot be read
+    np.testing.assert_array_equal(np.ravel(neighbours["dropout odd"]) > 0, fill(neighbours, size=99 * 51).units() < 0.75)
+    np.testing.assert_array_equal(np.asarray(neighbours["dropout_"]) > 0, one_by_one)
+    limit = 1.7580993408473766
+    a = 1 / np.sqrt((limit**2 * 0.25 + 1) * 0.75)
+    np.testing.assert_allclose(neighbours["alpha"], np.where(one_by_one, 0, -limit * a) + limit * a * 0.25, rtol=1e-5)
+
+
+def test_native_dropout_and_its_derivative(neighbours):
+    kept = units_of_neighbours(neighbours, SIZE, 4) < 0.75
+    x = np.linspace(-2, 2, SIZE, dtype="float32")
+    np.testing.assert_array_equal(neighbours["mask"], kept)
+    np.testing.assert_allclose(neighbours["native"], x * kept / 0.75, rtol=1e-6)
+    np.testing.assert_allclose(neighbours["grad"], 3 * kept / 0.75, rtol=1e-6)
+
+
+# ---- as many numbers as an element needs
+
+EACH = """
+m = 400
+rates = t.tensor([0.0, 0.3, 2.0, 11.0, 40.0, 63.5, 5000.0, 1e6], device=d).repeat(m // 8)
+shapes = t.tensor([0.05, 0.4, 1.0, 1.5, 3.0, 20.0, 500.0, 0.9], device=d).repeat(m // 8)
+counts = t.tensor([5.0, 12.0, 40.0, 40.0, 100.0, 1000.0, 300.0, 3.0], device=d).repeat(2500 // 8)
+chances = t.tensor([0.3, 0.9, 0.25, 0.6, 0.5, 0.02, 0.97, 0.5], device=d).repeat(2500 // 8)
+for dtype in (t.float32, t.float64):
+    name = str(dtype).split(".")[1]
+    keep("poisson " + name, lambda g: t.poisson(rates.to(dtype), generator=g))
+    keep("gamma " + name, lambda g: t._standard_gamma(shapes.to(dtype), generator=g))
+    keep("dirichlet " + name, lambda g: t._sample_dirichlet(shapes.to(dtype).reshape(-1, 8)[:, 1:7], generator=g))
+    keep("binomial " + name, lambda g: t.binomial(counts.to(dtype), chances.to(dtype), generator=g))
+out["rates"], out["shapes"], out["counts"], out["chances"] = (x.tolist() for x in (rates, shapes, counts, chances))
+weights = t.tensor([[1.0, 2, 0, 3, 4, 0], [5.0, 1, 1, 1, 1, 1], [0.0, 0, 1, 0, 0, 0]], device=d)
+keep("multinomial", lambda g: t.multinomial(weights, 300, True, generator=g))
+keep("without", lambda g: t.multinomial(weights[1].expand(500, 6), 4, generator=g))
+keep("one", lambda g: t.multinomial(weights[0].expand(500, 6), 1, True, generator=g))
+for size in (1, 2, 7, 4500, 30000, 60000):
+    keep(f"randperm {size}", lambda g: t.randperm(size, device=d, generator=g))
+for start in range(40):
+    keep(f"tied {start}", lambda g: t.randperm(6, device=d, generator=g), start)
+keep("randperm int16", lambda g: t.randperm(7, dtype=t.int16, device=d, generator=g))
+"""
+
+
+@pytest.fixture(scope="module")
+def each():
+    return results(EACH)
+
+
+FLOATS = pytest.mark.parametrize("dtype", ("float32", "float64"))
+
+
+@FLOATS
+def test_poisson_multiplies_below_64_and_is_normal_above_4000(each, dtype):
+    expected = [reference.poisson(rate, Source(SEED, OFFSET, i)) for i, rate in enumerate(each["rates"])]
+    np.testing.assert_array_equal(each[f"poisson {dtype}"], expected)
+    assert each[f"poisson {dtype} offset"] == OFFSET + 20
+
+
+@FLOATS
+def test_gamma_cubes_normal_values(each, dtype):
+    kind = np.dtype(dtype).type
+    expected = [reference.gamma(shape, Source(SEED, OFFSET, i), kind) for i, shape in enumerate(each["shapes"])]
+    np.testing.assert_allclose(each[f"gamma {dtype}"], np.maximum(expected, np.finfo(dtype).tiny), rtol=2e-4 if dtype == "float32" else 1e-5)
+    assert each[f"gamma {dtype} offset"] == OFFSET + 12
+
+
+@FLOATS
+def test_dirichlet_divides_gamma_values(each, dtype):
+    kind = np.dtype(dtype).type
+    shapes = np.reshape(each["shapes"], (-1, 8))[:, 1:7]
+    values = [reference.gamma(shape, Source(SEED, OFFSET, i), kind) for i, shape in enumerate(shapes.ravel())]
+    values = np.reshape(values, shapes.shape)
+    np.testing.assert_allclose(each[f"dirichlet {dtype}"], values / values.sum(1, keepdims=True), rtol=2e-4)
+    assert each[f"dirichlet {dtype} offset"] == OFFSET + 12
+
+
+@FLOATS
+def test_binomial_goes_on_for_eight_elements(each, dtype):
+    kind = np.dtype(dtype).type
+    sources, expected = {}, []
+    with np.errstate(divide="ignore"):
+        for i, (count, p) in enumerate(zip(each["counts"], each["chances"])):
+            thread = i // 1024 * 128 + i % 128
+            source = sources.setdefault(thread, Source(SEED, OFFSET, thread))
+            expected.append(reference.binomial(count, np.float32(p), source, kind))
+    wrong = np.flatnonzero(np.asarray(each[f"binomial {dtype}"]) != expected)
+    assert len(wrong) <= 8, wrong  # a number at the edge of being kept may be, or not, by a rounding; it shifts those after it
+    assert each[f"binomial {dtype} offset"] == OFFSET + 44
+
+
+def test_multinomial_searches_or_races(each):
+    weights = np.array([[1.0, 2, 0, 3, 4, 0], [5.0, 1, 1, 1, 1, 1], [0.0, 0, 1, 0, 0, 0]])
+    sums = np.cumsum(weights, 1) / weights.sum(1, keepdims=True)
+    for row in range(3):
+        u = single(philox(np.full(300, OFFSET // 4), row * 384 + np.arange(300), SEED)[:, 0])
+        sure = np.abs(u[:, None] - sums[row]).min(1) > 1e-6
+        np.testing.assert_array_equal(np.asarray(each["multinomial"][row])[sure], np.searchsorted(sums[row], u)[sure])
+    assert each["multinomial offset"] == OFFSET + 4
+    times = -np.log(fill(each, size=3000).units().astype("float64")).reshape(500, 6)
+    np.testing.assert_array_equal(each["without"], np.argsort(times / weights[1], 1)[:, :4])
+    assert each["without offset"] == fill(each, size=3000).end()
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(np.ravel(each["one"]), np.argmin(times / weights[0], 1))
+
+
+@pytest.mark.parametrize("size", (1, 2, 7, 4500, 30000, 60000))
+def test_permutations_are_sorted_by_keys(each, size):
+    order, end, _ = reference.permutation(size, SEED, OFFSET, each["threads"])
+    assert each[f"randperm {size}"] == order
+    assert each[f"randperm {size} offset"] == end
+
+
+def test_permutations_with_equal_keys_are_permuted_again(each):
+    ties = 0
+    for start in range(40):
+        order, _, found = reference.permutation(6, start, OFFSET, each["threads"])
+        assert each[f"tied {start}"] == order
+        ties += found
+    assert ties > 1
+    assert each["randperm int16"] == each["randperm 7"]
+
+
+# ---- distributions
+
+STATISTICS = """
+m = 10000
+def new(value, dtype=t.float32):
+    return t.full((m,), value, dtype=dtype, device=d)
+g = t.Generator(d)
+g.manual_seed(4321)
+for dtype in (t.float32, t.float64):
+    name = str(dtype).split(".")[1]
+    kept = {
+        "uniform": new(0, dtype).uniform_(-2, 5, generator=g), "normal": new(0, dtype).normal_(1, 3, generator=g),
+        "lognorm": new(0, dtype).log_normal_(0.5, 0.75, generator=g), "expon": new(0, dtype).exponential_(0.5, generator=g),
+        "cauchy": new(0, dtype).cauchy_(1, 2, generator=g), "geom": new(0, dtype).geometric_(0.15, generator=g),
+        "randint": t.randint(0, 23, (m,), device=d, generator=g),
+    }
+    for rate in (0.7, 20, 63, 64, 150, 3999, 4001):
+        kept[f"poisson {rate}"] = t.poisson(new(rate, dtype), generator=g)
+    for shape in (0.3, 1, 4.5, 90):
+        kept[f"gamma {shape}"] = t._standard_gamma(new(shape, dtype), generator=g)
+    for count, p in ((9, 0.4), (30, 0.1), (60, 0.5), (500, 0.02), (400, 0.9)):
+        kept[f"binom {count} {p}"] = t.binomial(new(count, dtype), new(p, dtype), generator=g)
+    kept["beta"] = t._sample_dirichlet(t.tensor([1.5, 2.0, 0.7], dtype=dtype, device=d).expand(m, 3), generator=g)[:, 1]
+    kept["searched"] = t.multinomial(t.tensor([1.0, 0, 4, 2, 3], dtype=dtype, device=d), m, True, generator=g)
+    kept["raced"] = t.multinomial(t.tensor([1.0, 0, 4, 2, 3], dtype=dtype, device=d).expand(m, 5), 1, generator=g)[:, 0]
+    out[name] = {key: value.cpu().double().tolist() for key, value in kept.items()}
+out["orders"] = [t.randperm(4, device=d, generator=g).tolist() for _ in range(720)]
+out["places"] = t.randperm(m, device=d, generator=g).tolist()
+"""
+
+CONTINUOUS = {
+    "uniform": ("uniform", -2, 7), "normal": ("norm", 1, 3), "lognorm": ("lognorm", 0.75, 0, np.exp(0.5)), "expon": ("expon", 0, 2),
+    "cauchy": ("cauchy", 1, 2), "beta": ("beta", 2.0, 2.2), **{f"gamma {a}": ("gamma", a) for a in (0.3, 1, 4.5, 90)},
+}  # fmt: skip
+DISCRETE = {
+    "geom": ("geom", 0.15), "randint": ("randint", 0, 23), **{f"poisson {rate}": ("poisson", rate) for rate in (0.7, 20, 63, 64, 150, 3999, 4001)},
+    **{f"binom {n} {p}": ("binom", n, p) for n, p in ((9, 0.4), (30, 0.1), (60, 0.5), (500, 0.02), (400, 0.9))},
+}  # fmt: skip
+SURE = 1e-4  # of as many tests as there are here one fails by chance in a hundred seeds; the seed is fixed
+
+
+@pytest.fixture(scope="module")
+def statistics():
+    return results(STATISTICS)
+
+
+@FLOATS
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_distributions_of_real_numbers(statistics, name, dtype):
+    stats = pytest.importorskip("scipy.stats")
+    kind, *parameters = CONTINUOUS[name]
+    assert stats.kstest(statistics[dtype][name], kind, parameters).pvalue > SURE
+
+
+def chi_square(stats, values, probability_below):
+    """p of the counts in cells of about equal probability; `probability_below` is the distribution function."""
+    values = np.asarray(values)
+    cells = np.unique(np.quantile(values, np.linspace(0, 1, 31)[1:-1]))
+    cells = cells[cells < values.max()]
+    below = np.append(probability_below(cells), 1.0)
+    wanted = np.diff(below, prepend=0.0) * len(values)
+    seen = np.bincount(np.searchsorted(cells, values), minlength=len(below))
+    assert wanted.min() > 5
+    return stats.chisquare(seen, wanted * (seen.sum() / wanted.sum())).pvalue
+
+
+@FLOATS
+@pytest.mark.parametrize("name", DISCRETE)
+def test_distributions_of_whole_numbers(statistics, name, dtype):
+    stats = pytest.importorskip("scipy.stats")
+    kind, *parameters = DISCRETE[name]
+    assert chi_square(stats, statistics[dtype][name], getattr(stats, kind)(*parameters).cdf) > SURE
+
+
+@FLOATS
+@pytest.mark.parametrize("name", ("searched", "raced"))
+def test_categories_come_by_their_weights(statistics, name, dtype):
+    stats = pytest.importorskip("scipy.stats")
+    counts = np.bincount(np.asarray(statistics[dtype][name], int), minlength=5)
+    assert counts[1] == 0
+    assert stats.chisquare(np.delete(counts, 1), counts.sum() * np.array([0.1, 0.4, 0.2, 0.3])).pvalue > SURE
+
+
+def test_all_permutations_come_as_often(statistics):
+    stats = pytest.importorskip("scipy.stats")
+    _, counts = np.unique(np.asarray(statistics["orders"]) @ [64, 16, 4, 1], return_counts=True)
+    assert len(counts) == 24
+    assert stats.chisquare(counts).pvalue > SURE
+    places = np.asarray(statistics["places"])
+    assert abs(stats.spearmanr(places, np.arange(len(places))).statistic) < 0.03
+
+
+def test_chi_square_finds_a_wrong_distribution(statistics):
+    stats = pytest.importorskip("scipy.stats")
+    assert chi_square(stats, statistics["float32"]["poisson 63"], stats.poisson(64).cdf) < SURE
+
+
+# ---- generators
+
+GENERATORS = """
+draws = {
+    "rand": lambda g, d: t.rand(5000, device=d, generator=g), "randn": lambda g, d: t.randn(7, device=d, generator=g),
+    "poisson": lambda g, d: t.poisson(t.full((50,), 30.0, device=d), generator=g),
+    "gamma": lambda g, d: t._standard_gamma(t.full((50,), 0.5, device=d), generator=g),
+    "binomial": lambda g, d: t.binomial(t.full((50,), 30.0, device=d), t.full((50,), 0.5, device=d), generator=g),
+    "bernoulli": lambda g, d: t.bernoulli(t.full((50,), 0.5, device=d), generator=g),
+    "multinomial": lambda g, d: t.multinomial(t.ones(4, 9, device=d), 20, True, generator=g),
+    "without": lambda g, d: t.multinomial(t.ones(4, 9, device=d), 5, generator=g),
+    "randperm": lambda g, d: t.randperm(50, device=d, generator=g),
+    "rrelu": lambda g, d: t.rrelu(-t.ones(50, device=d), training=True, generator=g),
+    "dirichlet": lambda g, d: t._sample_dirichlet(t.ones(5, 3, device=d), generator=g),
+}
+g = t.Generator(d)
+g.manual_seed(99)
+repeats, other, apart, states = {}, {}, {}, {}
+t.rand(3, device=d, generator=g)
+for name, draw in draws.items():
+    state, offset = g.get_state(), g.get_offset()
+    first, after = draw(g, d).tolist(), g.get_offset()
+    second = draw(g, d).tolist()
+    g.set_state(state)
+    again = draw(g, d).tolist()
+    g.set_offset(offset)
+    repeats[name] = first == again == draw(g, d).tolist() and g.get_offset() == after and after > offset and after % 4 == 0
+    apart[name] = first != second
+    h = t.Generator("cuda:1").manual_seed(99)
+    h.set_offset(offset)
+    other[name] = draw(h, "cuda:1").tolist() == first
+    states[name] = h.get_offset() == after and g.clone_state().get_offset() == after
+out["repeats"], out["apart"], out["other"], out["states"] = repeats, apart, other, states
+t.manual_seed(5)
+first = [t.rand(9, device=f"cuda:{i}").tolist() for i in (0, 1)]
+before = t.cuda.get_rng_state(1)
+t.rand(9, device="cuda:0")
+t.cuda.manual_seed(5)
+out["current"] = [t.rand(9, device="cuda:0").tolist() == first[0], t.cuda.get_rng_state(1).tolist() == before.tolist()]
+t.cuda.manual_seed_all(5)
+out["all"] = [t.rand(9, device=f"cuda:{i}").tolist() for i in (0, 1)] == first and first[0] == first[1]
+try:
+    t.rand(3, device="cuda:1", generator=g)
+except RuntimeError as error:
+    out["wrong device"] = str(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def generators():
+    import facula
+
+    if facula.cuda.is_available() and facula.cuda.device_count() < 2:
+        pytest.skip("two devices")
+    return results(GENERATORS, FACULA_EMULATED_DEVICES="2")
+
+
+def test_states_and_offsets_bring_every_draw_back(generators):
+    for what in ("repeats", "apart", "states"):
+        assert all(generators[what].values()), (what, generators[what])
+
+
+def test_devices_have_generators_of_their_own(generators):
+    assert all(generators["other"].values()), generators["other"]
+    assert generators["current"] == [True, True]
+    assert generators["all"]
+    assert "cuda:1" in generators["wrong device"]
+
+
+GRAPHS = """
+own = t.Generator(device=d)
+x, rates = t.ones(1001, device=d), t.full((300,), 20.0, device=d)
+def draw():
+    return (
+        F.dropout(x, 0.3), t.poisson(rates, generator=own), t.randperm(500, device=d, generator=own), t.bernoulli(x * 0.5),
+        t._standard_gamma(x, generator=own), t.multinomial(x, 50, True), t.multinomial(x, 50), t.binomial(rates, rates / 100),
+        t.empty(100, device=d).log_normal_(), F.rrelu(-x, training=True), t.randint(0, 9, (77,), device=d, generator=own),
+    )
+def seed():
+    t.manual_seed(11), own.manual_seed(12)
+seed()
+eager = []
+for _ in range(3):
+    eager.append([[v.tolist() for v in draw()], own.get_offset(), default.get_offset()])
+graph = t.cuda.CUDAGraph()
+graph.register_generator_state(own)
+with t.cuda.graph(graph):
+    made = draw()
+seed()
+replayed = []
+for _ in range(3):
+    graph.replay()
+    replayed.append([[v.tolist() for v in made], own.get_offset(), default.get_offset()])
+out["same"] = [[a == b for a, b in zip(e[0], r[0])] for e, r in zip(eager, replayed)]
+out["offsets"] = [e[1:] == r[1:] for e, r in zip(eager, replayed)]
+out["apart"] = [a != b for a, b in zip(eager[0][0], eager[1][0])]
+"""
+
+
+@pytest.mark.parametrize("mode", ({}, {"FACULA_EMULATED_MODE": "lazy"}), ids=("async", "lazy"))
+def test_replays_go_on_like_eager_draws(mode):
+    found = results(GRAPHS, **mode)
+    assert all(all(row) for row in found["same"]), found["same"]
+    assert found["offsets"] == [True] * 3
+    assert all(found["apart"])

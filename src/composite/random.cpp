@@ -47,10 +47,22 @@ Noise draw(const Tensor& noise, double p, bool alpha) {
 
 enum Kind { kPlain = 0, kFeature = 1, kAlpha = 2 };
 
+struct Dropped {
+  Tensor result, kept;
+};
+// PyTorch's dropout on CUDA draws in an order of its own, and rounds once.
+bool is_own_draw(const Tensor& input) { return input.device().type == DeviceType::CUDA && is_floating(input.dtype()); }
+Dropped drop_on_cuda(const Tensor& input, double p) {
+  const double keep = input.dtype() == DType::Float64 ? 1 - p : static_cast<double>(static_cast<float>(1 - p));
+  Tensor kept = _dropout_kept(input, 1 - p);
+  return {_masked_scale(input, kept, Scalar(1 / keep)), kept};
+}
+
 Tensor drop(const Tensor& input, double p, bool train, int kind, const char* op) {
   check_probability(p, op);
   if (!train || p == 0 || input.numel() == 0) return input;
   if (p == 1) return input * zeros(IntList(), input.dtype(), input.device());
+  if (kind == kPlain && is_own_draw(input)) return drop_on_cuda(input, p).result;
   Noise n = draw(kind & kFeature ? feature_shaped(input, op) : shaped_like(input), p, kind & kAlpha);
   return n.offset.defined() ? input * n.factor + n.offset : input * n.factor;
 }
@@ -104,6 +116,10 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   if (!train.value_or(true)) {
     fill_(mask, Scalar(true));
     return {clone(input), mask};
+  }
+  if (is_own_draw(input) && p < 1) {
+    Dropped d = drop_on_cuda(input, p);
+    return {d.result, d.kept};
   }
   bernoulli_(mask, 1 - p);
   return {input * mask * (p == 1 ? 0.0 : 1 / (1 - p)), mask};

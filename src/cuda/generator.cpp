@@ -10,6 +10,9 @@ namespace facula::cuda {
 namespace {
 
 uint64_t whole_calls(uint64_t numbers) { return (numbers + 3) / 4 * 4; }  // a call of the function gives four
+void check_offset(uint64_t offset, const char* what) {
+  FACULA_CHECK(offset % 4 == 0, ErrorKind::Runtime, what, ": an offset that is a multiple of 4, got ", offset);
+}
 
 }  // namespace
 
@@ -28,6 +31,7 @@ uint64_t PhiloxGenerator::offset() const {
   return values_->offset;
 }
 void PhiloxGenerator::set_offset(uint64_t offset) {
+  check_offset(offset, "set_offset");
   std::lock_guard<std::mutex> lock(values_->mutex);
   values_->offset = offset;
 }
@@ -44,7 +48,7 @@ void PhiloxGenerator::set_state(const uint8_t* state, size_t bytes) {
                "set_state: the 16 bytes of a CUDA generator's state, got ", bytes);
   uint64_t offset = 0;
   if (bytes == 16) std::memcpy(&offset, state + 8, 8);
-  FACULA_CHECK(offset % 4 == 0, ErrorKind::Runtime, "set_state: an offset that is a multiple of 4, got ", offset);
+  check_offset(offset, "set_state");
   std::lock_guard<std::mutex> lock(values_->mutex);
   std::memcpy(&values_->seed, state, 8);
   values_->offset = offset;
@@ -56,6 +60,18 @@ std::unique_ptr<Generator> PhiloxGenerator::clone() const {
   copy->values_->seed = values_->seed;
   copy->values_->offset = values_->offset;
   return copy;
+}
+
+std::unique_ptr<PhiloxGenerator> PhiloxGenerator::shared() const {
+  auto other = std::make_unique<PhiloxGenerator>(device());
+  other->values_ = values_;
+  return other;
+}
+
+void PhiloxGenerator::share(const PhiloxGenerator& other) {
+  FACULA_CHECK(other.device() == device(), ErrorKind::Runtime, "graphsafe_set_state: a generator of ", device(),
+               ", got one of ", other.device());
+  values_ = other.values_;
 }
 
 PhiloxState PhiloxGenerator::take(uint64_t numbers) {

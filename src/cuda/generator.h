@@ -33,7 +33,12 @@ class PhiloxGenerator final : public Generator {
   /// A state from which every thread may draw `numbers`; the caller holds the mutex.
   PhiloxState take(uint64_t numbers);
   uint64_t offset() const;
+  /// Throws where it is no multiple of 4.
   void set_offset(uint64_t offset);
+  /// Another one that goes on with this one; the caller holds the mutexes.
+  std::unique_ptr<PhiloxGenerator> shared() const;
+  /// Goes on with `other` from now on.
+  void share(const PhiloxGenerator& other);
 
  private:
   std::shared_ptr<PhiloxValues> values_ = std::make_shared<PhiloxValues>();

@@ -3,6 +3,7 @@
 #include "ops/random.h"
 
 #include <bit>
+#include <cmath>
 #include <optional>
 
 #include "cuda/device.h"
@@ -112,17 +113,28 @@ bool can_fill(DType dtype, Distribution distribution) {
   }
 }
 
-/// Sorts random numbers of 64 bits.
+/// So many bits of sort keys that n of them are all different with a probability of 0.9: PyTorch's bound.
+int key_bits(int64_t n) {
+  const double count = static_cast<double>(n), bound = -12 * std::log(0.9);
+  return std::min(64, static_cast<int>(std::ceil(std::log2(count + (6 * count * count + 1) / bound))));
+}
+
+/// Sorts the numbers by random keys, and permutes those of equal keys once more.
 void permute(const Tensor& out, Generator& generator) {
-  static const DeviceKernel draw{"random.cuh", "random_whole"};
+  static const DeviceKernel draw{"random.cuh", "random_keys"}, permute_ties{"random.cuh", "permute_ties"};
   const Device device = out.device();
   const int64_t n = out.numel();
-  Sorted s{facula::empty({n}, DType::UInt64, device),
+  const int bits = key_bits(n);
+  Sorted s{facula::empty({n}, bits <= 32 ? DType::UInt32 : DType::UInt64, device),
            facula::empty({n}, n <= UINT32_MAX ? DType::UInt32 : DType::UInt64, device)};
+  const DType key = s.keys.dtype(), number = s.numbers.dtype();
   const Drawing d = drawing(device.index, n, 2, generator);
-  draw(device.index, {DType::UInt64, true}, d.grid, s.keys.data(), static_cast<Long>(n), FillArgs{}, d.start);
+  draw(device.index, {key}, d.grid, s.keys.data(), static_cast<Long>(n), ~0ull >> (64 - bits), d.start);
   whole_progression_kernel(device, s.numbers, 0, 1);
-  copy_elements(out, radix_sort(s, 64).numbers);
+  s = radix_sort(s, bits);
+  permute_ties(device.index, {key, number}, grid_for(device.index, n), static_cast<const void*>(s.keys.data()),
+               s.numbers.data(), static_cast<Long>(n), take(generator, static_cast<uint64_t>(n)));
+  copy_elements(out, s.numbers);
 }
 
 void random_fill_cuda(const Tensor& given, const RandomFill& f, Generator& generator) {
@@ -151,9 +163,29 @@ void bernoulli_cuda(const Tensor& out, const Tensor& p, Generator& generator) {
                "bernoulli_: not implemented for this dtype, got ", out.dtype());
   if (out.numel() == 0) return;
   const int device = out.device().index;
-  const Drawing d = drawing(device, out.numel(), p.dtype() == DType::Float64 ? 2 : 4, generator);
-  kernel(device, {out.dtype(), p.dtype()}, d.grid, out.data(), static_cast<const void*>(p.data()),
-         static_cast<Long>(out.numel()), d.start);
+  kernel(device, {out.dtype(), p.dtype()}, grid_for(device, (out.numel() + 3) / 4), out.data(),
+         static_cast<const void*>(p.data()), static_cast<Long>(out.numel()), take(generator, 10));
+}
+
+/// How many neighbours PyTorch's kernel of dropout reads at once: up to 16 bytes.
+int dropout_vector(const Tensor& input) {
+  const auto address = reinterpret_cast<uintptr_t>(input.data()),
+             one = static_cast<uintptr_t>(item_size(input.dtype())), count = static_cast<uintptr_t>(input.numel());
+  uintptr_t bytes = input.is_dense() ? 16 : one;
+  while (bytes > one && (address % bytes != 0 || count % (bytes / one) != 0)) bytes /= 2;
+  return static_cast<int>(bytes / one);
+}
+
+void dropout_cuda(const Tensor& kept, const Tensor& input, double keep, Generator& generator) {
+  static const DeviceKernel kernel{"random.cuh", "random_kept"};
+  const int device = kept.device().index, vector = dropout_vector(input);
+  const DType limit = input.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
+  // one by one elements are counted as the program sees them, else as they lie in memory
+  const Tensor target =
+      vector == 1 && !kept.is_contiguous() ? facula::empty(kept.sizes(), DType::Bool, kept.device()) : kept;
+  const Drawing d = drawing(device, kept.numel(), 4, generator);
+  kernel(device, {limit, vector}, d.grid, target.data(), static_cast<Long>(kept.numel()), keep, d.start);
+  if (!target.is_same(kept)) copy_elements(kept, target);
 }
 
 void rrelu_cuda(const Tensor& out, const Tensor& values, double lower, double upper, Generator& generator) {
@@ -165,44 +197,38 @@ void rrelu_cuda(const Tensor& out, const Tensor& values, double lower, double up
          static_cast<Long>(out.numel()), lower, upper, d.start);
 }
 
-// ---- as many numbers for an element as it needs: seldom as many as are set aside
-
-constexpr uint64_t kSetAside = 4096;
+// ---- as many numbers for an element as it needs; the generator goes on by as many as PyTorch's, which can be less
 
 void poisson_cuda(const Tensor& out, const Tensor& rate, Generator& generator) {
   static const DeviceKernel kernel{"random_each.cuh", "random_poisson"};
   const int device = out.device().index;
   kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(rate.data()),
-         static_cast<Long>(out.numel()), take(generator, kSetAside),
+         static_cast<Long>(out.numel()), take(generator, 20),
          reporter(device, "poisson", ErrorKind::Runtime, "rates must not be negative"));
 }
 
-const DeviceKernel gamma_draws{"random_each.cuh", "random_gamma"};
-
 void gamma_cuda(const Tensor& out, const Tensor& shape, Generator& generator) {
+  static const DeviceKernel kernel{"random_each.cuh", "random_gamma"};
   const int device = out.device().index;
-  gamma_draws(device, {out.dtype(), out.dtype()}, grid_for(device, out.numel()), out.data(),
-              static_cast<const void*>(shape.data()), static_cast<Long>(out.numel()), take(generator, kSetAside));
+  kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(shape.data()),
+         static_cast<Long>(out.numel()), take(generator, 10));
 }
 
 void dirichlet_cuda(const Tensor& out, const Tensor& concentration, Generator& generator) {
   static const DeviceKernel rows{"random_each.cuh", "dirichlet_rows"};
   if (out.numel() == 0) return;
   const int device = out.device().index;
-  const Tensor draws = facula::empty({out.numel()}, DType::Float64, out.device());
-  gamma_draws(device, {out.dtype(), DType::Float64}, grid_for(device, out.numel()), draws.data(),
-              static_cast<const void*>(concentration.data()), static_cast<Long>(out.numel()),
-              take(generator, kSetAside));
+  gamma_cuda(out, concentration, generator);
   const Long size = out.size(-1), count = out.numel() / size;
-  rows(device, {out.dtype()}, grid_for(device, count), out.data(), static_cast<const double*>(draws.data()), count,
-       size);
+  rows(device, {out.dtype()}, grid_for(device, count), out.data(), count, size);
 }
 
 void binomial_cuda(const Tensor& out, const Tensor& count, const Tensor& probability, Generator& generator) {
   static const DeviceKernel kernel{"random_each.cuh", "random_binomial"};
   const int device = out.device().index;
-  kernel(device, {out.dtype()}, grid_for(device, out.numel()), out.data(), static_cast<const void*>(count.data()),
-         static_cast<const void*>(probability.data()), static_cast<Long>(out.numel()), take(generator, kSetAside));
+  kernel(device, {out.dtype()}, grid_for(device, (out.numel() + 7) / 8, 128), out.data(),
+         static_cast<const void*>(count.data()), static_cast<const void*>(probability.data()),
+         static_cast<Long>(out.numel()), take(generator, 42));
 }
 
 // ---- categories
@@ -242,8 +268,9 @@ void multinomial_cuda(const Tensor& out, const Tensor& weights, bool replacement
   const bool sums = replacement && samples > 1;
   const Tensor shares = check_weights(weights, sums);
   if (sums)
-    return search(device, {}, grid_for(device, out.numel()), static_cast<Long*>(out.data()),
-                  static_cast<const double*>(shares.data()), rows, categories, samples, take(generator, 4));
+    return search(device, {weights.dtype()}, grid_for(device, out.numel()), static_cast<Long*>(out.data()),
+                  static_cast<const double*>(shares.data()), rows, categories, samples,
+                  take(generator, 4 * static_cast<uint64_t>((rows + 65534) / 65535)));
   copy_elements(out, make_view(race(weights, generator), {rows, samples}, {categories, 1}, 0, false));
 }
 
@@ -253,6 +280,7 @@ void register_random() {
   constexpr auto cuda = DeviceType::CUDA;
   random_fill_kernel.set(cuda, random_fill_cuda);
   bernoulli_kernel.set(cuda, bernoulli_cuda);
+  dropout_kernel.set(cuda, dropout_cuda);
   rrelu_kernel.set(cuda, rrelu_cuda);
   poisson_kernel.set(cuda, poisson_cuda);
   gamma_kernel.set(cuda, gamma_cuda);

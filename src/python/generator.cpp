@@ -1,6 +1,7 @@
 // facula.Generator, and the default generator's seed and state.
 #include "core/generator.h"
 
+#include "cuda/generator.h"
 #include "functions.h"
 #include "python/args.h"
 
@@ -141,14 +142,44 @@ PyMethodDef functions[] = {
     {"_seed_other_devices", seed_other, METH_O, "Seeds the default generators of all devices but the CPU's."},
     {}};
 
-// What only counter-based generators of accelerators have.
-PyObject* no_offset(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* { throw_error(ErrorKind::Runtime, "Generator: the CPU's has no offset"); });
+// What only counter-based generators have.
+cuda::PhiloxGenerator& philox_of(PyObject* o, const char* what, ErrorKind error = ErrorKind::Runtime) {
+  auto* philox = dynamic_cast<cuda::PhiloxGenerator*>(&generator_of(o));
+  FACULA_CHECK(philox, error, what, ": a generator of a CUDA device, got one of ", generator_of(o).device());
+  return *philox;
 }
-PyObject* no_graphs(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* {
-    throw_error(ErrorKind::NotImplemented,
-                "Generator: graphsafe_get_state and graphsafe_set_state are for CUDA graphs");
+PyObject* get_offset(PyObject* o, PyObject*) {
+  return guarded([&] { return PyLong_FromUnsignedLongLong(philox_of(o, "get_offset").offset()); });
+}
+PyObject* set_offset(PyObject* o, PyObject* offset) {
+  return guarded([&] {
+    cuda::PhiloxGenerator& g = philox_of(o, "set_offset");
+    const unsigned long long value = PyLong_Check(offset) ? PyLong_AsUnsignedLongLong(offset) : ~0ull;
+    const bool is_offset = PyLong_Check(offset) && !PyErr_Occurred();
+    PyErr_Clear();
+    FACULA_CHECK(is_offset, ErrorKind::Type, "set_offset: a whole number from 0 on, got something else");
+    std::lock_guard<std::mutex> guard(g.mutex);
+    g.set_offset(value);
+    return Py_NewRef(o);
+  });
+}
+PyObject* shared_state(PyObject* o, PyObject*) {
+  return guarded([&] {
+    cuda::PhiloxGenerator& g = philox_of(o, "graphsafe_get_state", ErrorKind::NotImplemented);
+    std::lock_guard<std::mutex> guard(g.mutex);
+    return hold(&GeneratorType, g.shared());
+  });
+}
+PyObject* share_state(PyObject* o, PyObject* other) {
+  return guarded([&] {
+    cuda::PhiloxGenerator& g = philox_of(o, "graphsafe_set_state", ErrorKind::NotImplemented);
+    FACULA_CHECK(PyObject_TypeCheck(other, &GeneratorType), ErrorKind::Type,
+                 "graphsafe_set_state: a generator from graphsafe_get_state or clone_state, got ",
+                 Py_TYPE(other)->tp_name);
+    const cuda::PhiloxGenerator& given = philox_of(other, "graphsafe_set_state");
+    std::lock_guard<std::mutex> guard(g.mutex);
+    g.share(given);
+    return Py_NewRef(o);
   });
 }
 
@@ -159,10 +190,11 @@ PyMethodDef methods[] = {
     {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor; the CPU's has 5,056 elements."},
     {"set_state", set_state, METH_O, "set_state(state): continues from a saved state."},
     {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
-    {"get_offset", no_offset, METH_NOARGS, "Raises RuntimeError on the CPU."},
-    {"set_offset", no_offset, METH_O, "Raises RuntimeError on the CPU."},
-    {"graphsafe_get_state", no_graphs, METH_NOARGS, "Raises NotImplementedError."},
-    {"graphsafe_set_state", no_graphs, METH_O, "Raises NotImplementedError."},
+    {"get_offset", get_offset, METH_NOARGS, "How many numbers were set aside; for generators of CUDA devices."},
+    {"set_offset", set_offset, METH_O,
+     "set_offset(n): goes on there, a multiple of 4; for generators of CUDA devices."},
+    {"graphsafe_get_state", shared_state, METH_NOARGS, "A generator that goes on with this one; of CUDA devices."},
+    {"graphsafe_set_state", share_state, METH_O, "graphsafe_set_state(generator): goes on with it; of CUDA devices."},
     {"__reduce__", generator_reduce, METH_NOARGS, nullptr},
     {}};
 PyGetSetDef properties[] = {{"device", get_device, nullptr, "The device of the generator.", nullptr}, {}};

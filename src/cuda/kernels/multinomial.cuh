@@ -38,13 +38,17 @@ __global__ __launch_bounds__(256) void sum_weights(const void* weights, double* 
   }
 }
 
+/// `T` is the weights' type. PyTorch has a subsequence for each sample of 65535 rows, in blocks of 128.
+template <class T>
 __global__ __launch_bounds__(256) void draw_categories(Int64* out, const double* shares, Int64 rows, Int64 categories,
                                                        Int64 samples, PhiloxStart start) {
+  const Int64 threads_of_row = (samples + 127) / 128 * 128, rows_at_once = 65535;
   for (Int64 at = thread_number(); at < rows * samples; at += thread_count()) {
-    const double* own = shares + at / samples * categories;
-    Draws<double> draws;
-    units_of(Philox(start, UInt64(at)).next(), draws);
-    const double wanted = draws.at[0] * own[categories - 1];
+    const Int64 row = at / samples, sample = at % samples;
+    const double* own = shares + row * categories;
+    Draws<float> draws;
+    units_of(Philox(start, UInt64(row % rows_at_once * threads_of_row + sample), row / rows_at_once).next(), draws);
+    const double wanted = convert<double>(convert<T>(draws.at[0])) * own[categories - 1];
     Int64 from = 0, to = categories - 1;
     while (from < to) {
       const Int64 middle = from + (to - from) / 2;

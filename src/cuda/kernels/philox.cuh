@@ -13,8 +13,9 @@ struct Words {
 
 class Philox {
  public:
-  FACULA_FN Philox(const PhiloxStart& start, UInt64 subsequence)
-      : place_((start.offset + (start.captured ? start.captured[1] : 0)) / 4),
+  /// After `calls` of next().
+  FACULA_FN Philox(const PhiloxStart& start, UInt64 subsequence, UInt64 calls = 0)
+      : place_((start.offset + (start.captured ? start.captured[1] : 0)) / 4 + calls),
         subsequence_(subsequence),
         seed_(start.captured ? start.captured[0] : start.seed) {}
 
@@ -62,20 +63,21 @@ FACULA_FN void units_of(const Words& w, Draws<double>& out) {
 }
 
 // Normal values in pairs, by the transformation of Box and Muller; sine first.
-FACULA_FN void normals_of(const Words& w, Draws<float>& out) {
-  for (int k = 0; k < 4; k += 2) {
-    constexpr float kTurn = float(2 * kernels::pi) * 0x1p-32f;
-    const float radius = FACULA_LIBM(sqrtf)(-2.0f * FACULA_LIBM(logf)(unit_of(w.at[k])));
-    const float angle = kernels::fma(float(w.at[k + 1]), kTurn, kTurn / 2);
+FACULA_FN void normal_pair(UInt32 first, UInt32 second, float& sine, float& cosine) {
+  constexpr float kTurn = float(2 * kernels::pi) * 0x1p-32f;
+  const float radius = FACULA_LIBM(sqrtf)(-2.0f * FACULA_LIBM(logf)(unit_of(first)));
+  const float angle = kernels::fma(float(second), kTurn, kTurn / 2);
 #if defined(FACULA_EMULATED_KERNEL)
-    const float sine = __builtin_sinf(angle), cosine = __builtin_cosf(angle);
+  sine = __builtin_sinf(angle), cosine = __builtin_cosf(angle);
 #else
-    float sine, cosine;
-    __sincosf(angle, &sine, &cosine);
+  __sincosf(angle, &sine, &cosine);
 #endif
-    out.at[k] = sine * radius;
-    out.at[k + 1] = cosine * radius;
-  }
+  sine *= radius;
+  cosine *= radius;
+}
+FACULA_FN void normals_of(const Words& w, Draws<float>& out) {
+  normal_pair(w.at[0], w.at[1], out.at[0], out.at[1]);
+  normal_pair(w.at[2], w.at[3], out.at[2], out.at[3]);
 }
 FACULA_FN void normals_of(const Words& w, Draws<double>& out) {
   const double radius = FACULA_LIBM(sqrt)(-2.0 * FACULA_LIBM(log)(unit_of(w.at[0], w.at[1])));
@@ -89,6 +91,37 @@ FACULA_FN void normals_of(const Words& w, Draws<double>& out) {
   out.at[0] = sine * radius;
   out.at[1] = cosine * radius;
 }
+
+/// Words one after the other, and numbers of single precision made from them.
+class WordSource {
+ public:
+  FACULA_FN WordSource(const PhiloxStart& start, UInt64 subsequence) : philox_(start, subsequence) {}
+  FACULA_RARE UInt32 word() {
+    if (left_ == 0) words_ = philox_.next(), left_ = 4;
+    --left_;
+    const UInt32 word = words_.at[0];  // always the first, so that all of them stay in registers
+    words_ = {{words_.at[1], words_.at[2], words_.at[3], 0}};
+    return word;
+  }
+  /// In (0, 1].
+  FACULA_FN float unit() { return unit_of(word()); }
+  /// Made in pairs, the second of which is kept for the next call.
+  FACULA_RARE float normal() {
+    has_second_ = !has_second_;
+    if (!has_second_) return second_;
+    const UInt32 one = word(), other = word();
+    float first;
+    normal_pair(one, other, first, second_);
+    return first;
+  }
+
+ private:
+  Philox philox_;
+  Words words_;
+  float second_;
+  int left_ = 0;
+  bool has_second_ = false;
+};
 
 /// act(element, number of the draw, words) for `count` elements of which a thread makes `kWide` from four words, as
 /// many elements apart as there are threads: the order that PyTorch's kernels draw in.

@@ -19,37 +19,45 @@ struct DrawnAs<double> {
   using type = double;
 };
 
-template <class F>
-FACULA_FN F log_of(F x) {
-  if constexpr (sizeof(F) == 8) return FACULA_LIBM(log)(x);
-  else return FACULA_LIBM(logf)(x);
-}
+// In single precision PyTorch takes the device's quick approximations.
+#if defined(FACULA_EMULATED_KERNEL)
+FACULA_FN float quick_log(float x) { return FACULA_LIBM(logf)(x); }
+FACULA_FN float quick_exp(float x) { return FACULA_LIBM(expf)(x); }
+FACULA_FN float quick_tan(float x) { return FACULA_LIBM(tanf)(x); }
+#else
+FACULA_FN float quick_log(float x) { return __logf(x); }
+FACULA_FN float quick_exp(float x) { return __expf(x); }
+FACULA_FN float quick_tan(float x) { return __tanf(x); }
+#endif
+FACULA_FN double quick_log(double x) { return FACULA_LIBM(log)(x); }
+FACULA_FN double quick_exp(double x) { return FACULA_LIBM(exp)(x); }
+FACULA_FN double quick_tan(double x) { return FACULA_LIBM(tan)(x); }
+FACULA_FN float log_of_rest(float p) { return quick_log(1.0f - p); }
+FACULA_FN double log_of_rest(double p) { return FACULA_LIBM(log1p)(-p); }
 
 /// One of a distribution of real numbers, from a number in (0, 1] or a normal one.
 template <Distribution d, class T, class F>
 FACULA_FN T real_value(F x, const FillArgs& f) {
   const F a = F(f.a), b = F(f.b), epsilon = kernels::Float<F>::epsilon;
   if constexpr (d == Distribution::Uniform) {
-    const T value = convert<T>(kernels::fma(x, b - a, a)), first = convert<T>(a), excluded = convert<T>(b);
+    const T first = convert<T>(f.a), excluded = convert<T>(f.b);
+    const F from = convert<F>(first), width = convert<F>(convert<T>(convert<F>(excluded) - from));
+    const T value = convert<T>(kernels::fma(x, width, from));
     return convert<F>(value) == convert<F>(excluded) ? first : value;  // rounding may reach the end
   } else if constexpr (d == Distribution::Normal) {
     return convert<T>(kernels::fma(x, b, a));
   } else if constexpr (d == Distribution::LogNormal) {
-    const F value = kernels::fma(x, b, a);
-    if constexpr (sizeof(F) == 8) return convert<T>(FACULA_LIBM(exp)(value));
-    else return convert<T>(FACULA_LIBM(expf)(value));
+    return convert<T>(quick_exp(kernels::fma(x, b, a)));
   } else if constexpr (d == Distribution::Bernoulli) {
-    return convert<T>(double(x) < f.a || f.a >= 1);
+    return convert<T>(x < a || a >= F(1));
   } else if constexpr (d == Distribution::Exponential) {
-    const F logarithm = x >= F(1) - epsilon / 2 ? -epsilon / 2 : log_of(x);
+    const F logarithm = x >= F(1) - epsilon / 2 ? -epsilon / 2 : quick_log(x);
     return convert<T>(F(-1) / a * logarithm);
   } else if constexpr (d == Distribution::Cauchy) {
-    const F inside = kernels::clamp(x, epsilon, F(1) - epsilon), angle = F(kernels::pi) * (inside - F(0.5));
-    if constexpr (sizeof(F) == 8) return convert<T>(a + b * FACULA_LIBM(tan)(angle));
-    else return convert<T>(a + b * FACULA_LIBM(tanf)(angle));
+    const F inside = sizeof(F) == 8 ? x : kernels::clamp(x, epsilon, F(1) - epsilon);
+    return convert<T>(a + b * quick_tan(F(kernels::pi) * (inside - F(0.5))));
   } else {  // Geometric; 1 would give no trial at all
-    const F log_failure = sizeof(F) == 8 ? F(FACULA_LIBM(log1p)(-f.a)) : F(FACULA_LIBM(log1pf)(-float(f.a)));
-    const F trials = kernels::ceil(log_of(x) / log_failure);
+    const F trials = kernels::ceil(quick_log(x) / log_of_rest(a));
     return convert<T>(trials < F(1) ? F(1) : trials);
   }
 }
@@ -83,17 +91,42 @@ __global__ __launch_bounds__(256) void random_whole(void* out, Int64 count, Fill
   });
 }
 
-/// 1 with the probability in p, of type P.
+/// 1 with the probability in p, of type P: a subsequence for every four neighbours, of single precision always.
 template <class T, class P>
 __global__ __launch_bounds__(256) void random_bernoulli(void* out, const void* p, Int64 count, PhiloxStart start) {
-  for_draws<kDrawn<P>>(start, count, [&](Int64 first, Int64 apart, const Words& words) {
-    Draws<P> draws;
-    units_of(words, draws);
-    for (int k = 0; k < kDrawn<P>; ++k) {
-      const Int64 i = first + k * apart;
-      if (i < count) static_cast<T*>(out)[i] = convert<T>(draws.at[k] <= static_cast<const P*>(p)[i]);
+  using F = typename DrawnAs<T>::type;
+  for (Int64 four = thread_number(); 4 * four < count; four += thread_count()) {
+    Draws<float> draws;
+    units_of(Philox(start, UInt64(four)).next(), draws);
+    for (int k = 0; k < 4; ++k)
+      if (const Int64 i = 4 * four + k; i < count)
+        static_cast<T*>(out)[i] = convert<T>(F(draws.at[k]) <= F(static_cast<const P*>(p)[i]));
+  }
+}
+
+/// 0 where dropout lets an element fall. PyTorch's kernel takes kVec neighbours at a time, with four numbers for each
+/// four of them or less, where vectors of the elements can be read (`F` is what it computes them in).
+template <class F, int kVec>
+__global__ __launch_bounds__(256) void random_kept(void* out, Int64 count, double keep, PhiloxStart start) {
+  const F limit = F(keep);
+  bool* kept = static_cast<bool*>(out);
+  if constexpr (kVec == 1) {
+    for_draws<4>(start, count, [&](Int64 first, Int64 apart, const Words& words) {
+      for (int k = 0; k < 4; ++k)
+        if (const Int64 i = first + k * apart; i < count) kept[i] = F(unit_of(words.at[k])) < limit;
+    });
+  } else {
+    constexpr int kOfCall = kVec < 4 ? kVec : 4;
+    Philox philox(start, UInt64(thread_number()));
+    for (Int64 first = thread_number() * kVec; first < count; first += thread_count() * kVec) {
+      Vector<bool, kVec> made;
+      for (int call = 0; call < kVec / kOfCall; ++call) {
+        const Words words = philox.next();
+        for (int k = 0; k < kOfCall; ++k) made.at[4 * call + k] = F(unit_of(words.at[k])) < limit;
+      }
+      *reinterpret_cast<Vector<bool, kVec>*>(kept + first) = made;
     }
-  });
+  }
 }
 
 /// 1 where a value is positive, else evenly from [lower, upper].
@@ -107,10 +140,46 @@ __global__ __launch_bounds__(256) void random_slopes(void* out, const void* valu
     for (int k = 0; k < kDrawn<F>; ++k) {
       const Int64 i = first + k * apart;
       if (i >= count) return;
-      const F slope = kernels::fma(draws.at[k], F(upper) - F(lower), F(lower));
-      static_cast<T*>(out)[i] = convert<T>(convert<F>(static_cast<const T*>(values)[i]) > F(0) ? F(1) : slope);
+      const double even = convert<double>(convert<T>(draws.at[k])), slope = kernels::fma(even, upper - lower, lower);
+      static_cast<T*>(out)[i] = convert<T>(convert<F>(static_cast<const T*>(values)[i]) <= F(0) ? slope : 1.0);
     }
   });
+}
+
+// ---- permutations
+
+/// What is sorted by: `mask` has the lowest bits set that count. All whole numbers of Key but the largest are drawn;
+/// those are signed in PyTorch, which is seen where the highest bit counts.
+template <class Key>
+__global__ __launch_bounds__(256) void random_keys(void* out, Int64 count, UInt64 mask, PhiloxStart start) {
+  constexpr Key kSign = Key(1) << (8 * sizeof(Key) - 1);
+  for_draws<2>(start, count, [&](Int64 first, Int64 apart, const Words& words) {
+    for (int k = 0; k < 2; ++k) {
+      const UInt64 drawn = (UInt64(words.at[2 * k]) << 32 | words.at[2 * k + 1]) % UInt64(Key(-1));
+      const Key key = Key(Key(drawn) + kSign), ordered = Key(mask) & kSign ? key ^ kSign : key;
+      if (const Int64 i = first + k * apart; i < count) static_cast<Key*>(out)[i] = ordered & Key(mask);
+    }
+  });
+}
+
+/// Permutes the numbers of equal neighbouring keys: the thread of the first of them does.
+template <class Key, class Number>
+__global__ __launch_bounds__(256) void permute_ties(const void* sorted, void* numbers, Int64 count, PhiloxStart start) {
+  const Key* keys = static_cast<const Key*>(sorted);
+  for (Int64 i = thread_number(); i < count; i += thread_count()) {
+    if (i > 0 && keys[i - 1] == keys[i]) continue;
+    Int64 size = 1;
+    while (i + size < count && keys[i + size] == keys[i]) ++size;
+    if (size == 1) continue;
+    Number* tied = static_cast<Number*>(numbers) + i;
+    WordSource source(start, UInt64(i));
+    for (Int64 last = size - 1; last > 0; --last) {
+      const Int64 other = Int64(source.word() % UInt32(last + 1));
+      const Number kept = tied[last];
+      tied[last] = tied[other];
+      tied[other] = kept;
+    }
+  }
 }
 
 }  // namespace facula::cuda
