@@ -478,7 +478,7 @@ def test_programs_from_standard_input(tmp_path):
         (["none.py"], "cannot open file 'none.py'"),
         (["-u", "x.py"], "unknown option -u; Python's own options come before -m facula"),
         (["-m"], "option -m needs an argument"),
-        (["-m", "torch.distributed.run", "x.py"], "torch.distributed.run is not supported by Facula"),
+        (["-m", "torch.onnx.utils", "x.py"], "torch.onnx.utils is not supported by Facula"),
     ],
 )
 def test_what_cannot_be_started_is_said(tmp_path, command, message):

@@ -409,7 +409,6 @@ NAMES = {
         "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState batched_powerSGD_hook powerSGD_hook",
         "torch.distributed.algorithms.join": "Join",
         "torch.distributed.algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
-        "torch.distributed.argparse_util": "check_env env",
         "torch.distributed.autograd": "backward context get_gradients is_available",
         "torch.distributed.checkpoint": """
             BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner
@@ -445,7 +444,6 @@ NAMES = {
             recv_object_list reduce reduce_op reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
             scatter_object_list send send_object_list shrink_group split_group supports_complex
             """,
-        "torch.distributed.elastic.multiprocessing.errors": "ChildFailedError",
         "torch.distributed.fsdp": """
             BackwardPrefetch CPUOffload CPUOffloadPolicy DataParallelMeshDims FSDPModule FullOptimStateDictConfig
             FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
@@ -467,9 +465,6 @@ NAMES = {
             CustomPolicy ModuleWrapPolicy _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy
             size_based_auto_wrap_policy transformer_auto_wrap_policy wrap
             """,
-        "torch.distributed.launch": "launch main parse_args",
-        "torch.distributed.launcher": "LaunchConfig elastic_launch launch_agent",
-        "torch.distributed.launcher.api": "LaunchConfig elastic_launch",
         "torch.distributed.nn": """
             RemoteModule all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
             """,
@@ -485,10 +480,6 @@ NAMES = {
             """,
         "torch.distributed.rpc.api": "_all_gather",
         "torch.distributed.rpc.functions": "",
-        "torch.distributed.run": """
-            config_from_args determine_local_world_size get_args_parser get_rdzv_endpoint get_use_env main parse_args
-            parse_min_max_nnodes run run_script_path
-            """,
         "torch.distributed.tensor": """
             DTensor _StridedShard distribute_module distribute_tensor empty full ones rand randn zeros
             """,
@@ -508,8 +499,6 @@ NAMES = {
         "torch.distributed.algorithms.model_averaging": "",
         "torch.distributed.checkpoint.default_planner": "",
         "torch.distributed.checkpoint.optimizer": "",
-        "torch.distributed.elastic": "",
-        "torch.distributed.elastic.multiprocessing": "",
         "torch.distributed.nn.functional": "",
         "torch.numa": "",
     },

@@ -62,7 +62,12 @@ def _report(kind, error, traceback):
     """Shows an error of the program as if `python` had run it: without the frames that led there."""
     while traceback is not None and _is_launcher(traceback.tb_frame.f_code.co_filename):
         traceback = traceback.tb_next
-    sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
+    error = error.with_traceback(traceback)
+    if "TORCHELASTIC_ERROR_FILE" in os.environ:  # a launcher of several processes wants to show what ended this one
+        from facula.distributed.elastic.multiprocessing.errors import write_exception
+
+        write_exception(error)
+    sys.__excepthook__(kind, error, traceback)
 
 
 def _is_launcher(filename):
@@ -71,10 +76,21 @@ def _is_launcher(filename):
 
 
 def _run_module(name):
-    if placeholders.is_known_module(name) and importlib.util.find_spec(facula_name(name)) is None:
-        return _refuse(f"{name} is not supported by Facula")
+    if name == "torch" or name.startswith("torch."):
+        own = facula_name(name)
+        if _exists(own):
+            name = own  # such as torch.distributed.run
+        elif placeholders.is_known_module(name):
+            return _refuse(f"{name} is not supported by Facula")
     # `python -m` puts the current directory first, which is also where `python -m facula` has put it
     runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _exists(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # what it is in does not exist
+        return False
 
 
 def _run_file(path):

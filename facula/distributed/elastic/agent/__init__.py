@@ -1,0 +1,1 @@
+"""The part of a launcher that looks after the processes of one machine."""

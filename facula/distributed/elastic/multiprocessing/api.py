@@ -1,0 +1,381 @@
+"""Runs one command or function in several processes of this machine and tells how they end.
+
+Every process leads a group of its own, so that its children end with it, and ends when its launcher is gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import ERROR_FILE, ProcessFailure, write_exception
+from .logs import DefaultLogsSpecs, LogsDest, LogsSpecs, Pump, Std, console_of
+
+__all__ = ["MultiprocessContext", "PContext", "RunProcsResult", "SignalException", "SubprocessContext", "start_processes"]
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+class SignalException(Exception):
+    """The launcher itself got a signal that ends the job.
+
+    Args:
+        msg: what happened.
+        sigval: the signal.
+    """
+
+    def __init__(self, msg: str, sigval: signal.Signals) -> None:
+        super().__init__(msg)
+        self.sigval = sigval
+
+
+@dataclass
+class RunProcsResult:
+    """How the processes ended: what functions returned, how processes failed, their log files; all by local rank."""
+
+    return_values: dict[int, Any] = field(default_factory=dict)
+    failures: dict[int, ProcessFailure] = field(default_factory=dict)
+    stdouts: dict[int, str] = field(default_factory=dict)
+    stderrs: dict[int, str] = field(default_factory=dict)
+
+    def is_failed(self) -> bool:
+        """Whether any failed."""
+        return bool(self.failures)
+
+
+def _end_with_launcher(launcher: int) -> None:
+    """In a new process: it is killed when the launcher's thread that started it ends, however that ends.
+
+    Args:
+        launcher: the process id that the parent must have; 0 where a server of processes is the parent.
+    """
+    if _libc is None:
+        return
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if launcher and os.getppid() != launcher:
+        os._exit(1)  # it was gone before
+
+
+class PContext:
+    """The processes of one attempt. `start`, then `wait` until it gives a result, then `close`."""
+
+    def __init__(
+        self,
+        name: str,
+        entrypoint: str | Callable,
+        args: dict[int, tuple],
+        envs: dict[int, dict[str, str]],
+        logs_specs: LogsSpecs,
+        log_line_prefixes: dict[int, str] | None = None,
+    ) -> None:
+        if set(args) != set(range(len(args))) or set(envs) != set(args):
+            raise RuntimeError(
+                f"{name}: args and envs must have the local ranks 0 to n - 1, got {sorted(args)} and {sorted(envs)}"
+            )
+        self.name, self.entrypoint, self.args, self.envs = name, entrypoint, args, envs
+        self.nprocs = len(args)
+        self._logs_specs, self._prefixes = logs_specs, log_line_prefixes or {}
+        self._dest: LogsDest = logs_specs.reify(envs)
+        for rank, path in self._dest.error_files.items():
+            envs[rank][ERROR_FILE] = path
+        self._pump = Pump()
+        self._pidfds: dict[int, int] = {}
+        self._exitcodes: dict[int, int] = {}
+        self._failures: dict[int, ProcessFailure] = {}
+
+    # ---- starting
+
+    def start(self) -> None:
+        """Starts all processes; none stays if one cannot be started."""
+        try:
+            for rank in range(self.nprocs):
+                streams = {std: self._stream(rank, std) for std in (Std.OUT, Std.ERR)}
+                try:
+                    pid = self._start(rank, streams[Std.OUT], streams[Std.ERR])
+                finally:
+                    for fd in streams.values():
+                        if fd is not None:
+                            os.close(fd)
+                if hasattr(os, "pidfd_open"):
+                    self._pidfds[rank] = os.pidfd_open(pid)
+        except BaseException:
+            self.close(signal.SIGKILL)
+            raise
+        self._pump.start()
+
+    def _stream(self, rank: int, std: Std) -> int | None:
+        """The descriptor for a stream of a process; None where it has the launcher's own."""
+        out = std == Std.OUT
+        path = (self._dest.stdouts if out else self._dest.stderrs).get(rank, "")
+        tee = (self._dest.tee_stdouts if out else self._dest.tee_stderrs).get(rank, "")
+        filtered = self._dest.filtered_stdout if out else self._dest.filtered_stderr
+        filters = getattr(self._logs_specs, "duplicate_stdout_filters" if out else "duplicate_stderr_filters", None)
+        prefix = self._prefixes.get(rank, f"[{self.name}{rank}]:")
+        if tee or filtered:
+            console = console_of(std) if tee or not path else None
+            return self._pump.add(path, console, prefix if tee else "", filtered, filters)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644) if path else None
+
+    def _start(self, rank: int, out: int | None, err: int | None) -> int:
+        raise NotImplementedError("PContext._start: derive from PContext and start the process there, got none")
+
+    # ---- watching
+
+    def wait(self, timeout: float = -1, period: float = 1) -> RunProcsResult | None:
+        """How they ended: as soon as one has failed (the others are then ended) or all are done.
+
+        Args:
+            timeout: seconds; 0 looks once, below 0 waits for ever.
+            period: seconds between looks where the system cannot wait for processes.
+        Returns:
+            None while they run.
+        """
+        deadline = time.monotonic() + timeout if timeout >= 0 else None
+        while True:
+            if (result := self._poll()) is not None:
+                return result
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            self._sleep(left, period)
+
+    def _sleep(self, left: float | None, period: float) -> None:
+        running = [fd for rank, fd in self._pidfds.items() if rank not in self._exitcodes]
+        if running:
+            poller = select.poll()
+            for fd in running:
+                poller.register(fd, select.POLLIN)
+            poller.poll(None if left is None else max(left, 0.001) * 1000)
+        else:
+            time.sleep(period if left is None else min(period, left))
+
+    def _poll(self) -> RunProcsResult | None:
+        for rank in range(self.nprocs):
+            if rank in self._exitcodes:
+                continue
+            code = self._exitcode(rank)
+            if code is None:
+                continue
+            self._exitcodes[rank] = code
+            if code != 0:
+                self._failures[rank] = ProcessFailure(rank, self.pids()[rank], code, self._dest.error_files[rank])
+        if self._failures:
+            self._let_others_fail()
+            self.close()
+            return RunProcsResult({}, self._failures, self._dest.stdouts, self._dest.stderrs)
+        if len(self._exitcodes) < self.nprocs:
+            return None
+        self._pump.finish(5)
+        return RunProcsResult(self._return_values(), {}, self._dest.stdouts, self._dest.stderrs)
+
+    def _let_others_fail(self) -> None:
+        """What made one fail may be failing in others; they get a moment to say so, the cause may be theirs."""
+        deadline = time.monotonic() + 0.3
+        while len(self._exitcodes) < self.nprocs and (left := deadline - time.monotonic()) > 0:
+            self._sleep(left, 0.05)
+            for rank in range(self.nprocs):
+                if rank not in self._exitcodes and (code := self._exitcode(rank)) is not None:
+                    self._exitcodes[rank] = code
+                    if code != 0:
+                        self._failures[rank] = ProcessFailure(rank, self.pids()[rank], code, self._dest.error_files[rank])
+
+    def _exitcode(self, rank: int) -> int | None:
+        raise NotImplementedError("PContext._exitcode: derive from PContext and ask the process there, got none")
+
+    def _return_values(self) -> dict[int, Any]:
+        return dict.fromkeys(range(self.nprocs))
+
+    def pids(self) -> dict[int, int]:
+        """The process ids by local rank."""
+        raise NotImplementedError("PContext.pids: derive from PContext and give them there, got none")
+
+    # ---- ending
+
+    def close(self, death_sig: signal.Signals | None = None, timeout: float = 30) -> None:
+        """Ends what still runs: `death_sig` (SIGTERM), after `timeout` seconds SIGKILL, for each with all its children."""
+        self._signal(death_sig or signal.SIGTERM)
+        deadline = time.monotonic() + timeout
+        while self._running() and (left := deadline - time.monotonic()) > 0:
+            self._sleep(min(left, 0.2), 0.02)
+        for rank in self.pids():
+            self._kill_group(rank, signal.SIGKILL)  # children that a worker has left behind, too
+        while self._running():
+            time.sleep(0.005)
+        for fd in self._pidfds.values():
+            os.close(fd)
+        self._pidfds = {}
+        self._pump.finish(1)
+
+    def _running(self) -> list[int]:
+        for rank in self.pids():
+            if rank not in self._exitcodes and (code := self._exitcode(rank)) is not None:
+                self._exitcodes[rank] = code
+        return [rank for rank in self.pids() if rank not in self._exitcodes]
+
+    def _signal(self, number: int) -> None:
+        for rank in self._running():
+            self._kill_group(rank, number)
+
+    def _kill_group(self, rank: int, number: int) -> None:
+        try:
+            os.killpg(self.pids()[rank], number)
+        except (ProcessLookupError, PermissionError):
+            pass  # all of them are gone
+
+
+class SubprocessContext(PContext):
+    """Processes that run a command."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self._processes: dict[int, subprocess.Popen] = {}
+
+    def _start(self, rank, out, err):
+        command = [self.entrypoint, *map(str, self.args[rank])]
+        launcher = os.getpid()
+        self._processes[rank] = subprocess.Popen(
+            command, env={**os.environ, **self.envs[rank]}, stdout=out, stderr=err, start_new_session=True,
+            preexec_fn=lambda: _end_with_launcher(launcher),
+        )  # fmt: skip
+        return self._processes[rank].pid
+
+    def _exitcode(self, rank):
+        return self._processes[rank].poll()
+
+    def pids(self):
+        return {rank: process.pid for rank, process in self._processes.items()}
+
+
+def _call(launcher, fn, args, env, out, err, results) -> None:
+    """What a process that runs a function does."""
+    os.setsid()
+    _end_with_launcher(launcher)
+    for fd, target in ((out, 1), (err, 2)):
+        if fd is not None:
+            os.dup2(fd.detach() if hasattr(fd, "detach") else fd, target)
+    os.environ.update(env)
+    try:
+        value = fn(*args)
+    except Exception as error:
+        write_exception(error)
+        raise
+    results.send_bytes(pickle.dumps(value))
+
+
+class MultiprocessContext(PContext):
+    """Processes that run a function."""
+
+    def __init__(self, *args, start_method: str = "spawn", **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self._context = multiprocessing.get_context(start_method)
+        self._start_method = start_method
+        self._processes: dict[int, Any] = {}
+        self._results: dict[int, Any] = {}
+        self._values: dict[int, Any] = {}
+
+    def _start(self, rank, out, err):
+        reader, writer = self._context.Pipe(duplex=False)
+        streams = (fd if fd is None or self._start_method == "fork" else _Descriptor(fd) for fd in (out, err))
+        launcher = 0 if self._start_method == "forkserver" else os.getpid()
+        self._processes[rank] = process = self._context.Process(
+            target=_call, args=(launcher, self.entrypoint, self.args[rank], self.envs[rank], *streams, writer)
+        )
+        process.start()
+        writer.close()
+        self._results[rank] = reader
+        return process.pid
+
+    def _exitcode(self, rank):
+        self._read(rank)
+        code = self._processes[rank].exitcode
+        if code == 0:
+            self._read(rank)
+        return code
+
+    def _read(self, rank) -> None:
+        """Takes the result at once: a process whose result is larger than the pipe ends only then."""
+        reader = self._results.get(rank)
+        try:
+            if reader is not None and reader.poll():
+                self._values[rank] = pickle.loads(reader.recv_bytes())
+                del self._results[rank]
+        except EOFError:
+            del self._results[rank]
+
+    def _sleep(self, left, period):
+        running = [p.sentinel for rank, p in self._processes.items() if rank not in self._exitcodes]
+        multiprocessing.connection.wait([*running, *self._results.values()], left if left is not None else None)
+
+    def _return_values(self):
+        return {rank: self._values.get(rank) for rank in range(self.nprocs)}
+
+    def pids(self):
+        return {rank: int(process.pid) for rank, process in self._processes.items() if process.pid}
+
+
+class _Descriptor:
+    """A file descriptor on its way to a process that is started afresh."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __reduce__(self):
+        from multiprocessing.reduction import DupFd
+
+        return _Received, (DupFd(self._fd),)
+
+
+class _Received:
+    def __init__(self, duplicate) -> None:
+        self._duplicate = duplicate
+
+    def detach(self) -> int:
+        return self._duplicate.detach()
+
+
+def start_processes(
+    name: str,
+    entrypoint: Callable | str,
+    args: dict[int, tuple],
+    envs: dict[int, dict[str, str]],
+    logs_specs: LogsSpecs | None = None,
+    log_line_prefixes: dict[int, str] | None = None,
+    start_method: str = "spawn",
+    numa_options=None,
+    **rest,
+) -> PContext:
+    """Starts `len(args)` processes.
+
+    Args:
+        name: what they are, for messages.
+        entrypoint: a command, or a function that can be pickled.
+        args: arguments by local rank.
+        envs: what is added to the environment, by local rank.
+        logs_specs: where output goes. Default: the console.
+        start_method: how processes that run a function are started: spawn, fork or forkserver.
+    """
+    if numa_options is not None:
+        raise NotImplementedError(f"start_processes: binding to NUMA nodes is not supported, got {numa_options}")
+    for filters in ("duplicate_stdout_filters", "duplicate_stderr_filters"):
+        if rest.get(filters) and logs_specs is not None and getattr(logs_specs, filters, 1) is None:
+            setattr(logs_specs, filters, rest[filters])
+    specs = logs_specs or DefaultLogsSpecs()
+    context: PContext
+    if isinstance(entrypoint, str):
+        context = SubprocessContext(name, entrypoint, args, envs, specs, log_line_prefixes)
+    else:
+        context = MultiprocessContext(name, entrypoint, args, envs, specs, log_line_prefixes, start_method=start_method)
+    context.start()
+    return context

@@ -1,0 +1,227 @@
+"""What ended a process of a job: written by the process to a file, read by its launcher, shown in one summary.
+
+The file is JSON: ``{"message": {"message": "ValueError: ...", "extraInfo": {"py_callstack": ..., "timestamp": ...}}}``.
+Any failing process leaves one under `python -m facula`; `record` does the same for a function.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
+
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+_UNSAID = "ended without a Python exception"
+
+
+class ErrorHandler:
+    """Writes what ended this process to the file that its launcher has named in the environment."""
+
+    def initialize(self):
+        """Makes a crash of the interpreter (a signal) print where every thread was."""
+        import faulthandler
+
+        if sys.stderr is not None:
+            faulthandler.enable(all_threads=True)
+
+    def record_exception(self, error: BaseException) -> None:
+        """Writes the exception and its traceback; only the first one of a process is kept."""
+        write_exception(error)
+
+    def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
+        """Hands on a file of a process of ours as the cause why this process ends, for launchers that start launchers."""
+        with open(rootcause_error_file) as file:
+            content = json.load(file)
+        if error_code and isinstance(content.get("message"), dict):
+            content["message"]["errorCode"] = error_code
+        _write(content)
+
+
+def get_error_handler() -> ErrorHandler:
+    """The handler that `record` uses."""
+    return ErrorHandler()
+
+
+def write_exception(error: BaseException) -> None:
+    """Writes the exception to the error file of the environment, if it names one that is not written yet."""
+    from facula.distributed import DistError
+
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    extra = {
+        "py_callstack": text,
+        "timestamp": str(int(time.time())),
+        "precise_timestamp": time.time(),
+        "consequence": isinstance(error, DistError),  # another process failed first, this one waited for it
+    }
+    _write({"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}})
+
+
+def _write(content: dict) -> None:
+    path = os.environ.get(ERROR_FILE)
+    if not path or os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    partial = f"{path}.{os.getpid()}"
+    with open(partial, "w") as file:
+        json.dump(content, file)
+    os.replace(partial, path)
+
+
+def record(fn=None, error_handler: ErrorHandler | None = None):
+    """Decorates the main function of a program: an exception that leaves it is written for the launcher, then goes on."""
+    handler = error_handler or get_error_handler()
+
+    def wrap(f):
+        @functools.wraps(f)
+        def wrapper(*args, **kwargs):
+            handler.initialize()
+            try:
+                return f(*args, **kwargs)
+            except SystemExit as error:
+                if error.code not in (None, 0):
+                    handler.record_exception(error)
+                raise
+            except ChildFailedError as error:
+                _, failure = error.get_first_failure()
+                if os.path.exists(failure.error_file):
+                    handler.dump_error_file(failure.error_file, failure.exitcode)
+                raise
+            except Exception as error:
+                handler.record_exception(error)
+                raise
+
+        return wrapper
+
+    return wrap if fn is None else wrap(fn)
+
+
+@dataclass
+class ProcessFailure:
+    """How one process failed.
+
+    Args:
+        local_rank: its number on this machine.
+        pid: its process id.
+        exitcode: its exit code, negative for a signal.
+        error_file: where it wrote what happened; it may have written nothing.
+    """
+
+    local_rank: int
+    pid: int
+    exitcode: int
+    error_file: str
+    error_file_data: Any = field(init=False)
+    message: str = field(init=False)
+    timestamp: float = field(init=False)
+
+    def __post_init__(self):
+        self.error_file_data, self.timestamp = {}, time.time()
+        try:
+            with open(self.error_file) as file:
+                self.error_file_data = json.load(file)
+        except (OSError, ValueError):
+            pass  # nothing was written: the process was killed, or is no Python
+        said = self.error_file_data.get("message") if isinstance(self.error_file_data, dict) else None
+        self._extra = said.get("extraInfo", {}) if isinstance(said, dict) else {}
+        self.message = self._what(said)
+        when = self._extra.get("precise_timestamp", self._extra.get("timestamp", self.timestamp))
+        try:
+            self.timestamp = float(when)
+        except (TypeError, ValueError):
+            pass  # a time that another program wrote in words
+
+    def _what(self, said) -> str:
+        if isinstance(said, dict):
+            return str(said.get("message", said))
+        if said is not None:
+            return str(said)
+        if self.exitcode < 0:
+            return f"signal {-self.exitcode} ({self.signal_name()}) ended process {self.pid}{_why(-self.exitcode)}"
+        return f"{_UNSAID}, exit code {self.exitcode}"
+
+    @classmethod
+    def told(cls, fields: dict) -> ProcessFailure:
+        """A failure on another machine, from the fields that it sent."""
+        failure = cls(fields["local_rank"], fields["pid"], fields["exitcode"], "")
+        failure.error_file_data, failure.message = fields["error_file_data"], fields["message"]
+        failure.timestamp = fields["timestamp"]
+        said = failure.error_file_data.get("message") if isinstance(failure.error_file_data, dict) else None
+        failure._extra = said.get("extraInfo", {}) if isinstance(said, dict) else {}
+        return failure
+
+    @property
+    def traceback(self) -> str:
+        """The traceback as text; empty when the process left none."""
+        return str(self._extra.get("py_callstack", "")).rstrip()
+
+    @property
+    def is_consequence(self) -> bool:
+        """Whether the process failed because another one had failed before."""
+        return bool(self._extra.get("consequence", False)) or self.exitcode == -signal.SIGTERM
+
+    def signal_name(self) -> str:
+        """The name of the signal that ended it, or "<N/A>"."""
+        try:
+            return signal.Signals(-self.exitcode).name if self.exitcode < 0 else "<N/A>"
+        except ValueError:
+            return "<Unknown>"
+
+    def timestamp_isoformat(self) -> str:
+        """When it failed, as ISO 8601 in local time."""
+        return datetime.datetime.fromtimestamp(self.timestamp).isoformat(sep="_", timespec="seconds")
+
+
+def _why(number: int) -> str:
+    if number == signal.SIGKILL:
+        return ": somebody killed it, or the machine ran out of memory"
+    if number == signal.SIGBUS:
+        return ": often /dev/shm is full"
+    return ""
+
+
+class ChildFailedError(Exception):
+    """Processes of a job failed; the text shows the first failure in full and the others in a line each.
+
+    Args:
+        name: what was started.
+        failures: how each process failed, by global rank; not empty.
+    """
+
+    def __init__(self, name: str, failures: dict[int, ProcessFailure]):
+        if not failures:
+            raise ValueError("ChildFailedError: failures must name a failed process, got none")
+        self.name, self.failures = name, failures
+        super().__init__(self.format_msg())
+
+    def __reduce__(self):
+        return type(self), (self.name, self.failures)
+
+    def get_first_failure(self) -> tuple[int, ProcessFailure]:
+        """(rank, failure) of the process that failed first, before those that failed because of it."""
+        return min(self.failures.items(), key=lambda item: (item[1].is_consequence, item[1].timestamp, item[0]))
+
+    def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
+        """The summary."""
+        rank, first = self.get_first_failure()
+        lines = [
+            f"{self.name} failed on {socket.gethostname()}: rank {rank} (local rank {first.local_rank}, pid {first.pid}, "
+            f"exit code {first.exitcode}) was first, at {first.timestamp_isoformat()}",
+            section_delim * 60,
+            first.traceback or first.message,
+        ]
+        others = sorted((r, f) for r, f in self.failures.items() if r != rank)
+        if others:
+            lines.append(section_delim * 60)
+            lines += [f"then rank {r} (pid {f.pid}, exit code {f.exitcode}): {f.message.splitlines()[0]}" for r, f in others]
+        frame = boarder_delim * 60
+        return "\n".join([frame, *lines, frame])

@@ -1,0 +1,218 @@
+"""Where the output of a job's processes goes: to the console, to files, or to both with a prefix on every line."""
+
+from __future__ import annotations
+
+import abc
+import os
+import re
+import selectors
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+__all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "Pump", "Std", "to_map"]
+
+
+class Std(IntFlag):
+    """Which of a process's streams are meant."""
+
+    NONE, OUT, ERR, ALL = 0, 1, 2, 3
+
+    @classmethod
+    def from_str(cls, vm: str) -> Std | dict[int, Std]:
+        """`"3"` for all processes, `"0:1,1:2"` by local rank. ValueError for anything else."""
+        if re.fullmatch("[0-3]", vm):
+            return cls(int(vm))
+        if re.fullmatch("[0-9]+:[0-3](,[0-9]+:[0-3])*", vm):
+            return {int(rank): cls(int(std)) for rank, std in (part.split(":") for part in vm.split(","))}
+        raise ValueError(f"Std: expected 0 to 3, or a list such as 0:1,1:2 by local rank, got {vm!r}")
+
+
+def to_map(val_or_map: Std | dict[int, Std], local_world_size: int) -> dict[int, Std]:
+    """What is chosen for every local rank."""
+    if isinstance(val_or_map, Std):
+        return dict.fromkeys(range(local_world_size), val_or_map)
+    return {rank: val_or_map.get(rank, Std.NONE) for rank in range(local_world_size)}
+
+
+@dataclass
+class LogsDest:
+    """Files of each local rank; an empty name where a stream stays on the console only."""
+
+    stdouts: dict[int, str] = field(default_factory=dict)
+    stderrs: dict[int, str] = field(default_factory=dict)
+    tee_stdouts: dict[int, str] = field(default_factory=dict)
+    tee_stderrs: dict[int, str] = field(default_factory=dict)
+    error_files: dict[int, str] = field(default_factory=dict)
+    filtered_stdout: str = ""
+    filtered_stderr: str = ""
+
+
+class LogsSpecs(abc.ABC):
+    """Decides, for each attempt, where output goes. Derive from it for other places.
+
+    Args:
+        log_dir: the folder of all logs. Default: a temporary one.
+        redirects: streams that go to files instead of the console.
+        tee: streams that go to both.
+        local_ranks_filter: the only local ranks that are shown on the console. Default: all.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | None = None,
+        redirects: Std | dict[int, Std] = Std.NONE,
+        tee: Std | dict[int, Std] = Std.NONE,
+        local_ranks_filter: set[int] | None = None,
+    ) -> None:
+        self._root_log_dir, self._redirects, self._tee = log_dir, redirects, tee
+        self._local_ranks_filter = local_ranks_filter
+
+    @abc.abstractmethod
+    def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
+        """The files for processes with the environments `envs`, by local rank."""
+
+    @property
+    @abc.abstractmethod
+    def root_log_dir(self) -> str | None:
+        """The folder of all logs."""
+
+
+class DefaultLogsSpecs(LogsSpecs):
+    """``<log_dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}``."""
+
+    def __init__(
+        self, log_dir=None, redirects=Std.NONE, tee=Std.NONE, local_ranks_filter=None,
+        duplicate_stdout_filters=None, duplicate_stderr_filters=None,
+    ) -> None:  # fmt: skip
+        super().__init__(log_dir, redirects, tee, local_ranks_filter)
+        self.duplicate_stdout_filters, self.duplicate_stderr_filters = duplicate_stdout_filters, duplicate_stderr_filters
+        self._run_log_dir: str | None = None
+
+    @property
+    def root_log_dir(self) -> str | None:
+        return self._root_log_dir
+
+    def _run_dir(self, run_id: str) -> str:
+        if self._run_log_dir is None:
+            if self._root_log_dir:
+                os.makedirs(self._root_log_dir, exist_ok=True)
+            safe = re.sub(r"[^\w.-]", "_", run_id)
+            self._run_log_dir = tempfile.mkdtemp(prefix=f"{safe}_", dir=self._root_log_dir)
+        return self._run_log_dir
+
+    def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
+        first = next(iter(envs.values()))
+        attempt = os.path.join(
+            self._run_dir(first.get("TORCHELASTIC_RUN_ID", "run")), f"attempt_{first.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+        )
+        folder, count = attempt, 0
+        while os.path.exists(folder):  # a membership that changed begins another attempt of the same number
+            count += 1
+            folder = f"{attempt}.{count}"
+        redirects, tee = to_map(self._redirects, len(envs)), to_map(self._tee, len(envs))
+        dest = LogsDest()
+        for rank in envs:
+            here = os.path.join(folder, str(rank))
+            os.makedirs(here)
+            dest.error_files[rank] = os.path.join(here, "error.json")
+            hidden = self._local_ranks_filter is not None and rank not in self._local_ranks_filter
+            both = redirects[rank] | tee[rank] | (Std.ALL if hidden else Std.NONE)
+            dest.stdouts[rank] = os.path.join(here, "stdout.log") if Std.OUT in both else ""
+            dest.stderrs[rank] = os.path.join(here, "stderr.log") if Std.ERR in both else ""
+            dest.tee_stdouts[rank] = dest.stdouts[rank] if Std.OUT in tee[rank] and not hidden else ""
+            dest.tee_stderrs[rank] = dest.stderrs[rank] if Std.ERR in tee[rank] and not hidden else ""
+        if self.duplicate_stdout_filters:
+            dest.filtered_stdout = os.path.join(folder, "filtered_stdout.log")
+        if self.duplicate_stderr_filters:
+            dest.filtered_stderr = os.path.join(folder, "filtered_stderr.log")
+        return dest
+
+    def __repr__(self) -> str:
+        return f"DefaultLogsSpecs(root_log_dir={self._root_log_dir}, redirects={self._redirects}, tee={self._tee})"
+
+
+class Pump:
+    """Carries lines from the pipes of processes to their files and to the console, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._selector, self._sinks = selectors.DefaultSelector(), []
+        self._thread: threading.Thread | None = None
+
+    def add(self, path: str, console, prefix: str, filtered: str = "", filters=()) -> int:
+        """A descriptor for a process to write to; close it here once the process has it.
+
+        Args:
+            path: the file that gets everything; none when empty.
+            console: the stream that gets every line with the prefix, or None.
+            filtered: the file that gets the lines with one of the texts `filters`.
+        """
+        reader, writer = os.pipe()
+        sink = _Sink(path, console, prefix, filtered, filters)
+        self._sinks.append(sink)
+        self._selector.register(reader, selectors.EVENT_READ, sink)
+        return writer
+
+    def start(self) -> None:
+        """Begins to carry, if there is anything to."""
+        if self._sinks and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="facula logs", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while self._selector.get_map():
+            for key, _ in self._selector.select():
+                data = os.read(key.fd, 1 << 16)
+                if data:
+                    key.data.take(data)
+                else:
+                    self._selector.unregister(key.fd)
+                    os.close(key.fd)
+                    key.data.close()
+
+    def finish(self, seconds: float) -> None:
+        """Waits for the ends of the pipes: processes that a worker has left behind may hold them open."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+
+class _Sink:
+    def __init__(self, path, console, prefix, filtered, filters) -> None:
+        self._file = open(path, "ab", buffering=0) if path else None
+        self._filtered = open(filtered, "ab", buffering=0) if filtered else None
+        self._filters = [text.encode() for text in filters or ()]
+        self._console, self._prefix, self._rest = console, prefix.encode(), b""
+
+    def take(self, data: bytes) -> None:
+        if self._file:
+            self._file.write(data)
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        self._show(lines)
+
+    def _show(self, lines: list[bytes]) -> None:
+        if self._filtered:
+            for line in lines:
+                if any(text in line for text in self._filters):
+                    self._filtered.write(line + b"\n")
+        if self._console is not None and lines:
+            text = b"".join(self._prefix + line + b"\n" for line in lines)
+            try:
+                self._console.write(text.decode("utf-8", "replace"))
+                self._console.flush()
+            except (OSError, ValueError):
+                self._console = None  # nobody reads the console any more; the files go on
+
+    def close(self) -> None:
+        if self._rest:
+            self._show([self._rest])
+        for file in (self._file, self._filtered):
+            if file:
+                file.close()
+
+
+def console_of(stream: Std):
+    """The launcher's own stream."""
+    return sys.stdout if stream == Std.OUT else sys.stderr

@@ -1,0 +1,209 @@
+"""How the launchers of a job's machines find each other: the interface, its errors, and the table of ways."""
+
+from __future__ import annotations
+
+import abc
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = [
+    "RendezvousClosedError",
+    "RendezvousConnectionError",
+    "RendezvousError",
+    "RendezvousGracefulExitError",
+    "RendezvousHandler",
+    "RendezvousHandlerCreator",
+    "RendezvousHandlerRegistry",
+    "RendezvousInfo",
+    "RendezvousParameters",
+    "RendezvousStateError",
+    "RendezvousStoreInfo",
+    "RendezvousTimeoutError",
+    "rendezvous_handler_registry",
+]
+
+
+class RendezvousError(Exception):
+    """Launchers did not find each other."""
+
+
+class RendezvousClosedError(RendezvousError):
+    """The job has ended; nobody can join any more."""
+
+
+class RendezvousTimeoutError(RendezvousError):
+    """Too few launchers came in time."""
+
+
+class RendezvousConnectionError(RendezvousError):
+    """The store cannot be reached."""
+
+
+class RendezvousStateError(RendezvousError):
+    """What is in the store makes no sense."""
+
+
+class RendezvousGracefulExitError(RendezvousError):
+    """This launcher is no longer needed."""
+
+
+@dataclass
+class RendezvousStoreInfo:
+    """Where the processes of a group meet."""
+
+    MASTER_ADDR_KEY: ClassVar[str] = "MASTER_ADDR"
+    MASTER_PORT_KEY: ClassVar[str] = "MASTER_PORT"
+    master_addr: str
+    master_port: int
+
+    @staticmethod
+    def build(rank: int, store, local_addr: str | None = None, server_port: int | None = None) -> RendezvousStoreInfo:
+        """Rank 0 names itself in the store, the others read it."""
+        if rank == 0:
+            port = server_port or _free_port()
+            store.set(RendezvousStoreInfo.MASTER_ADDR_KEY, local_addr or socket.getfqdn())
+            store.set(RendezvousStoreInfo.MASTER_PORT_KEY, str(port))
+        return RendezvousStoreInfo(
+            store.get(RendezvousStoreInfo.MASTER_ADDR_KEY).decode(),
+            int(store.get(RendezvousStoreInfo.MASTER_PORT_KEY).decode()),
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return s.getsockname()[1]
+
+
+@dataclass
+class RendezvousInfo:
+    """What a rendezvous gives a launcher: the store of the round, its rank among the launchers, and how many there are."""
+
+    store: Any
+    rank: int
+    world_size: int
+    bootstrap_store_info: RendezvousStoreInfo | None
+
+
+class RendezvousHandler(abc.ABC):
+    """One way for launchers to meet. Derive from it and register it for another one."""
+
+    @abc.abstractmethod
+    def get_backend(self) -> str:
+        """Its name."""
+
+    @property
+    def use_agent_store(self) -> bool:
+        """Whether the processes meet in the store that the launchers have."""
+        return False
+
+    @abc.abstractmethod
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Waits until enough launchers are here. Raises the errors of this module."""
+
+    @abc.abstractmethod
+    def is_closed(self) -> bool:
+        """Whether the job has ended."""
+
+    @abc.abstractmethod
+    def set_closed(self) -> None:
+        """Ends the job for everybody."""
+
+    @abc.abstractmethod
+    def num_nodes_waiting(self) -> int:
+        """How many launchers want to join; above 0, the processes are started anew with them."""
+
+    @abc.abstractmethod
+    def get_run_id(self) -> str:
+        """The job's name."""
+
+    @abc.abstractmethod
+    def shutdown(self) -> bool:
+        """Lets go of what the handler holds; whether that went well."""
+
+
+class RendezvousParameters:
+    """What a handler is made from.
+
+    Args:
+        backend: the name under which the handler is registered.
+        endpoint: "host:port", host or whatever the handler reads.
+        run_id: the job's name, the same for all launchers.
+        min_nodes, max_nodes: how many launchers there may be.
+        local_addr: the address of this machine.
+        config: further settings.
+    """
+
+    def __init__(
+        self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int, local_addr: str | None = None, **config
+    ) -> None:
+        if not backend:
+            raise ValueError(f"RendezvousParameters: backend must be a name, got {backend!r}")
+        if not 1 <= min_nodes <= max_nodes:
+            raise ValueError(
+                f"RendezvousParameters: min_nodes must be 1 to max_nodes, got min_nodes {min_nodes} and max_nodes {max_nodes}"
+            )
+        self.backend, self.endpoint, self.run_id = backend, endpoint, run_id
+        self.min_nodes, self.max_nodes, self.local_addr, self.config = min_nodes, max_nodes, local_addr, config
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A setting."""
+        return self.config.get(key, default)
+
+    def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:
+        """A setting that is true or false, in the words people use. ValueError for other words."""
+        value = self.get(key, default)
+        if value is None or isinstance(value, bool):
+            return value
+        words = {"1": True, "true": True, "t": True, "yes": True, "y": True,
+                 "0": False, "false": False, "f": False, "no": False, "n": False}  # fmt: skip
+        if str(value).lower() not in words:
+            raise ValueError(f"RendezvousParameters.get_as_bool: {key} must be true or false, got {value!r}")
+        return words[str(value).lower()]
+
+    def get_as_int(self, key: str, default: int | None = None) -> int | None:
+        """A setting that is a whole number. ValueError for anything else."""
+        value = self.get(key, default)
+        try:
+            return None if value is None else int(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"RendezvousParameters.get_as_int: {key} must be a whole number, got {value!r}") from None
+
+
+RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
+
+
+class RendezvousHandlerRegistry:
+    """The table of handlers by name."""
+
+    def __init__(self) -> None:
+        self._creators: dict[str, RendezvousHandlerCreator] = {}
+
+    def register(self, backend: str, creator: RendezvousHandlerCreator) -> None:
+        """Adds a way to meet. ValueError for a name that another creator has."""
+        if not backend:
+            raise ValueError(f"RendezvousHandlerRegistry.register: backend must be a name, got {backend!r}")
+        if self._creators.get(backend, creator) is not creator:
+            raise ValueError(f"RendezvousHandlerRegistry.register: another handler has this name already, got {backend!r}")
+        self._creators[backend] = creator
+
+    def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
+        """The handler that the parameters name. ValueError for a name that nobody has registered."""
+        if params.backend not in self._creators:
+            known = ", ".join(sorted(self._creators))
+            raise ValueError(
+                f"RendezvousHandlerRegistry.create_handler: the backend must be one of {known}, or be registered "
+                f"(for etcd: by a package of yours), got {params.backend!r}"
+            )
+        handler = self._creators[params.backend](params)
+        if handler.get_backend() != params.backend:
+            raise RuntimeError(
+                f"RendezvousHandlerRegistry.create_handler: the handler must call itself {params.backend!r}, "
+                f"got {handler.get_backend()!r}"
+            )
+        return handler
+
+
+rendezvous_handler_registry = RendezvousHandlerRegistry()
