@@ -28,8 +28,8 @@ size_t count_reached(const std::vector<Node*>& nodes);
 bool pass_is_nested();
 /// For each of `nodes`, whether it gets a gradient in the pass unless a formula gives none.
 std::vector<bool> which_reached(const std::vector<Node*>& nodes);
-/// Calls when the outermost pass of this thread has run to its end, in the order they were asked for; a call may ask for
-/// more. A pass that fails drops them. Only during a pass.
+/// Calls when the outermost pass of this thread has run to its end, in the order they were asked for; a call may ask
+/// for more. A pass that fails drops them. Only during a pass.
 void call_after_pass(std::function<void()> call);
 /// For formulas of nodes that write a part of their result only, during such a node: the sum of what has arrived so far
 /// where the node's one edge leads. The node adds its part to it and returns it. Undefined unless nobody else holds the

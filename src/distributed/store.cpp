@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/checked.h"
 #include "distributed/wire.h"
 
 namespace facula::distributed {
@@ -146,8 +147,12 @@ Reply StoreTable::add(const Request& request) {
   if (found != values_.end() && !parse(found->second, number))
     return {Answer::Refused,
             {"add: the value under '" + request.keys[0] + "' is no number, got '" + found->second.substr(0, 40) + "'"}};
-  if (__builtin_add_overflow(number, request.number, &number))
-    return {Answer::Refused, {"add: the sum under '" + request.keys[0] + "' leaves 64 bits"}};
+  const Checked sum = Checked(number) + Checked(request.number);
+  if (!sum.fits())
+    return {Answer::Refused,
+            {"add: the sum must fit in 64 bits, got '" + request.keys[0] + "' = " + std::to_string(number) + " and " +
+             std::to_string(request.number)}};
+  number = sum.value_or(0);
   values_[request.keys[0]] = std::to_string(number);
   return count(number);
 }

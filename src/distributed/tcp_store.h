@@ -1,8 +1,8 @@
 // TCPStore: a server in one process, which the others ask over TCP.
 //
-// Protocol, version 1. A client opens with kMagic, its version and a token; the server answers with kMagic, its version,
-// and Done or why it refuses. Then requests and replies follow each other, each after its length in 32 bits; a request
-// comes with how long it may wait. When FACULA_STORE_TOKEN is set, clients without the same token are refused.
+// Protocol, version 1. A client opens with kMagic, its version and a token; the server answers with kMagic, its
+// version, and Done or why it refuses. Then requests and replies follow each other, each after its length in 32 bits;
+// a request comes with how long it may wait. When FACULA_STORE_TOKEN is set, clients without the same token are refused.
 #pragma once
 
 #include "distributed/store.h"
