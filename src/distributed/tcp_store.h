@@ -2,7 +2,8 @@
 //
 // Protocol, version 1. A client opens with kMagic, its version and a token; the server answers with kMagic, its
 // version, and Done or why it refuses. Then requests and replies follow each other, each after its length in 32 bits;
-// a request comes with how long it may wait. When FACULA_STORE_TOKEN is set, clients without the same token are refused.
+// a request comes with how long it may wait. Clients without the token of FACULA_STORE_TOKEN, where it is set, are
+// refused.
 #pragma once
 
 #include "distributed/store.h"
