@@ -19,7 +19,7 @@ HEADERS = {
     "abi.h": (["cuda.h", "nvrtc.h"], ["FACULA_DRIVER_FUNCTIONS", "FACULA_COMPILER_FUNCTIONS"]),
     "abi_types.h": (["library_types.h"], []),
     "abi_cublas.h": (["cublasLt.h"], ["FACULA_BLAS_FUNCTIONS"]),
-    "abi_cudnn.h": (["cudnn_graph.h"], ["FACULA_DNN_FUNCTIONS"]),
+    "abi_cudnn.h": (["cudnn.h"], ["FACULA_DNN_FUNCTIONS", "FACULA_DNN_RNN_FUNCTIONS"]),
     "abi_cufft.h": (["cufftXt.h"], ["FACULA_FFT_FUNCTIONS"]),
     "abi_cupti.h": (["cupti_activity.h", "cupti_driver_cbid.h", "cupti_version.h"], ["FACULA_PROFILER_FUNCTIONS"]),
 }

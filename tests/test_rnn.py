@@ -237,3 +237,13 @@ def test_cells_refuse_what_does_not_fit(mode):
     ):
         with pytest.raises(error, match=name):
             call()
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_empty_batch(kind):
+    module = kind(4, 6, 2, bidirectional=True)
+    x = facula.ones(5, 0, 4, requires_grad=True)
+    y, _ = module(x)
+    assert y.shape == (5, 0, 12)
+    y.sum().backward()
+    assert x.grad.shape == x.shape and all(not p.grad.any() for p in module.parameters())

@@ -1,4 +1,4 @@
-// The part of cuDNN's backend (graph) interface that Facula calls, declared from NVIDIA's documentation
+// The part of cuDNN that Facula calls, its backend (graph) interface and its recurrent layers, declared from NVIDIA's documentation
 // (.ci/check_abi.py compares it with NVIDIA's headers).
 #pragma once
 
@@ -119,3 +119,70 @@ enum cudnnBackendAttributeName_t : int {
   X(cudnnBackendGetAttribute, cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,       \
     cudnnBackendAttributeType_t type, int64_t requested, int64_t* count, void* values)                     \
   X(cudnnBackendExecute, cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack)
+
+// ---- recurrent layers
+
+using cudnnTensorDescriptor_t = struct cudnnTensorStruct*;
+using cudnnDropoutDescriptor_t = struct cudnnDropoutStruct*;
+using cudnnRNNDescriptor_t = struct cudnnRNNStruct*;
+using cudnnRNNDataDescriptor_t = struct cudnnRNNDataStruct*;
+
+enum cudnnMathType_t : int { CUDNN_DEFAULT_MATH = 0, CUDNN_TENSOR_OP_MATH = 1, CUDNN_FMA_MATH = 3 };
+enum cudnnForwardMode_t : int { CUDNN_FWD_MODE_INFERENCE = 0, CUDNN_FWD_MODE_TRAINING = 1 };
+enum cudnnWgradMode_t : int { CUDNN_WGRAD_MODE_ADD = 0 };
+enum cudnnRNNAlgo_t : int { CUDNN_RNN_ALGO_STANDARD = 0 };
+enum cudnnRNNMode_t : int { CUDNN_RNN_RELU = 0, CUDNN_RNN_TANH = 1, CUDNN_LSTM = 2, CUDNN_GRU = 3 };
+enum cudnnRNNBiasMode_t : int { CUDNN_RNN_NO_BIAS = 0, CUDNN_RNN_DOUBLE_BIAS = 2 };
+enum cudnnDirectionMode_t : int { CUDNN_UNIDIRECTIONAL = 0, CUDNN_BIDIRECTIONAL = 1 };
+enum cudnnRNNInputMode_t : int { CUDNN_LINEAR_INPUT = 0 };
+enum cudnnRNNDataLayout_t : int {
+  CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
+  CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
+};
+// the last parameter of cudnnSetRNNDescriptor_v8
+constexpr uint32_t kRnnPaddedDisabled = 0, kRnnPaddedEnabled = 1;
+
+#define FACULA_DNN_RNN_FUNCTIONS(X)                                                                                    \
+  X(cudnnCreateTensorDescriptor, cudnnTensorDescriptor_t* tensor)                                                      \
+  X(cudnnDestroyTensorDescriptor, cudnnTensorDescriptor_t tensor)                                                      \
+  X(cudnnSetTensorNdDescriptor, cudnnTensorDescriptor_t tensor, cudnnDataType_t type, int dims, const int sizes[],     \
+    const int strides[])                                                                                               \
+  X(cudnnGetTensorNdDescriptor, cudnnTensorDescriptor_t tensor, int requested, cudnnDataType_t* type, int* dims,       \
+    int sizes[], int strides[])                                                                                        \
+  X(cudnnCreateDropoutDescriptor, cudnnDropoutDescriptor_t* dropout)                                                   \
+  X(cudnnDestroyDropoutDescriptor, cudnnDropoutDescriptor_t dropout)                                                   \
+  X(cudnnDropoutGetStatesSize, cudnnHandle_t handle, size_t* bytes)                                                    \
+  X(cudnnSetDropoutDescriptor, cudnnDropoutDescriptor_t dropout, cudnnHandle_t handle, float p, void* states,          \
+    size_t bytes, unsigned long long seed)                                                                             \
+  X(cudnnRestoreDropoutDescriptor, cudnnDropoutDescriptor_t dropout, cudnnHandle_t handle, float p, void* states,      \
+    size_t bytes, unsigned long long seed)                                                                             \
+  X(cudnnCreateRNNDescriptor, cudnnRNNDescriptor_t* rnn)                                                               \
+  X(cudnnDestroyRNNDescriptor, cudnnRNNDescriptor_t rnn)                                                               \
+  X(cudnnSetRNNDescriptor_v8, cudnnRNNDescriptor_t rnn, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t mode,                 \
+    cudnnRNNBiasMode_t biases, cudnnDirectionMode_t directions, cudnnRNNInputMode_t first, cudnnDataType_t type,       \
+    cudnnDataType_t computed, cudnnMathType_t math, int32_t input, int32_t hidden, int32_t projected, int32_t layers,  \
+    cudnnDropoutDescriptor_t dropout, uint32_t padded)                                                                 \
+  X(cudnnGetRNNTempSpaceSizes, cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnForwardMode_t mode,                \
+    cudnnRNNDataDescriptor_t x, size_t* workspace, size_t* reserve)                                                    \
+  X(cudnnGetRNNWeightSpaceSize, cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, size_t* bytes)                         \
+  X(cudnnGetRNNWeightParams, cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, int32_t layer, size_t bytes,              \
+    const void* weights, int32_t part, cudnnTensorDescriptor_t matrix, void** matrix_at, cudnnTensorDescriptor_t bias, \
+    void** bias_at)                                                                                                    \
+  X(cudnnCreateRNNDataDescriptor, cudnnRNNDataDescriptor_t* data)                                                      \
+  X(cudnnDestroyRNNDataDescriptor, cudnnRNNDataDescriptor_t data)                                                      \
+  X(cudnnSetRNNDataDescriptor, cudnnRNNDataDescriptor_t data, cudnnDataType_t type, cudnnRNNDataLayout_t layout,       \
+    int steps, int batch, int features, const int lengths[], void* padding)                                            \
+  X(cudnnRNNForward, cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnForwardMode_t mode, const int32_t lengths[], \
+    cudnnRNNDataDescriptor_t x_is, const void* x, cudnnRNNDataDescriptor_t y_is, void* y,                              \
+    cudnnTensorDescriptor_t h_is, const void* hx, void* hy, cudnnTensorDescriptor_t c_is, const void* cx, void* cy,    \
+    size_t weight_bytes, const void* weights, size_t workspace_bytes, void* workspace, size_t reserve_bytes,           \
+    void* reserve)                                                                                                     \
+  X(cudnnRNNBackwardData_v8, cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, const int32_t lengths[],                  \
+    cudnnRNNDataDescriptor_t y_is, const void* y, const void* dy, cudnnRNNDataDescriptor_t x_is, void* dx,             \
+    cudnnTensorDescriptor_t h_is, const void* hx, const void* dhy, void* dhx, cudnnTensorDescriptor_t c_is,            \
+    const void* cx, const void* dcy, void* dcx, size_t weight_bytes, const void* weights, size_t workspace_bytes,      \
+    void* workspace, size_t reserve_bytes, void* reserve)                                                              \
+  X(cudnnRNNBackwardWeights_v8, cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnWgradMode_t add,                  \
+    const int32_t lengths[], cudnnRNNDataDescriptor_t x_is, const void* x, cudnnTensorDescriptor_t h_is,               \
+    const void* hx, cudnnRNNDataDescriptor_t y_is, const void* y, size_t weight_bytes, void* dweights,                 \
+    size_t workspace_bytes, void* workspace, size_t reserve_bytes, void* reserve)

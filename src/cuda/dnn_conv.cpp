@@ -80,15 +80,6 @@ Problem problem_of(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& 
   return p;
 }
 
-cudnnDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::Float64: return CUDNN_DATA_DOUBLE;
-    case DType::Float16: return CUDNN_DATA_HALF;
-    case DType::BFloat16: return CUDNN_DATA_BFLOAT16;
-    default: return CUDNN_DATA_FLOAT;
-  }
-}
-
 enum TensorId : int64_t { kX = 'x', kW = 'w', kY = 'y' };
 
 Descriptor tensor(const Problem& p, const Shape& shape, TensorId id) {
@@ -101,7 +92,7 @@ Descriptor tensor(const Problem& p, const Shape& shape, TensorId id) {
   if (!p.channels_last) put(1);
   put(0);
   Descriptor t(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  t.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type_of(static_cast<DType>(p.dtype)));
+  t.set(CUDNN_ATTR_TENSOR_DATA_TYPE, dnn::type_of(static_cast<DType>(p.dtype)));
   t.set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span(shape.sizes, dims));
   t.set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const int64_t>(strides.data(), dims));
   t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
@@ -189,12 +180,6 @@ size_t fastest(const std::vector<dnn::Plan>& plans, int device, std::span<void* 
   return best;
 }
 
-/// The library is called by one thread at a time.
-std::mutex& library_mutex() {
-  static std::mutex& mutex = *new std::mutex;
-  return mutex;
-}
-
 /// Null where there is no plan. Sizes that never come again do not fill the memory.
 const dnn::Plan* plan_of(const Problem& p, std::span<void* const> addresses) {
   constexpr size_t kMostPlans = 1024;
@@ -250,7 +235,7 @@ bool convolution_by_library(ConvMap map, const Tensor& y, const Tensor& x, const
   const Tensor weights = lies_so ? w : in_layout(w, channels_last, map == ConvMap::Weight);
   const Problem problem = problem_of(map, y, x, weights, g, channels_last);
   void* const addresses[] = {x.data(), weights.data(), y.data()};
-  std::lock_guard<std::mutex> guard(library_mutex());
+  std::lock_guard<std::mutex> guard(dnn::library_mutex());
   const dnn::Plan* plan = plan_of(problem, addresses);
   if (!plan) return false;
   run(*plan, x.device().index, addresses);

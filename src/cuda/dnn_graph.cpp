@@ -83,6 +83,20 @@ cudnnHandle_t handle_of(int device) {
   return handle;
 }
 
+cudnnDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::Float64: return CUDNN_DATA_DOUBLE;
+    case DType::Float16: return CUDNN_DATA_HALF;
+    case DType::BFloat16: return CUDNN_DATA_BFLOAT16;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
+std::mutex& library_mutex() {
+  static std::mutex& mutex = *new std::mutex;
+  return mutex;
+}
+
 Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
   check(functions().cudnnBackendCreateDescriptor(type, &is_), "cudnnBackendCreateDescriptor");
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "core/dtype.h"
 #include "cuda/abi_cudnn.h"
 #include "cuda/stream.h"
 
@@ -22,8 +24,11 @@ bool is_there();
 const Functions& functions();
 void check(cudnnStatus_t status, const char* call);
 
-/// The library's handle of a device: one, so that calls with it need Lock.
+/// The library's handle of a device: one, so that its users hold the mutex.
 cudnnHandle_t handle_of(int device);
+std::mutex& library_mutex();
+
+cudnnDataType_t type_of(DType dtype);
 
 class Descriptor {
  public:

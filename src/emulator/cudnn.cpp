@@ -1,22 +1,17 @@
 // A stand-in for cuDNN's backend interface: convolutions by loops on the host. A descriptor is a list of attributes
 // that is checked when it is finalized.
+#include "emulator/cudnn.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
 #include <vector>
-
-#include "cuda/abi_cudnn.h"
-#include "emulator/library.h"
 
 #define DECLARE(name, ...) FACULA_EMULATED cudnnStatus_t name(__VA_ARGS__);
 FACULA_DNN_FUNCTIONS(DECLARE)
 #undef DECLARE
 
 using namespace facula::emulator;
-
-struct cudnnContext {
-  CUstream stream = nullptr;
-};
 
 namespace {
 
@@ -79,10 +74,6 @@ constexpr Operation operations[] = {
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, 712, 713, 714, 716, 715, 717},
 };
 
-cudnnStatus_t wrong(const char* call, const std::string& why, cudnnStatus_t status = CUDNN_STATUS_BAD_PARAM) {
-  return static_cast<cudnnStatus_t>(refused(call, why, status));
-}
-
 int64_t bytes_of(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_INT64:
@@ -93,7 +84,7 @@ int64_t bytes_of(cudnnBackendAttributeType_t type) {
     default: return 4;
   }
 }
-int64_t bytes_of(cudnnDataType_t type) { return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2; }
+using facula::emulator::bytes_of;
 
 /// The type that an attribute's values have.
 cudnnBackendAttributeType_t type_of(int name, cudnnBackendAttributeType_t given) {

@@ -1,5 +1,7 @@
 #include "ops/rnn.h"
 
+#include <limits>
+
 #include "ops/copies.h"
 #include "ops/matmul.h"
 #include "raw_ops.h"
@@ -48,13 +50,55 @@ void check_rnn_layer(const RnnLayout& layout, const Tensor& gates, const Tensor&
                "rnn: expected a cell state of shape ", h0.sizes(), ", got ", c0.defined() ? c0.sizes() : IntList());
   int64_t rows = h0.size(0);
   for (int64_t size : layout.batch_sizes) {
-    FACULA_CHECK(size > 0 && size <= rows, ErrorKind::Runtime, "rnn: expected batch sizes that never increase from ",
+    FACULA_CHECK(size >= 0 && size <= rows, ErrorKind::Runtime, "rnn: expected batch sizes that never increase from ",
                  h0.size(0), ", got ", IntList(layout.batch_sizes));
     rows = size;
   }
   for (const Tensor* t : {&h0, &c0, &weight, &bias})
     FACULA_CHECK(!t->defined() || t->dtype() == gates.dtype(), ErrorKind::Runtime, "rnn: expected one dtype, ",
                  gates.dtype(), ", got ", t->dtype());
+}
+
+namespace {
+
+/// A tensor of the network has those sizes, and the dtype and the place of another.
+void need(const Tensor& t, const char* what, const Dims& sizes, const Tensor& like) {
+  FACULA_CHECK(t.defined() && t.sizes() == IntList(sizes), ErrorKind::Runtime, "rnn: expected ", what, " of shape ",
+               IntList(sizes), ", got ", t.defined() ? t.sizes() : IntList());
+  FACULA_CHECK(t.dtype() == like.dtype() && t.device() == like.device(), ErrorKind::Runtime, "rnn: expected ", what,
+               " of dtype ", like.dtype(), " on ", like.device(), ", got ", t.dtype(), " on ", t.device());
+}
+
+}  // namespace
+
+void check_rnn_weights(const RnnNetwork& n, const std::vector<Tensor>& weights) {
+  const size_t each = n.weights_each(), all = static_cast<size_t>(n.layers * n.directions()) * each;
+  FACULA_CHECK(weights.size() == all && all > 0, ErrorKind::Runtime, "rnn: expected ", all, " weights, got ",
+               weights.size());
+  const int64_t gates = gate_factor(n.mode) * n.hidden;
+  for (size_t i = 0; i < all; i += each) {
+    const bool first = i < static_cast<size_t>(n.directions()) * each;
+    need(weights[i], "a weight", {gates, first ? n.input : n.directions() * n.output()}, weights[0]);
+    need(weights[i + 1], "a recurrent weight", {gates, n.output()}, weights[0]);
+    for (size_t b = 2; n.biased && b < 4; ++b) need(weights[i + b], "a bias", {gates}, weights[0]);
+    if (n.projected) need(weights[i + each - 1], "a projection", {n.projected, n.hidden}, weights[0]);
+  }
+}
+
+void check_rnn_network(const RnnNetwork& n, const RnnNetworkInputs& in) {
+  int64_t rows = 0, before = std::numeric_limits<int64_t>::max();
+  for (const int64_t each : n.batch_sizes) {
+    FACULA_CHECK(each > 0 && each <= before, ErrorKind::Runtime, "rnn: expected batch sizes that never increase, got ",
+                 IntList(n.batch_sizes));
+    rows += before = each;
+  }
+  FACULA_CHECK(rows > 0, ErrorKind::Runtime, "rnn: expected at least one step, got none");
+  const int64_t states = n.layers * n.directions(), batch = n.batch_sizes[0];
+  need(in.input, "an input", {rows, n.input}, in.input);
+  need(in.h, "a hidden state", {states, batch, n.output()}, in.input);
+  if (n.mode == RnnMode::Lstm) need(in.c, "a cell state", {states, batch, n.hidden}, in.input);
+  check_rnn_weights(n, in.weights);
+  need(in.weights[0], "a weight", Dims(in.weights[0].sizes()), in.input);
 }
 
 RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
@@ -76,6 +120,7 @@ RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor
   if (recurrent_weight.is_same(weight)) product.weights = weight.storage();
   for (int64_t i = 0; i < layout.steps(); ++i) {
     int64_t rows = product.rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
+    if (rows == 0) continue;
     matrix_product_kernel(gates.device(), product);
     rnn_step_kernel(gates.device(),
                     RnnStep{layout.mode, gates.dtype(), rows, layout.hidden, row(x, at), recurrent.data(),
@@ -102,6 +147,7 @@ RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const R
   Tensor through = gru ? facula::empty({layout.total, width}, dtype, weight.device()) : g.gates;
   for (int64_t i = layout.steps(); i-- > 0;) {
     int64_t rows = layout.batch_sizes[layout.time(i)], at = layout.offsets[layout.time(i)];
+    if (rows == 0) continue;
     rnn_step_backward_kernel(
         weight.device(),
         RnnStepBackward{layout.mode, dtype, rows, layout.hidden, row(trace.saved, at), row(trace.h_before, at),

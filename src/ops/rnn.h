@@ -92,7 +92,59 @@ struct RnnGradients {
   Tensor gates, h0, c0, weight, bias;
 };
 
+/// A network of layers, for a library that computes all of it at once.
+struct RnnNetwork {
+  RnnMode mode;
+  int64_t input, hidden, projected, layers;  // features; `projected` is 0 where an LSTM has no projection
+  bool biased, bidirectional, is_packed, training;
+  double dropout;                    // between layers, in training
+  std::vector<int64_t> batch_sizes;  // the rows of every step, which never increase
+
+  int64_t directions() const { return bidirectional ? 2 : 1; }
+  int64_t output() const { return projected ? projected : hidden; }
+  int64_t steps() const { return static_cast<int64_t>(batch_sizes.size()); }
+  /// Of each layer and direction: w_ih, w_hh[, b_ih, b_hh][, w_hr].
+  size_t weights_each() const { return 2 + (biased ? 2 : 0) + (projected ? 1 : 0); }
+};
+/// Input (rows of all steps, features); states (layers * directions, batch, features), the cell's only of an LSTM.
+struct RnnNetworkInputs {
+  Tensor input, h, c;
+  std::vector<Tensor> weights;
+
+  template <class See>
+  void memory(See see) const {
+    for (const Tensor* t : {&input, &h, &c})
+      if (t->defined()) see(*t);
+    for (const Tensor& t : weights) see(t);
+  }
+};
+/// `reserve` is what the library keeps for the derivative, only in training. As gradients, those that are not given
+/// are undefined.
+struct RnnNetworkResults {
+  Tensor output, h, c, reserve;
+
+  template <class See>
+  void memory(See see) const {
+    for (const Tensor* t : {&output, &h, &c, &reserve})
+      if (t->defined()) see(*t);
+  }
+};
+
+/// Whether a library computes the network in this dtype and on this device; null where there is none.
+inline bool (*library_takes_rnn)(const RnnNetwork& network, DType dtype, Device device) = nullptr;
+inline Kernel<void(const RnnNetwork&, const RnnNetworkInputs&, RnnNetworkResults&)> rnn_network_kernel{"rnn"};
+/// `gradients` are of the inputs, and undefined before; those of the weights only where they are wanted.
+inline Kernel<void(const RnnNetwork&, const RnnNetworkInputs&, const RnnNetworkResults& forward,
+                   const RnnNetworkResults& given, bool weights_wanted, RnnNetworkInputs& gradients)>
+    rnn_network_backward_kernel{"rnn"};
+/// Copies of the weights in the one block of memory that the library reads.
+inline Kernel<void(const RnnNetwork&, const RnnNetworkInputs&, std::vector<Tensor>& copies)> rnn_flatten_kernel{"rnn"};
+
 namespace ops {
+
+/// Throws where tensors do not have the sizes of the network.
+void check_rnn_network(const RnnNetwork& network, const RnnNetworkInputs& inputs);
+void check_rnn_weights(const RnnNetwork& network, const std::vector<Tensor>& weights);
 
 RnnMode rnn_mode(std::string_view mode);
 void check_rnn_layer(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,

@@ -1,4 +1,4 @@
-"""Recurrent layers: one op of the core per layer and direction, and public functions with torch's signatures.
+"""Recurrent layers: one op of the core per layer and direction, or all of them by cuDNN on CUDA.
 
 A layer projects its whole input once; what is left for each step is one product with the hidden state and the
 cell's formula, which `_rnn_layer` does for all steps. Layers that it does not know (LSTM with a projection, narrow
@@ -114,6 +114,29 @@ def _steps_in_python(cell, gates, start, weights, batch_sizes, reverse: bool):
     return facula.cat(outputs), final
 
 
+GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+
+
+def network_of(mode, weights, has_biases, num_layers, bidirectional):
+    """The sizes of a network, as the core takes them."""
+    hidden = weights[0].size(0) // GATES[mode]
+    projected = weights[1].size(1) if len(weights) // (num_layers * (2 if bidirectional else 1)) % 2 else 0
+    return (mode, weights[0].size(1), hidden, projected, num_layers, has_biases, bidirectional)
+
+
+def _by_library(network, input, hidden, weights, dropout_p, batch_sizes):
+    """What cuDNN gives for the whole network; None where it does not compute it."""
+    if not input.is_cuda or input.numel() == 0 or type(input) is not facula.Tensor:
+        return None
+    sizes = [input.size(1)] * input.size(0) if batch_sizes is None else batch_sizes
+    given = (input.reshape(-1, input.size(-1)), *hidden)
+    found = _C._rnn_by_library(network, given, weights, dropout_p, sizes, batch_sizes is not None)
+    if found is None:
+        return None
+    output, *final = found
+    return output.reshape(*input.shape[:-1], output.size(-1)), tuple(final)
+
+
 def run(
     mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional, batch_sizes=None
 ):
@@ -132,6 +155,11 @@ def run(
     if _C._autocasts():
         devices = ("cpu", "cuda") if mode == "LSTM" and batch_sizes is None else ("cuda",)
         input, hidden, weights = (_autocast.cast(tensors, None, devices) for tensors in (input, hidden, weights))
+    network = network_of(mode, weights, has_biases, num_layers, bidirectional)
+    drops = dropout_p if training and num_layers > 1 else 0.0
+    found = _by_library(network, input, hidden, weights, drops, batch_sizes)
+    if found is not None:
+        return found
     directions = 2 if bidirectional else 1
     per_row = len(weights) // (num_layers * directions)
     finals = []

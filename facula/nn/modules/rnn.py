@@ -18,8 +18,7 @@ from .module import Module
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
 
 _rnn_step = facula._C.nn_functional._rnn_step
-# Gates per hidden unit.
-_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+_GATES = _rnn.GATES  # per hidden unit
 
 
 def apply_permutation(tensor, permutation, dim: int = 1):
@@ -98,6 +97,7 @@ class RNNBase(Module):
                     setattr(self, name, Parameter(facula.empty(shape, device=device, dtype=dtype)))
                 self._all_weights.append(list(shapes))
         self._flat_weights_names = [name for names in self._all_weights for name in names]
+        self.flatten_parameters()
         self.reset_parameters()
 
     def _check_arguments(
@@ -162,7 +162,21 @@ class RNNBase(Module):
         return [getattr(self, name) for name in self._flat_weights_names]
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: weights need not lie in one block of memory."""
+        """Moves the weights into one block of memory where they are on CUDA and cuDNN reads them so; else it does nothing.
+
+        It is called when weights are made or moved. Weights that lie apart later are copied at each call.
+        """
+        weights = self._flat_weights
+        if not all(type(w) is Parameter and w.is_cuda for w in weights) or len({id(w) for w in weights}) < len(weights):
+            return
+        network = _rnn.network_of(self.mode, weights, self.bias, self.num_layers, self.bidirectional)
+        for weight, flat in zip(weights, facula._C._rnn_weights_in_one(network, weights)):
+            weight.data = flat
+
+    def _apply(self, fn, recurse: bool = True):
+        super()._apply(fn, recurse)
+        self.flatten_parameters()
+        return self
 
     def reset_parameters(self) -> None:
         """Draw every parameter uniformly from +-1 / sqrt(hidden_size)."""
