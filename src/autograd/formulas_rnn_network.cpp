@@ -1,4 +1,4 @@
-// A recurrent network of a library, as one node: what the library keeps in training goes from the one pass to the other.
+// A recurrent network of a library, as one node: what the library keeps in training goes from one pass to the other.
 #include "autograd/function_support.h"
 #include "autograd/rnn_network.h"
 

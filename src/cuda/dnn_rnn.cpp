@@ -203,8 +203,8 @@ Tensor copied_block(const Layout& layout, const std::vector<Tensor>& weights) {
   return block;
 }
 
-// ---- dropout between layers: the library's states are made from the seed of the device's generator, and made anew when
-// it was set back (manual_seed); they are of one stream
+// ---- dropout between layers: the library's states are made from the seed of the device's generator, and made anew
+// when it was set back (manual_seed); they are of one stream
 
 struct DropoutStates {
   Tensor memory;
