@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstdlib>
 #include <list>
 #include <map>
 #include <memory>
@@ -45,6 +46,21 @@ size_t rounded(size_t bytes, const AllocatorSettings& settings) {
 size_t segment_size(size_t bytes) {
   return bytes <= kSmall ? kSmallSegment : bytes < kMiddle ? kMiddleSegment : round_up(bytes, kLargeUnit);
 }
+
+// What the environment asks for to find mistakes (allocator.h).
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text && *text && *text != '0';
+}
+bool is_uncached() {
+  static const bool set = is_set("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  return set;
+}
+bool is_poisoned() {
+  static const bool set = is_set("FACULA_CUDA_POISON");
+  return set;
+}
+constexpr unsigned char kUnsetPoison = 0xff, kReleasedPoison = 0xdd;  // of real numbers the first is NaN
 
 struct Pool;
 struct Range;
@@ -113,8 +129,8 @@ class DeviceAllocator {
     free_reached();
     FACULA_CHECK(bytes <= static_cast<size_t>(INT64_MAX) / 2, ErrorKind::OutOfMemory, current_op(),
                  ": a size that memory can have, got ", bytes, " bytes");
-    const size_t size = rounded(bytes, settings_);
-    Pool& pool = pool_for(size, stream);
+    Pool& pool = pool_for(rounded(bytes, settings_), stream);
+    const size_t size = is_uncached() && !pool.graph ? std::max<size_t>(bytes, 1) : rounded(bytes, settings_);
     Block* block = find(pool, size, stream.id);
     if (!block) block = new_block(pool, size, stream.id);
     if (!block && wait_and_release_cached()) {
@@ -386,8 +402,9 @@ class DeviceAllocator {
   }
 
   Block* new_block(Pool& pool, size_t size, uint64_t stream) {
-    if (settings_.expandable_segments) return expand(pool, size, stream);
-    const size_t bytes = segment_size(size);
+    const bool uncached = is_uncached() && !pool.graph;
+    if (settings_.expandable_segments && !uncached) return expand(pool, size, stream);
+    const size_t bytes = uncached ? size : segment_size(size);
     collect_garbage(bytes);
     if (reserved() + bytes > limit_) return nullptr;
     CUdeviceptr address = 0;
@@ -431,15 +448,28 @@ class DeviceAllocator {
     count(stats_.active, block, 1);
     count(stats_.active_bytes, block, bytes);
     count(stats_.requested_bytes, block, static_cast<int64_t>(requested));
+    poison(block, kUnsetPoison);
+  }
+
+  /// Fills a block, in the order of its stream's work.
+  void poison(const Block* block, unsigned char value) {
+    if (!is_poisoned() || !captures_.empty()) return;
+    DeviceGuard guard(device_);
+    FACULA_CUDA_CALL(cuMemsetD8Async, block->address, value, block->size,
+                     handle(Stream{{DeviceType::CUDA, static_cast<int8_t>(device_)}, block->stream}));
   }
 
   void give_back(Block* block) {
     note("free_completed", block, block->requested);
     count(stats_.active, block, -1);
     count(stats_.active_bytes, block, -static_cast<int64_t>(block->size));
+    poison(block, kReleasedPoison);
     block->in_use = false;
     block->requested = 0;
-    put(join_free(block));
+    put(block = join_free(block));
+    if (!is_uncached() || block->pool->graph) return;
+    DeviceGuard guard(device_);
+    release_segment(block);
   }
 
   /// A free block with its free neighbours, in no pool.

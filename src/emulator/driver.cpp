@@ -447,7 +447,10 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
   const auto run = [=](BlockRunner& runner) {
     if (sticky_error != CUDA_SUCCESS) return;
     std::string error;
-    if (runner.run(kernel->call, values->places.data(), grid, block, shared_bytes, error)) return;
+    running_kernel = kernel->name;
+    const bool is_good = runner.run(kernel->call, values->places.data(), grid, block, shared_bytes, error);
+    running_kernel = nullptr;
+    if (is_good) return;
     std::fprintf(stderr, "facula emulated device: kernel %s: %s\n", kernel->name, error.c_str());
     sticky_error = CUDA_ERROR_LAUNCH_FAILED;
   };

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -34,10 +35,11 @@ class Handles {
     const auto node = objects_.extract(reinterpret_cast<uintptr_t>(handle));
     return node ? std::move(node.mapped()) : nullptr;
   }
+  /// In the order in which they were made.
   template <class See>
   void each(See see) {
     std::shared_lock lock(mutex_);
-    for (const auto& [number, object] : objects_) see(object);
+    for (const auto& [number, object] : std::map(objects_.begin(), objects_.end())) see(object);
   }
 
  private:

@@ -1,10 +1,13 @@
 // Memory of the emulated devices: one file in memory, which other processes can map, too. What cuMemAlloc gives lies in
 // one mapping of it; what cuMemCreate gives has no address before cuMemMap.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -34,6 +37,8 @@ struct Visible {
   int users = 1;
 };
 
+void watch_accesses();
+
 struct Arena {
   std::mutex mutex;
   int file = -1;
@@ -45,35 +50,46 @@ struct Arena {
   std::map<CUdeviceptr, Visible> visible;
   std::map<CUdeviceptr, size_t> reserved;
   std::map<std::string, CUdeviceptr> imported;
+  std::deque<size_t> quarantine;  // guarded allocations that were released: inaccessible as long as there is other room
   int openings = 0;
 
   Arena() {
     const Settings& s = settings();
     bytes = s.memory * static_cast<size_t>(s.devices);
     file = memfd_create("facula_device", MFD_CLOEXEC);
-    void* memory = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0
-                       ? mmap(nullptr, bytes, protection(false), MAP_SHARED | MAP_NORESERVE, file, 0)
-                       : MAP_FAILED;
+    void* memory =
+        file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0
+            ? mmap(nullptr, bytes, s.guard ? PROT_NONE : protection(false), MAP_SHARED | MAP_NORESERVE, file, 0)
+            : MAP_FAILED;
     if (memory == MAP_FAILED) {
       bytes = 0;
       return;
     }
     base = static_cast<char*>(memory);
     free[0] = bytes;
+    if (s.guard || !is_open()) watch_accesses();
     used.resize(static_cast<size_t>(s.devices));
   }
   // In async mode threads work in it while the host does something else.
   static bool is_open() { return settings().mode == Mode::Async || settings().mode == Mode::Null; }
   static int protection(bool open) { return open || is_open() ? PROT_READ | PROT_WRITE : PROT_NONE; }
   void protect(bool open) const {
-    mprotect(base, bytes, protection(open));
+    if (!settings().guard) mprotect(base, bytes, protection(open));
     for (const auto& [address, piece] : visible)
-      if (piece.kind != Visible::Allocated && piece.readable)
-        mprotect(reinterpret_cast<void*>(address), piece.bytes, protection(open));
+      if (piece.kind == Visible::Allocated ? settings().guard : piece.readable) protect(address, piece.bytes, open);
+  }
+  static void protect(CUdeviceptr address, size_t size, bool open) {
+    const CUdeviceptr begin = address / kAlign * kAlign;
+    mprotect(reinterpret_cast<void*>(begin), address - begin + size, protection(open));
   }
 
   bool take(size_t* offset, size_t size, int device);
+  bool take_pages(size_t* offset, size_t size, int device);
   void give_back(size_t offset);
+  void free_pages(size_t offset, size_t size);
+  /// `bytes` that end where a page ends that is never accessible.
+  bool take_guarded(size_t* offset, size_t bytes, int device);
+  void release_guarded(const Visible& piece);
 };
 
 Arena& arena() {
@@ -84,6 +100,12 @@ Arena& arena() {
 size_t rounded(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 bool Arena::take(size_t* offset, size_t size, int device) {
+  if (!take_pages(offset, size, device)) return false;
+  if (settings().mode != Mode::Null) std::memset(base + *offset, kFresh, size);
+  return true;
+}
+
+bool Arena::take_pages(size_t* offset, size_t size, int device) {
   if (used.empty() || size > settings().memory || used[static_cast<size_t>(device)] + size > settings().memory)
     return false;
   for (auto block = free.begin(); block != free.end(); ++block) {
@@ -93,7 +115,6 @@ bool Arena::take(size_t* offset, size_t size, int device) {
     if (room > size) free[at + size] = room - size;
     taken[at] = {size, device, 1};
     used[static_cast<size_t>(device)] += size;
-    if (settings().mode != Mode::Null) std::memset(base + at, kFresh, size);
     *offset = at;
     return true;
   }
@@ -107,6 +128,10 @@ void Arena::give_back(size_t offset) {
   used[static_cast<size_t>(found->second.device)] -= size;
   taken.erase(found);
   if (settings().mode != Mode::Null) std::memset(base + offset, kReleased, size);
+  free_pages(offset, size);
+}
+
+void Arena::free_pages(size_t offset, size_t size) {
   auto next = free.lower_bound(offset);
   if (next != free.end() && next->first == offset + size) {
     size += next->second;
@@ -120,6 +145,78 @@ void Arena::give_back(size_t offset) {
     }
   }
   free[offset] = size;
+}
+
+/// What a kernel may reach behind the last byte, since allocations begin at multiples of this.
+constexpr size_t kGuardUnit = 256;
+
+bool Arena::take_guarded(size_t* offset, size_t bytes_wanted, int device) {
+  const size_t size = rounded(bytes_wanted) + kAlign;
+  while (!take_pages(offset, size, device)) {
+    if (quarantine.empty()) return false;
+    const size_t oldest = quarantine.front();
+    quarantine.pop_front();
+    const size_t its_size = taken.at(oldest).bytes;
+    taken.erase(oldest);
+    free_pages(oldest, its_size);
+  }
+  mprotect(base + *offset, size - kAlign, PROT_READ | PROT_WRITE);
+  std::memset(base + *offset, kFresh, size - kAlign);
+  *offset += size - kAlign - (bytes_wanted + kGuardUnit - 1) / kGuardUnit * kGuardUnit;
+  return true;
+}
+
+void Arena::release_guarded(const Visible& piece) {
+  const auto found = std::prev(taken.upper_bound(piece.offset));
+  auto& [offset, pages] = *found;
+  used[static_cast<size_t>(pages.device)] -= pages.bytes;
+  const char *behind = base + piece.offset + piece.bytes, *end = base + offset + pages.bytes - kAlign;
+  if (std::any_of(behind, end, [](char c) { return static_cast<unsigned char>(c) != kFresh; })) {
+    std::fprintf(stderr, "facula emulated device: something was written behind the end of a block of %zu bytes\n",
+                 piece.bytes);
+    sticky_error = CUDA_ERROR_LAUNCH_FAILED;
+  }
+  mprotect(base + offset, pages.bytes, PROT_NONE);
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(pages.bytes));
+  quarantine.push_back(offset);
+}
+
+// ---- accesses of memory that is not allocated
+
+struct sigaction former_action;
+
+/// Says whose access it was; the process then ends as it would have.
+void report_access(int signal, siginfo_t* information, void* context) {
+  const auto address = reinterpret_cast<uintptr_t>(information->si_addr);
+  const Arena& a = arena();
+  const auto base = reinterpret_cast<uintptr_t>(a.base);
+  char text[300];
+  int length = 0;
+  if (running_kernel)
+    length = std::snprintf(text, sizeof text,
+                           "facula emulated device: kernel %s accesses memory that is not allocated, at %p\n",
+                           running_kernel, information->si_addr);
+  else if (address >= base && address < base + a.bytes)
+    length = std::snprintf(text, sizeof text, "facula emulated device: the host accesses device memory, at %p\n",
+                           information->si_addr);
+  if (length > 0) static_cast<void>(!write(2, text, std::min(static_cast<size_t>(length), sizeof text)));
+  if (former_action.sa_flags & SA_SIGINFO && former_action.sa_sigaction) {
+    former_action.sa_sigaction(signal, information, context);
+    return;
+  }
+  sigaction(signal, &former_action, nullptr);  // the access is tried once more
+}
+
+/// Not with AddressSanitizer or the like, which have reports of their own.
+void watch_accesses() {
+  struct sigaction action{};
+  action.sa_sigaction = report_access;
+  action.sa_flags = SA_SIGINFO;
+  for (const int signal : {SIGSEGV, SIGBUS}) {
+    if (sigaction(signal, nullptr, &former_action) != 0 || former_action.sa_handler != SIG_DFL) continue;
+    sigaction(signal, &action, &former_action);
+  }
 }
 
 }  // namespace
@@ -144,7 +241,9 @@ CUresult allocate(CUdeviceptr* memory, size_t bytes, int device) {
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
   size_t offset = 0;
-  if (bytes > settings().memory || !a.take(&offset, rounded(bytes), device)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (bytes > settings().memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (settings().guard ? !a.take_guarded(&offset, bytes, device) : !a.take(&offset, rounded(bytes), device))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = reinterpret_cast<CUdeviceptr>(a.base + offset);
   a.visible[*memory] = {Visible::Allocated, bytes, offset, true};
   return CUDA_SUCCESS;
@@ -157,7 +256,8 @@ CUresult release(CUdeviceptr memory) {
   std::lock_guard<std::mutex> guard(a.mutex);
   const auto found = a.visible.find(memory);
   if (found == a.visible.end() || found->second.kind != Visible::Allocated) return CUDA_ERROR_INVALID_VALUE;
-  a.give_back(found->second.offset);
+  if (settings().guard) a.release_guarded(found->second);
+  else a.give_back(found->second.offset);
   a.visible.erase(found);
   return CUDA_SUCCESS;
 }

@@ -1,8 +1,10 @@
 #include "emulator/stream.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +24,7 @@ Settings read_settings() {
   if (variable("FACULA_CUDA", "") == "null") s.mode = Mode::Null;
   s.order = order == "reverse" ? Order::Reverse : order == "random" ? Order::Random : Order::Forward;
   s.jitter_us = static_cast<unsigned>(std::atoi(variable("FACULA_EMULATED_JITTER", "0").data()));
+  s.guard = variable("FACULA_EMULATED_GUARD", "0") != "0" && s.mode != Mode::Null;
   s.devices = std::max(1, std::atoi(variable("FACULA_EMULATED_DEVICES", "1").data()));
   s.memory = static_cast<size_t>(std::max(1, std::atoi(variable("FACULA_EMULATED_MEMORY_MIB", "8192").data()))) << 20;
   return s;
@@ -35,6 +38,23 @@ struct Streams {
 Streams& streams() {
   static Streams& all = *new Streams;  // never dies: their threads may outlive main
   return all;
+}
+
+std::minstd_rand& chance() {
+  static thread_local std::minstd_rand random(7);
+  return random;
+}
+bool comes_first() { return settings().order == Order::Reverse || chance()() % 2; }
+
+/// The oldest first, or as the order of threads says: streams that do not wait for each other are done in any order.
+std::vector<StreamPointer> all_streams() {
+  std::vector<StreamPointer> each;
+  std::lock_guard<std::mutex> guard(streams().mutex);
+  each = streams().defaults;
+  streams().made.each([&](const StreamPointer& stream) { each.push_back(stream); });
+  if (settings().order == Order::Reverse) std::reverse(each.begin(), each.end());
+  if (settings().order == Order::Random) std::shuffle(each.begin(), each.end(), chance());
+  return each;
 }
 
 }  // namespace
@@ -114,11 +134,19 @@ bool Stream::step() {
 
 void Stream::synchronize() {
   if (settings().mode == Mode::Lazy) {
-    while (step()) {
-    }
+    // others may be faster than this one, where nothing makes them wait
+    if (settings().order != Order::Forward)
+      for (const StreamPointer& other : all_streams())
+        if (other.get() != this && comes_first()) other->drain();
+    drain();
   } else if (settings().mode == Mode::Async) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+  }
+}
+
+void Stream::drain() {
+  while (step()) {
   }
 }
 
@@ -151,13 +179,9 @@ CUresult destroy_stream(CUstream handle) {
 }
 
 void synchronize_all() {
-  std::vector<StreamPointer> each;
-  {
-    std::lock_guard<std::mutex> guard(streams().mutex);
-    each = streams().defaults;
-  }
-  streams().made.each([&](const StreamPointer& stream) { each.push_back(stream); });
-  for (const StreamPointer& s : each) s->synchronize();
+  for (const StreamPointer& s : all_streams())
+    if (settings().mode == Mode::Lazy) s->drain();
+    else s->synchronize();
 }
 
 }  // namespace facula::emulator

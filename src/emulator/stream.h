@@ -3,7 +3,9 @@
 // FACULA_EMULATED_MODE says when queued work runs: `async`, on a thread of each stream (FACULA_EMULATED_JITTER:
 // with random waits of up to so many microseconds); `eager`, at the call; `lazy`, not before the host waits for it,
 // so that a wait which is missing shows every time. Memory is one arena; outside of queued work it is inaccessible
-// in the last two modes: a host that reads device memory dies. Fresh and released memory is filled with patterns.
+// in the last two modes: a host that reads device memory dies. Fresh and released memory is filled with patterns. With
+// FACULA_EMULATED_GUARD=1 every allocation ends where inaccessible memory begins, and is inaccessible once it is released:
+// a kernel that goes there ends the process, with its name and the place.
 //
 // FACULA_CUDA=null is a driver for measuring the host's part of an op and for listing kernels: nothing is compiled,
 // launches return at once, copies run at the call.
@@ -32,6 +34,7 @@ struct Settings {
   Mode mode;
   Order order;
   unsigned jitter_us;
+  bool guard;
   int devices;
   size_t memory;  // bytes of each device
 };
@@ -39,6 +42,9 @@ const Settings& settings();
 
 /// The error that every call gives from the first kernel on that did something undefined.
 inline std::atomic<CUresult> sticky_error{CUDA_SUCCESS};
+
+/// The kernel that this thread runs, for reports.
+inline thread_local const char* running_kernel = nullptr;
 
 /// What a piece of work is, for graphs that are shown and for profilers (cupti.cpp).
 struct What {
@@ -66,6 +72,8 @@ class Stream {
   bool is_idle();
   /// Lazy mode: runs the oldest piece of work; false when there is none.
   bool step();
+  /// Lazy mode: runs all of it.
+  void drain();
 
  private:
   void loop();

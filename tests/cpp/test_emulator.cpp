@@ -205,6 +205,61 @@ void test_patterns_of_memory() {
               }));
 }
 
+/// What lies behind a block, and in a released one.
+void test_guarded_memory() {
+  const auto touches = [](const char* mode, const char* body, bool released) {
+    return in_child({"FACULA_EMULATED_GUARD=1", mode}, [=] {
+      start();
+      Memory first(1000), out(64 * sizeof(float));
+      const CUfunction f = kernel(body);
+      if (released) CHECK(driver().cuMemFree_v2(out.at) == CUDA_SUCCESS);
+      CHECK(launch(f, out, 64) == CUDA_SUCCESS);
+      CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
+      if (!released) CHECK(driver().cuMemFree_v2(out.at) == CUDA_SUCCESS);
+      CHECK(driver().cuMemFree_v2(first.at) == CUDA_SUCCESS);
+      CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
+    });
+  };
+  const char* fill = "out[threadIdx.x] = n;";
+  for (const char* mode : {"FACULA_EMULATED_MODE=async", "FACULA_EMULATED_MODE=lazy"}) {
+    expect_good("inside", touches(mode, fill, false));
+    for (const Outcome& outcome : {touches(mode, "out[threadIdx.x + 1] = n;", false),
+                                   touches(mode, "out[0] = out[64 + 64 * 1024 * (n - 64)];", false),
+                                   touches(mode, "out[0] = out[-1000 - n];", false), touches(mode, fill, true)}) {
+      CHECK(outcome.was_killed());
+      CHECK(outcome.text.find("AddressSanitizer") != std::string::npos ||
+            outcome.text.find("kernel facula::cuda::k accesses memory that is not allocated") != std::string::npos);
+    }
+  }
+  const Outcome behind = in_child({"FACULA_EMULATED_GUARD=1"}, [] {
+    start();
+    Memory out(63 * sizeof(float));  // as many as a guarded block is longer than it should be
+    CHECK(launch(kernel("out[threadIdx.x] = n;"), out, 64) == CUDA_SUCCESS);
+    CHECK(driver().cuMemFree_v2(out.at) == CUDA_SUCCESS);
+    CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_ERROR_LAUNCH_FAILED);
+  });
+  expect_report("behind", behind, "written behind the end of a block of 252 bytes");
+}
+
+/// Two streams that write the same memory: what is left depends on the order in which they are done.
+void test_race_of_writers() {
+  const auto left = [](const char* order, float expected) {
+    expect_good(order, in_child({"FACULA_EMULATED_MODE=lazy", order}, [=] {
+                  start();
+                  Memory memory(64 * sizeof(float));
+                  for (const char* body : {"out[threadIdx.x] = 1;", "out[threadIdx.x] = 2;"}) {
+                    CUstream stream;
+                    CHECK(driver().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+                    CHECK(launch(kernel(body), memory, 64, 1, 0, stream) == CUDA_SUCCESS);
+                  }
+                  CHECK(driver().cuCtxSynchronize() == CUDA_SUCCESS);
+                  CHECK(read_floats(memory, 64)[9] == expected);
+                }));
+  };
+  left("FACULA_EMULATED_ORDER=forward", 2);
+  left("FACULA_EMULATED_ORDER=reverse", 1);
+}
+
 }  // namespace
 
 int main() {
@@ -218,5 +273,7 @@ int main() {
   test_missing_waits();
   test_host_access();
   test_patterns_of_memory();
+  test_guarded_memory();
+  test_race_of_writers();
   std::puts("ok");
 }

@@ -1,0 +1,283 @@
+"""Mistakes that are planted are found on the emulated device: beside each of them is the same without the mistake.
+
+In programs: waits that are missing, memory that is used too early, too late, unset or behind its end, accesses of the host. In kernels: missing
+and divergent barriers, indices out of range. (tests/cpp/test_emulator.cpp does the same for calls of the driver.)
+"""
+
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from cuda_environment import environment
+
+#: how a kernel is made and launched that is none of Facula's
+BEGIN = """
+import ctypes, struct, sys, tempfile
+import facula
+from facula import cuda
+
+def driver():
+    with open("/proc/self/maps") as maps:
+        return ctypes.CDLL(next(line.split()[-1] for line in maps if "facula_emulated_cuda" in line))
+
+def kernel(body):
+    path = (tempfile.mkdtemp() + "/k.so").encode()  # also in the source, so that no cache has it
+    begin = '#include "block.cuh"\\nnamespace facula::cuda {\\n__global__ void k(float* out, int n) {\\n'
+    source = begin + body + "\\n}\\n}\\n// " + path.decode()
+    cuda.synchronize()
+    facula._C._cuda_keep_together([(source, "facula::cuda::k")], 90, path.decode())
+    image = b"FACULAEP" + struct.pack("<Q", len(path)) + path
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    assert driver().cuModuleLoadData(ctypes.byref(module), image) == 0
+    assert driver().cuModuleGetFunction(ctypes.byref(function), module, b"facula::cuda::k") == 0
+
+    def launch(address, n, threads=64):
+        pointer, count = ctypes.c_void_p(address), ctypes.c_int(n)
+        arguments = (ctypes.c_void_p * 3)(ctypes.addressof(pointer), ctypes.addressof(count), None)
+        stream = ctypes.c_void_p(cuda.current_stream().cuda_stream)
+        assert driver().cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream, arguments, None) == 0
+    return launch
+
+mistake = sys.argv[1] == "mistake"
+x = facula.zeros(64, device="cuda")
+"""
+
+LAZY = {"FACULA_EMULATED_MODE": "lazy"}
+REVERSE = {**LAZY, "FACULA_EMULATED_ORDER": "reverse"}
+GUARD = {"FACULA_EMULATED_GUARD": "1", "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+POISON = {"FACULA_CUDA_POISON": "1"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """For kernels that nobody needs again."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+def run(program, mistake, more):
+    command = [sys.executable, "-c", BEGIN + textwrap.dedent(program), "mistake" if mistake else "right"]
+    return subprocess.run(command, env={**environment(), "FACULA_CUDA": "emulated", **more}, capture_output=True, text=True)
+
+
+def run_both(program, folder, more):
+    """Without the mistake, and with it; at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        return pool.map(lambda mistake: run(program, mistake, {"FACULA_CACHE_DIR": str(folder), **more}), (False, True))
+
+
+def is_right(done):
+    return done.returncode == 0 and done.stdout.split() == ["right"]
+
+
+#: what: (environment, program); it prints "right" where the values are
+WRONG_VALUES = {
+    "a stream does not wait for another": (LAZY, """
+        s = cuda.Stream()
+        x.fill_(3)
+        if not mistake:
+            s.wait_stream(cuda.current_stream())
+        with cuda.stream(s):
+            y = x * 2
+        s.synchronize()
+        print("right" if y.sum().item() == 384 else "wrong")
+    """),
+    "a stream does not wait for another, with random delays": ({"FACULA_EMULATED_JITTER": "20000"}, """
+        s = cuda.Stream()
+        sums = []
+        for i in range(1, 9):
+            x.fill_(i)
+            if not mistake:
+                s.wait_stream(cuda.current_stream())
+            with cuda.stream(s):
+                sums.append(x.sum())
+            if not mistake:
+                cuda.current_stream().wait_stream(s)
+        cuda.synchronize()
+        print("right" if [v.item() for v in sums] == [64 * i for i in range(1, 9)] else "wrong")
+    """),
+    "two streams write the same memory": (REVERSE, """
+        first, second = cuda.Stream(), cuda.Stream()
+        cuda.synchronize()
+        with cuda.stream(first):
+            x.fill_(1)
+        if not mistake:
+            second.wait_stream(first)
+        with cuda.stream(second):
+            x.fill_(2)
+        cuda.synchronize()
+        print("right" if x.sum().item() == 128 else "wrong")
+    """),
+    "memory is used again while another stream reads it": (REVERSE, """
+        s = cuda.Stream()
+        y = x + 1
+        s.wait_stream(cuda.current_stream())
+        with cuda.stream(s):
+            z = y * 2
+        if not mistake:
+            y.record_stream(s)
+        del y
+        w = facula.full((64,), -5.0, device="cuda")
+        s.synchronize()
+        print("right" if z.sum().item() == 128 else "wrong")
+    """),
+    "memory is released while another stream reads it": ({**REVERSE, **POISON}, """
+        s = cuda.Stream()
+        y = x + 1
+        s.wait_stream(cuda.current_stream())
+        with cuda.stream(s):
+            z = y * 2
+        if not mistake:
+            y.record_stream(s)
+        del y
+        s.synchronize()
+        print("right" if z.sum().item() == 128 else "wrong")
+    """),
+    "released memory is read": (POISON, """
+        y = x + 1
+        read = kernel("out[threadIdx.x] = out[threadIdx.x] == 1 ? 2 : 3;")
+        address = y.data_ptr()
+        if mistake:
+            del y
+        read(address, 64)
+        z = facula.empty(64, device="cuda") if mistake else y
+        cuda.synchronize()
+        print("right" if z.data_ptr() == address and z.sum().item() == 128 else "wrong")
+    """),
+    "unset memory is read": (POISON, """
+        y = facula.empty(64, device="cuda") if mistake else facula.zeros(64, device="cuda")
+        print("right" if (y * 0).sum().item() == 0 else "wrong")
+    """),
+    "the host writes what is still copied": (LAZY, """
+        host = facula.ones(64).pin_memory()
+        x.copy_(host, non_blocking=True)
+        if not mistake:
+            cuda.synchronize()
+        host.fill_(7)
+        print("right" if x.sum().item() == 64 else "wrong")
+    """),
+    "the host reads what is not there yet": (LAZY, """
+        x.fill_(2)
+        host = facula.zeros(64).pin_memory()
+        host.copy_(x, non_blocking=True)
+        if not mistake:
+            cuda.synchronize()
+        print("right" if host.sum().item() == 128 else "wrong")
+    """),
+    "a barrier is missing": ({"FACULA_EMULATED_ORDER": "reverse"}, """
+        barrier = "" if mistake else "__syncthreads();"
+        turn = kernel("FACULA_SHARED(float, room, 64); int t = threadIdx.x; room[t] = t;" + barrier + "out[t] = room[(t + 63) % 64];")
+        turn(x.data_ptr(), 64)
+        print("right" if x.tolist() == [(t + 63) % 64 for t in range(64)] else "wrong")
+    """),
+    "shared memory is unset": ({}, """
+        mine = "" if mistake else "room[threadIdx.x] = 1;"
+        read = kernel("FACULA_SHARED(float, room, 64);" + mine + "out[threadIdx.x] = room[threadIdx.x];")
+        read(x.data_ptr(), 64)
+        print("right" if x.sum().item() == 64 else "wrong")
+    """),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG_VALUES)
+def test_values_are_wrong(what, folder):
+    more, program = WRONG_VALUES[what]
+    right, wrong = run_both(program, folder, more)
+    assert is_right(right), right.stderr[-2000:]
+    assert wrong.returncode == 0 and wrong.stdout.split() == ["wrong"], wrong.stderr[-2000:]
+
+
+OUT_OF_RANGE = """
+    body = "for (int i = threadIdx.x; i < n; i += 64) out[i] = i;"
+    kernel(body)(x.data_ptr(), 65 if mistake else 64)
+    print("right" if x.tolist() == list(range(64)) else "wrong")
+"""
+NOT_ALLOCATED = "kernel facula::cuda::k accesses memory that is not allocated"
+#: what: (environment, program, what the process says); it must not end well
+REPORTS = {
+    "a kernel writes behind the end": (GUARD, OUT_OF_RANGE, NOT_ALLOCATED),
+    "a kernel writes behind the end, in lazy mode": ({**GUARD, **LAZY}, OUT_OF_RANGE, NOT_ALLOCATED),
+    "a kernel reads far behind the end": (GUARD, """
+        kernel("out[threadIdx.x] = threadIdx.x == 5 ? out[1 << n] : 1;")(x.data_ptr(), 20 if mistake else 0)
+        print("right" if x.sum().item() == 64 else "wrong")
+    """, NOT_ALLOCATED),
+    "a kernel uses released memory": (GUARD, """
+        y = facula.zeros(64, device="cuda")
+        address, fill = y.data_ptr(), kernel("out[threadIdx.x] = n;")
+        if mistake:
+            del y
+        fill(address, 3)
+        cuda.synchronize()
+        print("right" if y.sum().item() == 192 else "wrong")
+    """, NOT_ALLOCATED),
+    "a kernel writes a little behind the end": (GUARD, """
+        y = facula.zeros(63, device="cuda")
+        kernel("if (threadIdx.x < n) out[threadIdx.x] = n;")(y.data_ptr(), 64 if mistake else 63)
+        cuda.synchronize()
+        total = y.sum()
+        del y
+        print("right" if total.item() == 63 * 63 else "wrong")
+    """, "written behind the end of a block of 252 bytes"),
+    "the host reads device memory": (LAZY, """
+        x.fill_(1)
+        cuda.synchronize()
+        ctypes.string_at(x.data_ptr() if mistake else facula.ones(64).data_ptr(), 4)
+        print("right")
+    """, "the host accesses device memory"),
+    "only some threads reach a barrier": ({}, """
+        test = "threadIdx.x < 32" if mistake else "true"
+        kernel("if (" + test + ") {\\n__syncthreads();\\n} else {\\n__syncthreads();\\n}")(x.data_ptr(), 64)
+        cuda.synchronize()
+        print("right")
+    """, "two different __syncthreads()"),
+    "a warp waits for lanes that never come": ({}, """
+        test = "threadIdx.x % 2" if mistake else "true"
+        kernel("if (" + test + ") out[threadIdx.x] = __shfl_sync(kAllLanes, 1, 0); else __syncthreads();")(x.data_ptr(), 64)
+        cuda.synchronize()
+        print("right")
+    """, "deadlock"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REPORTS)
+def test_reports(what, folder):
+    more, program, report = REPORTS[what]
+    right, wrong = run_both(program, folder, more)
+    assert is_right(right), right.stderr[-2000:]
+    assert wrong.returncode != 0 and report in wrong.stderr, wrong.stderr[-2000:]
+
+
+# ---- programs without mistakes find nothing
+
+MODES = {
+    "guarded": GUARD, "guarded-lazy": {**GUARD, **LAZY}, "poisoned": POISON, "poisoned-reverse": {**POISON, **REVERSE},
+    "poisoned-jitter": {**POISON, "FACULA_EMULATED_JITTER": "500"}, "uncached-eager": {**GUARD, "FACULA_EMULATED_MODE": "eager"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_training_has_no_mistakes(mode):
+    program = """
+    from facula import nn
+    from facula.nn import functional as F
+    def train(device):
+        facula.manual_seed(3)
+        model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5)).to(device)
+        optimizer = facula.optim.Adam(model.parameters(), lr=0.01)
+        data = facula.randn(3, 8, 2, 8, 8)
+        losses = []
+        for batch in data:
+            inputs = batch.pin_memory().to(device, non_blocking=True) if device == "cuda" else batch
+            loss = F.cross_entropy(model(inputs), facula.arange(8, device=device) % 5)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        return facula.stack(losses).cpu()
+    on_cpu, on_device = train("cpu"), train("cuda")
+    print("right" if facula.allclose(on_cpu, on_device, rtol=1e-3, atol=1e-4) else (on_cpu, on_device))
+    """
+    done = run(program, False, MODES[mode])
+    assert is_right(done), done.stdout + done.stderr[-2000:]
+    assert not done.stderr, done.stderr
