@@ -1,4 +1,4 @@
-"""Process groups of one process."""
+"""Process groups of one process, which need no MPI."""
 
 import pytest
 
@@ -35,8 +35,17 @@ def test_ways_to_make_one(monkeypatch):
             dist.init_process_group("gloo")
         dist.destroy_process_group()
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(NotImplementedError, match="^init_process_group: .*world_size 2"):
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(ValueError, match="^init_process_group: .*MASTER_ADDR"):
         dist.init_process_group("gloo")
+    monkeypatch.setenv("RANK", "2")
+    with pytest.raises(ValueError, match="^init_process_group: rank must be below world_size 2, got 2"):
+        dist.init_process_group("gloo")
+    monkeypatch.setenv("RANK", "two")
+    with pytest.raises(ValueError, match="^init_process_group: RANK must be a number, got 'two'"):
+        dist.init_process_group("gloo")
+    with pytest.raises(RuntimeError, match="^init_process_group: .*udp"):
+        dist.init_process_group("gloo", "udp://a")
     with pytest.raises(ValueError, match="^Backend: .*'abc'"):
         dist.init_process_group("abc")
     with pytest.raises(RuntimeError, match="^init_process_group: .*'nccl'"):
@@ -69,8 +78,11 @@ def test_collectives_give_each_process_its_own(world):
         out = facula.zeros(3)
         assert call(out) is None and facula.equal(out, x)
     for op in dist.ReduceOp:
-        work = dist.all_reduce(x, op, async_op=True)
-        assert work.wait() and work.is_completed()
+        y = x.int() if op.name in ("BAND", "BOR", "BXOR") else x
+        work = dist.all_reduce(y, op, async_op=True)
+        assert work.wait() and work.is_completed() and work.get_future().wait()[0] is y
+    with pytest.raises(TypeError, match="^all_reduce: BAND .*float32"):
+        dist.all_reduce(x, dist.ReduceOp.BAND)
     dist.broadcast(x, 0)
     dist.reduce(x, 0)
     dist.barrier()

@@ -387,8 +387,8 @@ NAMES = {
             AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions
             BuiltinCommHookType DebugLevel DeviceMesh GatherOptions GradBucket GroupName Logger ProcessGroupGloo
             ReduceOptions ReduceScatterOptions Reducer ScatterOptions _rank_not_in_group
-            all_gather_single breakpoint get_backend_config get_debug_level init_device_mesh record_comm
-            reduce_scatter_single register_rendezvous_handler set_debug_level set_debug_level_from_env shrink_group
+            breakpoint get_backend_config get_debug_level init_device_mesh record_comm
+            register_rendezvous_handler set_debug_level set_debug_level_from_env shrink_group
             split_group
             """,
         "torch.distributed._composable.fsdp": "fully_shard",

@@ -1,16 +1,18 @@
-"""Process groups of one process.
+"""Several processes: groups, collectives, messages, and the stores by which processes meet.
 
-A program for several processes runs unchanged when it is started as one: `init_process_group` makes a group of size 1, in
-which collectives hand every process, this one, its own values. More than one process raises NotImplementedError.
+Tensors travel by MPI, whose library is opened when `init_process_group` is called for more than one process (the package
+`mpich`, or the one that FACULA_MPI names). A program started as one process runs as well: its group has size 1, in which
+collectives hand every process, this one, its own values.
 """
 
 from ._collectives import (
     P2POp,
     Work,
+    _coalescing_manager,
     all_gather,
     all_gather_coalesced,
     all_gather_into_tensor,
-    all_gather_object,
+    all_gather_single,
     all_reduce,
     all_reduce_coalesced,
     all_to_all,
@@ -18,21 +20,17 @@ from ._collectives import (
     barrier,
     batch_isend_irecv,
     broadcast,
-    broadcast_object_list,
     gather,
-    gather_object,
     irecv,
     isend,
     monitored_barrier,
     recv,
-    recv_object_list,
     reduce,
     reduce_scatter,
+    reduce_scatter_single,
     reduce_scatter_tensor,
     scatter,
-    scatter_object_list,
     send,
-    send_object_list,
 )
 from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from ._group import (
@@ -40,6 +38,7 @@ from ._group import (
     GroupMember,
     ProcessGroup,
     ReduceOp,
+    _make_nccl_premul_sum,
     destroy_process_group,
     get_backend,
     get_default_backend_for_device,
@@ -66,6 +65,14 @@ from ._group import (
     new_subgroups_by_enumeration,
     reduce_op,
     supports_complex,
+)
+from ._objects import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    recv_object_list,
+    scatter_object_list,
+    send_object_list,
 )
 from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
 

@@ -1,43 +1,96 @@
-"""Collectives of a group of one process: what goes in comes out."""
+"""Collectives and messages. The arguments are checked here; `src/distributed/operation.cpp` lays out memory and transfers."""
 
 from __future__ import annotations
 
-import pickle
+import contextlib
+import datetime
 
-from facula import Tensor, no_grad
+from facula import Tensor
+from facula.futures import Future
 
-from ._group import ReduceOp, member, supports_complex
+from ._group import PremulSum, ReduceOp, get_group_rank, member, supports_complex
+from ._rendezvous import seconds
+
+# numbers of `Kind` in src/distributed/engine.h
+_ALL_REDUCE, _REDUCE, _BROADCAST, _ALL_GATHER, _GATHER, _SCATTER, _REDUCE_SCATTER, _ALL_TO_ALL = range(8)
+_BARRIER, _SEND, _RECV = range(8, 11)
 
 
 class Work:
-    """A collective that is done."""
+    """A collective or a message under way. `wait` makes sure that it is done; errors are raised there."""
 
-    def __init__(self, result=()):
-        self._result = list(result)
+    def __init__(self, native, written=()):
+        self._native, self._written = native, list(written)
 
     def wait(self, timeout=None):
-        """True, at once."""
+        """True, once it is done. DistBackendError if it failed, or is not done after `timeout`, a timedelta."""
+        limit = -1.0 if timeout is None or timeout == datetime.timedelta(0) else seconds(timeout, None)
+        if not self._native.wait(limit):
+            from ._errors import DistBackendError
+
+            raise DistBackendError(f"wait: {self._native.text()} is not done after {limit:g} s")
         return True
+
+    synchronize = wait
 
     def is_completed(self):
-        """True."""
-        return True
+        """Whether it is done, or has failed."""
+        return self._native.done()
 
-    is_success = is_completed
+    def is_success(self):
+        """Whether it is done and has not failed."""
+        return self._native.done() and self._native.error() is None
 
     def exception(self):
-        """None."""
+        """What went wrong, or None."""
+        from ._errors import DistBackendError
+
+        text = self._native.error()
+        return None if text is None else DistBackendError(text)
 
     def result(self):
         """The tensors it wrote."""
-        return self._result
-
-    def synchronize(self):
-        """Waits for nothing."""
+        return self._written
 
     def source_rank(self):
-        """0."""
-        return 0
+        """The rank in the group that a message came from."""
+        return self._native.source()
+
+    def get_future(self):
+        """A Future of the tensors it wrote."""
+        future = Future()
+
+        def settle():
+            error = self.exception()
+            if error is None:
+                future.set_result(self._written)
+            else:
+                future.set_exception(error)
+
+        self._native.then(settle)
+        return future
+
+
+class _Works:
+    """Several, as one."""
+
+    def __init__(self, works):
+        self._works = works
+
+    def wait(self, timeout=None):
+        """True, once all are done."""
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    synchronize = wait
+
+    def is_completed(self):
+        """Whether all are done."""
+        return all(work.is_completed() for work in self._works)
+
+
+# ---- arguments
 
 
 def _tensors(name, *values):
@@ -46,224 +99,320 @@ def _tensors(name, *values):
             raise TypeError(f"{name}: expected a Tensor, got {type(value).__name__}")
 
 
-def _one(name, what, values):
-    """The only element of a list with one entry per process."""
-    if not isinstance(values, (list, tuple)) or len(values) != 1:
-        got = f"{len(values)}" if isinstance(values, (list, tuple)) else type(values).__name__
-        raise ValueError(f"{name}: {what} must be a list of one element, the size of the group, got {got}")
-    return values[0]
+def _list(name, what, values, count=None):
+    if not isinstance(values, (list, tuple)):
+        raise TypeError(f"{name}: {what} must be a list of tensors, got {type(values).__name__}")
+    if count is not None and len(values) != count:
+        raise ValueError(f"{name}: {what} must have one element for each of {count} processes, got {len(values)}")
+    _tensors(name, *values)
+    return list(values)
 
 
-def _peer(name, rank, group_rank=None, needed=True):
-    """Checks the rank that sends or receives."""
-    if rank is None and group_rank is None and needed:
-        raise ValueError(f"{name}: a rank or a rank in the group must be given, got neither")
-    for given in (rank, group_rank):
-        if given not in (None, 0):
-            raise ValueError(f"{name}: the group has rank 0 only, got {given}")
+def _peer(name, group, rank, group_rank, default=None):
+    """The rank in the group, of a rank among all processes or in the group."""
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"{name}: a rank or a rank in the group, got both, {rank} and {group_rank}")
+    if rank is None and group_rank is None:
+        if default is None:
+            raise ValueError(f"{name}: a rank or a rank in the group must be given, got neither")
+        return default
+    if group_rank is None:
+        try:
+            return get_group_rank(group, rank)
+        except ValueError:
+            raise ValueError(f"{name}: the group has ranks {group._ranks}, got {rank}") from None
+    if not 0 <= group_rank < group.size():
+        raise ValueError(f"{name}: the group has ranks 0 to {group.size() - 1}, got {group_rank}")
+    return group_rank
 
 
 def _reduction(name, op, *tensors):
+    """(number, factor) of a ReduceOp."""
+    if isinstance(op, PremulSum):
+        return op.value, op.factor
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}: op must be a ReduceOp, got {type(op).__name__}")
     if any(t.is_complex() for t in tensors) and not supports_complex(op):
         raise ValueError(f"{name}: {op.name} does not go with complex tensors, got {tensors[0].dtype}")
+    return op.value, 1.0
 
 
-def _copy(name, target, source):
-    _tensors(name, target, source)
-    if target.dtype != source.dtype:
-        raise ValueError(f"{name}: input and output of one dtype, got {source.dtype} and {target.dtype}")
-    if target.numel() != source.numel():
-        raise ValueError(f"{name}: input and output of one size, got {tuple(source.shape)} and {tuple(target.shape)}")
-    with no_grad():
-        target.copy_(source.reshape(target.shape))
+def _same(name, outputs, inputs, part=1):
+    """Checks the dtypes, and that outputs and inputs hold as many elements, or `part` times as many."""
+    for target in outputs:
+        if inputs and target.dtype != inputs[0].dtype:
+            raise ValueError(f"{name}: input and output of one dtype, got {inputs[0].dtype} and {target.dtype}")
+    sizes = sum(t.numel() for t in outputs), sum(t.numel() for t in inputs) * part
+    if sizes[0] != sizes[1]:
+        shapes = [tuple(t.shape) for t in (*inputs[:1], *outputs[:1])]
+        raise ValueError(f"{name}: the output must have the size that goes with the input {sizes[1]}, got {sizes[0]}; {shapes}")
 
 
-def _done(async_op, *written):
-    return Work(written) if async_op else None
+_NOTHING = ()
+
+
+def _run(
+    group, kind, name, inputs, outputs, async_op, reduction=(0, 1.0), root=0, tag=0, in_splits=_NOTHING, out_splits=_NOTHING,
+    timeout=None,
+):  # fmt: skip
+    limit = (timeout or group._timeout).total_seconds()
+    collected = group._coalesced
+    waits = not async_op and collected is None
+    native = group._native.run(kind, name, inputs, outputs, *reduction, root, tag, in_splits, out_splits, limit, waits)
+    if native is None:
+        return None
+    work = Work(native, outputs or inputs)
+    if collected is not None:
+        collected.append(work)
+    return work if async_op else None
+
+
+# ---- collectives
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     """Reduces `tensor` over the processes, in place."""
     _tensors("all_reduce", tensor)
-    _reduction("all_reduce", op, tensor)
-    return _done(async_op, tensor) if member("all_reduce", group) else None
+    reduction = _reduction("all_reduce", op, tensor)
+    group = member("all_reduce", group)
+    return _run(group, _ALL_REDUCE, "all_reduce", _NOTHING, [tensor], async_op, reduction) if group else None
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
-    """all_reduce of several tensors."""
-    _tensors("all_reduce_coalesced", *tensors)
-    _reduction("all_reduce_coalesced", op, *tensors)
-    return _done(async_op, *tensors) if member("all_reduce_coalesced", group) else None
+    """all_reduce of several tensors of one dtype."""
+    tensors = _list("all_reduce_coalesced", "tensors", tensors)
+    reduction = _reduction("all_reduce_coalesced", op, *tensors)
+    group = member("all_reduce_coalesced", group)
+    return _run(group, _ALL_REDUCE, "all_reduce_coalesced", _NOTHING, tensors, async_op, reduction) if group else None
 
 
 def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_dst=None):
     """Reduces to the process `dst`."""
     _tensors("reduce", tensor)
-    _reduction("reduce", op, tensor)
-    if not member("reduce", group):
+    reduction = _reduction("reduce", op, tensor)
+    group = member("reduce", group)
+    if group is None:
         return None
-    _peer("reduce", dst, group_dst)
-    return _done(async_op, tensor)
+    return _run(group, _REDUCE, "reduce", _NOTHING, [tensor], async_op, reduction, _peer("reduce", group, dst, group_dst))
 
 
 def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
     """Gives every process the tensor of `src`."""
     _tensors("broadcast", tensor)
-    if not member("broadcast", group):
+    group = member("broadcast", group)
+    if group is None:
         return None
-    _peer("broadcast", src, group_src)
-    return _done(async_op, tensor)
+    return _run(group, _BROADCAST, "broadcast", _NOTHING, [tensor], async_op, root=_peer("broadcast", group, src, group_src))
 
 
 def all_gather(tensor_list, tensor, group=None, async_op=False):
     """Fills a list with the tensors of all processes."""
-    if not member("all_gather", group):
+    group = member("all_gather", group)
+    if group is None:
         return None
-    _copy("all_gather", _one("all_gather", "tensor_list", tensor_list), tensor)
-    return _done(async_op, *tensor_list)
+    _tensors("all_gather", tensor)
+    outputs = _list("all_gather", "tensor_list", tensor_list, group.size())
+    _same("all_gather", outputs, [tensor], group.size())
+    return _run(group, _ALL_GATHER, "all_gather", [tensor], outputs, async_op)
 
 
 def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False):
-    """all_gather of several tensors."""
-    if not member("all_gather_coalesced", group):
+    """all_gather of several tensors: a list for each process, with its tensors."""
+    group = member("all_gather_coalesced", group)
+    if group is None:
         return None
-    for target, source in zip(_one("all_gather_coalesced", "output_tensor_lists", output_tensor_lists), input_tensor_list):
-        _copy("all_gather_coalesced", target, source)
-    return _done(async_op, *output_tensor_lists[0])
+    if not isinstance(output_tensor_lists, (list, tuple)) or len(output_tensor_lists) != group.size():
+        raise ValueError(f"all_gather_coalesced: output_tensor_lists must have one list for each of {group.size()} processes")
+    columns = [[row[i] for row in output_tensor_lists] for i in range(len(input_tensor_list))]
+    works = [all_gather(column, tensor, group, True) for column, tensor in zip(columns, input_tensor_list)]
+    return _together(works, async_op)
+
+
+def _together(works, async_op):
+    made = _Works(works)
+    if async_op:
+        return made
+    made.wait()
+    return None
 
 
 def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
     """Concatenates or stacks the tensors of all processes."""
-    if not member("all_gather_into_tensor", group):
+    group = member("all_gather_into_tensor", group)
+    if group is None:
         return None
-    _copy("all_gather_into_tensor", output_tensor, input_tensor)
-    return _done(async_op, output_tensor)
+    _tensors("all_gather_into_tensor", output_tensor, input_tensor)
+    _same("all_gather_into_tensor", [output_tensor], [input_tensor], group.size())
+    return _run(group, _ALL_GATHER, "all_gather_into_tensor", [input_tensor], [output_tensor], async_op)
 
 
 def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
     """Fills a list on the process `dst` (default 0) with the tensors of all."""
-    if not member("gather", group):
+    group = member("gather", group)
+    if group is None:
         return None
-    _peer("gather", dst, group_dst, needed=False)
-    _copy("gather", _one("gather", "gather_list", gather_list), tensor)
-    return _done(async_op, *gather_list)
+    _tensors("gather", tensor)
+    root = _peer("gather", group, dst, group_dst, 0)
+    if group.rank() == root:
+        outputs = _list("gather", "gather_list", gather_list if gather_list is not None else [], group.size())
+        _same("gather", outputs, [tensor], group.size())
+    elif gather_list:
+        raise ValueError(f"gather: gather_list is for rank {root} of the group, which gathers, got one on rank {group.rank()}")
+    else:
+        outputs = []
+    return _run(group, _GATHER, "gather", [tensor], outputs, async_op, root=root)
 
 
 def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
     """Gives each process its element of the list on `src` (default 0)."""
-    if not member("scatter", group):
+    group = member("scatter", group)
+    if group is None:
         return None
-    _peer("scatter", src, group_src, needed=False)
-    _copy("scatter", tensor, _one("scatter", "scatter_list", scatter_list))
-    return _done(async_op, tensor)
+    _tensors("scatter", tensor)
+    root = _peer("scatter", group, src, group_src, 0)
+    if group.rank() == root:
+        inputs = _list("scatter", "scatter_list", scatter_list if scatter_list is not None else [], group.size())
+        _same("scatter", inputs, [tensor], group.size())
+    elif scatter_list:
+        raise ValueError(f"scatter: scatter_list is for rank {root} of the group, which scatters, got one on {group.rank()}")
+    else:
+        inputs = []
+    return _run(group, _SCATTER, "scatter", inputs, [tensor], async_op, root=root)
 
 
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=False):
     """Reduces lists, and gives each process its element."""
-    if not member("reduce_scatter", group):
+    group = member("reduce_scatter", group)
+    if group is None:
         return None
-    _reduction("reduce_scatter", op, output)
-    _copy("reduce_scatter", output, _one("reduce_scatter", "input_list", input_list))
-    return _done(async_op, output)
+    _tensors("reduce_scatter", output)
+    inputs = _list("reduce_scatter", "input_list", input_list, group.size())
+    _same("reduce_scatter", inputs, [output], group.size())
+    reduction = _reduction("reduce_scatter", op, output)
+    return _run(group, _REDUCE_SCATTER, "reduce_scatter", inputs, [output], async_op, reduction)
 
 
 def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
     """Reduces, and gives each process its part."""
-    if not member("reduce_scatter_tensor", group):
+    group = member("reduce_scatter_tensor", group)
+    if group is None:
         return None
-    _reduction("reduce_scatter_tensor", op, output)
-    _copy("reduce_scatter_tensor", output, input)
-    return _done(async_op, output)
+    _tensors("reduce_scatter_tensor", output, input)
+    _same("reduce_scatter_tensor", [input], [output], group.size())
+    reduction = _reduction("reduce_scatter_tensor", op, output)
+    return _run(group, _REDUCE_SCATTER, "reduce_scatter_tensor", [input], [output], async_op, reduction)
+
+
+def all_gather_single(output, input, group=None, async_op=False):
+    """As all_gather_into_tensor."""
+    return all_gather_into_tensor(output, input, group, async_op)
+
+
+def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=False):
+    """As reduce_scatter_tensor."""
+    return reduce_scatter_tensor(output, input, op, group, async_op)
 
 
 def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):
     """Sends each process its element of the list."""
-    if not member("all_to_all", group):
+    group = member("all_to_all", group)
+    if group is None:
         return None
-    source = _one("all_to_all", "input_tensor_list", input_tensor_list)
-    _copy("all_to_all", _one("all_to_all", "output_tensor_list", output_tensor_list), source)
-    return _done(async_op, *output_tensor_list)
+    outputs = _list("all_to_all", "output_tensor_list", output_tensor_list, group.size())
+    inputs = _list("all_to_all", "input_tensor_list", input_tensor_list, group.size())
+    for tensor in outputs:
+        if tensor.dtype != inputs[0].dtype:
+            raise ValueError(f"all_to_all: input and output of one dtype, got {inputs[0].dtype} and {tensor.dtype}")
+    counts = [[t.numel() for t in tensors] for tensors in (inputs, outputs)]
+    return _run(group, _ALL_TO_ALL, "all_to_all", inputs, outputs, async_op, in_splits=counts[0], out_splits=counts[1])
+
+
+def _split_counts(name, tensor, splits, size):
+    """Elements for each process: what the split sizes are of dimension 0, or equal parts."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    if not splits:
+        if rows % size:
+            raise ValueError(f"{name}: {size} processes must divide the first dimension, got {rows}")
+        splits = [rows // size] * size
+    if len(splits) != size or sum(splits) != rows or min(splits) < 0:
+        raise ValueError(f"{name}: split sizes of {size} processes, the first dimension {rows} in all, got {list(splits)}")
+    row = tensor.numel() // rows if rows else 0
+    return [n * row for n in splits]
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
-    """Sends each process its part of a tensor."""
-    if not member("all_to_all_single", group):
+    """Sends each process its part of a tensor, along dimension 0."""
+    name = "all_to_all_single"
+    group = member(name, group)
+    if group is None:
         return None
-    _copy("all_to_all_single", output, input)
-    return _done(async_op, output)
+    _tensors(name, output, input)
+    if output.dtype != input.dtype:
+        raise ValueError(f"{name}: input and output of one dtype, got {input.dtype} and {output.dtype}")
+    counts = [_split_counts(name, t, s, group.size()) for t, s in ((input, input_split_sizes), (output, output_split_sizes))]
+    return _run(group, _ALL_TO_ALL, name, [input], [output], async_op, in_splits=counts[0], out_splits=counts[1])
 
 
 def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     """Waits for all processes."""
-    return _done(async_op) if member("barrier", group) else None
+    group = member("barrier", group)
+    return _run(group, _BARRIER, "barrier", _NOTHING, _NOTHING, async_op, timeout=timeout) if group else None
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
-    """Waits for all processes."""
-    member("monitored_barrier", group)
+    """Waits for all processes; those that do not come in time are named, as by every collective."""
+    group = member("monitored_barrier", group)
+    if group is not None:
+        _run(group, _BARRIER, "monitored_barrier", _NOTHING, _NOTHING, False, timeout=timeout)
 
 
-# objects
+# ---- messages
 
 
-def _through_pickle(value):
-    """As the object of another process would arrive: a copy."""
-    return pickle.loads(pickle.dumps(value))
+def _other(name, group, rank, group_rank, any_one=False):
+    found = _peer(name, group, rank, group_rank, -1 if any_one else None)
+    if found == group.rank():
+        raise ValueError(f"{name}: a process does not exchange with itself, got its own rank {group._ranks[found]}")
+    return found
 
 
-def all_gather_object(object_list, obj, group=None):
-    """Fills a list with copies of the objects of all processes."""
-    if member("all_gather_object", group):
-        _one("all_gather_object", "object_list", object_list)
-        object_list[0] = _through_pickle(obj)
+def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
+    """Sends a tensor to another process; the Work is done when the tensor may be written again."""
+    group = member("isend", group)
+    if group is None:
+        return None
+    _tensors("isend", tensor)
+    return _run(group, _SEND, "isend", [tensor], _NOTHING, True, root=_other("isend", group, dst, group_dst), tag=tag)
 
 
-def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
-    """Fills a list on the process `dst` (default 0) with copies of the objects of all."""
-    if member("gather_object", group):
-        _peer("gather_object", dst, group_dst, needed=False)
-        _one("gather_object", "object_gather_list", object_gather_list)
-        object_gather_list[0] = _through_pickle(obj)
+def irecv(tensor, src=None, group=None, tag=0, group_src=None):
+    """Receives a tensor from another process, or from any."""
+    group = member("irecv", group)
+    if group is None:
+        return None
+    _tensors("irecv", tensor)
+    return _run(group, _RECV, "irecv", _NOTHING, [tensor], True, root=_other("irecv", group, src, group_src, True), tag=tag)
 
 
-def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
-    """Gives every process the objects of `src` (default 0)."""
-    if member("broadcast_object_list", group):
-        _peer("broadcast_object_list", src, group_src, needed=False)
+def send(tensor, dst=None, group=None, tag=0, group_dst=None):
+    """Sends a tensor to another process."""
+    group = member("send", group)
+    if group is not None:
+        _tensors("send", tensor)
+        _run(group, _SEND, "send", [tensor], _NOTHING, False, root=_other("send", group, dst, group_dst), tag=tag)
 
 
-def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None):
-    """Gives each process its element of the list on `src` (default 0)."""
-    if not member("scatter_object_list", group):
-        return
-    _peer("scatter_object_list", src, group_src, needed=False)
-    if not scatter_object_output_list:
-        raise ValueError("scatter_object_list: scatter_object_output_list must have an element, got none")
-    value = _one("scatter_object_list", "scatter_object_input_list", scatter_object_input_list)
-    scatter_object_output_list[0] = _through_pickle(value)
-
-
-# from one process to another: there is no other
-
-
-def _no_peer(name, what):
-    def call(tensor, *args, **kwargs):
-        member(name, kwargs.get("group"))
-        raise ValueError(f"{name}: a process does not exchange with itself, got a group of one process")
-
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"{what} ValueError: a group of one process has no other."
-    return call
-
-
-send = _no_peer("send", "Sends a tensor to another process.")
-recv = _no_peer("recv", "Receives a tensor from another process.")
-isend = _no_peer("isend", "Sends a tensor to another process.")
-irecv = _no_peer("irecv", "Receives a tensor from another process.")
-send_object_list = _no_peer("send_object_list", "Sends objects to another process.")
-recv_object_list = _no_peer("recv_object_list", "Receives objects from another process.")
+def recv(tensor, src=None, group=None, tag=0, group_src=None):
+    """Receives a tensor from another process, or from any; the rank that sent it."""
+    group = member("recv", group)
+    if group is None:
+        return -1
+    _tensors("recv", tensor)
+    work = _run(group, _RECV, "recv", _NOTHING, [tensor], True, root=_other("recv", group, src, group_src, True), tag=tag)
+    if group._coalesced is not None:
+        return src
+    work.wait()
+    return group._ranks[work.source_rank()]
 
 
 class P2POp:
@@ -273,12 +422,32 @@ class P2POp:
         if op not in (isend, irecv):
             raise ValueError(f"P2POp: op must be distributed.isend or distributed.irecv, got {op!r}")
         _tensors("P2POp", tensor)
-        self.op, self.tensor, self.peer, self.group, self.tag = op, tensor, peer, group, tag
+        self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = op, tensor, peer, group, tag, group_peer
 
 
 def batch_isend_irecv(p2p_op_list):
-    """Runs exchanges together. ValueError for an empty list, and in a group of one process."""
-    member("batch_isend_irecv")
+    """Starts exchanges together; the list of their Work."""
     if not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
         raise ValueError(f"batch_isend_irecv: expected a list of P2POp, got {p2p_op_list!r}")
-    return [op.op(op.tensor, op.peer, group=op.group) for op in p2p_op_list]
+    if any(op.group is not p2p_op_list[0].group for op in p2p_op_list):
+        raise ValueError("batch_isend_irecv: all operations of a batch need one group, got several")
+    member("batch_isend_irecv", p2p_op_list[0].group)
+    works = [op.op(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
+    return [work for work in works if work is not None]
+
+
+@contextlib.contextmanager
+def _coalescing_manager(group=None, device=None, async_ops=False):
+    """Collectives and messages called inside start together, and are waited for at the end; with `async_ops`, by `wait` of what
+    the `with` statement gives."""
+    group = member("_coalescing_manager", group)
+    if group._coalesced is not None:
+        raise ValueError("_coalescing_manager: one at a time for a group, got a second one inside")
+    group._coalesced = collected = []
+    together = _Works(collected)
+    try:
+        yield together
+    finally:
+        group._coalesced = None
+    if not async_ops:
+        together.wait()

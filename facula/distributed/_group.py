@@ -1,22 +1,36 @@
-"""The default group, groups made of it, stores, and what can be asked about them."""
+"""The default group, groups made of it, and what can be asked about them."""
 
 from __future__ import annotations
 
+import atexit
 import datetime
 import enum
 import os
-from urllib.parse import parse_qs, urlparse
+import sys
+import threading
+import traceback
+
+from facula import _C
+
+from . import _rendezvous
+from ._store import PrefixStore, Store
 
 default_pg_timeout = datetime.timedelta(minutes=30)
 
 
 def is_available():
-    """True: there are groups, of one process."""
+    """True."""
     return True
 
 
+def is_mpi_available():
+    """Whether there is an MPI library with the standard ABI, which groups of several processes use."""
+    _rendezvous.look_for_mpi()
+    return bool(_C._dist_mpi())
+
+
 def is_gloo_available():
-    """True: groups of one process answer to that name."""
+    """True: groups of several processes answer to that name, by MPI."""
     return True
 
 
@@ -25,12 +39,13 @@ def is_nccl_available():
     return False
 
 
-is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
+is_ucc_available = is_xccl_available = is_nccl_available
 
 
 def is_backend_available(backend):
     """Whether a backend of that name can be asked for."""
-    return str(backend).lower() == "gloo"
+    name = str(backend).lower()
+    return name in ("gloo", "fake") or name == "mpi" and is_mpi_available()
 
 
 def is_torchelastic_launched():
@@ -44,6 +59,16 @@ class ReduceOp(enum.Enum):
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
 
+class PremulSum:
+    """SUM of values that are multiplied by `factor` first."""
+
+    name, value = "PREMUL_SUM", ReduceOp.PREMUL_SUM.value
+
+    def __init__(self, factor):
+        self.factor = float(factor)
+
+
+_make_nccl_premul_sum = PremulSum
 ReduceOp.RedOpType = ReduceOp  # the type of its members has a name of its own in PyTorch
 reduce_op = ReduceOp
 
@@ -56,8 +81,8 @@ def supports_complex(reduceOp):
 class Backend(str):
     """The name of a backend, in lower case. ValueError for one that is not known."""
 
-    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
+    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
 
     def __new__(cls, name):
         if not isinstance(name, str):
@@ -69,23 +94,36 @@ class Backend(str):
 
 
 class ProcessGroup:
-    """A group that this process is the only member of."""
+    """Processes that call collectives together. `init_process_group` and `new_group` make them."""
 
-    def __init__(self, backend="gloo", description=""):
-        self._backend = backend
-        self.group_desc = self.group_name = description
+    def __init__(self, native, backend, name, description, timeout, store):
+        self._native, self._backend, self._timeout, self._store = native, backend, timeout, store
+        self.group_name, self.group_desc = name, description
+        self._ranks = native.ranks()
+        self._rank = self._ranks.index(_rank_of_process)
+        self._coalesced = None
 
     def rank(self):
-        """Number of this process in the group: 0."""
-        return 0
+        """Number of this process in the group."""
+        return self._rank
 
     def size(self):
-        """Number of processes: 1."""
-        return 1
+        """Number of processes."""
+        return len(self._ranks)
 
     def name(self):
         """Name of the backend that was asked for."""
         return self._backend
+
+    def get_group_store(self):
+        """The store by which the processes met; None for one process alone."""
+        return self._store
+
+    def _get_sequence_number_for_group(self):
+        return self._native.sequence()
+
+    def __reduce__(self):
+        raise TypeError("ProcessGroup: a group is not pickled; every process makes its own")
 
 
 class _WorldMeta(type):
@@ -110,7 +148,10 @@ class GroupMember(metaclass=_WorldMeta):
 
 
 _default: ProcessGroup | None = None
+_world = None
+_rank_of_process = 0
 _others: list[ProcessGroup] = []
+_made: dict[tuple, int] = {}  # groups by ranks
 
 
 def is_initialized():
@@ -120,9 +161,9 @@ def is_initialized():
 
 def member(name, group=None):
     """The group (by default that of all processes); None where this process is no member of it."""
-    if _default is None:
-        raise ValueError(f"{name}: the default process group has not been initialized, call init_process_group first")
     if group is None:
+        if _default is None:
+            raise ValueError(f"{name}: the default process group has not been initialized, call init_process_group first")
         return _default
     if group is GroupMember.NON_GROUP_MEMBER:
         return None
@@ -131,77 +172,96 @@ def member(name, group=None):
     return group
 
 
-def _from_environment(name):
-    if name not in os.environ:
-        raise ValueError(f"init_process_group: env:// needs the environment variable {name}, got none")
-    return os.environ[name]
+def _program_stack():
+    """The lines that the main thread runs, innermost first, without those of this package."""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    inside = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    lines = [f for f in traceback.extract_stack(frame) if not f.filename.startswith(inside)]
+    return " <- ".join(f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in reversed(lines[-6:]))
 
 
-def _place(init_method, world_size, rank, store):
-    """(world size, rank) from the arguments, the URL or the environment."""
-    if store is None:
-        url = urlparse(init_method or "env://")
-        query = {key: int(values[0]) for key, values in parse_qs(url.query).items() if key in ("rank", "world_size")}
-        if url.scheme == "env":
-            rank = rank if rank >= 0 else int(_from_environment("RANK"))
-            world_size = world_size if world_size >= 0 else int(_from_environment("WORLD_SIZE"))
-        elif url.scheme in ("tcp", "file"):
-            rank, world_size = query.get("rank", rank), query.get("world_size", world_size)
-        else:
-            raise RuntimeError(f"init_process_group: expected env://, tcp:// or file://, got {init_method!r}")
-    for what, value in (("world_size", world_size), ("rank", rank)):
-        if value < 0:
-            raise ValueError(f"init_process_group: {what} must be given, got {value}")
-    return world_size, rank
+def _engine_of(backend):
+    """("cpu:gloo,cuda:nccl") -> the engine that serves the CPU."""
+    kinds = dict(part.rpartition(":")[::2] for part in backend.split(","))
+    kind = kinds.get("cpu", kinds.get("", "undefined"))
+    if kind not in ("gloo", "mpi", "undefined", "fake"):
+        raise RuntimeError(f"init_process_group: the backends for tensors of the CPU are 'gloo' and 'mpi', got {backend!r}")
+    return "fake" if kind == "fake" else "mpi"
 
 
 def init_process_group(
     backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None,
     device_id=None, _ranks=None,
 ):  # fmt: skip
-    """Makes the default group.
+    """Makes the default group, of all processes that call this with the same store.
 
     Args:
-        backend: "gloo", or None.
-        init_method: "env://" (the default; RANK and WORLD_SIZE from the environment), "tcp://..." or "file://...".
+        backend: "gloo", "mpi", "cpu:gloo,cuda:nccl" or None, which are all MPI here; "fake" sends nothing.
+        init_method: "env://" (the default; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment, the first two
+            also from mpiexec and srun), "tcp://address:port" of rank 0, or "file://path" that all processes share.
+        timeout: of this call and of collectives, 30 minutes if None.
         world_size, rank: how many processes there are, and which this is.
+        store: in the place of `init_method`.
 
-    ValueError when it is not known how many, or when there is a group already. NotImplementedError for more than one.
+    ValueError when it is not known how many, or when there is a group already. One process needs none of it, and loads no MPI.
     """
-    global _default
+    global _default, _world, _rank_of_process
     if _default is not None:
         raise ValueError("init_process_group: the default process group is initialized already, got a second call")
+    if store is not None and init_method is not None:
+        raise ValueError(f"init_process_group: a store or an init_method, got both, {init_method!r}")
     name = Backend(backend or "gloo")
-    kinds = {part.rpartition(":")[2] for part in name.split(",")}
-    if not kinds & {"gloo", "undefined"}:
-        raise RuntimeError(f"init_process_group: the backend 'gloo' is the one there is, got {backend!r}")
-    world_size, rank = _place(init_method, world_size, rank, store)
-    if world_size != 1:
-        raise NotImplementedError(f"init_process_group: groups of one process are supported, got world_size {world_size}")
-    if rank != 0:
-        raise ValueError(f"init_process_group: rank must be below world_size 1, got {rank}")
-    _default = ProcessGroup(name if "," in name or name == "gloo" else "gloo", group_name or "default_pg")
+    engine = _engine_of(name)
+    if timeout is not None and not isinstance(timeout, datetime.timedelta):
+        raise TypeError(f"init_process_group: timeout must be a datetime.timedelta, got {type(timeout).__name__}")
+    timeout = timeout or default_pg_timeout
+    size, rank = _rendezvous.place(init_method, world_size, rank, store)
+    if size == 1 or engine == "fake":
+        world = _C._dist_world("local", None, rank, size, timeout.total_seconds())
+    else:
+        store = store if store is not None else _rendezvous.open_store(init_method, size, rank, timeout)
+        store = _rendezvous.meet(store, size, rank, timeout)
+        _rendezvous.look_for_mpi()
+        world = _C._dist_world("mpi", store._native, rank, size, timeout.total_seconds())
+    _world, _rank_of_process = world, rank
+    _default = ProcessGroup(world.everybody(), name, group_name or "default_pg", "default_pg", timeout, store)
+
+
+@atexit.register
+def _leave():
+    global _world
+    if _world is not None:
+        _world.leave()
+        _world = None
 
 
 def destroy_process_group(group=None):
-    """Ends a group; without one, all of them."""
+    """Ends a group; without one, all of them. The other processes need not call it at the same time."""
     global _default
     ended = member("destroy_process_group", group)
+    if ended is None:
+        return
     if ended is _default:
         _default = None
         _others.clear()
+        _leave()
     elif ended in _others:
         _others.remove(ended)
+        ended._native.drop()
+    else:
+        raise ValueError("destroy_process_group: the group was destroyed already, got it again")
 
 
 def get_rank(group=None):
-    """0; -1 when not a member."""
-    return 0 if member("get_rank", group) else -1
+    """Number of this process in the group; -1 when not a member."""
+    found = member("get_rank", group)
+    return found.rank() if found else -1
 
 
 def get_world_size(group=None):
-    """1; -1 when not a member."""
-    return 1 if member("get_world_size", group) else -1
+    """Number of processes; -1 when not a member."""
+    found = member("get_world_size", group)
+    return found.size() if found else -1
 
 
 def get_backend(group=None):
@@ -223,25 +283,25 @@ def get_pg_count():
 
 
 def get_process_group_ranks(group=None):
-    """[0]."""
-    return [0] if member("get_process_group_ranks", group) else []
-
-
-def _rank_in(name, group, rank):
-    member(name, group)
-    if rank != 0:
-        raise ValueError(f"{name}: the group has rank 0 only, got {rank}")
-    return 0
+    """The ranks among all processes, by rank in the group."""
+    found = member("get_process_group_ranks", group)
+    return list(found._ranks) if found else []
 
 
 def get_global_rank(group, group_rank):
     """The rank among all processes of a rank in a group."""
-    return _rank_in("get_global_rank", group, group_rank)
+    found = member("get_global_rank", group)
+    if found is None or not 0 <= group_rank < found.size():
+        raise ValueError(f"get_global_rank: the group has no rank {group_rank}, got a group of {found.size() if found else 0}")
+    return found._ranks[group_rank]
 
 
 def get_group_rank(group, global_rank):
     """The rank in a group of a rank among all processes."""
-    return _rank_in("get_group_rank", group, global_rank)
+    found = member("get_group_rank", group)
+    if found is None or global_rank not in found._ranks:
+        raise ValueError(f"get_group_rank: rank {global_rank} is not part of the group, got {found._ranks if found else []}")
+    return found._ranks.index(global_rank)
 
 
 def get_node_local_rank(fallback_rank=None):
@@ -257,29 +317,58 @@ def new_group(
     ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None,
     device_id=None, sort_ranks=True,
 ):  # fmt: skip
-    """A group of some ranks; NON_GROUP_MEMBER when this process is not among them."""
+    """A group of some ranks; NON_GROUP_MEMBER when this process is not among them.
+
+    All processes call it, in the same order for several groups; with `use_local_synchronization` only those of the group.
+    """
     world = member("new_group")
-    if any(rank != 0 for rank in ranks or ()):
-        raise ValueError(f"new_group: the ranks must be below the world size 1, got {list(ranks)}")
-    if ranks is not None and len(ranks) == 0:
+    chosen = list(range(world.size())) if ranks is None else [int(r) for r in ranks]
+    if sort_ranks:
+        chosen.sort()
+    if len(set(chosen)) != len(chosen) or any(not 0 <= r < world.size() for r in chosen):
+        raise ValueError(f"new_group: ranks below the world size {world.size()}, each once, got {chosen}")
+    name = Backend(backend) if backend else world.name()
+    _engine_of(name)
+    seconds = _rendezvous.seconds(timeout, world._timeout)
+    if not chosen:
         return GroupMember.NON_GROUP_MEMBER
-    made = ProcessGroup(Backend(backend) if backend else world.name(), group_desc or "undefined")
+    native = _world.make_group(chosen, group_desc or str(chosen), use_local_synchronization, seconds)
+    if native is None:
+        return GroupMember.NON_GROUP_MEMBER
+    if use_local_synchronization:
+        times = _made[tuple(chosen)] = _made.get(tuple(chosen), 0) + 1
+        title = f"{chosen} {times}"
+    else:
+        title = str(world._native.sequence())  # all ranks are as far
+    store = PrefixStore(f"group{title}", world._store) if isinstance(world._store, Store) else None
+    made = ProcessGroup(native, name, title, group_desc or "undefined", timeout or world._timeout, store)
     _others.append(made)
     return made
 
 
-def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """(the group of this process, all groups) of `group_size` processes each."""
-    member("new_subgroups", group)
-    if group_size not in (None, 1):
-        raise ValueError(f"new_subgroups: group_size must not exceed the world size 1, got {group_size}")
-    made = new_group([0], backend=backend, group_desc=group_desc)
-    return made, [made]
+def new_subgroups(
+    group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None,
+):  # fmt: skip
+    """(the group of this process, all groups) of `group_size` neighbouring processes each."""
+    world = member("new_subgroups", group)
+    size = world.size()
+    if group_size is None:
+        group_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    if group_size < 1 or group_size > size or size % group_size:
+        raise ValueError(f"new_subgroups: group_size must divide the world size {size}, got {group_size}")
+    lists = [world._ranks[i : i + group_size] for i in range(0, size, group_size)]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
     """(the group of this process, all groups) with the given ranks."""
-    groups = [new_group(ranks, backend=backend, group_desc=group_desc) for ranks in ranks_per_subgroup_list or ()]
-    if not groups:
+    if not ranks_per_subgroup_list:
         raise ValueError("new_subgroups_by_enumeration: ranks_per_subgroup_list must not be empty, got none")
-    return groups[0], groups
+    flat = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
+    if len(set(flat)) != len(flat):
+        raise ValueError(f"new_subgroups_by_enumeration: a rank is in one subgroup, got {ranks_per_subgroup_list}")
+    groups = [
+        new_group(ranks, timeout, backend, group_desc=group_desc, sort_ranks=False) for ranks in ranks_per_subgroup_list
+    ]
+    mine = [g for g in groups if g is not GroupMember.NON_GROUP_MEMBER]
+    return mine[0] if mine else None, groups

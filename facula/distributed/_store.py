@@ -167,13 +167,13 @@ class TCPStore(_NativeStore):
 
     def __init__(
         self, host_name, port, world_size=None, is_master=False, timeout=default_store_timeout, wait_for_workers=True,
-        multi_tenant=False, master_listen_fd=None, use_libuv=True,
+        multi_tenant=False, master_listen_fd=None, use_libuv=True, *, _token=None,
     ):  # fmt: skip
         self.libuvBackend = bool(use_libuv)
         super().__init__(
             _C._tcp_store(
                 host_name, port, -1 if world_size is None else world_size, is_master, _seconds("TCPStore", timeout),
-                wait_for_workers, multi_tenant, -1 if master_listen_fd is None else master_listen_fd,
+                wait_for_workers, multi_tenant, -1 if master_listen_fd is None else master_listen_fd, _token,
             )
         )  # fmt: skip
         self.host, self.port = self._native.address()

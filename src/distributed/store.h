@@ -35,10 +35,14 @@ enum class StoreOp : uint8_t {
   QueuePop,    // key, number: whether to wait -> value
   QueueLen,    // key -> number
   WaitCount,   // key, number: waits until the number under the key is as large
-  Will,        // key, value: appended to that key when the connection ends, and to kSilent's when nothing is asked for
-               // `number` seconds beyond what a request may wait; a negative number revokes it
+  Will,        // key, value: the line "lost <value>" for the log under the key when the connection ends, "silent" when
+               // nothing is asked for `number` seconds beyond what a request may wait, "back" when it is again;
+               // a negative number revokes it
   Last = Will,
 };
+
+/// A log is text under a key; how many lines it has is the number under the key with this behind it.
+constexpr const char* kLines = "/lines";
 
 struct Request {
   StoreOp op;

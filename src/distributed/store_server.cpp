@@ -165,7 +165,7 @@ void StoreServer::serve(Client& client, std::string_view message) {
   }
   if (client.may_be_silent > 0)
     client.speaks_until = Deadline::after(client.may_be_silent + std::clamp(timeout, 0.0, 1e9));
-  if (std::exchange(client.silent, false)) append(client.will_key + kSilent, "+" + client.will);
+  if (std::exchange(client.silent, false)) tell(client.will_key, "back " + client.will);
   if (request.op == StoreOp::Will) return answer(client, {});
   const Reply reply = table_.apply(request);
   if (reply.answer == Answer::Waiting) {
@@ -215,13 +215,16 @@ void StoreServer::drop(Client& client) {
 void StoreServer::bequeath(Client& client) {
   if (client.will_key.empty()) return;
   client.may_be_silent = 0;
-  append(std::exchange(client.will_key, {}), client.will);
+  tell(std::exchange(client.will_key, {}), "lost " + client.will);
 }
 
-void StoreServer::append(std::string key, std::string value) {
-  const Request request{StoreOp::Append, {std::move(key)}, {std::move(value)}};
-  table_.apply(request);
-  changed(request);
+/// A line for a log, and one more for the number of its lines.
+void StoreServer::tell(const std::string& log, const std::string& line) {
+  for (const Request& request :
+       {Request{StoreOp::Append, {log}, {line + "\n"}}, Request{StoreOp::Add, {log + kLines}, {}, 1}}) {
+    table_.apply(request);
+    changed(request);
+  }
 }
 
 /// Answers those who waited for what a request has set.
@@ -256,7 +259,7 @@ void StoreServer::look_at_clock() {
       answer(*client, reply);
     } else if (client->may_be_silent > 0 && !client->silent && client->speaks_until.passed()) {
       client->silent = true;
-      append(client->will_key + kSilent, "-" + client->will);
+      tell(client->will_key, "silent " + client->will);
     }
   }
 }

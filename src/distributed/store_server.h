@@ -11,8 +11,6 @@ constexpr uint32_t kMagic = 0x53414346;  // "FCAS"
 constexpr uint32_t kVersion = 1;
 constexpr size_t kLongestToken = 256;
 constexpr uint32_t kLongestMessage = 1u << 30;
-/// What the key of a will ends with to tell of silence: wills after "-", and after "+" when the client speaks again.
-constexpr const char* kSilent = "/silent";
 
 class StoreServer {
  public:
@@ -32,7 +30,7 @@ class StoreServer {
   void flush(Client& client);
   void drop(Client& client);
   void bequeath(Client& client);
-  void append(std::string key, std::string value);
+  void tell(const std::string& log, const std::string& line);
   void changed(const Request& request);
   void look_at_clock();
   int until_next() const;

@@ -6,6 +6,7 @@
 
 namespace facula::python {
 
+void init_process_groups(PyObject* module);
 PyObject* wrap_store(std::shared_ptr<distributed::Store> store);
 std::shared_ptr<distributed::Store> store_of(PyObject* object);
 

@@ -377,16 +377,16 @@ PyObject* file_store(PyObject*, PyObject* args) {
 PyObject* tcp_store(PyObject*, PyObject* args) {
   return guarded([&] {
     distributed::TcpStoreOptions o;
-    const char* host;
+    const char *host, *token;
     long long world_size;
     int master, wait, tenant;
-    take(args, "siLpdppi", &host, &o.port, &world_size, &master, &o.timeout, &wait, &tenant, &o.listen_fd);
+    take(args, "siLpdppiz", &host, &o.port, &world_size, &master, &o.timeout, &wait, &tenant, &o.listen_fd, &token);
     o.host = host;
     o.world_size = world_size;
     o.is_master = master;
     o.wait_for_workers = wait;
     o.multi_tenant = tenant;
-    o.token = distributed::store_token();
+    o.token = token ? token : distributed::store_token();
     std::shared_ptr<Store> store;
     {
       WithoutLock unlocked;
@@ -397,13 +397,14 @@ PyObject* tcp_store(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef functions[] = {{"_hash_store", hash_store, METH_NOARGS, "A store in this process."},
-                           {"_prefix_store", prefix_store, METH_VARARGS, "(prefix, store)"},
-                           {"_python_store", python_store, METH_O, "(store of a class written in Python)"},
-                           {"_file_store", file_store, METH_VARARGS, "(path, world_size)"},
-                           {"_tcp_store", tcp_store, METH_VARARGS,
-                            "(host, port, world_size, is_master, seconds, wait_for_workers, multi_tenant, listen_fd)"},
-                           {}};
+PyMethodDef functions[] = {
+    {"_hash_store", hash_store, METH_NOARGS, "A store in this process."},
+    {"_prefix_store", prefix_store, METH_VARARGS, "(prefix, store)"},
+    {"_python_store", python_store, METH_O, "(store of a class written in Python)"},
+    {"_file_store", file_store, METH_VARARGS, "(path, world_size)"},
+    {"_tcp_store", tcp_store, METH_VARARGS,
+     "(host, port, world_size, is_master, seconds, wait_for_workers, multi_tenant, listen_fd, token)"},
+    {}};
 
 }  // namespace
 
@@ -422,6 +423,7 @@ std::shared_ptr<Store> store_of(PyObject* object) {
 void init_stores(PyObject* module);  // called by module.cpp
 void init_stores(PyObject* module) {
   make_store_type(module);
+  init_process_groups(module);
   check(PyModule_AddFunctions(module, functions));
 }
 

@@ -1,0 +1,165 @@
+"""How processes find each other: the store that init_process_group uses, and who is there."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import secrets
+import socket
+import sys
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+from facula import _C
+
+from ._errors import DistStoreError
+from ._store import FileStore, PrefixStore, Store, TCPStore
+
+# what launchers tell a process when RANK and WORLD_SIZE are not set: (rank, size)
+_LAUNCHERS = [
+    ("RANK", "WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+]
+
+# Stores by address: a process that makes its group anew finds the same server, and keys with another prefix.
+_stores: dict[tuple, Store] = {}
+_times: dict[int, int] = {}
+
+
+def _number(name, given, variables):
+    if given >= 0:
+        return given
+    for variable in variables:
+        if variable in os.environ:
+            try:
+                return int(os.environ[variable])
+            except ValueError:
+                raise ValueError(f"init_process_group: {variable} must be a number, got {os.environ[variable]!r}")
+    place = f", or be in the environment as {variables[0]}" if variables else ""
+    raise ValueError(f"init_process_group: {name} must be given{place}, got {given}")
+
+
+def place(init_method, world_size, rank, store):
+    """(world size, rank) from the arguments, the URL or the environment."""
+    scheme = "store"
+    if store is None:
+        url = urlparse(init_method or "env://")
+        scheme = url.scheme
+        if scheme not in ("env", "tcp", "file"):
+            raise RuntimeError(f"init_process_group: expected env://, tcp:// or file://, got {init_method!r}")
+        query = {key: int(values[0]) for key, values in parse_qs(url.query).items() if key in ("rank", "world_size")}
+        rank, world_size = query.get("rank", rank), query.get("world_size", world_size)
+    variables = _LAUNCHERS if scheme == "env" else []
+    rank = _number("rank", rank, [r for r, _ in variables])
+    size = _number("world_size", world_size, [s for _, s in variables])
+    if rank >= size:
+        raise ValueError(f"init_process_group: rank must be below world_size {size}, got {rank}")
+    return size, rank
+
+
+def _tcp(host, port, rank, timeout):
+    key = (host, port)
+    if key not in _stores:
+        served_by_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        _stores[key] = TCPStore(host, port, None, rank == 0 and not served_by_launcher, timeout, multi_tenant=True)
+    return _stores[key]
+
+
+def _from_environment(name):
+    if name not in os.environ:
+        raise ValueError(f"init_process_group: env:// needs the environment variable {name}, got none")
+    return os.environ[name]
+
+
+def open_store(init_method, size, rank, timeout):
+    """The store that a URL names."""
+    url = urlparse(init_method or "env://")
+    if url.scheme == "env":
+        slurm = os.environ.get("SLURM_LAUNCH_NODE_IPADDR")
+        address = os.environ.get("MASTER_ADDR", slurm) or _from_environment("MASTER_ADDR")
+        store = _tcp(address, int(_from_environment("MASTER_PORT")), rank, timeout)
+        return PrefixStore(f"attempt{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    if url.scheme == "tcp":
+        if not url.hostname or url.port is None:
+            raise ValueError(f"init_process_group: tcp:// needs an address and a port, got {init_method!r}")
+        return _tcp(url.hostname, url.port, rank, timeout)
+    path = url.netloc + url.path
+    if not path:
+        raise ValueError(f"init_process_group: file:// needs a path, got {init_method!r}")
+    if path not in _stores:
+        _stores[path] = FileStore(path, size)
+    return _stores[path]
+
+
+def _below(store):
+    return _below(store.underlying_store) if isinstance(store, PrefixStore) else store
+
+
+def _once_more(store):
+    """The store with a prefix that tells this meeting from earlier ones."""
+    key = id(_below(store))
+    _times[key] = _times.get(key, 0) + 1
+    return PrefixStore(f"world{_times[key]}", store)
+
+
+def _agree(store, what, value):
+    found = store.compare_set(what, "", value).decode()
+    if found != value:
+        raise RuntimeError(f"init_process_group: all processes need one {what}, another has {found}, got {value}")
+
+
+def meet(store, size, rank, timeout):
+    """Waits for all ranks; a store of the core by TCP, which tells when one of them is gone."""
+    from facula import __version__
+
+    store = _once_more(store)
+    store.set_timeout(timeout)
+    _agree(store, "world_size", str(size))
+    _agree(store, "version", __version__)
+    if store.add(f"rank{rank}", 1) != 1:
+        raise RuntimeError(f"init_process_group: two processes say that they are rank {rank} of {size}, each has its own")
+    store.set(f"here{rank}", socket.gethostname())
+    everybody = [f"here{r}" for r in range(size)]
+    try:
+        store.wait(everybody, timeout)
+    except DistStoreError:
+        missing = [r for r in range(size) if not store.check([f"here{r}"])]
+        came = f"{size - len(missing)} of {size} ranks came within {timeout.total_seconds():g} s"
+        text = f"rank{'s' * (len(missing) > 1)} {' '.join(map(str, missing))}"
+        raise DistStoreError(f"init_process_group: {came}, missing: {text}") from None
+    return store if isinstance(_below(store), TCPStore) else _tcp_beside(store, everybody, rank, timeout)
+
+
+def _tcp_beside(store, everybody, rank, timeout):
+    """A TCP store of rank 0, for ranks that have met by another one."""
+    if rank == 0:
+        alone = len(set(store.multi_get(everybody))) == 1
+        token = secrets.token_hex(16)
+        address = "127.0.0.1" if alone else socket.gethostbyname(socket.gethostname())
+        served = TCPStore(address, 0, None, True, timeout, _token=token)
+        store.set("tcp", f"{address} {served.port} {token}")
+        return served
+    address, port, token = store.get("tcp").decode().split()
+    return TCPStore(address, int(port), None, False, timeout, _token=token)
+
+
+def look_for_mpi():
+    """Tells the core where the `mpich` package has its library."""
+    try:
+        package = importlib.metadata.distribution("mpich")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    names = ("libmpi_abi.1.dylib",) if sys.platform == "darwin" else ("libmpi_abi.so.1", "libmpi_abi.so.0")
+    found = [str(Path(file.locate()).resolve()) for file in package.files or () if file.name in names]
+    _C._dist_mpi_candidates(found)
+
+
+def seconds(timeout, default):
+    """A timedelta, or None for the default, as seconds."""
+    timeout = default if timeout is None else timeout
+    if not isinstance(timeout, datetime.timedelta):
+        raise TypeError(f"timeout: expected a datetime.timedelta, got {type(timeout).__name__}")
+    return timeout.total_seconds()

@@ -1,0 +1,50 @@
+// What the ranks tell each other beside their data, through the store: a log that every rank reads on a thread of its
+// own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s ("silent"); ranks
+// write that they leave in order ("left"), and ask what the others do ("query"), which each answers under a key.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "distributed/world.h"
+
+namespace facula::distributed {
+
+/// The lines that the program runs now, innermost first; empty when they cannot be seen. Installed by the bindings.
+inline std::string (*program_stack)() = nullptr;
+
+class Control {
+ public:
+  Control(World& world, std::shared_ptr<Store> store);
+  ~Control();
+  /// An operation waits for long (a warning), or for too long (its end): asks the others why.
+  void late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final);
+  /// Tells the others, and ends the thread.
+  void leave();
+  /// Whether the thread has ended: else it needs this object, and the world.
+  bool ended() const { return ended_; }
+
+ private:
+  void run();
+  void read_log();
+  void heard(const std::string& word, const std::string& rest);
+  void lost(int rank, const std::string& who);
+  void look_for_left();
+  void answer(const std::string& query);
+  void tell(Store& store, const std::string& line);
+  std::string report(Store& store, const Group& group, const Operation& op, bool final);
+
+  World& world_;
+  std::shared_ptr<Store> store_, other_;  // one waits, the other asks
+  std::mutex mutex_;
+  std::set<int> silent_, left_;
+  std::map<int, std::string> lost_;
+  int64_t lines_ = 0;
+  size_t read_ = 0;
+  int queries_ = 0;
+  double left_at_ = 0;
+  std::atomic<bool> leaving_{false}, ended_{false};
+  std::thread thread_;
+};
+
+}  // namespace facula::distributed

@@ -1,0 +1,90 @@
+// What moves bytes between processes: MPI (mpi.cpp), or nobody (local.cpp). An engine only starts transfers and says when
+// they are done; fingerprints, deadlines, reports, layouts and handles are above it, in group.h, alike for all engines.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "distributed/error.h"
+
+namespace facula::distributed {
+
+enum class Kind : uint8_t {
+  AllReduce,
+  Reduce,
+  Broadcast,
+  AllGather,
+  Gather,
+  Scatter,
+  ReduceScatter,
+  AllToAll,
+  Barrier,  // the agreement alone, see group.h
+  Send,
+  Recv,
+};
+inline bool is_point_to_point(Kind kind) { return kind == Kind::Send || kind == Kind::Recv; }
+
+enum class Reduction : uint8_t { Sum, Avg, Product, Min, Max, BitAnd, BitOr, BitXor, PremulSum };
+constexpr int kReductions = 9;
+
+/// Bytes for every rank, and where they lie.
+struct Splits {
+  std::vector<int64_t> in_bytes, in_offsets, out_bytes, out_offsets;
+};
+
+/// One non-blocking call. `in == out` is in place. Reductions count elements of `dtype`, the others bytes; where all
+/// ranks have a part, those of one part.
+struct Transfer {
+  Kind kind;
+  const void* in = nullptr;
+  void* out = nullptr;
+  int64_t count = 0;
+  DType dtype = DType::UInt8;
+  Reduction reduction = Reduction::Sum;
+  int root = 0;  // or the peer; -1 is any
+  int tag = 0;
+  const Splits* splits = nullptr;
+};
+
+/// What a Recv got.
+struct Received {
+  int source = -1;
+  int64_t bytes = 0;
+};
+
+constexpr int kAnySource = -1;
+
+class Engine {
+ public:
+  using Request = uintptr_t;
+  virtual ~Engine() = default;
+  /// Starts a transfer among the ranks of a group; memory stays valid until it is done.
+  virtual Request issue(int group, const Transfer& transfer) = 0;
+  /// Whether it is done; then the request is no more.
+  virtual bool test(Request& request, Received& received) = 0;
+  /// Gives the engine time for what others want of it.
+  virtual void progress() = 0;
+  /// A group of ranks of the world, called by all of them with one number below 32,768 when all are there. Group 0 is the
+  /// world.
+  virtual int make_group(const std::vector<int>& ranks, int number) = 0;
+  virtual void drop_group(int) {}
+  /// Something is broken: the engine is not called again.
+  virtual void abandon() = 0;
+};
+
+/// Whether an engine can reduce this dtype so; the error is the caller's.
+bool can_reduce(DType dtype, Reduction reduction);
+
+/// For one process, and to try programs for many in one ("fake"): what others would send stays as it is.
+std::unique_ptr<Engine> make_local_engine(int rank, int size);
+
+class Store;
+/// Where MPI was found, or an error that says how to get one.
+std::string find_mpi();
+/// Joins the ranks of a store by MPI. All call it.
+std::unique_ptr<Engine> make_mpi_engine(const std::shared_ptr<Store>& store, int rank, int size, double timeout);
+
+}  // namespace facula::distributed

@@ -1,0 +1,317 @@
+// The MPI engine: non-blocking calls on communicators, one after another from whoever holds the world's lock.
+//
+// MPI is entered as a session, so that a process can join one world after another. A world is kept when its group is
+// destroyed: when the same processes meet again, their new world is a communicator of the living one. After a fault MPI
+// is not called again.
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "distributed/mpi_library.h"
+#include "distributed/pmi.h"
+#include "distributed/reduce.h"
+#include "distributed/tcp_store.h"
+
+namespace facula::distributed {
+namespace {
+
+using namespace mpi;
+
+// ---- the world that MPI knows, at most one
+
+struct Living {
+  std::string job;
+  int rank = -1;
+  Session session = Session::Null;
+  Comm comm = Comm::Null;
+  bool broken = false;
+};
+Living living;
+
+/// What others must know of this process to join it.
+struct Card {
+  std::string machine, job;
+  int rank_there;
+};
+
+/// Who shares memory: one kernel, one mount of /dev/shm. FACULA_DIST_MACHINE tells processes of one machine apart.
+std::string machine_name() {
+  if (const char* named = std::getenv("FACULA_DIST_MACHINE")) return named;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  file >> boot;
+  struct stat s{};
+  ::stat("/dev/shm", &s);
+  return boot + ":" + std::to_string(s.st_dev) + ":" + std::to_string(s.st_ino);
+}
+
+std::vector<Card> exchange_cards(Store& store, int rank, int size) {
+  const bool usable = living.comm != Comm::Null && !living.broken;
+  store.set("card/" + std::to_string(rank),
+            machine_name() + "\n" + (usable ? living.job : "-") + "\n" + std::to_string(living.rank));
+  Texts keys;
+  for (int i = 0; i < size; ++i) keys.push_back("card/" + std::to_string(i));
+  std::vector<Card> cards;
+  for (const std::string& text : store.multi_get(keys)) {
+    const size_t first = text.find('\n'), second = text.find('\n', first + 1);
+    cards.push_back(
+        {text.substr(0, first), text.substr(first + 1, second - first - 1), std::atoi(text.c_str() + second + 1)});
+  }
+  return cards;
+}
+
+bool all_in_one_world(const std::vector<Card>& cards) {
+  return std::all_of(cards.begin(), cards.end(), [&](const Card& c) { return c.job != "-" && c.job == cards[0].job; });
+}
+
+// ---- the environment that MPI reads when it starts
+
+void set_default(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
+
+/// The interface by which this process reaches the store; empty if that cannot be told.
+std::string interface_to(const std::string& host, int port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return {};
+  std::string name;
+  sockaddr_storage mine{};
+  socklen_t size = sizeof mine;
+  const Socket socket(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const bool routed = ::connect(socket.fd(), found->ai_addr, found->ai_addrlen) == 0 &&
+                      getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&mine), &size) == 0;
+  freeaddrinfo(found);
+  ifaddrs* all = nullptr;
+  if (!routed || getifaddrs(&all) != 0) return {};
+  for (ifaddrs* i = all; i; i = i->ifa_next) {
+    if (!i->ifa_addr || i->ifa_addr->sa_family != mine.ss_family) continue;
+    const bool same = mine.ss_family == AF_INET6
+                          ? std::memcmp(&reinterpret_cast<sockaddr_in6*>(i->ifa_addr)->sin6_addr,
+                                        &reinterpret_cast<sockaddr_in6&>(mine).sin6_addr, sizeof(in6_addr)) == 0
+                          : reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr ==
+                                reinterpret_cast<sockaddr_in&>(mine).sin_addr.s_addr;
+    if (same) name = i->ifa_name;
+  }
+  freeifaddrs(all);
+  return name;
+}
+
+void choose_network(const Store& store) {
+  std::error_code error;
+  const bool infiniband = !std::filesystem::is_empty("/sys/class/infiniband", error) && !error;
+  if (!infiniband) set_default("MPIR_CVAR_CH4_NETMOD", "ofi");  // over plain TCP many times faster than UCX
+  set_default("UCX_ERROR_SIGNALS", "");                         // crashes are Python's to report
+  std::string name;
+  for (const char* variable : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"})
+    if (const char* given = std::getenv(variable); given && name.empty()) name = given;
+  if (const auto* tcp = dynamic_cast<const TcpStore*>(&store); tcp && name.empty())
+    name = interface_to(tcp->host(), tcp->port());
+  if (name.empty()) return;
+  set_default("FI_TCP_IFACE", name);
+  set_default("UCX_NET_DEVICES", name);
+}
+
+/// Environment variables as long as it lives.
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before, had_ = true;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Setting() {
+    if (had_) setenv(name_, before_.c_str(), 1);
+    else unsetenv(name_);
+  }
+
+ private:
+  const char* name_;
+  std::string before_;
+  bool had_ = false;
+};
+
+// ---- joining
+
+std::string job_name(Store& store, int rank) {
+  if (rank == 0) {
+    std::ifstream file("/proc/sys/kernel/random/uuid");
+    std::string uuid;
+    file >> uuid;
+    std::erase(uuid, '-');
+    store.set("job",
+              uuid.empty() ? std::to_string(getpid()) + "." + std::to_string(Deadline::after(0).seconds_left()) : uuid);
+  }
+  return store.get("job");
+}
+
+void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, int rank, double timeout) {
+  const Functions& call = library().call;
+  if (living.session != Session::Null) {  // of other processes than these
+    if (living.broken)
+      fail(Trouble::Backend,
+           "init_process_group: this process belonged to a world of processes that failed; start anew");
+    call.Comm_free(&living.comm);
+    call.Session_finalize(&living.session);
+    living = {};
+  }
+  const int size = static_cast<int>(cards.size());
+  PmiJob job{job_name(*store, rank), {}, rank, size, timeout};
+  std::vector<std::string> machines;
+  for (const Card& card : cards) machines.push_back(card.machine);
+  job.mapping = process_mapping(machines);
+  choose_network(*store);
+  const std::string name = job.name;
+  const Setting fd("PMI_FD", std::to_string(serve_pmi(store->clone(), std::move(job))));
+  const Setting ranks("PMI_RANK", std::to_string(rank)), sizes("PMI_SIZE", std::to_string(size));
+  check(call.Session_init(Info::Null, Errors::Return, &living.session), "init_process_group: MPI_Session_init");
+  mpi::Group everybody;
+  check(call.Group_from_session_pset(living.session, "mpi://WORLD", &everybody), "init_process_group");
+  check(call.Comm_create_from_group(everybody, name.c_str(), Info::Null, Errors::Return, &living.comm),
+        "init_process_group: MPI_Comm_create_from_group");
+  call.Group_free(&everybody);
+  living.job = name;
+  living.rank = rank;
+}
+
+/// A communicator of some ranks of another one, in this order.
+Comm subset(Comm comm, const std::vector<int>& ranks, int number) {
+  const Functions& call = library().call;
+  mpi::Group all, some;
+  Comm made = Comm::Null;
+  check(call.Comm_group(comm, &all), "new_group");
+  check(call.Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "new_group");
+  const int code = call.Comm_create_group(comm, some, number, &made);
+  call.Group_free(&some);
+  call.Group_free(&all);
+  check(code,
+        "new_group: MPI has no room for another communicator (it has about 2,000; destroy_process_group frees them)");
+  call.Comm_set_errhandler(made, Errors::Return);
+  return made;
+}
+
+class MpiEngine final : public Engine {
+ public:
+  explicit MpiEngine(Comm world) : call_(library().call), comms_{world} {
+    for (int d : {0, 1})
+      for (int r = 0; r < kReductions; ++r)
+        check(call_.Op_create(own_reduction(d ? DType::BFloat16 : DType::Float16, static_cast<Reduction>(r)), 1,
+                              &own_[d][r]),
+              "init_process_group");
+  }
+
+  Request issue(int group, const Transfer& t) override {
+    mpi::Request request = mpi::Request::Null;
+    check(start(comms_.at(static_cast<size_t>(group)), t, &request), "issue");
+    return static_cast<Request>(request);
+  }
+
+  bool test(Request& request, Received& received) override {
+    auto r = static_cast<mpi::Request>(request);
+    int done = 0;
+    Status status{};
+    const int code = call_.Test(&r, &done, &status);
+    request = static_cast<Request>(r);
+    if (code != kSuccess) explain(code);
+    if (!done) return false;
+    received.source = status.source;
+    call_.Get_count_c(&status, Type::Byte, &received.bytes);
+    return true;
+  }
+
+  void progress() override {
+    int found;
+    call_.Iprobe(mpi::kAnySource, mpi::kAnyTag, comms_[0], &found, nullptr);
+  }
+
+  int make_group(const std::vector<int>& ranks, int number) override {
+    comms_.push_back(subset(comms_[0], ranks, number));
+    return static_cast<int>(comms_.size()) - 1;
+  }
+
+  void drop_group(int group) override {
+    Comm& comm = comms_[static_cast<size_t>(group)];
+    if (group != 0 && comm != Comm::Null) call_.Comm_free(&comm);
+    comm = Comm::Null;
+  }
+
+  void abandon() override { living.broken = true; }
+
+ private:
+  void explain(int code) {
+    int kind = 0;
+    call_.Error_class(code, &kind);
+    if (kind == kErrTruncate) fail(Trouble::Backend, "recv: more was sent than the tensor holds");
+    check(code, "test");
+  }
+
+  int start(Comm comm, const Transfer& t, mpi::Request* request) {
+    const void* in = t.in == t.out ? kInPlace : t.in;
+    const auto reduction = [&] {
+      const int d = t.dtype == DType::BFloat16;
+      return arithmetic(t.dtype, t.reduction, own_[d][static_cast<int>(t.reduction)]);
+    };
+    const Count n = t.count;
+    switch (t.kind) {
+      case Kind::AllReduce: {
+        const Arithmetic a = reduction();
+        return call_.Iallreduce_c(in, t.out, n * a.per_element, a.type, a.op, comm, request);
+      }
+      case Kind::Reduce: {  // `out` is the root's alone
+        const Arithmetic a = reduction();
+        return call_.Ireduce_c(t.out ? in : t.in, t.out, n * a.per_element, a.type, a.op, t.root, comm, request);
+      }
+      case Kind::ReduceScatter: {
+        const Arithmetic a = reduction();
+        return call_.Ireduce_scatter_block_c(t.in, t.out, n * a.per_element, a.type, a.op, comm, request);
+      }
+      case Kind::Broadcast: return call_.Ibcast_c(t.out, n, Type::Byte, t.root, comm, request);
+      case Kind::AllGather: return call_.Iallgather_c(t.in, n, Type::Byte, t.out, n, Type::Byte, comm, request);
+      case Kind::Gather: return call_.Igather_c(t.in, n, Type::Byte, t.out, n, Type::Byte, t.root, comm, request);
+      case Kind::Scatter: return call_.Iscatter_c(t.in, n, Type::Byte, t.out, n, Type::Byte, t.root, comm, request);
+      case Kind::AllToAll: {
+        const Splits& s = *t.splits;
+        static_assert(sizeof(Aint) == sizeof(int64_t));
+        return call_.Ialltoallv_c(t.in, s.in_bytes.data(), reinterpret_cast<const Aint*>(s.in_offsets.data()),
+                                  Type::Byte, t.out, s.out_bytes.data(),
+                                  reinterpret_cast<const Aint*>(s.out_offsets.data()), Type::Byte, comm, request);
+      }
+      case Kind::Send: return call_.Isend_c(t.in, n, Type::Byte, t.root, t.tag, comm, request);
+      case Kind::Recv: return call_.Irecv_c(t.out, n, Type::Byte, t.root, t.tag, comm, request);
+      case Kind::Barrier: break;
+    }
+    return kSuccess;
+  }
+
+  const Functions& call_;
+  std::vector<Comm> comms_;
+  std::array<std::array<Op, kReductions>, 2> own_;
+};
+
+}  // namespace
+
+std::string find_mpi() { return library().path; }
+
+std::unique_ptr<Engine> make_mpi_engine(const std::shared_ptr<Store>& store, int rank, int size, double timeout) {
+  library();
+  const std::vector<Card> cards = exchange_cards(*store, rank, size);
+  if (!all_in_one_world(cards)) {
+    enter(store, cards, rank, timeout);
+    return std::make_unique<MpiEngine>(living.comm);
+  }
+  std::vector<int> there;
+  for (const Card& card : cards) there.push_back(card.rank_there);
+  return std::make_unique<MpiEngine>(subset(living.comm, there, 0));
+}
+
+}  // namespace facula::distributed

@@ -1,0 +1,33 @@
+// The MPI library of this process, opened when several processes come together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "distributed/error.h"
+#include "distributed/mpi_abi.h"
+
+namespace facula::distributed::mpi {
+
+struct Functions {
+#define X(name, ...) int (*name)(__VA_ARGS__);
+  FACULA_MPI_FUNCTIONS(X)
+#undef X
+};
+
+struct Library {
+  std::string path;
+  Functions call;
+};
+
+/// Where to look beside FACULA_MPI and the system: files, in order of preference.
+void set_candidates(std::vector<std::string> files);
+/// Opens it at the first call. An error that says how to get one when there is none.
+const Library& library();
+/// The file, or empty.
+std::string found_at();
+
+/// An error of MPI, as an exception.
+void check(int code, const char* what);
+
+}  // namespace facula::distributed::mpi

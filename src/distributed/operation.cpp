@@ -1,0 +1,335 @@
+#include "distributed/operation.h"
+
+#include <algorithm>
+
+#include "core/kernel.h"
+#include "ops/copies.h"
+
+namespace facula::distributed {
+namespace {
+
+constexpr int64_t kPiece = 1 << 20;  // bytes of a transfer; measured: 256 KiB to 2 MiB are alike, one of 100 MB is slow
+
+constexpr const char* kReductionNames[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"};
+
+bool reduces(Kind kind) { return kind == Kind::AllReduce || kind == Kind::Reduce || kind == Kind::ReduceScatter; }
+bool has_root(Kind kind) {
+  return kind == Kind::Reduce || kind == Kind::Broadcast || kind == Kind::Gather || kind == Kind::Scatter;
+}
+
+template <class T>
+void scale(void* memory, int64_t n, double factor, double divisor) {
+  T* p = static_cast<T*>(memory);
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_integral_v<T>) p[i] = static_cast<T>(p[i] / static_cast<T>(divisor));
+    else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      p[i] = T(static_cast<float>(p[i]) * static_cast<float>(factor) / static_cast<float>(divisor));
+    else if constexpr (std::is_same_v<T, std::complex<float>>)
+      p[i] = p[i] * static_cast<float>(factor) / static_cast<float>(divisor);
+    else p[i] = p[i] * static_cast<T>(factor) / static_cast<T>(divisor);
+  }
+}
+
+/// Multiplies by `factor`, then divides; integers are divided alone.
+void scale(const Tensor& t, double factor, double divisor) {
+  const auto run = [&](auto zero) { scale<decltype(zero)>(t.data(), t.numel(), factor, divisor); };
+  switch (t.dtype()) {
+    case DType::UInt8: return run(uint8_t{});
+    case DType::Int8: return run(int8_t{});
+    case DType::Int16: return run(int16_t{});
+    case DType::Int32: return run(int32_t{});
+    case DType::Int64: return run(int64_t{});
+    case DType::UInt16: return run(uint16_t{});
+    case DType::UInt32: return run(uint32_t{});
+    case DType::UInt64: return run(uint64_t{});
+    case DType::Float16: return run(Half{});
+    case DType::BFloat16: return run(BFloat16{});
+    case DType::Float32: return run(float{});
+    case DType::Float64: return run(double{});
+    case DType::Complex64: return run(std::complex<float>{});
+    case DType::Complex128: return run(std::complex<double>{});
+    default: return;  // can_reduce() has refused the others
+  }
+}
+
+}  // namespace
+
+/// Checks tensors and makes the transfers.
+struct Planner {
+  Operation& op;
+  const Call& call;
+  int rank, size;
+
+  void check(const Tensor& t) const {
+    FACULA_CHECK(t.is_cpu(), ErrorKind::Value, call.name, ": tensors of processes are on the CPU here, got one on ",
+                 t.device());
+    FACULA_CHECK(!t.is_conj(), ErrorKind::Value, call.name,
+                 ": a tensor is conjugated lazily, call resolve_conj() first");
+    FACULA_CHECK(t.dtype() == op.dtype, ErrorKind::Value, call.name, ": tensors of one dtype, got ", op.dtype, " and ",
+                 t.dtype());
+  }
+  /// Elements in order, to read.
+  Tensor input(const Tensor& t) const {
+    settle_layout(t);
+    check(t);
+    op.memory.push_back(ops::as_contiguous(t));
+    return op.memory.back();
+  }
+  /// Elements in order, to write; what is not so is copied back in the end. `reads`: also what is there counts.
+  Tensor output(const Tensor& t, bool reads) const {
+    settle_layout(t);
+    check(t);
+    check_no_internal_overlap(t, call.name);
+    const Tensor place = t.is_contiguous() ? t : reads ? ops::contiguous_copy(t) : empty(t.sizes(), t.dtype());
+    op.memory.push_back(place);
+    op.finish.push_back([t, place] {
+      if (!place.is_same(t)) copy_elements(t, place);
+      t.storage()->bump_version(0);
+    });
+    return place;
+  }
+  /// Parts of all ranks behind each other: the one tensor, or copies of the list.
+  Tensor joined_input(const std::vector<Tensor>& list, int64_t part) const {
+    if (list.size() == 1 && list[0].numel() == part * size) return input(list[0]);
+    const Tensor flat = buffer(part * size);
+    parts(list, flat, [](const Tensor& t, const Tensor& p) { copy_elements(p, t); });
+    return flat;
+  }
+  Tensor joined_output(const std::vector<Tensor>& list, int64_t part) const {
+    if (list.size() == 1 && list[0].numel() == part * size) return output(list[0], false);
+    const Tensor flat = buffer(part * size);
+    for (const Tensor& t : list) check_no_internal_overlap(t, call.name);
+    op.finish.push_back([list, flat, self = *this] {
+      self.parts(list, flat, [](const Tensor& t, const Tensor& p) {
+        copy_elements(t, p);
+        t.storage()->bump_version(0);
+      });
+    });
+    return flat;
+  }
+  template <class F>
+  void parts(const std::vector<Tensor>& list, const Tensor& flat, F f) const {
+    int64_t at = 0;
+    for (const Tensor& t : list) {
+      settle_layout(t);
+      check(t);
+      std::vector<int64_t> strides(static_cast<size_t>(t.dim()));
+      int64_t step = 1;
+      for (int64_t d = t.dim() - 1; d >= 0; --d) strides[static_cast<size_t>(d)] = step, step *= t.size(d);
+      if (t.numel() > 0) f(t, make_view(flat, t.sizes(), {strides.data(), strides.size()}, at, false));
+      at += t.numel();
+    }
+  }
+  Tensor buffer(int64_t count) const {
+    op.memory.push_back(empty({count}, op.dtype));
+    return op.memory.back();
+  }
+  /// Of equal tensors for all ranks.
+  int64_t part_of(const std::vector<Tensor>& list) const {
+    for (const Tensor& t : list)
+      FACULA_CHECK(t.numel() == list[0].numel() && t.dtype() == op.dtype, ErrorKind::Value, call.name,
+                   ": tensors of one size and dtype for all ranks, got ", op.dtype, " of ", list[0].numel(),
+                   " elements and ", t.dtype(), " of ", t.numel());
+    return list[0].numel();
+  }
+  void expect(const std::vector<Tensor>& list, int64_t part, const char* what) const {
+    int64_t total = 0;
+    for (const Tensor& t : list) total += t.numel();
+    FACULA_CHECK(total == part * size, ErrorKind::Value, call.name, ": ", what, " holds ", size, " times ", part,
+                 " elements, got ", total);
+  }
+
+  void add(Transfer t) const {
+    t.kind = call.kind;
+    t.dtype = op.dtype;
+    t.reduction = call.reduction;
+    t.root = call.root;
+    t.tag = call.tag;
+    op.plan.push_back(t);
+  }
+  /// One transfer for each MiB; `unit` is 1 where elements are counted, else the bytes of one.
+  void in_pieces(const void* in, void* out, int64_t n, int64_t unit) const {
+    const int64_t bytes = item_size(op.dtype), piece = std::max<int64_t>(kPiece / bytes, 1);
+    for (int64_t at = 0; at < n; at += piece) {
+      const auto* from = in ? static_cast<const char*>(in) + at * bytes : nullptr;
+      auto* to = out ? static_cast<char*>(out) + at * bytes : nullptr;
+      add({.kind = call.kind, .in = from, .out = to, .count = std::min(piece, n - at) * unit});
+    }
+  }
+  /// What is done to values before (once they are copies of the program's) and after they are reduced.
+  Tensor premultiplied(const Tensor& t) const {
+    if (call.reduction != Reduction::PremulSum) return t;
+    const Tensor copy = ops::contiguous_copy(t);
+    op.memory.push_back(copy);
+    scale(copy, call.factor, 1);
+    return copy;
+  }
+  void averaged(const Tensor& t) const {
+    if (call.reduction == Reduction::Avg) op.finish.insert(op.finish.begin(), [t, n = size] { scale(t, 1, n); });
+  }
+
+  void all_reduce() const {
+    for (const Tensor& given : call.out) {
+      const Tensor t = output(given, true);
+      if (call.reduction == Reduction::PremulSum) scale(t, call.factor, 1);
+      in_pieces(t.data(), t.data(), t.numel(), 1);
+      averaged(t);
+      op.count += t.numel();
+    }
+  }
+  void reduce() const {
+    const bool here = rank == call.root;
+    const Tensor t = here ? output(call.out[0], true) : premultiplied(input(call.out[0]));
+    if (here && call.reduction == Reduction::PremulSum) scale(t, call.factor, 1);
+    in_pieces(t.data(), here ? t.data() : nullptr, t.numel(), 1);
+    if (here) averaged(t);
+    op.count = t.numel();
+  }
+  void broadcast() const {
+    for (const Tensor& given : call.out) {
+      const Tensor t = rank == call.root ? input(given) : output(given, false);
+      in_pieces(t.data(), t.data(), t.numel(), item_size(op.dtype));
+      op.count += t.numel();
+    }
+  }
+  void all_gather() const {
+    const Tensor in = input(call.in[0]);
+    expect(call.out, in.numel(), "the output");
+    const Tensor out = joined_output(call.out, in.numel());
+    op.count = in.numel();
+    if (op.count) add({.kind = call.kind, .in = in.data(), .out = out.data(), .count = op.count * item_size(op.dtype)});
+  }
+  void gather() const {
+    const Tensor in = input(call.in[0]);
+    if (rank == call.root) expect(call.out, in.numel(), "gather_list");
+    char* out = rank == call.root ? joined_output(call.out, in.numel()).data<char>() : nullptr;
+    op.count = in.numel();
+    if (op.count) add({.kind = call.kind, .in = in.data(), .out = out, .count = op.count * item_size(op.dtype)});
+  }
+  void scatter() const {
+    const Tensor out = output(call.out[0], false);
+    if (rank == call.root) expect(call.in, out.numel(), "scatter_list");
+    const char* in = rank == call.root ? joined_input(call.in, out.numel()).data<char>() : nullptr;
+    op.count = out.numel();
+    if (op.count) add({.kind = call.kind, .in = in, .out = out.data(), .count = op.count * item_size(op.dtype)});
+  }
+  void reduce_scatter() const {
+    const Tensor out = output(call.out[0], false);
+    expect(call.in, out.numel(), "the input");
+    const Tensor in = premultiplied(joined_input(call.in, out.numel()));
+    op.count = out.numel();
+    if (op.count) add({.kind = call.kind, .in = in.data(), .out = out.data(), .count = op.count});
+    averaged(out);
+  }
+  void all_to_all() const {
+    const auto sums = [](const std::vector<int64_t>& counts) {
+      int64_t sum = 0;
+      for (int64_t n : counts) sum += n;
+      return sum;
+    };
+    const Tensor in = joined(call.in, sums(call.in_splits), true), out = joined(call.out, sums(call.out_splits), false);
+    Splits& s = op.splits.emplace_back();
+    const int64_t bytes = item_size(op.dtype);
+    const auto lay = [bytes](const std::vector<int64_t>& counts, std::vector<int64_t>& sizes,
+                             std::vector<int64_t>& at) {
+      int64_t sum = 0;
+      for (int64_t n : counts) sizes.push_back(n * bytes), at.push_back(sum), sum += n * bytes;
+    };
+    lay(call.in_splits, s.in_bytes, s.in_offsets);
+    lay(call.out_splits, s.out_bytes, s.out_offsets);
+    add({.kind = call.kind, .in = in.data(), .out = out.data(), .splits = &s});
+  }
+  Tensor joined(const std::vector<Tensor>& list, int64_t total, bool reads) const {
+    if (list.size() == 1) {
+      FACULA_CHECK(list[0].numel() == total, ErrorKind::Value, call.name,
+                   ": the split sizes are those of the tensor, got ", total, " elements of ", list[0].numel());
+      return reads ? input(list[0]) : output(list[0], false);
+    }
+    const Tensor flat = buffer(total);
+    const auto into = [](const Tensor& t, const Tensor& p) { copy_elements(p, t); };
+    if (reads) {
+      parts(list, flat, into);
+      return flat;
+    }
+    for (const Tensor& t : list) check_no_internal_overlap(t, call.name);
+    op.finish.push_back([list, flat, self = *this] {
+      self.parts(list, flat, [](const Tensor& t, const Tensor& p) {
+        copy_elements(t, p);
+        t.storage()->bump_version(0);
+      });
+    });
+    return flat;
+  }
+  void message() const {
+    const bool sends = call.kind == Kind::Send;
+    const Tensor t = sends ? input(call.in[0]) : output(call.out[0], false);
+    op.count = t.numel();
+    add({.kind = call.kind,
+         .in = sends ? t.data() : nullptr,
+         .out = sends ? nullptr : t.data(),
+         .count = op.count * item_size(op.dtype)});
+  }
+
+  void run() const {
+    switch (call.kind) {
+      case Kind::AllReduce: return all_reduce();
+      case Kind::Reduce: return reduce();
+      case Kind::Broadcast: return broadcast();
+      case Kind::AllGather: return all_gather();
+      case Kind::Gather: return gather();
+      case Kind::Scatter: return scatter();
+      case Kind::ReduceScatter: return reduce_scatter();
+      case Kind::AllToAll: return all_to_all();
+      case Kind::Barrier: return;
+      case Kind::Send:
+      case Kind::Recv: return message();
+    }
+  }
+};
+
+Operation::Operation(Call c, int rank, int size) : call(std::move(c)) {
+  const std::vector<Tensor>& shown = call.out.empty() || (call.kind == Kind::ReduceScatter) ? call.in : call.out;
+  const std::vector<Tensor>& first = call.in.empty() ? call.out : call.in;
+  if (!first.empty()) {
+    dtype = first[0].dtype();
+    const Tensor& t = call.kind == Kind::Scatter ? shown[0] : first[0];
+    shape.assign(t.sizes().begin(), t.sizes().end());
+  }
+  FACULA_CHECK(!reduces(call.kind) || can_reduce(dtype, call.reduction), ErrorKind::Type, call.name, ": ",
+               kReductionNames[static_cast<int>(call.reduction)], " does not go with this dtype, got ", dtype);
+  deadline = Deadline::after(call.timeout);
+  Planner{*this, call, rank, size}.run();
+}
+
+std::string Operation::text() const {
+  std::ostringstream s;
+  s << call.name << " (";
+  if (call.kind != Kind::Barrier) {
+    s << dtype << '[';
+    for (size_t i = 0; i < shape.size(); ++i) s << (i ? ", " : "") << shape[i];
+    s << ']';
+  }
+  if (const size_t tensors = std::max(call.in.size(), call.out.size()); tensors > 1)
+    s << " and " << tensors - 1 << " more";
+  if (reduces(call.kind)) s << ", " << kReductionNames[static_cast<int>(call.reduction)];
+  if (has_root(call.kind)) s << ", root " << call.root;
+  if (is_point_to_point(call.kind)) s << ", rank " << call.root << ", tag " << call.tag;
+  s << ')';
+  return s.str();
+}
+
+uint64_t Operation::fingerprint() const {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  const auto mix = [&](uint64_t value) {
+    for (int i = 0; i < 8; ++i) hash = (hash ^ (value >> (8 * i) & 0xff)) * 1099511628211u;
+  };
+  mix(static_cast<uint64_t>(call.kind));
+  mix(static_cast<uint64_t>(dtype));
+  mix(static_cast<uint64_t>(count));
+  mix(reduces(call.kind) ? static_cast<uint64_t>(call.reduction) : 0);
+  mix(has_root(call.kind) ? static_cast<uint64_t>(call.root) : 0);
+  mix(call.salt);
+  return hash;
+}
+
+}  // namespace facula::distributed

@@ -1,0 +1,74 @@
+// A collective or a message: what was called, the transfers that it is made of, and how far it is.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "distributed/engine.h"
+#include "distributed/socket.h"
+
+namespace facula::distributed {
+
+struct CallSite {
+  const char* file = "";  // lives for ever
+  int line = 0;
+};
+
+/// What a program asks for. Lists have one tensor, or one for each rank.
+struct Call {
+  Kind kind;
+  const char* name;  // the public one; lives for ever
+  std::vector<Tensor> in, out;
+  Reduction reduction = Reduction::Sum;
+  double factor = 1;
+  int root = 0;  // in the group, or the peer
+  int tag = 0;
+  std::vector<int64_t> in_splits, out_splits;  // elements for each rank
+  double timeout = 1800;
+  CallSite site;
+  uint64_t salt = 0;  // what else all ranks must agree on
+};
+
+enum class Phase : uint8_t { Queued, Agreeing, Describing, Moving, Done };
+
+struct Operation {
+  Operation(Call c, int rank, int size);
+  /// Such as "all_reduce (float32[3, 4], SUM)".
+  std::string text() const;
+  bool done() const { return phase.load(std::memory_order_acquire) == Phase::Done; }
+  /// What all ranks must agree on, as a number.
+  uint64_t fingerprint() const;
+
+  Call call;
+  DType dtype = DType::UInt8;
+  std::vector<int64_t> shape;
+  int64_t count = 0;
+  uint64_t sequence = 0;
+
+  std::vector<Transfer> plan;
+  std::deque<Splits> splits;
+  std::vector<Tensor> memory;                 // staged elements that transfers read and write
+  std::vector<std::function<void()>> finish;  // what follows the last transfer
+
+  std::atomic<Phase> phase{Phase::Queued};
+  size_t next = 0;  // of `plan`
+  Engine::Request request = 0;
+  uint64_t agreed[2];
+  std::string texts;  // of all ranks, where they disagree
+  Received received;
+  Deadline deadline, warning;
+  bool reported = false, warned = false;
+  std::unique_ptr<DistError> error;
+  std::vector<std::function<void()>> callbacks;
+  double queued_at = 0, started_at = 0, done_at = 0;  // seconds since 1970
+
+ private:
+  friend struct Planner;
+};
+
+}  // namespace facula::distributed

@@ -1,0 +1,42 @@
+// How a thread waits for what it has to look at again and again: first at once, then less and less often.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace facula::distributed {
+
+class Pause {
+ public:
+  /// The longest nap, in microseconds.
+  explicit Pause(int longest = 2000) : longest_(longest) {}
+  void reset() {
+    looks_ = 0;
+    nap_ = 2;
+  }
+  /// Whether the waits are naps already.
+  bool next() {
+    if (looks_++ == 0) since_ = Clock::now();
+    if (looks_ % 16 != 0 && nap_ == 2 && !yields_) return false;
+    const auto waited = Clock::now() - since_;
+    yields_ = waited > std::chrono::microseconds(20);
+    if (waited < std::chrono::milliseconds(1)) {
+      if (yields_) sched_yield();
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(nap_));
+    nap_ = std::min(nap_ + std::max(nap_ / 8, 1), longest_);
+    return true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point since_;
+  int looks_ = 0, nap_ = 2, longest_;
+  bool yields_ = false;
+};
+
+}  // namespace facula::distributed

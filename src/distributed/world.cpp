@@ -1,0 +1,383 @@
+#include "distributed/world.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "distributed/control.h"
+#include "distributed/pause.h"
+
+namespace facula::distributed {
+namespace {
+
+constexpr size_t kDescription = 512;  // bytes that a rank tells of its call where ranks disagree
+
+bool checks() {
+  const char* set = std::getenv("FACULA_DIST_CHECK");
+  return !set || std::strcmp(set, "0") != 0;
+}
+
+double seconds_of(const char* variable, double otherwise) {
+  const char* set = std::getenv(variable);
+  return set && *set ? std::atof(set) : otherwise;
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+/// "rank 0", "ranks 1 2 3".
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (int r : ranks) text += " " + std::to_string(r);
+  return text;
+}
+
+}  // namespace
+
+std::string Group::title(const Operation& op) const {
+  std::ostringstream s;
+  s << op.call.name;
+  if (!is_point_to_point(op.call.kind)) s << " #" << op.sequence;
+  const std::string text = op.text();
+  s << " of group " << name << text.substr(text.find(" ("));
+  if (op.call.site.line) s << " at " << op.call.site.file << ":" << op.call.site.line;
+  return s.str();
+}
+
+World::World(std::unique_ptr<Engine> engine, std::shared_ptr<Store> store, int rank, int size, bool threaded)
+    : engine_(std::move(engine)), store_(std::move(store)), rank_(rank), size_(size), process_(getpid()) {
+  everybody_ = std::make_shared<Group>();
+  everybody_->name = "WORLD";
+  everybody_->rank = rank;
+  for (int r = 0; r < size; ++r) everybody_->ranks.push_back(r);
+  groups_.push_back(everybody_);
+  if (!threaded) return;
+  control_ = std::make_unique<Control>(*this, store_->clone());
+  thread_ = std::thread([this] { run(); });
+}
+
+World::~World() { leave(); }
+
+void World::leave() {
+  if (getpid() != process_) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  if (control_) control_->leave();
+  if (control_ && !control_->ended()) new std::shared_ptr<World>(weak_from_this().lock());  // never let go
+  stopping_ = true;
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void World::check_process() const {
+  FACULA_CHECK(getpid() == process_, ErrorKind::Runtime,
+               "distributed: a forked child is no member of its parent's group; only the process that called "
+               "init_process_group is");
+}
+
+// ---- groups
+
+std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const std::string& name, bool locally,
+                                         double timeout, CallSite site) {
+  const auto here = std::find(ranks.begin(), ranks.end(), rank_);
+  uint64_t salt = 1;
+  std::string key = "group";
+  for (int r : ranks) salt = salt * 1099511628211u + static_cast<uint64_t>(r) + 1, key += "," + std::to_string(r);
+  constexpr int kNumbers = 1 << 14;
+  int number;  // the same on all ranks of the group, and another one than that of a group made next to it
+  if (locally) {
+    if (here == ranks.end()) return nullptr;
+    const std::string attempt = key + "#" + std::to_string(local_groups_[key]++);
+    if (store_) store_->barrier(attempt, static_cast<int64_t>(ranks.size()), timeout);
+    number = kNumbers + static_cast<int>((salt + static_cast<uint64_t>(local_groups_[key])) % kNumbers);
+  } else {
+    Call call{.kind = Kind::Barrier, .name = "new_group"};
+    call.timeout = timeout;
+    call.site = site;
+    call.salt = salt;
+    const auto op = submit(everybody_, std::move(call));
+    wait(*op);
+    number = static_cast<int>(op->sequence % kNumbers);
+  }
+  if (here == ranks.end()) return nullptr;
+  auto group = std::make_shared<Group>();
+  group->name = name;
+  group->ranks = ranks;
+  group->rank = static_cast<int>(here - ranks.begin());
+  std::scoped_lock lock(mutex_);
+  group->id = engine_->make_group(ranks, number);
+  groups_.push_back(group);
+  return group;
+}
+
+void World::drop_group(const std::shared_ptr<Group>& group) {
+  check_process();
+  std::scoped_lock lock(mutex_);
+  groups_.remove(group);
+  group->broken = "it was destroyed";
+  if (broken_.empty() && group->queue.empty()) engine_->drop_group(group->id);
+}
+
+// ---- operations
+
+std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Call call) {
+  check_process();
+  auto op = std::make_shared<Operation>(std::move(call), group->rank, group->size());
+  static const double patience = seconds_of("FACULA_DIST_WARN_AFTER", 60);
+  op->warning = Deadline::after(patience);
+  op->queued_at = now();
+  std::scoped_lock lock(mutex_);
+  const std::string& broken = !broken_.empty() ? broken_ : group->broken;
+  if (!broken.empty())
+    fail(Trouble::Backend, op->call.name, ": the group ", group->name, " cannot be used any more: ", broken);
+  ++submitted_;
+  if (is_point_to_point(op->call.kind)) {
+    messages_.push_back({group, op});
+  } else {
+    op->sequence = ++group->issued;
+    group->queue.push_back(op);
+  }
+  if (drivers_ == 0) wake_.notify_one();
+  return op;
+}
+
+bool World::wait(Operation& op, double timeout) {
+  check_process();
+  struct Driving {
+    std::atomic<int>& drivers;
+    explicit Driving(std::atomic<int>& d) : drivers(d) { ++drivers; }
+    ~Driving() { --drivers; }
+  } driving(drivers_);
+  const Deadline deadline = Deadline::after(timeout);
+  Pause pause;
+  for (int naps = 0;;) {
+    poll();
+    if (op.done()) break;
+    if (timeout >= 0 && deadline.passed()) return false;
+    if (pause.next() && ++naps % 16 == 0) Interruptible::check();
+  }
+  if (op.error) throw DistError(*op.error);
+  return true;
+}
+
+void World::when_done(const std::shared_ptr<Operation>& op, std::function<void()> f) {
+  {
+    std::scoped_lock lock(mutex_);
+    if (!op->done()) {
+      op->callbacks.push_back(std::move(f));
+      return;
+    }
+  }
+  f();
+}
+
+/// Drives whatever is under way; whether something is.
+bool World::poll() {
+  std::vector<std::shared_ptr<Operation>> finished;
+  bool busy = false;
+  {
+    std::scoped_lock lock(mutex_);
+    for (const auto& group : groups_) {
+      while (!group->queue.empty() && advance(*group, *group->queue.front())) {
+        finished.push_back(group->queue.front());
+        group->queue.pop_front();
+      }
+      if (group->queue.empty()) continue;
+      busy = true;
+      watch_clock(group, group->queue.front());
+    }
+    for (auto m = messages_.begin(); m != messages_.end();) {
+      if (advance(*m->group, *m->op)) {
+        finished.push_back(m->op);
+        m = messages_.erase(m);
+      } else {
+        busy = true;
+        watch_clock(m->group, m->op);
+        ++m;
+      }
+    }
+    std::erase_if(finished, [](const auto& op) { return op->callbacks.empty(); });
+  }
+  for (const auto& op : finished)
+    for (auto& f : std::exchange(op->callbacks, {})) f();
+  return busy;
+}
+
+/// One look at an operation; whether it is done.
+bool World::advance(Group& group, Operation& op) {
+  if (op.done()) return true;
+  try {
+    switch (op.phase.load(std::memory_order_relaxed)) {
+      case Phase::Queued:
+        op.started_at = now();
+        if (!group.broken.empty()) fail(Trouble::Backend, group.title(op), " cannot start: ", group.broken);
+        if (is_point_to_point(op.call.kind) || group.size() == 1 || !checks()) return move_on(group, op);
+        op.agreed[0] = op.fingerprint();
+        op.agreed[1] = ~op.agreed[0];
+        op.request = engine_->issue(group.id, {.kind = Kind::AllReduce,
+                                               .in = op.agreed,
+                                               .out = op.agreed,
+                                               .count = 2,
+                                               .dtype = DType::UInt64,
+                                               .reduction = Reduction::Min});
+        op.phase = Phase::Agreeing;
+        [[fallthrough]];
+      case Phase::Agreeing: return engine_->test(op.request, op.received) && agree(group, op);
+      case Phase::Describing:
+        if (engine_->test(op.request, op.received)) disagree(group, op);
+        return op.done();
+      case Phase::Moving: return engine_->test(op.request, op.received) && move_on(group, op);
+      case Phase::Done: return true;
+    }
+  } catch (const Error& error) {
+    break_off(group, op, error.what());
+  }
+  return true;
+}
+
+bool World::agree(Group& group, Operation& op) {
+  if (op.agreed[0] == ~op.agreed[1]) return move_on(group, op);
+  op.texts.assign(kDescription * static_cast<size_t>(group.size()) + kDescription, '\0');
+  std::string mine = op.text();
+  if (op.call.site.line) mine += std::string(" at ") + op.call.site.file + ":" + std::to_string(op.call.site.line);
+  char* own = op.texts.data() + kDescription * static_cast<size_t>(group.size());
+  std::memcpy(own, mine.data(), std::min(mine.size(), kDescription - 1));
+  op.request = engine_->issue(
+      group.id,
+      {.kind = Kind::AllGather, .in = own, .out = op.texts.data(), .count = static_cast<int64_t>(kDescription)});
+  op.phase = Phase::Describing;
+  return false;
+}
+
+/// The ranks called different things, and all know it: the group stays in step.
+void World::disagree(Group& group, Operation& op) {
+  std::map<std::string, std::vector<int>> by_text;
+  for (int r = 0; r < group.size(); ++r)
+    by_text[std::string(op.texts.data() + kDescription * static_cast<size_t>(r))].push_back(r);
+  std::vector<std::pair<std::vector<int>, std::string>> calls;
+  for (auto& [text, ranks] : by_text) calls.emplace_back(ranks, text);
+  std::sort(calls.begin(), calls.end());
+  std::string why = std::string(op.call.name) + " #" + std::to_string(op.sequence) + " of group " + group.name +
+                    ": the ranks do not agree:";
+  for (const auto& [ranks, text] : calls) why += "\n  " + ranks_text(ranks) + ": " + text;
+  op.error = std::make_unique<DistError>(Trouble::Backend, why);
+  op.finish.clear();
+  complete(group, op);
+}
+
+/// Starts the next transfer, or finishes.
+bool World::move_on(Group& group, Operation& op) {
+  while (op.next < op.plan.size()) {
+    op.request = engine_->issue(group.id, op.plan[op.next++]);
+    op.phase = Phase::Moving;
+    if (!engine_->test(op.request, op.received)) return false;
+  }
+  if (op.call.kind == Kind::Recv && op.received.bytes >= 0 && op.received.bytes != op.plan[0].count)
+    fail(Trouble::Backend, "recv: the tensor holds ", op.plan[0].count, " bytes, rank ", op.received.source, " sent ",
+         op.received.bytes);
+  for (const auto& f : op.finish) f();
+  complete(group, op);
+  return true;
+}
+
+void World::complete(Group& group, Operation& op) {
+  op.done_at = now();
+  if (!is_point_to_point(op.call.kind)) {
+    group.finished = op.sequence;
+    group.last = op.call.name;
+  }
+  op.memory.clear();
+  op.finish.clear();
+  op.phase.store(Phase::Done, std::memory_order_release);
+}
+
+/// Ends an operation whose transfer may be under way still. The lock is held.
+void World::break_off(Group& group, Operation& op, std::string why, Trouble trouble) {
+  if (op.done()) return;
+  if (op.phase != Phase::Queued) {
+    for (const auto& waiting : group.queue)
+      if (waiting.get() == &op) graveyard_.push_back(waiting);
+    for (const Message& m : messages_)
+      if (m.op.get() == &op) graveyard_.push_back(m.op);
+  }
+  if (!is_point_to_point(op.call.kind) && group.broken.empty()) group.broken = why;
+  op.error = std::make_unique<DistError>(trouble, std::move(why));
+  op.done_at = now();
+  op.phase.store(Phase::Done, std::memory_order_release);
+}
+
+void World::watch_clock(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op) {
+  if (!op->reported && op->deadline.passed()) {
+    op->reported = true;
+    if (control_) control_->late(group, op, true);
+    else break_off(*group, *op, group->title(*op) + " gave up after " + std::to_string(op->call.timeout) + " s");
+  } else if (!op->warned && op->warning.passed()) {
+    op->warned = true;
+    if (control_) control_->late(group, op, false);
+  }
+}
+
+void World::give_up(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, const std::string& why) {
+  std::scoped_lock lock(mutex_);
+  break_off(*group, *op, why);
+}
+
+void World::fail_all(const std::string& why) {
+  std::scoped_lock lock(mutex_);
+  if (!broken_.empty()) return;
+  broken_ = why;
+  engine_->abandon();
+  for (const auto& group : groups_)
+    for (const auto& op : group->queue) break_off(*group, *op, group->title(*op) + " failed: " + why);
+  for (const Message& m : messages_) break_off(*m.group, *m.op, m.group->title(*m.op) + " failed: " + why);
+}
+
+std::string World::state() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (const Deadline deadline = Deadline::after(1); !lock && !deadline.passed(); (void)lock.try_lock())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!lock) return "";  // a call of the engine does not return
+  std::ostringstream s;
+  for (const auto& group : groups_) {
+    s << group->id << '\t' << group->issued << '\t' << group->finished << '\t' << group->last << '\t';
+    if (!group->queue.empty()) {
+      const Operation& op = *group->queue.front();
+      s << (op.call.site.line ? std::string(op.call.site.file) + ":" + std::to_string(op.call.site.line) : "");
+    }
+    s << '\n';
+  }
+  return s.str();
+}
+
+// ---- the thread
+
+void World::run() {
+  constexpr auto kSoon = std::chrono::milliseconds(1), kLater = std::chrono::milliseconds(20);
+  constexpr int kQuiet = 1000;  // looks without work, 1 ms apart
+  Pause pause(1000);
+  uint64_t seen = 0;
+  int idle = 0;
+  while (!stopping_) {
+    if (const uint64_t all = submitted_; all != seen) {
+      seen = all;
+      idle = 0;
+      pause.reset();
+    }
+    const bool driven = drivers_ > 0;
+    if (!driven && poll()) {
+      pause.next();
+      idle = 0;
+      continue;
+    }
+    pause.reset();
+    std::unique_lock lock(mutex_);
+    if (!driven && broken_.empty()) engine_->progress();  // what others have sent, or take from here
+    wake_.wait_for(lock, idle < kQuiet ? kSoon : kLater, [&] { return stopping_ || submitted_ != seen; });
+    if (!driven) ++idle;
+  }
+}
+
+}  // namespace facula::distributed

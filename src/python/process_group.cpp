@@ -1,0 +1,371 @@
+// Worlds, groups and operations, as facula.distributed._group and _collectives use them. Times are seconds.
+#include <future>
+#include <set>
+#include <unordered_map>
+
+#include "distributed/control.h"
+#include "distributed/mpi_library.h"
+#include "distributed/world.h"
+#include "python/bindings.h"
+#include "python/distributed_objects.h"
+#include "python/objects.h"
+
+namespace facula::python {
+namespace {
+
+using namespace distributed;
+
+/// An object that holds a shared C++ one.
+template <class T>
+struct Holder {
+  PyObject_HEAD T value;
+};
+struct GroupRef {
+  std::shared_ptr<World> world;
+  std::shared_ptr<distributed::Group> group;
+};
+struct WorkRef {
+  std::shared_ptr<World> world;
+  std::shared_ptr<Operation> op;
+};
+
+template <class T>
+PyTypeObject type_of{.ob_base = PyVarObject_HEAD_INIT(nullptr, 0)};
+
+template <class T>
+T& held(PyObject* self) {
+  return reinterpret_cast<Holder<T>*>(self)->value;
+}
+
+template <class T>
+PyObject* hold(T value) {
+  PyObject* object = check(type_of<T>.tp_alloc(&type_of<T>, 0));
+  new (&held<T>(object)) T(std::move(value));
+  return object;
+}
+
+template <class T>
+void make_type(PyObject* module, const char* name, PyMethodDef* methods, const char* doc) {
+  PyTypeObject& type = type_of<T>;
+  type.tp_name = name;
+  type.tp_basicsize = sizeof(Holder<T>);
+  type.tp_flags = Py_TPFLAGS_DEFAULT;
+  type.tp_methods = methods;
+  type.tp_doc = doc;
+  type.tp_dealloc = [](PyObject* self) {
+    T last = std::move(held<T>(self));
+    held<T>(self).~T();
+    Py_TYPE(self)->tp_free(self);
+    WithoutLock unlocked;
+    last = {};
+  };
+  check(PyType_Ready(&type));
+  check(PyModule_AddObjectRef(module, std::strrchr(name, '.') + 1, reinterpret_cast<PyObject*>(&type)));
+}
+
+PyObject* none() { return Py_NewRef(Py_None); }
+
+// ---- where the program called
+
+/// The text of a file name, for ever.
+const char* interned(PyObject* name) {
+  static auto* known = new std::unordered_map<PyObject*, const char*>;
+  const auto found = known->find(name);
+  if (found != known->end()) return found->second;
+  const char* text = PyUnicode_AsUTF8(Py_NewRef(name));
+  if (!text) PyErr_Clear();
+  return (*known)[name] = text ? text : "?";
+}
+
+const std::string& package_folder() {
+  static const std::string folder = [] {
+    const Owned module(PyImport_ImportModule("facula")),
+        file(module ? PyObject_GetAttrString(module.get(), "__file__") : nullptr);
+    const std::string path = file ? std::string(utf8(file.get())) : "";
+    return path.substr(0, path.rfind('/') + 1);
+  }();
+  return folder;
+}
+
+/// The innermost line outside of this package.
+CallSite call_site() {
+  const std::string& inside = package_folder();
+  CallSite site;
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  while (frame) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    site = {interned(code->co_filename), 0};
+    Py_DECREF(code);
+    const bool outside = std::strncmp(site.file, inside.c_str(), inside.size()) != 0;
+    if (outside) site.line = PyFrame_GetLineNumber(frame);
+    PyFrameObject* back = outside ? nullptr : PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  return site;
+}
+
+/// Asks Python for the lines of the main thread; gives up when the interpreter lock does not come.
+std::string lines_of_program() {
+  auto lines = std::make_shared<std::promise<std::string>>();
+  auto result = lines->get_future();
+  std::thread([lines] {
+    WithLock lock;
+    std::string text;
+    const Owned module(PyImport_ImportModule("facula.distributed._group"));
+    const Owned said(module ? PyObject_CallMethod(module.get(), "_program_stack", nullptr) : nullptr);
+    if (said) text = printable(said.get());
+    PyErr_Clear();
+    lines->set_value(text);
+  }).detach();
+  if (result.wait_for(std::chrono::seconds(1)) != std::future_status::ready)
+    return "code that keeps the interpreter lock";
+  return result.get();
+}
+
+// ---- arguments
+
+const char* lasting(const char* name) {
+  static auto* names = new std::set<std::string>;
+  return names->insert(name).first->c_str();
+}
+
+std::vector<int64_t> numbers_of(PyObject* list) {
+  const Owned items(check(PySequence_Fast(list, "expected a list of numbers")));
+  std::vector<int64_t> numbers;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    numbers.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items.get(), i)));
+    if (PyErr_Occurred()) throw PythonError{};
+  }
+  return numbers;
+}
+
+std::vector<int> ranks_of(PyObject* list) {
+  std::vector<int> ranks;
+  for (int64_t n : numbers_of(list)) ranks.push_back(static_cast<int>(n));
+  return ranks;
+}
+
+template <class... T>
+void take(PyObject* args, const char* format, T*... slots) {
+  if (!PyArg_ParseTuple(args, format, slots...)) throw PythonError{};
+}
+
+/// Runs `f` without the interpreter lock, interruptible by Ctrl-C.
+template <class F>
+auto unlocked(F f) {
+  WithoutLock lock;
+  Interruptible interruptible;
+  return f();
+}
+
+// ---- worlds
+
+using WorldRef = std::shared_ptr<World>;
+
+PyObject* make_world(PyObject*, PyObject* args) {
+  return guarded([&] {
+    const char* engine;
+    PyObject* store;
+    int rank, size;
+    double timeout;
+    take(args, "sOiid", &engine, &store, &rank, &size, &timeout);
+    program_stack = lines_of_program;
+    const auto given = store == Py_None ? nullptr : store_of(store);
+    const bool mpi = std::string_view(engine) == "mpi";
+    return hold<WorldRef>(unlocked([&] {
+      auto made = mpi ? make_mpi_engine(given, rank, size, timeout) : make_local_engine(rank, size);
+      return std::make_shared<World>(std::move(made), given, rank, size, mpi);
+    }));
+  });
+}
+
+PyObject* world_everybody(PyObject* self, PyObject*) {
+  return guarded([&] { return hold<GroupRef>({held<WorldRef>(self), held<WorldRef>(self)->everybody()}); });
+}
+
+PyObject* world_make_group(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    PyObject* ranks;
+    const char* name;
+    int locally;
+    double timeout;
+    take(args, "Ospd", &ranks, &name, &locally, &timeout);
+    const WorldRef world = held<WorldRef>(self);
+    const std::vector<int> numbers = ranks_of(ranks);
+    const CallSite site = call_site();
+    auto group = unlocked([&] { return world->make_group(numbers, name, locally, timeout, site); });
+    return group ? hold<GroupRef>({world, std::move(group)}) : none();
+  });
+}
+
+PyObject* world_leave(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const WorldRef world = held<WorldRef>(self);
+    unlocked([&] { world->leave(); });
+    return none();
+  });
+}
+
+PyMethodDef world_methods[] = {
+    {"everybody", world_everybody, METH_NOARGS, "The group of all ranks."},
+    {"make_group", world_make_group, METH_VARARGS, "(ranks, name, locally, seconds): the group, None for others."},
+    {"leave", world_leave, METH_NOARGS, "Tells the others that this process goes, and ends its threads."},
+    {}};
+
+// ---- groups
+
+struct RunArguments {
+  int kind, reduction, root, tag, waits;
+  const char* name;
+  PyObject *in, *out, *in_splits, *out_splits;
+  double factor, timeout;
+};
+
+Call call_of(const RunArguments& a) {
+  Call call{.kind = static_cast<Kind>(a.kind), .name = lasting(a.name)};
+  call.in = arg_tensors(a.in, Layouts::Keep);
+  call.out = arg_tensors(a.out, Layouts::Keep);
+  call.reduction = static_cast<Reduction>(a.reduction);
+  call.factor = a.factor;
+  call.root = a.root;
+  call.tag = a.tag;
+  call.in_splits = numbers_of(a.in_splits);
+  call.out_splits = numbers_of(a.out_splits);
+  call.timeout = a.timeout;
+  call.site = call_site();
+  return call;
+}
+
+PyObject* group_run(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    RunArguments a;
+    take(args, "isOOidiiOOdp", &a.kind, &a.name, &a.in, &a.out, &a.reduction, &a.factor, &a.root, &a.tag, &a.in_splits,
+         &a.out_splits, &a.timeout, &a.waits);
+    FACULA_CHECK(a.kind >= 0 && a.kind <= static_cast<int>(Kind::Recv) && a.reduction >= 0 && a.reduction < kReductions,
+                 ErrorKind::Value, a.name, ": there is no such collective, got ", a.kind);
+    const GroupRef ref = held<GroupRef>(self);
+    Call call = call_of(a);
+    const auto op = unlocked([&] {
+      auto made = ref.world->submit(ref.group, std::move(call));
+      if (a.waits) ref.world->wait(*made);
+      return made;
+    });
+    return a.waits && a.kind != static_cast<int>(Kind::Recv) ? none() : hold<WorkRef>({ref.world, op});
+  });
+}
+
+PyObject* group_ranks(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const auto& ranks = held<GroupRef>(self).group->ranks;
+    Owned list(check(PyList_New(0)));
+    for (int r : ranks) check(PyList_Append(list.get(), Owned(check(PyLong_FromLong(r))).get()));
+    return list.release();
+  });
+}
+
+PyObject* group_sequence(PyObject* self, PyObject*) {
+  return guarded([&] { return check(PyLong_FromUnsignedLongLong(held<GroupRef>(self).group->issued)); });
+}
+
+PyObject* group_drop(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const GroupRef& ref = held<GroupRef>(self);
+    unlocked([&] { ref.world->drop_group(ref.group); });
+    return none();
+  });
+}
+
+PyMethodDef group_methods[] = {
+    {"run", group_run, METH_VARARGS,
+     "(kind, name, inputs, outputs, reduction, factor, root, tag, input_splits, output_splits, seconds, wait)"},
+    {"ranks", group_ranks, METH_NOARGS, "Ranks of the world, by rank of the group."},
+    {"sequence", group_sequence, METH_NOARGS, "How many collectives were called."},
+    {"drop", group_drop, METH_NOARGS, "Ends the group."},
+    {}};
+
+// ---- operations
+
+PyObject* work_wait(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    double timeout;
+    take(args, "d", &timeout);
+    const WorkRef ref = held<WorkRef>(self);
+    return check(PyBool_FromLong(unlocked([&] { return ref.world->wait(*ref.op, timeout); })));
+  });
+}
+
+PyObject* work_done(PyObject* self, PyObject*) { return PyBool_FromLong(held<WorkRef>(self).op->done()); }
+
+PyObject* work_error(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Operation& op = *held<WorkRef>(self).op;
+    return op.done() && op.error ? check(PyUnicode_FromString(op.error->what())) : none();
+  });
+}
+
+PyObject* work_source(PyObject* self, PyObject*) { return PyLong_FromLong(held<WorkRef>(self).op->received.source); }
+
+PyObject* work_text(PyObject* self, PyObject*) {
+  return guarded([&] { return check(PyUnicode_FromString(held<WorkRef>(self).op->text().c_str())); });
+}
+
+PyObject* work_then(PyObject* self, PyObject* function) {
+  return guarded([&] {
+    const WorkRef ref = held<WorkRef>(self);
+    Py_INCREF(function);
+    unlocked([&] {
+      ref.world->when_done(ref.op, [function] {
+        WithLock lock;
+        const Owned held(function);
+        const Owned result(PyObject_CallNoArgs(function));
+        if (!result) PyErr_WriteUnraisable(function);
+      });
+    });
+    return none();
+  });
+}
+
+PyMethodDef work_methods[] = {
+    {"wait", work_wait, METH_VARARGS, "(seconds): whether it is done by then; negative waits for its own deadline."},
+    {"done", work_done, METH_NOARGS, "Whether it is done."},
+    {"error", work_error, METH_NOARGS, "What went wrong, or None."},
+    {"source", work_source, METH_NOARGS, "The rank in the group that sent."},
+    {"text", work_text, METH_NOARGS, "What was called."},
+    {"then", work_then, METH_O, "Calls a function when it is done, on some thread."},
+    {}};
+
+// ---- which MPI
+
+PyObject* mpi_candidates(PyObject*, PyObject* list) {
+  return guarded([&] {
+    const Owned items(check(PySequence_Fast(list, "expected a list of files")));
+    std::vector<std::string> files;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+      files.emplace_back(utf8(PySequence_Fast_GET_ITEM(items.get(), i)));
+    mpi::set_candidates(std::move(files));
+    return none();
+  });
+}
+
+PyObject* mpi_found_at(PyObject*, PyObject*) {
+  return guarded([&] { return check(PyUnicode_FromString(unlocked([] { return mpi::found_at(); }).c_str())); });
+}
+
+PyMethodDef functions[] = {
+    {"_dist_world", make_world, METH_VARARGS, "(engine, store, rank, size, seconds): joins the other ranks."},
+    {"_dist_mpi_candidates", mpi_candidates, METH_O, "(files): where an MPI library may be."},
+    {"_dist_mpi", mpi_found_at, METH_NOARGS, "The file of the MPI library that is used; empty without one."},
+    {}};
+
+}  // namespace
+
+void init_process_groups(PyObject* module) {
+  make_type<WorldRef>(module, "facula._C._World", world_methods, "Processes that work together.");
+  make_type<GroupRef>(module, "facula._C._Group", group_methods, "Some of them.");
+  make_type<WorkRef>(module, "facula._C._Work", work_methods, "A collective or a message under way.");
+  check(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace facula::python
