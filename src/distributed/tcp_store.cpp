@@ -93,7 +93,7 @@ void TcpStore::connect(const Deadline& deadline) {
 
 Reply TcpStore::exchange(const Request& request, double timeout) {
   const Deadline deadline = Deadline::after(timeout + kGrace);
-  if (!socket_) connect(deadline);
+  if (!socket_) connect(Deadline::after(timeout));
   Writer message;
   const std::string body = encode(request);
   FACULA_CHECK(body.size() < kLongestMessage, ErrorKind::Value, "store: a message has at most ", kLongestMessage,
