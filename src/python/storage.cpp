@@ -275,6 +275,9 @@ PyObject* storage_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* storage_nbytes(PyObject* o, PyObject*) { return PyLong_FromSize_t(self_of(o)->storage->nbytes); }
+PyObject* storage_use_count(PyObject* o, PyObject*) {
+  return PyLong_FromLong(static_cast<long>(self_of(o)->storage->refs.load()) - 1);  // this object is one
+}
 PyObject* storage_data_ptr(PyObject* o, PyObject*) {
   expose_address(self_of(o)->storage);
   return PyLong_FromVoidPtr(self_of(o)->storage->data);
@@ -554,6 +557,7 @@ PyCFunction keywords(F* f) {
 PyMethodDef storage_methods[] = {
     {"nbytes", storage_nbytes, METH_NOARGS, "Size in bytes."},
     {"size", storage_nbytes, METH_NOARGS, "Size in bytes."},
+    {"_use_count", storage_use_count, METH_NOARGS, "How many tensors and other storages hold the bytes."},
     {"data_ptr", storage_data_ptr, METH_NOARGS, "Address of the first byte."},
     {"element_size", storage_element_size, METH_NOARGS, "1."},
     {"get_device", storage_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},

@@ -251,7 +251,7 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalisation with statistics over the processes of ``process_group``.
 
-    One process alone computes ordinary batch normalisation. Training in several processes is not implemented.
+    One process alone computes ordinary batch normalisation.
 
     Args:
         num_features: C, the number of channels.
@@ -288,11 +288,20 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, input):
         self._check_non_zero_input_channels(input)
-        if self.training and _world_size(self.process_group) > 1:
-            raise NotImplementedError(
-                "SyncBatchNorm: statistics over several processes are not implemented yet"
-            )
-        return super().forward(input)
+        uses_batch = self.training or self.running_mean is None
+        if not uses_batch or _world_size(self.process_group) == 1:
+            return super().forward(input)
+        from facula import distributed as dist
+
+        from ._sync_batchnorm import SyncedBatchNorm
+
+        self._check_input_dim(input)
+        momentum = self._average_factor()
+        keep = self.training and self.track_running_stats
+        return SyncedBatchNorm.apply(
+            input, self.weight, self.bias, self.running_mean if keep else None, self.running_var if keep else None, momentum,
+            self.eps, self.process_group if self.process_group is not None else dist.group.WORLD,
+        )  # fmt: skip
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):

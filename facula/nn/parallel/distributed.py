@@ -4,22 +4,47 @@ from __future__ import annotations
 
 import contextlib
 
+import facula
+
 from ..modules.batchnorm import _world_size
 from ..modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
 
+_BROADCAST_BYTES = 250 << 20
+_MIB = 1 << 20
 
-class DistributedDataParallel(Module):
-    """Wraps ``module`` (found under ``.module``) for training in several processes.
 
-    In a single process it only calls the module. Averaging gradients over several processes is not
-    implemented yet.
+class _LazyJoinable:
+    """What Joinable asks for, without loading `facula.distributed` for models in one process."""
+
+    _join_config = None
+
+
+class DistributedDataParallel(Module, _LazyJoinable):
+    """Wraps ``module`` (found under ``.module``) for training in several processes, each with its part of the data.
+
+    Every process begins with the values of rank 0; in every backward pass gradients are averaged over the processes, in
+    buckets, while the pass goes on (see `facula.distributed._reducer`). In a single process it only calls the module.
+    Parameters that a pass does not use need no flag.
 
     Args:
         module: the module to train.
+        device_ids: the one GPU that the module is on; inputs are moved there. None for modules on the CPU or several GPUs.
+        output_device: not needed: outputs are where the module puts them.
+        dim: the dimension of batches.
+        broadcast_buffers: whether buffers (running statistics) are those of rank 0 at the beginning of every forward.
+        init_sync: whether parameters are checked and taken from rank 0 at the start.
         process_group: the processes. Default: all.
-        Others: accepted as PyTorch has them; they tune the exchange of gradients.
+        bucket_cap_mb: how many MiB of gradients travel together. Default: 25; the first bucket is smaller.
+        find_unused_parameters, gradient_as_bucket_view, check_reduction: accepted; unused parameters are always found, and
+            gradients always are views of buckets.
+        static_graph: every pass is like the first: parameters may be used by several reentrant checkpoints.
+        skip_all_reduce_unused_params, batched_grad_copy, bucket_cap_mb_list, forward_sync_buffers: as PyTorch 2.13 has them;
+            they tune the exchange.
+    Raises:
+        RuntimeError: no parameter requires a gradient, or ranks have different parameters.
+        ValueError: device_ids do not fit the module.
     """
 
     def __init__(
@@ -46,35 +71,303 @@ class DistributedDataParallel(Module):
         forward_sync_buffers: bool | None = None,
     ) -> None:
         super().__init__()
-        processes = _world_size(process_group)
-        if processes > 1:
-            raise NotImplementedError(
-                "DistributedDataParallel: training in several processes is not implemented yet, got "
-                f"{processes} processes"
-            )
+        for name, value in (
+            ("delay_all_reduce_named_params", delay_all_reduce_named_params),
+            ("param_to_hook_all_reduce", param_to_hook_all_reduce),
+            ("mixed_precision", mixed_precision),
+        ):
+            if value is not None:
+                raise NotImplementedError(f"DistributedDataParallel: {name} is not supported, got {type(value).__name__}")
+        if device_mesh is not None and process_group is not None:
+            raise RuntimeError("DistributedDataParallel: expected process_group or device_mesh, got both")
         if not any(p.requires_grad for p in module.parameters()):
             raise RuntimeError(
                 "DistributedDataParallel: the module must have a parameter that requires a gradient, "
                 f"got {type(module).__name__}"
             )
         self.module = module
-        self.device_ids = device_ids
-        self.output_device = output_device
+        self.process_group = device_mesh.get_group() if device_mesh is not None else process_group
+        self.device_ids, self.output_device = self._checked_devices(device_ids), output_device
+        self.device = next(module.parameters()).device
         self.dim = dim
-        self.process_group = process_group
-        self.broadcast_buffers = broadcast_buffers is not False
-        self.find_unused_parameters = find_unused_parameters
-        self.require_backward_grad_sync = True
+        if broadcast_buffers is None:
+            broadcast_buffers = True if forward_sync_buffers is None else forward_sync_buffers
+        self.broadcast_buffers = broadcast_buffers
+        self.find_unused_parameters, self.gradient_as_bucket_view = find_unused_parameters, gradient_as_bucket_view
+        self.static_graph = static_graph
+        self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MIB)
+        if bucket_cap_mb_list:
+            self.bucket_bytes_cap = int(bucket_cap_mb_list[-1] * _MIB)
+        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self.reducer = None
+        self._divide_by_initial_world_size = True
+        self._buffer_hook = None
+        if _world_size(self.process_group) > 1:
+            self._begin(init_sync)
+
+    def _checked_devices(self, device_ids):
+        devices = {p.device for p in self.module.parameters()}
+        if device_ids is None or not device_ids:
+            return None
+        if len(device_ids) != 1 or len(devices) != 1 or next(iter(devices)).type == "cpu":
+            raise ValueError(
+                "DistributedDataParallel: device_ids must name the one GPU that the module is on, and be None for modules on "
+                f"the CPU or several devices, got {list(device_ids)} for a module on {', '.join(sorted(map(str, devices)))}"
+            )
+        return list(device_ids)
+
+    # ---- several processes
+
+    def _begin(self, init_sync: bool) -> None:
+        from facula import distributed as dist
+        from facula.distributed._reducer import Reducer
+        from facula.distributed.algorithms.join import _JoinConfig
+
+        self._dist = dist
+        if self.process_group is None:
+            self.process_group = dist.group.WORLD
+        self._join_config = _JoinConfig()
+        named = self._named_parameters()
+        if init_sync:
+            self._check_parameters(named)
+            self._sync_state(0)
+        self.reducer = Reducer(
+            [(name, p) for name, p in named if p.requires_grad], self.process_group, self.bucket_bytes_cap, self.static_graph
+        )
+
+    def _named_parameters(self):
+        return [(name, p) for name, p in self.module.named_parameters() if name not in self.parameters_to_ignore]
+
+    def _named_buffers(self):
+        return [(name, b) for name, b in self.module.named_buffers() if name not in self.parameters_to_ignore]
+
+    def _check_parameters(self, named) -> None:
+        """RuntimeError, in every process, that names the first parameter in which processes differ."""
+        mine = [(name, tuple(p.shape), str(p.dtype), p.requires_grad) for name, p in named]
+        everybody: list = [None] * self._dist.get_world_size(self.process_group)
+        self._dist.all_gather_object(everybody, mine, group=self.process_group)
+        for rank, theirs in enumerate(everybody):
+            if theirs == everybody[0]:
+                continue
+            for number in range(max(len(theirs), len(everybody[0]))):
+                first, other = (x[number] if number < len(x) else "nothing" for x in (everybody[0], theirs))
+                if first != other:
+                    raise RuntimeError(
+                        f"DistributedDataParallel: every process must have the same parameters, got {first} as parameter "
+                        f"{number} of rank 0 and {other} of rank {rank}"
+                    )
+
+    def _sync_state(self, source: int) -> None:
+        """Parameters and buffers become those of a rank of the group."""
+        tensors = [p.detach() for _, p in self._named_parameters()] + [b.detach() for _, b in self._named_buffers()]
+        self._broadcast(tensors, source)
+
+    def _broadcast(self, tensors, source: int) -> None:
+        root = self._dist.get_global_rank(self.process_group, source)
+        with facula.no_grad():
+            for group in _packed(tensors):
+                flat = facula.cat([t.reshape(-1) for t in group]) if len(group) > 1 else group[0].contiguous()
+                self._dist.broadcast(flat, root, group=self.process_group)
+                if flat is not group[0]:
+                    offset = 0
+                    for t in group:
+                        t.copy_(flat.reshape(-1)[offset : offset + t.numel()].view(t.shape))
+                        offset += t.numel()
+
+    # ---- forward
 
     def forward(self, *inputs, **kwargs):
-        return self.module(*inputs, **kwargs)
+        if self.reducer is not None:
+            self._before_forward()
+        if self.device_ids:
+            inputs, kwargs = self.to_kwargs(inputs, kwargs, self.device_ids[0])
+            inputs, kwargs = inputs[0], kwargs[0]
+        output = self.module(*inputs, **kwargs)
+        if self.reducer is not None and self._buffer_hook is not None and self._buffer_hook[0] == "after":
+            self._buffer_hook[2](self._buffer_hook[1], dict(self._named_buffers()))
+        return output
+
+    def _before_forward(self) -> None:
+        averages = facula.is_grad_enabled() and self.require_backward_grad_sync
+        if self._join_config.enable and facula.is_grad_enabled():
+            self._notify_join()
+        if self.training and self._is_synced_before_forward():
+            self._sync_buffers()
+        if facula.is_grad_enabled():
+            if self._join_config.enable:
+                self._agree_on_sync(averages)
+            if averages:
+                self.reducer.rebuild()
+            self.reducer.enabled = averages
+
+    def _notify_join(self) -> None:
+        from facula.distributed.algorithms.join import Join
+
+        work = Join.notify_join_context(self)
+        if work is not None and not self._divide_by_initial_world_size:
+            work.wait()
+            self.reducer.divisor = int(self._join_active.item())
+
+    def _is_synced_before_forward(self) -> bool:
+        wanted = self.require_forward_param_sync and self.broadcast_buffers and self._buffer_hook is None
+        return wanted and bool(self._named_buffers())
+
+    def will_sync_module_buffers(self) -> bool:
+        """Whether the next forward takes the buffers of rank 0."""
+        return self.reducer is not None and self._is_synced_before_forward()
+
+    def _sync_buffers(self) -> None:
+        """Buffers become those of rank 0, or of the last rank that has inputs where some may have none."""
+        source = self._common_rank(self._dist.get_rank(self.process_group)) if self._join_config.enable else 0
+        self._broadcast([b.detach() for _, b in self._named_buffers()], source)
+
+    def _common_rank(self, rank) -> int:
+        """The greatest rank that still has inputs; rank 0 may have none any more."""
+        told = facula.tensor([rank], device=self.device, dtype=facula.int64)
+        self._dist.all_reduce(told, op=self._dist.ReduceOp.MAX, group=self.process_group)
+        return int(told.item())
+
+    def _agree_on_sync(self, averages: bool) -> bool:
+        """Processes that have joined learn whether the pass of the others is averaged."""
+        told = facula.tensor([int(averages)], device=self.device)
+        self._dist.all_reduce(told, group=self.process_group)
+        return bool(told.item())
+
+    def to_kwargs(self, inputs, kwargs, device_id):
+        """((moved inputs,), (moved kwargs,)) on a GPU."""
+        from .scatter_gather import scatter_kwargs
+
+        return scatter_kwargs(inputs, kwargs, [device_id], self.dim)
+
+    # ---- what programs ask for
 
     @contextlib.contextmanager
     def no_sync(self):
-        """Gradients of the backward passes inside the block are not exchanged."""
+        """Gradients of forwards inside the block are kept here and averaged with the next ones outside."""
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def register_comm_hook(self, state, hook) -> None:
+        """Hands each bucket to `hook(state, bucket)`, which returns a Future of the tensor that replaces its buffer.
+
+        Args:
+            state: handed to the hook.
+            hook: sums and divides the gradients of a `GradBucket`. See `facula.distributed.algorithms.ddp_comm_hooks`.
+        """
+        if not callable(hook):
+            raise TypeError(f"register_comm_hook: the hook must be callable, got {type(hook).__name__}")
+        if self.reducer is None:
+            return  # one process has nothing to hand over
+        if self.reducer._hook is not None:
+            raise RuntimeError(f"register_comm_hook: a hook is registered already, got a second one {hook!r}")
+        self.reducer.register_hook(state, hook)
+
+    def _register_buffer_comm_hook(self, state, hook, comm_hook_location=None) -> None:
+        where = "after" if "POST" in str(comm_hook_location) else "before"
+        self._buffer_hook = (where, state, hook)
+
+    def _set_static_graph(self) -> None:
+        self.static_graph = True
+        if self.reducer is not None:
+            self.reducer.static_graph = True
+
+    def _get_ddp_logging_data(self) -> dict:
+        """Settings, as PyTorch's logs name them."""
+        reducer = self.reducer
+        return {
+            "world_size": 1 if reducer is None else reducer.world_size,
+            "module_name": type(self.module).__name__,
+            "broadcast_buffers": self.broadcast_buffers,
+            "bucket_cap_bytes": self.bucket_bytes_cap,
+            "find_unused_parameters": self.find_unused_parameters,
+            "gradient_as_bucket_view": self.gradient_as_bucket_view,
+            "static_graph": self.static_graph,
+            "num_parameter_tensors": len(self._named_parameters()),
+            "bucket_sizes": "" if reducer is None else ", ".join(
+                str(sum(p.nbytes for p in bucket.parameters())) for bucket in reducer._buckets),
+            "has_rebuilt_buckets": reducer is not None and reducer.was_rebuilt,
+        }  # fmt: skip
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore) -> None:
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
+
+    def __getstate__(self):
+        state = dict(self.__dict__)
+        for name in ("process_group", "reducer", "_dist", "_join_config"):
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.process_group = self.reducer = None
+        if _world_size(None) > 1:
+            self._begin(False)
+
+    # ---- uneven inputs
+
+    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False):
+        """A context in which processes may have different numbers of inputs.
+
+        Args:
+            divide_by_initial_world_size: whether gradients are divided by the number of all processes or of those that have
+                inputs.
+            enable: False turns the context off.
+            throw_on_early_termination: all processes raise RuntimeError as soon as one has no more inputs.
+        """
+        if self.reducer is None:
+            return contextlib.nullcontext()
+        from facula.distributed.algorithms.join import Join
+
+        return Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
+
+    def join_hook(self, **kwargs):
+        """The hook that answers the collectives of the others."""
+        from facula.distributed.algorithms.join import JoinHook
+
+        self._divide_by_initial_world_size = kwargs.get("divide_by_initial_world_size", True)
+        ddp = self
+
+        class Shadow(JoinHook):
+            def main_hook(self):
+                ddp._shadow_iteration()
+
+            def post_hook(self, is_last_joiner):
+                ddp._sync_state(ddp._common_rank(ddp._dist.get_rank(ddp.process_group) if is_last_joiner else -1))
+
+        return Shadow()
+
+    @property
+    def join_device(self):
+        """Where the collectives of a `Join` put their tensors."""
+        return self.device
+
+    @property
+    def join_process_group(self):
+        """The processes."""
+        return self.process_group
+
+    def _shadow_iteration(self) -> None:
+        if self.training and self._is_synced_before_forward():
+            self._broadcast([b.detach() for _, b in self._named_buffers()], self._common_rank(-1))
+        if self._agree_on_sync(False):
+            self.reducer.rebuild()
+            self.reducer.shadow()
+
+
+def _packed(tensors):
+    """Lists of tensors of one dtype and device, of so many bytes that they travel well in one message."""
+    groups, sizes = [], {}
+    for t in tensors:
+        key = (t.dtype, t.device)
+        if key not in sizes or sizes[key][1] + t.nbytes > _BROADCAST_BYTES:
+            groups.append([])
+            sizes[key] = [groups[-1], 0]
+        sizes[key][0].append(t)
+        sizes[key][1] += t.nbytes
+    return groups

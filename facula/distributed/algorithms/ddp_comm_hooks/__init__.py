@@ -1,0 +1,27 @@
+"""Ways to average gradients, for `DistributedDataParallel.register_comm_hook`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import partial
+
+from . import default_hooks, post_localSGD_hook, powerSGD_hook
+
+__all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
+
+
+class DDPCommHookType(Enum):
+    """The hooks by name; each value takes (model, state)."""
+
+    ALLREDUCE = partial(lambda model, state: model.register_comm_hook(state, default_hooks.allreduce_hook))
+    FP16_COMPRESS = partial(lambda model, state: model.register_comm_hook(state, default_hooks.fp16_compress_hook))
+    BF16_COMPRESS = partial(lambda model, state: model.register_comm_hook(state, default_hooks.bf16_compress_hook))
+    POWER_SGD = partial(lambda model, state: model.register_comm_hook(state, powerSGD_hook.powerSGD_hook))
+    BATCHED_POWER_SGD = partial(lambda model, state: model.register_comm_hook(state, powerSGD_hook.batched_powerSGD_hook))
+    POST_LOCAL_SGD = partial(lambda model, state: model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook))
+    NOOP = partial(lambda model, state: model.register_comm_hook(state, default_hooks.noop_hook))
+
+
+def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model, state=None) -> None:
+    """Registers the hook of that name with a DistributedDataParallel model."""
+    comm_hook_type.value(model=model, state=state)

@@ -1,0 +1,45 @@
+"""Averages within small groups only; the parameters of all are averaged now and then (post-local SGD)."""
+
+from __future__ import annotations
+
+import facula
+from facula import distributed as dist
+
+from . import default_hooks
+
+__all__ = ["PostLocalSGDState", "post_localSGD_hook"]
+
+
+class PostLocalSGDState:
+    """What the hook keeps between steps.
+
+    Args:
+        process_group: the processes that average gradients at first. None: all.
+        subgroup: those that do later. None: the processes of this machine.
+        start_localSGD_iter: the step from which on only the subgroup does.
+        post_local_gradient_allreduce: False leaves gradients alone from then on.
+    """
+
+    def __init__(self, process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce=True) -> None:
+        self.process_group, self.subgroup = process_group, subgroup
+        self.start_localSGD_iter = start_localSGD_iter
+        self.post_local_gradient_allreduce = post_local_gradient_allreduce
+        self.iter = 0
+
+    def maybe_increase_iter(self, bucket) -> None:
+        """Counts a step, at its last bucket."""
+        if bucket.is_last():
+            self.iter += 1
+
+
+def post_localSGD_hook(state: PostLocalSGDState, bucket) -> facula.futures.Future:
+    """Averages over all processes, from `start_localSGD_iter` on over the subgroup."""
+    early = state.iter < state.start_localSGD_iter
+    state.maybe_increase_iter(bucket)
+    if early:
+        return default_hooks._sum(state.process_group, bucket.buffer())
+    if not state.post_local_gradient_allreduce:
+        return default_hooks.noop_hook(None, bucket)
+    if state.subgroup is None:
+        state.subgroup, _ = dist.new_subgroups()
+    return default_hooks._sum(state.subgroup, bucket.buffer())

@@ -1,0 +1,1 @@
+"""Averages of parameters, now and then, instead of gradients in every step."""

@@ -1,0 +1,47 @@
+"""When parameters are averaged."""
+
+from __future__ import annotations
+
+import abc
+import warnings
+
+from facula import distributed as dist
+
+from . import utils
+
+__all__ = ["ModelAverager", "PeriodicModelAverager"]
+
+
+class ModelAverager(abc.ABC):
+    """Averages parameters in some steps; call `average_parameters` after each.
+
+    Args:
+        process_group: the processes. Default: all.
+    """
+
+    def __init__(self, process_group=None) -> None:
+        self.process_group = process_group if process_group is not None else dist.group.WORLD
+        self.step = 0
+
+    @abc.abstractmethod
+    def average_parameters(self, params) -> None:
+        """Counts a step, and averages if it is time."""
+
+
+class PeriodicModelAverager(ModelAverager):
+    """Averages after every `period` steps, from step `warmup_steps` on."""
+
+    def __init__(self, period, warmup_steps=0, process_group=None) -> None:
+        super().__init__(process_group)
+        if warmup_steps < 0:
+            raise ValueError(f"PeriodicModelAverager: warmup_steps must not be negative, got {warmup_steps}")
+        if period < 1:
+            raise ValueError(f"PeriodicModelAverager: period must be positive, got {period}")
+        if period == 1:
+            warnings.warn("PeriodicModelAverager: with period 1 averaging gradients costs the same and is closer")
+        self.period, self.warmup_steps = period, warmup_steps
+
+    def average_parameters(self, params) -> None:
+        if self.step >= self.warmup_steps and (self.step - self.warmup_steps) % self.period == 0:
+            utils.average_parameters_or_parameter_groups(params, self.process_group)
+        self.step += 1

@@ -1,0 +1,215 @@
+"""Collectives with gradients: the gradient of what every process got is gathered where it came from.
+
+The results are new tensors. All processes of the group must call both directions.
+"""
+
+from __future__ import annotations
+
+import facula
+from facula import distributed as dist
+from facula.autograd import Function
+from facula.distributed import ReduceOp
+
+__all__ = [
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+]
+
+
+def _group(group):
+    return dist.group.WORLD if group is None else group
+
+
+def _alike(tensor, count):
+    return [facula.empty_like(tensor, memory_format=facula.contiguous_format) for _ in range(count)]
+
+
+class _Broadcast(Function):
+    @staticmethod
+    def forward(ctx, tensor, src, group):
+        ctx.src, ctx.group = src, group
+        result = tensor.clone(memory_format=facula.contiguous_format)
+        dist.broadcast(result, src, group=group)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        total = grad.clone(memory_format=facula.contiguous_format)
+        dist.reduce(total, ctx.src, group=ctx.group)
+        return (total if dist.get_rank() == ctx.src else facula.zeros_like(total)), None, None
+
+
+class _Reduce(Function):
+    @staticmethod
+    def forward(ctx, tensor, dst, op, group):
+        ctx.dst, ctx.group = dst, group
+        result = tensor.clone(memory_format=facula.contiguous_format)
+        dist.reduce(result, dst, op, group=group)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        told = grad.clone(memory_format=facula.contiguous_format)
+        dist.broadcast(told, ctx.dst, group=ctx.group)
+        return told, None, None, None
+
+
+class _AllReduce(Function):
+    @staticmethod
+    def forward(ctx, tensor, op, group):
+        ctx.op, ctx.group = op, group
+        result = tensor.clone(memory_format=facula.contiguous_format)
+        dist.all_reduce(result, op, group=group)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _AllReduce.apply(grad, ctx.op, ctx.group), None, None
+
+
+class _Gather(Function):
+    @staticmethod
+    def forward(ctx, tensor, dst, group):
+        ctx.dst, ctx.group = dst, group
+        parts = _alike(tensor, dist.get_world_size(group))
+        dist.gather(tensor.contiguous(), parts if dist.get_rank() == dst else None, dst, group=group)
+        return tuple(parts)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        mine = facula.empty_like(grads[0], memory_format=facula.contiguous_format)
+        parts = [g.contiguous() for g in grads] if dist.get_rank() == ctx.dst else None
+        dist.scatter(mine, parts, ctx.dst, group=ctx.group)
+        return mine, None, None
+
+
+class _Scatter(Function):
+    @staticmethod
+    def forward(ctx, src, group, *tensors):
+        ctx.src, ctx.group = src, group
+        mine = facula.empty_like(tensors[0], memory_format=facula.contiguous_format)
+        dist.scatter(mine, [t.contiguous() for t in tensors] if dist.get_rank() == src else None, src, group=group)
+        return mine
+
+    @staticmethod
+    def backward(ctx, grad):
+        parts = _alike(grad, dist.get_world_size(ctx.group))
+        here = dist.get_rank() == ctx.src
+        dist.gather(grad.contiguous(), parts if here else None, ctx.src, group=ctx.group)
+        return None, None, *(parts if here else [facula.zeros_like(p) for p in parts])
+
+
+class _ReduceScatter(Function):
+    @staticmethod
+    def forward(ctx, op, group, *tensors):
+        ctx.group = group
+        mine = facula.empty_like(tensors[0], memory_format=facula.contiguous_format)
+        dist.reduce_scatter(mine, [t.contiguous() for t in tensors], op, group=group)
+        return mine
+
+    @staticmethod
+    def backward(ctx, grad):
+        parts = _alike(grad, dist.get_world_size(ctx.group))
+        dist.all_gather(parts, grad.contiguous(), group=ctx.group)
+        return None, None, *parts
+
+
+class _AllGather(Function):
+    @staticmethod
+    def forward(ctx, tensor, group):
+        ctx.group = group
+        parts = _alike(tensor, dist.get_world_size(group))
+        dist.all_gather(parts, tensor.contiguous(), group=group)
+        return tuple(parts)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        mine = facula.empty_like(grads[0], memory_format=facula.contiguous_format)
+        dist.reduce_scatter(mine, [g.contiguous() for g in grads], group=ctx.group)
+        return mine, None
+
+
+class _AllToAll(Function):
+    @staticmethod
+    def forward(ctx, shapes, group, *tensors):
+        ctx.shapes, ctx.group = [t.shape for t in tensors], group
+        received = [tensors[0].new_empty(shape) for shape in shapes]
+        dist.all_to_all(received, [t.contiguous() for t in tensors], group=group)
+        return tuple(received)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        received = [grads[0].new_empty(shape) for shape in ctx.shapes]
+        dist.all_to_all(received, [g.contiguous() for g in grads], group=ctx.group)
+        return None, None, *received
+
+
+class _AllToAllSingle(Function):
+    @staticmethod
+    def forward(ctx, tensor, shape, output_splits, input_splits, group):
+        ctx.shape, ctx.splits, ctx.group = tensor.shape, (output_splits, input_splits), group
+        received = tensor.new_empty(shape)
+        dist.all_to_all_single(received, tensor.contiguous(), output_splits, input_splits, group=group)
+        return received
+
+    @staticmethod
+    def backward(ctx, grad):
+        received = grad.new_empty(ctx.shape)
+        output_splits, input_splits = ctx.splits
+        dist.all_to_all_single(received, grad.contiguous(), input_splits, output_splits, group=ctx.group)
+        return received, None, None, None, None
+
+
+def broadcast(tensor, src, group=None):
+    """The tensor of process `src`, in every process of the group. Its gradient is the sum of theirs."""
+    return _Broadcast.apply(tensor, src, _group(group))
+
+
+def gather(tensor, dst=0, group=None):
+    """A tuple of the tensors of all processes; only in process `dst` do they hold values."""
+    return _Gather.apply(tensor, dst, _group(group))
+
+
+def scatter(tensors, src=0, group=None):
+    """The tensor that process `src` has for this one, of a list with one for each."""
+    return _Scatter.apply(src, _group(group), *tensors)
+
+
+def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
+    """The sum, or what `op` says, in process `dst`."""
+    return _Reduce.apply(tensor, dst, op, _group(group))
+
+
+def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
+    """The sum over processes of the tensors that they have for this one; `output` gets the values, too."""
+    result = _ReduceScatter.apply(op, _group(group), *input_list)
+    with facula.no_grad():
+        output.copy_(result)
+    return result
+
+
+def all_gather(tensor, group=None):
+    """A tuple of the tensors of all processes."""
+    return _AllGather.apply(tensor, _group(group))
+
+
+def all_to_all(output_tensor_list, input_tensor_list, group=None):
+    """A tuple with what every process has for this one; sizes are those of `output_tensor_list`."""
+    return _AllToAll.apply([t.shape for t in output_tensor_list], _group(group), *input_tensor_list)
+
+
+def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None):
+    """As `all_to_all`, for parts of one tensor along its first dimension; sizes are those of `output`."""
+    return _AllToAllSingle.apply(input, output.shape, output_split_sizes, input_split_sizes, _group(group))
+
+
+def all_reduce(tensor, op=ReduceOp.SUM, group=None):
+    """The sum, or what `op` says, in every process. Its gradient is reduced the same way."""
+    return _AllReduce.apply(tensor, op, _group(group))

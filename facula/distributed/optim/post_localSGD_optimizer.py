@@ -1,0 +1,58 @@
+"""An optimizer whose parameters are averaged over processes in some steps."""
+
+from __future__ import annotations
+
+import warnings
+
+from facula.distributed.algorithms.model_averaging.averagers import ModelAverager
+from facula.optim import Optimizer
+
+__all__ = ["PostLocalSGDOptimizer"]
+
+
+class PostLocalSGDOptimizer(Optimizer):
+    """Steps as `optim` does, then lets the averager average.
+
+    Args:
+        optim: the optimizer of this process.
+        averager: when and over whom parameters are averaged.
+    """
+
+    def __init__(self, optim: Optimizer, averager: ModelAverager) -> None:
+        self.optim, self.averager = optim, averager
+        self.param_groups = optim.param_groups
+
+    @property
+    def state(self):
+        """The state of the optimizer inside."""
+        return self.optim.state
+
+    def __repr__(self) -> str:
+        return repr(self.optim)
+
+    def state_dict(self):
+        """The optimizer's, with the averager's step under "step"."""
+        return {**self.optim.state_dict(), "step": self.averager.step}
+
+    def load_state_dict(self, state_dict) -> None:
+        """Loads what `state_dict` gave; without "step", a warning, and the averager begins at 0."""
+        state = dict(state_dict)
+        step = state.pop("step", None)
+        self.optim.load_state_dict(state)
+        if step is None:
+            warnings.warn("PostLocalSGDOptimizer.load_state_dict: there is no 'step', the averager begins at 0")
+        self.averager.step = step or 0
+
+    def step(self, closure=None):
+        """One step of the optimizer, and of the averager."""
+        result = self.optim.step(closure)
+        self.averager.average_parameters(self.optim.param_groups)
+        return result
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As the optimizer's."""
+        self.optim.zero_grad(set_to_none=set_to_none)
+
+    def add_param_group(self, param_group) -> None:
+        """As the optimizer's."""
+        self.optim.add_param_group(param_group)

@@ -1,0 +1,223 @@
+"""ZeRO, stage 1: every process keeps the optimizer state of its share of the parameters only.
+
+A step updates the share and sends it to the others. Shares are formed by size, largest parameter first, to the process
+that has least; all processes compute the same shares.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import facula
+from facula import distributed as dist
+from facula.distributed.algorithms.join import Joinable, JoinHook
+from facula.optim import Optimizer
+
+__all__ = ["ZeroRedundancyOptimizer"]
+
+
+class ZeroRedundancyOptimizer(Optimizer, Joinable):
+    """An optimizer whose state is spread over processes.
+
+    Args:
+        params: all parameters, the same in every process.
+        optimizer_class: the optimizer of each share.
+        process_group: the processes. Default: all.
+        parameters_as_bucket_view: accepted; parameters travel through a buffer of each share.
+        overlap_with_ddp: steps inside the hooks of DistributedDataParallel; not supported.
+        defaults: options of the optimizer.
+    """
+
+    def __init__(
+        self,
+        params,
+        optimizer_class: type[Optimizer],
+        process_group=None,
+        parameters_as_bucket_view: bool = False,
+        overlap_with_ddp: bool = False,
+        **defaults,
+    ) -> None:
+        if overlap_with_ddp:
+            raise NotImplementedError("ZeroRedundancyOptimizer: overlap_with_ddp is not supported, got True")
+        params = list(params)
+        if not params:
+            raise ValueError("ZeroRedundancyOptimizer: expected parameters, got none")
+        Joinable.__init__(self)
+        self.process_group = process_group if process_group is not None else dist.group.WORLD
+        self.world_size, self.rank = dist.get_world_size(self.process_group), dist.get_rank(self.process_group)
+        self.parameters_as_bucket_view = parameters_as_bucket_view
+        self._optimizer_class, self._optimizer_options = optimizer_class, defaults
+        self._all_states: list[dict] = []
+        self.optim: Optimizer | None = None
+        self._ready = False
+        Optimizer.__init__(self, params, defaults)
+        self._ready = True
+        self._make_local()
+
+    # ---- shares
+
+    def _make_local(self) -> None:
+        """Shares, and the optimizer of this process's own."""
+        self._share_of = self._partition()
+        self.optim = self._optimizer_class(self._local_groups(self.rank), **self._optimizer_options)
+        for group, local in zip(self.param_groups, self.optim.param_groups):
+            for key, value in local.items():
+                if key != "params":
+                    group.setdefault(key, value)
+
+    def _partition(self) -> dict[int, int]:
+        """id of each parameter -> rank of its process."""
+        sizes, share = [0] * self.world_size, {}
+        for group in self.param_groups:
+            for p in sorted(group["params"], key=lambda p: p.numel(), reverse=True):
+                rank = sizes.index(min(sizes))
+                share[id(p)] = rank
+                sizes[rank] += p.numel()
+        return share
+
+    def _of(self, rank: int, group) -> list:
+        return [p for p in group["params"] if self._share_of[id(p)] == rank]
+
+    def _local_groups(self, rank: int) -> list[dict]:
+        return [{**{k: v for k, v in g.items() if k != "params"}, "params": self._of(rank, g)} for g in self.param_groups]
+
+    def _partition_parameters(self, params_per_rank=None):
+        """The groups of each rank, as PyTorch lists them."""
+        if params_per_rank is not None:
+            raise NotImplementedError("ZeroRedundancyOptimizer: shares chosen by the caller are not supported, got some")
+        return [self._local_groups(rank) for rank in range(self.world_size)]
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Adds a group; shares are formed anew for it."""
+        super().add_param_group(param_group)
+        if not self._ready:
+            return
+        group = self.param_groups[-1]
+        sizes = [0] * self.world_size
+        for other in self.param_groups[:-1]:
+            for p in other["params"]:
+                sizes[self._share_of[id(p)]] += p.numel()
+        for p in sorted(group["params"], key=lambda p: p.numel(), reverse=True):
+            rank = sizes.index(min(sizes))
+            self._share_of[id(p)] = rank
+            sizes[rank] += p.numel()
+        self.optim.add_param_group(self._local_groups(self.rank)[-1])
+
+    # ---- steps
+
+    def step(self, closure=None, **kwargs):
+        """Updates this process's share, then all get all shares."""
+        from facula.distributed.algorithms.join import Join
+
+        Join.notify_join_context(self)
+        self._push_options()
+        result = self.optim.step(closure, **kwargs) if closure is not None else self.optim.step(**kwargs)
+        self._sync_params()
+        self._pull_options()
+        return result
+
+    def _push_options(self) -> None:
+        """What a scheduler has set here holds for the optimizer of the share."""
+        for group, local in zip(self.param_groups, self.optim.param_groups):
+            local.update((key, value) for key, value in group.items() if key != "params")
+
+    def _pull_options(self) -> None:
+        for group, local in zip(self.param_groups, self.optim.param_groups):
+            group.update((key, value) for key, value in local.items() if key != "params")
+
+    def _sync_params(self) -> None:
+        """Every process sends its share, packed by dtype and device."""
+        works = []
+        with facula.no_grad():
+            for rank in range(self.world_size):
+                kinds: dict = {}
+                for group in self.param_groups:
+                    for p in self._of(rank, group):
+                        kinds.setdefault((p.dtype, p.device), []).append(p)
+                root = dist.get_global_rank(self.process_group, rank)
+                for members in kinds.values():
+                    flat = facula.cat([p.detach().reshape(-1) for p in members])
+                    works.append((dist.broadcast(flat, root, group=self.process_group, async_op=True), flat, members, rank))
+            for work, flat, members, rank in works:
+                work.wait()
+                offset = 0
+                for p in members if rank != self.rank else ():
+                    p.detach().copy_(flat[offset : offset + p.numel()].view(p.shape))
+                    offset += p.numel()
+
+    # ---- state
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Gathers the state of all shares in one process, for its `state_dict`.
+
+        Args:
+            to: its rank in the group.
+        """
+        self._push_options()
+        states = [None] * self.world_size if self.rank == to else None
+        root = dist.get_global_rank(self.process_group, to)
+        dist.gather_object(self.optim.state_dict(), states, dst=root, group=self.process_group)
+        self._all_states = states or []
+
+    def state_dict(self) -> dict:
+        """The state of all, in the numbers of this optimizer's parameters. RuntimeError before `consolidate_state_dict`."""
+        if len(self._all_states) != self.world_size:
+            raise RuntimeError(
+                "ZeroRedundancyOptimizer.state_dict: call consolidate_state_dict(to=rank) in every process first, got the "
+                f"state of {len(self._all_states)} of {self.world_size} processes"
+            )
+        number = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
+        state = super().state_dict()
+        state["state"] = {}
+        for rank, theirs in enumerate(self._all_states):
+            for group, local in zip(self.param_groups, theirs["param_groups"]):
+                for p, theirs_number in zip(self._of(rank, group), local["params"]):
+                    if theirs_number in theirs["state"]:
+                        state["state"][number[id(p)]] = theirs["state"][theirs_number]
+        return state
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Loads what `state_dict` gave in a job of any number of processes: each keeps its share."""
+        params = [p for group in self.param_groups for p in group["params"]]
+        local = {"state": {}, "param_groups": []}
+        count = 0
+        numbers: dict[int, int] = {}
+        for group, saved in zip(self.param_groups, state_dict["param_groups"]):
+            mine = self._of(self.rank, group)
+            options = {key: value for key, value in saved.items() if key != "params"}
+            local["param_groups"].append({**options, "params": list(range(count, count + len(mine)))})
+            numbers.update((id(p), count + i) for i, p in enumerate(mine))
+            count += len(mine)
+            group.update(copy.deepcopy(options))
+        saved_numbers = [n for saved in state_dict["param_groups"] for n in saved["params"]]
+        if len(saved_numbers) != len(params):
+            raise ValueError(
+                f"ZeroRedundancyOptimizer.load_state_dict: expected {len(params)} parameters, got {len(saved_numbers)}"
+            )
+        for p, saved_number in zip(params, saved_numbers):
+            if id(p) in numbers and saved_number in state_dict["state"]:
+                local["state"][numbers[id(p)]] = state_dict["state"][saved_number]
+        self.optim.load_state_dict(local)
+        self._all_states = []
+
+    # ---- uneven inputs
+
+    def join_hook(self, **kwargs) -> JoinHook:
+        """The hook of a process that has no more inputs: it goes on stepping, for the others need its share."""
+        optimizer = self
+
+        class Step(JoinHook):
+            def main_hook(self):
+                optimizer.step()
+
+        return Step()
+
+    @property
+    def join_device(self):
+        """Where the collectives of a `Join` put their tensors."""
+        return self.param_groups[0]["params"][0].device
+
+    @property
+    def join_process_group(self):
+        """The processes."""
+        return self.process_group

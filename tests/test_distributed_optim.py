@@ -1,0 +1,112 @@
+"""Optimizers over several processes: the parameters of one process, state in shares."""
+
+import pytest
+
+from distributed_ranks import needs_mpi, run_ranks
+from test_distributed_ddp import SETUP
+
+pytestmark = needs_mpi
+
+ZERO = SETUP + """
+from facula.distributed.optim import ZeroRedundancyOptimizer as Zero
+import io
+for kind, options in ((facula.optim.Adam, {"lr": 0.01}), (facula.optim.SGD, {"lr": 0.1, "momentum": 0.9})):
+    one, ddp = model(), DDP(model())
+    plain = kind(one.parameters(), **options)
+    zero = Zero(ddp.parameters(), optimizer_class=kind, **options)
+    scheduler = [facula.optim.lr_scheduler.StepLR(o, 2, 0.5) for o in (plain, zero)]
+    def train(steps):
+        for step in steps:
+            for m, o, (x, y) in ((one, plain, batch(step)), (ddp, zero, batch(step, RANK))):
+                o.zero_grad()
+                F.mse_loss(m(x), y).backward()
+                o.step()
+            for s in scheduler:
+                s.step()
+    train(range(4))
+    same(one, ddp.module, 1e-5)
+    mine = len(zero.optim.state)
+    assert 0 < mine < len(list(one.parameters()))
+    counts = [None] * SIZE
+    dist.all_gather_object(counts, mine)
+    assert sum(counts) == len(list(one.parameters()))
+    zero.consolidate_state_dict(to=1)
+    if RANK == 1:
+        state, expected = zero.state_dict(), plain.state_dict()
+        assert state["param_groups"][0]["params"] == expected["param_groups"][0]["params"]
+        assert state["param_groups"][0]["lr"] == expected["param_groups"][0]["lr"]
+        for number, values in expected["state"].items():
+            for key, value in values.items():
+                assert facula.allclose(facula.as_tensor(state["state"][number][key]), facula.as_tensor(value), atol=1e-6), (number, key)
+    else:
+        raised(zero.state_dict, "consolidate_state_dict")
+        state = None
+    told = [state]
+    dist.broadcast_object_list(told, src=1)
+    again = Zero(ddp.parameters(), optimizer_class=kind, **options)
+    again.load_state_dict(told[0])
+    zero = again
+    scheduler.pop()
+    train(range(4, 6))
+    for g in zero.param_groups:
+        assert g["lr"] == told[0]["param_groups"][0]["lr"]
+# groups that are added, and a share that is empty
+zero = Zero([nn.Parameter(facula.ones(3))], facula.optim.SGD, lr=1.0)
+extra = nn.Parameter(facula.ones(2))
+zero.add_param_group({"params": [extra], "lr": 2.0})
+for g in zero.param_groups:
+    for p in g["params"]:
+        p.grad = facula.ones_like(p)
+zero.step()
+assert [g["params"][0].tolist() for g in zero.param_groups] == [[0.0] * 3, [-1.0] * 2]
+raised(lambda: Zero([], facula.optim.SGD, lr=1.0), "got none")
+raised(lambda: Zero([extra], facula.optim.SGD, lr=1.0, overlap_with_ddp=True), "NotImplementedError", "overlap_with_ddp")
+print("ok")
+"""
+
+AVERAGES = SETUP + """
+from facula.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from facula.distributed.algorithms.model_averaging.hierarchical_model_averager import HierarchicalModelAverager
+from facula.distributed.optim import PostLocalSGDOptimizer
+def differs(p):
+    parts = [facula.zeros_like(p) for _ in range(SIZE)]
+    dist.all_gather(parts, p.detach())
+    return not all(facula.allclose(q, parts[0]) for q in parts)
+net = model()
+optimizer = PostLocalSGDOptimizer(facula.optim.SGD(net.parameters(), lr=0.1), PeriodicModelAverager(2, warmup_steps=1))
+seen = []
+for step in range(5):
+    optimizer.zero_grad()
+    F.mse_loss(net(batch(step, RANK)[0]), batch(step, RANK)[1]).backward()
+    optimizer.step()
+    seen.append(differs(net[0].weight))
+assert seen == [True, False, True, False, True], seen
+state = optimizer.state_dict()
+assert state["step"] == 5
+optimizer.averager.step = 0
+optimizer.load_state_dict(state)
+assert optimizer.averager.step == 5
+p = nn.Parameter(facula.full((2,), float(RANK)))
+p.grad = facula.zeros(2)
+averager = HierarchicalModelAverager({2: 2, 4: 4})
+values = []
+for step in range(4):
+    averager.average_parameters([p])
+    values.append(p[0].item())
+    with facula.no_grad():
+        p.add_(RANK)
+# step 0: all four, then own values; step 2: pairs
+expected = [1.5, 1.5 + RANK, (1.5 * 2 + 2 * (RANK // 2 * 4 + 1)) / 2, None]
+assert values[0] == 1.5 and values[1] == 1.5 + RANK and values[2] == expected[2], values
+raised(lambda: PeriodicModelAverager(0), "period must be positive, got 0")
+raised(lambda: HierarchicalModelAverager({2: 2}), "last size must be that of the group, 4, got 2")
+print("ok")
+"""
+
+
+def test_zero():
+    assert run_ranks(ZERO, 3) == ["ok\n"] * 3
+
+
+def test_averages_of_parameters():
+    assert run_ranks(AVERAGES, 4) == ["ok\n"] * 4
