@@ -30,6 +30,9 @@ EXCEPTIONS = {
         "_serialization/numpy_data.py": "build_dtype(nesting)",
         "cuda/graphs.py": "CUDAGraph.register_generator_state(generator)",
         "cuda/memory.py": "MemPool.snapshot(include_traces)",
+        "distributed/algorithms/join.py": "JoinHook.post_hook(is_last_joiner) Joinable.join_hook(kwargs)",
+        "distributed/algorithms/model_averaging/averagers.py": "ModelAverager.average_parameters(params)",
+        "distributed/optim/zero_redundancy_optimizer.py": "ZeroRedundancyOptimizer.join_hook(kwargs)",
         "distributed/argparse_util.py": "env.__call__(option_string parser) check_env.__call__(option_string parser values)",
         "distributed/elastic/agent/server/local_elastic_agent.py": "LocalElasticAgent.run(role)",
         "distributed/elastic/multiprocessing/logs.py": "LogsSpecs.reify(envs)",
@@ -95,21 +98,17 @@ EXCEPTIONS = {
         "utils/tensorboard/writer.py": "SummaryWriter.add_pr_curve_raw(weights)",
     },
     "of several processes or devices; a group has one": {
-        "distributed/_collectives.py": """
-            Work.wait(timeout) all_to_all_single(input_split_sizes output_split_sizes) barrier(device_ids timeout)
-            monitored_barrier(timeout wait_all_ranks) broadcast_object_list(device object_list) P2POp.__init__(group_peer)
+        "distributed/_collectives.py": "barrier(device_ids) monitored_barrier(wait_all_ranks)",
+        "distributed/_objects.py": """
+            broadcast_object_list(device) send_object_list(device use_batch) recv_object_list(device use_batch)
             """,
         "distributed/_group.py": """
-            init_process_group(device_id pg_options timeout) get_default_backend_for_device(device)
-            new_group(device_id pg_options sort_ranks timeout use_local_synchronization) new_subgroups(pg_options timeout)
-            new_subgroups_by_enumeration(pg_options timeout)
+            init_process_group(device_id pg_options) get_default_backend_for_device(device)
+            new_group(device_id pg_options) new_subgroups_by_enumeration(pg_options)
             """,
         "nn/parallel/comm.py": "broadcast_coalesced(buffer_size) reduce_add_coalesced(buffer_size) scatter(streams)",
         "nn/parallel/distributed.py": """
-            DistributedDataParallel.__init__(batched_grad_copy bucket_cap_mb bucket_cap_mb_list check_reduction)
-            DistributedDataParallel.__init__(delay_all_reduce_named_params device_mesh forward_sync_buffers)
-            DistributedDataParallel.__init__(gradient_as_bucket_view init_sync mixed_precision)
-            DistributedDataParallel.__init__(param_to_hook_all_reduce skip_all_reduce_unused_params static_graph)
+            DistributedDataParallel.__init__(batched_grad_copy check_reduction skip_all_reduce_unused_params)
             """,
     },
     "the derivative follows from x alone": {

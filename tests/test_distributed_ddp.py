@@ -1,7 +1,6 @@
 """DistributedDataParallel: gradients are those of one process with the joined batch, whatever the passes look like."""
 
 import pytest
-
 from distributed_ranks import needs_mpi, run_ranks
 
 pytestmark = needs_mpi

@@ -1,6 +1,5 @@
 """Grids of processes, and collectives with gradients."""
 
-import pytest
 
 from distributed_ranks import needs_mpi, run_ranks
 

@@ -1,6 +1,5 @@
 """Optimizers over several processes: the parameters of one process, state in shares."""
 
-import pytest
 
 from distributed_ranks import needs_mpi, run_ranks
 from test_distributed_ddp import SETUP

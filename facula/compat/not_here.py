@@ -392,23 +392,10 @@ NAMES = {
             split_group
             """,
         "torch.distributed._composable.fsdp": "fully_shard",
-        "torch.distributed._functional_collectives": """
-            AsyncCollectiveTensor all_gather_tensor all_to_all_single all_to_all_single_autograd permute_tensor wait_tensor
-            """,
         "torch.distributed._tensor.experimental": "implicit_replication",
-        "torch.distributed.algorithms": "Join JoinHook Joinable",
         "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """
             CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
             """,
-        "torch.distributed.algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
-        "torch.distributed.algorithms.ddp_comm_hooks.default": "allreduce_hook bf16_compress_hook fp16_compress_hook",
-        "torch.distributed.algorithms.ddp_comm_hooks.default_hooks": """
-            bf16_compress_hook bf16_compress_wrapper fp16_compress_hook fp16_compress_wrapper
-            """,
-        "torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": "PostLocalSGDState",
-        "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState batched_powerSGD_hook powerSGD_hook",
-        "torch.distributed.algorithms.join": "Join",
-        "torch.distributed.algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
         "torch.distributed.autograd": "backward context get_gradients is_available",
         "torch.distributed.checkpoint": """
             BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner
@@ -429,7 +416,6 @@ NAMES = {
         "torch.distributed.config": "compile_on_one_rank use_torchcomms",
         "torch.distributed.constants": "default_pg_nccl_timeout default_pg_timeout",
         "torch.distributed.debug": "start_debug_server stop_debug_server",
-        "torch.distributed.device_mesh": "DeviceMesh init_device_mesh",
         "torch.distributed.distributed_c10d": """
             AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend BackendConfig BarrierOptions BroadcastOptions
             DebugLevel GatherOptions GroupMember GroupName P2POp PrefixStore ProcessGroup ProcessGroupGloo ReduceOp
@@ -465,10 +451,8 @@ NAMES = {
             CustomPolicy ModuleWrapPolicy _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy
             size_based_auto_wrap_policy transformer_auto_wrap_policy wrap
             """,
-        "torch.distributed.nn": """
-            RemoteModule all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
-            """,
-        "torch.distributed.optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer as_functional_optim",
+        "torch.distributed.nn": "RemoteModule",
+        "torch.distributed.optim": "DistributedOptimizer as_functional_optim",
         "torch.distributed.pipelining": """
             Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B
             ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline
@@ -496,10 +480,8 @@ NAMES = {
         "torch.distributed._tensor": "",
         "torch.distributed._tensor.device_mesh": "",
         "torch.distributed.algorithms._checkpoint": "",
-        "torch.distributed.algorithms.model_averaging": "",
         "torch.distributed.checkpoint.default_planner": "",
         "torch.distributed.checkpoint.optimizer": "",
-        "torch.distributed.nn.functional": "",
         "torch.numa": "",
     },
     "cuda": {
@@ -616,7 +598,7 @@ NAMES = {
     "trace": {
         "torch.autograd.profiler": "MemRecordsAcc",
         "torch.autograd.profiler_legacy": "profile",
-        "torch.autograd.profiler_util": "EventMetadata FormattedTimesMixin MemRecordsAcc StringTable",
+        "torch.autograd.profiler_util": "FormattedTimesMixin MemRecordsAcc StringTable",
         "torch.profiler": "DeviceType ExecutionTraceObserver",
         "torch.profiler.itt": "is_available mark range range_pop range_push",
         "torch.profiler.profiler": """

@@ -12,9 +12,9 @@
 // While a graph is captured, its streams allocate from a pool of the graph's, whose blocks nobody else is given as long
 // as the graph lives: a replay uses the same addresses again.
 //
-// To find mistakes: with FACULA_CUDA_POISON=1 blocks are filled when they are taken (with NaN) and when they come back, by
-// their stream, so that uses of unset and of released memory show. With PYTORCH_NO_CUDA_MEMORY_CACHING=1 every block is
-// the driver's, of exactly the size that was asked for, so that tools see where it ends.
+// To find mistakes: with FACULA_CUDA_POISON=1 blocks are filled when they are taken (with NaN) and when they come
+// back, by their stream, so that uses of unset and of released memory show. With PYTORCH_NO_CUDA_MEMORY_CACHING=1
+// every block is the driver's, of exactly the size that was asked for, so that tools see where it ends.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // What the ranks tell each other beside their data, through the store: a log that every rank reads on a thread of its
-// own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s ("silent"); ranks
-// write that they leave in order ("left"), and ask what the others do ("query"), which each answers under a key.
+// own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s ("silent");
+// ranks write that they leave in order ("left"), and ask what the others do ("query"), which each answers under a
+// key.
 #pragma once
 
 #include <map>

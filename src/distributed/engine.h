@@ -1,5 +1,6 @@
-// What moves bytes between processes: MPI (mpi.cpp), or nobody (local.cpp). An engine only starts transfers and says when
-// they are done; fingerprints, deadlines, reports, layouts and handles are above it, in group.h, alike for all engines.
+// What moves bytes between processes: MPI (mpi.cpp), or nobody (local.cpp). An engine only starts transfers and says
+// when they are done; fingerprints, deadlines, reports, layouts and handles are above it, in group.h, alike for all
+// engines.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +68,8 @@ class Engine {
   virtual bool test(Request& request, Received& received) = 0;
   /// Gives the engine time for what others want of it.
   virtual void progress() = 0;
-  /// A group of ranks of the world, called by all of them with one number below 32,768 when all are there. Group 0 is the
-  /// world.
+  /// A group of ranks of the world, called by all of them with one number below 32,768 when all are there. Group 0 is
+  /// the world.
   virtual int make_group(const std::vector<int>& ranks, int number) = 0;
   virtual void drop_group(int) {}
   /// Something is broken: the engine is not called again.

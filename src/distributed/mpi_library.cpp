@@ -1,4 +1,5 @@
-// Which MPI: what FACULA_MPI names; one that this process has loaded already (mpi4py's); the files that Python found (the
+// Which MPI: what FACULA_MPI names; one that this process has loaded already (mpi4py's); the files that Python found
+// (the
 // `mpich` package beside Facula); what the system's loader finds. All by the standard ABI, `libmpi_abi`.
 #include "distributed/mpi_library.h"
 

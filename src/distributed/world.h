@@ -1,13 +1,14 @@
-// The processes that work together: their engine, the groups among them, and the thread that looks after what is under way.
+// The processes that work together: their engine, the groups among them, and the thread that looks after what is
+// under way.
 //
 // Operations of a group run one after another; groups, and messages between two ranks, are independent of each other.
 // A collective has two steps. First the ranks agree: they reduce the fingerprint of what each has called, by the same
 // transfer for every kind, so that it pairs also when they call different things; there is all the waiting for late
 // ranks, and the program's memory is not in the engine's hands yet. Then the elements move.
 //
-// Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits spin for
-// 20 us, yield for 1 ms, and then sleep longer and longer. What cannot be done before its deadline is an error; memory
-// that a transfer may still touch is kept for ever then.
+// Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits spin
+// for 20 us, yield for 1 ms, and then sleep longer and longer. What cannot be done before its deadline is an error;
+// memory that a transfer may still touch is kept for ever then.
 #pragma once
 
 #include <condition_variable>
