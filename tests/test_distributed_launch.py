@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from distributed_ranks import needs_mpi
 
 import facula.distributed.elastic.multiprocessing as workers
 from facula.distributed.elastic.rendezvous import RendezvousParameters, rendezvous_handler_registry
@@ -131,6 +132,39 @@ def test_restarts(tmp_path):
     assert said(tmp_path, 0)[0]["TORCHELASTIC_RESTART_COUNT"] == "2"
     done = launch(tmp_path, "import sys; sys.exit(3)", "--standalone", "--max-restarts", "1", code=1)
     assert "exit code 3" in done.stderr
+
+
+@needs_mpi
+def test_groups_of_processes_that_are_started_again(tmp_path):
+    program = """
+import os, torch, torch.distributed as dist
+dist.init_process_group()
+t = torch.full((3,), float(dist.get_rank() + 1))
+dist.all_reduce(t)
+assert t.tolist() == [3.0] * 3
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1:
+    os.kill(os.getpid(), 9)
+dist.barrier()
+print("all here", flush=True)
+dist.destroy_process_group()
+"""
+    done = launch(tmp_path, program, "--standalone", "--nproc-per-node=2", "--max-restarts=1")
+    assert done.stdout.count("all here") == 2 and "rank 1 failed: signal 9" in done.stdout
+
+
+@needs_mpi
+def test_the_cause_comes_before_those_who_waited_for_it(tmp_path):
+    program = """
+import torch, torch.distributed as dist
+dist.init_process_group()
+if dist.get_rank() == 1:
+    raise ValueError("the cause")
+dist.all_reduce(torch.ones(1))
+"""
+    done = launch(tmp_path, program, "--standalone", "--nproc-per-node=2", code=1)
+    summary = done.stderr[done.stderr.index("====") :]
+    assert "rank 1 (local rank 1" in summary and "ValueError: the cause" in summary
+    assert "then rank 0" not in summary or "rank 1" in summary[summary.index("then rank 0") :]
 
 
 def test_output_to_files(tmp_path):

@@ -81,7 +81,9 @@ def open_store(init_method, size, rank, timeout):
         slurm = os.environ.get("SLURM_LAUNCH_NODE_IPADDR")
         address = os.environ.get("MASTER_ADDR", slurm) or _from_environment("MASTER_ADDR")
         store = _tcp(address, int(_from_environment("MASTER_PORT")), rank, timeout)
-        return PrefixStore(f"attempt{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        # a launcher that starts processes again, perhaps with others, must not show them keys of the time before
+        attempt = os.environ.get("FACULA_STORE_PREFIX") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        return PrefixStore(f"attempt{attempt}", store)
     if url.scheme == "tcp":
         if not url.hostname or url.port is None:
             raise ValueError(f"init_process_group: tcp:// needs an address and a port, got {init_method!r}")
