@@ -464,9 +464,7 @@ NAMES = {
             """,
         "torch.distributed.rpc.api": "_all_gather",
         "torch.distributed.rpc.functions": "",
-        "torch.distributed.tensor": """
-            DTensor _StridedShard distribute_module distribute_tensor empty full ones rand randn zeros
-            """,
+        "torch.distributed.tensor": "_StridedShard",
         "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
         "torch.distributed.tensor.experimental": "context_parallel",
         "torch.distributed.tensor.experimental._attention": "set_rotate_method",

@@ -1,8 +1,26 @@
-"""Placements of distributed tensors. The tensors themselves need several processes and are not supported."""
+"""Tensors whose parts are in several processes."""
 
+from ..device_mesh import DeviceMesh, init_device_mesh
+from ._dtensor import DTensor, distribute_module, distribute_tensor, empty, full, ones, rand, randn, zeros
 from .placement_types import Partial, Placement, Replicate, Shard
 
-__all__ = ["Partial", "Placement", "Replicate", "Shard"]
+__all__ = [
+    "DTensor",
+    "DeviceMesh",
+    "Partial",
+    "Placement",
+    "Replicate",
+    "Shard",
+    "distribute_module",
+    "distribute_tensor",
+    "empty",
+    "full",
+    "init_device_mesh",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
+]
 
 
 def __getattr__(name):

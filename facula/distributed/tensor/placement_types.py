@@ -1,4 +1,4 @@
-"""How a tensor lies on a dimension of a mesh of processes: descriptions, which programs form while they are imported."""
+"""How a tensor lies on a dimension of a mesh of processes."""
 
 from dataclasses import dataclass
 
@@ -21,9 +21,16 @@ class Placement:
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each process holds a part along dimension `dim`."""
+    """Each process holds a part along dimension `dim`, as `torch.chunk` cuts them: the last ones may be shorter, or empty."""
 
     dim: int
+
+    @staticmethod
+    def local_shard_size_and_offset(curr_local_size, num_chunks, rank):
+        """(size, offset) of a process's part of `curr_local_size` elements."""
+        chunk = -(-curr_local_size // num_chunks)
+        offset = min(chunk * rank, curr_local_size)
+        return min(chunk, curr_local_size - offset), offset
 
 
 @dataclass(frozen=True)

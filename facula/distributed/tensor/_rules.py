@@ -1,0 +1,529 @@
+"""What ops do with DTensors.
+
+A rule gives every dimension of an op's inputs and of its result a label: dimensions with one label are cut alike. An input
+that lacks the label along which a dimension of the mesh cuts is whole in every process, and its gradient is summed; a result
+that lacks it is the sum (or what the op reduces by) of the processes' results. A dimension without a label is never cut.
+Ops without a rule get the whole of every tensor, in every process: right, and as slow as it sounds.
+"""
+
+from __future__ import annotations
+
+import facula
+from facula import _C
+
+from ._dtensor import DTensor
+from ._redistribute import redistribute, summed_gradient
+from ._spec import Spec
+from .placement_types import Partial, Replicate, Shard
+
+# What only looks at the object, or works on its memory.
+_RAW = frozenset(
+    """
+    requires_grad_ register_hook register_post_accumulate_grad_hook retain_grad is_floating_point is_complex is_signed dim
+    ndimension data_ptr untyped_storage storage element_size get_device type is_contiguous is_pinned is_shared _is_view
+    is_inference __hash__ is_same_size is_nonzero is_set_to has_names share_memory_ is_tensor is_storage numel
+    """.split()
+)
+
+# The result lies as the one tensor does, also where it is still to be summed.
+_SAME = frozenset("detach clone contiguous view_as_real positive alias".split())
+
+_POINTWISE = frozenset(
+    """
+    add sub subtract rsub mul multiply div divide true_divide floor_divide remainder fmod pow float_power neg negative abs
+    absolute exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan atan2 sinh cosh tanh
+    asinh acosh atanh sigmoid logit erf erfc erfinv lgamma digamma ceil floor round trunc frac sign sgn signbit clamp clip
+    clamp_min clamp_max relu relu6 gelu silu mish selu celu elu leaky_relu hardtanh hardswish hardsigmoid softplus softsign
+    logsigmoid threshold tanhshrink hardshrink softshrink where maximum minimum fmax fmin lerp addcmul addcdiv hypot nextafter
+    copysign xlogy eq ne lt le gt ge greater less greater_equal less_equal not_equal logical_and logical_or logical_not
+    logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf isfinite isposinf isneginf isclose nan_to_num
+    masked_fill to float double half bfloat16 int long short bool char byte type_as zeros_like ones_like empty_like full_like
+    zero fill invert and or xor floordiv truediv mod copy data cpu cuda real imag conj angle
+    """.split()
+)
+
+_REDUCTIONS = {"sum": "sum", "mean": "sum", "amax": "max", "amin": "min"}
+_RANDOM = frozenset("dropout rand_like randn_like".split())
+
+
+def _plain(name: str) -> str:
+    """`__radd__`, `__iadd__` and `add_` are add."""
+    if name.startswith("__") and name.endswith("__"):
+        name = name[2:-2]
+        for prefix in ("r", "i"):
+            if name[1:] in _POINTWISE and name.startswith(prefix) and name not in ("round", "remainder", "rsub"):
+                return name[1:]
+        return name
+    return name[:-1] if name.endswith("_") and not name.startswith("_") else name
+
+
+def _is_inplace(name: str) -> bool:
+    if name.startswith("__"):
+        return name == "__setitem__" or name.startswith("__i") and name not in ("__index__", "__int__", "__invert__")
+    return name.endswith("_")
+
+
+def call(func, args, kwargs):
+    """Runs a function of Facula's whose arguments have DTensors."""
+    name = getattr(func, "__name__", str(func))
+    if name == "__get__":
+        return _attribute(func, args)
+    if name in ("__set__", "__delete__"):
+        with _C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+    if name in _RAW:
+        with _C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+    plain = _plain(name)
+    rule = _RULES.get(plain)
+    if rule is not None and not _is_inplace(name):
+        result = rule(func, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    elif plain in _POINTWISE and "out" not in kwargs:
+        return _pointwise(func, args, kwargs, _is_inplace(name))
+    return _whole(func, args, kwargs, _is_inplace(name))
+
+
+def _attribute(func, args):
+    """`x.T`, `x.data` and others give tensors, `x.dtype` and others do not."""
+    attribute = getattr(func.__self__, "__name__", "")
+    if attribute in ("T", "mT", "H", "mH"):
+        if args[0].dim() < 2:
+            return args[0]
+        return _transpose(facula.transpose, (args[0], -2, -1), {})
+    with _C.DisableTorchFunctionSubclass():
+        value = func(*args)
+    if attribute in ("data", "real", "imag") and isinstance(value, facula.Tensor):
+        return DTensor._wrap(value, args[0]._spec)
+    return value
+
+
+# ---- labels
+
+
+class _Input:
+    """A DTensor, or None for what is left alone, and the label of each of its dimensions."""
+
+    def __init__(self, value, labels) -> None:
+        self.value, self.labels = value, labels
+
+
+def _mesh_of(caller, values):
+    meshes = [v.device_mesh for v in values]
+    if any(m != meshes[0] for m in meshes):
+        raise NotImplementedError(f"{caller}: DTensors must be on one mesh, got {meshes[0]} and {meshes[-1]}")
+    return meshes[0]
+
+
+def _cuts(inputs, mesh):
+    """For each dimension of the mesh the label along which the op is cut, None for not at all."""
+    chosen = []
+    for number in range(mesh.ndim):
+        label = None
+        for x in inputs:
+            p = x.value.placements[number]
+            if isinstance(p, Shard) and x.labels[p.dim] is not None:
+                label = x.labels[p.dim]
+                break
+        chosen.append(label)
+    return chosen
+
+
+def _targets(x, cuts):
+    """The placements that the op needs of an input."""
+    return [Shard(x.labels.index(label)) if label is not None and label in x.labels else Replicate() for label in cuts]
+
+
+def _prepared(x, cuts):
+    """The part of this process as the op needs it."""
+    mesh = x.value.device_mesh
+    local = redistribute(x.value._local_tensor, x.value._spec, _targets(x, cuts))
+    for number, label in enumerate(cuts):
+        if label is not None and label not in x.labels and facula.is_grad_enabled() and local.requires_grad:
+            local = summed_gradient(local, mesh.get_group(number))
+    return local
+
+
+def _run(name, inputs, out_labels, compute, reduce=None):
+    """Runs `compute(parts)` on the parts of the inputs, and wraps its result."""
+    mesh = _mesh_of(name, [x.value for x in inputs])
+    cuts = _cuts(inputs, mesh)
+    if reduce is None:
+        cuts = [label if label in out_labels else None for label in cuts]
+    sizes = {label: n for x in inputs for label, n in zip(x.labels, x.value.shape) if label is not None}
+    result = compute([_prepared(x, cuts) for x in inputs])
+    placements = [
+        Replicate() if label is None else Shard(out_labels.index(label)) if label in out_labels else Partial(reduce)
+        for label in cuts
+    ]
+    shape = [n if label is None or label not in cuts else sizes[label] for label, n in zip(out_labels, result.shape)]
+    return DTensor._wrap(result, Spec(mesh, tuple(placements), facula.Size(shape)))
+
+
+def _broadcast_labels(values):
+    """Labels of dimensions that are aligned from the right; a dimension that is stretched has none in that input."""
+    dims = max(len(v.shape) for v in values)
+    lengths = [1] * dims
+    for v in values:
+        for i, n in enumerate(v.shape):
+            at = dims - len(v.shape) + i
+            lengths[at] = n if lengths[at] == 1 else lengths[at]
+    labels = [
+        [at if n == lengths[at] else None for at, n in zip(range(dims - len(v.shape), dims), v.shape)] for v in values
+    ]
+    return labels, list(range(dims))
+
+
+# ---- rules
+
+
+def _pointwise(func, args, kwargs, inplace):
+    name = func.__name__
+    places = [i for i, a in enumerate(args) if isinstance(a, DTensor)]
+    keys = [k for k, v in kwargs.items() if isinstance(v, DTensor)]
+    values = [args[i] for i in places] + [kwargs[k] for k in keys]
+    for other in [*args, *kwargs.values()]:
+        if isinstance(other, facula.Tensor) and not isinstance(other, DTensor) and other.dim() > 0:
+            if _plain(name) == "copy" and other.shape == values[0].shape:
+                return _copy_whole(args[0], other)
+            raise RuntimeError(
+                f"{name}: got a Tensor of shape {list(other.shape)} and a DTensor, which do not mix: distribute_tensor(), "
+                "DTensor.from_local() or to_local() makes them alike"
+            )
+
+    def compute(parts):
+        new_args, new_kwargs = list(args), dict(kwargs)
+        for i, part in zip(places, parts):
+            new_args[i] = part
+        for k, part in zip(keys, parts[len(places) :]):
+            new_kwargs[k] = part
+        with _C.DisableTorchFunctionSubclass():
+            return func(*new_args, **new_kwargs)
+
+    if inplace:
+        return _pointwise_inplace(name, values, compute)
+    if len(values) == 1 and _plain(name) in _SAME | {"to", "float", "double", "half", "bfloat16", "data"}:
+        return DTensor._wrap(compute([values[0]._local_tensor]), values[0]._spec)
+    labels, out = _broadcast_labels(values)
+    return _run(name, [_Input(v, names) for v, names in zip(values, labels)], out, compute)
+
+
+def _pointwise_inplace(name, values, compute):
+    """The first tensor stays where it is, the others come to it."""
+    target = values[0]
+    if any(isinstance(p, Partial) for p in target.placements):
+        raise NotImplementedError(f"{name}: a DTensor that is still to be summed cannot change, got {target.placements}")
+    labels, out = _broadcast_labels(values)
+    if len(values[0].shape) != len(out):
+        raise RuntimeError(f"{name}: the result does not fit the tensor, got shapes {[tuple(v.shape) for v in values]}")
+    cuts = [out[p.dim] if isinstance(p, Shard) else None for p in target.placements]
+    parts = [_prepared(_Input(v, names), cuts) for v, names in zip(values[1:], labels[1:])]
+    with _C.DisableTorchFunctionSubclass():
+        compute([target, *parts])
+    return target
+
+
+def _copy_whole(target, source):
+    """`copy_` from a tensor that every process has."""
+    whole = target._spec.with_placements([Replicate()] * target.device_mesh.ndim)
+    part = redistribute(source.detach(), whole, target.placements)
+    with _C.DisableTorchFunctionSubclass():
+        target.copy_(part)
+    return target
+
+
+def _same(func, args, kwargs):
+    with _C.DisableTorchFunctionSubclass():
+        return DTensor._wrap(func(*args, **kwargs), args[0]._spec)
+
+
+def _all_dtensors(*values):
+    return all(v is None or isinstance(v, DTensor) for v in values)
+
+
+def _linear(func, args, kwargs):
+    x, weight = args[0], args[1]
+    bias = args[2] if len(args) > 2 else kwargs.get("bias")
+    if not _all_dtensors(x, weight, bias):
+        return NotImplemented
+    rows = [f"row{i}" for i in range(x.dim() - 1)]
+    inputs = [_Input(x, [*rows, "in"]), _Input(weight, ["out", "in"])]
+    with_bias = bias is not None
+    result = _run("linear", inputs, [*rows, "out"], lambda parts: facula.nn.functional.linear(*parts), "sum")
+    return result if not with_bias else _pointwise(facula.add, (_summed(result), bias), {}, False)
+
+
+def _summed(x):
+    """What is still to be summed becomes whole."""
+    if not any(isinstance(p, Partial) for p in x.placements):
+        return x
+    return x.redistribute(placements=[Replicate() if isinstance(p, Partial) else p for p in x.placements])
+
+
+def _matmul(func, args, kwargs):
+    a, b = args[:2]
+    if not _all_dtensors(a, b) or len(args) != 2 or kwargs or min(a.dim(), b.dim()) < 2 or b.dim() not in (2, a.dim()):
+        return NotImplemented
+    batch = [f"batch{i}" for i in range(a.dim() - 2)]
+    other = batch if b.dim() == a.dim() else []
+    if other and a.shape[:-2] != b.shape[:-2]:
+        return NotImplemented
+    inputs = [_Input(a, [*batch, "row", "in"]), _Input(b, [*other, "in", "column"])]
+    return _run("matmul", inputs, [*batch, "row", "column"], lambda parts: facula.matmul(*parts), "sum")
+
+
+def _reduction(func, args, kwargs):
+    x, name = args[0], func.__name__
+    dims = args[1] if len(args) > 1 else kwargs.get("dim")
+    keepdim = args[2] if len(args) > 2 else kwargs.get("keepdim", False)
+    if len(args) > 3 or set(kwargs) - {"dim", "keepdim", "dtype"}:
+        return NotImplemented
+    chosen = range(x.dim()) if dims is None or dims == () else [dims] if isinstance(dims, int) else list(dims)
+    chosen = {d % max(x.dim(), 1) for d in chosen}
+    labels = list(range(x.dim()))
+    out = [f"one{d}" if d in chosen else d for d in labels if keepdim or d not in chosen]
+    more = {"dtype": kwargs["dtype"]} if kwargs.get("dtype") is not None else {}
+    if name == "mean":
+        number = 1
+        for d in chosen:
+            number *= x.shape[d]
+        compute = lambda parts: facula.sum(parts[0], sorted(chosen), keepdim, **more) / number  # noqa: E731
+    else:
+        run = getattr(facula, name)
+        compute = lambda parts: run(parts[0], sorted(chosen), keepdim, **more)  # noqa: E731
+    if name in ("amax", "amin") and any(isinstance(p, Shard) and p.dim in chosen for p in x.placements):
+        if facula.is_grad_enabled() and x.requires_grad:
+            return NotImplemented
+    return _run(name, [_Input(_summed(x), labels)], out, compute, _REDUCTIONS[name])
+
+
+def _along(position, default=-1):
+    """Ops that mix values along one dimension: softmax."""
+
+    def rule(func, args, kwargs):
+        x = args[0]
+        dim = args[position] if len(args) > position else kwargs.get("dim", default)
+        if dim is None or not isinstance(x, DTensor):
+            return NotImplemented
+        labels = [None if d == dim % x.dim() else d for d in range(x.dim())]
+
+        def compute(parts):
+            with _C.DisableTorchFunctionSubclass():
+                return func(parts[0], *args[1:], **kwargs)
+
+        return _run(func.__name__, [_Input(_summed(x), labels)], labels, compute)
+
+    return rule
+
+
+def _layer_norm(func, args, kwargs):
+    """Mixes values along the last dimensions, which weight and bias have."""
+    x, shape = args[0], args[1] if len(args) > 1 else kwargs["normalized_shape"]
+    names = ("weight", "bias") if func.__name__ == "layer_norm" else ("weight",)
+    given = {n: (args[2 + i] if len(args) > 2 + i else kwargs.get(n)) for i, n in enumerate(names)}
+    eps = args[2 + len(names)] if len(args) > 2 + len(names) else kwargs.get("eps", 1e-5 if len(names) == 2 else None)
+    if not _all_dtensors(x, *given.values()):
+        return NotImplemented
+    count = len(shape) if not isinstance(shape, int) else 1
+    labels = [d if d < x.dim() - count else None for d in range(x.dim())]
+    present = [n for n in names if given[n] is not None]
+    inputs = [_Input(_summed(x), labels)] + [_Input(given[n], [None] * count) for n in present]
+
+    def compute(parts):
+        with _C.DisableTorchFunctionSubclass():
+            return func(parts[0], shape, **dict(zip(present, parts[1:])), eps=eps)
+
+    return _run(func.__name__, inputs, labels, compute)
+
+
+def _embedding(func, args, kwargs):
+    """Cut by features as it is; cut by rows every process looks up those that it has."""
+    ids, weight = args[0], args[1]
+    rest = {k: v for k, v in kwargs.items() if v not in (None, False)}
+    if not isinstance(weight, DTensor) or any(a not in (None, False, 2.0) for a in args[2:]) or rest.get("max_norm"):
+        return NotImplemented
+    if not isinstance(ids, DTensor):
+        ids = DTensor.from_local(ids, weight.device_mesh, [Replicate()] * weight.device_mesh.ndim)
+    labels = [f"id{d}" for d in range(ids.dim())]
+    if not any(p == Shard(0) for p in weight.placements):
+        inputs = [_Input(ids, labels), _Input(weight, [None, "feature"])]
+        compute = lambda parts: facula.nn.functional.embedding(*parts)  # noqa: E731
+        return _run("embedding", inputs, [*labels, "feature"], compute)
+    first = weight._spec.local_shape_and_offset()[1][0]
+
+    def masked(parts):
+        own = parts[0] - first
+        here = (own >= 0) & (own < parts[1].shape[0])
+        if parts[1].shape[0] == 0:
+            return parts[1].new_zeros((*parts[0].shape, parts[1].shape[1])) + parts[1].sum()
+        found = facula.nn.functional.embedding(own * here, parts[1])
+        return found * here.unsqueeze(-1).to(found.dtype)
+
+    inputs = [_Input(weight, ["row", "feature"]), _Input(ids, labels)]
+    return _run("embedding", inputs, [*labels, "feature"], lambda parts: masked(parts[::-1]), "sum")
+
+
+def _transpose(func, args, kwargs):
+    x = args[0]
+    dims = list(range(x.dim()))
+    if func.__name__ in ("t", "adjoint"):
+        order = dims[::-1]
+    elif func.__name__ == "permute":
+        given = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
+        order = [d % x.dim() for d in (given or kwargs["dims"])]
+    else:
+        a, b = (args[1:] if len(args) == 3 else (kwargs["dim0"], kwargs["dim1"]))
+        order = dims
+        order[a], order[b] = order[b], order[a]
+    return _run(func.__name__, [_Input(_summed(x), list(range(x.dim())))], order, lambda parts: parts[0].permute(order))
+
+
+def _unsqueeze(func, args, kwargs):
+    x, dim = args[0], args[1] if len(args) > 1 else kwargs["dim"]
+    labels = list(range(x.dim()))
+    out = labels.copy()
+    out.insert(dim % (x.dim() + 1), None)
+    return _run("unsqueeze", [_Input(_summed(x), labels)], out, lambda parts: parts[0].unsqueeze(dim))
+
+
+def _view(func, args, kwargs):
+    """Cut dimensions stay cut where they are the first of those that are joined or split, and lengths allow it."""
+    x = args[0]
+    if func.__name__ == "view" and len(args) == 2 and isinstance(args[1], facula.dtype):
+        return NotImplemented
+    shape = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
+    wanted = tuple(shape or kwargs.get("shape", kwargs.get("size")))
+    shape = list(facula.empty(tuple(x.shape), device="meta").reshape(wanted).shape)
+    labels, out = _joined(list(x.shape), shape, x)
+    cut = dict(enumerate(shape))
+
+    def compute(parts):
+        local = list(shape)
+        for i, label in enumerate(out):
+            if label is not None:
+                local[i] = parts[0].shape[labels.index(label)] * cut[i] // x.shape[labels.index(label)]
+        return parts[0].reshape(local)
+
+    result = _run("reshape", [_Input(_summed(x), labels)], out, compute)
+    result._spec = Spec(result._spec.mesh, result._spec.placements, facula.Size(shape))
+    return result
+
+
+def _joined(before, after, x):
+    """Labels for a change of shape: the first dimensions of each group of dimensions with one product."""
+    labels, out = [None] * len(before), [None] * len(after)
+    i = j = 0
+    while i < len(before) and j < len(after):
+        first, second, a, b = i, j, before[i], after[j]
+        while a != b:
+            if a < b:
+                i += 1
+                if i == len(before):
+                    return labels, out
+                a *= before[i]
+            else:
+                j += 1
+                if j == len(after):
+                    return labels, out
+                b *= after[j]
+        parts = 1
+        for number, p in enumerate(x.placements):
+            if isinstance(p, Shard) and p.dim == first:
+                parts *= x.device_mesh.size(number)
+        if before[first] % parts == 0 and after[second] % parts == 0:
+            labels[first], out[second] = f"group{first}", f"group{first}"
+        i, j = i + 1, j + 1
+    return labels, out
+
+
+def _backward(func, args, kwargs):
+    x = args[0]
+    if any(isinstance(p, Shard) for p in x.placements):
+        raise RuntimeError(f"backward: a loss is whole or still to be summed, got {x.placements}")
+    with _C.DisableTorchFunctionSubclass():
+        return func(x, *(a._local_tensor if isinstance(a, DTensor) else a for a in args[1:]), **kwargs)
+
+
+def _random(func, args, kwargs):
+    """The numbers of one process: drawn for the whole, of which each takes its part."""
+    x = args[0]
+    whole = [Replicate()] * x.device_mesh.ndim
+    if func.__name__.startswith("rand"):
+        with _C.DisableTorchFunctionSubclass():
+            drawn = func(facula.empty(tuple(x.shape), dtype=x.dtype, device=x.device), *args[1:], **kwargs)
+        return DTensor._wrap(redistribute(drawn, x._spec.with_placements(whole), x.placements), x._spec)
+    if func.__name__ != "dropout" or any(isinstance(p, Partial) for p in x.placements):
+        return NotImplemented
+    options = {key: value for key, value in kwargs.items() if key != "inplace"}
+    with _C.DisableTorchFunctionSubclass(), facula.no_grad():
+        mask = func(facula.ones(tuple(x.shape), dtype=x.dtype, device=x.device), *args[1:3], **options)
+    part = redistribute(mask, x._spec.with_placements(whole), x.placements)
+    return DTensor._wrap(x._local_tensor * part, x._spec)
+
+
+# ---- everything else
+
+
+def _map(value, fn):
+    if isinstance(value, DTensor):
+        return fn(value)
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(_map(v, fn) for v in value)
+    if isinstance(value, dict):
+        return {k: _map(v, fn) for k, v in value.items()}
+    return value
+
+
+def _whole(func, args, kwargs, inplace):
+    found: list[DTensor] = []
+    _map([args, kwargs], found.append)
+    mesh = _mesh_of(func.__name__, found)
+    everywhere = (Replicate(),) * mesh.ndim
+    gathered = {}
+
+    def gather(x):
+        if id(x) not in gathered:
+            gathered[id(x)] = redistribute(x._local_tensor, x._spec, everywhere)
+        return gathered[id(x)]
+
+    def wrap(value):
+        if isinstance(value, facula.Tensor):
+            return DTensor._wrap(value, Spec(mesh, everywhere, value.shape))
+        if isinstance(value, (list, tuple)):
+            items = [wrap(v) for v in value]
+            return value._make(items) if hasattr(value, "_make") else type(value)(items)
+        return value
+
+    changed = args[0] if inplace and args and isinstance(args[0], DTensor) else None
+    if changed is None and isinstance(kwargs.get("out"), DTensor):
+        raise NotImplementedError(f"{func.__name__}: out= is not supported for DTensors, got one")
+    with _C.DisableTorchFunctionSubclass():
+        if changed is not None:
+            with facula.no_grad():
+                gathered[id(changed)] = gather(changed).clone()
+        result = func(*_map(args, gather), **_map(kwargs, gather))
+        if changed is None:
+            return wrap(result)
+        if gathered[id(changed)].shape != changed._spec.shape:
+            raise NotImplementedError(f"{func.__name__}: changes of shape in place are not supported for DTensors")
+        part = redistribute(gathered[id(changed)].detach(), Spec(mesh, everywhere, changed._spec.shape), changed.placements)
+        with facula.no_grad():
+            changed._local_tensor.detach().copy_(part)
+    return changed
+
+
+_RULES = {
+    **dict.fromkeys(_SAME, _same),
+    **dict.fromkeys(("matmul", "mm", "bmm"), _matmul),
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(("softmax", "log_softmax"), _along(1)),
+    **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims", "t", "permute"), _transpose),
+    **dict.fromkeys(("view", "reshape"), _view),
+    **dict.fromkeys(_RANDOM, _random),
+    "linear": _linear,
+    "embedding": _embedding,
+    "unsqueeze": _unsqueeze,
+    "backward": _backward,
+}

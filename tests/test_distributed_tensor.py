@@ -1,0 +1,229 @@
+"""DTensors: in every layout the values and the gradients of one process."""
+
+import pytest
+from distributed_ranks import needs_mpi, run_ranks
+
+pytestmark = needs_mpi
+
+SETUP = """
+import itertools
+from facula import nn
+import facula.nn.functional as F
+from facula.distributed.tensor import DTensor, DeviceMesh, Partial, Replicate, Shard, distribute_module, distribute_tensor, init_device_mesh
+import facula.distributed.tensor as dt
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+mesh = init_device_mesh("cpu", (SIZE,))
+R, S0, S1, S2 = Replicate(), Shard(0), Shard(1), Shard(2)
+
+def values(*shape, seed=0):
+    return facula.randn(shape, generator=facula.Generator().manual_seed(seed))
+
+def whole(x):
+    return x.full_tensor() if isinstance(x, DTensor) else x
+
+def close(a, b, what=""):
+    a, b = whole(a), whole(b)
+    assert a.shape == b.shape and facula.allclose(a, b, atol=1e-5, rtol=1e-4), (what, (a - b).abs().max())
+
+def check(fn, tensors, layouts, what="", on=None):
+    # fn of DTensors in the given layouts against fn of plain tensors, and all gradients
+    plain = [t.clone().requires_grad_(t.is_floating_point()) for t in tensors]
+    parts = [distribute_tensor(t.clone().requires_grad_(t.is_floating_point()), on or mesh, l) for t, l in zip(tensors, layouts)]
+    expected, result = fn(*plain), fn(*parts)
+    assert isinstance(result, DTensor), what
+    assert result.shape == expected.shape, (what, result.shape, expected.shape)
+    close(result, expected, (what, layouts))
+    weight = values(*expected.shape, seed=9)
+    (expected * weight).sum().backward()
+    (result * distribute_tensor(weight, on or mesh, [R] * (on or mesh).ndim)).sum().backward()
+    for number, (p, q) in enumerate(zip(parts, plain)):
+        if q.requires_grad:
+            assert p.grad.placements == p.placements
+            close(p.grad, q.grad, (what, layouts, number))
+"""
+
+LAYOUTS = SETUP + """
+x = values(5, 4, 6)
+every = [R, S0, S1, S2]
+for a in every:
+    d = distribute_tensor(x, mesh, [a])
+    assert d.shape == (5, 4, 6) and d.size(1) == 4 and d.numel() == 120 and d.dim() == 3 and d.placements == (a,) and len(d) == 5
+    assert facula.equal(d.full_tensor(), x)
+    if a is not R:
+        assert facula.equal(d.to_local(), x.chunk(SIZE, a.dim)[RANK] if RANK < len(x.chunk(SIZE, a.dim)) else x.narrow(a.dim, 0, 0))
+    for b in every:
+        e = d.redistribute(placements=[b])
+        assert e.placements == (b,) and facula.equal(e.full_tensor(), x)
+        y = distribute_tensor(x.clone().requires_grad_(), mesh, [a])
+        (y.redistribute(placements=[b]) * y.redistribute(placements=[b])).sum().backward()
+        close(y.grad, 2 * x)
+# still to be summed
+local = values(4, 4, seed=RANK)
+total = sum(values(4, 4, seed=r) for r in range(SIZE))
+for op, expected in (("sum", total), ("avg", total / SIZE)):
+    p = DTensor.from_local(local.clone().requires_grad_(), mesh, [Partial(op)])
+    for b in (R, S0, S1):
+        close(p.redistribute(placements=[b]), expected, op)
+part = local.clone().requires_grad_()
+(DTensor.from_local(part, mesh, [Partial()]).redistribute(placements=[S0]) * 3).sum().backward()
+assert part.grad.unique().tolist() == [3.0]
+close(DTensor.from_local(values(4, seed=RANK), mesh, [Partial("max")]), facula.stack([values(4, seed=r) for r in range(SIZE)]).amax(0))
+close(distribute_tensor(x, mesh, [R]).redistribute(placements=[Partial()]), x)
+# from and to parts
+part = values(2, 3, seed=RANK).requires_grad_()
+d = DTensor.from_local(part, mesh, [S0])
+assert d.shape == (2 * SIZE, 3)
+(d * 2).to_local().sum().backward()
+assert part.grad.unique().tolist() == [2.0]
+w = distribute_tensor(facula.ones(3).requires_grad_(), mesh, [R])
+(w.to_local(grad_placements=[Partial()]) * (RANK + 1)).sum().backward()
+assert w.grad.to_local().tolist() == [SIZE * (SIZE + 1) / 2] * 3
+# only one process's values count
+assert distribute_tensor(facula.full((2,), float(RANK)), mesh, [R]).to_local().tolist() == [0.0, 0.0]
+# two dimensions of the mesh
+if SIZE == 4:
+    grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "b"))
+    for layout in itertools.product(every, every):
+        d = distribute_tensor(x, grid, layout)
+        close(d, x, layout)
+        for to in itertools.product(every, every):
+            close(d.redistribute(placements=to), x, (layout, to))
+            y = distribute_tensor(x.clone().requires_grad_(), grid, layout)
+            y.redistribute(placements=to).sum().backward()
+            close(y.grad, facula.ones(5, 4, 6), (layout, to))
+for make, options in ((dt.zeros, {}), (dt.ones, {}), (dt.empty, {})):
+    assert make(4, 3, device_mesh=mesh, placements=[S0]).to_local().shape[1] == 3
+assert dt.full((5,), 2.5, device_mesh=mesh, placements=[S0]).full_tensor().tolist() == [2.5] * 5
+facula.manual_seed(1)
+d = dt.randn(6, 2, device_mesh=mesh, placements=[S0])
+facula.manual_seed(1)
+close(d, facula.randn(6, 2))
+raised(lambda: distribute_tensor(x, mesh, [Shard(3)]), "distribute_tensor", "3 dimensions", "Shard(dim=3)")
+raised(lambda: distribute_tensor(x, mesh, [S0, S1]), "expected a placement for each of 1")
+raised(lambda: distribute_tensor(x, mesh, [Partial()]), "not made partial")
+raised(lambda: distribute_tensor(x, None, [S0]), "device_mesh must be given")
+raised(lambda: distribute_tensor(x, mesh, [S0]) + x, "add", "do not mix", "distribute_tensor()")
+with mesh:
+    assert distribute_tensor(x).placements == (R,)
+print("ok")
+"""
+
+OPS = SETUP + """
+x, y, row, square, w, b = values(6, 4), values(6, 4, seed=1), values(4, seed=2), values(4, 4, seed=3), values(8, 4, seed=4), values(8, seed=5)
+two = [R, S0, S1]
+for a, c in itertools.product(two, two):
+    check(lambda p, q: p * q + p, [x, y], [[a], [c]], "mul")
+    check(lambda p, q: facula.where(p > 0, p, q), [x, y], [[a], [c]], "where")
+    check(lambda p, q: p @ q, [x, square], [[a], [c]], "matmul")
+    check(lambda p, q: F.linear(p, q), [x, w], [[a], [c]], "linear")
+    for e in (R, S0):
+        check(lambda p, q, r: F.linear(p, q, r), [x, w, b], [[a], [c], [e]], "linear with bias")
+    check(lambda p, q: facula.bmm(p.unsqueeze(0), q.unsqueeze(0)), [x, square], [[a], [c]], "bmm")
+    check(lambda p, q: p.t() @ q, [x, y], [[a], [c]], "t")
+for a in two:
+    for c in (R, S0):
+        check(lambda p, q: p + q, [x, row], [[a], [c]], "add a row")
+        check(lambda p, q: F.layer_norm(p, (4,), q, q, 1e-3), [x, row], [[a], [c]], "layer_norm")
+    for fn in (
+        lambda p: p.exp(), lambda p: 2 - p, lambda p: F.gelu(p), lambda p: p.sum(), lambda p: p.sum(0), lambda p: p.sum(1, keepdim=True),
+        lambda p: p.mean(), lambda p: p.mean(0), lambda p: p.softmax(1), lambda p: F.log_softmax(p, 0), lambda p: p.view(3, 8), lambda p: p.view(-1),
+        lambda p: p.view(6, 2, 2), lambda p: p.reshape(2, 3, 4), lambda p: p.T, lambda p: p.transpose(0, 1).permute(1, 0), lambda p: p[1:3],
+        lambda p: p.cumsum(0), lambda p: facula.cat([p, p]), lambda p: p.std(), lambda p: p.norm(), lambda p: p.amax(1), lambda p: p.amin(),
+        lambda p: p.float().clone().contiguous(), lambda p: p.sort(dim=0).values, lambda p: -p / 3 + 1, lambda p: p ** 2,
+    ):
+        check(fn, [x], [[a]], "one")
+table, ids = values(7, 4, seed=6), facula.tensor([[0, 6, 3], [2, 2, 5]])
+for a, c in itertools.product((R, S0, S1), (R, S0, S1)):
+    check(lambda i, t: F.embedding(i, t), [ids, table], [[a], [c]], "embedding")
+if SIZE == 4:
+    grid = init_device_mesh("cpu", (2, 2))
+    for a in itertools.product(two, two):
+        for c in itertools.product((R, S0, S1), (R, S0)):
+            check(lambda p, q: F.linear(p, q).relu(), [x, w], [a, c], "linear on a grid", grid)
+        check(lambda p: p.sum(1), [x], [a], "sum on a grid", grid)
+# the gradient of a gradient, in place, comparison, random numbers
+d = distribute_tensor(x.clone().requires_grad_(), mesh, [S0])
+loss = F.cross_entropy(d, facula.arange(6) % 4) if False else (d * d * d).sum()
+g = facula.autograd.grad(loss, d, create_graph=True)[0]
+g = DTensor.from_local(g, mesh, [S0]) if not isinstance(g, DTensor) else g
+g.sum().backward()
+close(d.grad, 6 * x)
+d = distribute_tensor(x, mesh, [S0])
+d.add_(1).mul_(distribute_tensor(y, mesh, [S1]))
+close(d, (x + 1) * y)
+d[0] = 0
+expected = (x + 1) * y
+expected[0] = 0
+close(d, expected)
+d.copy_(x)
+close(d, x)
+facula.manual_seed(3)
+d.normal_()
+facula.manual_seed(3)
+close(d, x.clone().normal_())
+facula.manual_seed(3)
+kept = F.dropout(distribute_tensor(x, mesh, [S0]), 0.5)
+facula.manual_seed(3)
+close(kept, F.dropout(x, 0.5))
+assert (distribute_tensor(x, mesh, [S1]).sum() > -1e9).item() is True
+assert "DTensor(local_tensor=" in repr(d) and d.dtype == facula.float32 and d.device.type == "cpu"
+raised(lambda: d.sum(0).redistribute(placements=[S0]).backward(), "backward", "whole or still to be summed") if SIZE == 2 else None
+print("ok")
+"""
+
+TRAINING = SETUP + """
+# a network whose layers are cut by columns and by rows gives the losses of one process
+import copy
+def network():
+    facula.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+def cut(name, module, mesh):
+    if name == "0":
+        module.register_parameter("weight", nn.Parameter(distribute_tensor(module.weight.detach(), mesh, [S0])))
+        module.register_parameter("bias", nn.Parameter(distribute_tensor(module.bias.detach(), mesh, [S0])))
+    if name == "2":
+        module.register_parameter("weight", nn.Parameter(distribute_tensor(module.weight.detach(), mesh, [S1])))
+for kind, options in ((facula.optim.SGD, {"lr": 0.1, "momentum": 0.9}), (facula.optim.AdamW, {"lr": 0.01}), (facula.optim.Adam, {"lr": 0.01, "foreach": False})):
+    one, many = network(), distribute_module(network(), mesh, cut)
+    assert all(isinstance(p, DTensor) and isinstance(p, nn.Parameter) for p in many.parameters())
+    a, b = kind(one.parameters(), **options), kind(many.parameters(), **options)
+    for step in range(4):
+        x, t = values(5, 6, seed=step), values(5, 3, seed=step + 50)
+        losses = []
+        for m, o, wrap in ((one, a, lambda v: v), (many, b, lambda v: distribute_tensor(v, mesh, [R]))):
+            o.zero_grad()
+            loss = (m(wrap(x)) - wrap(t)).square().mean()
+            loss.backward()
+            o.step()
+            losses.append(whole(loss).item())
+        assert abs(losses[0] - losses[1]) < 1e-5, losses
+    for p, q in zip(one.parameters(), many.parameters()):
+        close(q.detach(), p.detach(), kind)
+twin = copy.deepcopy(many)
+assert all(isinstance(p, nn.Parameter) and isinstance(p, DTensor) and p.placements == q.placements for p, q in zip(twin.parameters(), many.parameters()))
+state = many.state_dict()
+fresh = distribute_module(network(), mesh, cut)
+fresh.load_state_dict(state)
+for p, q in zip(fresh.parameters(), many.parameters()):
+    close(p.detach(), q.detach())
+norm = nn.utils.clip_grad_norm_(many.parameters(), 1e-3)
+expected = nn.utils.clip_grad_norm_(one.parameters(), 1e-3)
+close(whole(norm), expected)
+for p, q in zip(one.parameters(), many.parameters()):
+    close(q.grad, p.grad)
+print("ok")
+"""
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_layouts(size):
+    assert run_ranks(LAYOUTS, size) == ["ok\n"] * size
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_ops(size):
+    assert run_ranks(OPS, size) == ["ok\n"] * size
+
+
+def test_training():
+    assert run_ranks(TRAINING, 2) == ["ok\n"] * 2
