@@ -21,6 +21,7 @@ HEADERS = {
     "abi_cublas.h": (["cublasLt.h"], ["FACULA_BLAS_FUNCTIONS"]),
     "abi_cudnn.h": (["cudnn.h"], ["FACULA_DNN_FUNCTIONS", "FACULA_DNN_RNN_FUNCTIONS"]),
     "abi_cufft.h": (["cufftXt.h"], ["FACULA_FFT_FUNCTIONS"]),
+    "abi_cusolver.h": (["cusolverDn.h"], ["FACULA_SOLVER_FUNCTIONS", "FACULA_SOLVER_LATE_FUNCTIONS"]),
     "abi_cupti.h": (["cupti_activity.h", "cupti_driver_cbid.h", "cupti_version.h"], ["FACULA_PROFILER_FUNCTIONS"]),
 }
 # Records that grow: ours is what all versions of theirs from this one on begin with.

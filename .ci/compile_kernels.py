@@ -31,6 +31,8 @@ ELEMENTS = {"Float32", "BFloat16", "Int64", "Bool", "Complex64", "UInt32"}
 FEW_ELEMENTS = {"Float32", "Bool", "UInt32"}
 FEW = ELEMENTS | {"UInt8", "UInt64"}
 OWN_KERNELS_ONLY = {"FACULA_CUDA_DISABLE": "cublas,cudnn,cufft,cusolver"}
+# what is launched around calls of these
+WITH_LIBRARIES = {"FACULA_CUDA_DISABLE": "cublas,cudnn", "TORCH_LINALG_PREFER_CUSOLVER": "1"}
 
 
 @dataclass
@@ -145,11 +147,18 @@ def of_samples() -> list[Kernel]:
     from cuda_kernels import listed
     from op_samples import all_ops
 
-    ids = [op.id for op in all_ops() if op.samples is not None or op.elementwise]
+    ops = [op for op in all_ops() if op.samples is not None or op.elementwise]
+    ids, of_libraries = [op.id for op in ops], [op.id for op in ops if op.topic in ("fft", "linalg")]
     workers = [ROOT / "tests" / "device_worker.py", ROOT / "tests" / "cuda_dtypes_worker.py"]
-    commands = [[sys.executable, str(worker), *ids] for worker in workers]
+    runs = [(worker, ids, OWN_KERNELS_ONLY) for worker in workers]
+    runs += [(worker, of_libraries, WITH_LIBRARIES) for worker in workers]
+
+    def launched(run):
+        worker, names, environment = run
+        return listed([sys.executable, str(worker), *names], FACULA_TEST_DEVICE="cuda", **environment)
+
     with ThreadPoolExecutor(2) as pool:
-        lists = list(pool.map(lambda command: listed(command, FACULA_TEST_DEVICE="cuda", **OWN_KERNELS_ONLY), commands))
+        lists = list(pool.map(launched, runs))
     return [Kernel(source, name, list(sizes), threads) for source, name, sizes, threads in sorted(set().union(*lists))]
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import enum
+import os
 import warnings
 
 import facula
@@ -171,8 +172,8 @@ _BlasBackend = enum.Enum("_BlasBackend", {"Default": 0, "Cublas": 1, "Cublaslt":
 _ROCmFABackend = enum.Enum("_ROCmFABackend", {"Default": 0, "AOTriton": 1, "Ck": 2})
 
 
-def _preference(name, kinds, now, supported):
-    """Gets, and with an argument sets, what is preferred; what is used is what is there."""
+def _preference(name, kinds, now, supported, tell=lambda kind: None):
+    """Gets, and with an argument sets, what is preferred; what is used is what is there. `tell` is told."""
 
     def preferred(backend=None):
         nonlocal now
@@ -181,13 +182,20 @@ def _preference(name, kinds, now, supported):
         if isinstance(backend, str):
             names = {kind.name.lower(): kind for kind in kinds}
             if backend.lower() not in names:
-                raise RuntimeError(f"{name}: one of {', '.join(names)}, got {backend!r}")
+                raise RuntimeError(
+                    f"Unknown input value. Choose from: {', '.join(names)}. ({name} got {backend!r})"
+                )
             backend = names[backend.lower()]
         if not isinstance(backend, kinds):
-            raise RuntimeError(f"{name}: a name or a {kinds.__name__}, got {type(backend).__name__}")
+            raise RuntimeError(
+                f"Unknown input value type. ({name}: a name or a {kinds.__name__}, got {type(backend).__name__})"
+            )
         if backend.name not in supported:
-            raise RuntimeError(f"{name}: {backend.name} is not supported, one of {', '.join(supported)} is")
+            raise RuntimeError(
+                f"Cannot set preferred backend to {backend.name.upper()}: {name} supports {', '.join(supported)}"
+            )
         now = kinds.Cublas if backend.name == "Default" and kinds is _BlasBackend else backend
+        tell(now)
         return now
 
     preferred.__name__ = preferred.__qualname__ = name
@@ -196,8 +204,17 @@ def _preference(name, kinds, now, supported):
 
 
 preferred_linalg_library = _preference(
-    "preferred_linalg_library", _LinalgBackend, _LinalgBackend.Default, ("Default", "Cusolver")
+    "preferred_linalg_library",
+    _LinalgBackend,
+    _LinalgBackend(int(os.environ.get("TORCH_LINALG_PREFER_CUSOLVER") == "1")),  # as src/cuda/flags.h
+    ("Default", "Cusolver"),
+    lambda kind: _C._cuda_set_flag("prefer_cusolver", kind.name == "Cusolver"),
 )
+preferred_linalg_library.__doc__ = """What computes factorisations on CUDA, "default" or "cusolver".
+
+By default cuSOLVER, where it is there, does single and large matrices, and our own kernels batches of small ones; with
+"cusolver" (or TORCH_LINALG_PREFER_CUSOLVER=1 in the environment) it does all that it can. There is no MAGMA.
+"""
 preferred_blas_library = _preference(
     "preferred_blas_library", _BlasBackend, _BlasBackend.Cublas, ("Default", "Cublas", "Cublaslt")
 )

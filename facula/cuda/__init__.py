@@ -81,7 +81,7 @@ def is_emulated():
 def libraries(details=False):
     """NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
 
-    With `details`, the reason in its place. FACULA_CUDA_DISABLE=cublas,cufft in the environment does without those.
+    With `details`, the reason in its place. FACULA_CUDA_DISABLE=cublas,cusolver in the environment does without those.
     """
     found = {name: _C._cuda_library(name) for name in _C._cuda_library_names()}
     return {name: place if there or details else None for name, (there, place) in found.items()}

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <string_view>
 
 namespace facula::cuda {
@@ -21,6 +22,7 @@ enum class Flag : uint8_t {
   DeterministicAlgorithms,
   BenchmarkLimit,   // how many of cuDNN's ways are timed at most; 0 for all
   NativeDepthwise,  // convolutions of a group a channel are our own
+  PreferSolver,     // cuSOLVER also where our own kernels are thought to be faster
 };
 struct FlagRow {
   const char* name;
@@ -39,6 +41,7 @@ constexpr FlagRow flag_rows[] = {
     {"deterministic_algorithms", 0},
     {"benchmark_limit", 10},
     {"native_depthwise", 0},
+    {"prefer_cusolver", 0},
 };
 constexpr size_t kFlags = std::size(flag_rows);
 
@@ -46,6 +49,8 @@ class Flags {
  public:
   Flags() {
     for (size_t i = 0; i < kFlags; ++i) set_[i] = flag_rows[i].preset;
+    const char* prefer = std::getenv("TORCH_LINALG_PREFER_CUSOLVER");
+    set_[static_cast<size_t>(Flag::PreferSolver)] = prefer && prefer == std::string_view("1");
   }
   int operator[](Flag flag) const { return set_[static_cast<size_t>(flag)].load(std::memory_order_relaxed); }
   /// False when there is no flag of that name.

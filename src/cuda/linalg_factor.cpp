@@ -1,7 +1,9 @@
-// Factorisations that solve systems: Cholesky, LU, QR, triangular systems, least squares. Panels of columns are
+// Factorisations that solve systems: Cholesky, LU, QR, triangular systems, least squares; by cuSOLVER where it is there
+// and the policy of solver.cpp gives them to it, else by our own kernels. Panels of columns are
 // factorised by a block for each matrix; what a panel does to the columns behind it is a product, or many warps' work.
 #include "core/kernel.h"
 #include "cuda/linalg.h"
+#include "cuda/solver.h"
 #include "ops/linalg.h"
 #include "ops/matmul.h"
 
@@ -59,7 +61,7 @@ void triangular_cuda(const Tensor& a, const Tensor& b, bool upper, bool left, bo
 
 void cholesky_cuda(const Tensor& given, const Tensor& info, bool upper) {
   static const DeviceKernel panels{"linalg_factor.cuh", "cholesky_panel"};
-  if (given.numel() == 0) return;
+  if (given.numel() == 0 || solver::cholesky(batch_of(given), info, upper)) return;
   // the upper factor is the transposed lower one of the conjugated matrix, which is what the other way of reading gives
   const Tensor a = upper ? flipped(batch_of(given)) : batch_of(given);
   const int64_t n = a.size(1), width = panel_of(n);
@@ -87,6 +89,7 @@ void lu_cuda(const Tensor& given, const Tensor& pivots, const Tensor& info) {
   static const DeviceKernel panels{"linalg_factor.cuh", "lu_panel"};
   if (given.numel() == 0) return;
   const Tensor a = batch_of(given);
+  if (solver::lu(a, pivots, info)) return;
   const int64_t m = a.size(1), n = a.size(2), k = std::min(m, n), width = panel_of(k);
   const bool one = width == k;
   for (int64_t from = 0; from < k; from += width) {
@@ -104,6 +107,7 @@ void lu_cuda(const Tensor& given, const Tensor& pivots, const Tensor& info) {
 
 void lu_solve_cuda(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
   const Tensor a = batch_of(lu), x = batch_of(b);
+  if (solver::lu_solve(a, pivots, x, op)) return;
   const int64_t n = a.size(1);
   if (op == 'N') {
     exchange_rows(x, pivots, 0, n, false);
@@ -142,6 +146,7 @@ void run_reflectors(const Tensor& a, const Tensor& tau, const Tensor& x, Panel p
 
 void factorize_qr(const Tensor& a, const Tensor& tau) {
   static const DeviceKernel panels{"linalg_factor.cuh", "qr_panel"};
+  if (solver::qr(a, tau)) return;
   const int64_t m = a.size(1), n = a.size(2), k = std::min(m, n), width = panel_of(k);
   for (int64_t from = 0; from < k; from += width) {
     const int64_t to = std::min(from + width, k), behind = width == k ? n : to;
@@ -152,11 +157,13 @@ void factorize_qr(const Tensor& a, const Tensor& tau) {
 }
 
 void apply_reflectors(const Tensor& a, const Tensor& tau, const Tensor& x, bool adjoint, bool of_identity) {
+  if (!of_identity && solver::reflect(a, tau, x, true, adjoint)) return;
   const int64_t k = tau.size(-1);
   run_reflectors(a, tau, x, {0, k, k}, {!adjoint, adjoint, false, of_identity});
 }
 
 void apply_reflectors_right(const Tensor& a, const Tensor& tau, const Tensor& x, bool adjoint) {
+  if (solver::reflect(a, tau, x, false, adjoint)) return;
   const int64_t k = tau.size(-1);
   run_reflectors(a, tau, flipped(x), {0, k, k}, {adjoint, adjoint, true, false});
 }
@@ -183,7 +190,9 @@ namespace {
 void qr_cuda(const Tensor& a, const Tensor& tau) { factorize_qr(batch_of(a), tau); }
 
 void reflectors_cuda(const Tensor& given, const Tensor& tau) {
-  const Tensor a = batch_of(given), q = new_matrices(a, a.size(1), a.size(2));
+  const Tensor a = batch_of(given);
+  if (solver::reflectors(a, tau)) return;
+  const Tensor q = new_matrices(a, a.size(1), a.size(2));
   set_identity(q);
   apply_reflectors(a, tau, q, false, true);
   copy_elements(a, q);

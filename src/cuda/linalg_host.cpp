@@ -1,8 +1,10 @@
-// What is computed on the host, by the kernels of the CPU's column: the non-symmetric eigenproblem, LDL factors, and
-// least squares by other drivers than gels. Their algorithms are chains of small steps, of which a device would have
-// little. The matrices are copied to the host, which waits for them, and the results are copied back.
+// What cuSOLVER computes where it is there, and else the host, by the kernels of the CPU's column: the non-symmetric
+// eigenproblem and LDL factors; and least squares by other drivers than gels, which are always the host's. Their
+// algorithms are chains of small steps, of which a device would have little. The matrices are copied to the host, which
+// waits for them, and the results are copied back.
 #include "core/kernel.h"
 #include "cuda/linalg.h"
+#include "cuda/solver.h"
 #include "ops/linalg.h"
 
 namespace facula::cuda {
@@ -29,19 +31,22 @@ class OnHost {
   Tensor there_, line_, here_;
 };
 
-void eig_on_host(const Tensor& a, const Tensor& w, const Tensor& v, const Tensor& info) {
+void eig_cuda(const Tensor& a, const Tensor& w, const Tensor& v, const Tensor& info) {
+  if (solver::eig(batch_of(a), w, v.defined() ? batch_of(v) : v, info)) return;
   const OnHost matrix(a), values(w), vectors(v), status(info);
   eig_kernel(kCPU, matrix.here(), values.here(), vectors.here(), status.here());
   for (const OnHost* t : {&values, &vectors, &status}) t->give_back();
 }
 
-void ldl_on_host(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
+void ldl_cuda(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
+  if (solver::ldl(batch_of(a), pivots, info, hermitian)) return;
   const OnHost matrix(a), exchanges(pivots), status(info);
   ldl_kernel(kCPU, matrix.here(), exchanges.here(), status.here(), hermitian);
   for (const OnHost* t : {&matrix, &exchanges, &status}) t->give_back();
 }
 
-void ldl_solve_on_host(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
+void ldl_solve_cuda(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
+  if (solver::ldl_solve(batch_of(ld), pivots, batch_of(b), hermitian)) return;
   const OnHost factors(ld), exchanges(pivots), x(b);
   ldl_solve_kernel(kCPU, factors.here(), exchanges.here(), x.here(), hermitian);
   x.give_back();
@@ -63,9 +68,9 @@ void least_squares_cuda(const Tensor& a, const Tensor& b, const Tensor& rank, co
 }  // namespace
 
 void register_linalg_host() {
-  eig_kernel.set(DeviceType::CUDA, eig_on_host);
-  ldl_kernel.set(DeviceType::CUDA, ldl_on_host);
-  ldl_solve_kernel.set(DeviceType::CUDA, ldl_solve_on_host);
+  eig_kernel.set(DeviceType::CUDA, eig_cuda);
+  ldl_kernel.set(DeviceType::CUDA, ldl_cuda);
+  ldl_solve_kernel.set(DeviceType::CUDA, ldl_solve_cuda);
   least_squares_kernel.set(DeviceType::CUDA, least_squares_cuda);
 }
 

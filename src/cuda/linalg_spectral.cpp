@@ -1,6 +1,8 @@
-// Eigenvalues of Hermitian matrices and singular values, by Jacobi's methods.
+// Eigenvalues of Hermitian matrices and singular values: by cuSOLVER where the policy of solver.cpp says so, else by
+// Jacobi's methods.
 #include "core/kernel.h"
 #include "cuda/linalg.h"
+#include "cuda/solver.h"
 #include "ops/copies.h"
 #include "ops/linalg.h"
 
@@ -61,6 +63,7 @@ void eigh_cuda(const Tensor& given, const Tensor& w, const Tensor& info, bool up
       rotations{"linalg_jacobi.cuh", "hermitian_rotations"}, turns{"linalg_jacobi.cuh", "hermitian_round"},
       end{"linalg_jacobi.cuh", "end_hermitian"};
   const Tensor a = batch_of(given);
+  if (solver::eigh(a, w, info, upper, vectors)) return;
   const int64_t n = a.size(1), pairs = (n + 1) / 2;
   const SweepRoom room(a, n, info, vectors);
   const Sweeps& s = room.sweeps;
@@ -118,7 +121,8 @@ void complete_columns(const Tensor& x) {
 
 /// A tall matrix is Q R: the left vectors are Q times those of R.
 void svd_cuda(const Tensor& given, const Tensor& u, const Tensor& values, const Tensor& vh, const Tensor& info) {
-  const Tensor original = batch_of(given);
+  const Tensor original = batch_of(given), none;
+  if (solver::svd(original, u.defined() ? batch_of(u) : none, values, u.defined() ? batch_of(vh) : none, info)) return;
   const bool is_wide = original.size(1) < original.size(2), vectors = u.defined();
   const Tensor a = is_wide ? copy_of(flipped(original), true) : original;
   const int64_t m = a.size(1), k = a.size(2);

@@ -359,6 +359,7 @@ API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
 }
 
 CUresult facula::emulator::queue_loops(CUstream stream, std::function<void()> loops) {
+  if (settings().mode == Mode::Null) return CUDA_SUCCESS;
   return queue(stream, [loops = std::move(loops)](BlockRunner&) { loops(); }, {"library", What::Kind::Kernel});
 }
 
