@@ -60,7 +60,8 @@ std::shared_ptr<ActivityRecording> record_by_cupti(std::string& why);
 int64_t activity_clock();
 
 inline std::atomic<bool> activity_is_recorded{false};
-inline thread_local bool activity_is_open = false;  // of what this thread queues now
+/// Of what this thread queues now.
+inline thread_local constinit bool activity_is_open __attribute__((tls_model("initial-exec"))) = false;
 /// Around what a thread queues on its current stream.
 void activity_begins(int device, const char* kernel);
 void end_activity() noexcept;

@@ -1,6 +1,7 @@
 #include "cuda/allocator.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
@@ -11,9 +12,10 @@
 #include <set>
 #include <thread>
 #include <tuple>
-#include <unordered_map>
+#include <vector>
 
 #include "core/checked.h"
+#include "cuda/address_map.h"
 #include "cuda/allocator_settings.h"
 #include "cuda/device.h"
 #include "cuda/expandable.h"
@@ -24,12 +26,6 @@
 #include "cuda/stream.h"
 
 namespace facula::cuda {
-
-void Stat::add(int64_t amount) {
-  current += amount;
-  peak = std::max(peak, current);
-  (amount > 0 ? allocated : freed) += amount > 0 ? amount : -amount;
-}
 
 namespace {
 
@@ -73,10 +69,12 @@ struct Block {
   Range* range = nullptr;  // of an expandable segment, parts of which are not mapped
   bool mapped = true;
   bool in_use = false;
+  bool held = false;  // somebody has it; else it is released, but waits for events or is kept as it is
   size_t requested = 0;
   int events = 0;                             // of other streams that it waits for
   uint64_t age = 0;                           // when it became free
   Block *before = nullptr, *after = nullptr;  // in its segment
+  Block* recent = nullptr;                    // the one that was released before it, of its size
   std::vector<Stream> users;
   BlockTensor tensor;
   uint32_t place = 0;
@@ -97,10 +95,18 @@ struct Range {
   Block* first = nullptr;
 };
 struct GraphPool;
+/// Released blocks of one size and stream that are kept as they are.
+struct RecentBlocks {
+  uint64_t stream = 0;
+  Block* last = nullptr;
+};
+constexpr size_t kRecentSizes = 64 << 10;
 /// Free blocks, small or large ones.
 struct Pool {
   bool is_small;
   GraphPool* graph = nullptr;
+  std::array<RecentBlocks, kRecentSizes / kUnit + 1> recent = {};  // by size
+  bool has_recent = false;
   std::set<Block*, Less> free = {};
   std::map<uint64_t, std::vector<std::unique_ptr<Range>>> ranges = {};  // by stream
 };
@@ -121,30 +127,26 @@ class DeviceAllocator {
     const BlockTensor tensor(made_tensor);
     const uint32_t place = places_wanted ? place_here() : 0;
     std::unique_lock<std::mutex> lock(mutex_);
-    DeviceGuard guard(device_);
     if (const uint64_t version = allocator_settings_version(); version != settings_version_) {
       settings_ = allocator_settings();
       settings_version_ = version;
     }
-    free_reached();
+    if (__builtin_expect(!pending_.empty(), 0)) free_reached();
     FACULA_CHECK(bytes <= static_cast<size_t>(INT64_MAX) / 2, ErrorKind::OutOfMemory, current_op(),
                  ": a size that memory can have, got ", bytes, " bytes");
     Pool& pool = pool_for(rounded(bytes, settings_), stream);
     const size_t size = is_uncached() && !pool.graph ? std::max<size_t>(bytes, 1) : rounded(bytes, settings_);
-    Block* block = find(pool, size, stream.id);
-    if (!block) block = new_block(pool, size, stream.id);
-    if (!block && wait_and_release_cached()) {
-      ++stats_.retries;
-      block = find(pool, size, stream.id);
-      if (!block) block = new_block(pool, size, stream.id);
-    }
-    if (!block) {
+    Block* block = find_recent(pool, size, stream.id);
+    if (block) {
+      use(block, bytes);
+    } else if ((block = find_or_make(pool, size, stream.id))) {
+      take(block, size, bytes);
+    } else {
       MemoryReport report = describe(bytes);
       report.wanted_for = tensor;
       lock.unlock();
       report_out_of_memory(std::move(report));
     }
-    take(block, size, bytes);
     block->tensor = tensor;
     block->place = place;
     note("alloc", block, bytes);
@@ -154,13 +156,13 @@ class DeviceAllocator {
   void release(void* memory) {
     std::lock_guard<std::mutex> lock(mutex_);
     Block* block = find_used(memory);
-    used_.erase(block->address);
+    block->held = false;
     note("free_requested", block, block->requested);
     const auto size = static_cast<int64_t>(block->size);
     count(stats_.allocation, block, -1);
     count(stats_.allocated_bytes, block, -size);
     count(stats_.requested_bytes, block, -static_cast<int64_t>(block->requested));
-    if (block->users.empty()) return give_back(block);
+    if (block->users.empty()) return keep_recent(block) ? void() : give_back(block);
     ++block->events;
     if (captures_.empty()) wait_for_users(block);
     else deferred_.push_back(block);  // events cannot be asked before the capture ends
@@ -259,11 +261,13 @@ class DeviceAllocator {
 
   AllocatorStats stats() {
     std::lock_guard<std::mutex> lock(mutex_);
+    join_all_recent();
     return stats_;
   }
   template <class F>
   void each_stat(F f) {
     std::lock_guard<std::mutex> lock(mutex_);
+    join_all_recent();
     for (Stats3* s :
          {&stats_.allocation, &stats_.segment, &stats_.active, &stats_.inactive_split, &stats_.allocated_bytes,
           &stats_.reserved_bytes, &stats_.active_bytes, &stats_.inactive_split_bytes, &stats_.requested_bytes})
@@ -278,20 +282,21 @@ class DeviceAllocator {
   // Of an expandable segment every piece that is mapped shows as one.
   void snapshot(std::vector<SegmentSnapshot>& to) {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [address, block] : blocks_) {
-      if (!block->mapped || (block->before && block->before->mapped)) continue;
-      const Pool& pool = *block->pool;
+    join_all_recent();
+    blocks_.each([&](const Block& block) {
+      if (!block.mapped || (block.before && block.before->mapped)) return;
+      const Pool& pool = *block.pool;
       SegmentSnapshot s{device_,
-                        address,
-                        block->stream,
+                        block.address,
+                        block.stream,
                         0,
                         0,
                         0,
                         pool.is_small,
-                        block->range != nullptr,
+                        block.range != nullptr,
                         pool.graph ? pool.graph->id : 0,
                         {}};
-      for (const Block* b = block.get(); b && b->mapped; b = b->after) {
+      for (const Block* b = &block; b && b->mapped; b = b->after) {
         s.total += b->size;
         s.allocated += b->in_use && !b->events ? b->size : 0;
         s.active += b->in_use ? b->size : 0;
@@ -302,7 +307,7 @@ class DeviceAllocator {
                             b->place, b->in_use ? b->tensor.text() : std::string()});
       }
       to.push_back(std::move(s));
-    }
+    });
   }
 
  private:
@@ -374,10 +379,77 @@ class DeviceAllocator {
   }
 
   Block* find_used(void* memory) {
-    const auto found = used_.find(reinterpret_cast<CUdeviceptr>(memory));
-    FACULA_CHECK(found != used_.end(), ErrorKind::Runtime, "cuda: memory of this allocator that is in use, got ",
+    Block* block = blocks_.find(reinterpret_cast<CUdeviceptr>(memory));
+    FACULA_CHECK(block && block->held, ErrorKind::Runtime, "cuda: memory of this allocator that is in use, got ",
                  memory);
-    return found->second;
+    return block;
+  }
+
+  // ---- blocks that were released and are kept as they are
+
+  static RecentBlocks& recent_of(Pool& pool, size_t size) { return pool.recent[size / kUnit]; }
+
+  static Block* find_recent(Pool& pool, size_t size, uint64_t stream) {
+    if (size > kRecentSizes) return nullptr;
+    RecentBlocks& recent = recent_of(pool, size);
+    if (!recent.last || recent.stream != stream) return nullptr;
+    return std::exchange(recent.last, recent.last->recent);
+  }
+
+  /// False where the block has to be given back.
+  bool keep_recent(Block* block) {
+    if (block->size > kRecentSizes || !block->pool->is_small || is_uncached()) return false;
+    RecentBlocks& recent = recent_of(*block->pool, block->size);
+    if (recent.last && recent.stream != block->stream) return false;
+    note("free_completed", block, block->requested);
+    count_active(block, -1);
+    poison(block, kReleasedPoison);
+    recent.stream = block->stream;
+    block->recent = std::exchange(recent.last, block);
+    block->pool->has_recent = true;
+    return true;
+  }
+
+  /// They become free ones. Whether there were any.
+  bool join_recent(Pool& pool) {
+    if (!std::exchange(pool.has_recent, false)) return false;
+    for (RecentBlocks& recent : pool.recent) {
+      Block* block = std::exchange(recent.last, nullptr);
+      while (block) make_free(std::exchange(block, block->recent));
+    }
+    return true;
+  }
+  void join_all_recent() {
+    join_recent(small_);
+    for (const auto& [id, pool] : graph_pools_) join_recent(pool->small);
+  }
+
+  // ---- finding blocks
+
+  Block* find_or_make(Pool& pool, size_t size, uint64_t stream) {
+    Block* block = find(pool, size, stream);
+    if (!block && join_recent(pool)) block = find(pool, size, stream);
+    if (block) return block;
+    DeviceGuard guard(device_);
+    block = new_block(pool, size, stream);
+    if (!block && wait_and_release_cached()) {
+      ++stats_.retries;
+      block = find(pool, size, stream);
+      if (!block) block = new_block(pool, size, stream);
+    }
+    return block;
+  }
+
+  Block* make_block(CUdeviceptr address, size_t size, uint64_t stream, Pool& pool) {
+    Block* block = spare_.empty() ? new Block : spare_.back();
+    if (!spare_.empty()) spare_.pop_back();
+    *block = Block{address, size, stream, &pool};
+    blocks_.insert(address, block);
+    return block;
+  }
+  void forget(Block* block) {
+    blocks_.erase(block->address);
+    spare_.push_back(block);
   }
 
   void put(Block* block) {
@@ -412,22 +484,22 @@ class DeviceAllocator {
     const CUresult result = driver().cuMemAlloc_v2(&address, bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
     check(result, "cuMemAlloc_v2");
-    auto block = std::make_unique<Block>(Block{address, bytes, stream, &pool});
-    count_segment(block.get(), 1);
-    return (blocks_[address] = std::move(block)).get();
+    Block* block = make_block(address, bytes, stream, pool);
+    count_segment(block, 1);
+    return block;
   }
 
   /// Cuts a block after `size` bytes: what is behind, which is in no pool.
   Block* cut(Block* block, size_t size) {
-    auto rest = std::make_unique<Block>(Block{block->address + size, block->size - size, block->stream, block->pool});
+    Block* rest = make_block(block->address + size, block->size - size, block->stream, *block->pool);
     rest->range = block->range;
     rest->mapped = block->mapped;
     rest->before = block;
     rest->after = block->after;
-    if (rest->after) rest->after->before = rest.get();
-    block->after = rest.get();
+    if (rest->after) rest->after->before = rest;
+    block->after = rest;
     block->size = size;
-    return (blocks_[rest->address] = std::move(rest)).get();
+    return rest;
   }
 
   bool is_worth_keeping(const Block* block, size_t size) const {
@@ -440,13 +512,15 @@ class DeviceAllocator {
   void take(Block* block, size_t size, size_t requested) {
     if (is_worth_keeping(block, size)) put(cut(block, size));
     block->in_use = true;
+    use(block, requested);
+  }
+
+  void use(Block* block, size_t requested) {
+    block->held = true;
     block->requested = requested;
-    used_[block->address] = block;
-    const auto bytes = static_cast<int64_t>(block->size);
     count(stats_.allocation, block, 1);
-    count(stats_.allocated_bytes, block, bytes);
-    count(stats_.active, block, 1);
-    count(stats_.active_bytes, block, bytes);
+    count(stats_.allocated_bytes, block, static_cast<int64_t>(block->size));
+    count_active(block, 1);
     count(stats_.requested_bytes, block, static_cast<int64_t>(requested));
     poison(block, kUnsetPoison);
   }
@@ -459,11 +533,19 @@ class DeviceAllocator {
                      handle(Stream{{DeviceType::CUDA, static_cast<int8_t>(device_)}, block->stream}));
   }
 
+  void count_active(const Block* block, int sign) {
+    count(stats_.active, block, sign);
+    count(stats_.active_bytes, block, sign * static_cast<int64_t>(block->size));
+  }
+
   void give_back(Block* block) {
     note("free_completed", block, block->requested);
-    count(stats_.active, block, -1);
-    count(stats_.active_bytes, block, -static_cast<int64_t>(block->size));
+    count_active(block, -1);
     poison(block, kReleasedPoison);
+    make_free(block);
+  }
+
+  void make_free(Block* block) {
     block->in_use = false;
     block->requested = 0;
     put(block = join_free(block));
@@ -485,7 +567,7 @@ class DeviceAllocator {
     first->size += second->size;
     first->after = second->after;
     if (first->after) first->after->before = first;
-    blocks_.erase(second->address);
+    forget(second);
     return first;
   }
 
@@ -496,11 +578,10 @@ class DeviceAllocator {
     pool.ranges[stream].emplace_back(
         new Range{{device_, total + total / 8, pool.is_small ? kSmallSegment : kMiddleSegment}});
     Range& range = *pool.ranges[stream].back();
-    auto block = std::make_unique<Block>(Block{range.memory.base(), range.memory.bytes(), stream, &pool});
+    Block* block = make_block(range.memory.base(), range.memory.bytes(), stream, pool);
     block->range = &range;
     block->mapped = false;
-    range.first = block.get();
-    blocks_[block->address] = std::move(block);
+    range.first = block;
     return range;
   }
 
@@ -572,6 +653,7 @@ class DeviceAllocator {
 
   void free_reached() {
     if (!captures_.empty()) return;
+    DeviceGuard guard(device_);
     for (auto p = pending_.begin(); p != pending_.end();) {
       if (!p->event.is_done()) {
         ++p;
@@ -588,11 +670,12 @@ class DeviceAllocator {
     take_out(block);
     FACULA_CUDA_CALL(cuMemFree_v2, block->address);
     count_segment(block, -1);
-    blocks_.erase(block->address);
+    forget(block);
     return true;
   }
   bool release_segments(Pool& pool) {
     bool any = false;
+    join_recent(pool);
     const std::vector<Block*> all(pool.free.begin(), pool.free.end());
     for (Block* block : all) any |= release_segment(block);
     return any;
@@ -624,12 +707,17 @@ class DeviceAllocator {
   }
   static bool is_of(const Block& block, const GraphPool& pool) { return block.pool->graph == &pool; }
   bool is_empty(const GraphPool& pool) const {
-    return std::none_of(blocks_.begin(), blocks_.end(),
-                        [&](const auto& b) { return is_of(*b.second, pool) && b.second->mapped; });
+    bool empty = true;
+    blocks_.each([&](const Block& b) { empty &= !is_of(b, pool) || !b.mapped; });
+    return empty;
   }
   /// Addresses that were reserved, and nothing mapped there.
   void forget(const GraphPool& pool) {
-    std::erase_if(blocks_, [&](const auto& b) { return is_of(*b.second, pool); });
+    std::vector<Block*> gone;
+    blocks_.each([&](Block& b) {
+      if (is_of(b, pool)) gone.push_back(&b);
+    });
+    for (Block* block : gone) forget(block);
   }
 
   /// Free segments that were not used for longest, where the program wants a part of the memory kept free.
@@ -653,23 +741,25 @@ class DeviceAllocator {
     r.op = std::string_view(op) == "cuda" ? "empty" : op;
     r.device = device_;
     r.wanted = wanted;
+    DeviceGuard guard(device_);
     driver().cuMemGetInfo_v2(&r.free, &r.total);
     if (MemoryTrace::is_on()) trace_.note({"oom", r.free, wanted, 0, 0, 0, 0});
     r.limit = limit_;
     r.reserved = reserved();
     r.expandable = settings_.expandable_segments;
     r.places = places_wanted;
-    for (const auto& [address, b] : blocks_) {
-      if (b->in_use) {
-        r.allocated += b->size;
-        r.held.push_back({b->tensor, b->place, b->size});
-      } else if (b->mapped) {
-        r.cached += b->size;
-        r.largest = std::max(r.largest, b->size);
-        r.of_graphs += b->pool->graph && b->pool->graph->users ? b->size : 0;
+    join_all_recent();
+    blocks_.each([&](const Block& b) {
+      if (b.in_use) {
+        r.allocated += b.size;
+        r.held.push_back({b.tensor, b.place, b.size});
+      } else if (b.mapped) {
+        r.cached += b.size;
+        r.largest = std::max(r.largest, b.size);
+        r.of_graphs += b.pool->graph && b.pool->graph->users ? b.size : 0;
         ++r.pieces;
       }
-    }
+    });
     return r;
   }
 
@@ -678,9 +768,9 @@ class DeviceAllocator {
   size_t limit_;
   AllocatorSettings settings_;
   uint64_t settings_version_ = 0;
-  std::unordered_map<CUdeviceptr, std::unique_ptr<Block>> blocks_;  // before the pools, whose blocks they are
+  AddressMap<Block> blocks_;  // all that there are; the allocator lives as long as the process
+  std::vector<Block*> spare_;
   Pool small_{true}, large_{false};
-  std::unordered_map<CUdeviceptr, Block*> used_;
   std::list<Pending> pending_;
   std::map<PoolId, std::unique_ptr<GraphPool>> graph_pools_;
   std::vector<Capture> captures_, routes_;
@@ -690,15 +780,21 @@ class DeviceAllocator {
   MemoryTrace trace_;
 };
 
+std::array<std::atomic<DeviceAllocator*>, detail::kMostDevices> allocators;  // for ever: tensors may outlive main
+
+DeviceAllocator& make_allocator(int device) {
+  static std::mutex mutex;
+  properties(device);  // it is there
+  std::lock_guard<std::mutex> lock(mutex);
+  auto& slot = allocators[static_cast<size_t>(device)];
+  if (!slot.load()) slot = new DeviceAllocator(device);
+  return *slot.load();
+}
+
 DeviceAllocator& allocator_of(int device) {
-  struct Slot {
-    std::once_flag once;
-    std::unique_ptr<DeviceAllocator> allocator;
-  };
-  static auto& all = *new std::vector<Slot>(static_cast<size_t>(device_count()));  // tensors may outlive main
-  Slot& slot = all.at(static_cast<size_t>(device));
-  std::call_once(slot.once, [&] { slot.allocator = std::make_unique<DeviceAllocator>(device); });
-  return *slot.allocator;
+  const auto at = static_cast<size_t>(device);
+  DeviceAllocator* made = at < allocators.size() ? allocators[at].load(std::memory_order_acquire) : nullptr;
+  return __builtin_expect(made != nullptr, 1) ? *made : make_allocator(device);
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 // place where it was released. Best fit; a block is split where what is left is worth keeping, and joined with free
 // neighbours. The driver is asked for memory when no block fits, and gets segments back only when it has no more,
 // or when a program says empty_cache(): so later iterations of a training loop make no calls of the driver's memory
-// functions. With expandable segments (allocator_settings.h) a stream has one segment of each kind, which grows.
+// functions. A small block that is released stays as it is for the next request of its size, and is joined with its
+// neighbours only before more memory is taken or the blocks are looked at: so the ops of a loop find theirs at once.
+// With expandable segments (allocator_settings.h) a stream has one segment of each kind, which grows.
 //
 // While a graph is captured, its streams allocate from a pool of the graph's, whose blocks nobody else is given as long
 // as the graph lives: a replay uses the same addresses again.
@@ -29,7 +31,11 @@ namespace facula::cuda {
 /// One counter of memory or of blocks.
 struct Stat {
   int64_t current = 0, peak = 0, allocated = 0, freed = 0;
-  void add(int64_t amount);
+  void add(int64_t amount) {
+    current += amount;
+    peak = current > peak ? current : peak;
+    (amount > 0 ? allocated : freed) += amount > 0 ? amount : -amount;
+  }
   void reset_peak() { peak = current; }
   void reset_accumulated() { allocated = freed = 0; }
 };

@@ -99,7 +99,6 @@ struct Current {
   std::mutex mutex;
   std::string text;
   AllocatorSettings settings;
-  std::atomic<uint64_t> version{1};
 
   Current() {
     for (const char* name : {"FACULA_CUDA_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
@@ -150,9 +149,8 @@ void set_allocator_settings(std::string_view text) {
   std::lock_guard<std::mutex> lock(c.mutex);
   c.settings = parsed;
   c.text = text;
-  ++c.version;
+  ++detail::settings_version;
 }
-uint64_t allocator_settings_version() { return current().version; }
 
 size_t divisions_for(const AllocatorSettings& s, size_t bytes) { return s.divisions[place_of(bytes / kMiB)]; }
 

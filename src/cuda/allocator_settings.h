@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,8 +27,11 @@ struct AllocatorSettings {
 AllocatorSettings parse_allocator_settings(std::string_view text);
 /// Those of the process: the environment's until others are set. The text is kept as it was given.
 AllocatorSettings allocator_settings();
+namespace detail {
+inline std::atomic<uint64_t> settings_version{1};
+}
 /// Another number, from 1 on, whenever they change.
-uint64_t allocator_settings_version();
+inline uint64_t allocator_settings_version() { return detail::settings_version.load(std::memory_order_relaxed); }
 std::string allocator_settings_text();
 void set_allocator_settings(std::string_view text);
 

@@ -15,20 +15,34 @@ void register_all_kernels();
 
 namespace {
 
-thread_local std::vector<const char*> outer_ops;  // of the kernels that have called the one that runs
+/// What errors begin with again when inner kernels end: of the kernels that have called the one that runs.
+std::vector<const char*>& inner_ops() {
+  static thread_local std::vector<const char*> ops;
+  return ops;
+}
 
 void enter(Device device, const char* kernel, bool) {
   activate(device.index);
-  outer_ops.push_back(current_op());
-  set_current_op(kernel);
-  const bool is_recorded = activity_is_recorded.load(std::memory_order_relaxed);
-  if (__builtin_expect(is_recorded, 0) && outer_ops.size() == 1) activity_begins(device.index, kernel);
+  ThreadDevice& thread = thread_device;
+  if (thread.kernels == 0) {
+    const bool is_recorded = activity_is_recorded.load(std::memory_order_relaxed);
+    if (__builtin_expect(is_recorded, 0)) activity_begins(device.index, kernel);
+    thread.outer = thread.op;
+  } else {
+    inner_ops().push_back(thread.op);
+  }
+  ++thread.kernels;  // nothing throws from here on: leave() follows
+  thread.op = kernel;
 }
 
 void leave(Device) {
-  set_current_op(outer_ops.back());
-  outer_ops.pop_back();
-  if (outer_ops.empty()) activity_ends();
+  ThreadDevice& thread = thread_device;
+  if (--thread.kernels == 0) {
+    thread.op = thread.outer;
+    return activity_ends();
+  }
+  thread.op = inner_ops().back();
+  inner_ops().pop_back();
 }
 
 void* allocate_cuda(size_t bytes, Device device, Stream stream) {

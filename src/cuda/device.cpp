@@ -1,14 +1,10 @@
 #include "cuda/device.h"
 
-#include <memory>
+#include <algorithm>
 #include <mutex>
-#include <vector>
 
 namespace facula::cuda {
 namespace {
-
-thread_local int current = 0, active = -1;
-thread_local const char* op = "cuda";
 
 int attribute(CUdevice device, CUdevice_attribute which) {
   int value = 0;
@@ -65,40 +61,33 @@ int device_count() {
   return count;
 }
 
-const Properties& properties(int device) {
-  struct Slot {
-    std::once_flag once;
-    Properties properties;
-  };
-  static auto& slots = *new std::vector<Slot>(static_cast<size_t>(device_count()));
-  Slot& slot = slots.at(static_cast<size_t>(device));
-  std::call_once(slot.once, [&] { slot.properties = read_properties(device); });
-  return slot.properties;
+const Properties& detail::read_properties_once(int device) {
+  static std::mutex mutex;
+  const int count = std::min(device_count(), kMostDevices);
+  FACULA_CHECK(device >= 0 && device < count, ErrorKind::Runtime, current_op(), ": a CUDA device of the ", count,
+               " that there are, got ", device);
+  std::lock_guard<std::mutex> lock(mutex);
+  auto& known = known_properties[static_cast<size_t>(device)];
+  if (!known.load(std::memory_order_relaxed))
+    known.store(new Properties(read_properties(device)), std::memory_order_release);
+  return *known.load(std::memory_order_relaxed);
 }
 
 int checked_index(Device device, const char* name) {
-  const int index = device.index < 0 ? current : device.index;
+  const int index = device.index < 0 ? current_index() : device.index;
   FACULA_CHECK(index < device_count(), ErrorKind::Runtime, name, ": a CUDA device of the ", device_count(),
                " that there are, got ", device);
   return index;
 }
 
-int current_index() { return current; }
-
 void set_current_index(int device) {
-  current = device;
+  thread_device.current = device;
   activate(device);
 }
 
-void activate(int device) {
-  if (active == device) return;
+void detail::make_active(int device) {
   FACULA_CUDA_CALL(cuCtxSetCurrent, properties(device).context);
-  active = device;
+  thread_device.active = device;
 }
-
-int active_index() { return active; }
-
-const char* current_op() { return op; }
-void set_current_op(const char* name) { op = name; }
 
 }  // namespace facula::cuda

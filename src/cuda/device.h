@@ -1,6 +1,8 @@
 // CUDA devices: how many there are, what they are like, and which is the current one of a thread.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <string>
 
 #include "core/device.h"
@@ -21,19 +23,44 @@ struct Properties {
   CUcontext context = nullptr;
 };
 
+/// What this module keeps for each thread, in one place that is read without a call: the storage is initial-exec, of
+/// which there is little.
+struct ThreadDevice {
+  int current = 0;              // what "cuda" stands for
+  int active = -1;              // which device the driver works with
+  const char* op = "cuda";      // what errors begin with
+  const char* outer = nullptr;  // the op around the outermost kernel
+  uint64_t* streams = nullptr;  // the current stream of each device; null: the default streams
+  int kernels = 0;              // how many run inside each other
+};
+inline thread_local constinit ThreadDevice thread_device __attribute__((tls_model("initial-exec")));
+
 /// 0 where CUDA cannot be used.
 int device_count();
-const Properties& properties(int device);
+namespace detail {
+constexpr int kMostDevices = 128;  // a Device's index is a signed byte
+inline std::array<std::atomic<const Properties*>, kMostDevices> known_properties{};
+const Properties& read_properties_once(int device);
+void make_active(int device);
+}  // namespace detail
+inline const Properties& properties(int device) {
+  const auto at = static_cast<size_t>(device);
+  const Properties* known =
+      at < detail::kMostDevices ? detail::known_properties[at].load(std::memory_order_acquire) : nullptr;
+  return __builtin_expect(known != nullptr, 1) ? *known : detail::read_properties_once(device);
+}
 /// A device of this machine, or an error that begins with `op`.
 int checked_index(Device device, const char* op);
 
-int current_index();
+inline int current_index() { return thread_device.current; }
 void set_current_index(int device);
 
 /// Makes the driver work with the device on this thread.
-void activate(int device);
+inline void activate(int device) {
+  if (__builtin_expect(thread_device.active != device, 0)) detail::make_active(device);
+}
 /// That device: the one whose kernel runs.
-int active_index();
+inline int active_index() { return thread_device.active; }
 
 /// The device for a while, then the one that the driver worked with before.
 class DeviceGuard {
@@ -49,8 +76,8 @@ class DeviceGuard {
 };
 
 /// What errors begin with: the op whose kernel this thread runs.
-const char* current_op();
-void set_current_op(const char* op);
+inline const char* current_op() { return thread_device.op; }
+inline void set_current_op(const char* op) { thread_device.op = op; }
 /// Names the op for a while.
 class OpName {
  public:

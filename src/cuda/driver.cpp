@@ -49,7 +49,11 @@ constexpr const char* kWhileCapturing =
 }  // namespace
 
 const std::string& why_unavailable() { return loaded_driver().error; }
-const Driver& driver() { return loaded_driver().table; }
+const Driver& detail::open_driver() {
+  const Driver& table = loaded_driver().table;
+  known_driver.store(&table, std::memory_order_release);
+  return table;
+}
 
 const Compiler& compiler() {
   static const Loaded<Compiler> l = load_compiler();

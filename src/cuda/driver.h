@@ -1,6 +1,7 @@
 // NVIDIA's driver and run-time compiler, opened when a CUDA device is first asked for (library.h).
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "core/error.h"
@@ -25,8 +26,15 @@ struct Compiler {
 const std::string& why_unavailable();
 inline bool is_available() { return why_unavailable().empty(); }
 
+namespace detail {
+inline std::atomic<const Driver*> known_driver{nullptr};  // once it is open
+const Driver& open_driver();
+}  // namespace detail
 /// Only to be used when is_available().
-const Driver& driver();
+inline const Driver& driver() {
+  const Driver* known = detail::known_driver.load(std::memory_order_acquire);
+  return __builtin_expect(known != nullptr, 1) ? *known : detail::open_driver();
+}
 /// Throws when there is no compiler.
 const Compiler& compiler();
 

@@ -2,31 +2,23 @@
 
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <mutex>
-#include <vector>
 
 #include "cuda/device.h"
 
 namespace facula::cuda {
 namespace {
 
-struct Records {
-  std::mutex mutex;
-  std::vector<ErrorRecord*> of_device;
-};
-Records& records() {
-  static Records& all = *new Records;
-  return all;
+std::mutex& mutex() {
+  static auto& one = *new std::mutex;
+  return one;
 }
 
 }  // namespace
 
-ErrorRecord* error_record(int device) {
-  Records& all = records();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  all.of_device.resize(static_cast<size_t>(device_count()));
-  ErrorRecord*& record = all.of_device[static_cast<size_t>(device)];
+ErrorRecord* make_error_record(int device) {
+  std::lock_guard<std::mutex> lock(mutex());
+  auto& record = error_records[static_cast<size_t>(device)];
   if (!record) {
     DeviceGuard guard(device);
     void* memory = nullptr;  // of the host, which the device can write
@@ -40,10 +32,9 @@ ErrorRecord* error_record(int device) {
 void throw_index_error(int device) {
   ErrorRecord found;
   {
-    Records& all = records();
-    std::lock_guard<std::mutex> lock(all.mutex);
-    if (all.of_device.size() <= static_cast<size_t>(device) || !all.of_device[static_cast<size_t>(device)]) return;
-    ErrorRecord* record = all.of_device[static_cast<size_t>(device)];
+    std::lock_guard<std::mutex> lock(mutex());
+    ErrorRecord* record = error_records[static_cast<size_t>(device)];
+    if (!record) return;
     if (std::atomic_ref(record->found).load(std::memory_order_acquire) == kNothingWrong) return;
     found = *record;
     std::memset(record, 0, sizeof *record);

@@ -1,6 +1,7 @@
 // What an allocator did, for programs that look for who holds memory: its last actions, by PyTorch's names.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -25,12 +26,14 @@ std::vector<TraceEntry> memory_trace(int device);
 /// Of one device; its user takes care of threads.
 class MemoryTrace {
  public:
-  static bool is_on();
+  static bool is_on() { return most.load(std::memory_order_relaxed) != 0; }
   void note(TraceEntry entry);
   std::vector<TraceEntry> entries() const { return {entries_.begin(), entries_.end()}; }
   void forget() { entries_.clear(); }
 
  private:
+  friend void record_trace(size_t, bool);
+  static inline std::atomic<size_t> most{0};  // entries
   std::deque<TraceEntry> entries_;
 };
 

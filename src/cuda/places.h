@@ -13,6 +13,9 @@ namespace facula::cuda {
 /// it is not known. Takes the interpreter lock: not to be called with a lock that others want while they have that one.
 inline std::string (*place_text)(uint32_t stack) = nullptr;
 
+/// The number of a stack of one line, the one that `place_text` names for the calling thread: a tenth of the time.
+inline uint32_t (*capture_line)() = nullptr;
+inline uint32_t line_here() { return capture_line ? capture_line() : 0; }
 /// Where the calling thread is. Half a microsecond.
 inline uint32_t place_here() { return host.capture_stack ? host.capture_stack() : 0; }
 inline std::string text_of_place(uint32_t place) { return place && place_text ? place_text(place) : std::string(); }

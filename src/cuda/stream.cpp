@@ -20,8 +20,11 @@ namespace {
 
 constexpr size_t kPool = 32;
 
-/// The calling thread's current stream of a device; null stands for the default streams of all.
-thread_local std::unique_ptr<uint64_t[]> current_streams;
+/// What thread_device.streams points to.
+struct OwnStreams {
+  std::vector<uint64_t> ids;
+  ~OwnStreams() { thread_device.streams = nullptr; }
+};
 
 struct Pool {
   std::array<CUstream, kPool> streams{};
@@ -36,13 +39,11 @@ bool finished(CUresult result, const char* call) {
 
 }  // namespace
 
-Stream current_stream(int device) {
-  return {{DeviceType::CUDA, static_cast<int8_t>(device)},
-          current_streams ? current_streams[static_cast<size_t>(device)] : 0};
-}
 void set_current_stream(Stream stream) {
-  if (!current_streams) current_streams = std::make_unique<uint64_t[]>(static_cast<size_t>(device_count()));
-  current_streams[static_cast<size_t>(stream.device.index)] = stream.id;
+  static thread_local OwnStreams own;
+  if (own.ids.empty()) own.ids.resize(static_cast<size_t>(device_count()));
+  thread_device.streams = own.ids.data();
+  own.ids[static_cast<size_t>(stream.device.index)] = stream.id;
 }
 
 Stream stream_from_pool(int device, int priority) {
@@ -59,12 +60,12 @@ Stream stream_from_pool(int device, int priority) {
   return {{DeviceType::CUDA, static_cast<int8_t>(device)}, reinterpret_cast<uint64_t>(stream)};
 }
 
-void wait_if_blocking(int device) {
-  static const bool blocking = [] {
+void detail::wait_after_launch(int device) {
+  if (blocking == -1) {
     const char* text = std::getenv("CUDA_LAUNCH_BLOCKING");
-    return text && *text == '1';
-  }();
-  if (!__builtin_expect(blocking, 0)) return;
+    blocking = text && *text == '1';
+  }
+  if (!blocking) return;
   const Stream stream = current_stream(device);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (stream.id) FACULA_CUDA_CALL(cuStreamIsCapturing, handle(stream), &status);

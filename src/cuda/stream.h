@@ -5,19 +5,28 @@
 #include <cstdint>
 
 #include "core/stream.h"
-#include "cuda/driver.h"
+#include "cuda/device.h"
 
 namespace facula::cuda {
 
 inline CUstream handle(Stream stream) { return reinterpret_cast<CUstream>(stream.id); }
 
-Stream current_stream(int device);
+inline Stream current_stream(int device) {
+  const uint64_t* streams = thread_device.streams;
+  return {{DeviceType::CUDA, static_cast<int8_t>(device)}, streams ? streams[device] : 0};
+}
 void set_current_stream(Stream stream);
 /// One of 32 streams of the device with that priority (0, or lower for more urgent), in turn.
 Stream stream_from_pool(int device, int priority);
 
+namespace detail {
+inline std::atomic<int> blocking{-1};  // not asked yet
+void wait_after_launch(int device);
+}  // namespace detail
 /// After a kernel or a copy was queued: waits where CUDA_LAUNCH_BLOCKING=1 says so, so that an error comes here.
-void wait_if_blocking(int device);
+inline void wait_if_blocking(int device) {
+  if (__builtin_expect(detail::blocking.load(std::memory_order_relaxed) != 0, 0)) detail::wait_after_launch(device);
+}
 /// Waits for what is queued, and throws what its kernels have found wrong.
 void synchronize(Stream stream);
 void synchronize_device(int device);

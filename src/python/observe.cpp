@@ -1,4 +1,5 @@
 // Observers written in Python, and the recordings of the profiler.
+#include <array>
 #include <unordered_map>
 
 #include "core/host.h"
@@ -79,6 +80,63 @@ uint32_t stack_here() {
   return number;
 }
 
+/// The package's folder, with a slash.
+std::string own_folder() {
+  Owned package(PyImport_ImportModule("facula"));
+  Owned folders(package ? PyObject_GetAttrString(package.get(), "__path__") : nullptr);
+  Owned first(folders ? PySequence_GetItem(folders.get(), 0) : nullptr);
+  const char* text = first && PyUnicode_Check(first.get()) ? PyUnicode_AsUTF8(first.get()) : nullptr;
+  PyErr_Clear();
+  return text ? std::string(text) + "/" : "?";
+}
+
+/// Whether the code is this package's.
+bool is_own(PyCodeObject* code) {
+  static std::string folder;  // set under the interpreter's lock, which an import may let go
+  if (folder.empty()) folder = own_folder();
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (!file) PyErr_Clear();
+  return file && std::string_view(file).starts_with(folder);
+}
+
+#if PY_VERSION_HEX >= 0x030B0000
+/// What is known of an instruction: of one that is not the package's, the number of its line as a stack of its own.
+struct Instruction {
+  PyCodeObject* code = nullptr;  // its line has a number, which keeps it alive
+  int at = 0;
+  uint32_t number = 0;
+  bool own = false;
+};
+Instruction& known_instruction(PyFrameObject* frame, PyCodeObject* code) {
+  static std::array<Instruction, 256> known;
+  const int at = PyFrame_GetLasti(frame);
+  const uint64_t mixed = (reinterpret_cast<uintptr_t>(code) >> 4) + static_cast<uint64_t>(at);
+  Instruction& slot = known[mixed * 0x9E3779B97F4A7C15u >> 56];
+  if (slot.code == code && slot.at == at) return slot;
+  return slot = {code, at, number_of({code, line_of(frame, code), 0}), is_own(code)};
+}
+
+/// The innermost line that is not this package's, or the innermost one.
+uint32_t line_here() {
+  if (!PyGILState_Check()) return 0;
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  uint32_t number = 0;
+  while (frame) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    const Instruction& here = known_instruction(frame, code);
+    if (!number || !here.own) number = here.number;
+    const bool found = !here.own;
+    Py_DECREF(code);  // the frame holds it
+    PyFrameObject* next = found ? nullptr : PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = next;
+  }
+  return number;
+}
+#else
+uint32_t line_here() { return stack_here(); }
+#endif
+
 // _stack(number) -> [(file, line, function), ...], innermost first
 PyObject* function_stack(PyObject*, PyObject* number) {
   return guarded([&] {
@@ -96,16 +154,10 @@ PyObject* function_stack(PyObject*, PyObject* number) {
 /// The innermost line that is not this package's, or the innermost one.
 std::string place_text(uint32_t number) {
   WithLock lock;
-  Owned package(PyImport_ImportModule("facula"));
-  Owned folders(package ? PyObject_GetAttrString(package.get(), "__path__") : nullptr);
-  Owned folder(folders ? PySequence_GetItem(folders.get(), 0) : nullptr);
-  PyErr_Clear();
-  const char* own = folder && PyUnicode_Check(folder.get()) ? PyUnicode_AsUTF8(folder.get()) : nullptr;
   const Place* chosen = nullptr;
   for (size_t at = number; at != 0 && at < places.size(); at = places[at].around) {
-    const char* file = PyUnicode_AsUTF8(places[at].code->co_filename);
     if (!chosen) chosen = &places[at];
-    if (own && file && std::string_view(file).starts_with(std::string(own) + "/")) continue;
+    if (is_own(places[at].code)) continue;
     chosen = &places[at];
     break;
   }
@@ -419,6 +471,7 @@ void init_observe(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   host.capture_stack = stack_here;
   cuda::place_text = place_text;
+  cuda::capture_line = line_here;
 }
 
 }  // namespace facula::python
