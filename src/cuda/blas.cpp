@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -12,13 +13,13 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <unordered_map>
 
 #include "core/number.h"
 #include "cuda/abi_cublas.h"
 #include "cuda/device.h"
 #include "cuda/flags.h"
 #include "cuda/kernel.h"
+#include "cuda/problem_map.h"
 #include "cuda/stream.h"
 
 namespace facula::cuda {
@@ -52,12 +53,15 @@ void check(cublasStatus_t status, const char* call) {
 
 /// The library's handle of a device; made once.
 cublasLtHandle_t handle_of(int device) {
-  constexpr size_t kMostDevices = 128;
-  static std::array<std::once_flag, kMostDevices> once;
-  static std::array<cublasLtHandle_t, kMostDevices> handles{};
-  const auto i = static_cast<size_t>(device);
-  std::call_once(once[i], [&] { FACULA_BLAS_CALL(cublasLtCreate, &handles[i]); });
-  return handles[i];
+  static std::array<std::atomic<cublasLtHandle_t>, detail::kMostDevices> handles{};
+  auto& handle = handles[static_cast<size_t>(device)];
+  if (cublasLtHandle_t made = handle.load(std::memory_order_acquire)) return made;
+  static std::mutex& mutex = *new std::mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  cublasLtHandle_t fresh = handle;
+  if (!fresh) FACULA_BLAS_CALL(cublasLtCreate, &fresh);
+  handle.store(fresh, std::memory_order_release);
+  return fresh;
 }
 
 struct Types {
@@ -231,11 +235,11 @@ class Plan {
 /// memory.
 const Plan& plan_of(const Problem& problem) {
   constexpr size_t kMostPlans = 1024;
-  static thread_local std::unordered_map<std::string, std::unique_ptr<Plan>> plans;
-  const std::string key(reinterpret_cast<const char*>(&problem), sizeof problem);
-  if (const auto found = plans.find(key); found != plans.end()) return *found->second;
+  static thread_local ProblemMap<Problem, std::unique_ptr<Plan>> plans;
+  if (const auto found = plans.find(problem); found != plans.end()) return *found->second;
   if (plans.size() >= kMostPlans) plans.clear();
-  return *(plans[key] = std::make_unique<Plan>(problem));
+  auto fresh = std::make_unique<Plan>(problem);
+  return *(plans[problem] = std::move(fresh));
 }
 
 /// A factor as the library reads it.

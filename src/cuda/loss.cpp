@@ -12,6 +12,7 @@ constexpr DeviceKernel kNll{"loss.cuh", "nll"};
 constexpr DeviceKernel kNllBackward{"loss.cuh", "nll_backward"};
 constexpr DeviceKernel kLogSumExp{"loss.cuh", "class_logsumexp"};
 constexpr DeviceKernel kCrossEntropy{"loss.cuh", "cross_entropy"};
+constexpr DeviceKernel kClassTotal{"loss.cuh", "class_total"};
 constexpr DeviceKernel kWeightTotal{"loss.cuh", "weight_total"};
 constexpr DeviceKernel kCrossEntropyBackward{"loss.cuh", "cross_entropy_backward"};
 constexpr DeviceKernel kClassWeights{"loss.cuh", "class_weights"};
@@ -73,8 +74,15 @@ void cross_entropy_cuda(const Tensor& losses, const Tensor& weights, const Tenso
   a.log_sum = log_sum.data();
   a.losses = losses.data();
   a.weights = weights.data();
-  const int device = self.device().index, warps = a.smooths ? line_warps({p.samples, p.classes, p.inner}) : 0;
-  kCrossEntropy(device, {self.dtype(), losses.dtype(), warps}, line_grid(device, losses.numel(), warps), a);
+  const int device = self.device().index, warps = line_warps({p.samples, p.classes, p.inner});
+  kCrossEntropy(device, {self.dtype(), losses.dtype(), warps, held_elements(p.classes, warps)},
+                line_grid(device, losses.numel(), warps), a);
+}
+
+void class_total_cuda(const Tensor& loss, const Tensor& total_weight, const Tensor& losses, const Tensor& weights,
+                      bool mean) {
+  kClassTotal(loss.device().index, {loss.dtype(), losses.dtype()}, Grid{256, 1}, losses.data(), weights.data(),
+              static_cast<long long>(losses.numel()), mean, loss.data(), total_weight.data());
 }
 
 void cross_entropy_backward_cuda(const Tensor& grad_input, const Tensor& scale, const Tensor& self,
@@ -156,6 +164,7 @@ void register_loss() {
   nll_backward_kernel.set(cuda, nll_backward_cuda);
   class_logsumexp_kernel.set(cuda, class_logsumexp_cuda);
   cross_entropy_kernel.set(cuda, cross_entropy_cuda);
+  class_total_kernel.set(cuda, class_total_cuda);
   cross_entropy_backward_kernel.set(cuda, cross_entropy_backward_cuda);
   class_weights_kernel.set(cuda, class_weights_cuda);
   ctc_kernel.set(cuda, ctc_cuda);

@@ -98,8 +98,8 @@ void matrix_product_cuda(const MatrixProduct& p) {
   args.has_alpha = !p.alpha.equals(1);
   args.has_beta = !p.beta.equals(0);
   const DType sums = product_types(p.dtype).sums;
-  write_factor(p.alpha, p.dtype, sums, args.alpha);
-  write_factor(p.beta, p.dtype, sums, args.beta);
+  if (args.has_alpha) write_factor(p.alpha, p.dtype, sums, args.alpha);
+  if (args.has_beta) write_factor(p.beta, p.dtype, sums, args.beta);
   kernels(active_index(), p.dtype, DType::Int64, args);
 }
 

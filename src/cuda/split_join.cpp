@@ -1,6 +1,8 @@
-// Repeating and padding.
+// Joining, repeating and padding.
 #include "ops/split_join.h"
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "cuda/index_errors.h"
@@ -12,6 +14,51 @@ namespace facula::cuda {
 namespace {
 
 using Long = long long;
+
+constexpr DeviceKernel kJoin{"split_join.cuh", "join"};
+
+/// What all rows and addresses are multiples of, in bytes: at most 16.
+uint64_t unit_of(const Tensor& out, TensorList parts, int64_t outer) {
+  uint64_t all = 16 | reinterpret_cast<uintptr_t>(out.data());
+  for (const Tensor& t : parts)
+    all |= reinterpret_cast<uintptr_t>(t.data()) | static_cast<uint64_t>(t.numel() / outer * t.item_size());
+  return uint64_t{1} << std::countr_zero(all);
+}
+
+/// Up to kMost parts of a row, from place `at` of it on; the place behind them.
+template <int kMost>
+int64_t join_some(const Tensor& out, TensorList parts, int64_t outer, int64_t unit, int64_t at) {
+  JoinArgs<kMost> args;
+  args.outer = outer;
+  args.row = out.numel() / outer * out.item_size() / unit;
+  args.to = out.data();
+  int64_t count = 0, longest = 0;
+  for (const Tensor& t : parts) {
+    const int64_t row = t.numel() / outer * t.item_size() / unit;
+    if (row == 0) continue;
+    args.parts[count++] = {t.data(), row, at};
+    longest = std::max(longest, row);
+    at += row;
+  }
+  Grid grid = grid_for(out.device().index, outer * longest);
+  grid.y = count;
+  kJoin(out.device().index, {bits_of(unit), kMost}, grid, args);
+  return at;
+}
+
+void join_cuda(const Tensor& out, TensorList parts, int64_t outer) {
+  constexpr size_t kFew = 8, kMany = 64;
+  const auto unit = static_cast<int64_t>(unit_of(out, parts, outer));
+  if (parts.size() <= kFew) {
+    join_some<kFew>(out, parts, outer, unit, 0);
+    return;
+  }
+  int64_t at = 0;
+  for (size_t from = 0; from < parts.size(); from += kMany) {
+    const TensorList some(parts.begin() + from, std::min(kMany, parts.size() - from));
+    at = join_some<kMany>(out, some, outer, unit, at);
+  }
+}
 
 /// The sums of the counts before each, which are checked.
 Tensor checked_offsets(const Tensor& counts) {
@@ -62,6 +109,7 @@ void add_edges_cuda(const Tensor& out, const Tensor& grad, const EdgePad& geomet
 
 void register_split_join() {
   constexpr auto cuda = DeviceType::CUDA;
+  join_kernel.set(cuda, join_cuda);
   repeat_total_kernel.set(cuda, repeat_total_cuda);
   repeat_positions_kernel.set(cuda, repeat_positions_cuda);
   pad_edges_kernel.set(cuda, pad_edges_cuda);

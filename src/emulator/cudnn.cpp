@@ -383,6 +383,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t 
   Descriptor* d = descriptor_of(descriptor);
   if (!d || !values || count < 1) return wrong(__func__, "a null pointer");
   if (d->finished) return wrong(__func__, "the descriptor is finalized");
+  if (d->type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR && does_nothing()) return CUDNN_STATUS_SUCCESS;
   if (!has_attribute(d->type, name)) return wrong(__func__, "the descriptor has no attribute " + std::to_string(name));
   if (type_of(name, type) != type)
     return wrong(__func__, "another type than that of attribute " + std::to_string(name));
@@ -394,6 +395,10 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t 
 FACULA_EMULATED cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   Descriptor* d = descriptor_of(descriptor);
   if (!d) return wrong(__func__, "a null pointer");
+  if (d->type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR && does_nothing()) {
+    d->finished = true;
+    return CUDNN_STATUS_SUCCESS;
+  }
   std::string why;
   if (d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR) why = check_tensor(*d);
   if (d->type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) why = check_convolution(*d);
@@ -450,6 +455,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBac
   const Descriptor *d = descriptor_of(plan), *pack = descriptor_of(variant);
   if (!handle || !d || !pack || !d->finished || !pack->finished || !d->problem)
     return wrong(__func__, "a null pointer, or a descriptor that is not finalized");
+  if (does_nothing()) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack->all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = pack->all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   auto* workspace = pack->one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

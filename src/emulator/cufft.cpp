@@ -321,6 +321,7 @@ FACULA_EMULATED cufftResult cufftXtExec(cufftHandle plan, void* in, void* out, i
   const char* call = __func__;
   return with_plan(plan, call, [&](Plan& p) {
     if (!p.is_made) return wrong(call, "a plan that was not made", CUFFT_INVALID_PLAN);
+    if (does_nothing()) return CUFFT_SUCCESS;
     if (direction != CUFFT_FORWARD && direction != CUFFT_INVERSE) return wrong(call, "a direction that is none");
     if ((is_real(p.in.type) && direction != CUFFT_FORWARD) || (is_real(p.out.type) && direction != CUFFT_INVERSE))
       return wrong(call, "the other direction than that of the types");

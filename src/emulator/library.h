@@ -12,6 +12,9 @@
 
 namespace facula::emulator {
 
+/// With FACULA_CUDA=null a call that would queue work looks at nothing and returns, as the driver's launches do.
+inline bool does_nothing() { return settings().mode == Mode::Null; }
+
 /// One line of what is remembered.
 void remember(const std::string& request);
 /// Says on standard error why a call is refused; gives `status`, so that it can be returned.

@@ -42,6 +42,13 @@ ClassLoss class_loss(IntList sizes, int64_t ignore_index, double label_smoothing
 
 /// The reduced loss and the sum of weights from those of every position.
 std::pair<Tensor, Tensor> reduce_losses(const Tensor& losses, const Tensor& weights, int64_t reduction, DType dtype) {
+  const Device device = losses.device();
+  const bool at_once = class_total_kernel.table[static_cast<size_t>(device.type)];
+  if (at_once && reduction != kNone && losses.numel() <= kMostTotalled) {
+    const Tensor loss = facula::empty({}, dtype, device), total = facula::empty({}, losses.dtype(), device);
+    class_total_kernel(device, loss, total, losses, weights, reduction == kMean);
+    return {loss, total};
+  }
   Tensor total_weight = sum(weights, std::optional<DType>());
   if (reduction == kNone) return {to_dtype(losses, dtype), total_weight};
   Tensor total = sum(losses, std::optional<DType>());
@@ -106,7 +113,6 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   Tensor log_sum = facula::empty({p.samples, p.inner}, compute, self.device());
   if (!self.is_meta()) {
     Tensor classes = as_contiguous(target), scores = as_contiguous(self);
-    class_logsumexp_kernel(self.device(), log_sum, scores, p);
     cross_entropy_kernel(self.device(), losses, weights, scores, classes, as_contiguous(weight, compute), log_sum, p);
   }
   auto [loss, total_weight] = reduce_losses(losses, weights, reduction, self.dtype());

@@ -24,12 +24,19 @@ inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& 
     nll_backward_kernel{"nll_loss"};
 inline Kernel<void(const Tensor& log_sum, const Tensor& self, const ClassLoss& p)> class_logsumexp_kernel{
     "cross_entropy"};
+/// Fills log_sum as well.
 inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
                    const Tensor& weight, const Tensor& log_sum, const ClassLoss& p)>
     cross_entropy_kernel{"cross_entropy"};
 inline Kernel<void(const Tensor& grad_input, const Tensor& scale, const Tensor& self, const Tensor& target,
                    const Tensor& weight, const Tensor& log_sum, const ClassLoss& p)>
     cross_entropy_backward_kernel{"cross_entropy"};
+/// The sums of up to kMostTotalled losses (divided by that of the weights if `mean`) and of their weights, at once. A
+/// device without it takes ops.
+inline Kernel<void(const Tensor& loss, const Tensor& total_weight, const Tensor& losses, const Tensor& weights,
+                   bool mean)>
+    class_total_kernel{"cross_entropy"};
+constexpr int64_t kMostTotalled = 1 << 16;
 inline Kernel<void(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p)>
     class_weights_kernel{"cross_entropy"};
 

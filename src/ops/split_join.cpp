@@ -23,18 +23,20 @@ Tensor part_of(const Tensor& t, int64_t dim, int64_t start, int64_t length) {
 
 void copy_into(const Tensor& target, const Tensor& source) { copy_elements(target, source); }
 
-// Whether every part and the result are plain memory of one dtype, and pieces are long enough (or few); then joining is
-// copying bytes.
-bool joins_as_bytes(const Tensor& result, TensorList parts, int64_t outer) {
-  constexpr int64_t kPiece = 64, kFew = 4096;  // bytes
-  if (!result.is_cpu() || !result.is_contiguous()) return false;
-  int64_t bytes = result.numel() * result.item_size();
-  bool short_pieces = bytes > kFew && bytes < kPiece * outer * static_cast<int64_t>(parts.size());
-  if (short_pieces && outer > 1) return false;
+// Whether every part and the result are plain memory of one dtype.
+bool is_plain(const Tensor& result, TensorList parts) {
+  if (!result.is_contiguous()) return false;
   for (const Tensor& t : parts) {
     if (!t.is_contiguous() || t.dtype() != result.dtype() || t.is_conj() != result.is_conj()) return false;
   }
   return true;
+}
+
+// Whether pieces are long enough, or few.
+bool are_long(const Tensor& result, size_t parts, int64_t outer) {
+  constexpr int64_t kPiece = 64, kFew = 4096;  // bytes
+  int64_t bytes = result.numel() * result.item_size();
+  return outer == 1 || bytes <= kFew || bytes >= kPiece * outer * static_cast<int64_t>(parts);
 }
 
 // `outer` rounds, in each of which every part gives its next bytes.
@@ -61,6 +63,19 @@ void join_bytes(const Tensor& result, TensorList parts, int64_t outer) {
       }
     }
   });
+}
+
+/// Joins plain memory at once; false where it is to be done part by part.
+bool joined(const Tensor& result, TensorList parts, int64_t outer) {
+  if (!is_plain(result, parts)) return false;
+  if (result.is_cpu()) {
+    if (!are_long(result, parts.size(), outer)) return false;
+    join_bytes(result, parts, outer);
+    return true;
+  }
+  if (!join_kernel.table[static_cast<size_t>(result.device().type)]) return false;
+  join_kernel(result.device(), result, parts, outer);
+  return true;
 }
 
 DType common_dtype(TensorList tensors) {
@@ -133,10 +148,7 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
                       : facula::empty_strided(sizes, strides_of(sizes, format, "cat"), dtype, tensors[0].device());
   if (result.is_meta() || result.numel() == 0) return result;
   int64_t outer = count_elements(IntList(sizes).slice(0, static_cast<size_t>(d)), "cat");
-  if (joins_as_bytes(result, parts, outer)) {
-    join_bytes(result, parts, outer);
-    return result;
-  }
+  if (joined(result, parts, outer)) return result;
   int64_t at = 0;
   for (const Tensor& t : parts) {
     copy_into(part_of(result, d, at, t.size(d)), t);
@@ -159,10 +171,7 @@ Tensor stack(TensorList tensors, int64_t dim, const Out& out) {
   Tensor result = out.make(sizes, common_dtype(tensors), first.device());
   if (result.is_meta() || result.numel() == 0) return result;
   int64_t outer = count_elements(first.sizes().slice(0, static_cast<size_t>(d)), "stack");
-  if (joins_as_bytes(result, tensors, outer)) {
-    join_bytes(result, tensors, outer);
-    return result;
-  }
+  if (joined(result, tensors, outer)) return result;
   Dims strides(result.strides());
   strides.erase(static_cast<size_t>(d));
   for (size_t k = 0; k < tensors.size(); ++k) {

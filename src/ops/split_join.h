@@ -14,6 +14,10 @@ inline Kernel<int64_t(const Tensor& counts)> repeat_total_kernel{"repeat_interle
 /// positions (int64) = position i of `counts` as often as it says; throws unless they fill `positions`.
 inline Kernel<void(const Tensor& positions, const Tensor& counts)> repeat_positions_kernel{"repeat_interleave"};
 
+/// out = the parts one after the other, `outer` rounds in each of which every part gives its next elements. All are
+/// contiguous and of one dtype. A device without it copies part by part.
+inline Kernel<void(const Tensor& out, TensorList parts, int64_t outer)> join_kernel{"cat"};
+
 using kernels::PadMode;
 
 /// One dimension: `out` places show elements of `in`. `length` elements from `first` on are shown in order from place

@@ -146,6 +146,7 @@ double sum_of_losses(const T* x, A total, const Tensor& weight, const ClassLoss&
 void cross_entropy_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
                        const Tensor& weight, const Tensor& log_sum, const ClassLoss& p) {
   check_classes(target, p);
+  class_logsumexp_cpu(log_sum, self, p);
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
     const int64_t work = p.label_smoothing > 0 ? p.classes : kReads;

@@ -55,6 +55,18 @@ __global__ __launch_bounds__(256) void nll_backward(ClassArgs p) {
   }
 }
 
+/// The logarithm of the sum of exponentials of a line, for all threads of the group.
+template <int kWarps, class Line, class A>
+FACULA_FN A fold_logsumexp(Line& x, A* room) {
+  A top = lowest<A>(), total = 0;
+  x.each([&](A& v, Int64) { top = Max::merge(top, v); });
+  top = fold_group<Max, kWarps>(top, room);
+  if (kernels::isinf(top)) top = 0;
+  x.each([&](A& v, Int64) { total += kernels::exp(v - top); });
+  total = fold_group<Add, kWarps>(total, room);
+  return kernels::log(total) + top;
+}
+
 template <class T, class A, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void class_logsumexp(LineShape s, const void* in, void* out) {
   FACULA_SHARED(A, room, kMostWarps);
@@ -64,38 +76,53 @@ __global__ __launch_bounds__(256) void class_logsumexp(LineShape s, const void* 
     LinePart<T, A, kWarps, kHeld> x{static_cast<const T*>(in) + (has ? line_start(s, line) : 0), has ? s.n : 0, s.inner,
                                     member};
     x.load();
-    A top = lowest<A>(), total = 0;
-    x.each([&](A& v, Int64) { top = Max::merge(top, v); });
-    top = fold_group<Max, kWarps>(top, room);
-    if (kernels::isinf(top)) top = 0;
-    x.each([&](A& v, Int64) { total += kernels::exp(v - top); });
-    total = fold_group<Add, kWarps>(total, room);
-    if (has && member == 0) static_cast<A*>(out)[line] = kernels::log(total) + top;
+    const A total = fold_logsumexp<kWarps>(x, room);
+    if (has && member == 0) static_cast<A*>(out)[line] = total;
   });
 }
 
-/// A group of threads for each position: smoothing takes all classes.
-template <class T, class A, int kWarps>
+/// A group of threads for each position.
+template <class T, class A, int kWarps, int kHeld>
 __global__ __launch_bounds__(256) void cross_entropy(ClassArgs p) {
-  FACULA_SHARED(double, room, kMostWarps);
+  FACULA_SHARED(A, room, kMostWarps);
+  FACULA_SHARED(double, wide_room, kMostWarps);
   const Int64 positions = p.samples * p.inner;
   for_groups<kWarps>(positions, [&](Int64 at, int member) {
     const bool has = at < positions;
     const Int64 c = !has ? -1 : member == 0 ? checked_class(p, at) : class_at(p, at);
-    const T* x = static_cast<const T*>(p.self) + (has ? scores_at(p, at) : 0);
-    const A total = has ? static_cast<const A*>(p.log_sum)[at] : A(0);
+    const T* scores = static_cast<const T*>(p.self) + (has ? scores_at(p, at) : 0);
+    LinePart<T, A, kWarps, kHeld> x{scores, has ? p.classes : 0, p.inner, member};
+    x.load();
+    const A total = fold_logsumexp<kWarps>(x, room);
     double spread = 0;
     if (p.smooths && c >= 0)
-      for (Int64 k = member; k < p.classes; k += group_threads(kWarps))
-        spread += double((total - convert<A>(x[k * p.inner])) * class_weight<A>(p, k));
-    if (p.smooths) spread = fold_group<Add, kWarps>(spread, room);
+      x.each([&](A& v, Int64 place) { spread += double((total - v) * class_weight<A>(p, place / p.inner)); });
+    if (p.smooths) spread = fold_group<Add, kWarps>(spread, wide_room);
     if (!has || member) return;
     const A w = c < 0 ? A(0) : class_weight<A>(p, c);
-    A loss = c < 0 ? A(0) : (total - convert<A>(x[c * p.inner])) * w;
+    A loss = c < 0 ? A(0) : (total - convert<A>(scores[c * p.inner])) * w;
     if (p.smooths && c >= 0) loss = A(p.keep * double(loss) + p.share * spread);
+    static_cast<A*>(p.log_sum)[at] = total;
     static_cast<A*>(p.weights)[at] = w;
     static_cast<A*>(p.losses)[at] = loss;
   });
+}
+
+/// One block: the sums of few losses and weights.
+template <class T, class A>
+__global__ __launch_bounds__(256) void class_total(const void* losses, const void* weights, Int64 count, bool mean,
+                                                   void* loss, void* total_weight) {
+  FACULA_SHARED(A, room, kMostWarps);
+  A sum = 0, weight = 0;
+  for (Int64 i = threadIdx.x; i < count; i += 256) {
+    sum += static_cast<const A*>(losses)[i];
+    weight += static_cast<const A*>(weights)[i];
+  }
+  sum = fold_block<Add>(sum, room);
+  weight = fold_block<Add>(weight, room);
+  if (threadIdx.x) return;
+  *static_cast<T*>(loss) = convert<T>(mean ? sum / weight : sum);
+  *static_cast<A*>(total_weight) = weight;
 }
 
 template <class A>

@@ -12,7 +12,8 @@ struct ClassArgs {
   bool smooths, one_scale;
   const void* self;
   const long long* target;
-  const void *weight, *log_sum, *scale;
+  const void *weight, *scale;
+  void* log_sum;
   const double* weight_total;
   void *losses, *weights, *out;
   Reporter reporter;

@@ -1,4 +1,4 @@
-// Repeating, and padding with elements of the tensor itself and its transpose.
+// Joining, repeating, and padding with elements of the tensor itself and its transpose.
 #pragma once
 
 #include "choices.h"
@@ -7,6 +7,24 @@
 #include "split_join_args.h"
 
 namespace facula::cuda {
+
+// ---- joining
+
+/// The y-th blocks copy the y-th part.
+template <class T, int kMost>
+__global__ __launch_bounds__(256) void join(JoinArgs<kMost> p) {
+  const JoinPart part = p.parts[blockIdx.y];
+  const T* from = static_cast<const T*>(part.from);
+  T* to = static_cast<T*>(p.to) + part.at;
+  const Int64 count = p.outer * part.row;
+  const bool is_narrow = count <= 0x7fffffff;
+  for (Int64 i = thread_number(); i < count; i += thread_count()) {
+    const Int64 round = p.outer == 1 ? 0 : is_narrow ? Int64(UInt32(i) / UInt32(part.row)) : i / part.row;
+    to[round * p.row + i - round * part.row] = from[i];
+  }
+}
+
+// ---- repeating
 
 /// Reports counts that are negative, or of which `most` would be too many.
 __global__ __launch_bounds__(256) void check_counts(const Int64* counts, Int64 count, Int64 most, Reporter reporter) {

@@ -1,7 +1,19 @@
-// What padding with a tensor's own elements is given; read by both compilers.
+// What joining, and padding with a tensor's own elements, are given; read by both compilers.
 #pragma once
 
 namespace facula::cuda {
+
+/// Parts that are joined, in units of as many bytes as all of them consist of.
+struct JoinPart {
+  const void* from;
+  long long row, at;  // what it gives in each round, and where that begins in the row of the result
+};
+template <int kMost>
+struct JoinArgs {
+  long long outer, row;
+  void* to;
+  JoinPart parts[kMost];
+};
 
 /// As EdgeAxis and EdgePad of the host.
 struct PadAxis {
