@@ -32,6 +32,11 @@ EXCEPTIONS = {
         "cuda/memory.py": "MemPool.snapshot(include_traces)",
         "distributed/algorithms/join.py": "JoinHook.post_hook(is_last_joiner) Joinable.join_hook(kwargs)",
         "distributed/algorithms/model_averaging/averagers.py": "ModelAverager.average_parameters(params)",
+        "distributed/fsdp/_fully_shard.py": """
+            FSDPModule.set_is_last_backward(is_last_backward) FSDPModule.set_unshard_in_backward(unshard_in_backward)
+            FSDPModule.set_reshard_after_backward(recurse reshard_after_backward)
+            FSDPModule.set_modules_to_forward_prefetch(modules) FSDPModule.set_modules_to_backward_prefetch(modules)
+            """,
         "distributed/optim/zero_redundancy_optimizer.py": "ZeroRedundancyOptimizer.join_hook(kwargs)",
         "distributed/argparse_util.py": "env.__call__(option_string parser) check_env.__call__(option_string parser values)",
         "distributed/elastic/agent/server/local_elastic_agent.py": "LocalElasticAgent.run(role)",

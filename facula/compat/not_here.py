@@ -391,7 +391,6 @@ NAMES = {
             register_rendezvous_handler set_debug_level set_debug_level_from_env shrink_group
             split_group
             """,
-        "torch.distributed._composable.fsdp": "fully_shard",
         "torch.distributed._tensor.experimental": "implicit_replication",
         "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """
             CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
@@ -431,11 +430,10 @@ NAMES = {
             scatter_object_list send send_object_list shrink_group split_group supports_complex
             """,
         "torch.distributed.fsdp": """
-            BackwardPrefetch CPUOffload CPUOffloadPolicy DataParallelMeshDims FSDPModule FullOptimStateDictConfig
-            FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
-            MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig OptimStateKeyType ShardedOptimStateDictConfig
-            ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictSettings StateDictType UnshardHandle
-            fully_shard register_fsdp_forward_method share_comm_ctx
+            BackwardPrefetch CPUOffload DataParallelMeshDims FullOptimStateDictConfig FullStateDictConfig
+            FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision OptimStateDictConfig
+            OptimStateKeyType ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictConfig
+            StateDictSettings StateDictType
             """,
         "torch.distributed.fsdp.api": """
             BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig LocalOptimStateDictConfig
@@ -468,13 +466,9 @@ NAMES = {
         "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
         "torch.distributed.tensor.experimental": "context_parallel",
         "torch.distributed.tensor.experimental._attention": "set_rotate_method",
-        "torch.distributed.tensor.parallel": """
-            ColwiseParallel PrepareModuleInput RowwiseParallel SequenceParallel parallelize_module
-            """,
         "torch.distributed.tensor.placement_types": "_StridedShard",
         "torch.distributed.utils": "_sync_module_states",
         "torch.numa.binding": "AffinityMode NumaOptions",
-        "torch.distributed._composable": "",
         "torch.distributed._tensor": "",
         "torch.distributed._tensor.device_mesh": "",
         "torch.distributed.algorithms._checkpoint": "",

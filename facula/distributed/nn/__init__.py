@@ -28,4 +28,5 @@ __all__ = [
 def __getattr__(name):
     from facula.compat import placeholders
 
-    return placeholders.member("torch.distributed.nn", name)
+    found = globals()[name] = placeholders.member("torch.distributed.nn", name)  # the same object each time
+    return found

@@ -9,4 +9,5 @@ __all__ = ["PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 def __getattr__(name):
     from facula.compat import placeholders
 
-    return placeholders.member("torch.distributed.optim", name)
+    found = globals()[name] = placeholders.member("torch.distributed.optim", name)  # the same object each time
+    return found

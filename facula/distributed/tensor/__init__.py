@@ -26,4 +26,5 @@ __all__ = [
 def __getattr__(name):
     from facula.compat import placeholders
 
-    return placeholders.member("torch.distributed.tensor", name)
+    found = globals()[name] = placeholders.member("torch.distributed.tensor", name)  # the same object each time
+    return found

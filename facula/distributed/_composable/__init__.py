@@ -1,0 +1,1 @@
+"""Older places of `fully_shard`."""

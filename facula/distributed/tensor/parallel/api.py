@@ -1,0 +1,49 @@
+"""Plans."""
+
+from __future__ import annotations
+
+import warnings
+from fnmatch import fnmatch
+
+from ...device_mesh import _current
+from .style import ParallelStyle
+
+__all__ = ["parallelize_module"]
+
+
+def parallelize_module(module, device_mesh=None, parallelize_plan=None, *, src_data_rank=0):
+    """Cuts parameters as a plan says, and moves inputs and outputs between the layouts.
+
+    Args:
+        module: the module, changed in place.
+        device_mesh: processes in one dimension. Default: that of the innermost `with mesh`.
+        parallelize_plan: a style for the module itself, or {name of a submodule: style}; names may have `*`.
+        src_data_rank: whose values hold; None: every process takes its own.
+    Returns:
+        the module.
+    """
+    mesh = device_mesh or _current()
+    if mesh is None:
+        raise RuntimeError("parallelize_module: a device_mesh must be given outside of `with mesh`, got None")
+    if mesh.ndim != 1:
+        raise ValueError(f"parallelize_module: expected a mesh of one dimension, such as mesh['tp'], got {mesh}")
+    if parallelize_plan is None:
+        warnings.warn("parallelize_module: there is no plan, nothing is done")
+        return module
+    if isinstance(parallelize_plan, ParallelStyle):
+        parallelize_plan.src_data_rank = src_data_rank
+        return parallelize_plan._apply(module, mesh)
+    if not isinstance(parallelize_plan, dict):
+        raise TypeError(f"parallelize_module: expected a style or a dict of them, got {type(parallelize_plan).__name__}")
+    for pattern, style in parallelize_plan.items():
+        found = [m for name, m in list(module.named_modules()) if _matches(name, pattern)]
+        if not found:
+            warnings.warn(f"parallelize_module: no submodule has the name {pattern!r}, nothing is done for it")
+        for m in found:
+            parallelize_module(m, mesh, style, src_data_rank=src_data_rank)
+    return module
+
+
+def _matches(name: str, pattern: str) -> bool:
+    parts, patterns = name.split("."), pattern.split(".")
+    return len(parts) == len(patterns) and all(fnmatch(part, p) for part, p in zip(parts, patterns))
