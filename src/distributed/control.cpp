@@ -63,6 +63,7 @@ State state_of(const std::string& text, int group) {
 
 Control::Control(World& world, std::shared_ptr<Store> store)
     : world_(world), store_(std::move(store)), other_(store_->clone()) {
+  for (Store* s : {store_.get(), other_.get()}) s->set_timeout(kBeat);
   store_->set(key_of("who", world_.rank()), host_name() + " pid " + std::to_string(getpid()));
   store_->call({StoreOp::Will, {kLog}, {std::to_string(world_.rank())}, kMaySleep}, 10);
   thread_ = std::thread([this] { run(); });
@@ -90,6 +91,7 @@ void Control::run() {
   } catch (const std::exception&) {
     if (leaving_) return;
     std::unique_lock lock(mutex_);
+    store_gone_ = true;
     if (!left_.empty()) return;  // it went in order, and the store with it
     lock.unlock();
     world_.fail_all("the process that holds the store is gone (rank 0, or the launcher), or the connection to it");
@@ -238,8 +240,8 @@ std::string Control::report(Store& store, const Group& group, const Operation& o
 void Control::leave() {
   if (leaving_.exchange(true)) return;
   try {
-    tell(*other_,
-         (world_.broken().empty() ? "left " : "gave up ") + std::to_string(world_.rank()));  // wakes us as well
+    const std::string how = world_.broken().empty() ? "left " : "gave up ";
+    if (!store_gone_) tell(*other_, how + std::to_string(world_.rank()));  // wakes us as well
   } catch (const std::exception&) {
   }
   const Deadline deadline = Deadline::after(1);

@@ -44,7 +44,7 @@ class Control {
   size_t read_ = 0;
   int queries_ = 0;
   double left_at_ = 0;
-  std::atomic<bool> leaving_{false}, ended_{false};
+  std::atomic<bool> leaving_{false}, ended_{false}, store_gone_{false};
   std::thread thread_;
 };
 

@@ -72,6 +72,8 @@ class Engine {
   /// the world.
   virtual int make_group(const std::vector<int>& ranks, int number) = 0;
   virtual void drop_group(int) {}
+  /// Whether this machine has more ranks than processors, so that who waits keeps others from working.
+  virtual bool crowded() const { return true; }
   /// Something is broken: the engine is not called again.
   virtual void abandon() = 0;
 };

@@ -19,6 +19,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "distributed/mpi_library.h"
 #include "distributed/pmi.h"
@@ -202,7 +203,10 @@ Comm subset(Comm comm, const std::vector<int>& ranks, int number) {
 
 class MpiEngine final : public Engine {
  public:
-  explicit MpiEngine(Comm world) : call_(library().call), comms_{world} {
+  MpiEngine(Comm world, const std::vector<Card>& cards) : call_(library().call), comms_{world} {
+    const auto here =
+        std::count_if(cards.begin(), cards.end(), [&](const Card& c) { return c.machine == machine_name(); });
+    crowded_ = here > static_cast<int64_t>(std::thread::hardware_concurrency());
     for (int d : {0, 1})
       for (int r = 0; r < kReductions; ++r)
         check(call_.Op_create(own_reduction(d ? DType::BFloat16 : DType::Float16, static_cast<Reduction>(r)), 1,
@@ -244,6 +248,8 @@ class MpiEngine final : public Engine {
     if (group != 0 && comm != Comm::Null) call_.Comm_free(&comm);
     comm = Comm::Null;
   }
+
+  bool crowded() const override { return crowded_; }
 
   void abandon() override { living.broken = true; }
 
@@ -295,6 +301,7 @@ class MpiEngine final : public Engine {
 
   const Functions& call_;
   std::vector<Comm> comms_;
+  bool crowded_;
   std::array<std::array<Op, kReductions>, 2> own_;
 };
 
@@ -307,11 +314,11 @@ std::unique_ptr<Engine> make_mpi_engine(const std::shared_ptr<Store>& store, int
   const std::vector<Card> cards = exchange_cards(*store, rank, size);
   if (!all_in_one_world(cards)) {
     enter(store, cards, rank, timeout);
-    return std::make_unique<MpiEngine>(living.comm);
+    return std::make_unique<MpiEngine>(living.comm, cards);
   }
   std::vector<int> there;
   for (const Card& card : cards) there.push_back(card.rank_there);
-  return std::make_unique<MpiEngine>(subset(living.comm, there, 0));
+  return std::make_unique<MpiEngine>(subset(living.comm, there, 0), cards);
 }
 
 }  // namespace facula::distributed

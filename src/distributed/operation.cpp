@@ -303,7 +303,7 @@ Operation::Operation(Call c, int rank, int size) : call(std::move(c)) {
 
 std::string Operation::text() const {
   std::ostringstream s;
-  s << call.name << " (";
+  s << call.name << " (" << call.detail;
   if (call.kind != Kind::Barrier) {
     s << dtype << '[';
     for (size_t i = 0; i < shape.size(); ++i) s << (i ? ", " : "") << shape[i];

@@ -31,7 +31,8 @@ struct Call {
   std::vector<int64_t> in_splits, out_splits;  // elements for each rank
   double timeout = 1800;
   CallSite site;
-  uint64_t salt = 0;  // what else all ranks must agree on
+  uint64_t salt = 0;   // what else all ranks must agree on
+  std::string detail;  // the same for people
 };
 
 enum class Phase : uint8_t { Queued, Agreeing, Describing, Moving, Done };

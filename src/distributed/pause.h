@@ -11,18 +11,19 @@ namespace facula::distributed {
 
 class Pause {
  public:
-  /// The longest nap, in microseconds.
-  explicit Pause(int longest = 2000) : longest_(longest) {}
+  /// How long it looks without a pause, and the longest nap, in microseconds.
+  Pause(int spins, int longest) : spins_(spins), longest_(longest) {}
   void reset() {
     looks_ = 0;
     nap_ = 2;
+    yields_ = false;
   }
   /// Whether the waits are naps already.
   bool next() {
     if (looks_++ == 0) since_ = Clock::now();
     if (looks_ % 16 != 0 && nap_ == 2 && !yields_) return false;
     const auto waited = Clock::now() - since_;
-    yields_ = waited > std::chrono::microseconds(20);
+    yields_ = waited > std::chrono::microseconds(spins_);
     if (waited < std::chrono::milliseconds(1)) {
       if (yields_) sched_yield();
       return false;
@@ -35,7 +36,7 @@ class Pause {
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point since_;
-  int looks_ = 0, nap_ = 2, longest_;
+  int spins_, longest_, looks_ = 0, nap_ = 2;
   bool yields_ = false;
 };
 

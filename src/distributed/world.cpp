@@ -98,6 +98,7 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
     call.timeout = timeout;
     call.site = site;
     call.salt = salt;
+    call.detail = ranks_text(ranks);
     const auto op = submit(everybody_, std::move(call));
     wait(*op);
     number = static_cast<int>(op->sequence % kNumbers);
@@ -152,10 +153,12 @@ bool World::wait(Operation& op, double timeout) {
     ~Driving() { --drivers; }
   } driving(drivers_);
   const Deadline deadline = Deadline::after(timeout);
-  Pause pause;
+  Pause pause(spins(), 2000);
   for (int naps = 0;;) {
+    const size_t before = op.next;
     poll();
     if (op.done()) break;
+    if (op.next != before) pause.reset();  // the others are here
     if (timeout >= 0 && deadline.passed()) return false;
     if (pause.next() && ++naps % 16 == 0) Interruptible::check();
   }
@@ -173,6 +176,9 @@ void World::when_done(const std::shared_ptr<Operation>& op, std::function<void()
   }
   f();
 }
+
+/// Microseconds that a wait looks without a pause.
+int World::spins() const { return engine_->crowded() ? 20 : 200; }
 
 /// Drives whatever is under way; whether something is.
 bool World::poll() {
@@ -357,7 +363,7 @@ std::string World::state() {
 void World::run() {
   constexpr auto kSoon = std::chrono::milliseconds(1), kLater = std::chrono::milliseconds(20);
   constexpr int kQuiet = 1000;  // looks without work, 1 ms apart
-  Pause pause(1000);
+  Pause pause(spins(), 1000);
   uint64_t seen = 0;
   int idle = 0;
   while (!stopping_) {

@@ -7,8 +7,8 @@
 // ranks, and the program's memory is not in the engine's hands yet. Then the elements move.
 //
 // Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits spin
-// for 20 us, yield for 1 ms, and then sleep longer and longer. What cannot be done before its deadline is an error;
-// memory that a transfer may still touch is kept for ever then.
+// for 200 us (20 us where ranks share processors), yield for 1 ms, and then sleep longer and longer. What cannot be done
+// before its deadline is an error; memory that a transfer may still touch is kept for ever then.
 #pragma once
 
 #include <condition_variable>
@@ -76,6 +76,7 @@ class World : public std::enable_shared_from_this<World> {
     std::shared_ptr<Group> group;
     std::shared_ptr<Operation> op;
   };
+  int spins() const;
   bool poll();
   bool advance(Group& group, Operation& op);
   bool agree(Group& group, Operation& op);

@@ -1,0 +1,184 @@
+"""What ranks are told when something goes wrong between them: who, what, where; soon; and nobody hangs."""
+
+import re
+import signal
+import time
+
+import pytest
+from distributed_ranks import Ranks, needs_mpi, run_ranks
+
+pytestmark = needs_mpi
+
+INIT = """
+dist.init_process_group("gloo", timeout=timedelta(seconds=float(sys.argv[1])))
+x = facula.ones(1000)
+dist.all_reduce(x)
+"""
+
+DISAGREE = INIT + """
+cases = {
+    "shape": lambda: dist.all_reduce(facula.ones(1000 + RANK)),
+    "dtype": lambda: dist.all_reduce(facula.ones(10, dtype=facula.float32 if RANK else facula.int32)),
+    "kind": lambda: dist.all_reduce(x) if RANK else dist.broadcast(x, 0),
+    "reduction": lambda: dist.all_reduce(x, dist.ReduceOp.SUM if RANK else dist.ReduceOp.MAX),
+    "root": lambda: dist.broadcast(x, RANK),
+    "barrier": lambda: dist.barrier() if RANK else dist.all_reduce(x),
+    "group": lambda: dist.new_group([0, 1] if RANK else [0]),
+}
+words = {"shape": ["float32[1000]", "float32[1001]"], "dtype": ["int32[10]", "float32[10]"], "kind": ["broadcast", "all_reduce"],
+         "reduction": ["SUM", "MAX"], "root": ["root 0", "root 1"], "barrier": ["barrier", "all_reduce"], "group": ["new_group (rank 0)", "new_group (ranks 0 1)"]}
+for name, call in cases.items():
+    x = facula.full((1000,), float(RANK))
+    start = time.monotonic()
+    text = raised(call, "DistBackendError", "do not agree", "rank 0: ", "rank 1: ", "<string>:", *words[name])
+    assert time.monotonic() - start < 5
+    assert x[0] == RANK, name  # what the program has is as it was
+    y = facula.ones(3)
+    dist.all_reduce(y)  # and the group goes on
+    assert y[0] == SIZE
+print("ok")
+"""
+
+
+def test_ranks_that_do_not_agree():
+    assert run_ranks(DISAGREE, 2, arguments=["60"]) == ["ok\n"] * 2
+
+
+MISSING = INIT + """
+def read_shard():
+    time.sleep(4)
+if RANK == 2:
+    read_shard()
+    print("ok")
+else:
+    text = raised(lambda: dist.all_reduce(facula.ones(3, 4)), "DistBackendError")
+    print(text)
+time.sleep(3 if RANK != 2 else 0)
+"""
+
+
+def test_a_rank_that_does_not_come():
+    outputs = run_ranks(MISSING, 3, arguments=["1"])
+    assert outputs[2] == "ok\n"
+    for text in outputs[:2]:
+        first, *lines = text.splitlines()
+        assert re.match(r"DistBackendError: all_reduce #2 of group WORLD \(float32\[3, 4\], SUM\) at <string>:\d+ gave up after 1 s: 2 of 3 ranks arrived", first)
+        (missing,) = [line for line in lines if "missing" in line]
+        assert re.search(r"rank 2  \S+ pid \d+  alive, last finished #1 \(all_reduce\), now at <string>:\d+ in read_shard <- <string>:\d+", missing)
+        (arrived,) = [line for line in lines if "arrived" in line]
+        assert re.search(r"arrived  ranks 0 1 at <string>:\d+", arrived)
+
+
+SLOW = INIT + """
+if RANK == 1:
+    time.sleep(3)
+before = time.process_time()
+dist.all_reduce(x)
+used = time.process_time() - before
+assert RANK == 1 or used < 1, used  # who waits does not work
+print("ok")
+"""
+
+
+def test_a_rank_that_is_late():
+    results = Ranks(SLOW, 2, arguments=["60"], FACULA_DIST_WARN_AFTER="1").ends()
+    assert [(status, out) for status, out, _ in results] == [(0, "ok\n")] * 2
+    assert re.search(r"facula.distributed: all_reduce #2 .* waits: 1 of 2 ranks arrived.\n  missing  rank 1 .*now at <string>", results[0][2])
+    assert results[1][2] == ""
+
+
+LOOP = INIT + """
+print("ready", flush=True)
+try:
+    while True:
+        dist.all_reduce(facula.ones(int(sys.argv[2])))
+except dist.DistBackendError as error:
+    print(time.time(), error)
+    try:
+        dist.barrier()
+    except dist.DistBackendError as again:
+        print(again)
+    sys.exit(5)
+"""
+
+
+def wait_until_ready(ranks):
+    for process in ranks.processes:
+        assert process.stdout.readline() == "ready\n", process.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("elements", [1, 3_000_000])
+@pytest.mark.parametrize("machines", ["one", "each its own"])
+def test_a_rank_that_is_killed(victim, elements, machines):
+    code = "os.environ['FACULA_DIST_MACHINE'] = f'machine{RANK}'\n" + LOOP if machines != "one" else LOOP
+    ranks = Ranks(code, 3, arguments=["60", str(elements)])
+    wait_until_ready(ranks)
+    time.sleep(0.2)
+    pid = ranks.processes[victim].pid
+    ranks.signal(victim, signal.SIGKILL)
+    killed = time.time()
+    for rank, (status, out, err) in enumerate(ranks.ends(60)):
+        if rank == victim:
+            assert status == -signal.SIGKILL
+            continue
+        assert status == 5, (out, err)
+        when, text = out.split(" ", 1)
+        assert float(when) - killed < 5
+        assert re.search(r"all_reduce( #\d+ of group WORLD .* at <string>:\d+|: the group WORLD)", text), text
+        gone = f"rank {victim} .*pid {pid}.* is gone" if victim else "is gone"
+        assert re.search(gone, text) and "cannot be used any more" in text
+
+
+def test_a_rank_that_is_stopped():
+    ranks = Ranks(LOOP, 2, arguments=["3", "1"])
+    wait_until_ready(ranks)
+    ranks.signal(1, signal.SIGSTOP)
+    ranks.processes[0].wait(30)
+    ranks.kill()
+    status, out, err = ranks.ends(30)[0]
+    assert status == 5 and re.search(r"gave up after 3 s: 1 of 2 ranks arrived.\n  missing  rank 1  .*does not answer \(stopped", out), (out, err)
+
+
+def test_a_rank_that_is_stopped_and_goes_on():
+    code = INIT + "print('ready', flush=True)\nfor i in range(200):\n    dist.all_reduce(x.fill_(1))\n    time.sleep(0.01)\n    assert x[0] == SIZE\nprint('ok')"
+    ranks = Ranks(code, 2, arguments=["60"])
+    wait_until_ready(ranks)
+    ranks.signal(1, signal.SIGSTOP)
+    time.sleep(1)
+    ranks.signal(1, signal.SIGCONT)
+    assert [(status, out) for status, out, _ in ranks.ends(60)] == [(0, "ok\n")] * 2
+
+
+def test_a_rank_that_ends_early():
+    code = INIT + "if RANK == 0:\n    raised(lambda: [dist.all_reduce(x) for _ in range(3)], 'DistBackendError', 'rank 1 has left')\n    print('ok')"
+    assert run_ranks(code, 2, arguments=["60"]) == ["ok\n", ""]
+
+
+def test_an_exception_of_one_rank():
+    code = INIT + "if RANK == 1:\n    raise KeyError('the cause')\ndist.all_reduce(x)"
+    (status, _, err), (other, _, cause) = Ranks(code, 2, arguments=["60"]).ends()
+    assert status == other == 1 and "KeyError: 'the cause'" in cause and "rank 1 has left" in err
+
+
+def test_messages_that_nobody_sends():
+    code = INIT + "if RANK == 0:\n    print(raised(lambda: dist.recv(x, 1, tag=7), 'recv of group WORLD (float32[1000], rank 1, tag 7)', 'gave up after 1 s'))\ntime.sleep(3)"
+    assert re.search(r"missing  rank 1 .* alive, last finished #1 \(all_reduce\), now at <string>", run_ranks(code, 2, arguments=["1"])[0])
+
+
+def test_meeting():
+    """Wrong world sizes, numbers that two have, and ranks that do not come."""
+    code = "size = int(sys.argv[1]) + RANK\nraised(lambda: dist.init_process_group(rank=RANK, world_size=size, init_method='env://', timeout=timedelta(seconds=2)), 'init_process_group: ')\nprint('ok')"
+    (a, out_a, _), (b, out_b, _) = Ranks(code, 2, arguments=["2"]).ends()
+    assert (a, b) == (0, 0) and out_a == out_b == "ok\n"
+    code = "dist.init_process_group(rank=RANK, world_size=3, timeout=timedelta(seconds=1.5))"
+    for status, _, err in Ranks(code, 2).ends():
+        assert status == 1 and ("2 of 3 ranks came within 1.5 s, missing: rank 2" in err or "connection was closed" in err)
+    code = "time.sleep(RANK)\ndist.init_process_group(rank=0, world_size=2, timeout=timedelta(seconds=3))"
+    errors = [err for _, _, err in Ranks(code, 2).ends()]
+    assert any("already in use" in e or "two processes say that they are rank 0" in e for e in errors)
+
+
+def test_without_an_mpi():
+    code = "raised(dist.init_process_group, 'DistBackendError', 'pip install', 'FACULA_MPI')\nprint('ok')"
+    assert run_ranks(code, 2, FACULA_MPI="/none/libmpi_abi.so") == ["ok\n"] * 2
