@@ -185,6 +185,9 @@ assert a == {'rank': 2, 'batch': 20, 'in': 5, 'out': 5, 'stride': 1, 'distance':
 before = tz.clone()
 F.irfft(tz, dim=3)  # the library spoils what it transforms to real numbers
 assert facula.equal(tz, before)
+line = facula.arange(33.0, device=d)
+for begin in (0, 1):  # real elements that begin between complex ones
+    close(F.rfft(line[begin : begin + 32]), np.fft.rfft(np.arange(32.0) + begin).astype('complex64'), begin)
 stream = facula.cuda.Stream()
 stream.wait_stream(facula.cuda.current_stream())
 with facula.cuda.stream(stream):
@@ -211,6 +214,41 @@ facula.cuda.current_stream().wait_stream(stream)
 close(made[0], np.fft.fftn(z, axes=(1, 2)), 'two dimensions')
 close(made[1], np.fft.fftn(z), 'three')
 """, **extra, **LIBRARY)
+
+
+@both_ways
+def test_half_precision(way):
+    """As in PyTorch on CUDA alone; cuFFT takes powers of two, and our own kernels the rest."""
+    child((ASKED if way is LIBRARY else "asked = list") + """
+F = facula.fft
+def same(function, numpy, t, x, **how):
+    made = function(t, **how)
+    how = {{'dim': 'axis'}.get(k, k): v for k, v in how.items()}
+    expected = numpy(x.astype('complex128' if x.dtype.kind == 'c' else 'float64'), **how)
+    assert made.dtype == (facula.complex32 if expected.dtype.kind == 'c' else facula.float16) and made.shape == expected.shape
+    wide = made.to(facula.complex64 if made.is_complex() else facula.float32).cpu().numpy()
+    assert np.abs(wide - expected).max() < 4e-3 * np.abs(expected).max(), (function, x.shape, how)
+    return [a['in'] for a in asked()]
+for n in (16, 12):
+    x, z = points((4, n), 'float32'), points((4, n), 'complex64')
+    tx, tz = facula.tensor(x).half().to(d), facula.tensor(z).to(facula.complex32).to(d)
+    asked()
+    kinds = [same(F.fft, np.fft.fft, tz, z), same(F.ifft, np.fft.ifft, tz, z, norm='ortho'), same(F.fft, np.fft.fft, tx, x),
+             same(F.rfft, np.fft.rfft, tx, x), same(F.irfft, np.fft.irfft, tz[:, : n // 2 + 1].contiguous(), z[:, : n // 2 + 1])]
+    if asked is not list:
+        assert kinds == ([[6], [6], [6], [2], [6]] if n == 16 else [[]] * 5), kinds
+    same(F.fft2, np.fft.fft2, tz, z), same(F.rfft, np.fft.rfft, tx.T, x.T, dim=0), same(F.ihfft, np.fft.ihfft, tx, x)
+a, b = tx.clone().requires_grad_(), tx.cpu().float().requires_grad_()
+for t in (a, b):
+    F.rfft(t).abs().pow(2).sum().backward()
+assert a.grad.dtype == facula.float16 and (a.grad.cpu().float() - b.grad).abs().max().item() < 1e-2 * b.grad.abs().max().item()
+for bad in (lambda: F.fft(tx.cpu()), lambda: F.fft(tx.bfloat16())):
+    try:
+        bad()
+        raise SystemExit('no error')
+    except RuntimeError as error:
+        assert 'not implemented for dtype' in str(error)
+""", **way)
 
 
 def test_plans_of_the_library_are_kept_by_device():
@@ -281,6 +319,7 @@ assert run(handle, work=good, source=8) == 4 and run(handle, work=good, target=x
 assert run(handle, work=good, direction=0) == 4
 made, real, work = make((8,), types=(1, 5, 5), distance=8, out_distance=5)
 assert run(real, work=good, direction=1) == 4
+assert run(real, work=good, source=x.data_ptr() + 8) == 4  # aligned for real elements, not for complex ones
 assert stand_in.cufftDestroy(handle) == 0 and stand_in.cufftDestroy(handle) == 1 and run(handle) == 1
 assert run(plan()) == 1                        # not made
 automatic = I()

@@ -75,9 +75,11 @@ Tensor resized(const Tensor& self, const TransformExtent& e) {
   return x;
 }
 
+/// Half precision is for CUDA, as in PyTorch.
 Tensor inexact(const Transform& t, const Tensor& self) {
-  FACULA_CHECK(!is_half(self.dtype()) && self.dtype() != DType::Complex32 && !is_float8(self.dtype()),
-               ErrorKind::Runtime, t.op, ": not implemented for dtype ", self.dtype());
+  const bool half = self.dtype() == DType::Float16 || self.dtype() == DType::Complex32;
+  const bool known = half ? self.device().type == DeviceType::CUDA : !is_half(self.dtype()) && !is_float8(self.dtype());
+  FACULA_CHECK(known, ErrorKind::Runtime, t.op, ": not implemented for dtype ", self.dtype());
   return is_bits(self.dtype()) ? to_dtype(self, default_dtype()) : self;
 }
 
@@ -98,7 +100,8 @@ Tensor complex_transform(const Transform& t, const Tensor& self, Sizes s, Sizes 
   TransformExtent e = extent(t, self, s, dim);
   check_sizes(t, e);
   if (e.dims.empty()) return clone(as_complex(t, self));
-  const Tensor x = resized(inexact(t, self), e);
+  const Tensor given = inexact(t, self);
+  const Tensor x = resized(given.dtype() == DType::Float16 ? as_complex(t, given) : given, e);
   const double scale = norm_scale(t, norm, e.count());
   const bool forward = t.direction == Direction::Forward;
   return x.is_complex() ? _fft_c2c(x, e.dims, scale, forward) : _fft_real(x, e.dims, scale, forward);

@@ -255,7 +255,20 @@ void convolve(const FftPlan& plan, const Ends& ends, const PlanKey& key) {
   run_passes(*plan.convolution, back, key);
 }
 
+bool is_half_precision(const Tensor& t) { return item_size(real_dtype(t.dtype())) == 2; }
+Tensor in_single(const Tensor& t) {
+  const Tensor wide = facula::empty(t.sizes(), t.is_complex() ? DType::Complex64 : DType::Float32, t.device());
+  copy_elements(wide, t);
+  return wide;
+}
+
+/// Half precision is computed in single precision.
 void transform_lines(const Lines& l, const Tensor& in, const Tensor& out) {
+  if (is_half_precision(out)) {
+    const Tensor wide = facula::empty(out.sizes(), out.is_complex() ? DType::Complex64 : DType::Float32, out.device());
+    transform_lines(l, in_single(in), wide);
+    return copy_elements(out, wide);
+  }
   const bool backward = l.kind == FftKind::Backward || l.kind == FftKind::HalfToReal;
   const PlanKey key{l.n, real_dtype(out.dtype()), current_stream(out.device().index), l.inner > 1};
   const auto plan = plan_of(key);
@@ -325,9 +338,6 @@ void by_library(const Tensor& out, const Tensor& in, IntList dims, FftKind kind,
 }
 
 void fft_cuda(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
-  const DType dtype = real_dtype(out.dtype());
-  FACULA_CHECK(dtype == DType::Float32 || dtype == DType::Float64, ErrorKind::NotImplemented,
-               "fft: not implemented for dtype ", in.dtype());
   if (fft_library::is_there()) by_library(out, in, dims, kind, scale);
   else fft::transform_dims(out, in, dims, kind, scale, transform_lines);
 }

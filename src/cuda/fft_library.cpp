@@ -38,12 +38,14 @@ static_assert(sizeof(Problem) == (5 + kMostDims + 2 * (kMostDims + 2)) * sizeof(
 // ---- what the library does, and what our own kernels do (fft.cpp)
 
 /// Everything that can be told to it in one call is the library's. Our own kernels' is what cannot: lines that have
-/// neighbours on both sides (a batch of two strides), dimensions that are not transformed in the order in which they
-/// lie (`layout_of` tells both), and real elements of float16 that do not lie next to each other.
+/// neighbours on both sides (a batch of two strides) and dimensions that are not transformed in the order in which they
+/// lie (`layout_of` tells both); and in half precision, sizes that are no powers of two, and real elements that do not
+/// lie next to each other.
 bool is_for_library(const Problem& p, FftKind kind) {
   if (p.compute_type != CUDA_C_16F) return true;
-  return kind == FftKind::Forward || kind == FftKind::Backward ||
-         (kind == FftKind::RealToHalf ? p.in : p.out).stride == 1;
+  const bool powers = std::all_of(p.sizes, p.sizes + p.rank, [](long long n) { return (n & (n - 1)) == 0; });
+  const bool complex = kind == FftKind::Forward || kind == FftKind::Backward;
+  return powers && (complex || (kind == FftKind::RealToHalf ? p.in : p.out).stride == 1);
 }
 
 /// The layout of a contiguous tensor whose dimensions `dims` (ascending) are transformed; false where it has none.
@@ -199,6 +201,15 @@ cudaDataType type_of(DType dtype) {
   }
 }
 
+/// Also where real elements begin, the library wants the alignment of complex ones.
+Tensor aligned(const Tensor& t) {
+  const auto bytes = static_cast<uintptr_t>(item_size(complex_dtype(real_dtype(t.dtype()))));
+  if (reinterpret_cast<uintptr_t>(t.data()) % bytes == 0) return t;
+  const Tensor copy = facula::empty(t.sizes(), t.dtype(), t.device());
+  copy_elements(copy, t);
+  return copy;
+}
+
 /// Half of the points of real ones: the imaginary parts of the first and of the middle one count for nothing, which
 /// the library does not promise; and it writes into what it is given.
 Tensor settled_half(const Tensor& out, const Tensor& half, int64_t dim, bool is_ours) {
@@ -232,7 +243,7 @@ bool transform(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, 
   }
   if (!is_for_library(p, kind)) return false;
   const bool backward = kind == FftKind::Backward || kind == FftKind::HalfToReal;
-  const Tensor points = kind == FftKind::HalfToReal ? settled_half(out, in, dims[0], is_ours) : in;
+  const Tensor points = kind == FftKind::HalfToReal ? settled_half(out, in, dims[0], is_ours) : aligned(in);
   plans_of(out.device().index).with(p, [&](const Plan& plan) {
     plan.run(out, points, backward ? CUFFT_INVERSE : CUFFT_FORWARD);
   });

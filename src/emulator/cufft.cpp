@@ -325,9 +325,10 @@ FACULA_EMULATED cufftResult cufftXtExec(cufftHandle plan, void* in, void* out, i
     if (direction != CUFFT_FORWARD && direction != CUFFT_INVERSE) return wrong(call, "a direction that is none");
     if ((is_real(p.in.type) && direction != CUFFT_FORWARD) || (is_real(p.out.type) && direction != CUFFT_INVERSE))
       return wrong(call, "the other direction than that of the types");
-    if (!is_readable(in, bytes_of(p, p.in), item_size(p.in.type)))
+    const int64_t alignment = std::max(item_size(p.in.type), item_size(p.out.type));  // of complex elements
+    if (!is_readable(in, bytes_of(p, p.in), alignment))
       return wrong(call, "an input that is not in device memory, or not aligned");
-    if (!is_readable(out, bytes_of(p, p.out), item_size(p.out.type)))
+    if (!is_readable(out, bytes_of(p, p.out), alignment))
       return wrong(call, "an output that is not in device memory, or not aligned");
     if (p.work_bytes && !is_readable(p.work, static_cast<int64_t>(p.work_bytes), kWorkspaceAlignment))
       return wrong(call, "a workspace that is not in device memory, or not aligned", CUFFT_NO_WORKSPACE);

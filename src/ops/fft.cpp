@@ -27,9 +27,10 @@ void check_dims(const Tensor& self, IntList dims, bool halved) {
 // And converted their input to one of these.
 void check_dtype(const Tensor& self, bool complex) {
   const DType single = complex ? DType::Complex64 : DType::Float32,
-              twice = complex ? DType::Complex128 : DType::Float64;
-  FACULA_CHECK(self.dtype() == single || self.dtype() == twice, ErrorKind::NotImplemented, "fft: ", single, " or ",
-               twice, ", got ", self.dtype());
+              twice = complex ? DType::Complex128 : DType::Float64, half = complex ? DType::Complex32 : DType::Float16;
+  const bool has_half = self.device().type == DeviceType::CUDA;
+  FACULA_CHECK(self.dtype() == single || self.dtype() == twice || (has_half && self.dtype() == half),
+               ErrorKind::NotImplemented, "fft: ", single, " or ", twice, ", got ", self.dtype());
 }
 
 Tensor frequencies(int64_t count, std::optional<DType> dtype, std::optional<Device> device, const Out& out,
