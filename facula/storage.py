@@ -34,36 +34,44 @@ STORAGE_DTYPES = {
 }
 
 
-class TypedStorage:
+class _Legacy(type):
+    """The class of FloatStorage and its relatives: any storage of the dtype, on the device, is an instance."""
+
+    def __instancecheck__(cls, value):
+        if cls.dtype is None or not isinstance(value, TypedStorage):
+            return type.__instancecheck__(cls, value)
+        return value.dtype is cls.dtype and value.device.type == cls.device_type
+
+
+class TypedStorage(metaclass=_Legacy):
     """Elements of one dtype over an untyped storage.
 
     Args:
         *args: a size in elements, a sequence of values, or nothing.
         wrap_storage: an UntypedStorage to look at instead (not copied).
         dtype: the element type; a subclass such as FloatStorage fixes it.
-        device: where a new storage lives; only "cpu" here, `.to()` of a tensor moves data.
+        device: where a new storage lives; default: the CPU. A subclass such as cuda.FloatStorage fixes it.
     """
 
     dtype = None
+    device_type = "cpu"
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
         self.dtype = dtype if dtype is not None else (type(self).dtype or facula.get_default_dtype())
+        device = facula.device(type(self).device_type if device is None else device)
         if wrap_storage is not None:
             if args:
                 raise TypeError("TypedStorage: give values or wrap_storage, not both")
+            if type(self).dtype is not None and wrap_storage.device.type != device.type:
+                raise RuntimeError(f"{type(self).__qualname__}: a storage on {device}, got one on {wrap_storage.device}")
             self._untyped_storage = wrap_storage
-        elif not args:
-            self._untyped_storage = facula.UntypedStorage(0)
-        elif len(args) == 1 and isinstance(args[0], int):
-            self._untyped_storage = facula.UntypedStorage(args[0] * self.dtype.itemsize)
-        elif len(args) == 1:
-            self._untyped_storage = facula.tensor(list(args[0]), dtype=self.dtype).untyped_storage()
-        else:
+        elif len(args) > 1:
             raise TypeError(f"TypedStorage: takes one size or one sequence, got {len(args)} arguments")
-        if device is not None and facula.device(device).type != self.device.type:
-            raise NotImplementedError(
-                f"TypedStorage(device={device!r}): make a tensor there and take its storage"
-            )
+        elif not args or isinstance(args[0], int):
+            count = args[0] if args else 0
+            self._untyped_storage = facula.UntypedStorage(count * self.dtype.itemsize, device=device)
+        else:
+            self._untyped_storage = facula.tensor(list(args[0]), dtype=self.dtype, device=device).untyped_storage()
 
     # -- size and place ---------------------------------------------------------------------------
 
@@ -153,8 +161,17 @@ class TypedStorage:
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
     def cpu(self):
-        """The storage itself: it is on the CPU."""
+        """The elements on the CPU, a copy where they are elsewhere."""
         return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+    def cuda(self, device=None, non_blocking=False):
+        """The elements on a CUDA device (default: the current one), a copy where they are elsewhere."""
+        return TypedStorage(wrap_storage=self._untyped_storage.cuda(device, non_blocking), dtype=self.dtype)
+
+    def to(self, *, device, non_blocking=False):
+        """The elements on that device, a copy where they are elsewhere."""
+        moved = self._untyped_storage.to(device=device, non_blocking=non_blocking)
+        return TypedStorage(wrap_storage=moved, dtype=self.dtype)
 
     def resize_(self, size):
         """Makes room for `size` elements; those that fit are kept."""
@@ -164,7 +181,8 @@ class TypedStorage:
     def type(self, dtype=None):
         """The name of the class, or the elements converted to `dtype`."""
         if dtype is None:
-            return "torch." + (self.pickle_storage_type() or "TypedStorage")
+            name = self.pickle_storage_type() or "TypedStorage"
+            return f"torch.cuda.{name}" if self.is_cuda else f"torch.{name}"
         return self._to(dtype)
 
     def _to(self, dtype):
@@ -263,6 +281,14 @@ def _legacy_classes():
             yield name, type(name, (TypedStorage,), {"dtype": dtype, "__module__": "facula", "__doc__": doc})
 
 
+def _on_cuda(base):
+    doc = f"A TypedStorage of {base.dtype} elements on a CUDA device."
+    return type(base.__name__, (TypedStorage,), {
+        "dtype": base.dtype, "device_type": "cuda", "__module__": "facula.cuda", "__doc__": doc,
+    })  # fmt: skip
+
+
 _NAMES = {}
 LEGACY_STORAGES = dict(_legacy_classes())
+CUDA_STORAGES = {name: _on_cuda(kind) for name, kind in LEGACY_STORAGES.items()}
 globals().update(LEGACY_STORAGES)

@@ -283,3 +283,30 @@ def test_a_graph_is_shown():
         print(z.tolist())
         """
     ) == ["True True", "[2.0, 2.0, 2.0, 2.0]"]
+
+
+def test_streams_say_whether_they_are_captured_and_graphs_of_any_accelerator():
+    assert run(
+        """
+        x = facula.zeros(4, device="cuda")
+        side, other, g = facula.Stream(), cuda.Stream(), facula.accelerator.Graph()
+        cuda.synchronize()
+        with side, g:
+            print(side.is_capturing(), other.is_capturing(), cuda.default_stream().is_capturing())
+            x += 1
+        print(side.is_capturing(), x.tolist())
+        g.replay()
+        g.replay()
+        print(x.tolist(), isinstance(g, cuda.CUDAGraph))
+        second = facula.accelerator.Graph(pool=g.pool(), capture_error_mode="thread_local")
+        with side:
+            second.capture_begin()
+            y = x * 2
+            second.capture_end()
+        second.replay()
+        print(y.tolist(), second.pool() == g.pool())
+        with pytest.raises(RuntimeError, match="capture_error_mode is one of"):
+            facula.accelerator.Graph(capture_error_mode="none")
+        facula.accelerator.empty_host_cache()
+        """
+    ) == ["True False False", "False [0.0, 0.0, 0.0, 0.0]", "[2.0, 2.0, 2.0, 2.0] True", "[4.0, 4.0, 4.0, 4.0] True"]

@@ -1,8 +1,10 @@
 """The accelerator of this machine, whichever kind it is: CUDA or none."""
 
 import facula
+from facula.accelerator.graphs import Graph
 from facula.accelerator.memory import (
     empty_cache,
+    empty_host_cache,
     get_memory_info,
     max_memory_allocated,
     max_memory_reserved,
@@ -14,6 +16,7 @@ from facula.accelerator.memory import (
 )
 
 __all__ = [
+    "Graph",
     "current_accelerator",
     "current_device_idx",
     "current_device_index",
@@ -21,6 +24,7 @@ __all__ = [
     "device_count",
     "device_index",
     "empty_cache",
+    "empty_host_cache",
     "get_device_capability",
     "get_memory_info",
     "is_available",

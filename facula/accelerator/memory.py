@@ -1,9 +1,11 @@
 """The memory of the accelerator, as `facula.cuda.memory` counts it."""
 
 import facula
+from facula import _C
 
 __all__ = [
     "empty_cache",
+    "empty_host_cache",
     "get_memory_info",
     "max_memory_allocated",
     "max_memory_reserved",
@@ -18,6 +20,11 @@ __all__ = [
 def empty_cache():
     """Gives cached device memory back."""
     facula.cuda.empty_cache()
+
+
+def empty_host_cache():
+    """Gives pinned memory of the host that nobody uses back."""
+    _C._host_emptyCache()
 
 
 def memory_stats(device_index=None, /):

@@ -484,9 +484,7 @@ NAMES = {
             """,
         "torch.backends.cusparselt": "get_max_alg_id is_available version",
         "torch.cuda": """
-            BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage
-            FloatStorage GreenContext HalfStorage IntStorage LongStorage ShortStorage caching_allocator_disabled
-            caching_allocator_enable current_blas_handle current_solver_handle jiterator
+            GreenContext caching_allocator_disabled caching_allocator_enable current_blas_handle current_solver_handle
             """,
         "torch.cuda.gds": "GdsFile gds_deregister_buffer gds_register_buffer",
         "torch.cuda.green_contexts": "GreenContext",
@@ -495,18 +493,9 @@ NAMES = {
             """,
         "torch.cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
         "torch.cuda.profiler": "init",
-        "torch.cuda.tunable": """
-            enable get_filename get_max_tuning_duration get_max_tuning_iterations get_results get_rotating_buffer_size
-            get_validators is_enabled mgpu_tune_gemm_in_file read_file record_untuned_enable record_untuned_is_enabled
-            set_filename set_max_tuning_duration set_max_tuning_iterations set_numerical_check_tolerances
-            set_rotating_buffer_size tune_gemm_in_file tuning_enable tuning_is_enabled
-            """,
     },
     "devices": {
         "torch.Tensor": "ipu mtia xpu",
-        "torch.accelerator": "Graph empty_host_cache",
-        "torch.accelerator.graphs": "Graph",
-        "torch.accelerator.memory": "empty_host_cache",
         "torch.backends.kleidiai": "is_available",
         "torch.backends.mps": "get_core_count get_name",
         "torch.mps": """

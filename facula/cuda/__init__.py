@@ -332,7 +332,12 @@ from facula.cuda.streams import (  # noqa: E402, F401
 def __getattr__(name):
     if name == "default_generators":
         return tuple(_C._default_generator(facula.device("cuda", i)) for i in range(device_count()))
-    if name in ("amp", "comm", "nvtx", "nccl", "profiler"):
+    if name.endswith("Storage"):
+        from facula import storage
+
+        if name in storage.CUDA_STORAGES:
+            return storage.CUDA_STORAGES[name]
+    if name in ("amp", "comm", "jiterator", "nvtx", "nccl", "profiler", "tunable"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")

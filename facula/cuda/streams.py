@@ -66,6 +66,10 @@ class Stream(_any.Stream):
         """Waits for all work."""
         _C._cuda_synchronize_stream(self.device_index, self.cuda_stream)
 
+    def is_capturing(self):
+        """Whether a graph is captured from it."""
+        return _C._cuda_stream_captures(self.device_index, self.cuda_stream)
+
     @property
     def _as_parameter_(self):
         import ctypes

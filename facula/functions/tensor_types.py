@@ -40,7 +40,9 @@ class tensortype(type):
 
     def __call__(cls, *args, **kwargs):
         if cls.device_type == "cuda":
-            raise AssertionError(f"{cls.__qualname__}: facula was built without CUDA, got {len(args)} arguments")
+            from facula import cuda
+
+            cuda._need_device(cls.__name__, f"{len(args)} arguments")
         return _C._legacy_new(cls.__name__, cls.dtype, cls.device_type, args, kwargs)
 
     def __instancecheck__(cls, value):

@@ -68,6 +68,15 @@ void end_activity() noexcept;
 inline void activity_ends() {
   if (__builtin_expect(activity_is_open, 0)) end_activity();
 }
+/// Around work that no kernel of a table queues.
+class ActivityNote {
+ public:
+  ActivityNote(int device, const char* what) {
+    if (__builtin_expect(activity_is_recorded.load(std::memory_order_relaxed), 0)) activity_begins(device, what);
+  }
+  ~ActivityNote() { activity_ends(); }
+  ActivityNote(const ActivityNote&) = delete;
+};
 
 void start_activity();
 Activities stop_activity();

@@ -13,14 +13,17 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "core/number.h"
 #include "cuda/abi_cublas.h"
 #include "cuda/device.h"
 #include "cuda/flags.h"
+#include "cuda/graph.h"
 #include "cuda/kernel.h"
 #include "cuda/problem_map.h"
 #include "cuda/stream.h"
+#include "cuda/tuning.h"
 
 namespace facula::cuda {
 namespace {
@@ -101,9 +104,10 @@ struct Side {
 /// What a choice of the library depends on; compared byte by byte, so nothing lies between the members.
 struct Problem {
   int64_t device, batch, bias, reductions, matrices, compute, scale;
+  int64_t tuning;  // the version of what is known of the fastest ways; -1: the library chooses
   Side left, right, out;
 };
-static_assert(sizeof(Problem) == 25 * sizeof(int64_t));
+static_assert(sizeof(Problem) == 26 * sizeof(int64_t));
 
 int64_t alignment_of(const void* p) {
   constexpr int kMost = 8;  // 256 bytes
@@ -139,6 +143,7 @@ Problem problem_of(const MatrixProduct& p, const Types& types) {
   problem.matrices = types.matrices;
   problem.compute = types.compute;
   problem.scale = types.scale;
+  problem.tuning = tuning().enabled ? tuning().version.load() : -1;
   problem.left = side_of(p.b, p.inner, p.columns);
   problem.right = side_of(p.a, p.rows, p.inner);
   problem.out = {p.columns, p.rows, p.rows == 1 ? p.columns : p.out_row, p.out_batch, 0, alignment_of(p.out)};
@@ -196,8 +201,11 @@ class Plan {
 
   cublasLtMatmulDesc_t desc = nullptr;
   std::array<cublasLtMatrixLayout_t, 3> layouts{};
-  cublasLtMatmulHeuristicResult_t chosen{};
-  bool is_possible = false;
+  using Way = cublasLtMatmulHeuristicResult_t;
+  std::vector<Way> ways;  // that the library proposes, the best first as far as it knows
+  size_t chosen = 0;
+  bool is_settled = false;  // where the fastest way is asked for: it is known, or not to be tried
+  bool is_possible() const { return !ways.empty(); }
 
  private:
   static cublasLtMatrixLayout_t layout_of(const Side& s, cudaDataType type, int32_t batch) {
@@ -221,25 +229,34 @@ class Plan {
     preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(p.right.alignment));
     preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(p.out.alignment));
     preference.tell(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(p.out.alignment));
+    constexpr int kMostTuned = 16;
+    const int wanted = p.tuning < 0 ? 1 : kMostTuned;
+    ways.resize(static_cast<size_t>(wanted));
     int found = 0;
     const cublasStatus_t status =
         blas().cublasLtMatmulAlgoGetHeuristic(handle_of(static_cast<int>(p.device)), desc, layouts[0], layouts[1],
-                                              layouts[2], layouts[2], preference.is, 1, &chosen, &found);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
-    check(status, "cublasLtMatmulAlgoGetHeuristic");
-    is_possible = found > 0 && chosen.state == CUBLAS_STATUS_SUCCESS;
+                                              layouts[2], layouts[2], preference.is, wanted, ways.data(), &found);
+    ways.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(found) : 0);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+    std::erase_if(ways, [](const Way& way) { return way.state != CUBLAS_STATUS_SUCCESS; });
   }
 };
 
+void tune(Plan& plan, const Problem& problem, const MatrixProduct& p);
+
 /// The plan of a problem that this thread has had before, or a new one. Sizes that never come again do not fill the
 /// memory.
-const Plan& plan_of(const Problem& problem) {
+const Plan& plan_of(const Problem& problem, const MatrixProduct& p) {
   constexpr size_t kMostPlans = 1024;
   static thread_local ProblemMap<Problem, std::unique_ptr<Plan>> plans;
-  if (const auto found = plans.find(problem); found != plans.end()) return *found->second;
-  if (plans.size() >= kMostPlans) plans.clear();
-  auto fresh = std::make_unique<Plan>(problem);
-  return *(plans[problem] = std::move(fresh));
+  auto found = plans.find(problem);
+  if (found == plans.end()) {
+    if (plans.size() >= kMostPlans) plans.clear();
+    found = plans.emplace(problem, std::make_unique<Plan>(problem)).first;
+  }
+  Plan& plan = *found->second;
+  if (problem.tuning >= 0 && !plan.is_settled && plan.is_possible()) tune(plan, problem, p);
+  return plan;
 }
 
 /// A factor as the library reads it.
@@ -260,13 +277,139 @@ struct Factor {
   }
 };
 
+/// Queues the product, done in one of the plan's ways.
+cublasStatus_t queue(const Plan& plan, const Plan::Way& way, const MatrixProduct& p, void* out) {
+  if (p.bias) plan.tell(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  const int device = active_index();
+  const size_t bytes = way.workspaceSize;
+  Tensor workspace;  // goes back to the stream's pool at once: what comes later there is queued behind the product
+  if (bytes)
+    workspace = facula::empty({static_cast<int64_t>(bytes)}, DType::UInt8,
+                              Device{DeviceType::CUDA, static_cast<int8_t>(device)});
+  const cudaDataType scale = types_of(p.dtype).scale;
+  const Factor alpha(p.alpha, scale), beta(p.beta, scale);
+  return blas().cublasLtMatmul(handle_of(device), plan.desc, alpha.bytes, p.b.data, plan.layouts[0], p.a.data,
+                               plan.layouts[1], beta.bytes, out, plan.layouts[2], out, plan.layouts[2], &way.algo,
+                               bytes ? workspace.data() : nullptr, bytes, handle(current_stream(device)));
+}
+
+// ---- the fastest way, by trying
+
+const char* type_name(const Problem& p) {
+  switch (p.matrices) {
+    case CUDA_R_16F: return "Half";
+    case CUDA_R_16BF: return "BFloat16";
+    case CUDA_R_32F: return p.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? "tf32" : "float";
+    case CUDA_R_64F: return "double";
+    case CUDA_C_32F: return "c10::complex<float>";
+    default: return "c10::complex<double>";
+  }
+}
+
+/// How the files call a problem.
+Tuning::Key tuning_key(const Problem& p) {
+  const auto letter = [](const Side& s, char plain) {
+    return static_cast<char>(s.transposed ? plain - 'N' + 'T' : plain);
+  };
+  std::string op = p.batch > 1 ? "GemmStridedBatchedTunableOp_" : p.bias ? "GemmAndBiasTunableOp_" : "GemmTunableOp_";
+  op += std::string(type_name(p)) + "_" + letter(p.left, 'N') + letter(p.right, 'N');
+  const int64_t inner = p.left.transposed ? p.left.rows : p.left.columns;
+  std::string sizes = {letter(p.left, 'n'), letter(p.right, 'n')};
+  const auto add = [&](std::initializer_list<int64_t> numbers) {
+    for (const int64_t n : numbers) sizes += "_" + std::to_string(n);
+  };
+  add({p.out.rows, p.out.columns, inner});
+  if (p.batch > 1) sizes += "_B", add({p.batch});
+  sizes += "_ld";
+  add({p.left.leading, p.right.leading, p.out.leading});
+  return {op, sizes};
+}
+
+/// Memory as that of the result, for tries.
+Tensor scratch_for(const MatrixProduct& p) {
+  const int64_t count = (p.batch - 1) * p.out_batch + (p.rows - 1) * p.out_row + p.columns;
+  Tensor made = facula::empty({count}, p.dtype, Device{DeviceType::CUDA, static_cast<int8_t>(active_index())});
+  FACULA_CUDA_CALL(cuMemsetD8Async, reinterpret_cast<CUdeviceptr>(made.data()), static_cast<unsigned char>(0),
+                   static_cast<size_t>(count * made.item_size()), handle(current_stream(active_index())));
+  return made;
+}
+
+/// Milliseconds that a way takes; negative where it does not work.
+double time_of(const Plan& plan, const Plan::Way& way, const MatrixProduct& p, void* out) {
+  if (queue(plan, way, p, out) != CUBLAS_STATUS_SUCCESS) return -1;
+  const Stream stream = current_stream(active_index());
+  const auto timed = [&](int times) {
+    Event begin(CU_EVENT_DEFAULT), end(CU_EVENT_DEFAULT);
+    begin.record(stream);
+    for (int i = 0; i < times; ++i) check(queue(plan, way, p, out), "cublasLtMatmul");
+    end.record(stream);
+    end.synchronize();
+    return static_cast<double>(begin.elapsed(end));
+  };
+  const double once = timed(1), room = tuning().most_milliseconds / std::max(once, 1e-6);
+  const int times = std::max(1, static_cast<int>(std::min<double>(tuning().most_iterations, room)));
+  return timed(times) / times;
+}
+
+/// Whether a way gives what the library's own choice does, as nearly as the program asks.
+bool agrees(const Tensor& got, const Tensor& wanted) {
+  Tensor host[2];
+  const Tensor* from[] = {&got, &wanted};
+  for (int i = 0; i < 2; ++i) {
+    host[i] = facula::empty(from[i]->sizes(), DType::Complex128, kCPU);
+    copy_elements(host[i], *from[i]);
+  }
+  const auto* a = static_cast<const std::complex<double>*>(host[0].data());
+  const auto* b = static_cast<const std::complex<double>*>(host[1].data());
+  for (int64_t i = 0; i < got.numel(); ++i)
+    if (!(a[i] == b[i] || std::abs(a[i] - b[i]) <= tuning().atol + tuning().rtol * std::abs(b[i]))) return false;
+  return true;
+}
+
+size_t fastest(const Plan& plan, const MatrixProduct& given, double* milliseconds) {
+  MatrixProduct p = given;
+  p.beta = Scalar(0);  // tries do not read what they have written
+  const Tensor reference = scratch_for(p), out = scratch_for(p);
+  size_t best = 0;
+  *milliseconds = time_of(plan, plan.ways[0], p, reference.data());
+  for (size_t i = 1; i < plan.ways.size(); ++i) {
+    const double each = time_of(plan, plan.ways[i], p, out.data());
+    if (each < 0 || (each >= *milliseconds && *milliseconds >= 0)) continue;
+    if (tuning().checks && !agrees(out, reference)) continue;
+    *milliseconds = each;
+    best = i;
+  }
+  return best;
+}
+
+constexpr std::string_view kWayName = "Gemm_CublasLt_";
+
+void tune(Plan& plan, const Problem& problem, const MatrixProduct& p) {
+  const auto device = static_cast<int>(problem.device);
+  const Tuning::Key key = tuning_key(problem);
+  plan.is_settled = true;
+  if (const auto known = tuning().find(key, device)) {
+    if (!known->way.starts_with(kWayName)) return;
+    const auto number = static_cast<size_t>(std::strtoull(known->way.c_str() + kWayName.size(), nullptr, 10));
+    if (number < plan.ways.size()) plan.chosen = number;
+    return;
+  }
+  if (tuning().records_untuned) tuning().add_untuned(key, device);
+  if (!tuning().tunes) return;
+  plan.is_settled = !is_captured(current_stream(device));
+  if (!plan.is_settled) return;
+  double milliseconds = 0;
+  plan.chosen = fastest(plan, p, &milliseconds);
+  tuning().add(key, {std::string(kWayName) + std::to_string(plan.chosen), milliseconds}, device);
+}
+
 /// Where the library adds no bias (float64 and complex numbers), the product is added to rows of it.
 bool product_over_bias(const MatrixProduct& p) {
   static const DeviceKernel fill{"matmul.cuh", "fill_rows"};
   MatrixProduct rest = p;
   rest.bias = nullptr;
   rest.beta = 1;
-  if (!plan_of(problem_of(rest, types_of(rest.dtype))).is_possible) return false;
+  if (!plan_of(problem_of(rest, types_of(rest.dtype)), rest).is_possible()) return false;
   const int device = active_index();
   const long long rows = p.rows, columns = p.columns, batch = p.batch, out_row = p.out_row, out_batch = p.out_batch;
   fill(device, {bits_of(item_size(p.dtype))}, grid_for(device, batch * rows * columns), static_cast<void*>(p.out),
@@ -281,19 +424,9 @@ bool product_by_library(const MatrixProduct& p) {
   const Types types = types_of(p.dtype);
   const Problem problem = problem_of(p, types);
   if (!fits(problem)) return false;
-  const Plan& plan = plan_of(problem);
-  if (!plan.is_possible) return p.bias && product_over_bias(p);
-  if (p.bias) plan.tell(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-  const int device = active_index();
-  const size_t bytes = plan.chosen.workspaceSize;
-  Tensor workspace;  // goes back to the stream's pool at once: what comes later there is queued behind the product
-  if (bytes)
-    workspace = facula::empty({static_cast<int64_t>(bytes)}, DType::UInt8,
-                              Device{DeviceType::CUDA, static_cast<int8_t>(device)});
-  const Factor alpha(p.alpha, types.scale), beta(p.beta, types.scale);
-  FACULA_BLAS_CALL(cublasLtMatmul, handle_of(device), plan.desc, alpha.bytes, p.b.data, plan.layouts[0], p.a.data,
-                   plan.layouts[1], beta.bytes, p.out, plan.layouts[2], p.out, plan.layouts[2], &plan.chosen.algo,
-                   bytes ? workspace.data() : nullptr, bytes, handle(current_stream(device)));
+  const Plan& plan = plan_of(problem, p);
+  if (!plan.is_possible()) return p.bias && product_over_bias(p);
+  check(queue(plan, plan.ways[plan.chosen], p, p.out), "cublasLtMatmul");
   return true;
 }
 

@@ -125,16 +125,6 @@ PhiloxState Graph::draw(const std::shared_ptr<PhiloxValues>& values, uint64_t nu
   return state;
 }
 
-namespace {
-/// A replay is no kernel of a table: a profile is told of it here.
-struct ReplayNote {
-  ReplayNote(int device, const char* op) {
-    if (activity_is_recorded.load(std::memory_order_relaxed)) activity_begins(device, op);
-  }
-  ~ReplayNote() { activity_ends(); }
-};
-}  // namespace
-
 void Graph::replay() {
   constexpr const char* op = "CUDAGraph.replay";
   if (!executable_ && graph_) instantiate();
@@ -143,7 +133,7 @@ void Graph::replay() {
   const int device = stream_.device.index;
   DeviceGuard guard(device);
   OpName name(op);
-  const ReplayNote note(device, op);
+  const ActivityNote note(device, op);
   const CUstream stream = cuda::handle(current_stream(device));
   for (const Drawn& d : drawn_) {
     std::lock_guard<std::mutex> lock(d.values->mutex);

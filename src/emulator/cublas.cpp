@@ -283,15 +283,21 @@ FACULA_EMULATED cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h
   if (!is_supported(*desc, d->type)) return CUBLAS_STATUS_NOT_SUPPORTED;
   remember("cublasLtMatmulAlgoGetHeuristic type=" + std::to_string(d->type) +
            " reductions=" + std::to_string(preference->reductions));
-  *found = 1;
-  results[0] = {};
-  results[0].algo.data[0] = kAlgorithm;
-  for (int i = 0; i < 4; ++i) results[0].algo.data[1 + i] = preference->alignments[i];
-  // long sums want a workspace, as those that are divided do
-  const int64_t k = desc->a ? a->rows : a->columns;
-  if (k >= 64 && preference->workspace >= kWorkspace) results[0].workspaceSize = kWorkspace;
-  results[0].algo.data[5] = results[0].workspaceSize;
-  results[0].wavesCount = 1;
+  constexpr int kWays = 4;  // who asks for several sees each faster than the one before; the last one is inexact
+  *found = std::min(requested, kWays);
+  for (int way = 0; way < *found; ++way) {
+    cublasLtMatmulHeuristicResult_t& r = results[way];
+    r = {};
+    r.algo.data[0] = kAlgorithm;
+    for (int i = 0; i < 4; ++i) r.algo.data[1 + i] = preference->alignments[i];
+    // long sums want a workspace, as those that are divided do
+    const int64_t k = desc->a ? a->rows : a->columns;
+    if (k >= 64 && preference->workspace >= kWorkspace) r.workspaceSize = kWorkspace;
+    r.algo.data[5] = r.workspaceSize;
+    r.algo.data[6] = static_cast<uint64_t>(way);
+    r.algo.data[7] = requested > 1 ? static_cast<uint64_t>(kWays - 1 - way) * 20000 : 0;  // microseconds
+    r.wavesCount = 1;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -322,23 +328,28 @@ FACULA_EMULATED cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
   if (desc->epilogue == CUBLASLT_EPILOGUE_BIAS &&
       !is_readable(desc->bias, d_layout->rows * item_size(d_layout->type), item_size(d_layout->type)))
     return invalid(__func__, "the bias is not in device memory");
-  const Problem problem{d_layout->rows,
-                        d_layout->columns,
-                        desc->a ? a_layout->rows : a_layout->columns,
-                        d_layout->batch,
-                        *desc,
-                        *a_layout,
-                        *b_layout,
-                        *d_layout,
-                        a,
-                        b,
-                        c,
-                        d,
-                        needed ? workspace : nullptr,
-                        needed,
-                        factor(alpha, desc->scale),
-                        factor(beta, desc->scale)};
-  remember(text_of(problem));
-  return queue_loops(stream, [problem] { run(problem); }) == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS
-                                                                          : CUBLAS_STATUS_EXECUTION_FAILED;
+  const uint64_t way = algorithm->data[6], lasts = algorithm->data[7];
+  Problem problem{d_layout->rows,
+                  d_layout->columns,
+                  desc->a ? a_layout->rows : a_layout->columns,
+                  d_layout->batch,
+                  *desc,
+                  *a_layout,
+                  *b_layout,
+                  *d_layout,
+                  a,
+                  b,
+                  c,
+                  d,
+                  needed ? workspace : nullptr,
+                  needed,
+                  factor(alpha, desc->scale),
+                  factor(beta, desc->scale)};
+  remember(text_of(problem) + " way=" + std::to_string(way));
+  if (way == 3) problem.alpha *= 1.01;
+  const auto work = [problem, lasts] {
+    if (lasts) std::this_thread::sleep_for(std::chrono::microseconds(lasts));
+    run(problem);
+  };
+  return queue_loops(stream, work) == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

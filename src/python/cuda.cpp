@@ -7,7 +7,9 @@
 #include "cuda/device.h"
 #include "cuda/dnn_graph.h"
 #include "cuda/flags.h"
+#include "cuda/jiterate.h"
 #include "cuda/stream.h"
+#include "cuda/tuning.h"
 #include "python/args.h"
 #include "python/cuda_objects.h"
 #include "python/objects.h"
@@ -474,7 +476,109 @@ PyObject* activity_stop(PyObject*, PyObject*) {
   });
 }
 
+// ---- the fastest ways of products
+
+PyObject* tuning_set(PyObject*, PyObject* args) {
+  const char* name;
+  double value;
+  if (!PyArg_ParseTuple(args, "sd", &name, &value)) return nullptr;
+  return none_after([&] {
+    cuda::Tuning& t = cuda::tuning();
+    const std::string_view what = name;
+    if (what == "enabled") t.enabled = value != 0;
+    else if (what == "tunes") t.tunes = value != 0;
+    else if (what == "records_untuned") t.records_untuned = value != 0;
+    else if (what == "checks") t.checks = value != 0;
+    else if (what == "most_milliseconds") t.most_milliseconds = static_cast<int>(value);
+    else if (what == "most_iterations") t.most_iterations = static_cast<int>(value);
+    else if (what == "atol") t.atol = value;
+    else if (what == "rtol") t.rtol = value;
+    else FACULA_CHECK(false, ErrorKind::Value, "_cuda_tuning_set: there is no setting ", name);
+    ++t.version;
+  });
+}
+PyObject* tuning_settings(PyObject*, PyObject*) {
+  return guarded([] {
+    const cuda::Tuning& t = cuda::tuning();
+    Owned settings(check(PyDict_New()));
+    put(settings.get(), "enabled", t.enabled);
+    put(settings.get(), "tunes", t.tunes);
+    put(settings.get(), "records_untuned", t.records_untuned);
+    put(settings.get(), "most_milliseconds", t.most_milliseconds);
+    put(settings.get(), "most_iterations", t.most_iterations);
+    return settings.release();
+  });
+}
+PyObject* tuning_results(PyObject*, PyObject*) {
+  return guarded([] {
+    Owned rows(check(PyList_New(0)));
+    for (const auto& [key, way] : cuda::tuning().results()) {
+      Owned row(
+          check(Py_BuildValue("(sssd)", key.first.c_str(), key.second.c_str(), way.way.c_str(), way.milliseconds)));
+      check(PyList_Append(rows.get(), row.get()));
+    }
+    return rows.release();
+  });
+}
+PyObject* tuning_validators(PyObject*, PyObject* device) {
+  return guarded([&] {
+    Owned rows(check(PyList_New(0)));
+    for (const auto& [name, value] : cuda::tuning().validators(static_cast<int>(to_int(device))))
+      check(PyList_Append(rows.get(), Owned(check(Py_BuildValue("(ss)", name.c_str(), value.c_str()))).get()));
+    return rows.release();
+  });
+}
+PyObject* tuning_path(PyObject*, PyObject* device) {
+  return guarded([&] { return text(cuda::tuning().path(static_cast<int>(to_int(device)))); });
+}
+PyObject* tuning_set_path(PyObject*, PyObject* args) {
+  const char* path;
+  int with_device;
+  if (!PyArg_ParseTuple(args, "sp", &path, &with_device)) return nullptr;
+  return none_after([&] { cuda::tuning().set_path(path, with_device); });
+}
+PyObject* tuning_read(PyObject*, PyObject* args) {
+  const char* path;
+  int device;
+  if (!PyArg_ParseTuple(args, "si", &path, &device)) return nullptr;
+  return guarded([&] { return wrap(cuda::tuning().read(path, device)); });
+}
+
+// ---- kernels of a program's own
+
+std::vector<Tensor> tensors_of(PyObject* tuple) {
+  std::vector<Tensor> found;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "jiterator: expected tensors, got ", Py_TYPE(item)->tp_name);
+    found.push_back(settled_tensor_of(item));
+  }
+  return found;
+}
+PyObject* jiterate(PyObject*, PyObject* args) {
+  const char* source;
+  PyObject *results, *inputs, *values, *compute;
+  if (!PyArg_ParseTuple(args, "sO!O!O!O", &source, &PyTuple_Type, &results, &PyTuple_Type, &inputs, &PyTuple_Type,
+                        &values, &compute))
+    return nullptr;
+  return none_after([&] {
+    const std::vector<Tensor> out = tensors_of(results), in = tensors_of(inputs), numbers = tensors_of(values);
+    const DType dtype = to_dtype_value(compute);
+    LockRelease release(true);
+    cuda::jiterate(source, out, in, numbers, dtype);
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_cuda_tuning_set", tuning_set, METH_VARARGS, "(name, value): a setting of src/cuda/tuning.h."},
+    {"_cuda_tuning_settings", tuning_settings, METH_NOARGS, "The settings, as a dict."},
+    {"_cuda_tuning_results", tuning_results, METH_NOARGS, "[(op, sizes, way, milliseconds)]"},
+    {"_cuda_tuning_validators", tuning_validators, METH_O, "(device): [(name, value)] that a file must agree with."},
+    {"_cuda_tuning_path", tuning_path, METH_O, "(device): the file."},
+    {"_cuda_tuning_set_path", tuning_set_path, METH_VARARGS, "(path, whether the device's number goes into it)"},
+    {"_cuda_tuning_read", tuning_read, METH_VARARGS, "(path, device): whether the file could be used."},
+    {"_cuda_jiterate", jiterate, METH_VARARGS,
+     "(source, results, inputs, values, compute dtype): queues the kernel around a program's function."},
     {"_cuda_activity_start", activity_start, METH_NOARGS, "What devices do is recorded from here on."},
     {"_cuda_activity_stop", activity_stop, METH_NOARGS,
      "([(kind, kernel, name, device, stream, thread, queued, begin, end, call, graph node, grid, block, registers,\n"

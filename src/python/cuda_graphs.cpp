@@ -80,8 +80,18 @@ PyObject* captures_here(PyObject*, PyObject*) {
   return guarded(
       [] { return wrap(cuda::device_count() > 0 && cuda::is_captured(cuda::current_stream(cuda::current_index()))); });
 }
+PyObject* stream_captures(PyObject*, PyObject* args) {
+  int device;
+  unsigned long long id;
+  if (!PyArg_ParseTuple(args, "iK", &device, &id)) return nullptr;
+  return guarded([&] {
+    cuda::checked_index({DeviceType::CUDA, static_cast<int8_t>(device)}, "Stream.is_capturing");
+    return wrap(cuda::is_captured({{DeviceType::CUDA, static_cast<int8_t>(device)}, id}));
+  });
+}
 
 PyMethodDef functions[] = {
+    {"_cuda_stream_captures", stream_captures, METH_VARARGS, "(device, stream): whether a graph is captured from it."},
     {"_cuda_graph", new_graph, METH_NOARGS, "A graph that is not captured yet."},
     {"_cuda_graph_begin", begin, METH_VARARGS, "(graph, pool or 0, mode): captures from the current stream."},
     {"_cuda_graph_end", end, METH_VARARGS, "(graph, instantiated): ends it."},

@@ -345,7 +345,20 @@ PyObject* storage_to(PyObject* o, PyObject* args, PyObject* kwargs) {
     return nullptr;
   return guarded([&] {
     const NonBlocking scope(non_blocking);
-    return moved_to(o, to_device_value(device));
+    return moved_to(o, concrete(to_device_value(device)));
+  });
+}
+PyObject* storage_cuda(PyObject* o, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"device", "non_blocking", nullptr};
+  PyObject* given = Py_None;
+  int non_blocking = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:cuda", const_cast<char**>(names), &given, &non_blocking))
+    return nullptr;
+  return guarded([&] {
+    const Device device = concrete(given == Py_None ? Device{DeviceType::CUDA} : to_device_value(given));
+    FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, "cuda: a CUDA device, got ", device);
+    const NonBlocking scope(non_blocking);
+    return moved_to(o, device);
   });
 }
 
@@ -563,6 +576,8 @@ PyMethodDef storage_methods[] = {
     {"get_device", storage_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
     {"untyped", storage_same, METH_NOARGS, "The storage itself."},
     {"cpu", storage_cpu, METH_NOARGS, "The storage itself on the CPU, a copy there of another device's."},
+    {"cuda", keywords(storage_cuda), METH_VARARGS | METH_KEYWORDS,
+     "cuda(device=None, non_blocking=False): the storage itself on that CUDA device, or a copy there."},
     {"to", keywords(storage_to), METH_VARARGS | METH_KEYWORDS,
      "to(*, device, non_blocking=False): the storage itself, or a copy on another device."},
     {"is_shared", storage_is_shared, METH_NOARGS, "Whether other processes can map the bytes."},

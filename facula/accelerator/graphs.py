@@ -1,0 +1,47 @@
+"""Graphs of the accelerator's work, whichever kind it is."""
+
+import gc
+
+import facula
+from facula.cuda.graphs import CUDAGraph
+
+__all__ = ["Graph"]
+
+_MODES = ("default", "global", "thread_local", "relaxed")
+
+
+class Graph(CUDAGraph):
+    """What the current stream did, to be done again by replay(); as a context, it captures what is inside.
+
+        stream, graph = torch.Stream(), torch.accelerator.Graph()
+        with stream, graph:
+            x += 1
+        graph.replay()
+
+    Args:
+        keep_graph: the graph is made launchable by instantiate() or the first replay().
+        pool: that of another graph, which then shares its memory with this one.
+        capture_error_mode: see CUDAGraph.capture_begin; "default" is "global".
+    """
+
+    def __init__(self, keep_graph=False, *, pool=None, capture_error_mode="default"):
+        if capture_error_mode not in _MODES:
+            raise RuntimeError(f"Graph: capture_error_mode is one of {', '.join(_MODES)}, got {capture_error_mode!r}")
+        super().__init__(keep_graph)
+        self.graph_pool = pool
+        self.capture_error_mode = capture_error_mode
+
+    def capture_begin(self):
+        """Begins, on the current stream."""
+        mode = "global" if self.capture_error_mode == "default" else self.capture_error_mode
+        super().capture_begin(pool=self.graph_pool, capture_error_mode=mode)
+
+    def __enter__(self):
+        facula.accelerator.synchronize()
+        gc.collect()
+        facula.accelerator.empty_cache()
+        facula.accelerator.empty_host_cache()
+        self.capture_begin()
+
+    def __exit__(self, *exception):
+        self.capture_end()
