@@ -179,6 +179,36 @@ def test_meeting():
     assert any("already in use" in e or "two processes say that they are rank 0" in e for e in errors)
 
 
+RECORDED = INIT + """
+import pickle
+from facula.distributed import _recorder
+part = dist.new_group([0, 1])
+dist.all_reduce(x, group=part)
+work = dist.isend(x, 1, tag=3) if RANK == 0 else dist.irecv(x, 0, tag=3)
+work.wait()
+names = [e["profiling_name"] for e in _recorder.records()["entries"]]
+assert names == ["gloo:all_reduce", "gloo:barrier", "gloo:all_reduce", "gloo:send 0->1" if RANK == 0 else "gloo:recv 1<-0"], names
+raised(lambda: dist.all_reduce(facula.ones(3 + RANK)), "do not agree")
+with open(sys.argv[2] + str(RANK), "rb") as file:
+    found = pickle.load(file)
+assert found["version"] == "2.10" and found["rank"] == RANK and len(found["pg_config"]) == 2
+first, *_, last = found["entries"]
+assert first["state"] == "completed" and first["input_sizes"] == [[1000]] and first["input_dtypes"] == ["float32"]
+assert first["time_created_ns"] <= first["time_discovered_started_ns"] <= first["time_discovered_completed_ns"]
+assert last["state"] == "started" and last["collective_seq_id"] == 3 and last["input_sizes"] == [[3 + RANK]], last
+assert last["frames"][0]["filename"] == "<string>" and last["frames"][0]["line"] > 10
+for i in range(2100):
+    dist.all_reduce(facula.ones(1), group=dist.group.WORLD)
+assert len(_recorder.records()["entries"]) == 2000
+print("ok")
+"""
+
+
+def test_the_flight_recorder(tmp_path):
+    prefix = str(tmp_path / "trace")
+    assert run_ranks(RECORDED, 2, arguments=["60", prefix], FACULA_FLIGHT_RECORDER=prefix) == ["ok\n"] * 2
+
+
 def test_without_an_mpi():
     code = "raised(dist.init_process_group, 'DistBackendError', 'pip install', 'FACULA_MPI')\nprint('ok')"
     assert run_ranks(code, 2, FACULA_MPI="/none/libmpi_abi.so") == ["ok\n"] * 2

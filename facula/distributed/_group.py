@@ -332,7 +332,8 @@ def new_group(
     seconds = _rendezvous.seconds(timeout, world._timeout)
     if not chosen:
         return GroupMember.NON_GROUP_MEMBER
-    native = _world.make_group(chosen, group_desc or str(chosen), use_local_synchronization, seconds)
+    native_name = group_desc or str(chosen)
+    native = _world.make_group(chosen, native_name, use_local_synchronization, seconds)
     if native is None:
         return GroupMember.NON_GROUP_MEMBER
     if use_local_synchronization:
@@ -342,6 +343,7 @@ def new_group(
         title = str(world._native.sequence())  # all ranks are as far
     store = PrefixStore(f"group{title}", world._store) if isinstance(world._store, Store) else None
     made = ProcessGroup(native, name, title, group_desc or "undefined", timeout or world._timeout, store)
+    made._native_name = native_name
     _others.append(made)
     return made
 

@@ -49,7 +49,7 @@ struct Operation {
   DType dtype = DType::UInt8;
   std::vector<int64_t> shape;
   int64_t count = 0;
-  uint64_t sequence = 0;
+  uint64_t sequence = 0, record = 0;  // in its group, and in the flight recorder
 
   std::vector<Transfer> plan;
   std::deque<Splits> splits;

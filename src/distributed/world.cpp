@@ -136,11 +136,13 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
     fail(Trouble::Backend, op->call.name, ": the group ", group->name, " cannot be used any more: ", broken);
   ++submitted_;
   if (is_point_to_point(op->call.kind)) {
+    op->sequence = ++group->messages;
     messages_.push_back({group, op});
   } else {
     op->sequence = ++group->issued;
     group->queue.push_back(op);
   }
+  recorder_.add(*op, group->name);
   if (drivers_ == 0) wake_.notify_one();
   return op;
 }
@@ -219,6 +221,7 @@ bool World::advance(Group& group, Operation& op) {
     switch (op.phase.load(std::memory_order_relaxed)) {
       case Phase::Queued:
         op.started_at = now();
+        recorder_.started(op);
         if (!group.broken.empty()) fail(Trouble::Backend, group.title(op), " cannot start: ", group.broken);
         if (is_point_to_point(op.call.kind) || group.size() == 1 || !checks()) return move_on(group, op);
         op.agreed[0] = op.fingerprint();
@@ -291,6 +294,7 @@ bool World::move_on(Group& group, Operation& op) {
 
 void World::complete(Group& group, Operation& op) {
   op.done_at = now();
+  recorder_.ended(op);
   if (!is_point_to_point(op.call.kind)) {
     group.finished = op.sequence;
     group.last = op.call.name;
@@ -312,6 +316,7 @@ void World::break_off(Group& group, Operation& op, std::string why, Trouble trou
   if (!is_point_to_point(op.call.kind) && group.broken.empty()) group.broken = why;
   op.error = std::make_unique<DistError>(trouble, std::move(why));
   op.done_at = now();
+  recorder_.ended(op);
   op.phase.store(Phase::Done, std::memory_order_release);
 }
 
@@ -339,6 +344,11 @@ void World::fail_all(const std::string& why) {
   for (const auto& group : groups_)
     for (const auto& op : group->queue) break_off(*group, *op, group->title(*op) + " failed: " + why);
   for (const Message& m : messages_) break_off(*m.group, *m.op, m.group->title(*m.op) + " failed: " + why);
+}
+
+std::deque<Record> World::records() {
+  std::scoped_lock lock(mutex_);
+  return recorder_.records();
 }
 
 std::string World::state() {

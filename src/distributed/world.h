@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "distributed/operation.h"
+#include "distributed/recorder.h"
 #include "distributed/store.h"
 
 namespace facula::distributed {
@@ -28,7 +29,7 @@ struct Group {
   std::string name;
   std::vector<int> ranks;  // of the world
   int rank = 0;            // of this process, in the group
-  uint64_t issued = 0, finished = 0;
+  uint64_t issued = 0, finished = 0, messages = 0;
   std::deque<std::shared_ptr<Operation>> queue;
   std::string last;    // what was finished last
   std::string broken;  // why it cannot be used
@@ -68,6 +69,8 @@ class World : public std::enable_shared_from_this<World> {
 
   /// One line for each group: what this rank does there.
   std::string state();
+  /// The last operations.
+  std::deque<Record> records();
   const std::string& broken() const { return broken_; }
 
  private:
@@ -103,6 +106,7 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<std::shared_ptr<Operation>> finished_;   // whose callbacks are to run
   std::vector<std::shared_ptr<Operation>> graveyard_;  // whose memory a transfer may still touch
   std::string broken_;
+  Recorder recorder_;
   std::map<std::string, int> local_groups_;
   std::unique_ptr<Control> control_;
   std::thread thread_;

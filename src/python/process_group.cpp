@@ -208,7 +208,39 @@ PyObject* world_leave(PyObject* self, PyObject*) {
   });
 }
 
+Owned sizes_list(const std::vector<std::vector<int64_t>>& sizes) {
+  Owned list(check(PyList_New(0)));
+  for (const auto& one : sizes) {
+    Owned numbers(check(PyList_New(0)));
+    for (int64_t n : one) check(PyList_Append(numbers.get(), Owned(check(PyLong_FromLongLong(n))).get()));
+    check(PyList_Append(list.get(), numbers.get()));
+  }
+  return list;
+}
+
+PyObject* world_records(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const WorldRef world = held<WorldRef>(self);
+    const auto records = unlocked([&] { return world->records(); });
+    Owned list(check(PyList_New(0)));
+    for (const Record& r : records) {
+      const Owned in = sizes_list(r.in), out = sizes_list(r.out);
+      const std::string dtype(name(r.dtype));
+      const Owned record(check(Py_BuildValue(
+          "(KKissisOOsidddds)", static_cast<unsigned long long>(r.number), static_cast<unsigned long long>(r.sequence),
+          static_cast<int>(r.kind), r.name, r.group.c_str(), r.root, dtype.c_str(), in.get(), out.get(), r.site.file,
+          r.site.line, r.timeout, r.created, r.started, r.completed, r.failed ? "failed" : "")));
+      check(PyList_Append(list.get(), record.get()));
+    }
+    return list.release();
+  });
+}
+
 PyMethodDef world_methods[] = {
+    {"records", world_records, METH_NOARGS,
+     "[(number, sequence, kind, name, group, root, dtype, input_sizes, output_sizes, file, line, seconds, created, "
+     "started, "
+     "completed, failed)] of the last operations."},
     {"everybody", world_everybody, METH_NOARGS, "The group of all ranks."},
     {"make_group", world_make_group, METH_VARARGS, "(ranks, name, locally, seconds): the group, None for others."},
     {"leave", world_leave, METH_NOARGS, "Tells the others that this process goes, and ends its threads."},
@@ -238,8 +270,22 @@ Call call_of(const RunArguments& a) {
   return call;
 }
 
+/// As guarded(), and the flight recorder is written when an operation fails.
+template <class F>
+PyObject* recorded(F f) {
+  PyObject* result = guarded(f);
+  if (result || !std::getenv("FACULA_FLIGHT_RECORDER")) return result;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  const Owned module(PyImport_ImportModule("facula.distributed._recorder"));
+  const Owned done(module ? PyObject_CallMethod(module.get(), "dump_after", "O", type) : nullptr);
+  if (!done) PyErr_WriteUnraisable(module.get());
+  PyErr_Restore(type, value, trace);
+  return nullptr;
+}
+
 PyObject* group_run(PyObject* self, PyObject* args) {
-  return guarded([&] {
+  return recorded([&] {
     RunArguments a;
     take(args, "isOOidiiOOdp", &a.kind, &a.name, &a.in, &a.out, &a.reduction, &a.factor, &a.root, &a.tag, &a.in_splits,
          &a.out_splits, &a.timeout, &a.waits);
@@ -288,7 +334,7 @@ PyMethodDef group_methods[] = {
 // ---- operations
 
 PyObject* work_wait(PyObject* self, PyObject* args) {
-  return guarded([&] {
+  return recorded([&] {
     double timeout;
     take(args, "d", &timeout);
     const WorkRef ref = held<WorkRef>(self);

@@ -1,0 +1,67 @@
+"""The flight recorder: the last 2,000 operations of this process, in the format that PyTorch's `fr_trace` reads (2.10)."""
+
+from __future__ import annotations
+
+import os
+import pickle
+
+from . import _group
+from ._errors import DistError
+
+# by numbers of `Kind` in src/distributed/engine.h
+_KINDS = "all_reduce reduce broadcast all_gather gather scatter reduce_scatter all_to_all barrier send recv".split()
+_NANOSECONDS = 1_000_000_000
+
+
+def _entry(record, groups):
+    number, sequence, kind, name, group, root, dtype, ins, outs, file, line, seconds, *times = record
+    created, started, completed, failed = times
+    message = _KINDS[kind] in ("send", "recv")
+    shown = groups.get(group)
+    rank = shown.rank() if shown else 0
+    meta = f" {rank}->{root}" if _KINDS[kind] == "send" else f" {rank}<-{root}" if message else ""
+    return {
+        "frames": [{"name": name, "filename": file, "line": line}],
+        "record_id": number,
+        "pg_id": 0,
+        "process_group": (shown.group_name if shown else group, shown.group_desc if shown else group),
+        "collective_seq_id": 0 if message else sequence,
+        "p2p_seq_id": sequence if message else 0,
+        "op_id": number,
+        "profiling_name": f"gloo:{_KINDS[kind]}{meta}",
+        "time_created_ns": int(created * _NANOSECONDS),
+        "time_discovered_started_ns": int(started * _NANOSECONDS) or None,
+        "time_discovered_completed_ns": int(completed * _NANOSECONDS) or None,
+        "duration_ms": (completed - started) * 1e3 if completed and started else None,
+        "input_sizes": ins,
+        "input_dtypes": [dtype] * len(ins),
+        "output_sizes": outs,
+        "output_dtypes": [dtype] * len(outs),
+        "state": "completed" if completed and not failed else "started" if started else "scheduled",
+        "timeout_ms": int(seconds * 1e3),
+        "is_p2p": message,
+        "retired": bool(completed),
+    }
+
+
+def records():
+    """What the flight recorder holds, as a dict."""
+    if _group._world is None:
+        raise ValueError("records: the default process group has not been initialized, call init_process_group first")
+    groups = {"WORLD": _group._default} if _group._default else {}
+    groups |= {g._native_name: g for g in _group._others}
+    config = {g.group_name: {"name": g.group_name, "desc": g.group_desc, "ranks": str(g._ranks)} for g in groups.values()}
+    entries = [_entry(record, groups) for record in _group._world.records()]
+    return {"version": "2.10", "pg_config": config, "pg_status": {}, "entries": entries, "rank": _group._rank_of_process}
+
+
+def dump(path):
+    """Writes them to a file."""
+    with open(path, "wb") as file:
+        pickle.dump(records(), file)
+
+
+def dump_after(error):
+    """Writes them after an operation failed, to the file that FACULA_FLIGHT_RECORDER and the rank name."""
+    if issubclass(error, DistError) and _group._world is not None:
+        dump(f"{os.environ['FACULA_FLIGHT_RECORDER']}{_group._rank_of_process}")
