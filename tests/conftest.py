@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+CUDA_HAS_BEGUN = pytest.StashKey()
 
 # A run that a shell started in the background ignores Ctrl-C, and so would the programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -23,6 +24,22 @@ def pytest_collection_finish(session):
     """The thousands of collected tests live to the end: the collections that tests ask for need not go through them."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup(item):
+    """What the tests of CUDA with many ops run in other processes begins with the first test of CUDA: most of these leave a processor idle."""
+    if item.path.name.startswith("test_cuda") and not item.session.stash.get(CUDA_HAS_BEGUN, False):
+        item.session.stash[CUDA_HAS_BEGUN] = True
+        for module in dict.fromkeys(other.module for other in item.session.items):
+            if hasattr(module, "TOPICS"):
+                module.TOPICS.start(item.session, module)
+
+
+def pytest_sessionfinish(session):
+    """What was begun for tests that never came is not waited for."""
+    for module in dict.fromkeys(item.module for item in getattr(session, "items", ())):
+        if hasattr(module, "TOPICS"):
+            module.TOPICS.pool.shutdown(wait=False, cancel_futures=True)
 
 
 @pytest.fixture

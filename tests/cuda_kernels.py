@@ -20,6 +20,8 @@ import facula
 
 TOGETHER = 60
 ARCHITECTURE = 90  # of the emulated device
+#: not optimized: compiled in half the time, and most kernels run for less than that
+FLAGS = {"FACULA_EMULATED_FLAGS": os.environ.get("FACULA_EMULATED_FLAGS", "-O0")}
 
 
 def listed(command, **more):
@@ -37,7 +39,7 @@ def keep(command, **more):
     """Puts the kernels of a program into the disk cache; those that do not compile are left to the program itself."""
     kernels = [kernel[:2] for kernel in listed(command, **more)]
     pieces = [kernels[at : at + TOGETHER] for at in range(0, len(kernels), TOGETHER)]
-    subprocess.run([sys.executable, __file__], input=json.dumps(pieces), env=environment(), check=True, text=True)
+    subprocess.run([sys.executable, __file__], input=json.dumps(pieces), env=environment(**FLAGS), check=True, text=True)
 
 
 def keep_piece(kernels):
@@ -54,25 +56,30 @@ def run(command, **more):
     """The finished process of a program on a device, whose kernels were compiled before where the device is the emulated one."""
     if not facula.cuda.is_available():
         keep(command, **more)
-    return subprocess.run(command, env=environment(**more), capture_output=True, text=True)
+    return subprocess.run(command, env=environment(**FLAGS, **more), capture_output=True, text=True)
 
 
 class Topics:
-    """Runs a worker with the ops of each topic, two topics at a time: of all tests of the module, when the first of them asks."""
+    """Runs a worker with the ops of each topic, two topics at a time: of all tests of the module, when the first of them asks, or
+    before that, beside tests of other modules (see conftest.py)."""
+
+    pool = ThreadPoolExecutor(min(2, os.cpu_count() or 1))  # of all workers
 
     def __init__(self, worker, ops):
         self.worker, self.ops, self.futures = str(worker), list(ops), {}
-        self.pool = ThreadPoolExecutor(min(2, os.cpu_count() or 1))
 
     def report(self, op, request):
         """What the worker printed about an op."""
-        if not self.futures:
-            asked = {item.callspec.params["op"].id for item in request.session.items
-                     if item.module is request.module and hasattr(item, "callspec")}  # fmt: skip
-            for topic in dict.fromkeys(op.topic for op in self.ops if op.id in asked):
-                ids = [op.id for op in self.ops if op.topic == topic and op.id in asked]
-                self.futures[topic] = self.pool.submit(self.run, ids)
+        self.start(request.session, request.module)
         return self.futures[op.topic].result()[op.id]
+
+    def start(self, session, module):
+        if self.futures:
+            return
+        asked = {item.callspec.params["op"].id for item in session.items if item.module is module and hasattr(item, "callspec")}
+        for topic in dict.fromkeys(op.topic for op in self.ops if op.id in asked):
+            ids = [op.id for op in self.ops if op.topic == topic and op.id in asked]
+            self.futures[topic] = self.pool.submit(self.run, ids)
 
     def run(self, ids):
         done = run([sys.executable, self.worker, *ids], FACULA_TEST_DEVICE="cuda")

@@ -3,11 +3,11 @@
     python benchmarks/cuda/everything.py                    # writes benchmarks/results/cuda_<device>.json
     FACULA_CUDA=emulated python benchmarks/cuda/everything.py --tiny --json FILE    # a test of this program, not of speed
 
-Parts (--parts NAME,NAME): the test suite on the driver (`tests`), training steps of six models in float32 and bfloat16
-(`models`), the host's and the whole time of small ops (`latency`), bandwidth of element-wise ops and reductions as a share of
-a copy's (`bandwidth`), `matmul`, `attention`, what the allocator asks of the driver in each iteration (`allocator`, Figure 2 of
-the PyTorch paper), how far the host runs ahead of the device (`timeline`, Figure 1). Each part is a process of its own; one
-that fails is reported and does not keep the others from running.
+Parts (--parts NAME,NAME): training steps of six models in float32 and bfloat16 (`models`), the host's and the whole time of
+small ops (`latency`), bandwidth of element-wise ops and reductions as a share of a copy's (`bandwidth`), `matmul`, `attention`,
+what the allocator asks of the driver in each iteration (`allocator`, Figure 2 of the PyTorch paper), how far the host runs
+ahead of the device (`timeline`, Figure 1); those of first_run.py; last, in the time that is left, the test suite on the driver
+(`tests`). Each part is a process of its own; one that fails is reported and does not keep the others from running.
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ import sys
 import time
 from pathlib import Path
 
+import first_run
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIMITS = {  # seconds
-    "tests": 200, "models": 80, "latency": 15, "bandwidth": 30, "matmul": 20, "attention": 20, "allocator": 15, "timeline": 15,
+    "models": 80, "latency": 15, "bandwidth": 30, "matmul": 20, "attention": 20, "allocator": 15, "timeline": 15,
+    "numerics": 30, "trace": 10, "costs": 20, "convolution": 20, "recurrent": 15, "scaling": 20, "tests": 400,
 }  # fmt: skip
-TINY_LIMIT = 300
+ALL, TINY_LIMIT = 590, 300
 MODELS = ("alexnet", "vgg19", "resnet50", "mobilenet_v2", "gnmt", "ncf")
-TESTS = ("test_cuda.py", "test_cuda_ops.py", "test_cuda_dtypes.py", "test_cuda_random.py", "test_cuda_products.py")
+TESTS = (
+    "test_cuda.py", "test_cuda_ops.py", "test_cuda_random.py", "test_cuda_products.py", "test_cuda_blas.py", "test_cuda_dnn.py",
+    "test_cuda_graphs.py", "test_cuda_ipc.py", "test_cuda_profiler.py", "test_cuda_index.py", "test_cuda_dtypes.py",
+)  # fmt: skip
 DTYPES = ("float32", "bfloat16")
 
 
@@ -219,28 +225,38 @@ def timeline(m, tiny: bool) -> dict:
     return {"steps": rows}
 
 
-PARTS = {f.__name__: f for f in (models, latency, bandwidth, matmul, attention, allocator, timeline)}
+FURTHER = tuple(getattr(first_run, name) for name in ("numerics", "trace", "costs", "convolution", "recurrent", "scaling"))
+PARTS = {f.__name__: f for f in (models, latency, bandwidth, matmul, attention, allocator, timeline, *FURTHER)}
 
 
 # ---- running them
 
 
-def run_tests(tiny: bool) -> dict:
-    files = [str(ROOT / "tests" / name) for name in (TESTS[:1] if tiny else TESTS)]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=TINY_LIMIT if tiny else LIMITS["tests"])
-    failed = re.findall(r"^FAILED (\S+)", run.stdout, re.M)
-    return {"status": run.returncode, "summary": run.stdout.strip().splitlines()[-1:], "failed": failed}
+def run_tests(tiny: bool, seconds: float) -> dict:
+    """File by file, in the order of their weight: what there is no time for is said."""
+    found, end = {}, time.time() + seconds
+    for name in TESTS[:1] if tiny else TESTS:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "tests" / name)]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=max(1, end - time.time()))
+        except subprocess.TimeoutExpired:
+            found[name] = {"unfinished": "no time"}
+            continue
+        failed = re.findall(r"^FAILED (\S+)", run.stdout, re.M)
+        found[name] = {"summary": " ".join(run.stdout.strip().splitlines()[-1:]), "failed": failed}
+        if run.returncode:
+            found[name]["error"] = f"status {run.returncode}"
+    return found
 
 
-def run_part(name: str, library: str, tiny: bool) -> dict:
+def run_part(name: str, library: str, tiny: bool, seconds: float) -> dict:
     command = [sys.executable, str(Path(__file__).resolve()), "--part", name, "--library", library]
     command += ["--tiny"] if tiny else []
     start = time.time()
     try:
         if name == "tests":
-            return run_tests(tiny)
-        run = subprocess.run(command, capture_output=True, text=True, timeout=TINY_LIMIT if tiny else LIMITS[name])
+            return run_tests(tiny, seconds)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=max(1, seconds))
         if run.returncode:
             return {"error": run.stderr.strip().splitlines()[-1:] or f"status {run.returncode}"}
         return json.loads(run.stdout.splitlines()[-1])
@@ -259,7 +275,8 @@ def device_of(library: str) -> dict | None:
 def show(part: str, ours: dict, theirs: dict | None) -> None:
     for name, figures in ours.items():
         if not isinstance(figures, dict):
-            print(f"  {part:10} {name:32} {figures}")
+            same = "" if theirs is None else f"  (PyTorch {'the same' if theirs.get(name) == figures else 'others'})"
+            print(f"  {part:10} {name:32} {str(figures)[:200]}{same}")
             continue
         rounded = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in figures.items()}
         said = "  ".join(f"{key} {value}" for key, value in rounded.items())
@@ -272,7 +289,7 @@ def show(part: str, ours: dict, theirs: dict | None) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="sizes that the emulated device can do")
-    parser.add_argument("--parts", default=",".join(["tests", *PARTS]))
+    parser.add_argument("--parts", default=",".join([*PARTS, "tests"]))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--library", default="facula", help=argparse.SUPPRESS)
@@ -287,8 +304,11 @@ def main() -> int:
     start, failed = time.time(), 0
     results: dict = {"device": device, "peer": peer, "parts": {}}
     for part in args.parts.split(","):
-        ours = run_part(part, "facula", args.tiny)
-        theirs = run_part(part, "torch", args.tiny) if peer and part != "tests" else None
+        limit = TINY_LIMIT if args.tiny else min(LIMITS[part], start + ALL - time.time())
+        ours = run_part(part, "facula", args.tiny, limit)
+        theirs = run_part(part, "torch", args.tiny, limit) if peer and part != "tests" else None
+        if part == "numerics" and "error" not in ours:
+            ours, theirs = first_run.compared(ours, theirs), None
         results["parts"][part] = {"facula": ours, "torch": theirs}
         failed += "error" in ours or any(isinstance(row, dict) and "error" in row for row in ours.values())
         print(f"{part}, {time.time() - start:.0f} s", flush=True)

@@ -7,6 +7,17 @@
 
 namespace facula::cuda {
 
+/// An element. The emulated device calls it, so that it is compiled once for all kernels around a loop.
+template <class Loop, class C, class R>
+#if defined(FACULA_EMULATED_KERNEL)
+__attribute__((noinline))
+#else
+FACULA_FN
+#endif
+R element_of(C a, C b, C c, const C* parameters) {
+  return Loop::template run<C, R>(a, b, c, parameters);
+}
+
 /// Any strides and dtypes; offsets are computed in Index.
 template <class Loop, class C, class R, class Index>
 __global__ __launch_bounds__(256) void pointwise_any(PointwiseArgs p) {
@@ -29,7 +40,7 @@ __global__ __launch_bounds__(256) void pointwise_any(PointwiseArgs p) {
       in[k] =
           p.in[k].is_number ? numbers[k] : load_any<C>(static_cast<const char*>(p.in[k].data) + from[k], p.in[k].dtype);
     store_any<R>(static_cast<char*>(p.out.data) + to, p.out.dtype,
-                 Loop::template run<C, R>(in[0], in[1], in[2], parameters));
+                 element_of<Loop, C, R>(in[0], in[1], in[2], parameters));
   }
 }
 
@@ -50,7 +61,7 @@ __global__ __launch_bounds__(256) void pointwise_direct(PointwiseArgs p) {
     for (int j = 0; j < kWide; ++j) {
       C x[kMostInputs];
       for (int k = 0; k < Loop::inputs; ++k) x[k] = p.in[k].is_number ? numbers[k] : convert<C>(in[k].at[j]);
-      out.at[j] = convert<O>(Loop::template run<C, R>(x[0], x[1], x[2], parameters));
+      out.at[j] = convert<O>(element_of<Loop, C, R>(x[0], x[1], x[2], parameters));
     }
     static_cast<Vector<O, kWide>*>(p.out.data)[v] = out;
   }
@@ -59,7 +70,7 @@ __global__ __launch_bounds__(256) void pointwise_direct(PointwiseArgs p) {
   C x[kMostInputs];
   for (int k = 0; k < Loop::inputs; ++k)
     x[k] = p.in[k].is_number ? numbers[k] : convert<C>(static_cast<const M*>(p.in[k].data)[i]);
-  static_cast<O*>(p.out.data)[i] = convert<O>(Loop::template run<C, R>(x[0], x[1], x[2], parameters));
+  static_cast<O*>(p.out.data)[i] = convert<O>(element_of<Loop, C, R>(x[0], x[1], x[2], parameters));
 }
 
 }  // namespace facula::cuda
