@@ -37,6 +37,14 @@ EXCEPTIONS = {
             FSDPModule.set_reshard_after_backward(recurse reshard_after_backward)
             FSDPModule.set_modules_to_forward_prefetch(modules) FSDPModule.set_modules_to_backward_prefetch(modules)
             """,
+        "distributed/fsdp/fully_sharded_data_parallel.py": """
+            FullyShardedDataParallel.__init__(backward_prefetch forward_prefetch limit_all_gathers use_orig_params)
+            FullyShardedDataParallel.summon_full_params(offload_to_cpu)
+            """,
+        "distributed/fsdp/wrap.py": """
+            always_wrap_policy(args kwargs) lambda_auto_wrap_policy(nonwrapped_numel) ModuleWrapPolicy.__call__(args kwargs)
+            transformer_auto_wrap_policy(nonwrapped_numel)
+            """,
         "distributed/optim/zero_redundancy_optimizer.py": "ZeroRedundancyOptimizer.join_hook(kwargs)",
         "distributed/argparse_util.py": "env.__call__(option_string parser) check_env.__call__(option_string parser values)",
         "distributed/elastic/agent/server/local_elastic_agent.py": "LocalElasticAgent.run(role)",

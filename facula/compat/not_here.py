@@ -429,26 +429,8 @@ NAMES = {
             recv_object_list reduce reduce_op reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
             scatter_object_list send send_object_list shrink_group split_group supports_complex
             """,
-        "torch.distributed.fsdp": """
-            BackwardPrefetch CPUOffload DataParallelMeshDims FullOptimStateDictConfig FullStateDictConfig
-            FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision OptimStateDictConfig
-            OptimStateKeyType ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictConfig
-            StateDictSettings StateDictType
-            """,
-        "torch.distributed.fsdp.api": """
-            BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig LocalOptimStateDictConfig
-            LocalStateDictConfig MixedPrecision OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig
-            ShardingStrategy StateDictConfig StateDictSettings StateDictType
-            """,
-        "torch.distributed.fsdp.fully_sharded_data_parallel": """
-            BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel
-            LocalStateDictConfig MixedPrecision OptimStateKeyType ShardedStateDictConfig ShardingStrategy StateDictType
-            """,
+        "torch.distributed.fsdp": "DataParallelMeshDims",
         "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
-        "torch.distributed.fsdp.wrap": """
-            CustomPolicy ModuleWrapPolicy _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy
-            size_based_auto_wrap_policy transformer_auto_wrap_policy wrap
-            """,
         "torch.distributed.nn": "RemoteModule",
         "torch.distributed.optim": "DistributedOptimizer as_functional_optim",
         "torch.distributed.pipelining": """

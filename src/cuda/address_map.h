@@ -1,5 +1,5 @@
-// What lies at an address of the device: a hash table that is searched for every tensor that is made or dies, so without
-// nodes of its own. Addresses are multiples of the allocator's unit, and not 0.
+// What lies at an address of the device: a hash table that is searched for every tensor that is made or dies, so
+// without nodes of its own. Addresses are multiples of the allocator's unit, and not 0.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What a library's choices are kept by: a problem, which is a struct of int64 members only and is compared byte by byte.
+// What a library's choices are kept by: a problem, which is a struct of int64 members only and is compared byte by
+// byte.
 #pragma once
 
 #include <cstddef>

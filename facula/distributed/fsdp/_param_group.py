@@ -216,6 +216,13 @@ class ParamGroup:
             for i, whole in enumerate(wholes):
                 _gathered[whole.untyped_storage()._cdata] = (weakref.ref(self), i, whole)
 
+    def write_back(self) -> None:
+        """What was changed in whole parameters goes to the parts."""
+        for slot, p in zip(self.slots, self._sharded or ()):
+            shape, offset = p._spec.local_shape_and_offset()
+            part = slot.current.detach().narrow(slot.dim, offset[slot.dim], shape[slot.dim])
+            p._local_tensor.detach().copy_(part)
+
     def shard(self) -> None:
         """Gives the modules their parts again."""
         if self._sharded is None:

@@ -1,0 +1,418 @@
+"""FullyShardedDataParallel: the older interface of `fully_shard`, a wrapper around a module.
+
+Parameters are DTensors with the names of the module inside, as `use_orig_params=True` has them in PyTorch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from enum import Enum, auto
+
+import facula
+from facula import distributed as dist
+from facula.nn import Module
+
+from ..device_mesh import DeviceMesh
+from ..tensor import DTensor
+from ._fully_shard import fully_shard
+from ._param_group import MixedPrecisionPolicy
+from .api import (
+    BackwardPrefetch,
+    CPUOffload,
+    FullOptimStateDictConfig,
+    FullStateDictConfig,
+    LocalOptimStateDictConfig,
+    LocalStateDictConfig,
+    MixedPrecision,
+    ShardedOptimStateDictConfig,
+    ShardedStateDictConfig,
+    ShardingStrategy,
+    StateDictSettings,
+    StateDictType,
+)
+from .wrap import CustomPolicy, ModuleWrapPolicy, auto_wrap
+
+__all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
+
+_PREFIX = "_fsdp_wrapped_module."
+_CONFIGS = {
+    StateDictType.FULL_STATE_DICT: (FullStateDictConfig, FullOptimStateDictConfig),
+    StateDictType.LOCAL_STATE_DICT: (LocalStateDictConfig, LocalOptimStateDictConfig),
+    StateDictType.SHARDED_STATE_DICT: (ShardedStateDictConfig, ShardedOptimStateDictConfig),
+}
+
+
+class OptimStateKeyType(Enum):
+    """How an optimizer's state_dict names parameters."""
+
+    PARAM_NAME = auto()
+    PARAM_ID = auto()
+
+
+class FullyShardedDataParallel(Module):
+    """Spreads the parameters of a module over processes; modules inside that a policy names are gathered each for itself.
+
+    Args:
+        module: the module, changed in place.
+        process_group: the processes, or a pair (shards, replicas) for hybrid strategies. Default: all.
+        sharding_strategy: what is spread. Default: FULL_SHARD.
+        auto_wrap_policy: which modules inside are wrapped. See `facula.distributed.fsdp.wrap`.
+        mixed_precision: dtypes.
+        ignored_modules, ignored_states: modules, and modules or parameters, that are left alone.
+        param_init_fn: called with modules that have parameters on the meta device.
+        device_id: a device to move the module to.
+        sync_module_states: whether values are taken from rank 0.
+        device_mesh: processes in one dimension, or (replicas, shards), in the place of process_group.
+        cpu_offload, backward_prefetch, forward_prefetch, limit_all_gathers, use_orig_params: accepted; parameters always keep
+            their names.
+    """
+
+    def __init__(
+        self, module, process_group=None, sharding_strategy: ShardingStrategy | None = None,
+        cpu_offload: CPUOffload | None = None, auto_wrap_policy=None, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,
+        mixed_precision: MixedPrecision | None = None,
+        ignored_modules=None, param_init_fn=None, device_id=None, sync_module_states: bool = False,
+        forward_prefetch: bool = False, limit_all_gathers: bool = True, use_orig_params: bool = False, ignored_states=None,
+        device_mesh=None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if isinstance(module, FullyShardedDataParallel):
+            raise ValueError("FullyShardedDataParallel: the module is wrapped already, got a FullyShardedDataParallel")
+        strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
+        device, kind = _device(module, device_id)
+        if cpu_offload is not None and cpu_offload.offload_params and kind != "cpu":
+            raise NotImplementedError("FullyShardedDataParallel: cpu_offload is for the CPU, got offload_params=True")
+        mesh = device_mesh if device_mesh is not None else _mesh(process_group, strategy, kind)
+        ignored = _ignored_parameters(module, ignored_modules, ignored_states)
+        if auto_wrap_policy is not None:
+            options = {
+                "sharding_strategy": strategy, "mixed_precision": mixed_precision, "device_mesh": mesh,
+                "ignored_states": list(ignored), "param_init_fn": param_init_fn, "device_id": device_id,
+                "sync_module_states": sync_module_states, "cpu_offload": cpu_offload,
+            }  # fmt: skip
+            policy = auto_wrap_policy if callable(auto_wrap_policy) or isinstance(auto_wrap_policy, CustomPolicy) \
+                else ModuleWrapPolicy(auto_wrap_policy)  # fmt: skip
+            auto_wrap(module, policy, FullyShardedDataParallel, set(ignored_modules or ()), options)
+        _materialize(module, param_init_fn, device)
+        self._strategy, self._mesh = strategy, mesh
+        if sync_module_states:
+            _sync(module, ignored, mesh)
+        reshard = strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD)
+        self._fsdp_wrapped_module = fully_shard(
+            module, mesh=mesh, reshard_after_forward=True if reshard else False, mp_policy=_policy(mixed_precision),
+            ignored_params=ignored,
+        )  # fmt: skip
+        if mixed_precision is not None and mixed_precision.buffer_dtype is not None:
+            for m in module.modules():
+                for name, b in m._buffers.items():
+                    if b is not None and b.is_floating_point():
+                        m._buffers[name] = b.to(mixed_precision.buffer_dtype)
+        self._settings = StateDictSettings(StateDictType.FULL_STATE_DICT, FullStateDictConfig(), FullOptimStateDictConfig())
+        self._register_state_dict_hook(_after_state_dict)
+        self._register_load_state_dict_pre_hook(_before_load_state_dict)
+
+    @property
+    def module(self):
+        """The module inside."""
+        return self._fsdp_wrapped_module
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("_fsdp_wrapped_module"), name)
+
+    def __getitem__(self, key):
+        return self._fsdp_wrapped_module[key]
+
+    def forward(self, *args, **kwargs):
+        return self._fsdp_wrapped_module(*args, **kwargs)
+
+    # ---- names
+
+    def named_parameters(self, *args, **kwargs):
+        """As a Module's, with the names of the module inside."""
+        for name, p in super().named_parameters(*args, **kwargs):
+            yield name.replace(_PREFIX, ""), p
+
+    def named_buffers(self, *args, **kwargs):
+        """As a Module's, with the names of the module inside."""
+        for name, b in super().named_buffers(*args, **kwargs):
+            yield name.replace(_PREFIX, ""), b
+
+    # ---- training
+
+    def _groups(self):
+        return self._fsdp_wrapped_module._fsdp_groups()
+
+    def check_is_root(self) -> bool:
+        """Whether no other wrapper is around this one, as far as forwards have shown."""
+        return not self._fsdp_wrapped_module._fsdp_inside
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Backward passes inside the block keep gradients whole, to be summed by the next one outside."""
+        groups = self._groups()
+        for group in groups:
+            group.sync = False
+        try:
+            yield
+        finally:
+            for group in groups:
+                group.sync = True
+
+    def clip_grad_norm_(self, max_norm, norm_type=2.0):
+        """Scales gradients down to `max_norm`; their norm over all processes."""
+        norm = facula.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    def apply(self, fn):
+        """As a Module's, with whole parameters, whose changes last."""
+        with self.summon_full_params(self):
+            return super().apply(fn)
+
+    def register_comm_hook(self, state, hook) -> None:
+        """Not supported."""
+        raise NotImplementedError(f"register_comm_hook: FullyShardedDataParallel has no hooks, got {hook} and {state}")
+
+    # ---- the model as a whole
+
+    @staticmethod
+    def fsdp_modules(module, root_only: bool = False):
+        """The wrappers in a module, or those that no other is around."""
+        found = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
+        if not root_only:
+            return found
+        inside = {id(i) for m in found for i in m.modules() if i is not m}
+        return [m for m in found if id(m) not in inside]
+
+    @staticmethod
+    @contextlib.contextmanager
+    def summon_full_params(
+        module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False, offload_to_cpu: bool = False,
+        with_grads: bool = False,
+    ):  # fmt: skip
+        """A context in which modules have whole parameters.
+
+        Args:
+            recurse: also those of wrappers inside.
+            writeback: whether changes last.
+            rank0_only, offload_to_cpu: accepted: parameters are whole in every process, on their device.
+        """
+        if with_grads:
+            raise NotImplementedError("summon_full_params: with_grads is not supported, got True")
+        if writeback and rank0_only:
+            raise NotImplementedError("summon_full_params: rank0_only with writeback is not supported, got both")
+        wrappers = FullyShardedDataParallel.fsdp_modules(module)
+        if not recurse:
+            wrappers = [module] if isinstance(module, FullyShardedDataParallel) else []
+        groups = [w._fsdp_wrapped_module._fsdp_group for w in wrappers if w._fsdp_wrapped_module._fsdp_group is not None]
+        groups = [group for group in groups if not group.is_gathered]
+        with facula.no_grad():
+            for group in groups:
+                group.unshard()
+        try:
+            yield
+        finally:
+            for group in groups:
+                if writeback:
+                    group.write_back()
+                group.shard()
+
+    @staticmethod
+    def set_state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
+        """Chooses what `state_dict` holds; the settings from before."""
+        kinds = _CONFIGS[state_dict_type]
+        for value, kind in zip((state_dict_config, optim_state_dict_config), kinds):
+            if value is not None and type(value) is not kind:
+                raise RuntimeError(f"set_state_dict_type: expected a {kind.__name__}, got {type(value).__name__}")
+        before = FullyShardedDataParallel.get_state_dict_type(module)
+        settings = StateDictSettings(state_dict_type, state_dict_config or kinds[0](), optim_state_dict_config or kinds[1]())
+        for wrapper in FullyShardedDataParallel.fsdp_modules(module):
+            wrapper._settings = settings
+        return before
+
+    @staticmethod
+    def get_state_dict_type(module) -> StateDictSettings:
+        """What `state_dict` holds."""
+        found = FullyShardedDataParallel.fsdp_modules(module)
+        return found[0]._settings if found else StateDictSettings(
+            StateDictType.FULL_STATE_DICT, FullStateDictConfig(), FullOptimStateDictConfig())  # fmt: skip
+
+    @staticmethod
+    @contextlib.contextmanager
+    def state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
+        """A context in which `state_dict` holds something else."""
+        wrappers = FullyShardedDataParallel.fsdp_modules(module)
+        before = [wrapper._settings for wrapper in wrappers]
+        FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, state_dict_config, optim_state_dict_config)
+        try:
+            yield
+        finally:
+            for wrapper, settings in zip(wrappers, before):
+                wrapper._settings = settings
+
+    @staticmethod
+    def optim_state_dict(model, optim, optim_state_dict=None, group=None):
+        """An optimizer's state by names of parameters: whole tensors, or parts as the model's `state_dict` has them."""
+        del group
+        settings = FullyShardedDataParallel.get_state_dict_type(model)
+        names = {id(p): name.replace(_PREFIX, "") for name, p in model.named_parameters()}
+        saved = optim_state_dict or optim.state_dict()
+        numbers = [n for g in saved["param_groups"] for n in g["params"]]
+        parameters = dict(zip(numbers, (p for g in optim.param_groups for p in g["params"])))
+        result: dict = {"state": {}, "param_groups": []}
+        for number, values in saved["state"].items():
+            p = parameters[number]
+            config = settings.optim_state_dict_config
+            result["state"][names[id(p)]] = {k: _converted(v, p, settings, config) for k, v in values.items()}
+        for g in saved["param_groups"]:
+            result["param_groups"].append({**g, "params": [names[id(parameters[n])] for n in g["params"]]})
+        rank0_only = getattr(settings.optim_state_dict_config, "rank0_only", False)
+        return {} if rank0_only and dist.get_rank() != 0 else result
+
+    @staticmethod
+    def optim_state_dict_to_load(model, optim, optim_state_dict, is_named_optimizer=False, load_directly=False, group=None):
+        """What `optim.load_state_dict` takes, of what `optim_state_dict` gave; every process needs the whole."""
+        del group
+        named = {name.replace(_PREFIX, ""): p for name, p in model.named_parameters()}
+        number = {id(p): n for n, p in enumerate(p for g in optim.param_groups for p in g["params"])}
+        key = (lambda name: name) if is_named_optimizer else (lambda name: number[id(named[name])])
+        result: dict = {"state": {}, "param_groups": []}
+        for name, values in optim_state_dict["state"].items():
+            result["state"][key(name)] = {k: _part_of(v, named[name]) for k, v in values.items()}
+        for g in optim_state_dict["param_groups"]:
+            result["param_groups"].append({**g, "params": [key(name) for name in g["params"]]})
+        if load_directly:
+            optim.load_state_dict(result)
+        return result
+
+    @staticmethod
+    def full_optim_state_dict(model, optim, optim_input=None, rank0_only: bool = True, group=None):
+        """An optimizer's state by names, whole; empty in other processes than the first with `rank0_only`."""
+        del optim_input
+        config = FullOptimStateDictConfig(rank0_only=rank0_only)
+        with FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT, None, config):
+            return FullyShardedDataParallel.optim_state_dict(model, optim, group=group)
+
+    @staticmethod
+    def shard_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None):
+        """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave."""
+        del optim_input
+        return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, full_optim_state_dict)
+
+    @staticmethod
+    def scatter_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None, group=None):
+        """As `shard_full_optim_state_dict`, of what the first process has."""
+        del optim_input
+        told = [full_optim_state_dict]
+        dist.broadcast_object_list(told, src=0, group=group)
+        return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, told[0])
+
+
+def _mesh(process_group, strategy, kind):
+    if isinstance(process_group, tuple):
+        shards, replicas = process_group
+        ranks, rows = dist.get_process_group_ranks(shards), dist.get_process_group_ranks(replicas)
+        table = facula.full((len(rows), len(ranks)), -1, dtype=facula.int64)
+        everybody: list = [None] * dist.get_world_size()
+        dist.all_gather_object(everybody, (rows.index(dist.get_rank()), ranks))
+        for row, columns in everybody:
+            table[row] = facula.tensor(columns)
+        return DeviceMesh.from_group([replicas, shards], kind, table, mesh_dim_names=("replicas", "shards"))
+    hybrid = strategy in (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
+    ranks = dist.get_process_group_ranks(process_group)
+    if strategy is ShardingStrategy.NO_SHARD or hybrid:
+        inside = int(os.environ.get("LOCAL_WORLD_SIZE", len(ranks))) if hybrid else 1
+        return DeviceMesh(kind, facula.tensor(ranks).view(-1, inside), mesh_dim_names=("replicas", "shards"))
+    group = process_group if process_group is not None else dist.group.WORLD
+    return DeviceMesh.from_group(group, kind, mesh_dim_names=("shards",))
+
+
+def _device(module, device_id):
+    """(the device to move to, if one is given, the kind of device)."""
+    if device_id is None:
+        return None, next((p.device.type for p in module.parameters() if not p.is_meta), "cpu")
+    device = facula.device(f"cuda:{device_id}" if isinstance(device_id, int) else device_id)
+    return device, device.type
+
+
+def _ignored_parameters(module, ignored_modules, ignored_states):
+    found = set()
+    for entry in [*(ignored_modules or ()), *(ignored_states or ())]:
+        found.update(entry.parameters() if isinstance(entry, Module) else [entry])
+    return found & set(module.parameters())
+
+
+def _materialize(module, param_init_fn, device) -> None:
+    for m in module.modules():
+        if any(t is not None and t.is_meta for t in [*m._parameters.values(), *m._buffers.values()]):
+            if param_init_fn is not None:
+                param_init_fn(m)
+            else:
+                m.to_empty(device=device or "cpu", recurse=False)
+                m.reset_parameters()
+    if device is not None:
+        module.to(device)
+
+
+def _sync(module, ignored, mesh) -> None:
+    with facula.no_grad():
+        for t in [*module.parameters(), *module.buffers()]:
+            if t not in ignored and not isinstance(t, DTensor):
+                for number in range(mesh.ndim):
+                    group = mesh.get_group(number)
+                    dist.broadcast(t.detach(), dist.get_global_rank(group, 0), group=group)
+
+
+def _policy(mixed_precision):
+    if mixed_precision is None:
+        return MixedPrecisionPolicy()
+    cast = mixed_precision.cast_forward_inputs or mixed_precision.cast_root_forward_inputs
+    return MixedPrecisionPolicy(mixed_precision.param_dtype, mixed_precision.reduce_dtype, None, cast)
+
+
+def _converted(value, p, settings, config):
+    """An entry as the settings want it; an optimizer's is a part without a layout, that of its parameter."""
+    if not isinstance(value, facula.Tensor):
+        return value
+    if not isinstance(value, DTensor):
+        if not isinstance(p, DTensor) or value.shape != p.to_local().shape or value.dim() == 0:
+            return value
+        value = DTensor._wrap(value, p._spec)
+    if settings.state_dict_type is StateDictType.FULL_STATE_DICT:
+        value = value.full_tensor()
+    elif settings.state_dict_type is StateDictType.LOCAL_STATE_DICT:
+        value = value.to_local()
+    return value.cpu() if config.offload_to_cpu else value
+
+
+def _part_of(value, p):
+    if not isinstance(p, DTensor) or not isinstance(value, facula.Tensor) or value.dim() == 0:
+        return value
+    if isinstance(value, DTensor):
+        return value.to_local()
+    if value.shape != p.shape:
+        return value
+    shape, offset = p._spec.local_shape_and_offset()
+    return value[tuple(slice(o, o + n) for o, n in zip(offset, shape))].clone()
+
+
+def _after_state_dict(module, state_dict, prefix, local_metadata):
+    """Names of the module inside, and values as the settings want them."""
+    del local_metadata
+    settings, rank0_only = module._settings, getattr(module._settings.state_dict_config, "rank0_only", False)
+    for key in [key for key in state_dict if key.startswith(prefix)]:
+        value = state_dict.pop(key)
+        if isinstance(value, DTensor):
+            value = _converted(value.detach(), None, settings, settings.state_dict_config)
+        if not rank0_only or dist.get_rank() == 0:
+            state_dict[prefix + key[len(prefix) :].removeprefix(_PREFIX)] = value
+    return state_dict
+
+
+def _before_load_state_dict(state_dict, prefix, *rest):
+    for key in [key for key in state_dict if key.startswith(prefix) and not key.startswith(prefix + _PREFIX)]:
+        state_dict[f"{prefix}{_PREFIX}{key[len(prefix):]}"] = state_dict.pop(key)
+
