@@ -24,6 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # a checkout that is built in place
 
+#: how the first architecture is compiled, with what is printed of registers, and how the others are, in half the time
+FULL, QUICK = "-Xptxas=-v", "-Ofc=mid"
 TOGETHER = 24  # kernels of one program: what is common to all is read once
 #: for the first architecture element-wise kernels are compiled for these types of elements, others for all; for the other
 #: architectures less. Every loop and every kernel is there in one type at least.
@@ -101,16 +103,16 @@ def complaint(kernel: Kernel, found: Facts) -> str:
     return ""
 
 
-def compile_piece(job: tuple[list[Kernel], int]) -> list[Result]:
+def compile_piece(job: tuple[list[Kernel], int, str]) -> list[Result]:
     from facula import _C
 
-    kernels, arch = job
+    kernels, arch, how = job
     try:
-        names, cubin, log = _C._cuda_compile_together([(k.source, k.expression) for k in kernels], arch, "-Xptxas=-v")
+        names, cubin, log = _C._cuda_compile_together([(k.source, k.expression) for k in kernels], arch, how)
     except RuntimeError as error:
         if len(kernels) == 1:
             return [Result(kernels[0], arch, str(error))]
-        return [result for kernel in kernels for result in compile_piece(([kernel], arch))]
+        return [result for kernel in kernels for result in compile_piece(([kernel], arch, how))]
     parts, logs = sections(cubin), {}
     for text in log.split("Compiling entry function '")[1:]:
         logs[text[: text.index("'")]] = text
@@ -192,8 +194,21 @@ def show_heaviest(results: list[Result], count: int) -> None:
         print(f"{r.arch:4} {r.registers:9} {r.stack:6} {r.spilled:7} {r.shared:6} {r.bytes:6}  {what(r.kernel)}")
 
 
-def compile_all(kernels: dict[int, list[Kernel]], jobs: int) -> list[Result]:
-    pieces = [(those[at : at + TOGETHER], arch) for arch, those in kernels.items() for at in range(0, len(those), TOGETHER)]
+def accepts(option: str) -> bool:
+    """Whether the compiler knows it (CUDA 12.8 and later)."""
+    from facula import _C
+
+    try:
+        _C._cuda_compile_together([("#include \"types.cuh\"\n__global__ void nothing() {}\n", "nothing")], 90, option)
+    except RuntimeError:
+        return False
+    return True
+
+
+def compile_all(kernels: dict[int, list[Kernel]], quickly: set[int], jobs: int) -> list[Result]:
+    quick = QUICK if accepts(QUICK) else FULL
+    pieces = [(those[at : at + TOGETHER], arch, quick if arch in quickly else FULL)
+              for arch, those in kernels.items() for at in range(0, len(those), TOGETHER)]  # fmt: skip
     results: list[Result] = []
     with ProcessPoolExecutor(jobs) as pool:
         for done, more in enumerate(pool.map(compile_piece, pieces), 1):
@@ -210,6 +225,7 @@ def main() -> int:
     parser.add_argument("--arch", default="90,75,80,100")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--all", action="store_true", help="kernels for all types of elements, for all architectures")
+    parser.add_argument("--optimize", action="store_true", help="fully, for all architectures: else only for the first")
     parser.add_argument("--every", type=int, default=1, help="only one kernel of so many")
     parser.add_argument("--only", default="", help="only kernels whose source or name has this text")
     parser.add_argument("--heaviest", type=int, default=0)
@@ -220,7 +236,7 @@ def main() -> int:
     archs = [int(arch) for arch in args.arch.split(",")]
     by_arch = {arch: kernels if args.all else selected(kernels, arch == archs[0]) for arch in archs}
     print(f"{len(kernels)} kernels, listed in {time.time() - start:.0f} s", file=sys.stderr)
-    results = compile_all(by_arch, args.jobs)
+    results = compile_all(by_arch, set() if args.optimize else set(archs[1:]), args.jobs)
     failed: dict[str, list[Result]] = {}
     for r in results:
         if r.error:

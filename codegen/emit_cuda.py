@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from .emit_backend import register_calls, registering
@@ -31,9 +32,19 @@ def _sources(source: Path) -> str:
     folders = (source / "cuda" / "kernels", source / "kernels")
     files = sorted(p for folder in folders for p in folder.iterdir() if p.suffix in (".h", ".cuh"))
     lines = [HEADER, '#include "cuda/kernel.h"\n', "namespace facula::cuda {\n", "const DeviceSource device_sources[] = {"]
-    lines += [f'    {{"{p.name}", {_raw(p.read_text())}}},' for p in files]
+    lines += [f'    {{"{p.name}", {_raw(_for_device(p))}}},' for p in files]
     lines += ["};", f"const int device_source_count = {len(files)};\n", "}  // namespace facula::cuda\n"]
     return "\n".join(lines)
+
+
+def _for_device(path: Path) -> str:
+    """Elementary functions become templates: the compiler reads the bodies of those that a kernel calls, and most call none."""
+    text = path.read_text()
+    if not path.name.startswith("elementary_"):
+        return text
+    if re.search(r"^template", text, re.MULTILINE):
+        raise ValueError(f"{path}: functions that are templates already, which would become templates of templates")
+    return re.sub(r"^FACULA_FN ", "template <int = 0> FACULA_FN ", text, flags=re.MULTILINE)
 
 
 def _loops(ops: list[Op]) -> str:

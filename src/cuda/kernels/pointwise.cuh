@@ -1,5 +1,6 @@
 // Element-wise kernels around one loop body, `Loop`, that the host writes in front of them (pointwise.cpp): a struct
-// with the number of `inputs` and run<C, R>(C a, C b, C c, const C* parameters), which gives an R.
+// with the number of `inputs` and run<C, R>(C a, C b, C c, const C* parameters), which gives an R. Loops over the grid
+// are not unrolled: many threads keep memory busy, and unrolled code takes a third longer to compile.
 #pragma once
 
 #include "pointwise_args.h"
@@ -25,6 +26,7 @@ __global__ __launch_bounds__(256) void pointwise_any(PointwiseArgs p) {
   C numbers[kMostInputs];
   for (int k = 0; k < Loop::inputs; ++k)
     if (p.in[k].is_number) numbers[k] = *reinterpret_cast<const C*>(p.numbers[k]);
+#pragma unroll 1
   for (Int64 i = thread_number(); i < p.numel; i += thread_count()) {
     Int64 to = 0, from[kMostInputs] = {};
     Index rest = static_cast<Index>(i);
@@ -52,6 +54,7 @@ __global__ __launch_bounds__(256) void pointwise_direct(PointwiseArgs p) {
   for (int k = 0; k < Loop::inputs; ++k)
     if (p.in[k].is_number) numbers[k] = *reinterpret_cast<const C*>(p.numbers[k]);
   const Int64 vectors = p.numel / kWide;
+#pragma unroll 1
   for (Int64 v = thread_number(); v < vectors; v += thread_count()) {
     Vector<M, kWide> in[kMostInputs];
     for (int k = 0; k < Loop::inputs; ++k)
