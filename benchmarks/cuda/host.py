@@ -80,7 +80,8 @@ def measure(only: str) -> list[dict[str, object]]:
                 best[k] = min(best[k], timer.timeit(count) / count)
         ours, theirs = (1e6 * t for t in best)
         ratio = round(theirs / ours, 2)
-        rows.append({"op": statement, "facula_us": round(ours, 3), "torch_cpu_us": round(theirs, 3), "ratio": ratio})
+        rows.append({"name": statement, "facula_us": round(ours, 3), "torch_cpu_us": round(theirs, 3), "ratio": ratio,
+                     "target": TARGET})  # fmt: skip
         print(f"{statement:38} {ours:7.2f} us   PyTorch's CPU {theirs:7.2f} us   {theirs / ours:5.2f} x", flush=True)
     return rows
 

@@ -30,19 +30,29 @@ std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
 }
 
 // Programs read PyTorch's texts to learn which devices there are, so these begin as PyTorch's do, not with a name.
+namespace {
+
+std::string known_device_types() {
+  std::string known;
+  for (int t = 0; t < kDeviceTypes; ++t)
+    if (const char* candidate = name(static_cast<DeviceType>(t)))
+      known += (known.empty() ? "" : ", ") + std::string(candidate);
+  return known;
+}
+
+}  // namespace
+
 Device parse_device(const std::string& text) {
   FACULA_CHECK(!text.empty(), ErrorKind::Runtime, "Device string must not be empty");
   const size_t colon = text.find(':');
-  const std::string wanted = text.substr(0, colon);
-  std::string known;
+  const std::string_view wanted = std::string_view(text).substr(0, colon);
   std::optional<DeviceType> type;
   for (int t = 0; t < kDeviceTypes; ++t) {
-    const char* candidate = name(static_cast<DeviceType>(t));
-    if (!candidate) continue;  // a place that no backend has taken
-    known += std::string(known.empty() ? "" : ", ") + candidate;
-    if (wanted == candidate) type = static_cast<DeviceType>(t);
+    const char* candidate = name(static_cast<DeviceType>(t));  // null: a place that no backend has taken
+    if (candidate && wanted == candidate) type = static_cast<DeviceType>(t);
   }
-  FACULA_CHECK(type, ErrorKind::Runtime, "Expected one of ", known, " device type at start of device string: ", text);
+  FACULA_CHECK(type, ErrorKind::Runtime, "Expected one of ", known_device_types(),
+               " device type at start of device string: ", text);
   Device device{*type};
   if (colon == std::string::npos) return device;
   const std::string digits = text.substr(colon + 1);

@@ -320,6 +320,10 @@ API CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUst
                     stream);
 }
 API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  if (settings().mode == Mode::Null) {
+    std::memmove(host(to), host(from), bytes);
+    return CUDA_SUCCESS;
+  }
   if (!is_allocated(to, bytes) || !is_allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   constexpr int kDevice = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
   const bool same = device_of(to) == device_of(from);
