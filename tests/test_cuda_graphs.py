@@ -305,6 +305,9 @@ def test_streams_say_whether_they_are_captured_and_graphs_of_any_accelerator():
             second.capture_end()
         second.replay()
         print(y.tolist(), second.pool() == g.pool())
+        assert second.raw_cuda_graph_exec() not in (0, g.raw_cuda_graph_exec())
+        with pytest.raises(RuntimeError, match="raw_cuda_graph_exec: a graph that can be launched"):
+            cuda.CUDAGraph().raw_cuda_graph_exec()
         with pytest.raises(RuntimeError, match="capture_error_mode is one of"):
             facula.accelerator.Graph(capture_error_mode="none")
         facula.accelerator.empty_host_cache()

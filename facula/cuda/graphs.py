@@ -97,6 +97,13 @@ class CUDAGraph:
             raise RuntimeError("CUDAGraph.raw_cuda_graph: a captured graph that is kept (keep_graph=True), got none")
         return handle
 
+    def raw_cuda_graph_exec(self):
+        """The driver's handle of what replay() launches; it is good until the graph is made launchable again, or reset."""
+        handle = _C._cuda_graph_executable(self._graph)
+        if not handle:
+            raise RuntimeError("CUDAGraph.raw_cuda_graph_exec: a graph that can be launched (see instantiate()), got none")
+        return handle
+
 
 def _pool_number(pool):
     if pool is None:

@@ -36,6 +36,7 @@ class Graph {
   /// Whether capture_end() keeps what debug_dump() shows.
   void keep_graph() { keeps_graph_ = true; }
   CUgraph handle() const { return graph_; }
+  CUgraphExec executable() const { return executable_; }
 
   // ---- while it is captured
   /// What a kernel draws from, which every replay sets.

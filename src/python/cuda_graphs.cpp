@@ -67,6 +67,9 @@ PyObject* pool(PyObject*, PyObject* graph) {
 PyObject* handle(PyObject*, PyObject* graph) {
   return guarded([&] { return check(PyLong_FromVoidPtr(graph_of(graph).handle())); });
 }
+PyObject* executable(PyObject*, PyObject* graph) {
+  return guarded([&] { return check(PyLong_FromVoidPtr(graph_of(graph).executable())); });
+}
 PyObject* dump(PyObject*, PyObject* args) {
   PyObject* graph;
   const char* path;
@@ -101,6 +104,7 @@ PyMethodDef functions[] = {
     {"_cuda_graph_keep", keep, METH_O, "(graph): keeps what _cuda_graph_dump() shows."},
     {"_cuda_graph_pool", pool, METH_O, "(graph): the number of its pool."},
     {"_cuda_graph_handle", handle, METH_O, "(graph): the driver's handle, 0 where it is not kept."},
+    {"_cuda_graph_executable", executable, METH_O, "(graph): the handle of what is launched, 0 where there is none."},
     {"_cuda_graph_dump", dump, METH_VARARGS, "(graph, path)"},
     {"_cuda_new_pool", new_pool, METH_NOARGS, "The number of a new pool."},
     {"_cuda_captures_here", captures_here, METH_NOARGS, "Whether a graph is captured from the current stream."},
