@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 namespace facula::distributed {
 namespace {
@@ -35,6 +36,11 @@ std::string seconds_text(double seconds) {
   std::ostringstream s;
   s << seconds << " s";
   return s.str();
+}
+
+bool served_by_launcher() {
+  const char* set = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  return set && std::string_view(set) == "True";
 }
 
 /// What a rank said of one of its groups, and where its program is.
@@ -77,6 +83,8 @@ void Control::run() {
     ~Ending() { ended = true; }
   } ending{ended_};
   try {
+    const std::string host = store_->get(key_of("who", 0));
+    if (!served_by_launcher()) store_host_ = "rank 0 (" + host + ")";
     while (!leaving_) {
       const bool waits_for_left = left_at_ > 0;
       const Reply reply = store_->call({StoreOp::WaitCount, {std::string(kLog) + kLines}, {}, lines_ + 1},
@@ -94,7 +102,7 @@ void Control::run() {
     store_gone_ = true;
     if (!left_.empty()) return;  // it went in order, and the store with it
     lock.unlock();
-    world_.fail_all("the process that holds the store is gone (rank 0, or the launcher), or the connection to it");
+    world_.fail_all(store_host_ + ", which holds the store, is gone: its process ended, or its connection broke");
   }
 }
 

@@ -43,6 +43,7 @@ class Control {
   int64_t lines_ = 0;
   size_t read_ = 0;
   int queries_ = 0;
+  std::string store_host_ = "the launcher";
   double left_at_ = 0;
   std::atomic<bool> leaving_{false}, ended_{false}, store_gone_{false};
   std::thread thread_;

@@ -180,7 +180,7 @@ void World::when_done(const std::shared_ptr<Operation>& op, std::function<void()
 }
 
 /// Microseconds that a wait looks without a pause.
-int World::spins() const { return engine_->crowded() ? 20 : 200; }
+int World::spins() const { return engine_->crowded() ? 20 : 1000; }
 
 /// Drives whatever is under way; whether something is.
 bool World::poll() {
