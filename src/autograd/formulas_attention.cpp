@@ -9,9 +9,11 @@ namespace {
 
 class AttentionBackward final : public Node {
  public:
-  AttentionBackward(double dropout, bool is_causal, double scale)
-      : dropout_(dropout), scale_(scale), is_causal_(is_causal) {}
-  std::string name() const override { return "ScaledDotProductAttentionBackward0"; }
+  AttentionBackward(double dropout, bool is_causal, double scale, bool by_library)
+      : dropout_(dropout), scale_(scale), is_causal_(is_causal), by_library_(by_library) {}
+  std::string name() const override {
+    return by_library_ ? "ScaledDotProductCudnnAttentionBackward0" : "ScaledDotProductAttentionBackward0";
+  }
 
   void apply(const Tensor* grads, Tensor* results) override {
     const Tensor& grad = grads[0];
@@ -21,7 +23,7 @@ class AttentionBackward final : public Node {
     if (GradMode::enabled() || is_batched(grad)) return apply_differentiably(grad, inputs, mask, seed, results);
     auto [query, key, value] =
         _attention_backward(grad, inputs[0], inputs[1], inputs[2], mask, seed, result_.unpack(*this),
-                            logsumexp_.unpack(*this), dropout_, is_causal_, scale_);
+                            logsumexp_.unpack(*this), dropout_, is_causal_, scale_, by_library_);
     const Tensor* found[] = {&query, &key, &value};
     for (size_t i = 0; i < 3; ++i)
       if (wants(i)) results[i] = *found[i];
@@ -35,6 +37,11 @@ class AttentionBackward final : public Node {
  private:
   void apply_differentiably(const Tensor& grad, const Tensor* inputs, const Tensor& mask, const Tensor& seed,
                             Tensor* results) {
+    FACULA_CHECK(!by_library_ || (dropout_ == 0 && inputs[1].sizes() == inputs[2].sizes() &&
+                                  inputs[0].size(1) == inputs[1].size(1)),
+                 ErrorKind::NotImplemented,
+                 "scaled_dot_product_attention: cuDNN has no derivative of its derivative; choose another "
+                 "implementation with nn.attention.sdpa_kernel");
     // Stand-ins for the inputs: the gradients are taken with respect to them, and reach the inputs through them.
     Tensor given[3];
     std::vector<Edge> wanted;
@@ -53,16 +60,16 @@ class AttentionBackward final : public Node {
   }
 
   double dropout_, scale_;
-  bool is_causal_;
+  bool is_causal_, by_library_;
 };
 
 }  // namespace
 
 Tensor _attention_in_one(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
-                         const Tensor& seed, double dropout_p, bool is_causal, double scale) {
-  auto [result, logsumexp] = _attention(query, key, value, mask, seed, dropout_p, is_causal, scale);
+                         const Tensor& seed, double dropout_p, bool is_causal, double scale, bool by_library) {
+  auto [result, logsumexp] = _attention(query, key, value, mask, seed, dropout_p, is_causal, scale, by_library);
   if (uint32_t marks = marks_of(query) | marks_of(key) | marks_of(value)) {
-    auto node = Ref<AttentionBackward>::adopt(new AttentionBackward(dropout_p, is_causal, scale));
+    auto node = Ref<AttentionBackward>::adopt(new AttentionBackward(dropout_p, is_causal, scale, by_library));
     node->marks = marks;
     for (const Tensor* t : {&query, &key, &value}) add_edges(*node, *t);
     node->query_ = SavedTensor(query, false);

@@ -74,15 +74,17 @@ Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& ke
                                            std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask, is_causal);
   const AttentionCall call{query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale};
-  const Tensor k = enable_gqa ? repeat_heads(key, query) : key, v = enable_gqa ? repeat_heads(value, query) : value;
+  const AttentionBackend backend = attention_backend(call);
   const double factor = call.factor();
-  if (attention_backend(call) == AttentionBackend::Math)
-    return _attention_in_ops(query, k, v, attn_mask, Tensor(), dropout_p, is_causal, factor);
-  const Dims keys = broadcast(batch_of(k), batch_of(v), kOp), batch = broadcast(batch_of(query), keys, kOp);
-  Tensor seed;
+  const bool in_ops = backend == AttentionBackend::Math, by_library = backend == AttentionBackend::Library;
+  Tensor seed, k = key, v = value;
+  if (enable_gqa && !by_library) k = repeat_heads(key, query), v = repeat_heads(value, query);
+  if (in_ops) return _attention_in_ops(query, k, v, attn_mask, seed, dropout_p, is_causal, factor);
   if (dropout_p > 0) seed = random_(facula::empty({1}, DType::Int64, query.device()));
+  if (by_library) return _attention_in_one(query, key, value, attn_mask, seed, dropout_p, is_causal, factor, true);
+  const Dims keys = broadcast(batch_of(k), batch_of(v), kOp), batch = broadcast(batch_of(query), keys, kOp);
   return _attention_in_one(with_batch(query, batch), with_batch(k, batch), with_batch(v, batch), attn_mask, seed,
-                           dropout_p, is_causal, factor);
+                           dropout_p, is_causal, factor, false);
 }
 
 }  // namespace facula

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/device.h"
+#include "cuda/dnn_attention.h"
 #include "cuda/kernel.h"
 #include "cuda/kernels/attention_args.h"
 
@@ -78,6 +79,7 @@ Grid blocks(int64_t heads, int64_t rows, int64_t columns) {
 }
 
 void attention_cuda(const Tensor& out, const Tensor& sums, const AttentionInputs& in, const AttentionOptions& options) {
+  if (options.by_library) return attention_by_library(out, sums, in, options);
   static const DeviceKernel kernel{"attention.cuh", "attention"};
   const BatchDims dims = batch_dims({in.query, in.key, in.value, in.mask, out}, in.query);
   AttentionArgs p = arguments_of(in, options, dims);
@@ -88,6 +90,7 @@ void attention_cuda(const Tensor& out, const Tensor& sums, const AttentionInputs
 
 void attention_backward_cuda(const AttentionGradients& gradients, const AttentionInputs& in,
                              const AttentionResults& results, const AttentionOptions& options) {
+  if (options.by_library) return attention_backward_by_library(gradients, in, results, options);
   static const DeviceKernel delta{"attention.cuh", "attention_delta"}, keys{"attention.cuh", "attention_backward_keys"},
       queries{"attention.cuh", "attention_backward_queries"};
   const BatchDims dims = batch_dims(
@@ -144,6 +147,7 @@ void attention_weights_cuda(const Tensor& out, const Tensor& scores, const Tenso
 void register_attention() {
   constexpr auto cuda = DeviceType::CUDA;
   attention_kernel.set(cuda, attention_cuda);
+  why_no_library_attention = why_no_dnn_attention;
   attention_backward_kernel.set(cuda, attention_backward_cuda);
   attention_kept_kernel.set(cuda, attention_kept_cuda);
   attention_weights_kernel.set(cuda, attention_weights_cuda);

@@ -6,8 +6,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,7 +21,7 @@ namespace {
 
 using dnn::Descriptor;
 
-constexpr size_t kMostDims = 5, kMostTimed = 10;
+constexpr size_t kMostDims = 5;
 
 /// A tensor in the layout of the problem; dimensions that are not there have size one.
 struct Shape {
@@ -135,7 +133,7 @@ Descriptor geometry_of(const Problem& p, cudnnDataType_t computed) {
   return c;
 }
 
-std::vector<dnn::Plan> plans_of(const Problem& p) {
+std::optional<dnn::Plans> plans_of(const Problem& p) {
   const bool wide = static_cast<DType>(p.dtype) == DType::Float64;
   const Names& n = names[p.map];
   const Descriptor x = tensor(p, p.x, kX), w = tensor(p, p.w, kW), y = tensor(p, p.y, kY),
@@ -148,52 +146,25 @@ std::vector<dnn::Plan> plans_of(const Problem& p) {
   operation.set(n.alpha, type, wide ? static_cast<const void*>(&one) : &narrow_one);
   operation.set(n.beta, type, wide ? static_cast<const void*>(&zero) : &narrow_zero);
   if (!operation.try_finish()) return {};
-  return dnn::plans_of(operation, static_cast<int>(p.device), {p.full_precision != 0, p.deterministic != 0},
-                       p.timed ? kMostTimed : 1);
+  const cudnnBackendDescriptor_t all[] = {operation.get()};
+  return dnn::Plans(all, static_cast<int>(p.device), {p.full_precision != 0, p.deterministic != 0});
 }
 
 constexpr int64_t ids[] = {kX, kW, kY};
 
-void run(const dnn::Plan& plan, int device, std::span<void* const> addresses) {
-  Tensor workspace;  // goes back to the stream's pool at once: what comes later there is queued behind
-  if (plan.workspace())
-    workspace = facula::empty({plan.workspace()}, DType::UInt8, Device{DeviceType::CUDA, static_cast<int8_t>(device)});
-  plan.run(current_stream(device), ids, addresses, plan.workspace() ? workspace.data() : nullptr);
-}
-
-/// The plan that takes the least time with these tensors; the result is written again and again.
-size_t fastest(const std::vector<dnn::Plan>& plans, int device, std::span<void* const> addresses) {
-  size_t best = 0;
-  float least = std::numeric_limits<float>::infinity();
-  for (size_t i = 0; i < plans.size(); ++i) {
-    run(plans[i], device, addresses);  // the first time loads kernels
-    Event start(CU_EVENT_DEFAULT), end(CU_EVENT_DEFAULT);
-    start.record(current_stream(device));
-    run(plans[i], device, addresses);
-    end.record(current_stream(device));
-    end.synchronize();
-    if (const float time = start.elapsed(end); time < least) {
-      least = time;
-      best = i;
-    }
-  }
-  return best;
-}
-
-/// Null where there is no plan. Sizes that never come again do not fill the memory.
-const dnn::Plan* plan_of(const Problem& p, std::span<void* const> addresses) {
+/// False where no plan runs. Sizes that never come again do not fill the memory.
+bool run(const Problem& p, std::span<void* const> addresses) {
   constexpr size_t kMostPlans = 1024;
-  static auto& plans = *new std::unordered_map<std::string, std::optional<dnn::Plan>>;
+  static auto& known = *new std::unordered_map<std::string, std::optional<dnn::Plans>>;
   const std::string key(reinterpret_cast<const char*>(&p), sizeof p);
-  auto found = plans.find(key);
-  if (found == plans.end()) {
-    if (plans.size() >= kMostPlans) plans.clear();
-    std::vector<dnn::Plan> all = plans_of(p);
-    found = plans.try_emplace(key).first;
-    if (!all.empty())
-      found->second.emplace(std::move(all[all.size() > 1 ? fastest(all, static_cast<int>(p.device), addresses) : 0]));
+  const Stream stream = current_stream(static_cast<int>(p.device));
+  auto found = known.find(key);
+  if (found == known.end()) {
+    if (known.size() >= kMostPlans) known.clear();
+    found = known.emplace(key, plans_of(p)).first;
+    if (found->second && p.timed) found->second->time(static_cast<size_t>(p.timed - 1), stream, ids, addresses);
   }
-  return found->second ? &*found->second : nullptr;
+  return found->second && found->second->run(stream, ids, addresses);
 }
 
 bool is_taken(const Tensor& y, const Tensor& x, const Tensor& w) {
@@ -236,9 +207,7 @@ bool convolution_by_library(ConvMap map, const Tensor& y, const Tensor& x, const
   const Problem problem = problem_of(map, y, x, weights, g, channels_last);
   void* const addresses[] = {x.data(), weights.data(), y.data()};
   std::lock_guard<std::mutex> guard(dnn::library_mutex());
-  const dnn::Plan* plan = plan_of(problem, addresses);
-  if (!plan) return false;
-  run(*plan, x.device().index, addresses);
+  if (!run(problem, addresses)) return false;
   if (!weights.is_same(w) && map == ConvMap::Weight) copy_elements(w, weights);
   return true;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/tensor.h"
 #include "cuda/device.h"
 
 namespace facula::cuda::dnn {
@@ -138,7 +139,15 @@ bool Descriptor::try_finish() {
   return true;
 }
 
-void Plan::run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses, void* workspace) const {
+bool Plan::run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) const {
+  Tensor memory;  // goes back to the stream's pool at once: what comes later there is queued behind
+  try {
+    if (workspace_) memory = facula::empty({workspace_}, DType::UInt8, stream.device);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::OutOfMemory) throw;
+    return false;
+  }
+  void* const workspace = workspace_ ? memory.data() : nullptr;
   cudnnHandle_t library = handle_of(stream.device.index);
   check(functions().cudnnSetStream(library, handle(stream)), "cudnnSetStream");
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
@@ -146,33 +155,79 @@ void Plan::run(Stream stream, std::span<const int64_t> ids, std::span<void* cons
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses);
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::span<void* const>(&workspace, 1));
   pack.finish();
-  check(functions().cudnnBackendExecute(library, plan_.get(), pack.get()), "cudnnBackendExecute");
+  const cudnnStatus_t status = functions().cudnnBackendExecute(library, plan_.get(), pack.get());
+  if (status >= CUDNN_STATUS_NOT_SUPPORTED) return false;  // or an error of its own
+  check(status, "cudnnBackendExecute");
+  wait_if_blocking(stream.device.index);
+  return true;
 }
 
-std::vector<Plan> plans_of(const Descriptor& operation, int device, const Wishes& wishes, size_t most) {
-  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_of(device));
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
-  std::vector<Plan> plans;
-  if (!graph.try_finish()) return plans;
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (Descriptor& config : proposals(graph, mode)) {
-      if (has_unwanted_note(config, wishes)) continue;
-      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle_of(device));
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-      if (!plan.try_finish()) continue;
-      int64_t count = 0, workspace = 0;
-      check(functions().cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-                                                 1, &count, &workspace),
-            "cudnnBackendGetAttribute");
-      if (workspace > static_cast<int64_t>(properties(device).total_memory / 4)) continue;
-      plans.emplace_back(std::move(config), std::move(plan), workspace);
-      if (plans.size() == most) return plans;
+Plans::Plans(std::span<const cudnnBackendDescriptor_t> operations, int device, const Wishes& wishes)
+    : graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), device_(device), wishes_(wishes) {
+  graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_of(device));
+  graph_.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.data(), std::ssize(operations));
+  constexpr int kAll = 2;
+  if (!graph_.try_finish()) modes_asked_ = kAll;
+}
+
+std::optional<Plan> Plans::next() {
+  constexpr cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+  for (;;) {
+    while (left_.empty()) {
+      if (modes_asked_ == std::ssize(modes)) return {};
+      left_ = proposals(graph_, modes[modes_asked_++]);
+      std::reverse(left_.begin(), left_.end());
     }
-    if (!plans.empty()) break;
+    Descriptor config = std::move(left_.back());
+    left_.pop_back();
+    if (has_unwanted_note(config, wishes_)) continue;
+    Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle_of(device_));
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    if (!plan.try_finish()) continue;
+    int64_t count = 0, workspace = 0;
+    check(functions().cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                                               1, &count, &workspace),
+          "cudnnBackendGetAttribute");
+    if (workspace <= static_cast<int64_t>(properties(device_).total_memory / 4))
+      return Plan(std::move(config), std::move(plan), workspace);
   }
-  return plans;
+}
+
+size_t Plans::found(size_t wanted) {
+  while (plans_.size() < wanted) {
+    if (!plans_.empty() && left_.empty()) break;  // the next mode is for where this one gives nothing
+    std::optional<Plan> plan = next();
+    if (!plan) break;
+    plans_.push_back(std::move(*plan));
+  }
+  return plans_.size();
+}
+
+bool Plans::run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) {
+  while (any()) {
+    if (plans_.front().run(stream, ids, addresses)) return true;
+    plans_.erase(plans_.begin());
+  }
+  return false;
+}
+
+void Plans::time(size_t most, Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) {
+  if (found(most ? most : SIZE_MAX) < 2) return;
+  std::vector<std::pair<float, size_t>> times;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    if (!plans_[i].run(stream, ids, addresses)) continue;  // the first time loads kernels
+    Event start(CU_EVENT_DEFAULT), end(CU_EVENT_DEFAULT);
+    start.record(stream);
+    if (!plans_[i].run(stream, ids, addresses)) continue;
+    end.record(stream);
+    end.synchronize();
+    times.emplace_back(start.elapsed(end), i);
+  }
+  std::sort(times.begin(), times.end());
+  std::vector<Plan> sorted;
+  for (const auto& [time, i] : times) sorted.push_back(std::move(plans_[i]));
+  plans_ = std::move(sorted);
 }
 
 }  // namespace facula::cuda::dnn

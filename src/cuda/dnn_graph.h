@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -69,16 +70,39 @@ class Plan {
  public:
   Plan(Descriptor config, Descriptor plan, int64_t workspace)
       : config_(std::move(config)), plan_(std::move(plan)), workspace_(workspace) {}
-  int64_t workspace() const { return workspace_; }
-  /// Queues it on the stream: the tensors of those ids lie at those addresses.
-  void run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses, void* workspace) const;
+  /// Queues it on the stream: the tensors of those ids lie at those addresses. False where it cannot be: there is no
+  /// memory for its workspace, or the library finds only now that it does not support it.
+  bool run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses) const;
 
  private:
   Descriptor config_, plan_;
   int64_t workspace_;
 };
 
-/// Plans for the graph of one operation, those that the library thinks best first; at most `most`.
-std::vector<Plan> plans_of(const Descriptor& operation, int device, const Wishes& wishes, size_t most);
+/// The plans of a graph: those that the library thinks best come first, and each is made when it is needed.
+class Plans {
+ public:
+  /// The operations' descriptors are finished.
+  Plans(std::span<const cudnnBackendDescriptor_t> operations, int device, const Wishes& wishes);
+
+  /// Whether there is one.
+  bool any() { return found(1) != 0; }
+  /// Queues the first that runs; those that do not are left out from then on. False where none does.
+  bool run(Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses);
+  /// Times as many as `most` (all for 0) with these tensors, and puts the quickest first.
+  void time(size_t most, Stream stream, std::span<const int64_t> ids, std::span<void* const> addresses);
+
+ private:
+  /// Makes plans until there are as many, and tells how many there are.
+  size_t found(size_t wanted);
+  std::optional<Plan> next();
+
+  Descriptor graph_;
+  int device_;
+  Wishes wishes_;
+  std::vector<Plan> plans_;
+  std::vector<Descriptor> left_;  // configurations, the best last
+  int modes_asked_ = 0;
+};
 
 }  // namespace facula::cuda::dnn

@@ -1,11 +1,12 @@
-// A stand-in for cuDNN's backend interface: convolutions by loops on the host. A descriptor is a list of attributes
-// that is checked when it is finalized.
-#include "emulator/cudnn.h"
+// A stand-in for cuDNN's backend interface: convolutions by loops on the host, and graphs of attention
+// (cudnn_graph.cpp). A descriptor is a list of attributes that is checked when it is finalized.
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <vector>
+
+#include "emulator/cudnn_graph.h"
 
 #define DECLARE(name, ...) FACULA_EMULATED cudnnStatus_t name(__VA_ARGS__);
 FACULA_DNN_FUNCTIONS(DECLARE)
@@ -26,7 +27,9 @@ struct Descriptor {
   bool finished = false;
   std::map<int, Value> values;
   int engine = 0;                                 // of engines and their configurations
-  std::shared_ptr<const struct Problem> problem;  // of operations and of what is made of them
+  std::shared_ptr<const struct Problem> problem;  // of convolutions and of what is made of them
+  std::shared_ptr<const Step> step;               // of other operations
+  std::shared_ptr<const Graph> graph;             // of what is made of several
 
   template <class T>
   std::vector<T> all(int name) const {
@@ -48,11 +51,7 @@ struct Descriptor {
   }
 };
 
-struct Tensor {
-  cudnnDataType_t type;
-  std::vector<int64_t> sizes, strides;
-  int64_t id, alignment;
-};
+using Tensor = GraphTensor;
 
 enum class Map : uint8_t { Output, Input, Weight };
 
@@ -74,8 +73,59 @@ constexpr Operation operations[] = {
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, 712, 713, 714, 716, 715, 717},
 };
 
+/// Operations of graphs: their own descriptor, of which type, and their tensors.
+struct StepKind {
+  cudnnBackendDescriptorType_t type;
+  int how, first, last;  // the attribute with the descriptor; their attributes
+  cudnnBackendDescriptorType_t how_type;
+  std::array<int, 3> inputs;  // 0: none
+  int output;
+};
+constexpr StepKind kinds[] = {
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+     750,
+     750,
+     758,
+     CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+     {751, 752, 758},
+     753},
+    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+     1523,
+     1520,
+     1523,
+     CUDNN_BACKEND_MATMUL_DESCRIPTOR,
+     {1520, 1521, 0},
+     1522},
+    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+     1612,
+     1610,
+     1612,
+     CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
+     {1610, 0, 0},
+     1611},
+    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+     0,
+     2200,
+     2201,
+     CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+     {2200, 0, 0},
+     2201},
+    {CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, 2312, 2310, 2313, CUDNN_BACKEND_RNG_DESCRIPTOR, {2311, 2313, 0}, 2310},
+};
+const StepKind* kind_with(int name) {
+  for (const StepKind& k : kinds)
+    if (name >= k.first && name <= k.last) return &k;
+  return nullptr;
+}
+const StepKind* kind_of(cudnnBackendDescriptorType_t type) {
+  for (const StepKind& k : kinds)
+    if (type == k.type) return &k;
+  return nullptr;
+}
+
 int64_t bytes_of(cudnnBackendAttributeType_t type) {
   switch (type) {
+    case CUDNN_TYPE_BOOLEAN: return 1;
     case CUDNN_TYPE_INT64:
     case CUDNN_TYPE_DOUBLE:
     case CUDNN_TYPE_HANDLE:
@@ -90,7 +140,16 @@ using facula::emulator::bytes_of;
 cudnnBackendAttributeType_t type_of(int name, cudnnBackendAttributeType_t given) {
   switch (name) {
     case CUDNN_ATTR_CONVOLUTION_COMP_TYPE:
+    case CUDNN_ATTR_POINTWISE_MATH_PREC:
+    case CUDNN_ATTR_MATMUL_COMP_TYPE:
+    case CUDNN_ATTR_REDUCTION_COMP_TYPE:
     case CUDNN_ATTR_TENSOR_DATA_TYPE: return CUDNN_TYPE_DATA_TYPE;
+    case CUDNN_ATTR_TENSOR_IS_VIRTUAL:
+    case CUDNN_ATTR_TENSOR_IS_BY_VALUE: return CUDNN_TYPE_BOOLEAN;
+    case CUDNN_ATTR_POINTWISE_MODE: return CUDNN_TYPE_POINTWISE_MODE;
+    case CUDNN_ATTR_REDUCTION_OPERATOR: return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
+    case CUDNN_ATTR_RNG_DISTRIBUTION: return CUDNN_TYPE_RNG_DISTRIBUTION;
+    case CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY: return CUDNN_TYPE_DOUBLE;
     case CUDNN_ATTR_CONVOLUTION_CONV_MODE: return CUDNN_TYPE_CONVOLUTION_MODE;
     case CUDNN_ATTR_ENGINEHEUR_MODE: return CUDNN_TYPE_HEUR_MODE;
     case CUDNN_ATTR_EXECUTION_PLAN_HANDLE:
@@ -102,6 +161,7 @@ cudnnBackendAttributeType_t type_of(int name, cudnnBackendAttributeType_t given)
     case CUDNN_ATTR_OPERATIONGRAPH_OPS: return CUDNN_TYPE_BACKEND_DESCRIPTOR;
     default: break;
   }
+  if (const StepKind* kind = kind_with(name)) return static_cast<void>(kind), CUDNN_TYPE_BACKEND_DESCRIPTOR;
   for (const Operation& o : operations) {
     if (name == o.alpha || name == o.beta) return given == CUDNN_TYPE_DOUBLE ? given : CUDNN_TYPE_FLOAT;
     if (name >= o.alpha && name <= std::max({o.x, o.w, o.y})) return CUDNN_TYPE_BACKEND_DESCRIPTOR;
@@ -113,7 +173,13 @@ cudnnBackendAttributeType_t type_of(int name, cudnnBackendAttributeType_t given)
 bool has_attribute(cudnnBackendDescriptorType_t type, int name) {
   for (const Operation& o : operations)
     if (o.type == type) return name >= o.alpha && name <= std::max({o.x, o.w, o.y});
+  if (const StepKind* kind = kind_of(type)) return name >= kind->first && name <= kind->last;
   switch (type) {
+    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR: return name < 100;
+    case CUDNN_BACKEND_MATMUL_DESCRIPTOR: return name == CUDNN_ATTR_MATMUL_COMP_TYPE;
+    case CUDNN_BACKEND_REDUCTION_DESCRIPTOR:
+      return name == CUDNN_ATTR_REDUCTION_OPERATOR || name == CUDNN_ATTR_REDUCTION_COMP_TYPE;
+    case CUDNN_BACKEND_RNG_DESCRIPTOR: return name / 10 == 230;
     case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: return name / 100 == 1;
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: return name / 100 == 2;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: return name / 100 == 4;
@@ -130,8 +196,9 @@ bool all_at_least(const std::vector<int64_t>& list, int64_t least) {
 
 Tensor tensor_of(const Descriptor& d) {
   return {d.one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE), d.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS),
-          d.all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES), d.one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID),
-          d.one<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)};
+          d.all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES),           d.one<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID),
+          d.one<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT),    d.one<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL),
+          d.one<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE)};
 }
 
 // ---- what finalizing checks: why not, or nothing
@@ -141,6 +208,7 @@ std::string check_tensor(const Descriptor& d) {
   if (!d.values.count(CUDNN_ATTR_TENSOR_DATA_TYPE) || !d.values.count(CUDNN_ATTR_TENSOR_UNIQUE_ID))
     return "a tensor without a type or an id";
   if (t.sizes.size() < 3 || t.sizes.size() != t.strides.size()) return "a tensor's sizes and strides differ in number";
+  if (t.is_virtual && t.is_by_value) return "a tensor that is virtual and given by value";
   if (!all_at_least(t.sizes, 1) || !all_at_least(t.strides, 1)) return "a tensor's sizes and strides must be positive";
   if (t.alignment < bytes_of(t.type) || t.alignment & (t.alignment - 1)) return "a tensor's alignment";
   return {};
@@ -222,6 +290,44 @@ bool in_one_layout(const Problem& p) {
   return !p.channels_last || (lies(p.x, true) && lies(p.w, true) && lies(p.y, true));
 }
 
+std::string check_kind(Descriptor& d, const StepKind& kind) {
+  auto step = std::make_shared<Step>();
+  step->type = d.type;
+  if (kind.how) {
+    const Descriptor* how = d.descriptor(kind.how, kind.how_type);
+    if (!how) return "an operation without its finalized descriptor";
+    step->mode = how->one<int>(d.type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR ? CUDNN_ATTR_REDUCTION_OPERATOR
+                                                                                      : CUDNN_ATTR_POINTWISE_MODE);
+    step->axis = how->one<int64_t>(CUDNN_ATTR_POINTWISE_AXIS, -1);
+    step->probability = how->one<double>(CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY);
+  }
+  for (const int name : kind.inputs) {
+    if (!name || (name == 758 && !d.values.count(name)) || (name == 752 && !d.values.count(name))) continue;
+    const Descriptor* t = d.descriptor(name, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    if (!t) return "a tensor that is not finalized";
+    step->inputs.push_back(tensor_of(*t));
+  }
+  const Descriptor* y = d.descriptor(kind.output, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  if (!y) return "a result that is not finalized";
+  step->output = tensor_of(*y);
+  d.step = step;
+  return check_step(*step);
+}
+
+/// The graph of several operations. Not supported where it has neither a problem nor a graph afterwards.
+std::string check_steps(Descriptor& d) {
+  std::vector<Step> steps;
+  for (void* each : d.all<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
+    const auto* operation = static_cast<const Descriptor*>(each);
+    if (!operation || !operation->finished || !operation->step)
+      return "a graph with an operation that is not finalized";
+    steps.push_back(*operation->step);
+  }
+  std::string why;
+  d.graph = graph_of(std::move(steps), why);
+  return why;
+}
+
 // ---- engines: a quick one that rounds and adds in any order, one that adds in any order, and one that needs memory
 
 constexpr int kEngines = 3;
@@ -234,7 +340,16 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(int engine, const Problem& p) 
   if (engine <= 1 && p.map != Map::Output) notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
   return notes;
 }
-int64_t workspace_of(int engine) { return engine == 2 ? kWorkspace : 0; }
+std::vector<cudnnBackendNumericalNote_t> notes_of(const Graph& graph) {
+  std::vector<cudnnBackendNumericalNote_t> notes{CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+  if (graph.adds_in_any_order) notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  return notes;
+}
+
+// What tests say that an engine needs, and that it fails.
+int64_t workspaces[kEngines] = {0, 0, kWorkspace};
+cudnnStatus_t failures[kEngines] = {};
+int64_t workspace_of(int engine) { return workspaces[engine]; }
 
 // ---- loops
 
@@ -325,6 +440,7 @@ std::string check_parts(Descriptor& d) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
       const auto* operation = static_cast<const Descriptor*>(d.one<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS));
       if (!d.one<void*>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE)) return "a graph without a handle";
+      if (operation && operation->step) return check_steps(d);
       if (!operation || !operation->finished || !operation->problem) return "a graph without a finalized operation";
       d.problem = operation->problem;  // the operation's descriptor may go before the graph
       return {};
@@ -335,6 +451,7 @@ std::string check_parts(Descriptor& d) {
       if (!graph || !d.values.count(CUDNN_ATTR_ENGINEHEUR_MODE))
         return "a heuristic without a finalized graph or a mode";
       d.problem = graph->problem;
+      d.graph = graph->graph;
       return {};
     }
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
@@ -342,6 +459,7 @@ std::string check_parts(Descriptor& d) {
           d.descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
       if (!d.one<void*>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE) || !config) return "a plan without a handle or an engine";
       d.problem = config->problem;
+      d.graph = config->graph;
       d.engine = config->engine;
       return {};
     }
@@ -349,7 +467,37 @@ std::string check_parts(Descriptor& d) {
   }
 }
 
+cudnnStatus_t execute(const cudnnContext& handle, std::shared_ptr<const Graph> graph, int engine,
+                      const std::vector<int64_t>& ids, const std::vector<void*>& pointers) {
+  constexpr const char* call = "cudnnBackendExecute";
+  std::map<int64_t, void*> memory;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!graph->tensors.count(ids[i])) return wrong(call, "a tensor that the graph has not");
+    memory[ids[i]] = pointers[i];
+  }
+  Numbers numbers;
+  for (const auto& [id, t] : graph->tensors) {
+    if (!memory.count(id)) return wrong(call, "a tensor that is not told");
+    if (t.is_by_value) {
+      if (!memory[id] || t.type != CUDNN_DATA_FLOAT || extent(t) != 1) return wrong(call, "a number by value");
+      numbers[id] = load(t.type, memory[id], 0);
+    } else if (!is_readable(memory[id], extent(t) * (t.type == CUDNN_DATA_INT64 ? 8 : bytes_of(t.type)), t.alignment)) {
+      return wrong(call, "tensor " + std::to_string(id) + " is not in device memory, or less aligned than it says");
+    }
+  }
+  remember("cudnnBackendExecute graph=" + std::to_string(graph->steps.size()) + " engine=" + std::to_string(engine) +
+           " tensors=" + std::to_string(graph->tensors.size()) +
+           " any_order=" + std::to_string(graph->adds_in_any_order));
+  return queued(queue_loops(handle.stream, [=] { run_graph(*graph, memory, numbers); }));
+}
+
 }  // namespace
+
+/// For tests: what an engine's workspace has to be, and with which status it fails (0: it does not).
+FACULA_EMULATED void facula_emulated_dnn_engine(int engine, int64_t workspace, int status) {
+  workspaces[engine] = workspace;
+  failures[engine] = static_cast<cudnnStatus_t>(status);
+}
 
 FACULA_EMULATED size_t cudnnGetVersion() { return 91900; }
 FACULA_EMULATED cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
@@ -404,9 +552,11 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t desc
   if (d->type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) why = check_convolution(*d);
   for (const Operation& o : operations)
     if (d->type == o.type) why = check_operation(*d, o);
+  if (const StepKind* kind = kind_of(d->type)) why = check_kind(*d, *kind);
   if (why.empty()) why = check_parts(*d);
   if (!why.empty()) return wrong(__func__, why);
   if (d->problem && !in_one_layout(*d->problem)) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && !d->problem && !d->graph) return CUDNN_STATUS_NOT_SUPPORTED;
   d->finished = true;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -420,6 +570,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
     Descriptor* to = descriptor_of(static_cast<cudnnBackendDescriptor_t*>(values)[place]);
     if (!to || to->type != type) return false;
     to->problem = d->problem;
+    to->graph = d->graph;
     to->engine = engine;
     return to->finished = true;
   };
@@ -437,7 +588,7 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
                                                                : wrong(__func__, "not an engine");
   }
   if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
-    const auto notes = notes_of(d->engine, *d->problem);
+    const auto notes = d->graph ? notes_of(*d->graph) : notes_of(d->engine, *d->problem);
     *count = std::ssize(notes);
     std::copy_n(notes.begin(), std::min(requested, *count), static_cast<cudnnBackendNumericalNote_t*>(values));
     return CUDNN_STATUS_SUCCESS;
@@ -453,14 +604,18 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t 
 FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                                   cudnnBackendDescriptor_t variant) {
   const Descriptor *d = descriptor_of(plan), *pack = descriptor_of(variant);
-  if (!handle || !d || !pack || !d->finished || !pack->finished || !d->problem)
+  if (!handle || !d || !pack || !d->finished || !pack->finished || (!d->problem && !d->graph))
     return wrong(__func__, "a null pointer, or a descriptor that is not finalized");
   if (does_nothing()) return CUDNN_STATUS_SUCCESS;
   const auto ids = pack->all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = pack->all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   auto* workspace = pack->one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  const Problem& p = *d->problem;
   if (ids.size() != pointers.size()) return wrong(__func__, "as many pointers as ids");
+  const int64_t needed = workspace_of(d->engine);
+  if (needed && !is_readable(workspace, needed, 16)) return wrong(__func__, "the workspace is not in device memory");
+  if (failures[d->engine]) return failures[d->engine];
+  if (d->graph) return execute(*handle, d->graph, d->engine, ids, pointers);
+  const Problem& p = *d->problem;
   const void* data[3] = {};
   const Tensor* tensors[] = {&p.x, &p.w, &p.y};
   for (int i = 0; i < 3; ++i) {
@@ -470,8 +625,6 @@ FACULA_EMULATED cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBac
       return wrong(__func__,
                    std::string("tensor ") + "xwy"[i] + " is not in device memory, or less aligned than it says");
   }
-  const int64_t needed = workspace_of(d->engine);
-  if (needed && !is_readable(workspace, needed, 16)) return wrong(__func__, "the workspace is not in device memory");
   constexpr const char* maps[] = {"output", "input", "weight"};
   remember(std::string("cudnnBackendExecute map=") + maps[static_cast<int>(p.map)] +
            " engine=" + std::to_string(d->engine) + " type=" + std::to_string(p.x.type) +

@@ -7,11 +7,15 @@ namespace {
 
 constexpr const char* kOp = "scaled_dot_product_attention";
 
-void check_matrices(const Tensor& query, const Tensor& key, const Tensor& value) {
+void check_matrices(const Tensor& query, const Tensor& key, const Tensor& value, bool by_library) {
   const int64_t dim = query.dim();
   bool fits = dim >= 2 && key.dim() == dim && value.dim() == dim && query.size(-1) == key.size(-1) &&
               key.size(-2) == value.size(-2);
-  for (int64_t d = 0; fits && d < dim - 2; ++d) fits = query.size(d) == key.size(d) && query.size(d) == value.size(d);
+  const auto joins = [&](const Tensor& t, int64_t d) {
+    const bool shared = by_library && d == dim - 3 && t.size(d) > 0 && query.size(d) % t.size(d) == 0;
+    return shared || query.size(d) == t.size(d);
+  };
+  for (int64_t d = 0; fits && d < dim - 2; ++d) fits = joins(key, d) && joins(value, d);
   FACULA_CHECK(fits, ErrorKind::Runtime, kOp,
                ": expected a query (..., L, E), a key (..., S, E) and a value (..., S, V), got shapes ", query.sizes(),
                ", ", key.sizes(), " and ", value.sizes());
@@ -35,11 +39,11 @@ Dims with_last(IntList sizes, int64_t last) {
 }
 
 /// The mask as the kernels want it: as many elements as scores, by its strides.
-Tensor prepared_mask(const Tensor& mask, IntList scores, DType compute) {
+Tensor prepared_mask(const Tensor& mask, IntList scores, DType compute, bool by_library) {
   if (!mask.defined()) return mask;
   FACULA_CHECK(IntList(broadcast(mask.sizes(), scores, kOp)) == scores, ErrorKind::Runtime, kOp,
                ": expected a mask that broadcasts to ", scores, ", got shape ", mask.sizes());
-  Tensor given = mask.dtype() == DType::Bool ? mask : to_dtype(mask, compute);
+  Tensor given = mask.dtype() == DType::Bool || by_library ? mask : to_dtype(mask, compute);
   return make_view(given, scores, broadcast_strides(given.sizes(), given.strides(), scores), 0, false);
 }
 
@@ -53,24 +57,25 @@ Tensor empty_joined(IntList sizes, DType dtype, Device device) {
 }  // namespace
 
 std::tuple<Tensor, Tensor> _attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
-                                      const Tensor& seed, double dropout_p, bool is_causal, double scale) {
-  check_matrices(query, key, value);
+                                      const Tensor& seed, double dropout_p, bool is_causal, double scale,
+                                      bool by_library) {
+  check_matrices(query, key, value, by_library);
   check_seed(seed, dropout_p);
   const DType compute = compute_dtype(query.dtype());
-  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute);
+  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
   Tensor out = empty_joined(with_last(query.sizes(), value.size(-1)), query.dtype(), query.device());
   Tensor sums = facula::empty(IntList(query.sizes().data(), query.sizes().size() - 1), compute, query.device());
   if (!out.is_meta() && sums.numel())
     attention_kernel(out.device(), out, sums, AttentionInputs{query, key, value, given, seed},
-                     AttentionOptions{scale, dropout_p, is_causal});
+                     AttentionOptions{scale, dropout_p, is_causal, by_library});
   return {out, sums};
 }
 
 std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
                                                        const Tensor& value, const Tensor& mask, const Tensor& seed,
                                                        const Tensor& result, const Tensor& logsumexp, double dropout_p,
-                                                       bool is_causal, double scale) {
-  check_matrices(query, key, value);
+                                                       bool is_causal, double scale, bool by_library) {
+  check_matrices(query, key, value, by_library);
   check_seed(seed, dropout_p);
   const DType compute = compute_dtype(query.dtype());
   const Dims sizes = with_last(query.sizes(), value.size(-1));
@@ -83,13 +88,13 @@ std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const
                kOp, ": expected a sum of dtype ", compute, " for every query, got shape ", logsumexp.sizes(),
                " and dtype ", logsumexp.dtype());
   const Tensor sums = logsumexp.is_contiguous() ? logsumexp : clone(logsumexp, MemoryFormat::Contiguous);
-  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute);
+  const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
   auto like = [](const Tensor& t) { return empty_joined(t.sizes(), t.dtype(), t.device()); };
   Tensor grads[] = {like(query), like(key), like(value)};
   if (!query.is_meta() && (query.numel() || key.numel() || value.numel()))
     attention_backward_kernel(query.device(), AttentionGradients{grads[0], grads[1], grads[2]},
                               AttentionInputs{query, key, value, given, seed}, AttentionResults{grad, result, sums},
-                              AttentionOptions{scale, dropout_p, is_causal});
+                              AttentionOptions{scale, dropout_p, is_causal, by_library});
   return {grads[0], grads[1], grads[2]};
 }
 

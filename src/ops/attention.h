@@ -14,6 +14,7 @@ struct AttentionOptions {
   double scale;
   double dropout;  // the probability that a weight is dropped
   bool is_causal;
+  bool by_library = false;  // see LibraryAttention
 };
 
 /// Query (..., L, E), key (..., S, E) and value (..., S, V) have the same batch dimensions and any strides. The mask
