@@ -54,6 +54,10 @@ for n in sizes:
     positive = a @ a.mH + n * f.eye(n).to(a.dtype)
     for upper in (False, True):
         same(lambda a: L.cholesky(a, upper=upper), positive)
+        factor = L.cholesky(positive, upper=upper)
+        same(lambda b, a: f.cholesky_solve(b, a, upper=upper), b, factor, what=("cholesky_solve", upper))
+        close(positive @ f.cholesky_solve(b, factor, upper=upper), b, "cholesky_solve on the CPU")
+        same(lambda a: f.cholesky_inverse(a, upper=upper), factor, what=("cholesky_inverse", upper))
         for left in (False, True):
             for unit in (False, True):
                 triangle = a.triu() if upper else a.tril()
@@ -239,6 +243,7 @@ one, few, many = (square(70)[:1].repeat(n, 1, 1).cuda() for n in (1, 2, 20))
 small, hermitian = draw(2, 5, 5).cuda(), lambda a: a @ a.mH
 assert asked(L.cholesky, hermitian(one)) == [("Xpotrf", 70, 70, 1, 1, 0)]
 assert asked(L.cholesky, hermitian(many)) == [("DpotrfBatched", 70, 70, 1, 20, 0)] and not asked(L.cholesky, hermitian(small))
+assert names(f.cholesky_solve, one[0], L.cholesky(hermitian(one[0]))) == ["Xpotrs"] and not names(f.cholesky_solve, small, small)
 assert names(L.lu_factor, few) == ["Xgetrf"] * 2 and not asked(L.lu_factor, many) and not asked(L.lu_factor, small)
 assert names(L.solve, one[0], one[0]) == ["Xgetrf", "Xgetrs"] and names(L.inv, small[0]) == ["Xgetrf", "Xgetrs"]
 assert names(L.qr, one) == ["Xgeqrf", "Dorgqr"] and not asked(L.qr, many)

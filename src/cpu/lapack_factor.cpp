@@ -154,6 +154,18 @@ void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool un
   });
 }
 
+void cholesky_solve(const Tensor& factor, const Tensor& b, bool upper) {
+  Int m = static_cast<Int>(b.size(-2)), n = static_cast<Int>(b.size(-1)), ld = std::max<Int>(m, 1);
+  visit_lapack(b.dtype(), "cholesky_solve", [&]<class T>(TypeTag<T>) {
+    each_matrix(batch_count(b), 2 * int64_t{m} * n * m, [&](int64_t i) {
+      char triangle = upper ? 'U' : 'L';
+      Int status = 0;
+      lapack_call<"potrs", T>(&triangle, &m, &n, matrix_at<T>(factor, i, int64_t{m} * m), &ld,
+                              matrix_at<T>(b, i, int64_t{m} * n), &ld, &status);
+    });
+  });
+}
+
 void qr(const Tensor& a, const Tensor& tau) {
   Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n), ld = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.qr", [&]<class T>(TypeTag<T>) {
@@ -328,6 +340,7 @@ void register_lapack_factor() {
   lu_solve_kernel.set(DeviceType::CPU, lu_solve);
   inverse_kernel.set(DeviceType::CPU, inverse);
   triangular_kernel.set(DeviceType::CPU, triangular);
+  cholesky_solve_kernel.set(DeviceType::CPU, cholesky_solve);
   qr_kernel.set(DeviceType::CPU, qr);
   reflectors_kernel.set(DeviceType::CPU, reflectors);
   reflect_kernel.set(DeviceType::CPU, reflect);

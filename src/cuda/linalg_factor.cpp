@@ -75,6 +75,13 @@ void cholesky_cuda(const Tensor& given, const Tensor& info, bool upper) {
   }
 }
 
+void cholesky_solve_cuda(const Tensor& factor, const Tensor& b, bool upper) {
+  const Tensor a = batch_of(factor), x = batch_of(b);
+  if (solver::cholesky_solve(a, x, upper)) return;
+  solve_triangle(a, x, {upper, false}, upper ? 'C' : 'N');
+  solve_triangle(a, x, {upper, false}, upper ? 'N' : 'C');
+}
+
 // ---- LU
 
 void exchange_rows(const Tensor& x, const Tensor& pivots, int64_t from, int64_t until, bool backward) {
@@ -208,6 +215,7 @@ void reflect_cuda(const Tensor& a, const Tensor& tau, const Tensor& c, bool left
 void register_linalg_factor() {
   constexpr auto cuda = DeviceType::CUDA;
   cholesky_kernel.set(cuda, cholesky_cuda);
+  cholesky_solve_kernel.set(cuda, cholesky_solve_cuda);
   lu_kernel.set(cuda, lu_cuda);
   lu_solve_kernel.set(cuda, lu_solve_cuda);
   inverse_kernel.set(cuda, inverse_cuda);

@@ -250,6 +250,17 @@ bool cholesky(const Tensor& a, const Tensor& info, bool upper) {
   return true;
 }
 
+bool cholesky_solve(const Tensor& factor, const Tensor& b, bool upper) {
+  if (b.numel() == 0 || !is_for_library(factor, Taken::Each)) return false;
+  const Handle& h = handle_for(b);
+  const cudaDataType type = type_of(b);
+  const Tensor info = room(b, 1, DType::Int32);
+  for (int64_t i = 0; i < b.size(0); ++i)
+    FACULA_SOLVER_CALL(cusolverDnXpotrs, h.handle, h.params, triangle(upper), b.size(1), b.size(2), type, at(factor, i),
+                       leading(factor), type, at(b, i), leading(b), info.data<int>());
+  return true;
+}
+
 // ---- LU
 
 bool lu(const Tensor& a, const Tensor& pivots, const Tensor& info) {

@@ -8,6 +8,7 @@
 namespace facula::cuda::solver {
 
 bool cholesky(const Tensor& a, const Tensor& info, bool upper);
+bool cholesky_solve(const Tensor& factor, const Tensor& b, bool upper);
 bool lu(const Tensor& a, const Tensor& pivots, const Tensor& info);
 bool lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op);
 bool qr(const Tensor& a, const Tensor& tau);

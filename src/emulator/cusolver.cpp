@@ -200,6 +200,7 @@ cusolverStatus_t ask(const char* call, const std::string& why, int* room) {
 template <class Loops>
 cusolverStatus_t queue(const char* call, cusolverDnHandle_t handle, const std::string& why, const Matrix& a,
                        int64_t count, Loops loops) {
+  if (does_nothing()) return CUSOLVER_STATUS_SUCCESS;
   if (!is_live(handle)) return wrong(call, "a handle that there is not");
   if (!why.empty()) return wrong(call, why);
   const auto word = [](const char* name, int64_t value) { return std::string(name) + std::to_string(value); };

@@ -27,10 +27,13 @@ Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper, cons
   check_pair("cholesky_solve", input2, self);
   FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "cholesky_solve: batches of matrices, got shapes ", self.sizes(),
                " and ", input2.sizes());
-  Tensor flipped = column_major(transpose(input2, -2, -1));
-  if (!flipped.is_meta() && flipped.is_complex()) _conj_physical_into(flipped, true, flipped);
-  const Tensor &lower = upper ? flipped : input2, &other = upper ? input2 : flipped;
-  return linalg_solve_triangular(other, linalg_solve_triangular(lower, self, false, true, false), true, true, false);
+  FACULA_CHECK(self.size(-2) == input2.size(-1), ErrorKind::Runtime, "cholesky_solve: the shapes do not fit, got ",
+               self.sizes(), " and ", input2.sizes());
+  Dims batch =
+      broadcast(input2.sizes().slice(0, input2.dim() - 2), self.sizes().slice(0, self.dim() - 2), "cholesky_solve");
+  Tensor x = column_major(expand_batch(self, batch));
+  if (!x.is_meta() && x.numel()) cholesky_solve_kernel(x.device(), column_major(expand_batch(input2, batch)), x, upper);
+  return x;
 }
 
 Tensor cholesky_inverse(const Tensor& self, bool upper, const Out&) {

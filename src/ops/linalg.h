@@ -8,6 +8,8 @@ namespace facula {
 
 /// a becomes its Cholesky factor in the named triangle.
 inline Kernel<void(const Tensor& a, const Tensor& info, bool upper)> cholesky_kernel{"linalg.cholesky"};
+/// b becomes the solution of A x = b, A given by its Cholesky factor in the named triangle.
+inline Kernel<void(const Tensor& factor, const Tensor& b, bool upper)> cholesky_solve_kernel{"cholesky_solve"};
 /// a becomes L and U of its LU factors; pivots count from one.
 inline Kernel<void(const Tensor& a, const Tensor& pivots, const Tensor& info)> lu_kernel{"linalg.lu_factor"};
 /// b becomes the solution of op(A) x = b, A given by its LU factors; op is 'N', 'T' or 'C'.
