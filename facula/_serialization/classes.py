@@ -58,7 +58,7 @@ def is_restorable(cls):
 
 def may_set_own_state(cls):
     """Whether `cls.__setstate__` may be called: it is Facula's or the program's own code."""
-    if issubclass(cls, facula.nn.Module) or torch_name(cls.__module__).startswith("torch.optim"):
+    if issubclass(cls, facula.nn.Module) or torch_name(cls.__module__).startswith(_OWN_STATES):
         return True
     return is_program_module(sys.modules.get(cls.__module__))
 
@@ -88,7 +88,8 @@ def enum_member(cls, value):
 
 
 _HEAP_TYPE = 1 << 9
-_OWN_CLASSES = ("facula.nn.", "facula.optim.", "facula.distributions.", "facula.utils.data.")
+_OWN_CLASSES = ("facula.nn.", "facula.optim.", "facula.distributions.", "facula.utils.data.", "facula.distributed.checkpoint.")
+_OWN_STATES = ("torch.optim", "torch.distributed.checkpoint.metadata")
 _COMPILED = ("torch._C._nn", "torch._C._VariableFunctions", "torch._VF")
 
 

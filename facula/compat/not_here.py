@@ -397,19 +397,14 @@ NAMES = {
             """,
         "torch.distributed.autograd": "backward context get_gradients is_available",
         "torch.distributed.checkpoint": """
-            BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner
-            FileSystemReader FileSystemWriter HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner
-            Metadata QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter
-            TensorStorageMetadata WriteItem async_save load load_sharded_optimizer_state_dict load_state_dict save
-            save_state_dict
+            DefaultLoadPlanner DefaultSavePlanner HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner
+            QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem
+            load_sharded_optimizer_state_dict
             """,
         "torch.distributed.checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
         "torch.distributed.checkpoint.format_utils": "_EmptyStateDictLoadPlanner _load_state_dict",
         "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
-        "torch.distributed.checkpoint.state_dict": """
-            StateDictOptions _init_optim_state get_model_state_dict get_optimizer_state_dict set_model_state_dict
-            set_optimizer_state_dict
-            """,
+        "torch.distributed.checkpoint.state_dict": "_init_optim_state",
         "torch.distributed.checkpoint.state_dict_loader": "_load_state_dict",
         "torch.distributed.collective_utils": "SyncPayload all_gather all_gather_object_enforce_type broadcast",
         "torch.distributed.config": "compile_on_one_rank use_torchcomms",

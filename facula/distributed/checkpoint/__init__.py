@@ -1,0 +1,31 @@
+"""Checkpoints that every process writes its part of, and that load with another number of processes.
+
+The files are those of PyTorch; nothing that they hold is executed.
+"""
+
+from .filesystem import CheckpointException, FileSystemReader, FileSystemWriter
+from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
+from .state_dict_loader import load, load_state_dict
+from .state_dict_saver import async_save, save, save_state_dict
+
+__all__ = [
+    "BytesStorageMetadata",
+    "CheckpointException",
+    "ChunkStorageMetadata",
+    "FileSystemReader",
+    "FileSystemWriter",
+    "Metadata",
+    "TensorStorageMetadata",
+    "async_save",
+    "load",
+    "load_state_dict",
+    "save",
+    "save_state_dict",
+]
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    found = globals()[name] = placeholders.member("torch.distributed.checkpoint", name)  # the same object each time
+    return found

@@ -1,0 +1,132 @@
+"""Checkpoints in a folder: a file of each process, and .metadata, which says what is where."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import facula
+from facula._serialization import allowed
+from facula._serialization.pickle_reader import PickleReader
+from facula._serialization.pickle_writer import PickleWriter
+
+from .metadata import Metadata
+
+__all__ = ["FileSystemReader", "FileSystemWriter"]
+
+
+class CheckpointException(Exception):
+    """Processes failed to save or load."""
+
+
+@dataclass
+class _StorageInfo:
+    """Where an entry is: the file, where it begins there, and how long it is."""
+
+    relative_path: str
+    offset: int
+    length: int
+    transform_descriptors: Any = None
+
+
+class FileSystemWriter:
+    """Writes to a folder.
+
+    Args:
+        path: the folder.
+        sync_files: whether files are on the disk when a save ends.
+        overwrite: whether a checkpoint that is there is replaced.
+        single_file_per_rank, thread_count, per_thread_copy_ahead, cache_staged_state_dict: accepted; a process writes one file.
+    """
+
+    def __init__(
+        self, path, single_file_per_rank: bool = True, sync_files: bool = True, thread_count: int = 1,
+        per_thread_copy_ahead: int = 10_000_000, cache_staged_state_dict: bool = False, overwrite: bool = True,
+    ) -> None:  # fmt: skip
+        self.path, self.sync_files, self.overwrite = Path(path), sync_files, overwrite
+        self.single_file_per_rank, self.thread_count = single_file_per_rank, thread_count
+        self.per_thread_copy_ahead, self.cache_staged_state_dict = per_thread_copy_ahead, cache_staged_state_dict
+
+    def prepare(self) -> None:
+        """Makes the folder. RuntimeError if a checkpoint is there that must stay."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if not self.overwrite and (self.path / ".metadata").exists():
+            raise RuntimeError(f"FileSystemWriter: the folder has a checkpoint and overwrite is False, got {self.path}")
+
+    def write(self, name: str, entries) -> None:
+        """Writes bytes, one behind the other, under a name that appears when all are there."""
+        partial = self.path / f"{name}.tmp"
+        with open(partial, "wb") as file:
+            for data in entries:
+                file.write(data)
+            if self.sync_files:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(self.path / name)
+
+    def write_metadata(self, metadata: Metadata) -> None:
+        """Writes what makes the files a checkpoint, last of all."""
+        pickled = PickleWriter(allowed.Scope(whole_objects=True), _no_storages).dumps(metadata)
+        self.write(".metadata", [pickled])
+
+
+def _no_storages(storage):
+    raise CheckpointException(f"checkpoint: metadata hold no tensors, got a {type(storage).__name__}")
+
+
+class FileSystemReader:
+    """Reads from a folder.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self._cache: tuple | None = None
+
+    def read_metadata(self) -> Metadata:
+        """What the folder holds. CheckpointException if it is no checkpoint."""
+        try:
+            data = (self.path / ".metadata").read_bytes()
+        except FileNotFoundError:
+            raise CheckpointException(f"load: the folder has no .metadata, got {self.path}") from None
+        found = PickleReader(data, allowed.Scope(whole_objects=True), _no_storages).load()
+        if not isinstance(found, Metadata) or not isinstance(found.state_dict_metadata, dict):
+            raise CheckpointException(f"load: .metadata must hold a Metadata, got {type(found).__name__}")
+        return found
+
+    def read(self, info: _StorageInfo):
+        """The tensor or object at a place; nothing that a checkpoint holds is executed."""
+        name = os.path.normpath(str(info.relative_path))
+        if os.path.isabs(name) or name.startswith("..") or info.offset < 0 or info.length < 0:
+            raise CheckpointException(f"load: an entry must lie in the folder, got {info}")
+        if info.transform_descriptors:
+            raise NotImplementedError(f"load: entries that are transformed are not supported, got {info.transform_descriptors}")
+        key = (name, info.offset, info.length)
+        with self._lock:
+            if self._cache is not None and self._cache[0] == key:
+                return self._cache[1]
+        with open(self.path / name, "rb") as file:
+            file.seek(info.offset)
+            data = file.read(info.length)
+        if len(data) != info.length:
+            raise CheckpointException(
+                f"load: {name} is cut off, expected {info.length} bytes at {info.offset}, got {len(data)}"
+            )
+        value = facula.load(io.BytesIO(data), weights_only=False)
+        with self._lock:
+            self._cache = (key, value)
+        return value
+
+
+def serialized(value) -> bytes:
+    """A tensor or object as the bytes of `facula.save`."""
+    out = io.BytesIO()
+    facula.save(value, out)
+    return out.getvalue()

@@ -1,0 +1,178 @@
+"""Saving: every process writes what it has, the first one what all share."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+
+import facula
+from facula import distributed as dist
+from facula.futures import Future
+
+from ._state import chunk_of, described, flattened, is_written_here, part_of, told_path
+from .filesystem import CheckpointException, FileSystemWriter, _StorageInfo, serialized
+from .metadata import BytesStorageMetadata, Metadata, MetadataIndex, StorageMeta
+
+__all__ = ["async_save", "save", "save_state_dict"]
+
+
+def _world(process_group, no_dist) -> tuple[int, int]:
+    if no_dist or not dist.is_available() or not dist.is_initialized():
+        return 0, 1
+    return dist.get_rank(process_group), dist.get_world_size(process_group)
+
+
+def _writer(caller, checkpoint_id, storage_writer, planner):
+    if planner is not None:
+        raise NotImplementedError(f"{caller}: planners of your own are not supported, got {type(planner).__name__}")
+    if storage_writer is None:
+        if checkpoint_id is None:
+            raise RuntimeError(f"{caller}: checkpoint_id or storage_writer must be given, got neither")
+        return FileSystemWriter(os.fspath(checkpoint_id))
+    if not isinstance(storage_writer, FileSystemWriter):
+        raise NotImplementedError(f"{caller}: expected a FileSystemWriter, got {type(storage_writer).__name__}")
+    return storage_writer
+
+
+def with_states(state_dict) -> dict:
+    """The state of objects that have a `state_dict()` in their place."""
+    def state(value):
+        return value.state_dict() if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") else value
+
+    return {key: state(value) for key, value in state_dict.items()}
+
+
+class _Plan:
+    """The bytes that this process writes, and what .metadata says of them."""
+
+    def __init__(self, state_dict, rank: int) -> None:
+        state = with_states(state_dict)
+        flat, paths = flattened(state)
+        self.paths = {name: told_path(state, path) for name, path in paths.items()}
+        self.name, self.data, self.tensors, self.objects, self.places = f"__{rank}_0.distcp", [], {}, [], []
+        offset = 0
+        for name, value in flat.items():
+            is_tensor = isinstance(value, facula.Tensor)
+            if is_tensor:
+                self.tensors[name] = described(value)
+            elif rank == 0:
+                self.objects.append(name)
+            if not (is_written_here(value, rank) if is_tensor else rank == 0):
+                continue
+            data = serialized(part_of(value).cpu().contiguous().clone() if is_tensor else value)
+            chunk = chunk_of(value) if is_tensor else None
+            index = MetadataIndex(name, chunk.offsets if chunk else None)
+            self.data.append(data)
+            self.places.append((index, chunk, _StorageInfo(self.name, offset, len(data))))
+            offset += len(data)
+
+    def told(self):
+        """What the first process needs of it."""
+        return self.tensors, self.places
+
+
+def _metadata(plan: _Plan, everybody) -> Metadata:
+    entries = {name: BytesStorageMetadata() for name in plan.objects}
+    storage = {}
+    for tensors, places in everybody:
+        for name, tensor in tensors.items():
+            entries.setdefault(name, tensor)
+        for index, chunk, info in places:
+            if chunk is not None:
+                entries[index.fqn].chunks.append(chunk)
+            storage[index] = info
+    return Metadata(entries, plan.paths, storage, StorageMeta(save_id=uuid.uuid4().hex), "1.0.0")
+
+
+def save(
+    state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, no_dist: bool = False,
+    use_collectives: bool = True,
+) -> Metadata | None:  # fmt: skip
+    """Saves nested dicts of tensors, DTensors and anything else that `facula.save` takes. All processes call it.
+
+    Args:
+        state_dict: what to save; objects with `state_dict()` are asked for theirs.
+        checkpoint_id: a folder.
+        storage_writer: a FileSystemWriter, in the place of it.
+        process_group: the processes. Default: all.
+        no_dist: whether this process saves alone.
+    Returns:
+        what was written, in the first process.
+    """
+    del use_collectives
+    rank, size = _world(process_group, no_dist)
+    writer = _writer("save", checkpoint_id, storage_writer, planner)
+    error = plan = None
+    try:
+        writer.prepare()
+        plan = _Plan(state_dict, rank)
+        writer.write(plan.name, plan.data)
+    except Exception as failure:
+        error = failure
+    told = [(None if error is None else f"{type(error).__name__}: {error}", plan.told() if error is None else None)]
+    if size > 1:
+        everybody: list = [None] * size
+        dist.all_gather_object(everybody, told[0], group=process_group)
+        told = everybody
+    failed = {r: text for r, (text, _) in enumerate(told) if text is not None}
+    if failed:
+        if error is not None and size == 1:
+            raise error
+        raise CheckpointException(f"save: processes failed, got {failed}") from error
+    metadata = None
+    if rank == 0:
+        metadata = _metadata(plan, [entry for _, entry in told])
+        writer.write_metadata(metadata)
+    if size > 1:
+        dist.barrier(process_group)
+    return metadata
+
+
+def async_save(
+    state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, no_dist: bool = False, **rest
+) -> Future:
+    """As `save`, but files are written while the program goes on; values are those of the time of the call.
+
+    Returns:
+        a future of what was written (None but in the first process); it has the exception if a process failed.
+    """
+    del rest
+    rank, size = _world(process_group, no_dist)
+    writer = _writer("async_save", checkpoint_id, storage_writer, planner)
+    writer.prepare()
+    plan = _Plan(state_dict, rank)
+    told = [plan.told()]
+    key, store = "", None
+    if size > 1:
+        everybody: list = [None] * size
+        dist.all_gather_object(everybody, (plan.told(), uuid.uuid4().hex), group=process_group)
+        told, key = [entry for entry, _ in everybody], f"checkpoint/{everybody[0][1]}"
+        group = process_group if process_group is not None else dist.group.WORLD
+        store = group.get_group_store().clone()
+    future: Future = Future()
+
+    def run():
+        try:
+            writer.write(plan.name, plan.data)
+            metadata = None
+            if size > 1:
+                store.add(key, 1)
+            if rank == 0:
+                while size > 1 and store.add(key, 0) < size:
+                    time.sleep(0.02)
+                metadata = _metadata(plan, told)
+                writer.write_metadata(metadata)
+            future.set_result(metadata)
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="facula checkpoint").start()
+    return future
+
+
+def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False, planner=None):
+    """An older name of `save`."""
+    del coordinator_rank
+    return save(state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist, planner=planner)
