@@ -6,9 +6,9 @@
 // transfer for every kind, so that it pairs also when they call different things; there is all the waiting for late
 // ranks, and the program's memory is not in the engine's hands yet. Then the elements move.
 //
-// Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits look for
-// 1 ms (where ranks share processors for 20 us, and then yield), and then sleep longer and longer. What cannot be done
-// before its deadline is an error; memory that a transfer may still touch is kept for ever then.
+// Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits look
+// for 1 ms (where ranks share processors for 20 us, and then yield), and then sleep longer and longer. What cannot be
+// done before its deadline is an error; memory that a transfer may still touch is kept for ever then.
 #pragma once
 
 #include <condition_variable>
