@@ -356,19 +356,28 @@ Problem problem_of(const Tensor& query, const Tensor& key, const Tensor& value, 
   return p;
 }
 
-/// Null where the library has no way. The caller holds the library's mutex.
-dnn::Plans* plans_of(const Problem& p) {
+struct Known {
+  std::optional<dnn::Plans> plans;
+  std::string why;  // there are none
+};
+/// The caller holds the library's mutex.
+Known& known_plans(const Problem& p) {
   constexpr size_t kMostPlans = 1024;
-  static auto& known = *new std::unordered_map<std::string, std::optional<dnn::Plans>>;
+  static auto& all = *new std::unordered_map<std::string, Known>;
   const std::string key(reinterpret_cast<const char*>(&p), sizeof p);
-  auto found = known.find(key);
-  if (found == known.end()) {
-    if (known.size() >= kMostPlans) known.clear();
+  if (auto found = all.find(key); found != all.end()) return found->second;
+  if (all.size() >= kMostPlans) all.clear();
+  Known& known = all[key];
+  try {
     Writer w(dnn::type_of(static_cast<DType>(p.dtype)));
     p.backwards ? write_backwards(w, p) : write_forwards(w, p);
-    found = known.emplace(key, w.plans(static_cast<int>(p.device), {false, p.deterministic != 0})).first;
+    known.plans = w.plans(static_cast<int>(p.device), {false, p.deterministic != 0});
+    if (!known.plans || !known.plans->any()) known.why = "the library has no way to compute it";
+  } catch (const Error& error) {  // a version of the library that wants such graphs in another form
+    known.why = std::string("the library refuses it: ") + error.what();
   }
-  return found->second && found->second->any() ? &*found->second : nullptr;
+  if (!known.why.empty() && p.backwards) known.why += " (backwards)";
+  return known;
 }
 
 bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.data()) % kAlignment == 0; }
@@ -458,11 +467,12 @@ struct Call {
 
 void run(const Problem& p, const Given& given) {
   std::lock_guard<std::mutex> guard(dnn::library_mutex());
-  dnn::Plans* plans = plans_of(p);
-  FACULA_CHECK(plans && plans->run(current_stream(static_cast<int>(p.device)), given.ids(), given.addresses()),
-               ErrorKind::Runtime, kOp, ": cuDNN has no way to compute it",
+  Known& known = known_plans(p);
+  const bool done =
+      known.why.empty() && known.plans->run(current_stream(static_cast<int>(p.device)), given.ids(), given.addresses());
+  FACULA_CHECK(done, ErrorKind::Runtime, kOp, ": cuDNN has no way to compute it",
                p.deterministic ? " that gives the same result each time" : "", p.backwards ? " backwards" : "",
-               "; nn.attention.sdpa_kernel chooses another");
+               "; nn.attention.sdpa_kernel chooses another implementation. ", known.why);
 }
 
 }  // namespace
@@ -474,13 +484,12 @@ std::string why_no_dnn_attention(const LibraryAttention& call) {
   if (std::string why = why_not_tensors(call); !why.empty()) return why;
   if (std::string why = why_not_mask(call); !why.empty()) return why;
   const Tensor bias = spread(call.mask, call.query, call.key);
-  const auto has_way = [&](bool backwards) {
-    return plans_of(problem_of(call.query, call.key, call.value, bias, call.dropout, call.is_causal, backwards)) !=
-           nullptr;
+  const auto why = [&](bool backwards) {
+    return known_plans(problem_of(call.query, call.key, call.value, bias, call.dropout, call.is_causal, backwards)).why;
   };
   std::lock_guard<std::mutex> guard(dnn::library_mutex());
-  if (!has_way(false)) return "the library has no way to compute it";
-  return call.with_gradients && !has_way(true) ? "the library has no way to compute the gradients" : "";
+  std::string forwards = why(false);
+  return forwards.empty() && call.with_gradients ? why(true) : forwards;
 }
 
 void attention_by_library(const Tensor& out, const Tensor& sums, const AttentionInputs& in,

@@ -31,11 +31,22 @@ void each(const std::vector<int64_t>& n, Visit visit) {
 }
 
 /// Values by offset, as they lie in memory.
-using Values = std::map<int64_t, double>;
+using Values = std::vector<double>;
+Values room(const GraphTensor& t, double value = 0) {
+  Place last{};
+  for (size_t d = 0; d < 4; ++d) last[d] = t.sizes[d] - 1;
+  return Values(static_cast<size_t>(offset_of(t, last) + 1), value);
+}
+double& at_place(Values& values, const GraphTensor& t, const Place& at) {
+  return values.at(static_cast<size_t>(offset_of(t, at)));
+}
+double at_place(const Values& values, const GraphTensor& t, const Place& at) {
+  return values.at(static_cast<size_t>(offset_of(t, at)));
+}
 /// The value for a place of a larger tensor: sizes of one stand for all, and of fewer heads each for several.
 double value_at(const GraphTensor& t, const Values& values, const GraphTensor& larger, Place at) {
   for (size_t d = 0; d < 4; ++d) at[d] = t.sizes[d] == 1 ? 0 : at[d] / (larger.sizes[d] / t.sizes[d]);
-  return values.at(offset_of(t, at));
+  return at_place(values, t, at);
 }
 
 double rounded(cudnnDataType_t type, double x) {
@@ -82,13 +93,14 @@ size_t inputs_of(int mode) {
 Values computed(const Step& s, const std::vector<const Values*>& in) {
   const GraphTensor& y = s.output;
   const auto get = [&](size_t i, const Place& at) { return value_at(s.inputs[i], *in[i], y, at); };
-  Values out;
+  const bool most = s.type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR && s.mode == CUDNN_REDUCE_TENSOR_MAX;
+  Values out = room(y, most ? -INFINITY : 0.0);
   switch (s.type) {
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
       each(y.sizes, [&](const Place& at) {
         const bool index = s.mode == CUDNN_POINTWISE_GEN_INDEX;
         const double x = index ? static_cast<double>(at[static_cast<size_t>(s.axis)]) : get(0, at);
-        out[offset_of(y, at)] = pointwise(s.mode, x, in.size() > 1 ? get(1, at) : 0, in.size() > 2 ? get(2, at) : 0);
+        at_place(out, y, at) = pointwise(s.mode, x, in.size() > 1 ? get(1, at) : 0, in.size() > 2 ? get(2, at) : 0);
       });
       break;
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
@@ -98,9 +110,9 @@ Values computed(const Step& s, const std::vector<const Values*>& in) {
         for (int64_t k = 0; k < a.sizes[3]; ++k) {
           const Place left{a.sizes[0] == 1 ? 0 : at[0], at[1] / (y.sizes[1] / a.sizes[1]), at[2], k};
           const Place right{b.sizes[0] == 1 ? 0 : at[0], at[1] / (y.sizes[1] / b.sizes[1]), k, at[3]};
-          sum += in[0]->at(offset_of(a, left)) * in[1]->at(offset_of(b, right));
+          sum += at_place(*in[0], a, left) * at_place(*in[1], b, right);
         }
-        out[offset_of(y, at)] = sum;
+        at_place(out, y, at) = sum;
       });
       break;
     case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: {
@@ -108,10 +120,9 @@ Values computed(const Step& s, const std::vector<const Values*>& in) {
       each(x.sizes, [&](const Place& at) {
         Place to = at;
         for (size_t d = 0; d < 4; ++d) to[d] /= x.sizes[d] / y.sizes[d];
-        const double value = in[0]->at(offset_of(x, at));
-        const auto [found, fresh] = out.emplace(offset_of(y, to), value);
-        if (!fresh)
-          found->second = s.mode == CUDNN_REDUCE_TENSOR_MAX ? std::max(found->second, value) : found->second + value;
+        const double value = at_place(*in[0], x, at);
+        double& sum = at_place(out, y, to);
+        sum = most ? std::max(sum, value) : sum + value;
       });
       break;
     }
@@ -119,19 +130,19 @@ Values computed(const Step& s, const std::vector<const Values*>& in) {
     default: {
       int64_t i = 0;
       each(y.sizes, [&](const Place& at) {
-        out[offset_of(y, at)] = keeps(in[0]->begin()->second, in[1]->begin()->second, i++, s.probability) ? 1 : 0;
+        at_place(out, y, at) = keeps(in[0]->front(), in[1]->front(), i++, s.probability) ? 1 : 0;
       });
     }
   }
-  for (auto& [offset, value] : out) value = rounded(y.type, value);
+  for (double& value : out) value = rounded(y.type, value);
   return out;
 }
 
 Values loaded(const GraphTensor& t, const void* data) {
-  Values values;
+  Values values = room(t);
   each(t.sizes, [&](const Place& at) {
     const int64_t i = offset_of(t, at);
-    values[i] =
+    values[static_cast<size_t>(i)] =
         t.type == CUDNN_DATA_INT64 ? static_cast<double>(static_cast<const int64_t*>(data)[i]) : load(t.type, data, i);
   });
   return values;
@@ -213,16 +224,18 @@ void run_graph(const Graph& graph, const std::map<int64_t, void*>& memory, const
   std::map<int64_t, Values> values;
   const auto of = [&](const GraphTensor& t) -> const Values& {
     const auto [found, fresh] = values.try_emplace(t.id);
-    if (fresh) found->second = t.is_by_value ? Values{{0, numbers.at(t.id)}} : loaded(t, memory.at(t.id));
+    if (fresh) found->second = t.is_by_value ? Values{numbers.at(t.id)} : loaded(t, memory.at(t.id));
     return found->second;
   };
   for (const Step& s : graph.steps) {
     std::vector<const Values*> in;
     for (const GraphTensor& t : s.inputs) in.push_back(&of(t));
     values[s.output.id] = computed(s, in);
+    const Values& made = values[s.output.id];
     if (!s.output.is_virtual)
-      for (const auto& [offset, value] : values[s.output.id])
-        store(s.output.type, memory.at(s.output.id), offset, value);
+      each(s.output.sizes, [&](const Place& at) {
+        store(s.output.type, memory.at(s.output.id), offset_of(s.output, at), at_place(made, s.output, at));
+      });
   }
 }
 
