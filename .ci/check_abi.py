@@ -43,6 +43,15 @@ struct alike<R(A...), Q(B...)> : std::bool_constant<(alike_value<A, B> && ...)> 
 """
 
 
+# functions that drivers still have but the headers of CUDA 13 hide
+KEPT = """
+#if CUDA_VERSION >= 13000
+extern "C" CUresult cuStreamGetCaptureInfo_v2(
+    CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**, size_t*);
+#endif
+"""
+
+
 def enumerators(text):
     text = re.sub(r"//.*", "", text)
     for body in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", text):
@@ -92,6 +101,8 @@ def program(ours, theirs, lists, folders):
         lines += ["#define X(name, ...) using fn_##name = int(__VA_ARGS__);", f"{functions}(X)", "#undef X"]
     lines += ["}", *(f"constexpr long long our_{name} = static_cast<long long>(ours::{name});" for name in values)]
     lines += [f"#include <{name}>" for name in theirs]
+    if "cuda.h" in theirs:
+        lines.append(KEPT)
     for functions in lists:
         check = "static_assert(alike<ours::fn_##name, decltype(::name)>::value, #name);"
         lines += [f"#define X(name, ...) {check}", f"{functions}(X)", "#undef X"]

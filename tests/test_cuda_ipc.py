@@ -8,6 +8,7 @@ import pytest
 from cuda_environment import environment
 
 MODES = [{"FACULA_EMULATED_MODE": mode} for mode in ("async", "eager", "lazy")] + [{"FACULA_EMULATED_JITTER": "2000"}]
+MODES += [{"FACULA_CUDA_ALLOC_CONF": "expandable_segments:True", **MODES[i]} for i in (0, 2)]
 
 
 def run(folder, program, **more):
@@ -166,19 +167,12 @@ def test_what_cannot_be_shared_says_so(tmp_path):
                     bad()
                 except RuntimeError as error:
                     print(str(error)[:60])
-            cuda.memory._set_allocator_settings("expandable_segments:True")
-            cuda.empty_cache()
-            try:
-                ForkingPickler.dumps(facula.ones(5 << 20, device="cuda"))
-            except NotImplementedError as error:
-                print(str(error)[:71])
             empty = facula.empty(0, device="cuda")
             print(ForkingPickler.loads(ForkingPickler.dumps(empty)).device)
         """,
     ) == [
         "multiprocessing: a tensor of this process, or a clone(), since another process holds its memory, got one that was received, of 12 bytes",
         "multiprocessing: a tensor computed by an operation cannot ke",
-        "multiprocessing: a CUDA tensor that is not in an expandable segment, wh",
         "cuda:0",
     ]
 
@@ -202,3 +196,54 @@ def test_a_tensor_comes_back(tmp_path):
             print(cuda.memory_allocated())
         """,
     ) == ["[1.0, 2.0, 3.0, 4.0] True", "0"]
+
+
+def test_tensors_in_expandable_segments_go_over_several_granules(tmp_path):
+    """A small one in the middle of a granule, and a large one that begins within one; both more than once."""
+    assert run(
+        tmp_path,
+        """
+        import os
+
+        def work(queue, answers):
+            files = len(os.listdir("/proc/self/fd"))
+            small, large, again = queue.get(), queue.get(), queue.get()
+            answers.put((small.tolist(), large[0].item(), large[-1].item(), again.untyped_storage().nbytes()))
+            large.mul_(2)
+            small.add_(1)
+            cuda.synchronize()
+            del small, large, again
+            gc.collect()
+            answers.put(len(os.listdir("/proc/self/fd")) - files)
+            queue.get()
+
+        def main():
+            pad = [facula.zeros(1000, device="cuda") for _ in range(3)]
+            small = facula.arange(3.0, device="cuda")
+            most = facula.zeros(3 << 20, device="cuda")
+            large = facula.arange(12 << 20, dtype=facula.float32, device="cuda")  # 48 MiB behind 12 others
+            assert all(s["is_expandable"] for s in cuda.memory_snapshot())
+            queue, answers = mp.Queue(), mp.Queue()
+            child = mp.Process(target=work, args=(queue, answers))
+            child.start()
+            for x in (small, large, large):
+                queue.put(x)
+            print(answers.get())
+            print(answers.get() < 8)
+            print(small.tolist(), large[-1].item(), most.sum().item(), pad[0].sum().item())
+            before = cuda.memory_allocated()
+            del large, x
+            cuda.ipc_collect()
+            print(before - cuda.memory_allocated() >= 48 << 20)
+            queue.put(None)
+            child.join()
+            print(child.exitcode)
+        """,
+        FACULA_CUDA_ALLOC_CONF="expandable_segments:True",
+    ) == [
+        "([0.0, 1.0, 2.0], 0.0, 12582911.0, 50331648)",
+        "True",
+        "[1.0, 2.0, 3.0] 25165822.0 0.0 0.0",
+        "True",
+        "0",
+    ]

@@ -80,7 +80,7 @@ class profile:
         if use_device not in (None, "cpu", "cuda"):
             raise NotImplementedError(f"profile: activities of the CPU and of CUDA, got use_device={use_device!r}")
         self._on_host = use_cpu
-        self._on_device = use_device == "cuda" and _C._cuda_device_count() > 0
+        self._on_device = use_device == "cuda" and _C._cuda_device_count() > 0 and not _C._cuda_is_in_bad_fork()
         self._activity = None
         self.enabled = enabled
         self.record_shapes = record_shapes

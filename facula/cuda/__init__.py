@@ -30,12 +30,20 @@ __all__ = [
     "can_device_access_peer",
 ]
 
+_is_in_bad_fork = _C._cuda_is_in_bad_fork  # whether this process was forked by one that had begun to use CUDA
+
 has_half = True
 has_magma = False
 
 
 def _need_device(name, given="no device"):
-    """Raises unless there is a CUDA device."""
+    """Raises unless there is a CUDA device that this process may use."""
+    if _is_in_bad_fork():
+        raise RuntimeError(
+            f"torch.cuda.{name}: CUDA cannot be used in a forked process whose parent has begun to use it; processes that "
+            "use it are to be started with multiprocessing's method 'spawn' (multiprocessing.set_start_method(\"spawn\")), "
+            f"got {given} in one that was forked"
+        )
     if not device_count():
         from facula.compat import placeholders
 
@@ -103,8 +111,9 @@ def is_tf32_supported():
 
 
 def is_initialized():
-    """Whether a device can be used without further ado: there is nothing to initialise."""
-    return is_available()
+    """Whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a process
+    that has begun to use one."""
+    return is_available() and not _is_in_bad_fork()
 
 
 def init():
@@ -117,7 +126,7 @@ _lazy_init = init
 
 def _lazy_call(callable, **kwargs):
     """Runs `callable` where there is a device."""
-    if is_available():
+    if is_initialized():
         callable()
 
 

@@ -43,7 +43,7 @@ def _index(device, name):
 
 
 def _has_devices():
-    return _C._cuda_device_count() > 0
+    return _C._cuda_device_count() > 0 and not _C._cuda_is_in_bad_fork()
 
 
 def empty_cache():

@@ -26,6 +26,8 @@ def _generator(device, name):
 
 
 def _generators():
+    if _C._cuda_is_in_bad_fork():
+        return []  # a worker that seeds all there is does not mean CUDA
     return [_generator(i, "default_generators") for i in range(_C._cuda_device_count())]
 
 
@@ -52,7 +54,7 @@ def set_rng_state_all(new_states):
 
 def manual_seed(seed):
     """Seeds the current device's generator."""
-    if _C._cuda_device_count():
+    if _C._cuda_device_count() and not _C._cuda_is_in_bad_fork():
         _generator(None, "manual_seed").manual_seed(int(seed))
 
 
@@ -64,7 +66,7 @@ def manual_seed_all(seed):
 
 def seed():
     """Seeds the current device's generator from the system's entropy."""
-    if _C._cuda_device_count():
+    if _C._cuda_device_count() and not _C._cuda_is_in_bad_fork():
         _generator(None, "seed").seed()
 
 

@@ -37,8 +37,9 @@ def _reduce_cuda_storage(storage):
     """The driver's handle of the allocation, and a counter: the memory is kept until every receiver has let go."""
     if storage.nbytes() == 0:
         return _empty_storage, (0, f"cuda:{storage.device.index}")
-    *facts, counter_file, counter = _C._cuda_ipc_share(storage)
-    return _rebuild_cuda_storage, (facts, reduction.DupFd(counter_file), counter)
+    *facts, files, counter_file, counter = _C._cuda_ipc_share(storage)
+    files = [reduction.DupFd(file) for file in files]  # of expandable segments: a file for each granule
+    return _rebuild_cuda_storage, (facts, files, reduction.DupFd(counter_file), counter)
 
 
 def reduce_event(event):
@@ -92,14 +93,18 @@ def _rebuild_storage(duplicate, nbytes):
         os.close(descriptor)
 
 
-def _rebuild_cuda_storage(facts, duplicate, counter):
+def _rebuild_cuda_storage(facts, files, duplicate, counter):
     import os
 
-    descriptor = duplicate.detach()
+    descriptors = []
     try:
-        return _C._cuda_ipc_open(*facts, descriptor, counter)
+        for each in (*files, duplicate):
+            descriptors.append(each.detach())
+        *opened, counter_file = descriptors
+        return _C._cuda_ipc_open(*facts, opened, counter_file, counter)
     finally:
-        os.close(descriptor)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _empty_storage(nbytes, device):

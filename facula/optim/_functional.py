@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import facula
 
-from .optimizer import _check_flags, check_step
+from .optimizer import _check_flags, check_step, counted, run_steps
 
 
 def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None, found_inf=None) -> None:
@@ -17,21 +17,25 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
     """
     name = rule.__name__
     _check_flags(name, group)
-    check_step(name, group)
+    check_step(name, group, params)
     if state_steps is not None and not all(isinstance(s, facula.Tensor) for s in state_steps):
         kinds = sorted({type(s).__name__ for s in state_steps})
         raise RuntimeError(f"{name}: state_steps must be a list of one-element tensors, got {', '.join(kinds)}")
     if found_inf is not None and found_inf.item():
         return
+    steps = []
     with facula.set_grad_enabled(bool(group["differentiable"])):
-        for i, (param, grad) in enumerate(zip(params, grads)):
-            state = {key: values[i] for key, values in states.items() if values}
-            step = None
-            if state_steps is not None:
-                state["step"] = state_steps[i]
-                state["step"] += 1
-                step = state["step"].item()
-            grad = grad if grad_scale is None else grad / grad_scale
-            rule._update(rule, group, param, grad, state, step)
-            if "momentum_buffer" in state and "momentum_buffer" in states:
-                states["momentum_buffer"][i] = state["momentum_buffer"]
+        try:
+            for i, (param, grad) in enumerate(zip(params, grads)):
+                state = {key: values[i] for key, values in states.items() if values}
+                step = None
+                if state_steps is not None:
+                    state["step"] = state_steps[i]
+                    state["step"] += 1
+                    step = counted(group, state["step"])
+                grad = grad if grad_scale is None else grad / grad_scale
+                steps.append(rule._update(rule, group, param, grad, state, step))
+                if "momentum_buffer" in state and "momentum_buffer" in states:
+                    states["momentum_buffer"][i] = state["momentum_buffer"]
+        finally:
+            run_steps(steps)

@@ -1,4 +1,4 @@
-"""The update rules of the core, written with ops: what `differentiable=True` records.
+"""The update rules of the core, written with ops: what `differentiable=True` records, and `capturable=True` runs.
 
 A rule maps (parameter, gradient, states, numbers) to (parameter, states), all new; states that an optimizer leaves out are
 None. Order and meaning of states and numbers are those of `src/cpu/isa/optim.cpp`, without the leading sign and decay.
@@ -49,7 +49,10 @@ def _radam(p, g, states, numbers):
     shrink, rest1, beta2, correction, eps, lr, rectified = numbers
     p, m, v = _averages(p, g, states, shrink, rest1, beta2, 1 - beta2)
     step = m / correction * lr
-    return p - (step * rectified / (v.sqrt() + eps) if rectified else step), (m, v)
+    adapted = step * rectified / (v.sqrt() + eps)
+    if isinstance(rectified, facula.Tensor):
+        return p - facula.where(rectified > 0, adapted, step), (m, v)
+    return p - (adapted if rectified else step), (m, v)
 
 
 def _adagrad(p, g, states, numbers):
@@ -93,7 +96,7 @@ def _rprop(p, g, states, numbers):
 def _asgd(p, g, states, numbers):
     shrink, eta, mu = numbers
     p = p * shrink - eta * g
-    return p, (p if mu == 1 else states[0] + (p - states[0]) * mu,)
+    return p, (p if not isinstance(mu, facula.Tensor) and mu == 1 else states[0] + (p - states[0]) * mu,)
 
 
 _RULES = {

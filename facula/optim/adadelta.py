@@ -39,7 +39,7 @@ class Adadelta(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         states = (state["square_avg"], state["acc_delta"])
-        self._run("adadelta", group, param, grad, states, (group["lr"], group["rho"], group["eps"]))
+        return self._run("adadelta", group, param, grad, states, (group["lr"], group["rho"], group["eps"]))
 
 
 def adadelta(

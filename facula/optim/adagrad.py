@@ -58,7 +58,7 @@ class Adagrad(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
-        self._run("adagrad", group, param, grad, (state["sum"],), (lr, group["eps"]))
+        return self._run("adagrad", group, param, grad, (state["sum"],), (lr, group["eps"]))
 
 
 def adagrad(

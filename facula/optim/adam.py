@@ -54,6 +54,7 @@ class Adam(RuleOptimizer):
     def step(self, closure=None):
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = None if closure is None else self._evaluate(closure)
+        self._check_capture()
         for group in self.param_groups:
             if group["differentiable"] or group["capturable"]:
                 self._step_group(group)
@@ -69,7 +70,7 @@ class Adam(RuleOptimizer):
             group["eps"], 1 - beta2,
         )  # fmt: skip
         states = (state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None)
-        self._run("adam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
+        return self._run("adam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
 def check_tensor_rates(name, betas, foreach, capturable):

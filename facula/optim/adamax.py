@@ -38,7 +38,7 @@ class Adamax(RuleOptimizer):
     def _update(self, group, param, grad, state, step):
         beta1, beta2 = group["betas"]
         numbers = (1 - beta1, beta2, group["lr"] / (1 - beta1**step), group["eps"])
-        self._run("adamax", group, param, grad, (state["exp_avg"], state["exp_inf"]), numbers)
+        return self._run("adamax", group, param, grad, (state["exp_avg"], state["exp_inf"]), numbers)
 
 
 def adamax(

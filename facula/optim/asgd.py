@@ -5,7 +5,7 @@ from __future__ import annotations
 import facula
 
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative
+from .optimizer import RuleOptimizer, check_lr, check_non_negative, counted
 
 __all__ = ["ASGD", "asgd"]
 
@@ -46,10 +46,16 @@ class ASGD(RuleOptimizer):
         return state
 
     def _update(self, group, param, grad, state, step):
-        eta, mu, lr, lambd = state["eta"].item(), state["mu"].item(), group["lr"], group["lambd"]
-        self._run("asgd", group, param, grad, (state["ax"],), (1 - lambd * eta, eta, mu))
-        state["eta"].fill_(float(lr / (1 + lambd * lr * step) ** group["alpha"]))
-        state["mu"].fill_(1 / max(1, step - group["t0"]))
+        eta, mu, lr, lambd = counted(group, state["eta"]), counted(group, state["mu"]), group["lr"], group["lambd"]
+        prepared = self._run("asgd", group, param, grad, (state["ax"],), (1 - lambd * eta, eta, mu))
+        next_eta = lr / (1 + lambd * lr * step) ** group["alpha"]
+        if isinstance(step, facula.Tensor):
+            state["eta"].copy_(next_eta)
+            state["mu"].copy_(1 / (step - group["t0"]).clamp(min=1))
+        else:
+            state["eta"].fill_(float(next_eta))
+            state["mu"].fill_(1 / max(1, step - group["t0"]))
+        return prepared
 
 
 def asgd(

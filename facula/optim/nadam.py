@@ -5,7 +5,7 @@ from __future__ import annotations
 import facula
 
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
+from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates, counted
 
 __all__ = ["NAdam", "nadam"]
 
@@ -53,14 +53,14 @@ class NAdam(RuleOptimizer):
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * group["momentum_decay"]))
         state["mu_product"] *= mu
-        product = state["mu_product"].item()
+        product = counted(group, state["mu_product"])
         decoupled = group["decoupled_weight_decay"]
         numbers = (
             1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, 1 - beta2**step, group["eps"],
             lr * (1.0 - mu) / (1.0 - product), lr * mu_next / (1.0 - product * mu_next),
         )  # fmt: skip
         states = (state["exp_avg"], state["exp_avg_sq"])
-        self._run("nadam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
+        return self._run("nadam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
 def nadam(

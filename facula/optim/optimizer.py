@@ -126,10 +126,10 @@ def check_lr(name: str, lr, foreach=None, capturable: bool = True) -> None:
         raise ValueError(f"{name}: lr must be at least 0, got {lr}")
 
 
-def step_counter() -> Tensor:
+def step_counter(device=None) -> Tensor:
     """A new ``step`` state: 0-d, float32 (float64 when that is the default dtype)."""
     wide = facula.get_default_dtype() == facula.float64
-    return facula.tensor(0.0, dtype=facula.float64 if wide else facula.float32)
+    return facula.tensor(0.0, dtype=facula.float64 if wide else facula.float32, device=device or "cpu")
 
 
 class Optimizer:
@@ -266,7 +266,7 @@ class Optimizer:
     def _start(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """The first state of a parameter: a step counter and zeros like it for each of `_state_names`."""
         state = self.state[param]
-        state["step"] = step_counter()
+        state["step"] = step_counter(param.device if group.get("capturable") else None)
         for name in self._state_names:
             state[name] = facula.zeros_like(param, memory_format=facula.preserve_format)
         return state
@@ -364,40 +364,72 @@ _HOOK_TABLES = (
 
 
 class RuleOptimizer(Optimizer):
-    """An optimizer whose step treats each parameter by itself, in one pass of the core, or (with ``differentiable``) in
-    ops that are recorded."""
+    """An optimizer whose step treats each parameter by itself, in one pass of the core (on a device with a queue many in
+    one launch), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step counters and
+    what follows from them are on the device, so that a graph can replay it."""
 
     _counters = ("step",)
 
     def step(self, closure=None):
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = self._evaluate(closure)
+        self._check_capture()
         for group in self.param_groups:
             self._step_group(group)
         return loss
 
-    def _step_group(self, group) -> None:
-        """Parameter by parameter."""
-        check_step(type(self).__name__, group)
-        for param in group["params"]:
-            grad = param.grad
-            if grad is None:
-                continue
-            state = self.state[param] or self._start(group, param)
-            state["step"] += 1
-            self._update(group, param, grad, state, state["step"].item())
+    def _check_capture(self) -> None:
+        """Raises where a graph is captured and its replays would all be the same step."""
+        for group in self.param_groups:
+            on_device = not group.get("capturable", True) and any(p.is_cuda for p in group["params"])
+            if on_device and _C._cuda_captures_here():
+                raise RuntimeError(
+                    f"{type(self).__name__}: capturable=True, since a graph is captured and its replays are to count steps, "
+                    "got capturable=False"
+                )
 
-    def _update(self, group, param, grad, state, step: float) -> None:
-        """One step of one parameter; ``step`` counts from 1."""
+    def _step_group(self, group) -> None:
+        """Parameter by parameter; what has been prepared is run also when a later one raises."""
+        check_step(type(self).__name__, group, group["params"])
+        steps = []
+        try:
+            for param in group["params"]:
+                grad = param.grad
+                if grad is None:
+                    continue
+                state = self.state[param] or self._start(group, param)
+                state["step"] += 1
+                steps.append(self._update(group, param, grad, state, counted(group, state["step"])))
+        finally:
+            run_steps(steps)
+
+    def _update(self, group, param, grad, state, step):
+        """Prepares or does one step of one parameter: gives what `_run` gave. ``step`` counts from 1."""
         raise NotImplementedError(f"{type(self).__name__}: _update is not implemented, got a call")
 
     @staticmethod
-    def _run(rule: str, group, param, grad, states, numbers, decay=None) -> None:
-        """Runs a rule of the core; ``decay`` is the L2 weight decay, by default the group's."""
+    def _run(rule: str, group, param, grad, states, numbers, decay=None):
+        """A step of a rule, for run_steps(), or None where it was done, in ops; ``decay`` is the L2 weight decay, by default
+        the group's."""
         sign = -1.0 if group["maximize"] else 1.0
         decay = group["weight_decay"] if decay is None else decay
-        run = _rules.apply if group["differentiable"] else _C._optim_step
-        run(rule, param, grad, states, (sign, decay, *numbers))
+        step = (rule, param, grad, states, (sign, decay, *numbers))
+        on_device = group.get("capturable") and any(isinstance(n, Tensor) for n in numbers)
+        if not (group["differentiable"] or on_device):
+            return step
+        with facula.set_grad_enabled(facula.is_grad_enabled() and bool(group["differentiable"])):
+            _rules.apply(*step)
+        return None
+
+
+def counted(group: Mapping[str, Any], step: Tensor):
+    """A step counter's value: a number, or itself where the host must not ask for it."""
+    return step if group.get("capturable") else step.item()
+
+
+def run_steps(steps) -> None:
+    """Runs what `_run` has prepared: those of a device together."""
+    _C._optim_steps([step for step in steps if step])
 
 
 def _check_flags(name: str, options: Mapping[str, Any]) -> None:
@@ -406,10 +438,13 @@ def _check_flags(name: str, options: Mapping[str, Any]) -> None:
             raise RuntimeError(f"{name}: fused and {other} exclude each other, got both")
 
 
-def check_step(name: str, group: Mapping[str, Any]) -> None:
-    """Raises AssertionError for options that no step on the CPU can have."""
+def check_step(name: str, group: Mapping[str, Any], params) -> None:
+    """Raises AssertionError for options that a step of these parameters cannot have."""
     if group.get("capturable"):
-        raise AssertionError(f"{name}: capturable=True is for parameters on an accelerator, got a step on the CPU")
+        for param in params:
+            if not param.is_cuda:
+                place = str(param.device).upper()
+                raise AssertionError(f"{name}: capturable=True is for parameters on an accelerator, got a step on the {place}")
     if group.get("foreach") and group.get("differentiable") and name != "SGD":
         raise AssertionError(f"{name}: a foreach step has no derivative, got foreach=True and differentiable=True")
 

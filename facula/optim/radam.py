@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import facula
+
 from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
 
@@ -46,15 +48,19 @@ class RAdam(RuleOptimizer):
         limit = 2 / (1 - beta2) - 1
         length = limit - 2 * step * beta2**step / correction2
         rectified = 0.0
-        if length > 5.0:
+        on_device = isinstance(step, facula.Tensor)  # and nobody may look
+        if limit > 5.0 and (on_device or length > 5.0):
             rectification = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
-            rectified = math.sqrt(rectification) * math.sqrt(correction2)
+            if on_device:
+                rectified = facula.where(length > 5.0, (rectification.clamp(min=0) * correction2).sqrt(), 0.0)
+            else:
+                rectified = math.sqrt(rectification) * math.sqrt(correction2)
         decoupled = group["decoupled_weight_decay"]
         numbers = (
             1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, 1 - beta1**step, group["eps"], lr, rectified,
         )  # fmt: skip
         states = (state["exp_avg"], state["exp_avg_sq"])
-        self._run("radam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
+        return self._run("radam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
 def radam(

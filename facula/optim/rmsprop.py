@@ -51,7 +51,7 @@ class RMSprop(RuleOptimizer):
         buffer = state["momentum_buffer"] if group["momentum"] > 0 else None
         average = state["grad_avg"] if group["centered"] else None
         numbers = (group["lr"], group["alpha"], group["eps"], group["momentum"])
-        self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), numbers)
+        return self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), numbers)
 
 
 def rmsprop(

@@ -47,7 +47,7 @@ class Rprop(RuleOptimizer):
 
     def _update(self, group, param, grad, state, step):
         states = (state["prev"], state["step_size"])
-        self._run("rprop", group, param, grad, states, (*group["etas"], *group["step_sizes"]), 0.0)
+        return self._run("rprop", group, param, grad, states, (*group["etas"], *group["step_sizes"]), 0.0)
 
 
 def rprop(

@@ -52,7 +52,7 @@ class SGD(RuleOptimizer):
         return loss
 
     def _step_group(self, group):
-        for param in group["params"]:
+        for param in group["params"]:  # in ops
             if param.grad is not None:
                 self._update(group, param, param.grad, self.state[param] if group["momentum"] else {}, None)
 
@@ -63,7 +63,7 @@ class SGD(RuleOptimizer):
             if buffer is None:  # the first time, the buffer is the gradient itself: no damping
                 state["momentum_buffer"] = buffer = facula.zeros_like(param, memory_format=facula.preserve_format)
                 undamped = 1.0
-        self._run("sgd", group, param, grad, (buffer,), (group["lr"], momentum, undamped, float(group["nesterov"])))
+        return self._run("sgd", group, param, grad, (buffer,), (group["lr"], momentum, undamped, float(group["nesterov"])))
 
 
 def sgd(

@@ -32,6 +32,9 @@ enum CUresult : int {
   CUDA_ERROR_INVALID_DEVICE = 101,
   CUDA_ERROR_INVALID_IMAGE = 200,
   CUDA_ERROR_INVALID_CONTEXT = 201,
+  CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+  CUDA_ERROR_INVALID_PTX = 218,
+  CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_READY = 600,
@@ -67,8 +70,10 @@ enum CUdevice_attribute : int {
   CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR = 82,
   CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD = 84,
   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
 };
 
+enum CUjit_option : int { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
 enum CUpointer_attribute : int { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
 enum CUfunction_attribute : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 enum : unsigned { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
@@ -100,7 +105,7 @@ struct CUmemLocation {
   int id;
 };
 enum CUmemAllocationType : int { CU_MEM_ALLOCATION_TYPE_PINNED = 1 };
-enum CUmemAllocationHandleType : int { CU_MEM_HANDLE_TYPE_NONE = 0 };
+enum CUmemAllocationHandleType : int { CU_MEM_HANDLE_TYPE_NONE = 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1 };
 struct CUmemAllocationProp {
   CUmemAllocationType type;
   CUmemAllocationHandleType requestedHandleTypes;
@@ -134,23 +139,30 @@ enum : unsigned { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
   X(cuMemCreate, CUmemGenericAllocationHandle* memory, size_t bytes, const CUmemAllocationProp* properties,            \
     unsigned long long flags)                                                                                          \
   X(cuMemRelease, CUmemGenericAllocationHandle memory)                                                                 \
+  X(cuMemRetainAllocationHandle, CUmemGenericAllocationHandle* memory, void* at)                                       \
   X(cuMemMap, CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle memory,                        \
     unsigned long long flags)                                                                                          \
   X(cuMemUnmap, CUdeviceptr at, size_t bytes)                                                                          \
   X(cuMemSetAccess, CUdeviceptr at, size_t bytes, const CUmemAccessDesc* who, size_t count)                            \
+  X(cuMemExportToShareableHandle, void* shared, CUmemGenericAllocationHandle memory, CUmemAllocationHandleType type,   \
+    unsigned long long flags)                                                                                          \
+  X(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle* memory, void* shared,                                \
+    CUmemAllocationHandleType type)                                                                                    \
   X(cuMemGetAllocationGranularity, size_t* bytes, const CUmemAllocationProp* properties,                               \
     CUmemAllocationGranularity_flags which)
 
-#define FACULA_GRAPH_FUNCTIONS(X)                                                            \
-  X(cuStreamBeginCapture_v2, CUstream stream, CUstreamCaptureMode mode)                      \
-  X(cuStreamEndCapture, CUstream stream, CUgraph* graph)                                     \
-  X(cuStreamIsCapturing, CUstream stream, CUstreamCaptureStatus* status)                     \
-  X(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode* mode)                            \
-  X(cuGraphInstantiateWithFlags, CUgraphExec* made, CUgraph graph, unsigned long long flags) \
-  X(cuGraphLaunch, CUgraphExec graph, CUstream stream)                                       \
-  X(cuGraphGetNodes, CUgraph graph, CUgraphNode* nodes, size_t* count)                       \
-  X(cuGraphDebugDotPrint, CUgraph graph, const char* path, unsigned flags)                   \
-  X(cuGraphExecDestroy, CUgraphExec graph)                                                   \
+#define FACULA_GRAPH_FUNCTIONS(X)                                                                                      \
+  X(cuStreamBeginCapture_v2, CUstream stream, CUstreamCaptureMode mode)                                                \
+  X(cuStreamEndCapture, CUstream stream, CUgraph* graph)                                                               \
+  X(cuStreamIsCapturing, CUstream stream, CUstreamCaptureStatus* status)                                               \
+  X(cuStreamGetCaptureInfo_v2, CUstream stream, CUstreamCaptureStatus* status, unsigned long long* id, CUgraph* graph, \
+    const CUgraphNode** last, size_t* last_count)                                                                      \
+  X(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode* mode)                                                      \
+  X(cuGraphInstantiateWithFlags, CUgraphExec* made, CUgraph graph, unsigned long long flags)                           \
+  X(cuGraphLaunch, CUgraphExec graph, CUstream stream)                                                                 \
+  X(cuGraphGetNodes, CUgraph graph, CUgraphNode* nodes, size_t* count)                                                 \
+  X(cuGraphDebugDotPrint, CUgraph graph, const char* path, unsigned flags)                                             \
+  X(cuGraphExecDestroy, CUgraphExec graph)                                                                             \
   X(cuGraphDestroy, CUgraph graph)
 
 #define FACULA_PROCESS_FUNCTIONS(X)                                                    \
@@ -204,6 +216,7 @@ enum : unsigned { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
   X(cuProfilerStop)                                                                                                  \
   X(cuLaunchHostFunc, CUstream stream, CUhostFn function, void* data)                                                \
   X(cuModuleLoadData, CUmodule* module, const void* image)                                                           \
+  X(cuModuleLoadDataEx, CUmodule* module, const void* image, unsigned options, CUjit_option* names, void** values)   \
   X(cuModuleUnload, CUmodule module)                                                                                 \
   X(cuModuleGetFunction, CUfunction* function, CUmodule module, const char* name)                                    \
   X(cuFuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value)                              \
@@ -213,7 +226,12 @@ enum : unsigned { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
   FACULA_GRAPH_FUNCTIONS(X)                                                                                          \
   FACULA_PROCESS_FUNCTIONS(X)
 
-enum nvrtcResult : int { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6, NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10 };
+enum nvrtcResult : int {
+  NVRTC_SUCCESS = 0,
+  NVRTC_ERROR_INVALID_OPTION = 5,
+  NVRTC_ERROR_COMPILATION = 6,
+  NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10
+};
 
 // X(name, parameters...): a function of libnvrtc
 #define FACULA_COMPILER_FUNCTIONS(X)                                                              \
@@ -227,4 +245,8 @@ enum nvrtcResult : int { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6, NVRTC_E
   X(nvrtcGetProgramLog, nvrtcProgram program, char* log)                                          \
   X(nvrtcGetLoweredName, nvrtcProgram program, const char* expression, const char** name)         \
   X(nvrtcGetCUBINSize, nvrtcProgram program, size_t* bytes)                                       \
-  X(nvrtcGetCUBIN, nvrtcProgram program, char* cubin)
+  X(nvrtcGetCUBIN, nvrtcProgram program, char* cubin)                                             \
+  X(nvrtcGetPTXSize, nvrtcProgram program, size_t* bytes)                                         \
+  X(nvrtcGetPTX, nvrtcProgram program, char* ptx)                                                 \
+  X(nvrtcGetNumSupportedArchs, int* count)                                                        \
+  X(nvrtcGetSupportedArchs, int* architectures)

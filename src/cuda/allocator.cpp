@@ -1,5 +1,7 @@
 #include "cuda/allocator.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -19,6 +21,7 @@
 #include "cuda/allocator_settings.h"
 #include "cuda/device.h"
 #include "cuda/expandable.h"
+#include "cuda/graph.h"
 #include "cuda/memory_report.h"
 #include "cuda/memory_trace.h"
 #include "cuda/places.h"
@@ -184,27 +187,45 @@ class DeviceAllocator {
   Segment segment_of(void* memory) {
     std::lock_guard<std::mutex> lock(mutex_);
     const Block* block = find_used(memory);
-    FACULA_CHECK(!block->range, ErrorKind::NotImplemented,
-                 "multiprocessing: a CUDA tensor that is not in an expandable segment, which cannot be shared with "
-                 "another process; FACULA_CUDA_ALLOC_CONF has expandable_segments:False, got a block of ",
-                 block->size, " bytes");
+    if (block->range) return granules_of(block);
     const Block* first = block;
     while (first->before) first = first->before;
     size_t bytes = 0;
     for (const Block* b = first; b; b = b->after) bytes += b->size;
     return {reinterpret_cast<void*>(first->address), bytes};
   }
+  Segment granules_of(const Block* block) {
+    const ExpandableRange& range = block->range->memory;
+    const size_t granule = range.granule(), begin = (block->address - range.base()) / granule * granule;
+    const CUdeviceptr first = range.base() + begin;
+    Segment made{reinterpret_cast<void*>(first), round_up(block->address + block->size - first, granule), granule, {}};
+    DeviceGuard guard(device_);
+    try {
+      for (size_t done = 0; done < made.bytes; done += granule)
+        made.files.push_back(range.export_granule(first + done));
+    } catch (...) {
+      for (const int file : made.files) close(file);
+      throw;
+    }
+    return made;
+  }
 
   // ---- pools of graphs
 
   void begin_pool(PoolId id) {
     std::lock_guard<std::mutex> lock(mutex_);
-    captures_.push_back({used_pool(id), std::this_thread::get_id()});
+    captures_.push_back({used_pool(id), 0});
   }
-  void end_pool(PoolId id) {
+  void name_capture(PoolId id, uint64_t capture) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto unnamed = find_capture(id, 0);
+    if (unnamed != captures_.end()) unnamed->number = capture;
+  }
+  void end_pool(PoolId id, uint64_t capture) {
     std::lock_guard<std::mutex> lock(mutex_);
     DeviceGuard guard(device_);
-    std::erase_if(captures_, [&](const Capture& c) { return c.pool->id == id; });
+    const auto ended = find_capture(id, capture);
+    if (ended != captures_.end()) captures_.erase(ended);
     if (!captures_.empty()) return;
     for (Block* block : std::exchange(deferred_, {})) wait_for_users(block);
   }
@@ -233,7 +254,7 @@ class DeviceAllocator {
   }
   void end_route(PoolId id) {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto last = std::find_if(routes_.rbegin(), routes_.rend(), [&](const Capture& r) {
+    const auto last = std::find_if(routes_.rbegin(), routes_.rend(), [&](const Route& r) {
       return r.pool->id == id && r.thread == std::this_thread::get_id();
     });
     if (last == routes_.rend()) return;
@@ -317,8 +338,16 @@ class DeviceAllocator {
   };
   struct Capture {
     GraphPool* pool;
+    uint64_t number;
+  };
+  struct Route {
+    GraphPool* pool;
     std::thread::id thread;
   };
+  std::vector<Capture>::iterator find_capture(PoolId id, uint64_t number) {
+    return std::find_if(captures_.begin(), captures_.end(),
+                        [&](const Capture& c) { return c.pool->id == id && c.number == number; });
+  }
 
   void note(const char* action, const Block* block, size_t size) {
     if (!MemoryTrace::is_on()) return;
@@ -361,14 +390,12 @@ class DeviceAllocator {
   Pool& pool_for(size_t size, Stream stream) {
     const bool small = size <= kSmall;
     if (captures_.empty()) return unless_routed(small);
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (!stream.id || driver().cuStreamIsCapturing(handle(stream), &status) != CUDA_SUCCESS ||
-        status == CU_STREAM_CAPTURE_STATUS_NONE)
-      return unless_routed(small);
-    const Capture* capture = &captures_.front();
-    for (const Capture& c : captures_)
-      if (c.thread == std::this_thread::get_id()) capture = &c;
-    return small ? capture->pool->small : capture->pool->large;
+    const uint64_t number = capture_id(stream);
+    if (number == 0) return unless_routed(small);
+    const auto found =
+        std::find_if(captures_.begin(), captures_.end(), [&](const Capture& c) { return c.number == number; });
+    if (found == captures_.end()) return unless_routed(small);  // somebody else's
+    return small ? found->pool->small : found->pool->large;
   }
 
   /// The pool for all, or the one that the program has chosen for this thread.
@@ -773,7 +800,8 @@ class DeviceAllocator {
   Pool small_{true}, large_{false};
   std::list<Pending> pending_;
   std::map<PoolId, std::unique_ptr<GraphPool>> graph_pools_;
-  std::vector<Capture> captures_, routes_;
+  std::vector<Capture> captures_;
+  std::vector<Route> routes_;
   std::vector<Block*> deferred_;
   uint64_t clock_ = 0;
   AllocatorStats stats_;
@@ -820,7 +848,8 @@ PoolId new_pool() {
   return ++last;
 }
 void begin_pool(PoolId pool, int device) { allocator_of(device).begin_pool(pool); }
-void end_pool(PoolId pool, int device) { allocator_of(device).end_pool(pool); }
+void name_capture(PoolId pool, int device, uint64_t capture) { allocator_of(device).name_capture(pool, capture); }
+void end_pool(PoolId pool, int device, uint64_t capture) { allocator_of(device).end_pool(pool, capture); }
 void release_pool(PoolId pool, int device) { allocator_of(device).release_pool(pool); }
 void keep_pool(PoolId pool, int device) { allocator_of(device).keep_pool(pool); }
 int pool_users(PoolId pool, int device) { return allocator_of(device).pool_users(pool); }

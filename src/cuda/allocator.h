@@ -61,19 +61,23 @@ void record_stream(void* memory, Stream stream);
 /// Of each block, the line of the program that made it (cuda/places.h) is noted from now on.
 void record_places(bool on);
 
-/// What the driver gave, in which a block lies. Throws where it is no whole allocation (expandable segments).
+/// What the driver gave, in which a block lies: a whole allocation, or granules of an expandable segment, of which files
+/// are made that the caller closes.
 struct Segment {
   void* base;
-  size_t bytes;
+  size_t bytes, granule = 0;
+  std::vector<int> files = {};
 };
 Segment segment_of(void* memory, int device);
 
 // ---- pools of graphs
 using PoolId = uint64_t;
 PoolId new_pool();
-/// What this thread allocates on streams that are captured comes from the pool; it has one user more.
+/// A capture is about to begin whose streams allocate from the pool; it has one user more.
 void begin_pool(PoolId pool, int device);
-void end_pool(PoolId pool, int device);
+/// It has begun, and has a number (capture_id() in graph.h); until end_pool().
+void name_capture(PoolId pool, int device, uint64_t capture);
+void end_pool(PoolId pool, int device, uint64_t capture);
 /// One user fewer: that of the last one is cached memory like other.
 void release_pool(PoolId pool, int device);
 /// One user more.

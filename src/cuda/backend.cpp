@@ -22,6 +22,7 @@ std::vector<const char*>& inner_ops() {
 }
 
 void enter(Device device, const char* kernel, bool) {
+  check_not_forked(kernel);
   activate(device.index);
   ThreadDevice& thread = thread_device;
   if (thread.kernels == 0) {
@@ -46,12 +47,14 @@ void leave(Device) {
 }
 
 void* allocate_cuda(size_t bytes, Device device, Stream stream) {
+  check_not_forked(current_op());
   return allocate(bytes, checked_index(device, "empty"), stream);
 }
 
 // Called where tensors die: an error of the driver cannot be thrown here, and the next call of the driver gives it
 // again.
 void release_cuda(void* memory, size_t, Device device) {
+  if (is_forked_child) return;
   try {
     release(memory, device.index);
   } catch (const Error&) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <compare>
 #include <cstdlib>
 #include <map>
@@ -41,11 +42,12 @@ class Program {
     return name;
   }
 
-  std::vector<char> image() const {
+  std::vector<char> image(bool is_virtual) const {
+    const Compiler& c = compiler();
     size_t bytes = 0;
-    check(compiler().nvrtcGetCUBINSize(program_, &bytes));
-    std::vector<char> made(bytes);
-    check(compiler().nvrtcGetCUBIN(program_, made.data()));
+    check((is_virtual ? c.nvrtcGetPTXSize : c.nvrtcGetCUBINSize)(program_, &bytes));
+    std::vector<char> made(bytes);  // of PTX with the zero at its end
+    check((is_virtual ? c.nvrtcGetPTX : c.nvrtcGetCUBIN)(program_, made.data()));
     return made;
   }
 
@@ -76,8 +78,10 @@ Version compiler_version() {
 }
 
 std::vector<std::string> options_for(int architecture) {
-  std::vector<std::string> options = {"-arch=sm_" + std::to_string(architecture), "--std=c++20", "-default-device",
-                                      "--fmad=true"};
+  const Target target = target_of(architecture);
+  std::vector<std::string> options = {
+      (target.is_virtual ? "-arch=compute_" : "-arch=sm_") + std::to_string(target.architecture), "--std=c++20",
+      "-default-device", "--fmad=true"};
   // without declarations of textures and of the runtime's functions, which take 40 ms to read
   if (compiler_version() >= Version{12, 4}) options.push_back("-minimal");
   return options;
@@ -134,6 +138,25 @@ std::string json(const std::string& text) {
 
 }  // namespace
 
+Target target_of(int architecture) {
+  static const std::vector<int> known = [] {
+    int count = 0;
+    if (compiler().nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS) count = 0;
+    std::vector<int> all(static_cast<size_t>(count));
+    if (count) compiler().nvrtcGetSupportedArchs(all.data());
+    std::sort(all.begin(), all.end());
+    return all;
+  }();
+  const auto above = std::upper_bound(known.begin(), known.end(), architecture);
+  const auto text = [](int a) { return std::to_string(a / 10) + "." + std::to_string(a % 10); };
+  FACULA_CHECK(above != known.begin() || known.empty(), ErrorKind::Runtime, current_op(),
+               ": CUDA's compiler, of version ", compiler_version().major, ".", compiler_version().minor,
+               ", makes kernels for devices of compute capability ", text(known.front()), " and newer, got one of ",
+               text(architecture), "; an older compiler (nvidia-cuda-nvrtc) may know it");
+  const int best = known.empty() ? architecture : *std::prev(above);
+  return {best, best != architecture};
+}
+
 CompiledKernel compile(const KernelSource& kernel, int architecture, const std::vector<std::string>& more_options,
                        std::string* log) {
   return compile_together({kernel}, architecture, more_options, log)[0];
@@ -147,7 +170,7 @@ std::vector<CompiledKernel> compile_together(const std::vector<KernelSource>& ke
   program.compile(expressions, options);
   if (log) *log = program.log();
   std::vector<CompiledKernel> made;
-  const std::vector<char> image = program.image();
+  const std::vector<char> image = program.image(target_of(architecture).is_virtual);
   for (const std::string& e : expressions) made.push_back({program.name(e), image});
   return made;
 }

@@ -13,7 +13,15 @@ struct KernelSource {
   std::string source, expression;
 };
 
-/// For the architecture sm_<architecture>. `log` receives what the compiler says.
+/// What the compiler makes: code of the device's architecture; or, where the compiler is older than the device, PTX of the
+/// newest architecture that it knows, which the driver compiles further. Throws for devices older than all it knows.
+struct Target {
+  int architecture;
+  bool is_virtual;
+};
+Target target_of(int architecture);
+
+/// For a device of the architecture (90: compute capability 9.0). `log` receives what the compiler says.
 CompiledKernel compile(const KernelSource& kernel, int architecture, const std::vector<std::string>& more_options = {},
                        std::string* log = nullptr);
 

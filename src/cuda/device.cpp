@@ -90,4 +90,9 @@ void detail::make_active(int device) {
   thread_device.active = device;
 }
 
+void detail::go_back(int device) noexcept {
+  const bool done = driver().cuCtxSetCurrent(properties(device).context) == CUDA_SUCCESS;
+  thread_device.active = done ? device : -1;
+}
+
 }  // namespace facula::cuda

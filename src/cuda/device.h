@@ -42,6 +42,7 @@ constexpr int kMostDevices = 128;  // a Device's index is a signed byte
 inline std::array<std::atomic<const Properties*>, kMostDevices> known_properties{};
 const Properties& read_properties_once(int device);
 void make_active(int device);
+void go_back(int device) noexcept;
 }  // namespace detail
 inline const Properties& properties(int device) {
   const auto at = static_cast<size_t>(device);
@@ -62,12 +63,17 @@ inline void activate(int device) {
 /// That device: the one whose kernel runs.
 inline int active_index() { return thread_device.active; }
 
+/// Goes back to a device. The driver's error, if there is one, is not lost: the next activate() asks it again.
+inline void reactivate(int device) noexcept {
+  if (__builtin_expect(thread_device.active != device, 0)) detail::go_back(device);
+}
+
 /// The device for a while, then the one that the driver worked with before.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int device) : before_(active_index()) { activate(device); }
   ~DeviceGuard() {
-    if (before_ >= 0) activate(before_);
+    if (before_ >= 0) reactivate(before_);
   }
   DeviceGuard(const DeviceGuard&) = delete;
 

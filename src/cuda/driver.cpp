@@ -1,10 +1,30 @@
 #include "cuda/driver.h"
 
+#include <pthread.h>
+
 #include "cuda/device.h"
 #include "cuda/library.h"
 
 namespace facula::cuda {
 namespace {
+
+template <class... P>
+CUresult refuse(P...) {
+  return CUDA_ERROR_NOT_INITIALIZED;
+}
+/// What a forked child has for a driver.
+constexpr Driver kNoDriver = [] {
+  Driver d;
+#define X(name, ...) d.name = refuse;
+  FACULA_DRIVER_FUNCTIONS(X)
+#undef X
+  return d;
+}();
+
+void leave_to_parent() {
+  is_forked_child = true;
+  detail::known_driver.store(&kNoDriver);
+}
 
 Loaded<Driver> load_driver() {
   Loaded<Driver> l;
@@ -14,6 +34,7 @@ Loaded<Driver> load_driver() {
 #undef X
   if (!l.error.empty()) return l;
   int count = 0;
+  pthread_atfork(nullptr, nullptr, leave_to_parent);
   if (const CUresult result = l.table.cuInit(0); result != CUDA_SUCCESS) {
     l.error = "cuInit gives error " + std::to_string(result);
   } else if (l.table.cuDeviceGetCount(&count) != CUDA_SUCCESS || count == 0) {
@@ -55,6 +76,14 @@ const Driver& detail::open_driver() {
   return table;
 }
 
+void refuse_in_child(const char* op) {
+  throw_error(
+      ErrorKind::Runtime, op,
+      ": CUDA cannot be used in a forked process whose parent has begun to use it; processes that use it are to "
+      "be started with multiprocessing's method 'spawn' (multiprocessing.set_start_method(\"spawn\")), got one "
+      "that was forked");
+}
+
 const Compiler& compiler() {
   static const Loaded<Compiler> l = load_compiler();
   FACULA_CHECK(l.error.empty(), ErrorKind::Runtime, current_op(), ": a CUDA kernel has to be compiled, but ", l.error);
@@ -62,6 +91,7 @@ const Compiler& compiler() {
 }
 
 void report(CUresult result, const char* call) {
+  check_not_forked(current_op());
   const Driver& d = driver();
   const bool captures =
       result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;

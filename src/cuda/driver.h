@@ -30,11 +30,20 @@ namespace detail {
 inline std::atomic<const Driver*> known_driver{nullptr};  // once it is open
 const Driver& open_driver();
 }  // namespace detail
-/// Only to be used when is_available().
+/// Only to be used when is_available(). In a forked child its functions do nothing but give an error.
 inline const Driver& driver() {
   const Driver* known = detail::known_driver.load(std::memory_order_acquire);
   return __builtin_expect(known != nullptr, 1) ? *known : detail::open_driver();
 }
+
+/// Whether this process was forked by one that had begun to use the driver, which does not work in the child: whatever
+/// uses a device there is refused, and whatever lets go of something of CUDA's leaves it to the parent.
+inline bool is_forked_child = false;
+[[noreturn]] void refuse_in_child(const char* op);
+inline void check_not_forked(const char* op) {
+  if (__builtin_expect(is_forked_child, 0)) refuse_in_child(op);
+}
+
 /// Throws when there is no compiler.
 const Compiler& compiler();
 

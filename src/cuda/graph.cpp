@@ -31,19 +31,27 @@ bool is_captured(Stream stream) {
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// Streams that joined are not listed: of several captures of a device at once, it is that of the thread.
+uint64_t capture_id(Stream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  unsigned long long id = 0;
+  if (!stream.id) return 0;
+  DeviceGuard guard(stream.device.index);
+  FACULA_CUDA_CALL(cuStreamGetCaptureInfo_v2, handle(stream), &status, &id, nullptr, nullptr, nullptr);
+  return status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : id;
+}
+
+// Also of streams that have joined, and whatever else is captured.
 Graph* captured_graph(int device) {
-  if (captures == 0 || !is_captured(current_stream(device))) return nullptr;
+  if (captures == 0) return nullptr;
+  const uint64_t id = capture_id(current_stream(device));
+  if (id == 0) return nullptr;
   std::lock_guard<std::mutex> lock(mutex);
-  Graph* found = nullptr;
-  for (Graph* graph : captured) {
-    if (graph->stream_.device.index != device) continue;
-    if (!found || graph->thread_ == std::this_thread::get_id()) found = graph;
-  }
-  return found;
+  const auto found = std::find_if(captured.begin(), captured.end(), [&](const Graph* g) { return g->capture_ == id; });
+  return found == captured.end() ? nullptr : *found;
 }
 
 Graph::~Graph() {
+  if (is_forked_child) return;
   try {
     reset();
   } catch (const Error&) {  // the driver's; nothing can be done about it here
@@ -61,15 +69,16 @@ void Graph::capture_begin(PoolId pool, CUstreamCaptureMode mode) {
   DeviceGuard guard(device);
   OpName name(op);
   pool_ = pool ? pool : new_pool();
-  thread_ = std::this_thread::get_id();
   begin_pool(pool_, device);
   const CUresult result = driver().cuStreamBeginCapture_v2(cuda::handle(stream_), mode);
   if (result != CUDA_SUCCESS) {
-    end_pool(pool_, device);
+    end_pool(pool_, device, 0);
     release_pool(pool_, device);
     check(result, "cuStreamBeginCapture_v2");
   }
   captures_ = true;
+  capture_ = capture_id(stream_);
+  name_capture(pool_, device, capture_);
   std::lock_guard<std::mutex> lock(mutex);
   captured.push_back(this);
   ++captures;
@@ -91,7 +100,7 @@ void Graph::capture_end(bool instantiated) {
   OpName name(op);
   const CUresult result = driver().cuStreamEndCapture(cuda::handle(stream_), &graph_);
   end_capture();
-  end_pool(pool_, device);
+  end_pool(pool_, device, capture_);
   if (result != CUDA_SUCCESS) {
     reset();
     check(result, "cuStreamEndCapture");
@@ -149,7 +158,7 @@ void Graph::reset() {
   if (captures_) {  // never ended: the stream goes back to doing its work
     driver().cuStreamEndCapture(cuda::handle(stream_), &graph_);
     end_capture();
-    end_pool(pool_, stream_.device.index);
+    end_pool(pool_, stream_.device.index, capture_);
   }
   const int device = stream_.device.index;
   for (const Drawn& d : std::exchange(drawn_, {})) {

@@ -6,7 +6,6 @@
 
 #include <map>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "core/tensor.h"
@@ -56,13 +55,15 @@ class Graph {
   CUgraph graph_ = nullptr;
   CUgraphExec executable_ = nullptr;
   Stream stream_{};
-  std::thread::id thread_;
+  uint64_t capture_ = 0;  // the driver's number of it
   PoolId pool_ = 0;
   bool captures_ = false, keeps_graph_ = false;
   std::vector<Drawn> drawn_;
   std::vector<Tensor> kept_;
 };
 
+/// The driver's number of the capture that the stream belongs to, 0 where none is.
+uint64_t capture_id(Stream stream);
 /// The graph that is captured from the calling thread's current stream of the device, or null.
 Graph* captured_graph(int device);
 bool is_captured(Stream stream);

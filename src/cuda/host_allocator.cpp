@@ -223,12 +223,13 @@ HostAllocator& allocator() {
 // Called where tensors die: see release_cuda in backend.cpp.
 void release_storage(Storage* s) {
   try {
-    if (s->data) release_pinned(s->data);
+    if (s->data && !is_forked_child) release_pinned(s->data);
   } catch (const Error&) {
   }
 }
 
 Storage* make_storage(size_t bytes) {
+  check_not_forked("pin_memory");
   FACULA_CHECK(is_available(), ErrorKind::Runtime, "pin_memory: there is no device that could use pinned memory (",
                why_unavailable(), "), got ", bytes, " bytes to pin");
   return borrow_storage(bytes ? allocate_pinned(bytes) : nullptr, bytes, kCPU, release_storage, nullptr);

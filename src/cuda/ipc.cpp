@@ -15,6 +15,7 @@
 
 #include "cuda/allocator.h"
 #include "cuda/device.h"
+#include "cuda/expandable.h"
 
 namespace facula::cuda {
 namespace {
@@ -65,6 +66,9 @@ struct Sent {
   void (*release_data)(Storage*);
   void* context;
   std::vector<std::unique_ptr<Event>> events;  // receivers may still open them
+  std::vector<int> files;                      // of granules, likewise
+  void* files_base = nullptr;
+  size_t granule = 0;
 };
 struct Registry {
   std::mutex mutex;
@@ -94,6 +98,7 @@ uint64_t new_origin() {
 }
 
 void forget(Registry& r, Sent* sent) {
+  for (const int file : sent->files) close(file);
   sent->counter.file->free.push_back(sent->counter.index);
   r.sent.erase(sent->origin);
   delete sent;
@@ -103,6 +108,7 @@ void release_sent(Storage* s) {
   Registry& r = registry();
   auto* sent = static_cast<Sent*>(s->context);
   s->context = sent->context;
+  if (is_forked_child) return;  // counters are the parent's
   {
     std::lock_guard<std::mutex> lock(r.mutex);
     sent->storage = nullptr;
@@ -122,7 +128,8 @@ Sent* sent_of(Storage* s) {
   if (is_sent(s)) return static_cast<Sent*>(s->context);
   Registry& r = registry();
   std::lock_guard<std::mutex> lock(r.mutex);
-  auto* sent = new Sent{take_counter(r), new_origin(), s->device.index, s->data, s, s->release_data, s->context, {}};
+  auto* sent =
+      new Sent{take_counter(r), new_origin(), s->device.index, s->data, s, s->release_data, s->context, {}, {}};
   sent->counter.get() = 0;
   r.sent[sent->origin] = sent;
   reclaim = ipc_collect;
@@ -141,6 +148,7 @@ struct Opened {
 };
 struct Received {
   std::string memory;
+  std::unique_ptr<ImportedGranules> granules;  // in its place
   int device;
   Counter* counters;
   size_t index;
@@ -178,10 +186,12 @@ void close_memory(const std::string& memory, int device) {
 // What this process has queued may still read it. An error cannot be thrown where a tensor dies.
 void release_received(Storage* s) {
   auto* received = static_cast<Received*>(s->context);
+  if (is_forked_child) return;  // the parent still holds it
   try {
     DeviceGuard guard(received->device);
     driver().cuCtxSynchronize();
-    close_memory(received->memory, received->device);
+    if (received->granules) received->granules.reset();
+    else close_memory(received->memory, received->device);
   } catch (const Error&) {
   }
   --received->counters[received->index];
@@ -224,7 +234,32 @@ std::string event_handle(Event& event, int device) {
   return {handle.reserved, sizeof handle.reserved};
 }
 
+namespace {
+
+struct SentMemory {
+  void* base;
+  size_t granule;
+  std::string handle;
+};
+/// Files of granules are made once for a storage.
+SentMemory memory_to_send(Sent* sent) {
+  if (!sent->files.empty()) return {sent->files_base, sent->granule, {}};
+  Segment segment = segment_of(sent->data, sent->device);
+  if (!segment.files.empty()) {
+    sent->files = std::move(segment.files);
+    sent->files_base = segment.base;
+    sent->granule = segment.granule;
+    return {segment.base, segment.granule, {}};
+  }
+  CUipcMemHandle handle;
+  FACULA_CUDA_CALL(cuIpcGetMemHandle, &handle, reinterpret_cast<CUdeviceptr>(segment.base));
+  return {segment.base, 0, {handle.reserved, sizeof handle.reserved}};
+}
+
+}  // namespace
+
 SharedStorage share_storage(Storage* s) {
+  check_not_forked("multiprocessing");
   FACULA_CHECK(s->device.is_cuda() && s->nbytes > 0, ErrorKind::Runtime,
                "multiprocessing: memory of a CUDA device, got ", s->nbytes, " bytes on ", s->device);
   FACULA_CHECK(
@@ -236,20 +271,20 @@ SharedStorage share_storage(Storage* s) {
   const int device = s->device.index;
   DeviceGuard guard(device);
   OpName name("multiprocessing");
-  const Segment segment = segment_of(s->data, device);
-  CUipcMemHandle handle;
-  FACULA_CUDA_CALL(cuIpcGetMemHandle, &handle, reinterpret_cast<CUdeviceptr>(segment.base));
   Sent* sent = sent_of(s);
+  const SentMemory memory = memory_to_send(sent);
   auto event = std::make_unique<Event>(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
   event->record(current_stream(device));
   SharedStorage shared{device,
-                       {handle.reserved, sizeof handle.reserved},
+                       memory.handle,
                        event_handle(*event, device),
-                       static_cast<size_t>(s->data - static_cast<char*>(segment.base)),
+                       static_cast<size_t>(s->data - static_cast<char*>(memory.base)),
                        s->nbytes,
                        sent->origin,
                        sent->counter.file->file,
-                       sent->counter.index};
+                       sent->counter.index,
+                       memory.granule,
+                       sent->files};
   std::lock_guard<std::mutex> lock(registry().mutex);
   sent->events.push_back(std::move(event));
   ++sent->counter.get();
@@ -257,23 +292,28 @@ SharedStorage share_storage(Storage* s) {
 }
 
 Storage* open_storage(const SharedStorage& shared) {
+  check_not_forked("multiprocessing");
   if (Storage* own = own_storage(shared)) return own;
-  FACULA_CHECK(shared.memory.size() == sizeof(CUipcMemHandle) && shared.event.size() == sizeof(CUipcEventHandle) &&
-                   shared.counter_index < kCounters,
+  const bool has_memory = shared.files.empty() ? shared.memory.size() == sizeof(CUipcMemHandle) : shared.granule > 0;
+  FACULA_CHECK(has_memory && shared.event.size() == sizeof(CUipcEventHandle) && shared.counter_index < kCounters,
                ErrorKind::Value, "multiprocessing: a description of shared CUDA memory, got another");
   const int device = checked_index({DeviceType::CUDA, static_cast<int8_t>(shared.device)}, "multiprocessing");
-  const CUdeviceptr base = open_memory(shared.memory, device);
+  OpName name("multiprocessing");
+  DeviceGuard guard(device);
+  std::unique_ptr<ImportedGranules> granules;
+  if (!shared.files.empty()) granules = std::make_unique<ImportedGranules>(device, shared.files, shared.granule);
+  const CUdeviceptr base = granules ? granules->base() : open_memory(shared.memory, device);
   Counter* counters = nullptr;
   try {
     wait_for_event(shared.event, device);
     counters = map_counters(shared.counter_file);
   } catch (...) {
-    close_memory(shared.memory, device);
+    if (!granules) close_memory(shared.memory, device);
     throw;
   }
   return borrow_storage(reinterpret_cast<void*>(base + shared.offset), shared.bytes,
                         {DeviceType::CUDA, static_cast<int8_t>(device)}, release_received,
-                        new Received{shared.memory, device, counters, shared.counter_index});
+                        new Received{shared.memory, std::move(granules), device, counters, shared.counter_index});
 }
 
 bool ipc_collect() {

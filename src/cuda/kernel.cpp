@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/host.h"
 #include "cuda/compile.h"
 #include "cuda/device.h"
 #include "cuda/stream.h"
@@ -23,19 +24,51 @@ constexpr const char* kTypeNames[] = {
 #undef X
 };
 
+/// Says once that the driver has to do the rest of the compiler's work.
+void note_target(int architecture, const Target& target) {
+  static std::atomic<bool> noted{false};
+  if (!target.is_virtual || noted.exchange(true) || !host.warn) return;
+  const auto text = [](int a) { return std::to_string(a / 10) + "." + std::to_string(a % 10); };
+  host.warn(("CUDA's compiler is older than the device: kernels are compiled for compute capability " +
+             text(target.architecture) + ", and by the driver from there to " + text(architecture) +
+             " whenever they are loaded; a newer nvidia-cuda-nvrtc compiles them for the device")
+                .c_str());
+}
+
+CUmodule load_module(const CompiledKernel& kernel) {
+  char log[2048] = {};
+  CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
+  CUmodule module = nullptr;
+  const CUresult result = driver().cuModuleLoadDataEx(&module, kernel.image.data(), 2, names, values);
+  check(result, (std::string("cuModuleLoadDataEx") + (*log ? ": " : "") + log).c_str());
+  return module;
+}
+
 CUfunction load(int device, const KernelSource& source) {
   const Properties& p = properties(device);
-  const CompiledKernel kernel = cached_or_compiled(source, p.major * 10 + p.minor);
+  const int architecture = p.major * 10 + p.minor;
+  note_target(architecture, target_of(architecture));
+  const CompiledKernel kernel = cached_or_compiled(source, architecture);
   DeviceGuard guard(device);
   RelaxedCapture relaxed;
-  CUmodule module = nullptr;
-  FACULA_CUDA_CALL(cuModuleLoadData, &module, kernel.image.data());
+  const CUmodule module = load_module(kernel);
   CUfunction function = nullptr;
   FACULA_CUDA_CALL(cuModuleGetFunction, &function, module, kernel.name.c_str());
   return function;
 }
 
 }  // namespace
+
+void TemplateArgument::refuse_number(int number) {
+  throw_error(ErrorKind::Assertion, current_op(), ": a kernel's template argument from 0 to ", kMostNumber, ", got ",
+              number);
+}
+
+void refuse_arguments(size_t count) {
+  throw_error(ErrorKind::Assertion, current_op(), ": at most ", kMostTemplateArguments,
+              " template arguments of a kernel, got ", count);
+}
 
 std::string TemplateArgument::text() const { return code_ & 0x80 ? kTypeNames[code_ & 0x7f] : std::to_string(code_); }
 
@@ -115,9 +148,7 @@ CUfunction keep_function(const FunctionKey& key, CUfunction function) {
 
 CUfunction DeviceKernel::function(int device, TemplateArguments types, std::span<const int> argument_bytes,
                                   unsigned threads) const {
-  uint64_t packed = 1;
-  for (const TemplateArgument& t : types) packed = packed << 8 | t.code();
-  const FunctionKey key{this, packed, device};
+  const FunctionKey key{this, packed(types), device};
   if (CUfunction function = recent_function(key)) return function;
   if (CUfunction function = known_function(key)) return function;
   std::string expression = std::string("facula::cuda::") + name_;

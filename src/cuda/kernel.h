@@ -16,16 +16,29 @@ namespace facula::cuda {
 /// A template argument: a dtype, which becomes its type on the device, or a number from 0 to 127.
 class TemplateArgument {
  public:
-  TemplateArgument(DType dtype) : code_(static_cast<uint8_t>(0x80 | static_cast<int>(dtype))) {}
-  TemplateArgument(int number) : code_(static_cast<uint8_t>(number)) {}
-  TemplateArgument(bool truth) : code_(truth) {}
+  constexpr TemplateArgument(DType dtype) : code_(static_cast<uint8_t>(0x80 | static_cast<int>(dtype))) {}
+  constexpr TemplateArgument(int number) : code_(static_cast<uint8_t>(number)) {
+    if (__builtin_expect(number < 0 || number > kMostNumber, 0)) refuse_number(number);
+  }
+  constexpr TemplateArgument(bool truth) : code_(truth) {}
   uint8_t code() const { return code_; }
   std::string text() const;
 
  private:
+  static constexpr int kMostNumber = 127;
+  [[noreturn]] static void refuse_number(int number);
   uint8_t code_;
 };
 using TemplateArguments = std::initializer_list<TemplateArgument>;
+constexpr size_t kMostTemplateArguments = 7;
+[[noreturn]] void refuse_arguments(size_t count);
+/// All of them as one number, which says how many they are, too.
+inline uint64_t packed(TemplateArguments arguments) {
+  if (__builtin_expect(arguments.size() > kMostTemplateArguments, 0)) refuse_arguments(arguments.size());
+  uint64_t all = 1;
+  for (const TemplateArgument& argument : arguments) all = all << 8 | argument.code();
+  return all;
+}
 
 /// A part of the kernels' sources that goes into the package.
 struct DeviceSource {

@@ -16,6 +16,7 @@ std::mutex mutex;
 auto& streams = *new std::unordered_map<void*, Stream>;  // of memory in use
 
 void* allocate_chosen(size_t bytes, Device device, Stream stream) {
+  check_not_forked(current_op());
   DeviceGuard guard(checked_index(device, "empty"));
   void* memory = chosen.allocate(bytes, device.index, handle(stream));
   FACULA_CHECK(memory, ErrorKind::OutOfMemory, current_op(), ": the program's allocator gives no memory, asked for ",
@@ -26,6 +27,7 @@ void* allocate_chosen(size_t bytes, Device device, Stream stream) {
 }
 
 void release_chosen(void* memory, size_t bytes, Device device) {
+  if (is_forked_child) return;
   Stream stream{device};
   {
     std::lock_guard<std::mutex> lock(mutex);

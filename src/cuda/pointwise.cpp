@@ -73,9 +73,8 @@ int vector_width(const Plan& plan, DType in) {
 
 CUfunction function_of(const DeviceLoop& loop, int device, const char* kernel, TemplateArguments types,
                        unsigned threads) {
-  uint64_t variant = 1;  // pointwise_any and pointwise_direct have different numbers of arguments
-  for (const TemplateArgument& t : types) variant = variant << 8 | t.code();
-  const FunctionKey key{&loop, variant, device};
+  // pointwise_any and pointwise_direct have different numbers of arguments
+  const FunctionKey key{&loop, packed(types), device};
   if (CUfunction function = recent_function(key)) return function;
   if (CUfunction function = known_function(key)) return function;
   std::string expression = std::string("facula::cuda::") + kernel + "<facula::cuda::Loop";

@@ -16,6 +16,7 @@ FACULA_GRAPH_FUNCTIONS(DECLARE)
 namespace facula::emulator {
 
 struct Capture {
+  unsigned long long id;
   Stream* first;
   CUstreamCaptureMode mode;
   std::thread::id thread;
@@ -186,6 +187,8 @@ API CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) 
   std::lock_guard<std::mutex> guard(mutex);
   if (capture_of(*s)) return CUDA_ERROR_INVALID_VALUE;
   auto capture = std::make_shared<Capture>();
+  static unsigned long long last_id = 0;
+  capture->id = ++last_id;
   capture->first = s.get();
   capture->mode = mode;
   capture->thread = std::this_thread::get_id();
@@ -223,6 +226,17 @@ API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status)
   std::lock_guard<std::mutex> guard(mutex);
   if (const auto capture = capture_of(*s))
     *status = capture->lost ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, unsigned long long* id,
+                                       CUgraph* graph, const CUgraphNode** last, size_t* last_count) {
+  if (graph || last || last_count) return CUDA_ERROR_INVALID_VALUE;  // nodes have no handles here
+  if (const CUresult result = cuStreamIsCapturing(stream, status); result != CUDA_SUCCESS) return result;
+  const StreamPointer s = stream_here(stream);
+  std::lock_guard<std::mutex> guard(mutex);
+  const auto capture = capture_of(*s);
+  if (capture && id) *id = capture->id;
   return CUDA_SUCCESS;
 }
 

@@ -34,8 +34,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Whom the compiler knows: a device of FACULA_EMULATED_CAPABILITY may be newer or older than all of them.
+constexpr int kArchitectures[] = {75, 80, 86, 89, 90, 100, 120};
+constexpr int kImageFormat = 2;
+
 struct Program {
   std::string source, name, log, image;
+  int architecture = 0;
+  bool is_virtual = false;
   std::map<std::string, std::string> headers;
   std::vector<std::string> expressions, options;
 };
@@ -51,6 +57,7 @@ std::string contents(const fs::path& path) {
 /// A folder of this process that goes away with it.
 struct Folder {
   fs::path path;
+  const pid_t owner = getpid();
   Folder() {
     std::error_code failed;
     std::string pattern = (fs::temp_directory_path(failed) / "facula-emulated-XXXXXX").string();
@@ -58,7 +65,7 @@ struct Folder {
   }
   ~Folder() {
     std::error_code ignored;
-    if (!path.empty()) fs::remove_all(path, ignored);
+    if (!path.empty() && owner == getpid()) fs::remove_all(path, ignored);
   }
 };
 
@@ -112,6 +119,27 @@ std::vector<std::string> command_line(const Program& p, const fs::path& in, cons
   return command;
 }
 
+/// Reads -arch=sm_90 or -arch=compute_90.
+bool find_architecture(Program& p) {
+  for (const std::string& option : p.options) {
+    for (const std::string_view kind : {"-arch=sm_", "-arch=compute_"}) {
+      if (!option.starts_with(kind)) continue;
+      p.architecture = std::atoi(option.c_str() + kind.size());
+      p.is_virtual = kind != "-arch=sm_";
+    }
+  }
+  return std::count(std::begin(kArchitectures), std::end(kArchitectures), p.architecture) == 1;
+}
+
+/// What an image begins with: its kind, the length of the rest, whom it is for.
+std::string image_head(const Program& p, const char* kind, uint64_t length) {
+  const int32_t facts[] = {p.architecture, p.is_virtual};
+  std::string head(kind, 8);
+  head.append(reinterpret_cast<const char*>(&length), sizeof length);
+  head.append(reinterpret_cast<const char*>(facts), sizeof facts);
+  return head;
+}
+
 /// The library itself, or with -library=PATH only its path, after moving it there.
 void make_image(Program& p, const fs::path& library) {
   constexpr std::string_view kOption = "-library=";
@@ -126,10 +154,7 @@ void make_image(Program& p, const fs::path& library) {
   } else {
     bytes = contents(library);
   }
-  const uint64_t length = bytes.size();
-  p.image.assign(kept != p.options.end() ? "FACULAEP" : "FACULAEM", 8);
-  p.image.append(reinterpret_cast<const char*>(&length), sizeof length);
-  p.image += bytes;
+  p.image = image_head(p, kept != p.options.end() ? "FACULAEP" : "FACULAEM", bytes.size()) + bytes;
 }
 
 }  // namespace
@@ -139,7 +164,7 @@ API nvrtcResult nvrtcVersion(int* major, int* minor) {
   size_t all = std::hash<std::string_view>()(facula_emulated_device_header);
   for (const char* name : {"CXX", "FACULA_EMULATED_FLAGS", "FACULA_CUDA"}) {
     const char* value = std::getenv(name);
-    all = all * 31 + std::hash<std::string_view>()(value ? value : "");
+    all = (all + kImageFormat) * 31 + std::hash<std::string_view>()(value ? value : "");
   }
   *major = 13;
   *minor = static_cast<int>(all & 0x7fffffff);
@@ -166,10 +191,14 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char*
   static const Folder folder;
   Program& p = program_of(program);
   if (const char* device = std::getenv("FACULA_CUDA"); device && std::string_view(device) == "null") {
-    p.image.assign("FACULAEM\0\0\0\0\0\0\0", 16);
+    p.image = image_head(p, "FACULAEM", 0);
     return NVRTC_SUCCESS;
   }
   p.options.assign(options, options + count);
+  if (!find_architecture(p)) {
+    p.log = "the emulated device's compiler knows no such architecture (-arch)";
+    return NVRTC_ERROR_INVALID_OPTION;
+  }
   const fs::path here = folder.path / std::to_string(number++);
   std::error_code failed;
   if (folder.path.empty() || !fs::create_directory(here, failed)) {
@@ -206,11 +235,28 @@ API nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, const char* expression
   }
   return NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID;
 }
+// As the real one: of a virtual architecture there is no code of a device.
 API nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t* bytes) {
-  *bytes = program_of(program).image.size();
+  *bytes = program_of(program).is_virtual ? 0 : program_of(program).image.size();
   return NVRTC_SUCCESS;
 }
 API nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char* cubin) {
-  std::memcpy(cubin, program_of(program).image.data(), program_of(program).image.size());
+  if (program_of(program).is_virtual) return NVRTC_SUCCESS;
+  return nvrtcGetPTX(program, cubin);
+}
+API nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t* bytes) {
+  *bytes = program_of(program).image.size();
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcGetPTX(nvrtcProgram program, char* ptx) {
+  std::memcpy(ptx, program_of(program).image.data(), program_of(program).image.size());
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcGetNumSupportedArchs(int* count) {
+  *count = static_cast<int>(std::size(kArchitectures));
+  return NVRTC_SUCCESS;
+}
+API nvrtcResult nvrtcGetSupportedArchs(int* architectures) {
+  std::copy(std::begin(kArchitectures), std::end(kArchitectures), architectures);
   return NVRTC_SUCCESS;
 }

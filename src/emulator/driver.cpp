@@ -25,6 +25,7 @@ using namespace facula::emulator;
 namespace {
 
 std::atomic<bool> initialized{false};
+std::atomic<int> failing_switch{0};
 
 constexpr unsigned kMostThreads = 1024, kMostGrid = 65535, kMostDynamicShared = 227 << 10,
                    kDefaultDynamicShared = 48 << 10;
@@ -93,7 +94,7 @@ struct Attribute {
   CUdevice_attribute attribute;
   int value;
 };
-// A small device of compute capability 9.0.
+// A small device.
 constexpr Attribute attributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, kDefaultDynamicShared},
@@ -105,11 +106,10 @@ constexpr Attribute attributes[] = {
     {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 64},
     {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 1 << 20},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
     {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 228 << 10},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
     {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, kMostDynamicShared},
+    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
 };
 
 struct ErrorText {
@@ -123,6 +123,7 @@ constexpr ErrorText errors[] = {
     {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "cuInit was not called"},
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "there is no such device"},
     {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "not a module of the emulated device"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "the image was compiled for other devices"},
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "not a stream, event or function"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "the module has no such function"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "queued work is not done"},
@@ -235,6 +236,8 @@ API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUde
   *value = 0;
   for (const Attribute& a : attributes)
     if (a.attribute == attribute) *value = a.value;
+  if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) *value = settings().capability / 10;
+  if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) *value = settings().capability % 10;
   return CUDA_SUCCESS;
 }
 API CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
@@ -247,6 +250,7 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 API CUresult cuCtxSetCurrent(CUcontext context) {
+  if (failing_switch > 0 && --failing_switch == 0) return CUDA_ERROR_INVALID_CONTEXT;
   const int device = static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1;
   if (!is_device(device)) return CUDA_ERROR_INVALID_CONTEXT;
   current_device = device;
@@ -262,6 +266,9 @@ API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   *greatest = -5;
   return CUDA_SUCCESS;
 }
+
+/// For tests: of the calls of cuCtxSetCurrent from now on the n-th fails.
+FACULA_EMULATED void facula_emulated_fail_switch(int n) { failing_switch = n; }
 
 // ---- memory
 
@@ -373,7 +380,16 @@ API CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 
 // ---- kernels
 
-// A module is the shared library that compiler.cpp made, behind the length of it; or the path of the library.
+/// Whether the device runs an image: code of its major version that is not newer, and PTX of any that is not.
+bool is_for_device(const char* image) {
+  constexpr size_t kFacts = 16;
+  int32_t facts[2];  // compiler.cpp wrote them
+  std::memcpy(facts, image + kFacts, sizeof facts);
+  const int own = settings().capability;
+  return facts[0] <= own && (facts[1] || facts[0] / 10 == own / 10);
+}
+
+// A module is the shared library that compiler.cpp made, behind the length of it and who runs it; or the library's path.
 API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   if (settings().mode == Mode::Null) {
@@ -383,15 +399,17 @@ API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   const auto* bytes = static_cast<const char*>(image);
   const bool is_path = std::memcmp(bytes, "FACULAEP", 8) == 0;
   if (!is_path && std::memcmp(bytes, "FACULAEM", 8) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  if (!is_for_device(bytes)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   uint64_t length;
   std::memcpy(&length, bytes + 8, sizeof length);
-  std::string path(bytes + 16, is_path ? length : 0);
+  bytes += 24;
+  std::string path(bytes, is_path ? length : 0);
   int file = -1;
   if (!is_path) {
     // The file stays open: the loader knows libraries by their path, and a number used again would be the old library.
     file = memfd_create("facula_kernel", MFD_CLOEXEC);
     for (uint64_t done = 0; done < length;) {
-      const ssize_t n = write(file, bytes + 16 + done, length - done);
+      const ssize_t n = write(file, bytes + done, length - done);
       if (n <= 0) return CUDA_ERROR_OUT_OF_MEMORY;
       done += static_cast<uint64_t>(n);
     }
@@ -407,6 +425,9 @@ API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   for (; kernels->name; ++kernels) made->functions[kernels->name] = functions.add(std::make_shared<Function>(kernels));
   *module = modules.add(std::move(made));
   return CUDA_SUCCESS;
+}
+API CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
+  return cuModuleLoadData(module, image);
 }
 API CUresult cuModuleUnload(CUmodule module) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;

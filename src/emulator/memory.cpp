@@ -28,6 +28,7 @@ constexpr int kFresh = 0xcb, kReleased = 0xdd;
 struct Taken {
   size_t bytes;
   int device, users;  // mappings of it, and who made it
+  bool is_shareable = false;
 };
 /// Addresses that kernels may use.
 struct Visible {
@@ -35,7 +36,20 @@ struct Visible {
   size_t bytes, offset;
   bool readable;
   int users = 1;
+  bool is_foreign = false;  // of another process's file
 };
+/// Memory that cuMemImportFromShareableHandle has found, until it is released; what is mapped stays.
+struct Foreign {
+  int file;
+  size_t offset, bytes;
+};
+/// What is in a file that cuMemExportToShareableHandle makes.
+struct Exported {
+  char mark[8];
+  SharedMemory memory;
+};
+constexpr char kExportMark[8] = "FEEXPOR";
+constexpr CUmemGenericAllocationHandle kFirstForeign = CUmemGenericAllocationHandle{1} << 62;
 
 void watch_accesses();
 
@@ -51,6 +65,8 @@ struct Arena {
   std::map<CUdeviceptr, size_t> reserved;
   std::map<std::string, CUdeviceptr> imported;
   std::deque<size_t> quarantine;  // guarded allocations that were released: inaccessible as long as there is other room
+  std::map<CUmemGenericAllocationHandle, Foreign> foreign;
+  CUmemGenericAllocationHandle next_foreign = kFirstForeign;
   int openings = 0;
 
   Arena() {
@@ -245,7 +261,7 @@ CUresult allocate(CUdeviceptr* memory, size_t bytes, int device) {
   if (settings().guard ? !a.take_guarded(&offset, bytes, device) : !a.take(&offset, rounded(bytes), device))
     return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = reinterpret_cast<CUdeviceptr>(a.base + offset);
-  a.visible[*memory] = {Visible::Allocated, bytes, offset, true};
+  a.visible[*memory] = {Visible::Allocated, bytes, offset, true, 1, false};
   return CUDA_SUCCESS;
 }
 
@@ -277,7 +293,7 @@ int device_of(CUdeviceptr memory) {
   --piece;
   if (memory - piece->first >= piece->second.bytes) return -1;
   const auto after = a.taken.upper_bound(piece->second.offset);
-  const bool is_own = piece->second.kind != Visible::Imported && after != a.taken.begin();
+  const bool is_own = piece->second.kind != Visible::Imported && !piece->second.is_foreign && after != a.taken.begin();
   return is_own ? std::prev(after)->second.device : 0;
 }
 
@@ -330,7 +346,7 @@ CUresult import_memory(CUdeviceptr* memory, const SharedMemory& shared) {
   close(file);
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = a.imported[key] = reinterpret_cast<CUdeviceptr>(at);
-  a.visible[*memory] = {Visible::Imported, shared.bytes, 0, true};
+  a.visible[*memory] = {Visible::Imported, shared.bytes, 0, true, 1, false};
   return CUDA_SUCCESS;
 }
 
@@ -395,6 +411,7 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* memory, size_t bytes, con
   std::lock_guard<std::mutex> guard(a.mutex);
   size_t offset = 0;
   if (!a.take(&offset, bytes, properties->location.id)) return CUDA_ERROR_OUT_OF_MEMORY;
+  a.taken[offset].is_shareable = properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   *memory = offset + 1;
   return CUDA_SUCCESS;
 }
@@ -404,8 +421,57 @@ API CUresult cuMemRelease(CUmemGenericAllocationHandle memory) {
   Opened opened;
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
+  if (const auto found = a.foreign.find(memory); found != a.foreign.end()) {
+    close(found->second.file);
+    a.foreign.erase(found);
+    return CUDA_SUCCESS;
+  }
   if (!a.taken.count(memory - 1)) return CUDA_ERROR_INVALID_VALUE;
   a.give_back(memory - 1);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* memory, void* at) {
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  const auto found = a.visible.find(reinterpret_cast<CUdeviceptr>(at));
+  if (found == a.visible.end() || found->second.kind != Visible::Mapped || found->second.is_foreign)
+    return CUDA_ERROR_INVALID_VALUE;
+  ++a.taken.at(found->second.offset).users;
+  *memory = found->second.offset + 1;
+  return CUDA_SUCCESS;
+}
+
+// The file says where the memory lies in that of this process, which must live when it is imported.
+API CUresult cuMemExportToShareableHandle(void* shared, CUmemGenericAllocationHandle memory,
+                                          CUmemAllocationHandleType type, unsigned long long) {
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  const auto taken = a.taken.find(memory - 1);
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || taken == a.taken.end() || !taken->second.is_shareable)
+    return CUDA_ERROR_INVALID_VALUE;
+  Exported made{{}, {getpid(), a.file, taken->first, taken->second.bytes}};
+  std::memcpy(made.mark, kExportMark, sizeof made.mark);
+  const int file = memfd_create("facula_export", MFD_CLOEXEC);
+  if (file < 0 || pwrite(file, &made, sizeof made, 0) != sizeof made) return CUDA_ERROR_OUT_OF_MEMORY;
+  *static_cast<int*>(shared) = file;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* memory, void* shared,
+                                            CUmemAllocationHandleType type) {
+  Exported given{};
+  const int file = static_cast<int>(reinterpret_cast<intptr_t>(shared));
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || pread(file, &given, sizeof given, 0) != sizeof given ||
+      std::memcmp(given.mark, kExportMark, sizeof given.mark) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const SharedMemory& m = given.memory;
+  const std::string path = "/proc/" + std::to_string(m.process) + "/fd/" + std::to_string(m.file);
+  const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (opened < 0) return CUDA_ERROR_INVALID_VALUE;
+  Arena& a = arena();
+  std::lock_guard<std::mutex> guard(a.mutex);
+  a.foreign[*memory = a.next_foreign++] = {opened, m.offset, m.bytes};
   return CUDA_SUCCESS;
 }
 
@@ -414,18 +480,22 @@ API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericA
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
   const auto taken = a.taken.find(memory - 1);
+  const auto foreign = a.foreign.find(memory);
+  const bool is_foreign = foreign != a.foreign.end();
   auto range = a.reserved.upper_bound(at);
   const auto next = a.visible.lower_bound(at);
-  if (taken == a.taken.end() || offset != 0 || bytes != taken->second.bytes || at % kAlign ||
+  if ((taken == a.taken.end() && !is_foreign) || offset != 0 ||
+      bytes != (is_foreign ? foreign->second.bytes : taken->second.bytes) || at % kAlign ||
       range == a.reserved.begin() || (next != a.visible.end() && next->first < at + bytes))
     return CUDA_ERROR_INVALID_VALUE;
   --range;
   if (at + bytes > range->first + range->second) return CUDA_ERROR_INVALID_VALUE;
-  void* mapped = mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a.file,
-                      static_cast<off_t>(taken->first));
+  void* mapped = mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                      is_foreign ? foreign->second.file : a.file,
+                      static_cast<off_t>(is_foreign ? foreign->second.offset : taken->first));
   if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  ++taken->second.users;
-  a.visible[at] = {Visible::Mapped, bytes, taken->first, false};
+  if (!is_foreign) ++taken->second.users;
+  a.visible[at] = {Visible::Mapped, bytes, is_foreign ? 0 : taken->first, false, 1, is_foreign};
   return CUDA_SUCCESS;
 }
 
@@ -438,7 +508,7 @@ API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
   if (found == a.visible.end() || found->second.kind != Visible::Mapped || found->second.bytes != bytes)
     return CUDA_ERROR_INVALID_VALUE;
   mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  a.give_back(found->second.offset);
+  if (!found->second.is_foreign) a.give_back(found->second.offset);
   a.visible.erase(found);
   return CUDA_SUCCESS;
 }

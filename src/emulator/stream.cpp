@@ -27,6 +27,8 @@ Settings read_settings() {
   s.guard = variable("FACULA_EMULATED_GUARD", "0") != "0" && s.mode != Mode::Null;
   s.devices = std::max(1, std::atoi(variable("FACULA_EMULATED_DEVICES", "1").data()));
   s.memory = static_cast<size_t>(std::max(1, std::atoi(variable("FACULA_EMULATED_MEMORY_MIB", "8192").data()))) << 20;
+  const double capability = std::atof(variable("FACULA_EMULATED_CAPABILITY", "9.0").data());
+  s.capability = static_cast<int>(capability * 10 + 0.5);
   return s;
 }
 

@@ -36,7 +36,8 @@ struct Settings {
   unsigned jitter_us;
   bool guard;
   int devices;
-  size_t memory;  // bytes of each device
+  size_t memory;   // bytes of each device
+  int capability;  // 90 for 9.0
 };
 const Settings& settings();
 

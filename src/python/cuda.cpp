@@ -29,6 +29,7 @@ class Given {
   PyObject* object(Py_ssize_t i) const { return PyTuple_GET_ITEM(tuple_, i); }
   int64_t integer(Py_ssize_t i) const { return to_int(object(i)); }
   int device(Py_ssize_t i, const char* name) const {
+    cuda::check_not_forked(name);
     const int64_t index = integer(i);
     FACULA_CHECK(index >= 0 && index < cuda::device_count(), ErrorKind::Runtime, name, ": a CUDA device of the ",
                  cuda::device_count(), " that there are, got ", index);
@@ -73,6 +74,7 @@ PyObject* device_count(PyObject*, PyObject*) {
 PyObject* why_unavailable(PyObject*, PyObject*) {
   return guarded([] { return text(cuda::why_unavailable()); });
 }
+PyObject* is_in_bad_fork(PyObject*, PyObject*) { return wrap(cuda::is_forked_child); }
 PyObject* is_emulated(PyObject*, PyObject*) {
   return guarded([] { return wrap(cuda::is_emulated() && cuda::is_available()); });
 }
@@ -587,6 +589,7 @@ PyMethodDef functions[] = {
      "nanoseconds of the monotonic clock."},
     {"_cuda_device_count", device_count, METH_NOARGS, "How many CUDA devices there are."},
     {"_cuda_why_unavailable", why_unavailable, METH_NOARGS, "Why there are none; empty where there are some."},
+    {"_cuda_is_in_bad_fork", is_in_bad_fork, METH_NOARGS, "Whether the parent of this process had begun to use CUDA."},
     {"_cuda_is_emulated", is_emulated, METH_NOARGS, "Whether devices are the emulated one."},
     {"_cuda_library_names", library_names, METH_NOARGS, "Those that Facula may open."},
     {"_cuda_library", library, METH_VARARGS, "(name): whether it is there, and its path or why not."},

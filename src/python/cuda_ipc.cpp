@@ -14,23 +14,28 @@ PyObject* bytes_of(const std::string& s) {
 PyObject* share(PyObject*, PyObject* storage) {
   return guarded([&] {
     const cuda::SharedStorage s = cuda::share_storage(storage_of(storage, "multiprocessing"));
-    Owned memory(bytes_of(s.memory)), event(bytes_of(s.event));
-    return check(Py_BuildValue("(iOOKKKin)", s.device, memory.get(), event.get(),
+    Owned memory(bytes_of(s.memory)), event(bytes_of(s.event)), files(check(PyList_New(0)));
+    for (const int file : s.files) check(PyList_Append(files.get(), Owned(check(PyLong_FromLong(file))).get()));
+    return check(Py_BuildValue("(iOOKKKnOin)", s.device, memory.get(), event.get(),
                                static_cast<unsigned long long>(s.offset), static_cast<unsigned long long>(s.bytes),
-                               static_cast<unsigned long long>(s.origin), s.counter_file,
-                               static_cast<Py_ssize_t>(s.counter_index)));
+                               static_cast<unsigned long long>(s.origin), static_cast<Py_ssize_t>(s.granule),
+                               files.get(), s.counter_file, static_cast<Py_ssize_t>(s.counter_index)));
   });
 }
 
 PyObject* open_shared(PyObject*, PyObject* args) {
   int device, file;
   const char *memory, *event;
-  Py_ssize_t memory_bytes, event_bytes, index;
+  Py_ssize_t memory_bytes, event_bytes, index, granule;
+  PyObject* files;
   unsigned long long offset, bytes, origin;
-  if (!PyArg_ParseTuple(args, "iy#y#KKKin", &device, &memory, &memory_bytes, &event, &event_bytes, &offset, &bytes,
-                        &origin, &file, &index))
+  if (!PyArg_ParseTuple(args, "iy#y#KKKnO!in", &device, &memory, &memory_bytes, &event, &event_bytes, &offset, &bytes,
+                        &origin, &granule, &PyList_Type, &files, &file, &index))
     return nullptr;
   return guarded([&] {
+    std::vector<int> numbers;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(files); ++i)
+      numbers.push_back(static_cast<int>(to_int(PyList_GET_ITEM(files, i))));
     const cuda::SharedStorage shared{device,
                                      {memory, static_cast<size_t>(memory_bytes)},
                                      {event, static_cast<size_t>(event_bytes)},
@@ -38,7 +43,9 @@ PyObject* open_shared(PyObject*, PyObject* args) {
                                      bytes,
                                      origin,
                                      file,
-                                     static_cast<size_t>(index)};
+                                     static_cast<size_t>(index),
+                                     static_cast<size_t>(granule),
+                                     numbers};
     return adopt_storage(cuda::open_storage(shared));
   });
 }
@@ -78,7 +85,9 @@ PyObject* open_event(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"_cuda_ipc_share", share, METH_O,
-     "(storage) -> (device, memory, event, offset, bytes, origin, counter_file, counter_index): for one receiver."},
+     "(storage) -> (device, memory, event, offset, bytes, origin, granule, files, counter_file, counter_index): for "
+     "one "
+     "receiver."},
     {"_cuda_ipc_open", open_shared, METH_VARARGS, "(the same): the storage."},
     {"_cuda_ipc_collect", collect, METH_NOARGS, "Lets go of what receivers have finished with."},
     {"_cuda_event_handle", event_handle, METH_VARARGS, "(event, device): bytes for another process."},

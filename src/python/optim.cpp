@@ -1,5 +1,5 @@
 // Optimizer steps on the param_groups and state of facula.optim: `_optim_sgd` and `_optim_adam` update a whole group in
-// one call; `_optim_step` runs one rule on one parameter.
+// one call; `_optim_steps` runs rules on parameters that Python has listed.
 #include "ops/optim.h"
 
 #include <cmath>
@@ -185,30 +185,43 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   });
 }
 
-// ---- one parameter
+// ---- rules, parameter by parameter
 
-/// _optim_step(rule, param, grad, states, numbers); states may hold None.
-PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+/// Adds (rule, param, grad, states, numbers); states may hold None.
+void add_step(OptimSteps& steps, PyObject* given) {
+  constexpr const char* op = "_optim_steps";
+  FACULA_CHECK(PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 5, ErrorKind::Type, op, ": tuples of 5, got ",
+               Py_TYPE(given)->tp_name);
+  const auto part = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(given, i); };
+  FACULA_CHECK(PyUnicode_Check(part(0)) && is_tensor(part(1)) && is_tensor(part(2)) && PyTuple_Check(part(3)) &&
+                   PyTuple_Check(part(4)),
+               ErrorKind::Type, op, ": takes a rule, two tensors and two tuples, got a ", Py_TYPE(part(0))->tp_name);
+  const std::string_view wanted = utf8(part(0));
+  size_t rule = 0;
+  while (rule < kOptimRules && wanted != kOptimRuleInfo[rule].name) ++rule;
+  FACULA_CHECK(rule < kOptimRules, ErrorKind::Value, op, ": no such rule, got '", wanted, "'");
+  OptimSteps::States states;
+  OptimSteps::Numbers numbers = {};
+  const Py_ssize_t state_count = PyTuple_GET_SIZE(part(3)), number_count = PyTuple_GET_SIZE(part(4));
+  FACULA_CHECK(state_count <= kMaxOptimStates && number_count == kOptimRuleInfo[rule].numbers, ErrorKind::Type, op,
+               ": rule '", wanted, "' takes ", kOptimRuleInfo[rule].numbers, " numbers, got ", number_count);
+  for (Py_ssize_t i = 0; i < state_count; ++i)
+    if (PyObject* s = PyTuple_GET_ITEM(part(3), i); is_tensor(s)) states[static_cast<size_t>(i)] = tensor_of(s);
+  for (Py_ssize_t i = 0; i < number_count; ++i) numbers[static_cast<size_t>(i)] = number(PyTuple_GET_ITEM(part(4), i));
+  steps.add(static_cast<OptimRule>(rule), tensor_of(part(1)), tensor_of(part(2)), states, numbers);
+}
+
+/// _optim_steps(list of steps)
+PyObject* run_steps(PyObject*, PyObject* list) {
   return guarded([&]() -> PyObject* {
-    FACULA_CHECK(nargs == 5 && PyUnicode_Check(args[0]) && is_tensor(args[1]) && is_tensor(args[2]) &&
-                     PyTuple_Check(args[3]) && PyTuple_Check(args[4]),
-                 ErrorKind::Type, "_optim_step: takes a rule, two tensors and two tuples, got ", nargs, " arguments");
-    std::string_view wanted = utf8(args[0]);
-    int rule = 0;
-    while (rule < kOptimRules && wanted != kOptimRuleInfo[static_cast<size_t>(rule)].name) ++rule;
-    FACULA_CHECK(rule < kOptimRules, ErrorKind::Value, "_optim_step: no such rule, got '", wanted, "'");
-    std::array<Tensor, kMaxOptimStates> states;
-    std::array<double, kMaxOptimNumbers> numbers = {};
-    Py_ssize_t state_count = PyTuple_GET_SIZE(args[3]), number_count = PyTuple_GET_SIZE(args[4]);
-    FACULA_CHECK(state_count <= kMaxOptimStates && number_count == kOptimRuleInfo[static_cast<size_t>(rule)].numbers,
-                 ErrorKind::Type, "_optim_step: rule '", wanted, "' takes ",
-                 kOptimRuleInfo[static_cast<size_t>(rule)].numbers, " numbers, got ", number_count);
-    for (Py_ssize_t i = 0; i < state_count; ++i)
-      if (PyObject* s = PyTuple_GET_ITEM(args[3], i); is_tensor(s)) states[static_cast<size_t>(i)] = tensor_of(s);
-    for (Py_ssize_t i = 0; i < number_count; ++i)
-      numbers[static_cast<size_t>(i)] = number(PyTuple_GET_ITEM(args[4], i));
+    FACULA_CHECK(PyList_Check(list), ErrorKind::Type, "_optim_steps: a list, got ", Py_TYPE(list)->tp_name);
     OptimSteps steps;
-    steps.add(static_cast<OptimRule>(rule), tensor_of(args[1]), tensor_of(args[2]), states, numbers);
+    try {
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) add_step(steps, PyList_GET_ITEM(list, i));
+    } catch (...) {
+      steps.run();
+      throw;
+    }
     steps.run();
     Py_RETURN_NONE;
   });
@@ -252,7 +265,7 @@ PyCFunction fast(PyObject* (*f)(PyObject*, PyObject* const*, Py_ssize_t)) {
 PyMethodDef functions[] = {
     {"_optim_sgd", fast(sgd), METH_FASTCALL, "One SGD step of a parameter group."},
     {"_optim_adam", fast(adam), METH_FASTCALL, "One Adam or AdamW step of a parameter group."},
-    {"_optim_step", fast(step), METH_FASTCALL, "One step of a rule on one parameter."},
+    {"_optim_steps", run_steps, METH_O, "[(rule, param, grad, states, numbers)]: steps, those of a device together."},
     {"_unscale", fast(unscale_gradients), METH_FASTCALL, "(gradients, found, factor), for a device with a queue."},
     {"_update_scale", fast(next_scale), METH_FASTCALL, "(scale, good steps, found, growth, backoff, interval), alike."},
     {},

@@ -8,6 +8,7 @@
 #include "child.h"
 #include "cuda/compile.h"
 #include "cuda/driver.h"
+#include "cuda/kernel.h"
 
 using namespace facula::cuda;
 
@@ -56,7 +57,8 @@ Outcome broken(const std::string& body, unsigned threads = 64) {
   return in_child({}, [&] {
     start();
     Memory out(4096);
-    CHECK(launch(kernel(body), out, threads) == CUDA_SUCCESS);
+    const CUresult result = launch(kernel(body), out, threads);
+    CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_LAUNCH_FAILED);  // the kernel may have run by now
     CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_ERROR_LAUNCH_FAILED);
     CHECK(driver().cuStreamSynchronize(nullptr) == CUDA_ERROR_LAUNCH_FAILED);  // from now on
   });
@@ -260,6 +262,111 @@ void test_race_of_writers() {
   left("FACULA_EMULATED_ORDER=reverse", 1);
 }
 
+/// Two streams and an event whose record on one of them is waited for, and which is then recorded on the other.
+void test_event_recorded_again() {
+  expect_good(
+      "event", in_child({"FACULA_EMULATED_MODE=lazy"}, [] {
+        start();
+        CUstream a, b, c;
+        for (CUstream* s : {&a, &b, &c}) CHECK(driver().cuStreamCreateWithPriority(s, 1, 0) == CUDA_SUCCESS);
+        CUevent event;
+        CHECK(driver().cuEventCreate(&event, 0) == CUDA_SUCCESS);
+        int step = 0, seen = 0;
+        std::pair<int*, int*> places{&step, &seen};
+        CHECK(driver().cuLaunchHostFunc(a, [](void* to) { *static_cast<int*>(to) = 1; }, &step) == CUDA_SUCCESS);
+        CHECK(driver().cuEventRecord(event, a) == CUDA_SUCCESS);
+        CHECK(driver().cuStreamWaitEvent(c, event, 0) == CUDA_SUCCESS);
+        CHECK(driver().cuEventRecord(event, b) == CUDA_SUCCESS);
+        CHECK(driver().cuStreamSynchronize(b) == CUDA_SUCCESS);
+        const auto look = [](void* p) {
+          const auto& [from, to] = *static_cast<std::pair<int*, int*>*>(p);
+          *to = *from;
+        };
+        CHECK(driver().cuLaunchHostFunc(c, look, &places) == CUDA_SUCCESS);
+        CHECK(driver().cuStreamSynchronize(c) == CUDA_SUCCESS && seen == 1);
+      }));
+}
+
+template <class Handle>
+Handle no_handle() {
+  return reinterpret_cast<Handle>(uintptr_t{12345});
+}
+
+void test_invalid_handles() {
+  expect_good(
+      "handles", in_child({}, [] {
+        start();
+        const auto& d = driver();
+        CUstream stream;
+        CUevent event;
+        CHECK(d.cuStreamCreateWithPriority(&stream, 1, 0) == CUDA_SUCCESS);
+        CHECK(d.cuEventCreate(&event, 0) == CUDA_SUCCESS);
+        CHECK(d.cuEventRecord(event, stream) == CUDA_SUCCESS);
+        CHECK(d.cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
+        CHECK(d.cuEventSynchronize(event) == CUDA_SUCCESS);
+        Memory memory(64);
+        CUgraph graph = nullptr;
+        CUgraphExec executable = nullptr;
+        CUstreamCaptureStatus status;
+        CUfunction function;
+        size_t nodes = 0;
+        const auto fill = kernel("if (threadIdx.x < n) out[threadIdx.x] = 1;");
+        for (CUstream s : {no_handle<CUstream>(), stream})
+          for (const CUresult result : {
+                   d.cuStreamSynchronize(s),
+                   d.cuStreamQuery(s),
+                   d.cuStreamDestroy_v2(s),
+                   d.cuEventRecord(event, s),
+                   d.cuStreamWaitEvent(s, event, 0),
+                   d.cuMemsetD8Async(memory.at, 0, 1, s),
+                   d.cuMemcpyHtoDAsync_v2(memory.at, &nodes, 8, s),
+                   d.cuMemcpyDtoHAsync_v2(&nodes, memory.at, 8, s),
+                   d.cuMemcpyDtoDAsync_v2(memory.at, memory.at, 8, s),
+                   launch(fill, memory, 1, 1, 0, s),
+                   d.cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL),
+                   d.cuStreamEndCapture(s, &graph),
+                   d.cuStreamIsCapturing(s, &status),
+                   d.cuLaunchHostFunc(
+                       s, [](void*) {}, nullptr),
+               })
+            CHECK(result == CUDA_ERROR_INVALID_HANDLE);
+        CHECK(d.cuEventDestroy_v2(event) == CUDA_SUCCESS);
+        float time = 0;
+        for (CUevent e : {no_handle<CUevent>(), event})
+          for (const CUresult result :
+               {d.cuEventRecord(e, nullptr), d.cuStreamWaitEvent(nullptr, e, 0), d.cuEventQuery(e),
+                d.cuEventSynchronize(e), d.cuEventDestroy_v2(e), d.cuEventElapsedTime(&time, e, e)})
+            CHECK(result == CUDA_ERROR_INVALID_HANDLE);
+        for (const CUresult result :
+             {launch(no_handle<CUfunction>(), memory, 1), d.cuModuleUnload(no_handle<CUmodule>()),
+              d.cuModuleGetFunction(&function, no_handle<CUmodule>(), "k"),
+              d.cuFuncSetAttribute(no_handle<CUfunction>(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1),
+              d.cuGraphInstantiateWithFlags(&executable, no_handle<CUgraph>(), 0),
+              d.cuGraphLaunch(no_handle<CUgraphExec>(), nullptr), d.cuGraphDestroy(no_handle<CUgraph>()),
+              d.cuGraphGetNodes(no_handle<CUgraph>(), nullptr, &nodes), d.cuGraphExecDestroy(no_handle<CUgraphExec>())})
+          CHECK(result == CUDA_ERROR_INVALID_HANDLE);
+        CHECK(d.cuCtxSetCurrent(no_handle<CUcontext>()) == CUDA_ERROR_INVALID_CONTEXT);
+      }));
+}
+
+template <class F>
+bool throws(F f) {
+  try {
+    f();
+  } catch (const facula::Error&) {
+    return true;
+  }
+  return false;
+}
+
+/// What does not fit into the key of a kernel would be another kernel's.
+void test_template_arguments() {
+  CHECK(packed({1, 2}) != packed({0, 1, 2}) && packed({127, true}) == packed({127, 1}));
+  CHECK(packed({0, 0, 0, 0, 0, 0, 0}) != packed({0, 0, 0, 0, 0, 0}));
+  CHECK(throws([] { packed({0, 0, 0, 0, 0, 0, 0, 0}); }));
+  for (const int number : {-1, 128, 256, 1000}) CHECK(throws([&] { packed({number}); }));
+}
+
 }  // namespace
 
 int main() {
@@ -275,5 +382,8 @@ int main() {
   test_patterns_of_memory();
   test_guarded_memory();
   test_race_of_writers();
+  test_event_recorded_again();
+  test_invalid_handles();
+  test_template_arguments();
   std::puts("ok");
 }
