@@ -1,5 +1,6 @@
 """What ranks are told when something goes wrong between them: who, what, where; soon; and nobody hangs."""
 
+import os
 import re
 import signal
 import time
@@ -127,6 +128,17 @@ def test_a_rank_that_is_killed(victim, elements, machines):
         assert float(when) - killed < 5
         assert re.search(r"all_reduce( #\d+ of group WORLD .* at <string>:\d+|: the group WORLD)", text), text
         assert re.search(f"rank {victim} .*pid {pid}.* is gone", text) and "cannot be used any more" in text
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no /dev/shm to look at")
+def test_no_shared_memory_is_left():
+    before = set(os.listdir("/dev/shm"))
+    ranks = Ranks(LOOP, 2, arguments=["60", "300000"])
+    wait_until_ready(ranks)
+    while_running = {name for name in set(os.listdir("/dev/shm")) - before if name.startswith("mpich")}
+    ranks.kill()
+    ranks.ends(30)
+    assert not while_running & set(os.listdir("/dev/shm"))
 
 
 def test_a_rank_that_is_stopped():

@@ -156,6 +156,25 @@ std::string job_name(Store& store, int rank) {
   return store.get("job");
 }
 
+/// Once all ranks have opened the shared memory, its names are taken away: whatever happens later, nothing is left.
+void forget_shared_names(double timeout) {
+  const Functions& call = library().call;
+  int8_t all = 1;
+  mpi::Request request;
+  check(call.Iallreduce_c(kInPlace, &all, 1, Type::Int8, Op::Min, living.comm, &request), "init_process_group");
+  Status status;
+  int done = 0;
+  for (const Deadline deadline = Deadline::after(timeout); !done; std::this_thread::yield()) {
+    check(call.Test(&request, &done, &status), "init_process_group");
+    if (!done && deadline.passed()) return;  // the names stay
+  }
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t at = line.find("/dev/shm/mpich_shm_");
+    if (at != std::string::npos && line.find(' ', at) == std::string::npos) ::unlink(line.c_str() + at);
+  }
+}
+
 void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, int rank, double timeout) {
   const Functions& call = library().call;
   if (living.session != Session::Null) {  // of other processes than these
@@ -183,6 +202,7 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   call.Group_free(&everybody);
   living.job = name;
   living.rank = rank;
+  forget_shared_names(timeout);
 }
 
 /// A communicator of some ranks of another one, in this order.
