@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from distributed_ranks import Ranks, needs_mpi, run_ranks
+from distributed_ranks import Ranks, free_port, needs_mpi, run_ranks
 
 pytestmark = needs_mpi
 
@@ -218,6 +218,31 @@ print("ok")
 def test_the_flight_recorder(tmp_path):
     prefix = str(tmp_path / "trace")
     assert run_ranks(RECORDED, 2, arguments=["60", prefix], FACULA_FLIGHT_RECORDER=prefix) == ["ok\n"] * 2
+
+
+def test_processes_of_different_worlds():
+    """Some of the same processes meet again; with others they cannot."""
+    code = """
+def meet(rank, size, port):
+    url = f"tcp://127.0.0.1:{port}"
+    dist.init_process_group(init_method=url, rank=rank, world_size=size, timeout=timedelta(seconds=30))
+    x = facula.ones(1)
+    dist.all_reduce(x)
+    assert x == size
+    dist.destroy_process_group()
+ports = [int(p) for p in sys.argv[1:]]
+meet(2 - RANK, 3, ports[0])
+if RANK < 2:
+    meet(RANK, 2, ports[1])
+if RANK == 2:
+    import subprocess
+    other = [sys.executable, "-c", "import sys, facula.distributed as d; d.init_process_group(init_method=sys.argv[1], rank=1, world_size=2)"]
+    child = subprocess.Popen([*other, f"tcp://127.0.0.1:{ports[2]}"], stderr=subprocess.PIPE, text=True)
+    raised(lambda: meet(0, 2, ports[2]), "DistBackendError", "ranks 0 were in a group of other processes")
+    assert "ranks 0 were in a group of other processes" in child.communicate(timeout=30)[1] and child.returncode == 1
+print("ok")
+"""
+    assert run_ranks(code, 3, arguments=[str(free_port()) for _ in range(3)]) == ["ok\n"] * 3
 
 
 def test_without_an_mpi():

@@ -1,8 +1,7 @@
 // The MPI engine: non-blocking calls on communicators, one after another from whoever holds the world's lock.
 //
-// MPI is entered as a session, so that a process can join one world after another. A world is kept when its group is
-// destroyed: when the same processes meet again, their new world is a communicator of the living one. After a fault MPI
-// is not called again.
+// MPI is entered as a session. Its world is kept when the group is destroyed: when the same processes, or some of them,
+// meet again, their new world is a communicator of the living one. After a fault MPI is not called again.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -48,6 +47,8 @@ struct Card {
   int rank_there;
 };
 
+constexpr const char* kFailed = "!";  // in the place of a job
+
 /// Who shares memory: one kernel, one mount of /dev/shm. FACULA_DIST_MACHINE tells processes of one machine apart.
 std::string machine_name() {
   if (const char* named = std::getenv("FACULA_DIST_MACHINE")) return named;
@@ -60,9 +61,8 @@ std::string machine_name() {
 }
 
 std::vector<Card> exchange_cards(Store& store, int rank, int size) {
-  const bool usable = living.comm != Comm::Null && !living.broken;
-  store.set("card/" + std::to_string(rank),
-            machine_name() + "\n" + (usable ? living.job : "-") + "\n" + std::to_string(living.rank));
+  const std::string job = living.comm == Comm::Null ? "-" : living.broken ? kFailed : living.job;
+  store.set("card/" + std::to_string(rank), machine_name() + "\n" + job + "\n" + std::to_string(living.rank));
   Texts keys;
   for (int i = 0; i < size; ++i) keys.push_back("card/" + std::to_string(i));
   std::vector<Card> cards;
@@ -74,8 +74,19 @@ std::vector<Card> exchange_cards(Store& store, int rank, int size) {
   return cards;
 }
 
+/// Whether all ranks belong to one world of MPI already. MPICH 5.0 enters one world in the life of a process: the ranks
+/// of another one are all new.
 bool all_in_one_world(const std::vector<Card>& cards) {
-  return std::all_of(cards.begin(), cards.end(), [&](const Card& c) { return c.job != "-" && c.job == cards[0].job; });
+  const auto is_first = [&](const Card& c) { return c.job == cards[0].job; };
+  const bool alike = std::all_of(cards.begin(), cards.end(), is_first);
+  if (alike && cards[0].job == "-") return false;
+  if (alike && cards[0].job != kFailed) return true;
+  std::string old;
+  for (size_t r = 0; r < cards.size(); ++r)
+    if (cards[r].job != "-") old += " " + std::to_string(r);
+  fail(Trouble::Backend, "init_process_group: ranks", old,
+       " were in a group of other processes, or in one that failed, ",
+       "and MPI cannot leave it: start these processes anew");
 }
 
 // ---- the environment that MPI reads when it starts
@@ -177,14 +188,6 @@ void forget_shared_names(double timeout) {
 
 void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, int rank, double timeout) {
   const Functions& call = library().call;
-  if (living.session != Session::Null) {  // of other processes than these
-    if (living.broken)
-      fail(Trouble::Backend,
-           "init_process_group: this process belonged to a world of processes that failed; start anew");
-    call.Comm_free(&living.comm);
-    call.Session_finalize(&living.session);
-    living = {};
-  }
   const int size = static_cast<int>(cards.size());
   PmiJob job{job_name(*store, rank), {}, rank, size, timeout};
   std::vector<std::string> machines;
