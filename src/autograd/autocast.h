@@ -20,7 +20,6 @@
 
 namespace facula {
 
-constexpr uint32_t kModeAutocastCuda = 1u << 3;  // of tensors on CUDA devices, beside the modes of core/mode.h
 constexpr uint32_t kAutocast = kModeAutocast | kModeAutocastCuda;
 /// Which of the regions this thread is in.
 inline uint32_t autocasting(uint32_t regions = kAutocast) { return thread_state.modes & regions; }

@@ -8,7 +8,8 @@
 namespace facula {
 
 enum Mode : uint32_t {
-  kModeAutocast = 1u << 2,
+  kModeAutocast = 1u << 2,      // of the CPU's tensors
+  kModeAutocastCuda = 1u << 3,  // of those on CUDA devices
   kModeAnomaly = 1u << 4,
   kModePython = 1u << 5,  // __torch_function__ modes
   kModeInference = 1u << 6,
