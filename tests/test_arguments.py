@@ -41,6 +41,9 @@ EXCEPTIONS = {
             FullyShardedDataParallel.__init__(backward_prefetch forward_prefetch limit_all_gathers use_orig_params)
             FullyShardedDataParallel.summon_full_params(offload_to_cpu)
             """,
+        "distributed/pipelining/stage.py": """
+            PipelineStage.__init__(dw_builder get_mesh input_args input_grads output_args output_grads)
+            """,
         "distributed/fsdp/wrap.py": """
             always_wrap_policy(args kwargs) lambda_auto_wrap_policy(nonwrapped_numel) ModuleWrapPolicy.__call__(args kwargs)
             transformer_auto_wrap_policy(nonwrapped_numel)

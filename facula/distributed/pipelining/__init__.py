@@ -1,0 +1,21 @@
+"""A model's parts in several processes, one behind the other, through which small batches pass at the same time."""
+
+from .microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks
+from .schedules import Schedule1F1B, ScheduleGPipe
+from .stage import PipelineStage
+
+__all__ = [
+    "PipelineStage",
+    "Schedule1F1B",
+    "ScheduleGPipe",
+    "TensorChunkSpec",
+    "merge_chunks",
+    "split_args_kwargs_into_chunks",
+]
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    found = globals()[name] = placeholders.member("torch.distributed.pipelining", name)  # the same object each time
+    return found

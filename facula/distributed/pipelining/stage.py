@@ -1,0 +1,109 @@
+"""One part of a model, in one process, and what it sends to its neighbours.
+
+In front of tensors goes a message with their number, dtypes and shapes, so that nothing must be told about them.
+"""
+
+from __future__ import annotations
+
+import facula
+from facula import distributed as dist
+
+__all__ = ["PipelineStage"]
+
+_HEADER = 64
+_DTYPES = [facula.float32, facula.float64, facula.float16, facula.bfloat16, facula.int64, facula.int32, facula.int16,
+           facula.int8, facula.uint8, facula.bool, facula.complex64, facula.complex128]  # fmt: skip
+_NOTHING = -1
+
+
+class PipelineStage:
+    """A part of a model.
+
+    Args:
+        submodule: the part.
+        stage_index: its number, which is also the rank of its process in the group.
+        num_stages: how many parts there are.
+        device: where it is.
+        group: the processes. Default: all.
+        input_args, output_args, output_grads, input_grads, dw_builder, get_mesh: accepted: shapes are found as tensors come.
+    """
+
+    def __init__(
+        self, submodule, stage_index: int, num_stages: int, device, input_args=None, output_args=None, output_grads=None,
+        input_grads=None, group=None, dw_builder=None, get_mesh=None,
+    ) -> None:  # fmt: skip
+        self.group = group if group is not None else dist.group.WORLD
+        rank, size = dist.get_rank(self.group), dist.get_world_size(self.group)
+        if num_stages != size:
+            raise NotImplementedError(f"PipelineStage: one stage in each of {size} processes, got {num_stages} stages")
+        if stage_index != rank:
+            raise ValueError(f"PipelineStage: the stage of rank {rank} has its number, got stage_index {stage_index}")
+        self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
+        self.device = facula.device(device)
+        self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
+        self._sent: list = []
+
+    # ---- messages
+
+    def _peer(self, step: int) -> int:
+        return dist.get_global_rank(self.group, self.stage_index + step)
+
+    def _send(self, tensors, step: int) -> None:
+        header = [len(tensors)]
+        for t in tensors:
+            header += [_NOTHING] if t is None else [_DTYPES.index(t.dtype), int(t.requires_grad), t.dim(), *t.shape]
+        if len(header) > _HEADER:
+            raise NotImplementedError(f"pipeline: a stage sends too many tensors or dimensions, got {len(tensors)} tensors")
+        message = facula.tensor(header + [0] * (_HEADER - len(header)), dtype=facula.int64)
+        for t in (message, *tensors):
+            if t is not None:
+                part = t.detach().contiguous()
+                self._sent.append((dist.isend(part, self._peer(step), group=self.group), part))
+
+    def _receive(self, step: int) -> list:
+        header = facula.empty(_HEADER, dtype=facula.int64)
+        dist.recv(header, self._peer(step), group=self.group)
+        numbers, tensors = iter(header.tolist()), []
+        for _ in range(next(numbers)):
+            kind = next(numbers)
+            if kind == _NOTHING:
+                tensors.append(None)
+                continue
+            needs_grad, dims = bool(next(numbers)), next(numbers)
+            t = facula.empty([next(numbers) for _ in range(dims)], dtype=_DTYPES[kind], device=self.device)
+            dist.recv(t, self._peer(step), group=self.group)
+            tensors.append(t.requires_grad_(needs_grad))
+        return tensors
+
+    def finish(self) -> None:
+        """Waits until everything that was sent has arrived."""
+        for work, _ in self._sent:
+            work.wait()
+        self._sent = []
+
+    # ---- one piece of a batch
+
+    def forward(self, args, kwargs):
+        """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind."""
+        inputs = list(args) if self.is_first else self._receive(-1)
+        output = self.submod(*inputs, **kwargs)
+        if not self.is_last:
+            several = output if isinstance(output, (tuple, list)) else [output]
+            for t in several:
+                if not isinstance(t, facula.Tensor):
+                    raise TypeError(f"pipeline: a stage gives tensors to the next one, got {type(t).__name__}")
+            self._send(list(several), 1)
+        return inputs, output
+
+    def backward(self, inputs, output, loss) -> None:
+        """Gradients of one piece; they come from the stage behind, and go to the one before."""
+        if self.is_last:
+            loss.backward()
+        else:
+            several = list(output) if isinstance(output, (tuple, list)) else [output]
+            grads = self._receive(1)
+            pairs = [(t, g) for t, g in zip(several, grads) if g is not None and t.requires_grad]
+            if pairs:
+                facula.autograd.backward([t for t, _ in pairs], [g for _, g in pairs])
+        if not self.is_first:
+            self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
