@@ -429,8 +429,8 @@ NAMES = {
         "torch.distributed.nn": "RemoteModule",
         "torch.distributed.optim": "DistributedOptimizer as_functional_optim",
         "torch.distributed.pipelining": """
-            Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B
-            ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline
+            Pipe ScheduleDualPipeV ScheduleInterleaved1F1B ScheduleInterleavedZeroBubble ScheduleLoopedBFS
+            ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline
             """,
         "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
         "torch.distributed.rpc": """

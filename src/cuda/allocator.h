@@ -61,8 +61,8 @@ void record_stream(void* memory, Stream stream);
 /// Of each block, the line of the program that made it (cuda/places.h) is noted from now on.
 void record_places(bool on);
 
-/// What the driver gave, in which a block lies: a whole allocation, or granules of an expandable segment, of which files
-/// are made that the caller closes.
+/// What the driver gave, in which a block lies: a whole allocation, or granules of an expandable segment, of which
+/// files are made that the caller closes.
 struct Segment {
   void* base;
   size_t bytes, granule = 0;

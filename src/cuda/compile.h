@@ -13,8 +13,9 @@ struct KernelSource {
   std::string source, expression;
 };
 
-/// What the compiler makes: code of the device's architecture; or, where the compiler is older than the device, PTX of the
-/// newest architecture that it knows, which the driver compiles further. Throws for devices older than all it knows.
+/// What the compiler makes: code of the device's architecture; or, where the compiler is older than the device, PTX
+/// of the newest architecture that it knows, which the driver compiles further. Throws for devices older than all it
+/// knows.
 struct Target {
   int architecture;
   bool is_virtual;

@@ -389,7 +389,8 @@ bool is_for_device(const char* image) {
   return facts[0] <= own && (facts[1] || facts[0] / 10 == own / 10);
 }
 
-// A module is the shared library that compiler.cpp made, behind the length of it and who runs it; or the library's path.
+// A module is the shared library that compiler.cpp made, behind the length of it and who runs it; or the library's
+// path.
 API CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (const CUresult refused = refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   if (settings().mode == Mode::Null) {
