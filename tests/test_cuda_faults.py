@@ -221,13 +221,14 @@ def test_an_error_where_a_device_is_left_comes_with_the_next_use():
         import ctypes
         driver = ctypes.CDLL(cuda.libraries()["driver"])
         x, y = (facula.ones(3, device=f"cuda:{i}") for i in range(2))
-        cuda.synchronize(0)
+        cuda.set_device(0)
         driver.facula_emulated_fail_switch(2)  # to the other device, and back: in a destructor
         cuda.synchronize(1)
         print((x + 1).tolist(), (y + 1).tolist())
+        cuda.set_device(0)
         driver.facula_emulated_fail_switch(1)
         with pytest.raises(facula.AcceleratorError, match="^synchronize: .* cuCtxSetCurrent"):
-            cuda.synchronize(0)
+            cuda.synchronize(1)
         print((x + 1).tolist())
         """,
             FACULA_EMULATED_DEVICES="2",
