@@ -27,6 +27,8 @@ BACKWARD = ("float32", "bfloat16")
 INTERNAL_DRAWS = {"_attention_kept": ("float32", "float64")}
 #: subtracts what is nearly equal: so many times the tolerance
 CANCELS = {"spherical_bessel_j0": 4}
+#: topics that compute in half precision only on devices, as PyTorch's; test_cuda_fft.py compares the values
+HALF_ON_DEVICE = ("fft",)
 #: topics in which integers are rounded from sums that can lie in the middle between two
 ROUNDS = ("resample",)
 #: relative tolerance, and as a share of the largest element
@@ -81,6 +83,8 @@ class DtypeRun:
 
     def compare(self, dtype, form, on_cpu, on_device):
         here, there = attempt(on_cpu), attempt(on_device)
+        if dtype == "float16" and self.op.topic in HALF_ON_DEVICE and isinstance(here, RuntimeError) and not isinstance(there, Exception):
+            return None
         refusals = [type(side) for side in (here, there) if isinstance(side, Exception)]
         if refusals:
             alike = len(refusals) == 2 and (issubclass(*refusals) or issubclass(*refusals[::-1]))

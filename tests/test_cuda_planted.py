@@ -35,7 +35,7 @@ def kernel(body):
     source = begin + body + "\\n}\\n}\\n// " + path.decode()
     cuda.synchronize()
     facula._C._cuda_keep_together([(source, "facula::cuda::k")], 90, path.decode())
-    image = b"FACULAEP" + struct.pack("<Q", len(path)) + path
+    image = b"FACULAEP" + struct.pack("<Qii", len(path), 90, 0) + path
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     assert driver().cuModuleLoadData(ctypes.byref(module), image) == 0
     assert driver().cuModuleGetFunction(ctypes.byref(function), module, b"facula::cuda::k") == 0

@@ -77,6 +77,8 @@ class FullyShardedDataParallel(Module):
         device_mesh=None,
     ) -> None:  # fmt: skip
         super().__init__()
+        if not isinstance(module, Module):
+            raise TypeError(f"FullyShardedDataParallel: the module has to be an nn.Module, got {type(module).__name__}")
         if isinstance(module, FullyShardedDataParallel):
             raise ValueError("FullyShardedDataParallel: the module is wrapped already, got a FullyShardedDataParallel")
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
