@@ -125,7 +125,7 @@ def test_a_rank_that_is_killed(victim, elements, machines):
             continue
         assert status == 5, (out, err)
         when, text = out.split(" ", 1)
-        assert float(when) - killed < 5
+        assert float(when) - killed < 20  # on a machine that does much else
         assert re.search(r"all_reduce( #\d+ of group WORLD .* at <string>:\d+|: the group WORLD)", text), text
         assert re.search(f"rank {victim} .*pid {pid}.* is gone", text) and "cannot be used any more" in text
 

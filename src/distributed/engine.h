@@ -22,7 +22,7 @@ enum class Kind : uint8_t {
   Scatter,
   ReduceScatter,
   AllToAll,
-  Barrier,  // the agreement alone, see group.h
+  Barrier,  // an Agreement and nothing else
   Send,
   Recv,
 };
@@ -72,8 +72,8 @@ class Engine {
   /// the world.
   virtual int make_group(const std::vector<int>& ranks, int number) = 0;
   virtual void drop_group(int) {}
-  /// Whether this machine has more ranks than processors, so that who waits keeps others from working.
-  virtual bool crowded() const { return true; }
+  /// Ranks on this machine for each processor: where there is more than one, who waits keeps others from working.
+  virtual double ranks_per_processor() const { return 1; }
   /// Something is broken: the engine is not called again.
   virtual void abandon() = 0;
 };

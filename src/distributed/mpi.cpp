@@ -20,6 +20,7 @@
 #include <mutex>
 #include <thread>
 
+#include "distributed/agreement.h"
 #include "distributed/mpi_library.h"
 #include "distributed/pmi.h"
 #include "distributed/reduce.h"
@@ -224,12 +225,19 @@ Comm subset(Comm comm, const std::vector<int>& ranks, int number) {
   return made;
 }
 
+void combine_all(void* in, void* inout, int* count, Type*) {
+  for (int i = 0; i < *count; ++i) combine(static_cast<const Agreement*>(in)[i], static_cast<Agreement*>(inout)[i]);
+}
+
 class MpiEngine final : public Engine {
  public:
   MpiEngine(Comm world, const std::vector<Card>& cards) : call_(library().call), comms_{world} {
     const auto here =
         std::count_if(cards.begin(), cards.end(), [&](const Card& c) { return c.machine == machine_name(); });
-    crowded_ = here > static_cast<int64_t>(std::thread::hardware_concurrency());
+    load_ = static_cast<double>(here) / std::max(std::thread::hardware_concurrency(), 1u);
+    check(call_.Type_contiguous(sizeof(Agreement), Type::Byte, &agreement_), "init_process_group");
+    check(call_.Type_commit(&agreement_), "init_process_group");
+    check(call_.Op_create(combine_all, 1, &combine_), "init_process_group");
     for (int d : {0, 1})
       for (int r = 0; r < kReductions; ++r)
         check(call_.Op_create(own_reduction(d ? DType::BFloat16 : DType::Float16, static_cast<Reduction>(r)), 1,
@@ -272,7 +280,7 @@ class MpiEngine final : public Engine {
     comm = Comm::Null;
   }
 
-  bool crowded() const override { return crowded_; }
+  double ranks_per_processor() const override { return load_; }
 
   void abandon() override { living.broken = true; }
 
@@ -317,14 +325,16 @@ class MpiEngine final : public Engine {
       }
       case Kind::Send: return call_.Isend_c(t.in, n, Type::Byte, t.root, t.tag, comm, request);
       case Kind::Recv: return call_.Irecv_c(t.out, n, Type::Byte, t.root, t.tag, comm, request);
-      case Kind::Barrier: break;
+      case Kind::Barrier: return call_.Iallreduce_c(in, t.out, n, agreement_, combine_, comm, request);
     }
     return kSuccess;
   }
 
   const Functions& call_;
   std::vector<Comm> comms_;
-  bool crowded_;
+  double load_;
+  Type agreement_;
+  Op combine_;
   std::array<std::array<Op, kReductions>, 2> own_;
 };
 

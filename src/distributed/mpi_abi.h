@@ -56,6 +56,8 @@ using UserFunction = void(void* in, void* inout, int* count, Type* type);
   X(Comm_set_errhandler, Comm comm, Errors errors)                                                                     \
   X(Error_class, int error, int* kind)                                                                                 \
   X(Error_string, int error, char* text, int* length)                                                                  \
+  X(Type_contiguous, int count, Type type, Type* made)                                                                 \
+  X(Type_commit, Type* type)                                                                                           \
   X(Op_create, UserFunction* f, int commutes, Op* op)                                                                  \
   X(Test, Request* request, int* flag, Status* status)                                                                 \
   X(Iprobe, int source, int tag, Comm comm, int* flag, Status* status)                                                 \

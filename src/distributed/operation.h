@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "distributed/agreement.h"
 #include "distributed/engine.h"
 #include "distributed/socket.h"
 
@@ -44,6 +45,9 @@ struct Operation {
   bool done() const { return phase.load(std::memory_order_acquire) == Phase::Done; }
   /// What all ranks must agree on, as a number.
   uint64_t fingerprint() const;
+  /// Makes the agreement, with the values if they are few; takes them out of it.
+  void begin_agreement(int rank);
+  void end_agreement();
 
   Call call;
   DType dtype = DType::UInt8;
@@ -59,8 +63,9 @@ struct Operation {
   std::atomic<Phase> phase{Phase::Queued};
   size_t next = 0;  // of `plan`
   Engine::Request request = 0;
-  uint64_t agreed[2];
-  std::string texts;  // of all ranks, where they disagree
+  Agreement agreement;
+  bool rides = false;  // the values travel with the agreement
+  std::string texts;   // of all ranks, where they disagree
   Received received;
   Deadline deadline, warning;
   bool reported = false, warned = false;

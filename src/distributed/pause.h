@@ -11,20 +11,21 @@ namespace facula::distributed {
 
 class Pause {
  public:
-  /// How long it looks without a pause, and the longest nap, in microseconds.
-  Pause(int spins, int longest) : spins_(spins), longest_(longest) {}
+  /// How long it looks without a pause, the longest nap and the first one, in microseconds. What looks without a pause
+  /// yields afterwards, and naps from one millisecond on.
+  Pause(int spins, int longest, int first = 2) : spins_(spins), longest_(longest), first_(first), nap_(first) {}
   void reset() {
     looks_ = 0;
-    nap_ = 2;
+    nap_ = first_;
     yields_ = false;
   }
   /// Whether the waits are naps already.
   bool next() {
     if (looks_++ == 0) since_ = Clock::now();
-    if (looks_ % 16 != 0 && nap_ == 2 && !yields_) return false;
+    if (spins_ > 0 && looks_ % 16 != 0 && nap_ == first_ && !yields_) return false;
     const auto waited = Clock::now() - since_;
     yields_ = waited > std::chrono::microseconds(spins_);
-    if (waited < std::chrono::milliseconds(1)) {
+    if (spins_ > 0 && waited < std::chrono::milliseconds(1)) {
       if (yields_) sched_yield();
       return false;
     }
@@ -36,7 +37,7 @@ class Pause {
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point since_;
-  int spins_, longest_, looks_ = 0, nap_ = 2;
+  int spins_, longest_, first_, looks_ = 0, nap_;
   bool yields_ = false;
 };
 

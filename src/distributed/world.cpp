@@ -124,6 +124,20 @@ void World::drop_group(const std::shared_ptr<Group>& group) {
 
 // ---- operations
 
+/// As long as one lives, a thread of the program drives what is under way.
+struct World::Driving {
+  std::atomic<int>& drivers;
+  explicit Driving(std::atomic<int>& d) : drivers(d) { ++drivers; }
+  ~Driving() { --drivers; }
+};
+
+std::shared_ptr<Operation> World::run(const std::shared_ptr<Group>& group, Call call) {
+  const Driving driving(drivers_);  // before it is submitted, so that the engine's thread sleeps on
+  auto op = submit(group, std::move(call));
+  wait(*op);
+  return op;
+}
+
 std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Call call) {
   check_process();
   auto op = std::make_shared<Operation>(std::move(call), group->rank, group->size());
@@ -143,17 +157,14 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
     group->queue.push_back(op);
   }
   recorder_.add(*op, group->name);
-  if (drivers_ == 0) wake_.notify_one();
+  // A small one is most often waited for at once, by who submits it; otherwise the thread finds it within a millisecond.
+  if (drivers_ == 0 && (op->plan.size() > 1 || dozes_)) wake_.notify_one();
   return op;
 }
 
 bool World::wait(Operation& op, double timeout) {
   check_process();
-  struct Driving {
-    std::atomic<int>& drivers;
-    explicit Driving(std::atomic<int>& d) : drivers(d) { ++drivers; }
-    ~Driving() { --drivers; }
-  } driving(drivers_);
+  const Driving driving(drivers_);
   const Deadline deadline = Deadline::after(timeout);
   Pause pause(spins(), 2000);
   for (int naps = 0;;) {
@@ -180,7 +191,7 @@ void World::when_done(const std::shared_ptr<Operation>& op, std::function<void()
 }
 
 /// Microseconds that a wait looks without a pause.
-int World::spins() const { return engine_->crowded() ? 20 : 1000; }
+int World::spins() const { return engine_->ranks_per_processor() > 1 ? 20 : 1000; }
 
 /// Drives whatever is under way; whether something is.
 bool World::poll() {
@@ -224,14 +235,9 @@ bool World::advance(Group& group, Operation& op) {
         recorder_.started(op);
         if (!group.broken.empty()) fail(Trouble::Backend, group.title(op), " cannot start: ", group.broken);
         if (is_point_to_point(op.call.kind) || group.size() == 1 || !checks()) return move_on(group, op);
-        op.agreed[0] = op.fingerprint();
-        op.agreed[1] = ~op.agreed[0];
-        op.request = engine_->issue(group.id, {.kind = Kind::AllReduce,
-                                               .in = op.agreed,
-                                               .out = op.agreed,
-                                               .count = 2,
-                                               .dtype = DType::UInt64,
-                                               .reduction = Reduction::Min});
+        op.begin_agreement(group.rank);
+        op.request =
+            engine_->issue(group.id, {.kind = Kind::Barrier, .in = &op.agreement, .out = &op.agreement, .count = 1});
         op.phase = Phase::Agreeing;
         [[fallthrough]];
       case Phase::Agreeing: return engine_->test(op.request, op.received) && agree(group, op);
@@ -248,7 +254,10 @@ bool World::advance(Group& group, Operation& op) {
 }
 
 bool World::agree(Group& group, Operation& op) {
-  if (op.agreed[0] == ~op.agreed[1]) return move_on(group, op);
+  if (op.agreement.reached()) {
+    op.end_agreement();
+    return move_on(group, op);
+  }
   op.texts.assign(kDescription * static_cast<size_t>(group.size()) + kDescription, '\0');
   std::string mine = op.text();
   if (op.call.site.line) mine += std::string(" at ") + op.call.site.file + ":" + std::to_string(op.call.site.line);
@@ -373,7 +382,9 @@ std::string World::state() {
 void World::run() {
   constexpr auto kSoon = std::chrono::milliseconds(1), kLater = std::chrono::milliseconds(20);
   constexpr int kQuiet = 1000;  // looks without work, 1 ms apart
-  Pause pause(spins(), 1000);
+  // Beside a computing thread of the program on each rank.
+  const bool spare = engine_->ranks_per_processor() <= 0.5;
+  Pause pause(spare ? 1000 : 0, 1000, spare ? 2 : 200);
   uint64_t seen = 0;
   int idle = 0;
   while (!stopping_) {
@@ -391,7 +402,8 @@ void World::run() {
     pause.reset();
     std::unique_lock lock(mutex_);
     if (!driven && broken_.empty()) engine_->progress();  // what others have sent, or take from here
-    wake_.wait_for(lock, idle < kQuiet ? kSoon : kLater, [&] { return stopping_ || submitted_ != seen; });
+    dozes_ = idle >= kQuiet;
+    wake_.wait_for(lock, dozes_ ? kLater : kSoon, [&] { return stopping_ || submitted_ != seen; });
     if (!driven) ++idle;
   }
 }

@@ -55,6 +55,8 @@ class World : public std::enable_shared_from_this<World> {
   void drop_group(const std::shared_ptr<Group>& group);
 
   std::shared_ptr<Operation> submit(const std::shared_ptr<Group>& group, Call call);
+  /// Submits it and waits.
+  std::shared_ptr<Operation> run(const std::shared_ptr<Group>& group, Call call);
   /// Waits until it is done and throws its error; false when `timeout` seconds are over (negative: its own deadline).
   bool wait(Operation& op, double timeout = -1);
   /// Runs `f` when it is done, on any thread.
@@ -75,6 +77,7 @@ class World : public std::enable_shared_from_this<World> {
 
  private:
   friend class Control;
+  struct Driving;
   struct Message {
     std::shared_ptr<Group> group;
     std::shared_ptr<Operation> op;
@@ -99,6 +102,7 @@ class World : public std::enable_shared_from_this<World> {
   std::condition_variable wake_;
   std::atomic<int> drivers_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> dozes_{false};  // the thread looks seldom
   std::atomic<uint64_t> submitted_{0};
   std::shared_ptr<Group> everybody_;
   std::list<std::shared_ptr<Group>> groups_;

@@ -294,9 +294,7 @@ PyObject* group_run(PyObject* self, PyObject* args) {
     const GroupRef ref = held<GroupRef>(self);
     Call call = call_of(a);
     const auto op = unlocked([&] {
-      auto made = ref.world->submit(ref.group, std::move(call));
-      if (a.waits) ref.world->wait(*made);
-      return made;
+      return a.waits ? ref.world->run(ref.group, std::move(call)) : ref.world->submit(ref.group, std::move(call));
     });
     return a.waits && a.kind != static_cast<int>(Kind::Recv) ? none() : hold<WorkRef>({ref.world, op});
   });
