@@ -216,6 +216,336 @@ print("ok")
 """
 
 
+ORDER = SETUP + """
+# what is asked for when: events of messages and of modules, of three blocks (b0 b1 b2) and the outermost module (net)
+events = []
+class Gather:
+    def __init__(self, name):
+        self.name = name
+    def __call__(self, output_tensor, input_tensor, group, async_op=False):
+        events.append(f"gather {self.name}")
+        return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
+class Scatter(Gather):
+    def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+        assert op == dist.ReduceOp.SUM and async_op
+        events.append(f"scatter {self.name}")
+        return dist.reduce_scatter_tensor(output_tensor, input_tensor, op, group=group, async_op=async_op)
+def watched(**options):
+    net = spread(network(), **options)
+    for name, m in (("net", net), *((f"b{i}", b) for i, b in enumerate(net.blocks))):
+        m.set_custom_all_gather(Gather(name))
+        m.set_custom_reduce_scatter(Scatter(name))
+    for i, b in enumerate(net.blocks):
+        b.up.register_forward_hook(lambda m, x, y, i=i: (events.append(f"run b{i}"), y.register_hook(lambda g: events.append(f"back b{i}")))[0] and None)
+    return net
+def told():
+    found = events.copy()
+    events.clear()
+    return found
+def step(net, number, forward=None):
+    x, y = batch(number, RANK)
+    out = net(x)
+    forward = told()
+    F.mse_loss(out, y).backward()
+    return forward, told()
+one, net = network(), watched()
+optimizers = [facula.optim.SGD(m.parameters(), lr=0.1) for m in (one, net)]
+first = step(net, 0)
+assert first[0] == ["gather net", "gather b0", "run b0", "gather b1", "run b1", "gather b2", "run b2"], first
+assert first[1] == ["gather b2", "back b2", "scatter b2", "gather b1", "back b1", "scatter b1", "gather b0", "back b0", "scatter b0", "scatter net"], first
+second = step(net, 1)
+assert second[0] == ["gather net", "gather b0", "gather b1", "run b0", "gather b2", "run b1", "run b2"], second
+assert second[1] == ["gather b2", "gather b1", "back b2", "scatter b2", "gather b0", "back b1", "scatter b1", "back b0", "scatter b0", "scatter net"], second
+for n in (0, 1):
+    F.mse_loss(one(batch(n)[0]), batch(n)[1]).backward()
+def compare(what):
+    for (name, p), (_, q) in zip(one.named_parameters(), net.named_parameters()):
+        assert (p.grad is None) == (q.grad is None), (what, name)
+        assert p.grad is None or facula.allclose(p.grad, q.grad.full_tensor(), atol=1e-5), (what, name)
+    for o in optimizers:
+        o.step()
+        o.zero_grad()
+compare("guesses")
+def both(what, number=2):
+    result = step(net, number)
+    F.mse_loss(one(batch(number)[0]), batch(number)[1]).backward()
+    compare(what)
+    return result
+# chosen by the user
+net.set_modules_to_forward_prefetch([net.blocks[0], net.blocks[1]])
+net.blocks[0].set_modules_to_forward_prefetch([net.blocks[2]])
+net.blocks[1].set_modules_to_forward_prefetch([])
+net.blocks[2].set_modules_to_backward_prefetch([net.blocks[1], net.blocks[0]])
+net.blocks[1].set_modules_to_backward_prefetch([])
+forward, backward = both("chosen")
+assert forward == ["gather net", "gather b0", "gather b1", "gather b2", "run b0", "run b1", "run b2"], forward
+assert backward[:3] == ["gather b2", "gather b1", "gather b0"], backward
+net.blocks[0].set_unshard_in_backward(False)
+assert both("not ahead")[1][:3] == ["gather b2", "gather b1", "back b2"]
+net.blocks[0].set_unshard_in_backward(True)
+net.set_reduce_scatter_max_input_buffers(3)
+net.set_separate_reduce_scatter_group()
+both("own group for sums")
+assert net.blocks[0]._fsdp_group.scatter_group is net._fsdp_group.scatter_group is not net._fsdp_group.group
+net.set_separate_reduce_scatter_group(False)
+# another way through the model: the guesses are wrong, the values right
+net = watched()
+optimizers[1] = facula.optim.SGD(net.parameters(), lr=0.1)
+net.load_state_dict(one.state_dict())
+both("first")
+def backwards(self, x):
+    x = self.first(x)
+    for b in reversed(list(self.blocks)):
+        x = b(x)
+    return self.last(x)
+Net.forward, forward = backwards, Net.forward
+both("backwards")
+Net.forward = forward
+both("forwards again")
+assert not any(g._under_way or g._again for g in net._fsdp_groups())
+# gathered ahead by the user; kept over passes
+handle = net.blocks[0].unshard(async_op=True)
+assert told() == ["gather b0"] and isinstance(net.blocks[0].up.weight, DTensor)
+assert "gather b0" not in both("ahead by hand")[0] and isinstance(net.blocks[0].up.weight, DTensor)
+handle = net.blocks[1].unshard(async_op=True)
+handle.wait()
+assert net.blocks[1].up.weight.shape == (13, 6) and not isinstance(net.blocks[1].up.weight, DTensor)
+net.blocks[1].reshard()
+told()
+net.set_requires_gradient_sync(False)
+net.set_reshard_after_backward(False)
+step(net, 0)
+forward, backward = step(net, 1)
+assert not [e for e in forward if "gather" in e] and not [e for e in backward if "scatter" in e], (forward, backward)
+net.set_requires_gradient_sync(True)
+net.set_reshard_after_backward(True)
+forward, backward = step(net, 2)
+assert sum("gather" in e for e in forward) == 0 and sum("gather" in e for e in backward) == 3, (forward, backward)
+for n in (0, 1, 2):
+    F.mse_loss(one(batch(n)[0]), batch(n)[1]).backward()
+compare("kept")
+forward, backward = both("let go", 3)
+assert len([e for e in forward if "gather" in e]) == 4
+# a divisor, a hook, an event
+seen = []
+net.set_all_reduce_hook(lambda flat: seen.append(flat.numel()) or flat.mul_(2))
+net.set_gradient_divide_factor(2.0 * SIZE)
+class Event:
+    def synchronize(self):
+        events.append("event")
+net.set_post_optim_event(Event())
+assert both("hook")[0][0] == "event" and seen == [sum(s.count for s in net._fsdp_group.slots)]
+# after an error: from the start
+def fail(*ignored):
+    raise KeyError("here")
+hook = net.blocks[1].down.register_forward_hook(fail)
+raised(lambda: net(batch(0, RANK)[0]), "here")
+hook.remove()
+hook = net.blocks[1].norm.register_full_backward_hook(fail)
+raised(lambda: net(batch(0, RANK)[0]).sum().backward(), "here")
+hook.remove()
+net.reset_iter_state()
+net.zero_grad()
+told()
+both("after errors")
+both("once more")
+assert all(p.dtype == facula.float64 for p in net.double().parameters())
+raised(lambda: net.set_modules_to_forward_prefetch([nn.Linear(1, 1)]), "set_modules_to_forward_prefetch", "Linear")
+raised(lambda: net.set_reduce_scatter_max_input_buffers(0), "must be positive, got 0")
+raised(lambda: net.set_reduce_scatter_max_input_buffers(True), "TypeError", "bool")
+raised(lambda: net.set_reshard_after_forward(1), "expected a bool")
+raised(lambda: net.set_allocate_memory_from_process_group_for_comm(True), "NotImplementedError")
+raised(lambda: net.set_symm_mem_for_comm(), "NotImplementedError")
+print("ok")
+"""
+
+REPLICAS = SETUP + """
+# sums over shards that wait for those over replicas; frozen parameters; a module that is called twice
+grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
+one, many = network(), spread(network(), mesh=grid)
+for step in range(3):
+    many.set_requires_all_reduce(step == 2)
+    for m, (x, y) in ((one, batch(step)), (many, batch(step, RANK))):
+        F.mse_loss(m(x), y).backward()
+    assert (many.first.weight.grad is None) == (step < 2)
+for (name, p), (_, q) in zip(one.named_parameters(), many.named_parameters()):
+    assert (p.grad is None) == (q.grad is None), name
+    assert p.grad is None or facula.allclose(p.grad, q.grad.full_tensor(), atol=1e-5), name
+assert not any(g.partial for g in many._fsdp_groups())
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(5, 5), nn.Linear(5, 5)
+    def forward(self, x):
+        return self.a(self.b(self.a(x).relu()).relu())
+for frozen in ("", "b", "a"):
+    facula.manual_seed(1)
+    one = Twice()
+    many = copy.deepcopy(one)
+    for m in (one, many):
+        if frozen:
+            getattr(m, frozen).weight.requires_grad_(False)
+            getattr(m, frozen).bias.requires_grad_(frozen != "b")
+    for m in (many.a, many.b, many):
+        fully_shard(m, mesh=grid, reshard_after_forward=True)
+    for step in range(3):
+        for m, x in ((one, batch(step)[0]), (many, batch(step, RANK)[0])):
+            m(x).square().mean().backward()
+        assert not any(g._again or g._under_way for g in many._fsdp_groups())
+        for p, q in zip(one.parameters(), many.parameters()):
+            assert (p.grad is None) == (q.grad is None), frozen
+            assert p.grad is None or facula.allclose(p.grad, q.grad.full_tensor(), atol=1e-5), (frozen, step)
+many.a.unshard()
+many.b.unshard()
+assert [p.requires_grad for p in (many.a.weight, many.a.bias, many.b.weight)] == [False, True, True]
+# gradients asked for, not accumulated
+one, many = network(), spread(network())
+x, y = batch(0), batch(0, RANK)
+expected = facula.autograd.grad(F.mse_loss(one(x[0]), x[1]), [one.first.weight, one.blocks[0].up.weight])
+got = facula.autograd.grad(F.mse_loss(many(y[0]), y[1]), [many.first.weight, many.blocks[0].up.weight])
+for e, g, p in zip(expected, got, (many.first.weight, many.blocks[0].up.weight)):
+    whole = g.full_tensor() if isinstance(g, DTensor) else DTensor.from_local(g, p.device_mesh, p.placements, shape=p.shape).full_tensor()
+    assert facula.allclose(e, whole, atol=1e-5)
+print("ok")
+"""
+
+
+GRID = SETUP + """
+# tensor parallel inside fully_shard, on a grid of two dimensions (three with replicas): losses of one process
+import sys
+import facula.distributed.checkpoint as dcp
+from facula.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from facula.distributed.tensor import Replicate
+from facula.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, PrepareModuleInput, parallelize_module
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 12), nn.Linear(12, 8)
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.layers, self.out = nn.Embedding(11, 8), nn.ModuleList(Layer() for _ in range(2)), nn.Linear(8, 11)
+    def forward(self, ids):
+        x = self.tokens(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.out(x)
+def make():
+    facula.manual_seed(0)
+    return Model()
+def tokens(step, rank, ways):
+    ids = facula.randint(11, (4 * ways, 5), generator=facula.Generator().manual_seed(step))
+    return ids if rank is None else ids[4 * rank : 4 * rank + 4]
+def loss_of(m, ids):
+    return F.cross_entropy(m(ids).flatten(0, 1), ids.roll(1, 1).flatten())
+def cut(model, tp, data):
+    plan = {"layers.*.up": ColwiseParallel(), "layers.*.down": RowwiseParallel()}
+    if WHAT == "all":
+        plan |= {"tokens": RowwiseParallel(input_layouts=Replicate()), "out": ColwiseParallel(output_layouts=Replicate()), "layers.*.norm": SequenceParallel(sequence_dim=1),
+                 "layers.*.up": ColwiseParallel(input_layouts=Shard(1)), "layers.*.down": RowwiseParallel()}
+        plan["layers.*.norm"] = SequenceParallel(sequence_dim=1, use_local_output=True)
+    if tp is not None:
+        if WHAT == "all":
+            del plan["layers.*.norm"]
+            plan["layers.*.up"] = ColwiseParallel()
+        parallelize_module(model, tp, plan)
+    for layer in model.layers:
+        fully_shard(layer, mesh=data)
+    return fully_shard(model, mesh=data)
+for shape, names in (((2, 2), ("data", "tp")), ((2, 1, 2), ("replicas", "data", "tp"))):
+    grid = init_device_mesh("cpu", shape, mesh_dim_names=names)
+    tp, data = grid["tp"], grid[names[:-1] if len(names) > 2 else "data"]
+    mine, ways = RANK // 2, 2
+    for WHAT in ("layers", "all"):
+        one, many = make(), cut(make(), tp, data)
+        weight = many.layers[0].up.weight
+        assert weight.device_mesh.mesh_dim_names == names and weight.shape == (12, 8) and weight.to_local().shape == (12 // 2 // shape[-2], 8)
+        close = lambda a, b, what: facula.allclose(a, b, atol=2e-5) or exec("raise AssertionError((what, (a - b).abs().max()))")
+        for (name, p), (_, q) in zip(one.named_parameters(), many.named_parameters()):
+            assert facula.equal(p, q.full_tensor()), name
+        a, b = (facula.optim.AdamW(m.parameters(), lr=0.01) for m in (one, many))
+        for step in range(3):
+            for o in (a, b):
+                o.zero_grad()
+            expected = loss_of(one, tokens(step, None, ways))
+            got = loss_of(many, tokens(step, mine, ways))
+            expected.backward()
+            got.backward()
+            total = got.detach().clone()
+            dist.all_reduce(total)
+            assert abs(total.item() / SIZE - expected.item()) < 1e-5
+            for (name, p), (_, q) in zip(one.named_parameters(), many.named_parameters()):
+                assert q.grad.placements == q.placements
+                close(p.grad, q.grad.full_tensor(), (WHAT, step, name))
+            norms = [nn.utils.clip_grad_norm_(m.parameters(), 0.5) for m in (one, many)]
+            assert isinstance(norms[1], DTensor) and facula.allclose(norms[0], norms[1].full_tensor(), rtol=1e-5), norms
+            for p in (1.0, float("inf"), 3.0):
+                assert facula.allclose(nn.utils.get_total_norm([p.grad for p in one.parameters()], p), nn.utils.get_total_norm([p.grad for p in many.parameters()], p).full_tensor(), rtol=1e-4)
+            for o in (a, b):
+                o.step()
+        for (name, p), (_, q) in zip(one.named_parameters(), many.named_parameters()):
+            close(p, q.full_tensor(), (WHAT, name))
+        # a checkpoint of the grid, loaded by other grids and by plain modules
+        folder = f"{sys.argv[1]}/{WHAT}{len(shape)}"
+        state, optim_state = get_state_dict(many, b)
+        dcp.save({"model": state, "optim": optim_state}, checkpoint_id=folder)
+        line = init_device_mesh("cpu", (4,), mesh_dim_names=("data",))
+        turned = init_device_mesh("cpu", (1, 4), mesh_dim_names=("data", "tp"))
+        for other in (lambda: fully_shard(make()), lambda: cut(make(), None, line), lambda: cut(make(), turned["tp"], turned["data"]), make):
+            fresh = other()
+            c = facula.optim.AdamW(fresh.parameters(), lr=0.01)
+            state, optim_state = get_state_dict(fresh, c)
+            told = {"model": state, "optim": optim_state}
+            dcp.load(told, checkpoint_id=folder)
+            set_state_dict(fresh, c, model_state_dict=told["model"], optim_state_dict=told["optim"])
+            whole = lambda t: t.full_tensor() if isinstance(t, DTensor) else t
+            for (name, p), (_, q) in zip(one.named_parameters(), fresh.named_parameters()):
+                close(p, whole(q), ("loaded", WHAT, name))
+            for p, q in zip(one.parameters(), fresh.parameters()):
+                value = c.state[q]["exp_avg"]
+                value = value if isinstance(value, DTensor) or not isinstance(q, DTensor) else DTensor.from_local(value, q.device_mesh, q.placements, shape=q.shape)
+                close(a.state[p]["exp_avg"], whole(value), ("state", WHAT))
+# parts of parts that do not divide, in every dimension
+for shape, place in (((7, 5), 0), ((7, 5), 1), ((3, 2), 0), ((1, 6), 0)):
+    for cut_dim in (0, 1):
+        grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tp"))
+        from facula.distributed.tensor import distribute_tensor
+        linear = nn.Linear(shape[1], shape[0], bias=False)
+        whole = facula.arange(float(shape[0] * shape[1])).view(shape)
+        linear.weight = nn.Parameter(distribute_tensor(whole, grid["tp"], [Shard(place)]))
+        fully_shard(linear, mesh=grid["data"], shard_placement_fn=lambda p: Shard(cut_dim))
+        assert facula.equal(linear.weight.full_tensor(), whole), (shape, place, cut_dim, linear.weight)
+        for layout in ([Shard(0), Shard(0)], [Replicate(), Shard(1)], [Shard(1), Replicate()]):
+            moved = linear.weight.redistribute(placements=layout)
+            assert facula.equal(moved.full_tensor(), whole)
+            assert facula.equal(moved.redistribute(placements=linear.weight.placements).to_local(), linear.weight.to_local())
+        out = linear(distribute_tensor(facula.ones(2, shape[1]), grid["tp"], [Replicate()]))
+        assert facula.equal(out.full_tensor(), whole.sum(1).expand(2, -1))
+        out.sum().full_tensor().backward()
+        assert facula.equal(linear.weight.grad.full_tensor(), facula.full(shape, 2.0)), (shape, place, cut_dim)
+line = init_device_mesh("cpu", (4,))
+linear.weight = nn.Parameter(distribute_tensor(facula.ones(4, 4), line, [Shard(0)]))
+plain = nn.Linear(4, 4)
+plain.weight = linear.weight
+raised(lambda: fully_shard(plain, mesh=grid["data"]), "ValueError", "other dimensions", "weight")
+print("ok")
+"""
+
+
+def test_tensor_parallel_inside(tmp_path):
+    assert run_ranks(GRID, 4, arguments=[str(tmp_path)]) == ["ok\n"] * 4
+
+
+def test_order_of_messages():
+    assert run_ranks(ORDER, 2) == ["ok\n"] * 2
+
+
+def test_replicas_and_frozen_parameters():
+    assert run_ranks(REPLICAS, 4) == ["ok\n"] * 4
+
+
 def test_training():
     assert run_ranks(TRAINING, 3) == ["ok\n"] * 3
 

@@ -293,3 +293,11 @@ def test_products_of_narrow_floats_are_rounded_once(dtype, shape):
         assert (batch.double() - exact).abs().le(bound).all()
     added = facula.addmm(facula.ones(columns, dtype=dtype), a, b, beta=2, alpha=0.5)
     assert (added.double() - exact / 2 - 2).abs().le(bound + 2.0**-7).all()
+
+
+@pytest.mark.parametrize("rows, inner, columns", [(2, 6, 0), (2, 0, 3), (0, 6, 3), (2, 0, 0), (0, 0, 0)])
+def test_linear_of_nothing_backward(rows, inner, columns):
+    x, w, b = (facula.ones(s, requires_grad=True) for s in ((rows, inner), (columns, inner), (columns,)))
+    facula.nn.functional.linear(x, w, b).sum().backward()
+    assert x.grad.tolist() == [[float(columns)] * inner] * rows and w.grad.tolist() == [[float(rows)] * inner] * columns
+    assert b.grad.tolist() == [float(rows)] * columns

@@ -404,7 +404,6 @@ NAMES = {
         "torch.distributed.checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
         "torch.distributed.checkpoint.format_utils": "_EmptyStateDictLoadPlanner _load_state_dict",
         "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
-        "torch.distributed.checkpoint.state_dict": "_init_optim_state",
         "torch.distributed.checkpoint.state_dict_loader": "_load_state_dict",
         "torch.distributed.collective_utils": "SyncPayload all_gather all_gather_object_enforce_type broadcast",
         "torch.distributed.config": "compile_on_one_rank use_torchcomms",

@@ -10,8 +10,9 @@ Tensor linear_backward_input(const Tensor& grad, const Tensor& weight) {
 
 Tensor linear_backward_weight(const Tensor& grad, const Tensor& input, IntList weight_sizes) {
   int64_t inner = weight_sizes.back(), columns = weight_sizes.size() == 2 ? weight_sizes[0] : 1;
-  Tensor g = reshape(grad, {grad.numel() / std::max<int64_t>(columns, 1), columns});
-  Tensor x = reshape(input, {inner ? input.numel() / inner : g.size(0), inner});
+  int64_t rows = inner ? input.numel() / inner : columns ? grad.numel() / columns : 0;
+  Tensor g = reshape(grad, {rows, columns});
+  Tensor x = reshape(input, {rows, inner});
   return reshape(mm(transpose(g, 0, 1), conj(x)), weight_sizes);
 }
 

@@ -147,6 +147,25 @@ def _optimizers(optimizers):
     return list(optimizers) if isinstance(optimizers, (list, tuple)) else [optimizers]
 
 
+def _init_optim_state(optimizer) -> None:
+    """Gives an optimizer that has not stepped yet the state that it will have, by a step that changes nothing."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if optimizer.state or any(p.grad is not None for p in parameters):
+        return
+    rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
+    if len(rates) != len(optimizer.param_groups):
+        return
+    for p in parameters:
+        if p.requires_grad:
+            p.grad = facula.zeros_like(p)
+    for group, rate in zip(optimizer.param_groups, rates):
+        group["lr"] = facula.zeros_like(rate) if isinstance(rate, facula.Tensor) else 0.0
+    optimizer.step()
+    for group, rate in zip(optimizer.param_groups, rates):
+        group["lr"] = rate
+    optimizer.zero_grad(set_to_none=True)
+
+
 def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None) -> dict:
     """The optimizers' state by names of the plain model: {"state": {name: ...}, "param_groups": [...]}."""
     options = options or StateDictOptions()
@@ -155,6 +174,7 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     names = {id(p): _clean(n, model) for n, p in model.named_parameters()}
     result: dict = {"state": {}, "param_groups": []}
     for optimizer in _optimizers(optimizers):
+        _init_optim_state(optimizer)
         for group in optimizer.param_groups:
             for p in group["params"]:
                 if p in optimizer.state:

@@ -13,6 +13,7 @@ from facula.nn import Module
 from ..device_mesh import init_device_mesh
 from ..tensor import DTensor
 from ._param_group import MixedPrecisionPolicy, ParamGroup, pack, unpack
+from ._passes import Passes
 
 __all__ = [
     "CPUOffloadPolicy",
@@ -38,10 +39,16 @@ class CPUOffloadPolicy(OffloadPolicy):
 
 
 class UnshardHandle:
-    """What `FSDPModule.unshard(async_op=True)` gives: the parameters are there already."""
+    """What `FSDPModule.unshard(async_op=True)` gives."""
+
+    def __init__(self, group=None) -> None:
+        self._group = group
 
     def wait(self) -> None:
-        """Nothing to wait for."""
+        """Waits for the parameters; forward does so by itself."""
+        if self._group is not None:
+            self._group.unshard()
+            self._group.by_hand, self._group = True, None
 
 
 def fully_shard(
@@ -81,13 +88,14 @@ def fully_shard(
         raise ValueError(f"fully_shard: expected a mesh of one dimension or (replicas, shards), got {mesh}")
     if isinstance(offload_policy, CPUOffloadPolicy) and mesh.device_type != "cpu":
         raise NotImplementedError("fully_shard: CPUOffloadPolicy is not supported for a mesh of GPUs, got one")
-    places = _places(modules, set(ignored_params or ()))
+    places = _places(modules, set(ignored_params or ()), mesh)
     reshard = True if reshard_after_forward is None else bool(reshard_after_forward)
     group = ParamGroup(places, mesh, mp_policy, reshard, _dimension_by(shard_placement_fn)) if places else None
     for m in modules:
         m.__class__ = _sharded_class(type(m))
         m._fsdp_group, m._fsdp_policy = group, mp_policy
         m._fsdp_reshard_given, m._fsdp_inside = reshard_after_forward is not None, None
+        m._fsdp_passes, m._fsdp_calls = group.passes if group is not None else Passes(), []
         m.register_forward_pre_hook(_before_forward, prepend=True, with_kwargs=True)
         m.register_forward_hook(_after_forward, always_call=True)
     return module
@@ -108,7 +116,18 @@ def _dimension_by(shard_placement_fn):
     return dimension
 
 
-def _places(modules, ignored):
+def _check_meshes(name, inner, outer) -> None:
+    """A parameter that is cut already must be so over other dimensions of the grid."""
+    root, names = outer._get_root_mesh(), (*(outer.mesh_dim_names or ()), *(inner.mesh_dim_names or ()))
+    known = len(names) == outer.ndim + inner.ndim and all(n in (root.mesh_dim_names or ()) for n in names)
+    if not known or inner._get_root_mesh() != root or len(set(names)) != len(names):
+        raise ValueError(
+            "fully_shard: a parameter that is a DTensor must lie on other dimensions, with names, of the grid that the mesh is "
+            f"a part of, got {name} on {inner} and {outer}"
+        )
+
+
+def _places(modules, ignored, mesh):
     """{parameter: [(module, name)]} of what no module inside has spread."""
     places: dict = {}
     seen = set()
@@ -120,7 +139,7 @@ def _places(modules, ignored):
         for name, p in m._parameters.items():
             if p is not None and p not in ignored:
                 if isinstance(p, DTensor):
-                    raise NotImplementedError(f"fully_shard: parameters that are DTensors are not supported, got {name}")
+                    _check_meshes(name, p.device_mesh, mesh)
                 if p.dim() == 0:
                     raise ValueError(f"fully_shard: a parameter without dimensions cannot be cut, got {name}")
                 places.setdefault(p, []).append((m, name))
@@ -143,15 +162,19 @@ def _sharded_class(cls):
 def _before_forward(module, args, kwargs):
     _mark_inside(module)
     group, policy = module._fsdp_group, module._fsdp_policy
+    if not module._fsdp_inside:
+        module._fsdp_passes.begin_forward()
     if policy.param_dtype is not None and policy.cast_forward_inputs:
         args, kwargs = _cast((args, kwargs), policy.param_dtype)
-    module._fsdp_pushed = False
+    pushed = gathers = False
     if group is not None:
-        module._fsdp_was_gathered = group.is_gathered
+        gathers, group.by_hand = group.by_hand or not group.is_gathered, False
         group.unshard()
+        module._fsdp_passes.after_gather_in_forward(group)
         if group.reshard and facula.is_grad_enabled():
             _C._push_saved_hooks(pack, unpack)
-            module._fsdp_pushed = True
+            pushed = True
+    module._fsdp_calls.append((pushed, gathers))
     return args, kwargs
 
 
@@ -160,19 +183,30 @@ def _mark_inside(module) -> None:
     if module._fsdp_inside is not None:
         return
     module._fsdp_inside = False
+    passes = module._fsdp_passes
     for m in module.modules():
-        if isinstance(m, FSDPModule) and m is not module:
-            m._fsdp_inside = True
+        if not isinstance(m, FSDPModule) or m is module:
+            continue
+        if m._fsdp_group is not None:
+            if m._fsdp_inside is False and not m._fsdp_reshard_given:  # it has run alone before
+                m._fsdp_group.reshard = True
+            if m._fsdp_group.passes is not passes:
+                m._fsdp_group.join(passes)
+        m._fsdp_inside, m._fsdp_passes = True, passes
     if not module._fsdp_reshard_given and module._fsdp_group is not None:
         module._fsdp_group.reshard = False
 
 
 def _after_forward(module, args, output):
-    if module._fsdp_pushed:
-        module._fsdp_pushed = False
+    if not module._fsdp_calls:
+        return None
+    pushed, gathers = module._fsdp_calls.pop()
+    if pushed:
         _C._pop_saved_hooks()
-    if module._fsdp_group is not None and not module._fsdp_was_gathered:
-        module._fsdp_group.shard()
+    if gathers:
+        module._fsdp_group.end_forward()
+    if not module._fsdp_inside:
+        module._fsdp_passes.end_forward()
     dtype = module._fsdp_policy.output_dtype
     return _cast(output, dtype) if dtype is not None else None
 
@@ -205,39 +239,52 @@ class FSDPModule(Module):
     def _fsdp_groups(self, recurse=True):
         return [m._fsdp_group for m in self._fsdp_modules(recurse) if m._fsdp_group is not None]
 
+    def _apply(self, fn, recurse=True):
+        for group in self._fsdp_groups(recurse):
+            group.let_go()
+        return super()._apply(fn, recurse)
+
     def unshard(self, async_op: bool = False):
-        """Gathers the parameters of this module until `reshard`."""
+        """Gathers the parameters of this module, until `reshard` or the end of its forward.
+
+        Args:
+            async_op: whether it only begins to; `wait` of the handle that is returned, or forward, waits.
+        """
+        if not async_op:
+            UnshardHandle(self._fsdp_group).wait()
+            return None
         if self._fsdp_group is not None:
-            self._fsdp_group.unshard()
-        return UnshardHandle() if async_op else None
+            self._fsdp_group.begin_gather(asked=True)
+        return UnshardHandle(self._fsdp_group)
 
     def reshard(self) -> None:
         """Lets go of gathered parameters."""
         if self._fsdp_group is not None:
-            self._fsdp_group.shard()
+            self._fsdp_group.let_go()
+
+    def reset_iter_state(self) -> None:
+        """Puts the outermost module and all inside back to the time before a pass that an exception ended."""
+        for m in self._fsdp_modules():
+            m._fsdp_calls.clear()
+        self._fsdp_passes.forget()
+        for group in self._fsdp_groups():
+            group.let_go()
+            group.partial.clear()
+
+    # ---- gradients
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
         """Whether backward passes sum gradients over processes; else they are kept until one does."""
         for group in self._fsdp_groups(recurse):
-            group.sync = requires_gradient_sync
+            group.sync = group.sync_replicas = bool(requires_gradient_sync)
 
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
-        """Whether gradients are summed over replicas, on a mesh of (replicas, shards)."""
+        """Whether gradients are summed over replicas, on a mesh of (replicas, shards); else sums over shards are kept."""
         for group in self._fsdp_groups(recurse):
-            group.sync_replicas = requires_all_reduce
+            group.sync_replicas = bool(requires_all_reduce)
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
-        """Accepted: every pass finishes what it began."""
-
-    def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
-        """Whether parameters are gathered again for the backward pass."""
-        for m in self._fsdp_modules(recurse):
-            m._fsdp_reshard_given = True
-            if m._fsdp_group is not None:
-                m._fsdp_group.reshard = bool(reshard_after_forward)
-
-    def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
-        """Accepted: parameters are let go when their gradients are there."""
+        """Accepted: gradients are there at the end of every pass."""
 
     def set_gradient_divide_factor(self, factor: float) -> None:
         """By what the sum of gradients is divided. Default: the number of processes."""
@@ -246,14 +293,107 @@ class FSDPModule(Module):
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
 
+    def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
+        """Accepted: messages always sum, and the division is a step of its own."""
+
+    def set_reduce_scatter_unused_params(self, reduce_scatter_unused_params: bool, *, recurse: bool = True) -> None:
+        """Accepted: processes may use different parameters of a group, and what none has used gets no gradient."""
+
+    def set_reduce_scatter_max_input_buffers(self, max_input_buffers: int, *, recurse: bool = True) -> None:
+        """How many messages that sum gradients may be under way and hold their input. Default: 1."""
+        if isinstance(max_input_buffers, bool) or not isinstance(max_input_buffers, int):
+            raise TypeError(
+                f"set_reduce_scatter_max_input_buffers: expected an int, got {type(max_input_buffers).__name__}"
+            )
+        if max_input_buffers < 1:
+            raise ValueError(f"set_reduce_scatter_max_input_buffers: must be positive, got {max_input_buffers}")
+        for group in self._fsdp_groups(recurse):
+            group.max_inputs = max_input_buffers
+
+    def set_separate_reduce_scatter_group(self, enable: bool = True, *, recurse: bool = True) -> None:
+        """Whether sums of gradients go over a process group of their own, so that they need not queue behind gathers."""
+        made: dict = {}
+        for group in self._fsdp_groups(recurse):
+            if enable and group.group not in made:
+                made[group.group] = dist.new_group(
+                    dist.get_process_group_ranks(group.group), use_local_synchronization=True, sort_ranks=False
+                )
+            group.scatter_group = made[group.group] if enable else group.group
+
+    def set_custom_reduce_scatter(self, comm) -> None:
+        """`comm(output_tensor, input_tensor, group, op, async_op)` in the place of reduce_scatter."""
+        if self._fsdp_group is not None:
+            self._fsdp_group.reduce_scatter = lambda output, input, group, op, async_op: comm(
+                output_tensor=output, input_tensor=input, group=group, op=op, async_op=async_op
+            )
+
+    def set_all_reduce_hook(self, hook, *, stream=None) -> None:
+        """`hook(flat)` gets the gradients of this process's parts, in one tensor, when they are summed."""
+        if stream is not None:
+            raise NotImplementedError(f"set_all_reduce_hook: the CPU has no streams, got {stream}")
+        if self._fsdp_group is not None:
+            self._fsdp_group.all_reduce_hook = hook
+
+    # ---- when parameters are gathered
+
+    def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
+        """Whether parameters are gathered again for the backward pass."""
+        if not isinstance(reshard_after_forward, bool):
+            raise ValueError(f"set_reshard_after_forward: expected a bool, got {type(reshard_after_forward).__name__}")
+        for m in self._fsdp_modules(recurse):
+            m._fsdp_reshard_given = True
+            if m._fsdp_group is not None:
+                m._fsdp_group.reshard = reshard_after_forward
+
+    def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
+        """Whether gathered parameters are let go at the end of a backward pass; else the next forward finds them.
+
+        For several passes between two steps of the optimizer, which changes the parts only: the last one must let go.
+        """
+        for group in self._fsdp_groups(recurse):
+            group.reshard_after_backward = bool(reshard_after_backward)
+
     def set_modules_to_forward_prefetch(self, modules) -> None:
-        """Accepted: parameters are gathered when they are needed."""
+        """Modules whose parameters begin to be gathered while this one computes. Default: that which was next last time."""
+        if self._fsdp_group is not None:
+            self._fsdp_group.forward_next = _groups_of("set_modules_to_forward_prefetch", modules)
 
     def set_modules_to_backward_prefetch(self, modules) -> None:
-        """Accepted: parameters are gathered when they are needed."""
+        """The same in backward passes."""
+        if self._fsdp_group is not None:
+            self._fsdp_group.backward_next = _groups_of("set_modules_to_backward_prefetch", modules)
 
     def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
-        """Accepted: what the backward pass does not use is not gathered."""
+        """Whether parameters may be gathered ahead in backward passes; those that autograd asks for always are."""
+        if self._fsdp_group is not None:
+            self._fsdp_group.gathers_in_backward = bool(unshard_in_backward)
+
+    def set_custom_all_gather(self, comm) -> None:
+        """`comm(output_tensor, input_tensor, group, async_op)` in the place of all_gather."""
+        if self._fsdp_group is not None:
+            self._fsdp_group.all_gather = lambda output, input, group, async_op: comm(
+                output_tensor=output, input_tensor=input, group=group, async_op=async_op
+            )
+
+    def set_post_optim_event(self, event) -> None:
+        """An event that the next pass waits for before it gathers."""
+        self._fsdp_passes.event = event
+
+    def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
+        """Not supported: MPI sends from any memory."""
+        if enable:
+            raise NotImplementedError("set_allocate_memory_from_process_group_for_comm: MPI has no memory of its own, got True")
+
+    def set_symm_mem_for_comm(self, backend="NCCL") -> None:
+        """Not supported."""
+        raise NotImplementedError(f"set_symm_mem_for_comm: there is no symmetric memory on the CPU, got {backend}")
+
+
+def _groups_of(caller: str, modules) -> list:
+    for m in modules:
+        if not isinstance(m, FSDPModule):
+            raise ValueError(f"{caller}: expected modules that fully_shard has spread, got {type(m).__name__}")
+    return [m._fsdp_group for m in modules if m._fsdp_group is not None]
 
 
 def register_fsdp_forward_method(module, method_name: str) -> None:
@@ -276,7 +416,5 @@ def register_fsdp_forward_method(module, method_name: str) -> None:
 
 
 def share_comm_ctx(modules) -> None:
-    """Accepted: there is nothing to share."""
-    for m in modules:
-        if not isinstance(m, FSDPModule):
-            raise ValueError(f"share_comm_ctx: expected modules that fully_shard has spread, got {type(m).__name__}")
+    """Accepted: on the CPU there are no streams to share."""
+    _groups_of("share_comm_ctx", modules)

@@ -10,7 +10,7 @@ import facula
 from facula import distributed as dist
 from facula.autograd import Function
 
-from ._spec import Spec
+from ._spec import Spec, cut_order
 from .placement_types import Partial, Replicate, Shard
 
 _OPS = {"sum": "SUM", "avg": "AVG", "max": "MAX", "min": "MIN", "product": "PRODUCT"}
@@ -152,14 +152,14 @@ def _step(local, placement, target, whole: int | None, group):
 def _to_gather(now, target) -> set[int]:
     """Dimensions of the mesh whose parts must be put together: those that change, and those that cut inside of them."""
     found = {i for i, p in enumerate(now) if isinstance(p, Shard) and p != target[i]}
-    for outer in range(len(now)):
-        changes = (now[outer], target[outer]) if now[outer] != target[outer] else ()
-        changing = {p.dim for p in changes if isinstance(p, Shard)}
-        if outer in found:
-            changing.add(now[outer].dim)
-        for inner in range(outer + 1, len(now)):
-            if isinstance(now[inner], Shard) and now[inner].dim in changing:
-                found.add(inner)
+    changes = [(i, p.dim) for i in range(len(now)) if now[i] != target[i] for p in (now[i], target[i]) if isinstance(p, Shard)]
+    while changes:
+        outer, dim = changes.pop()
+        for order in (cut_order(now), cut_order(target)):
+            for inner in order[order.index(outer) + 1 :]:
+                if isinstance(now[inner], Shard) and now[inner].dim == dim and inner not in found:
+                    found.add(inner)
+                    changes.append((inner, dim))
     return found
 
 
@@ -169,22 +169,22 @@ def redistribute(local: facula.Tensor, spec: Spec, placements) -> facula.Tensor:
     """
     now, target = list(spec.placements), list(placements)
     gathered = _to_gather(now, target)
-    for number in reversed(range(len(now))):
+    for number in reversed(cut_order(now)):
         to = now[number]
         if number in gathered:
             to = Replicate()
         elif isinstance(now[number], Partial) and now[number] != target[number]:
             to = target[number]
-            others = [p for i, p in enumerate([*now, *target]) if i % len(now) != number]
-            if isinstance(to, Partial) or to in others:
+            others = [p.dim for i, p in enumerate([*now, *target]) if i % len(now) != number and isinstance(p, Shard)]
+            if isinstance(to, Partial) or isinstance(to, Shard) and to.dim in others:
                 to = Replicate()
         if to != now[number]:
             local = _step(local, now[number], to, _length_before(spec, now, number), spec.mesh.get_group(number))
             now[number] = to
-    for number, to in enumerate(target):
-        if now[number] != to:
-            local = _step(local, now[number], to, None, spec.mesh.get_group(number))
-            now[number] = to
+    for number in cut_order(target):
+        if now[number] != target[number]:
+            local = _step(local, now[number], target[number], None, spec.mesh.get_group(number))
+            now[number] = target[number]
     return local
 
 
@@ -193,7 +193,8 @@ def _length_before(spec: Spec, now, number: int) -> int | None:
     if not isinstance(now[number], Shard):
         return None
     d, length = now[number].dim, spec.shape[now[number].dim]
-    for outer in range(number):
+    order = cut_order(now)
+    for outer in order[: order.index(number)]:
         if isinstance(now[outer], Shard) and now[outer].dim == d:
             length, _ = Shard.local_shard_size_and_offset(length, spec.mesh.size(outer), spec.mesh.get_coordinate()[outer])
     return length

@@ -203,6 +203,8 @@ def _pointwise(func, args, kwargs, inplace):
 
     if inplace:
         return _pointwise_inplace(name, values, compute)
+    if all(v._spec == values[0]._spec for v in values) and not any(isinstance(p, Partial) for p in values[0].placements):
+        return DTensor._wrap(compute([v._local_tensor for v in values]), values[0]._spec)
     if len(values) == 1 and _plain(name) in _SAME | {"to", "float", "double", "half", "bfloat16", "data"}:
         return DTensor._wrap(compute([values[0]._local_tensor]), values[0]._spec)
     labels, out = _broadcast_labels(values)

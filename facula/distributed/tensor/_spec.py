@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import facula
 
 from ..device_mesh import DeviceMesh, _current
-from .placement_types import Partial, Placement, Replicate, Shard
+from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
+
+
+def cut_order(placements) -> list[int]:
+    """Dimensions of a mesh in the order in which they cut: one inside of those before it."""
+    return sorted(range(len(placements)), key=lambda i: isinstance(placements[i], _StridedShard))
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,8 @@ class Spec:
         """(shape, offset) of the part of a process, by its place in the mesh (default: this one's)."""
         shape, offset = list(self.shape), [0] * len(self.shape)
         coordinate = self.mesh.get_coordinate() if coordinate is None else coordinate
-        for number, placement in enumerate(self.placements):
+        for number in cut_order(self.placements):
+            placement = self.placements[number]
             if isinstance(placement, Shard):
                 d = placement.dim
                 shape[d], more = Shard.local_shard_size_and_offset(shape[d], self.mesh.size(number), coordinate[number])
@@ -56,7 +62,7 @@ def normalized(caller: str, mesh: DeviceMesh | None, placements, dim: int) -> tu
         if isinstance(p, Shard):
             if not -dim <= p.dim < dim:
                 raise ValueError(f"{caller}: the tensor has {dim} dimensions, got {p}")
-            placements[i] = Shard(p.dim % dim)
+            placements[i] = replace(p, dim=p.dim % dim)
         if isinstance(p, Partial) and p.reduce_op not in ("sum", "avg", "max", "min", "product"):
             raise ValueError(f"{caller}: unknown reduction, got {p}")
     return mesh, tuple(placements)

@@ -34,6 +34,18 @@ class Shard(Placement):
 
 
 @dataclass(frozen=True)
+class _StridedShard(Shard):
+    """As Shard, but cut after all dimensions of the mesh that have a plain Shard: a process's part of a part.
+
+    Args:
+        dim: the dimension that is cut.
+        split_factor: into how many parts the others cut it before.
+    """
+
+    split_factor: int = 1
+
+
+@dataclass(frozen=True)
 class Replicate(Placement):
     """Each process holds the whole."""
 

@@ -37,9 +37,9 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return facula.tensor(0.0)
-    device = tensors[0].device
-    norms = [facula.linalg.vector_norm(t, norm_type).to(device) for t in tensors]
-    total = facula.linalg.vector_norm(facula.stack(norms), norm_type)
+    total = _distributed_norm(tensors, norm_type)
+    if total is None:
+        total = _norm_of_norms(tensors, norm_type)
     if error_if_nonfinite and not bool(facula.isfinite(total)):
         raise RuntimeError(
             f"clip_grad: the norm of order {norm_type} must be finite (or pass error_if_nonfinite=False), "
@@ -48,10 +48,27 @@ def get_total_norm(
     return total
 
 
+def _norm_of_norms(tensors, norm_type: float):
+    device = tensors[0].device
+    norms = [facula.linalg.vector_norm(t, norm_type).to(device) for t in tensors]
+    return facula.linalg.vector_norm(facula.stack(norms), norm_type)
+
+
+def _distributed_norm(tensors, norm_type: float):
+    """The norm where parts of tensors are in several processes; None if none are."""
+    if norm_type <= 0 or not any(hasattr(t, "device_mesh") for t in tensors):
+        return None
+    from facula.distributed.tensor._norm import total_norm
+
+    return total_norm(tensors, norm_type)
+
+
 def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool | None = None) -> None:
     """Scale the gradients in place by ``max_norm / total_norm``, when that is below 1."""
     grads = _gradients(parameters)
     with facula.no_grad():
+        if hasattr(total_norm, "device_mesh"):
+            total_norm = total_norm.full_tensor()
         # Multiplying by a clamped 1 costs less than waiting for the norm's value.
         scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         for grad in grads:
