@@ -1,0 +1,151 @@
+"""A cluster as the model sees it, and how one is fitted to measured collectives."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+_UNITS = {
+    "": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9,
+    "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "Mbit": 1e6 / 8, "Gbit": 1e9 / 8, "Tbit": 1e12 / 8,
+}  # fmt: skip
+
+
+def quantity(text: str) -> float:
+    """Seconds of "5us", bytes of "25GB" or "200Gbit"; a bare number is seconds or bytes. ValueError for anything else."""
+    found = re.fullmatch(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z]*)(?:/s)?", text.strip())
+    if found is None or found[2] not in _UNITS or found[1].count(".") > 1:
+        raise ValueError(f"plan: expected a number and one of {', '.join(u for u in _UNITS if u)}, got {text!r}")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+@dataclass(frozen=True)
+class Link:
+    """What joins two ranks.
+
+    Attributes:
+        latency: seconds that a message takes whatever its size.
+        bandwidth: bytes a second.
+    """
+
+    latency: float
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        if not self.latency >= 0 or not self.bandwidth > 0:
+            raise ValueError(f"Link: expected a latency of at least 0 and a bandwidth above 0, got {self}")
+
+    def seconds(self, nbytes: float, sharers: int = 1) -> float:
+        """One message, when `sharers` ranks send at once over what they share."""
+        return self.latency + nbytes * sharers / self.bandwidth
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes of equally many ranks.
+
+    Attributes:
+        ranks_per_node: how many ranks share a node.
+        inside: between two ranks of a node; every rank has this bandwidth for itself.
+        between: between two nodes; all ranks of a node share this bandwidth.
+        call: seconds that every collective costs before anything moves.
+        agree: whether ranks compare what they call first, as Facula's do: one more all_reduce of 16 bytes.
+        reduce: seconds to add one received byte.
+        copy: seconds to copy one byte in a rank's memory: into buckets, and out of gathered parameters.
+        switch: seconds that a message waits for a processor, where a node has fewer of them than ranks.
+        processors: how many ranks of a node can run at once; None when a rank has devices of its own.
+        overlap: share of a collective under way that takes nothing from the computation beside it.
+        measured: [kind, ranks, bytes, seconds] of the collectives that it was fitted to.
+    """
+
+    ranks_per_node: int = 8
+    inside: Link = Link(3e-6, 100e9)
+    between: Link = Link(5e-6, 25e9)
+    call: float = 2e-6
+    agree: bool = True
+    reduce: float = 0.0
+    copy: float = 0.0
+    switch: float = 0.0
+    processors: float | None = None
+    overlap: float = 1.0
+    measured: list = field(default_factory=list, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.ranks_per_node < 1 or not 0 <= self.overlap <= 1 or min(self.call, self.reduce, self.copy, self.switch) < 0:
+            raise ValueError(f"Cluster: expected a rank on a node, times of at least 0, overlap from 0 to 1, got {self}")
+        if self.processors is not None and not self.processors > 0:
+            raise ValueError(f"Cluster: processors must be above 0 or None, got {self.processors}")
+
+    def crowding(self, ranks: int) -> float:
+        """How many times longer everything takes, because ranks of a node wait for processors."""
+        return 1.0 if self.processors is None else max(1.0, min(ranks, self.ranks_per_node) / self.processors)
+
+    def save(self, path) -> None:
+        """Writes it as JSON."""
+        Path(path).write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path) -> Cluster:
+        """Reads what `save` wrote. ValueError for anything else."""
+        try:
+            fields = json.loads(Path(path).read_text())
+            links = {name: Link(**fields[name]) for name in ("inside", "between") if name in fields}
+            return cls(**{**fields, **links})
+        except (TypeError, ValueError, KeyError) as error:
+            raise ValueError(f"{path}: a cluster, as --measure writes it, is expected, got {error}") from error
+
+
+def least_squares(rows, values) -> np.ndarray:
+    """x >= 0 with the least |rows @ x - values|: the best of all choices of what is 0. For a handful of columns."""
+    rows, values = np.asarray(rows, float), np.asarray(values, float)
+    best, chosen = np.zeros(rows.shape[1]), float(np.sum(values**2))
+    for count in range(1, rows.shape[1] + 1):
+        for columns in map(list, itertools.combinations(range(rows.shape[1]), count)):
+            x, *_ = np.linalg.lstsq(rows[:, columns], values, rcond=None)
+            error = float(np.sum((rows[:, columns] @ x - values) ** 2))
+            if (x >= 0).all() and error < chosen * (1 - 1e-12):
+                best, chosen = np.zeros(rows.shape[1]), error
+                best[columns] = x
+    return best
+
+
+def fit(measured, processors: float | None, overlap: float = 1.0, copy: float = 0.0) -> Cluster:
+    """The cluster, of one node, whose collectives take what was measured, as [kind, ranks, bytes, seconds].
+
+    Ratios count, so that small messages do as much as large ones, and a time that is told too short as much as one too long.
+    They and the algorithms depend on what is fitted: a few rounds settle it.
+    """
+    from .collectives import agreement, best
+
+    most = max(ranks for _, ranks, _, _ in measured)
+    cluster = Cluster(
+        most, Link(2e-6, 4e9), Link(2e-6, 4e9), 5e-6, True, 1e-10, copy, 0.0, processors, overlap, [list(m) for m in measured]
+    )
+    seconds = np.array([entry[3] for entry in measured])
+    told = seconds
+    for _ in range(20):
+        rows = np.array([
+            _shares(cluster, ranks, agreement(cluster, ranks) + best(cluster, kind, ranks, nbytes)[2])
+            for kind, ranks, nbytes, _ in measured
+        ])  # fmt: skip
+        far = np.abs(np.log(told / seconds))  # of those that were disturbed, only the direction counts
+        weights = 1 / np.sqrt(seconds * told * np.maximum(1, far / 0.5))
+        fitted = least_squares(rows * weights[:, None], seconds * weights)
+        told = np.maximum(rows @ fitted, seconds / 100)
+        call, latency, each_byte, each_sum, switch = fitted.tolist()
+        link = Link(latency, 1 / max(each_byte, 1e-15))
+        cluster = dataclasses.replace(cluster, inside=link, between=link, call=call, reduce=each_sum, switch=switch)
+    return cluster
+
+
+def _shares(cluster: Cluster, ranks: int, rounds) -> list[float]:
+    """What call, latency, a byte sent, a byte added and a switch are multiplied with, in the time of rounds."""
+    crowd = cluster.crowding(ranks)
+    messages, moved = sum(r.times for r in rounds), sum(r.times * r.bytes for r in rounds)
+    return [crowd, messages * crowd, moved * crowd, sum(r.times * r.reduced for r in rounds) * crowd, messages * (crowd > 1)]

@@ -1,0 +1,34 @@
+"""Draws predictions over the number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .step import Prediction
+
+_INK, _MUTED, _COLOURS = "#22313f", "#8395a7", ("#2e86c1", "#c0392b", "#27ae60")
+
+
+def draw(predictions: Sequence[Prediction], path) -> None:
+    """Writes a picture of efficiency and memory, a line for each strategy. ImportError without Matplotlib."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    style = {"svg.hashsalt": "facula", "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": _MUTED}
+    inked = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK)
+    with plt.rc_context({**style, **inked}):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+        for strategy, colour in zip(dict.fromkeys(p.strategy for p in predictions), _COLOURS):
+            line = sorted((p for p in predictions if p.strategy == strategy), key=lambda p: p.ranks)
+            ranks = [p.ranks for p in line]
+            left.plot(ranks, [100 * p.efficiency for p in line], color=colour, label=strategy, marker="o", markersize=3)
+            right.plot(ranks, [p.bytes / 1e6 for p in line], color=colour, label=strategy, marker="o", markersize=3)
+        left.set(title="efficiency, %", xlabel="ranks", xscale="log", ylim=(0, 105))
+        right.set(title="memory of a rank, MB", xlabel="ranks", xscale="log", yscale="log")
+        for axes in (left, right):
+            axes.grid(color=_MUTED, alpha=0.3, linewidth=0.6)
+        left.legend(frameon=False)
+        figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
+        plt.close(figure)

@@ -1,0 +1,269 @@
+"""A step of many processes: computation and collectives on two streams, each in its order, waiting for each other."""
+
+from __future__ import annotations
+
+import heapq
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .cluster import Cluster
+from .collectives import cost
+from .trace import Trace
+
+FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20  # bytes, as DistributedDataParallel's
+COPIES_OF_GATHERED, COPIES_OF_SCATTERED = 1, 3  # how often fully_shard copies a byte: apart; zeros, their values, the division
+
+
+@dataclass(eq=False)
+class Task:
+    """Something that takes `seconds` of a stream, once what it is `after` is done."""
+
+    stream: str
+    seconds: float
+    after: Sequence[Task] = ()
+    end: float = 0.0
+
+
+class Timeline:
+    """Runs tasks: each stream does its own one after another, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+
+    def add(self, stream: str, seconds: float, *after: Task) -> Task:
+        """Adds a task."""
+        self.tasks.append(Task(stream, seconds, after))
+        return self.tasks[-1]
+
+    def run(self) -> float:
+        """When everything is done."""
+        free: dict[str, float] = {}
+        for task in self.tasks:
+            begin = max([free.get(task.stream, 0.0), *(other.end for other in task.after)])
+            task.end = free[task.stream] = begin + task.seconds
+        return max(free.values(), default=0.0)
+
+    def busy(self, stream: str) -> float:
+        """Seconds that the tasks of a stream take."""
+        return sum(task.seconds for task in self.tasks if task.stream == stream)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a step takes.
+
+    Attributes:
+        strategy, ranks: of what.
+        seconds: of a step.
+        compute: seconds that a rank would take if collectives took none and all ranks the same.
+        communication: seconds of all collectives.
+        hidden: share of these that does not make the step longer.
+        samples: of all ranks together.
+        memory: bytes in a rank, by what they are for.
+    """
+
+    strategy: str
+    ranks: int
+    seconds: float
+    compute: float
+    communication: float
+    hidden: float
+    samples: int
+    memory: dict[str, int]
+
+    @property
+    def efficiency(self) -> float:
+        """Samples of each rank and second, as a share of what it does without collectives."""
+        return self.compute / self.seconds
+
+    @property
+    def bytes(self) -> int:
+        """Memory of a rank."""
+        return sum(self.memory.values())
+
+
+class _Step:
+    """Adds collectives to a timeline, with what they take from the computation beside them."""
+
+    def __init__(self, cluster: Cluster, ranks: int, crowd: float) -> None:
+        self.cluster, self.ranks, self.crowd, self.line = cluster, ranks, crowd, Timeline()
+
+    def compute(self, seconds: float, *after: Task) -> Task:
+        """What takes `seconds` in a rank alone."""
+        return self.line.add("compute", max(0.0, seconds) * self.crowd, *after)
+
+    def copy(self, nbytes: float, *after: Task) -> Task:
+        """Copies in memory."""
+        return self.compute(nbytes * self.cluster.copy if self.ranks > 1 else 0.0, *after)
+
+    def send(self, kind: str, nbytes: float, *after: Task) -> Task:
+        """A collective that the program waits for."""
+        return self.line.add("network", cost(self.cluster, kind, self.ranks, nbytes), *after)
+
+    def send_beside(self, kind: str, nbytes: float, *after: Task) -> Task:
+        """A collective that runs while the program computes on, which takes longer for it."""
+        task = self.send(kind, nbytes, *after)
+        self.line.add("compute", task.seconds * (1 - self.cluster.overlap))
+        return task
+
+
+def buckets(trace: Trace, first: int = FIRST_BUCKET, size: int = BUCKET) -> list[tuple[int, float]]:
+    """(bytes, when the last gradient comes) of DistributedDataParallel's buckets, filled as gradients come."""
+    made, nbytes, ready = [], 0, 0.0
+    for p in sorted(trace.parameters, key=lambda p: p.ready):
+        nbytes, ready = nbytes + p.nbytes, max(ready, p.ready)
+        if nbytes >= (size if made else min(first, size)):
+            made.append((nbytes, ready))
+            nbytes, ready = 0, 0.0
+    return made + ([(nbytes, ready)] if nbytes else [])
+
+
+def _gradients_averaged(trace: Trace, step: _Step, bucket: int) -> list[Task]:
+    """Forward and backward, with an all_reduce of each bucket as it is full."""
+    step.compute(trace.forward)
+    now, works = 0.0, []
+    for nbytes, ready in buckets(trace, size=bucket):
+        step.compute(ready - now)
+        now = max(now, ready)
+        works.append(step.send_beside("all_reduce", nbytes, step.copy(nbytes)))
+    step.compute(trace.backward - now)
+    return works
+
+
+def _ddp(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
+    works = _gradients_averaged(trace, step, bucket)
+    step.compute(trace.update, *works)
+
+
+def shares(trace: Trace, ranks: int) -> list[int]:
+    """Bytes of the parameters that each rank of a ZeroRedundancyOptimizer updates, without ranks that have none.
+
+    Whole parameters, the largest first, each to the rank with the least so far.
+    """
+    heap = [0] * min(ranks, len(trace.parameters))
+    for nbytes in sorted((p.nbytes for p in trace.parameters), reverse=True):
+        heapq.heapreplace(heap, heap[0] + nbytes)
+    return sorted(heap, reverse=True)
+
+
+def _zero(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
+    """ZeroRedundancyOptimizer: every rank updates its share and broadcasts it; shares come one after another."""
+    works, parts = _gradients_averaged(trace, step, bucket), shares(trace, step.ranks)
+    done = step.compute(trace.update * parts[0] / trace.parameter_bytes, *works)
+    done = step.copy(parts[0], done)
+    for nbytes in parts if step.ranks > 1 else ():
+        done = step.send("broadcast", nbytes, done)
+    step.copy(trace.parameter_bytes, done)
+
+
+def _unit_times(trace: Trace) -> tuple[list[float], list[float]]:
+    """(forward, backward) seconds of each unit, from where it begins to where the next one does."""
+    ends = [*trace.begins[1:], trace.forward]
+    forward = [end - begin for begin, end in zip(trace.begins, ends)]
+    backward, now = [0.0] * len(trace.units), 0.0
+    for unit in range(len(trace.units) - 1, 0, -1):
+        ready = max([now, *(p.ready for p in trace.parameters if p.unit == unit)])
+        backward[unit], now = ready - now, ready
+    backward[0] = trace.backward - now
+    return forward, backward
+
+
+def unit_bytes(trace: Trace) -> list[int]:
+    """Bytes of the parameters of each unit."""
+    sizes = [0] * len(trace.units)
+    for p in trace.parameters:
+        sizes[p.unit] += p.nbytes
+    return sizes
+
+
+def _fsdp(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
+    """fully_shard of each unit: gathered for forward and again for backward, gradients scattered after it.
+
+    The first unit, the model itself, stays gathered in between. With `prefetch` 0, as in Facula, the program waits for every
+    message; else it gathers as many units ahead, and scatters while it computes on.
+    """
+    sizes, (forward, backward) = unit_bytes(trace), _unit_times(trace)
+    units = range(len(sizes))
+    done = _pass(step, [(unit, forward[unit]) for unit in units], sizes, prefetch, step.compute(0))
+    _pass(step, [(unit, backward[unit]) for unit in reversed(units)], sizes, prefetch, done, backward=True)
+    step.compute(trace.update / step.ranks, *(task for task in step.line.tasks if task.stream == "network"))
+
+
+def _pass(step: _Step, work, sizes, prefetch: int, done: Task, backward: bool = False) -> Task:
+    """Computes units one after another; each is gathered when the one `prefetch` before it begins."""
+    send = step.send_beside if prefetch else step.send
+    gathered: dict[int, Task] = {}
+    for position, (unit, seconds) in enumerate(work):
+        for ahead, _ in work[position : position + prefetch + 1]:
+            if sizes[ahead] and ahead not in gathered and (ahead or not backward):
+                gathered[ahead] = send("all_gather", sizes[ahead], done)
+        if unit in gathered:
+            done = step.copy(sizes[unit] * COPIES_OF_GATHERED, done, gathered[unit])
+        done = step.compute(seconds, done)
+        if backward and sizes[unit]:
+            done = step.copy(sizes[unit] * COPIES_OF_SCATTERED, done)
+            sent = send("reduce_scatter", sizes[unit], done)
+            done = done if prefetch else sent
+    return done
+
+
+STRATEGIES = {"ddp": _ddp, "zero": _zero, "fsdp": _fsdp}
+
+
+def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 0) -> dict[str, int]:
+    """Bytes in a rank at the height of a step, by what they are for.
+
+    Gradients of DistributedDataParallel are its buckets; one that has just been made lies beside its place there. Updated
+    shares of a ZeroRedundancyOptimizer lie beside the parameters. `fully_shard` has the parameters of a unit, their gradients
+    and the message that these become (of the largest one), and more parameters when it gathers ahead.
+    """
+    whole, sizes = trace.parameter_bytes, unit_bytes(trace)
+    parameters, updated = whole, {"ddp": whole, "zero": shares(trace, ranks)[0], "fsdp": -(-whole // ranks)}[strategy]
+    saved, messages = trace.saved, max(p.nbytes for p in trace.parameters)
+    if strategy == "zero" and whole > saved + messages:  # at the end of a step that is the height
+        saved, messages = 0, whole
+    elif strategy == "fsdp":
+        parameters, messages = updated, max(sizes[1:], default=0) * (3 + prefetch) + sizes[0]
+    return {
+        "parameters": parameters, "gradients": parameters, "optimizer": int(updated * trace.state), "saved": saved,
+        "messages": messages if ranks > 1 else 0, "buffers": trace.buffers,
+    }  # fmt: skip
+
+
+def slowest(ranks: int, jitter: float) -> float:
+    """How much longer the slowest of `ranks` takes than the mean; `jitter` is the relative standard deviation."""
+    if ranks == 1 or jitter == 0:
+        return 1.0
+    return 1 + jitter * statistics.NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25))
+
+
+def predict(
+    trace: Trace, cluster: Cluster, ranks: int, strategy: str = "ddp", bucket: int = BUCKET, prefetch: int = 0,
+    jitter: float = 0.0,
+) -> Prediction:  # fmt: skip
+    """The step of `ranks` ranks, each with the batch that was traced.
+
+    Args:
+        strategy: ddp, fsdp or zero (ZeroRedundancyOptimizer with DistributedDataParallel).
+        bucket: bytes of DistributedDataParallel's buckets.
+        prefetch: how many units fsdp gathers ahead; 0 is what Facula does.
+        jitter: relative standard deviation of a rank's computation: everybody waits for the slowest.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"plan: strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
+    if not 1 <= ranks <= 1_000_000 or bucket < 1 or prefetch < 0 or jitter < 0:
+        raise ValueError(
+            "plan: expected 1 to 1,000,000 ranks, a bucket of at least one byte, prefetch and jitter of at least 0, got "
+            f"{ranks}, {bucket}, {prefetch} and {jitter}"
+        )
+    crowd, longer = cluster.crowding(ranks), slowest(ranks, jitter)
+    step = _Step(cluster, ranks, crowd * longer)
+    STRATEGIES[strategy](trace, step, bucket, prefetch)
+    part = {"ddp": 1.0, "zero": shares(trace, ranks)[0] / trace.parameter_bytes, "fsdp": 1 / ranks}[strategy]
+    alone = (trace.forward + trace.backward + trace.update * part) * crowd
+    seconds, communication = step.line.run(), step.line.busy("network")
+    exposed = max(0.0, seconds - alone * longer)
+    hidden = 1 - min(1.0, exposed / communication) if communication else 1.0
+    needed = memory(trace, strategy, ranks, prefetch)
+    return Prediction(strategy, ranks, seconds, alone, communication, hidden, ranks * trace.samples, needed)
