@@ -5,7 +5,6 @@ back. Nothing is shared between workers, so one that is killed leaves no lock he
 at once.
 """
 
-import itertools
 import multiprocessing
 import os
 import queue
@@ -14,13 +13,11 @@ import signal
 import time
 
 import facula
-from facula._utils import ExceptionWrapper
 
-from . import _utils, dataloader
+from . import _utils
+from ._prefetch import GRACE, _PrefetchingDataLoaderIter
 from ._utils.channel import Channel
 from ._utils.worker import _IterableDatasetStopIteration, _ResumeIteration, _worker_loop
-
-_GRACE = 5.0  # seconds that a worker gets to finish its sample when the iterator is closed
 
 
 class _Worker:
@@ -31,32 +28,17 @@ class _Worker:
         self.active = True  # has a stream to give from; always so for datasets by index
 
 
-class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
-    def __init__(self, loader):
-        self._shutdown = True  # nothing to end yet
-        super().__init__(loader)
-        if loader.prefetch_factor < 1:
-            raise AssertionError(
-                f"DataLoader: prefetch_factor must be greater than 0 with workers, got {loader.prefetch_factor}"
-            )
-        self._prefetch_factor = loader.prefetch_factor
-        self._in_order = loader.in_order
-        self._shutdown = False
+class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
+    def _start_workers(self, loader):
         self._owner = os.getpid()
-        self._workers_status = []
         self._poll = select.poll()
         self._by_descriptor = {}
         self._pinning = None
         context = loader.multiprocessing_context or multiprocessing.get_context()
-        try:
-            for number in range(self._num_workers):
-                self._start(context, number, loader.worker_init_fn)
-            if self._pin_memory:
-                self._start_pinning()
-        except BaseException:
-            self._shutdown_workers()
-            raise
-        self._reset(loader, first_iter=True)
+        for number in range(self._num_workers):
+            self._start(context, number, loader.worker_init_fn)
+        if self._pin_memory:
+            self._start_pinning()
 
     @property
     def _workers(self):
@@ -98,107 +80,7 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
         self._pinning = _utils.pin_memory.PinningThread(self._workers_status, device, keep)
         self._pinning.start()
 
-    def _reset(self, loader, first_iter=False):
-        super()._reset(loader, first_iter)
-        self._send_number = 0
-        self._next_number = 0
-        self._outstanding = {}  # batch number -> worker
-        self._arrived = {}  # batch number -> batch
-        for worker in self._workers_status:
-            worker.active = True
-        self._turns = itertools.cycle(self._workers_status)
-        if not first_iter:
-            self._resume()
-        for _ in range(self._prefetch_factor * self._num_workers):
-            self._request_next()
-
-    def _resume(self):
-        """Tells persistent workers of the new epoch and drops what is left of the old one."""
-        for worker in self._workers_status:
-            worker.channel.send(_ResumeIteration())
-        waiting = len(self._workers_status)
-        while waiting:
-            for _, (answer, _) in self._answers():
-                waiting -= isinstance(answer, _ResumeIteration)
-
-    # -- requests ---------------------------------------------------------------------------------
-
-    def _request_next(self):
-        """Gives the next indices to the worker whose turn it is."""
-        worker = next(
-            (w for w in itertools.islice(self._turns, self._num_workers) if self._can_take(w)), None
-        )
-        if worker is None:
-            return
-        try:
-            index = self._next_index()
-        except StopIteration:
-            return
-        self._outstanding[self._send_number] = worker
-        try:
-            worker.channel.send((self._send_number, index))
-        except OSError:
-            self._report_death(worker)
-        self._send_number += 1
-
-    def _can_take(self, worker):
-        if not worker.active:
-            return False
-        if self._in_order:
-            return True
-        busy = sum(other is worker for other in self._outstanding.values())
-        return busy < self._prefetch_factor
-
     # -- answers ----------------------------------------------------------------------------------
-
-    def _next_data(self):
-        while True:
-            number = self._next_in_line()
-            if number is None:
-                if not self._persistent_workers:
-                    self._shutdown_workers()
-                raise StopIteration
-            if number not in self._arrived:
-                self._wait()
-                continue
-            data = self._arrived.pop(number)
-            if isinstance(data, _IterableDatasetStopIteration):
-                continue
-            self._request_next()
-            if isinstance(data, ExceptionWrapper):
-                data.reraise()
-            return data
-
-    def _next_in_line(self):
-        """The number of the batch to give next, None when there are no more."""
-        if not self._in_order and self._arrived:
-            return next(iter(self._arrived))
-        while self._next_number < self._send_number:
-            number = self._next_number
-            if number in self._arrived and self._in_order:
-                self._next_number += 1
-                return number
-            if number in self._outstanding:
-                return number
-            self._next_number += 1  # given out of order, or its worker's stream had ended
-        return None
-
-    def _wait(self):
-        """Takes in what has come, waiting for at least one answer."""
-        deadline = time.monotonic() + self._timeout if self._timeout else None
-        for worker, (number, data) in self._answers(deadline):
-            self._outstanding.pop(number, None)
-            if isinstance(data, _IterableDatasetStopIteration):
-                self._end_stream(worker)
-            else:
-                self._arrived[number] = data
-
-    def _end_stream(self, worker):
-        """No more requests to a worker whose stream has ended; those it still has will not be answered."""
-        worker.active = False
-        for number in [n for n, other in self._outstanding.items() if other is worker]:
-            del self._outstanding[number]
-        self._request_next()
 
     def _answers(self, deadline=None):
         """What has come, at least one (worker, answer)."""
@@ -220,11 +102,6 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
             self._report_death(worker)
         return worker, answer
 
-    def _report_timeout(self):
-        raise RuntimeError(
-            f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout})"
-        ) from None
-
     def _receive(self, worker):
         try:
             return worker.channel.receive()
@@ -232,7 +109,7 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
             self._report_death(worker)
 
     def _report_death(self, worker):
-        worker.process.join(_GRACE)
+        worker.process.join(GRACE)
         pid, code = worker.process.pid, worker.process.exitcode
         how = "closed its connection" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
@@ -255,7 +132,7 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
             self._pinning.stop()
         for worker in self._workers_status:
             worker.channel.hang_up()
-        deadline = time.monotonic() + _GRACE
+        deadline = time.monotonic() + GRACE
         for worker in self._workers_status:
             worker.process.join(max(0.0, deadline - time.monotonic()))
         for worker in self._workers_status:
@@ -264,9 +141,3 @@ class _MultiProcessingDataLoaderIter(dataloader._BaseDataLoaderIter):
                 worker.process.join(1)
             if worker.process.is_alive():
                 worker.process.kill()
-
-    def __del__(self):
-        try:
-            self._shutdown_workers()
-        except (AttributeError, TypeError, ValueError):
-            pass  # the interpreter is ending: nothing is left to end with

@@ -21,10 +21,10 @@ class WorkerInfo:
     Attributes:
         id: which worker this is, from 0.
         num_workers: how many there are.
-        seed: what `random` and Facula were seeded with.
-        dataset: this process's copy of the dataset.
-        rng: always None in a worker process.
-        worker_method: "multiprocessing".
+        seed: what `random` and Facula were seeded with; in a thread, `rng`.
+        dataset: this process's copy of the dataset; of threads, the one that all share.
+        rng: None in a process; in a thread its own generators, as `random` and Facula's are those of the whole process.
+        worker_method: "multiprocessing" or "thread".
     """
 
     id: int
@@ -35,12 +35,28 @@ class WorkerInfo:
     worker_method: str = "multiprocessing"
 
 
-_worker_info = None
+@dataclass(frozen=True)
+class _RNG:
+    """Generators of one worker thread, seeded unlike those of any other worker.
+
+    Attributes:
+        random_generator: a random.Random.
+        torch_generator: a facula.Generator.
+        numpy_generator: a NumPy Generator; None without NumPy.
+    """
+
+    random_generator: random.Random
+    torch_generator: facula.Generator
+    numpy_generator: object = None
+
+
+_worker_info = None  # of a process
+_of_thread = threading.local()
 
 
 def get_worker_info():
-    """The WorkerInfo of this process; None outside of DataLoader workers."""
-    return _worker_info
+    """The WorkerInfo of this process or thread; None outside of DataLoader workers."""
+    return getattr(_of_thread, "info", _worker_info)
 
 
 @dataclass(frozen=True)
@@ -76,6 +92,18 @@ def _seed_everything(base_seed, worker_id):
         return seed
     numpy.random.seed(_generate_state(base_seed, worker_id))
     return seed
+
+
+def _generators(base_seed, worker_id):
+    """What a thread has in the place of seeded global generators."""
+    seed = base_seed + worker_id
+    drawn = facula.Generator()
+    drawn.manual_seed(seed)
+    try:
+        import numpy
+    except ImportError:
+        return _RNG(random.Random(seed), drawn)
+    return _RNG(random.Random(seed), drawn, numpy.random.default_rng(_generate_state(base_seed, worker_id)))
 
 
 class _Sender:

@@ -1,0 +1,149 @@
+"""What DataLoader iterators with workers have in common: who gets which indices, and in which order batches are given."""
+
+import itertools
+import time
+
+from facula._utils import ExceptionWrapper
+
+from . import dataloader
+from ._utils.worker import _IterableDatasetStopIteration, _ResumeIteration
+
+GRACE = 5.0  # seconds that a worker gets to finish its sample when the iterator is closed
+
+
+class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
+    """Has workers fetch ahead. A subclass starts them, waits for what they answer, and ends them.
+
+    A worker has a `channel`, which sends it requests, and is `active` as long as it has a stream to give from.
+    """
+
+    def __init__(self, loader):
+        self._shutdown = True  # nothing to end yet
+        super().__init__(loader)
+        if loader.prefetch_factor < 1:
+            raise AssertionError(
+                f"DataLoader: prefetch_factor must be greater than 0 with workers, got {loader.prefetch_factor}"
+            )
+        self._prefetch_factor = loader.prefetch_factor
+        self._in_order = loader.in_order
+        self._shutdown = False
+        self._workers_status = []
+        try:
+            self._start_workers(loader)
+        except BaseException:
+            self._shutdown_workers()
+            raise
+        self._reset(loader, first_iter=True)
+
+    def _reset(self, loader, first_iter=False):
+        super()._reset(loader, first_iter)
+        self._send_number = 0
+        self._next_number = 0
+        self._outstanding = {}  # batch number -> worker
+        self._arrived = {}  # batch number -> batch
+        for worker in self._workers_status:
+            worker.active = True
+        self._turns = itertools.cycle(self._workers_status)
+        if not first_iter:
+            self._resume()
+        for _ in range(self._prefetch_factor * self._num_workers):
+            self._request_next()
+
+    def _resume(self):
+        """Tells persistent workers of the new epoch and drops what is left of the old one."""
+        for worker in self._workers_status:
+            worker.channel.send(_ResumeIteration())
+        waiting = len(self._workers_status)
+        while waiting:
+            for _, (answer, _) in self._answers():
+                waiting -= isinstance(answer, _ResumeIteration)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _request_next(self):
+        """Gives the next indices to the worker whose turn it is."""
+        worker = next(
+            (w for w in itertools.islice(self._turns, self._num_workers) if self._can_take(w)), None
+        )
+        if worker is None:
+            return
+        try:
+            index = self._next_index()
+        except StopIteration:
+            return
+        self._outstanding[self._send_number] = worker
+        try:
+            worker.channel.send((self._send_number, index))
+        except OSError:
+            self._report_death(worker)
+        self._send_number += 1
+
+    def _can_take(self, worker):
+        if not worker.active:
+            return False
+        if self._in_order:
+            return True
+        busy = sum(other is worker for other in self._outstanding.values())
+        return busy < self._prefetch_factor
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def _next_data(self):
+        while True:
+            number = self._next_in_line()
+            if number is None:
+                if not self._persistent_workers:
+                    self._shutdown_workers()
+                raise StopIteration
+            if number not in self._arrived:
+                self._wait()
+                continue
+            data = self._arrived.pop(number)
+            if isinstance(data, _IterableDatasetStopIteration):
+                continue
+            self._request_next()
+            if isinstance(data, ExceptionWrapper):
+                data.reraise()
+            return data
+
+    def _next_in_line(self):
+        """The number of the batch to give next, None when there are no more."""
+        if not self._in_order and self._arrived:
+            return next(iter(self._arrived))
+        while self._next_number < self._send_number:
+            number = self._next_number
+            if number in self._arrived and self._in_order:
+                self._next_number += 1
+                return number
+            if number in self._outstanding:
+                return number
+            self._next_number += 1  # given out of order, or its worker's stream had ended
+        return None
+
+    def _wait(self):
+        """Takes in what has come, waiting for at least one answer."""
+        deadline = time.monotonic() + self._timeout if self._timeout else None
+        for worker, (number, data) in self._answers(deadline):
+            self._outstanding.pop(number, None)
+            if isinstance(data, _IterableDatasetStopIteration):
+                self._end_stream(worker)
+            else:
+                self._arrived[number] = data
+
+    def _end_stream(self, worker):
+        """No more requests to a worker whose stream has ended; those it still has will not be answered."""
+        worker.active = False
+        for number in [n for n, other in self._outstanding.items() if other is worker]:
+            del self._outstanding[number]
+        self._request_next()
+
+    def _report_timeout(self):
+        raise RuntimeError(
+            f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout})"
+        ) from None
+
+    def __del__(self):
+        try:
+            self._shutdown_workers()
+        except (AttributeError, TypeError, ValueError):
+            pass  # the interpreter is ending: nothing is left to end with
