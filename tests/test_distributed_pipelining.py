@@ -1,8 +1,11 @@
 """Pipelines: losses and gradients of one process."""
 
+import pytest
 from distributed_ranks import needs_mpi, run_ranks
 
-pytestmark = needs_mpi
+import facula
+from facula import nn
+from facula.distributed.pipelining import _orders, _split_backward
 
 PIPELINE = """
 import copy
@@ -65,8 +68,10 @@ for kind in (ScheduleGPipe, Schedule1F1B):
         result = schedule.eval(*([x] if RANK == 0 else []))
         if RANK == SIZE - 1:
             assert facula.allclose(result, facula.cat([one(a) for a in x.tensor_split(pieces)]), atol=1e-6)
-raised(lambda: PipelineStage(mine, RANK, 7, "cpu"), "NotImplementedError", "got 7 stages")
-raised(lambda: PipelineStage(mine, (RANK + 1) % SIZE, SIZE, "cpu"), "has its number")
+raised(lambda: PipelineStage(mine, RANK, 7, "cpu"), "ValueError", "got 7 stages")
+raised(lambda: PipelineStage(mine, 3, SIZE, "cpu"), "ValueError", "got stage_index 3")
+raised(lambda: PipelineStage(mine, RANK, SIZE, "cpu", dw_builder=print), "NotImplementedError", "dw_builder")
+raised(lambda: ScheduleGPipe(PipelineStage(mine, (RANK + 1) % SIZE, SIZE, "cpu"), 2), f"rank {RANK} of 3 has stages [{RANK}]")
 raised(lambda: ScheduleGPipe(PipelineStage(mine, RANK, SIZE, "cpu"), 0), "must be positive, got 0")
 if RANK == 0:
     raised(lambda: schedule.step(facula.ones(2, 4)), "an element for each of 5 pieces", "(2, 4)")
@@ -76,5 +81,180 @@ print("ok")
 """
 
 
+SEVERAL = """
+from facula import nn
+import facula.nn.functional as F
+from facula.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleLoopedBFS, ScheduleZBVZeroBubble
+from facula.distributed.pipelining.schedules import get_schedule_class
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+facula.set_default_dtype(facula.float64)
+
+class Plain(nn.Module):  # each kind of stage takes and gives (x, n): n has no gradient
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 6), nn.Linear(6, 4)
+    def forward(self, x, n=None):
+        n = facula.arange(x.shape[0]) if n is None else n + 1
+        return self.down(self.up(x).tanh()), n
+class Shared(Plain):  # one weight in two places
+    def forward(self, x, n=None):
+        x, n = super().forward(x, n)
+        return super().forward(x + x.sin(), n)
+class Nothing(nn.Module):  # no weights
+    def forward(self, x, n=None):
+        return x.sin() + n.unsqueeze(1) / 10, n
+class Aside(Plain):  # weights that the input does not reach, and a weight that is computed
+    def __init__(self):
+        super().__init__()
+        self.shift, self.scale = nn.Parameter(facula.ones(4)), nn.Parameter(facula.ones(3))
+    def forward(self, x, n=None):
+        return F.layer_norm(x, (4,), self.scale.exp().sum() * self.shift, self.shift.tanh()) @ self.up.weight.t() @ self.down.weight.t() + self.up.bias.sum(), n
+class Last(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 3)
+    def forward(self, x, n):
+        return self.out(x) * (n.unsqueeze(1) % 3 + 1)
+
+def parts(count):
+    facula.manual_seed(0)
+    kinds = [Plain, Shared, Nothing, Aside]
+    return [Last() if i == count - 1 else kinds[i % 4]() for i in range(count)]
+
+def whole(parts, x):
+    x = (x,)
+    for p in parts:
+        x = p(*x)
+        x = x if isinstance(x, tuple) else (x,)
+    return x[0]
+
+for kind, count, pieces in ((ScheduleLoopedBFS, 2 * SIZE, 3), (ScheduleInterleaved1F1B, 2 * SIZE, 2 * SIZE), (ScheduleInterleaved1F1B, 3 * SIZE, SIZE),
+                            (ScheduleInterleaved1F1B, 2 * SIZE, 1), (ScheduleInterleavedZeroBubble, 2 * SIZE, 2 * SIZE), (ScheduleInterleavedZeroBubble, 3 * SIZE, 2),
+                            (ScheduleInterleavedZeroBubble, SIZE, 4), (ScheduleZBVZeroBubble, 2 * SIZE, 2 * SIZE), (ScheduleZBVZeroBubble, 2 * SIZE, 1)):
+    one, all_parts = nn.ModuleList(parts(count)), parts(count)
+    places = [kind._place(s, SIZE) for s in range(count)]
+    mine = {s: all_parts[s] for s in range(count) if places[s] == RANK}
+    stages = [PipelineStage(p, s, count, "cpu") for s, p in mine.items()]
+    options = {"loss_fn": F.mse_loss}
+    schedule = kind(stages, pieces, **options)
+    optimizers = [facula.optim.SGD([p for m in ms for p in m.parameters()] or [facula.zeros(1)], lr=0.005) for ms in (one, list(mine.values()))]
+    for step in range(3):
+        g = facula.Generator().manual_seed(step)
+        x, y = facula.randn(2 * pieces, 4, generator=g), facula.randn(2 * pieces, 3, generator=g)
+        for o in optimizers:
+            o.zero_grad()
+        outputs = [whole(one, a) for a in x.tensor_split(pieces)]
+        losses = [F.mse_loss(o, b) for o, b in zip(outputs, y.tensor_split(pieces))]
+        (sum(losses) / pieces).backward()
+        told = []
+        result = schedule.step(*([x] if places[0] == RANK else []), **({"target": y, "losses": told} if places[-1] == RANK else {}))
+        if places[-1] == RANK:
+            assert facula.allclose(result, facula.cat(outputs), atol=1e-5), (kind, step)
+            assert facula.allclose(facula.stack(told), facula.stack(losses), atol=1e-5)
+        else:
+            assert result is None
+        for s, m in mine.items():
+            for (name, p), (_, q) in zip(one[s].named_parameters(), m.named_parameters()):
+                assert (p.grad is None) == (q.grad is None), (kind, s, name)
+                assert p.grad is None or facula.allclose(p.grad, q.grad, atol=1e-5, rtol=1e-4), (kind, s, name, p.grad, q.grad)
+        for o in optimizers:
+            o.step()
+    result = schedule.eval(*([x] if places[0] == RANK else []))
+    assert places[-1] != RANK or facula.allclose(result, facula.cat([whole(one, a) for a in x.tensor_split(pieces)]), atol=1e-5)
+assert get_schedule_class("zbvzerobubble") is ScheduleZBVZeroBubble and get_schedule_class("Interleaved1F1B") is ScheduleInterleaved1F1B
+raised(lambda: get_schedule_class("none"), "ValueError", "'none'", "1f1b")
+raised(lambda: ScheduleZBVZeroBubble(stages[:1], 2), "has stages")
+raised(lambda: ScheduleLoopedBFS(stages, 2, backward_requires_autograd=False), "NotImplementedError")
+print("ok")
+"""
+
+
+def is_complete(orders, place, stages, pieces, kinds):
+    """Whether every process can run its order, one action a tick at most; how many ticks that takes."""
+    size = len(orders)
+    expected = [{(k, s, i) for k in kinds for s in range(stages) if place(s, size) == r for i in range(pieces)} for r in range(size)]
+    assert [set(map(tuple, o)) for o in orders] == expected and [len(o) for o in orders] == [len(e) for e in expected]
+    done, at, ticks = set(), [0] * size, 0
+    while any(a < len(o) for a, o in zip(at, orders)):
+        moved = []
+        for rank, order in enumerate(orders):
+            if at[rank] == len(order):
+                continue
+            kind, s, i = order[at[rank]]
+            if kind == "F":
+                ready = s == 0 or ("F", s - 1, i) in done
+            elif kind == "W":
+                ready = ("I", s, i) in done
+            else:
+                ready = ("F", s, i) in done and (s == stages - 1 or (kind, s + 1, i) in done)
+            if ready:
+                moved.append(rank)
+        assert moved, "they wait for each other"
+        for rank in moved:
+            done.add(tuple(orders[rank][at[rank]]))
+            at[rank] += 1
+        ticks += 1
+    return ticks
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 8])
+def test_orders(size):
+    for rows in (1, 2, 3):
+        pieces = rows * size
+        for parts in (1, 2, 3):
+            stages = parts * size
+            for order in (_orders.all_forward_first, _orders.one_by_one):
+                is_complete(order(size, stages, pieces), _orders.loop, stages, pieces, "FB")
+            halves = _orders.one_by_one(size, stages, pieces, "I")
+            filled = _orders.with_weights_in_gaps(halves, stages)
+            ticks = is_complete(filled, _orders.loop, stages, pieces, "FIW")
+            # weights at the end, with nothing in the gaps, take longer
+            assert ticks <= is_complete(halves, _orders.loop, stages, pieces, "FI") + parts * pieces
+            for order in filled:  # each process waits with few weights
+                waiting = 0
+                for kind, _, _ in order:
+                    waiting += {"I": 1, "W": -1}.get(kind, 0)
+                    assert 0 <= waiting <= stages
+        vee = _orders.vee_without_gaps(size, pieces)
+        ticks = is_complete(vee, _orders.vee, 2 * size, pieces, "FIW")
+        if rows == 3:  # the time lost is that of the first piece on its way
+            assert ticks <= 6 * pieces + 2 * size
+        for order in vee:
+            kept = 0
+            for kind, _, _ in order:
+                kept += {"F": 1, "W": -1}.get(kind, 0)
+                assert kept <= 2 * size
+    for pieces in (1, 5, 7):
+        is_complete(_orders.vee_without_gaps(size, pieces), _orders.vee, 2 * size, pieces, "FIW")
+        is_complete(_orders.one_by_one(size, size, pieces), _orders.loop, size, pieces, "FB")
+
+
+def test_halves_of_a_backward():
+    facula.manual_seed(0)
+    first, second = nn.Linear(3, 4), nn.Linear(4, 2)
+    x = facula.randn(5, 3, requires_grad=True)
+    (second(first(x).relu()).square().sum()).backward()
+    expected = [x.grad, *(p.grad for m in (first, second) for p in m.parameters())]
+    x.grad = None
+    for m in (first, second):
+        m.zero_grad()
+    calls = []
+    hidden = first(x).relu()
+    hidden.register_hook(lambda g: calls.append("way"))
+    loss = second(hidden).square().sum()
+    rest = _split_backward.WeightGradients([loss], [facula.ones(())], [x])
+    assert facula.allclose(rest.input_grads[0], expected[0]) and first.weight.grad is None and calls == ["way"]
+    rest.run()
+    got = [p.grad for m in (first, second) for p in m.parameters()]
+    assert all(facula.allclose(a, b) for a, b in zip(got, expected[1:])) and calls == ["way"]  # the way is not gone twice
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [2, 3])
+def test_several_stages(size):
+    assert run_ranks(SEVERAL, size) == ["ok\n"] * size
+
+
+@needs_mpi
 def test_pipelines():
     assert run_ranks(PIPELINE, 3) == ["ok\n"] * 3

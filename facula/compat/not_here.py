@@ -14,7 +14,8 @@ REASONS = {
     "script": ("TorchScript programs are neither compiled nor run", "the Python program itself"),
     "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
     "onnx": ("models are not exported to ONNX", None),
-    "processes": ("process groups have one process", "a group of size 1, or DataLoader workers"),
+    "processes": ("this part of distributed is not there yet", None),
+    "stages": ("models are not cut into stages by tracing (issue 12)", "PipelineStage around parts that you make yourself"),
     "cuda": ("this part of CUDA is not there yet", None),
     "devices": ("this kind of device is not supported", "the CPU; ask is_available() first"),
     "vendor": ("the op of one vendor's library, which PyTorch calls by itself", "the op without the library's name"),
@@ -381,6 +382,9 @@ NAMES = {
         "torch.onnx._internal.exporter": "",
         "torch.onnx.utils": "",
     },
+    "stages": {
+        "torch.distributed.pipelining": "Pipe SplitPoint build_stage pipe_split pipeline",
+    },
     "processes": {
         "torch._C._distributed_rpc": "",
         "torch.distributed": """
@@ -427,10 +431,7 @@ NAMES = {
         "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
         "torch.distributed.nn": "RemoteModule",
         "torch.distributed.optim": "DistributedOptimizer as_functional_optim",
-        "torch.distributed.pipelining": """
-            Pipe ScheduleDualPipeV ScheduleInterleaved1F1B ScheduleInterleavedZeroBubble ScheduleLoopedBFS
-            ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline
-            """,
+        "torch.distributed.pipelining": "ScheduleDualPipeV",
         "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
         "torch.distributed.rpc": """
             AllGatherStates BackendType RRef TensorPipeRpcBackendOptions get_worker_info init_rpc method_factory new_method
@@ -438,11 +439,9 @@ NAMES = {
             """,
         "torch.distributed.rpc.api": "_all_gather",
         "torch.distributed.rpc.functions": "",
-        "torch.distributed.tensor": "_StridedShard",
         "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
         "torch.distributed.tensor.experimental": "context_parallel",
         "torch.distributed.tensor.experimental._attention": "set_rotate_method",
-        "torch.distributed.tensor.placement_types": "_StridedShard",
         "torch.distributed.utils": "_sync_module_states",
         "torch.numa.binding": "AffinityMode NumaOptions",
         "torch.distributed._tensor": "",

@@ -1,13 +1,24 @@
 """A model's parts in several processes, one behind the other, through which small batches pass at the same time."""
 
 from .microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks
-from .schedules import Schedule1F1B, ScheduleGPipe
+from .schedules import (
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
+)
 from .stage import PipelineStage
 
 __all__ = [
     "PipelineStage",
     "Schedule1F1B",
     "ScheduleGPipe",
+    "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble",
+    "ScheduleLoopedBFS",
+    "ScheduleZBVZeroBubble",
     "TensorChunkSpec",
     "merge_chunks",
     "split_args_kwargs_into_chunks",

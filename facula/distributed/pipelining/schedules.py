@@ -1,16 +1,126 @@
-"""In which order stages run the pieces of a batch forwards and backwards."""
+"""Schedules: batches cut into pieces, which stages run forwards and backwards at the same time as others."""
 
 from __future__ import annotations
 
 import facula
+from facula import distributed as dist
 
+from . import _orders
 from .microbatch import merge_chunks, split_args_kwargs_into_chunks
-from .stage import PipelineStage
 
-__all__ = ["Schedule1F1B", "ScheduleGPipe"]
+__all__ = [
+    "PipelineScheduleMulti",
+    "PipelineScheduleSingle",
+    "Schedule1F1B",
+    "ScheduleGPipe",
+    "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble",
+    "ScheduleLoopedBFS",
+    "ScheduleZBVZeroBubble",
+    "get_schedule_class",
+]
 
 
-class _Schedule:
+class _PipelineSchedule:
+    """What all schedules do."""
+
+    def __init__(self, stages, n_microbatches: int, loss_fn, args_spec, kwargs_spec, merge_spec, scale_grads: bool) -> None:
+        if n_microbatches < 1:
+            raise ValueError(f"{type(self).__name__}: n_microbatches must be positive, got {n_microbatches}")
+        self._stages, self._count, self._loss_fn = {s.stage_index: s for s in stages}, n_microbatches, loss_fn
+        self._args_spec, self._kwargs_spec, self._merge_spec = args_spec, kwargs_spec, merge_spec
+        self.scale_grads = scale_grads
+        first = stages[0]
+        self._size, self._rank = dist.get_world_size(first.group), dist.get_rank(first.group)
+        self._num_stages = first.num_stages
+        self._check_places()
+        for stage in stages:
+            stage._rank_of = lambda index: self._place(index, self._size)
+            stage._near = self._stages
+        self._order = self._orders()[self._rank]
+
+    @staticmethod
+    def _place(stage: int, size: int) -> int:
+        """The rank of a stage."""
+        return _orders.loop(stage, size)
+
+    def _orders(self) -> list:
+        """The actions of each process."""
+        raise NotImplementedError(f"{type(self).__name__}._orders: derive from it, got {self._count} pieces")
+
+    def _check_places(self) -> None:
+        expected = [s for s in range(self._num_stages) if self._place(s, self._size) == self._rank]
+        if sorted(self._stages) != expected:
+            raise ValueError(
+                f"{type(self).__name__}: rank {self._rank} of {self._size} has stages {expected} of {self._num_stages}, "
+                f"got {sorted(self._stages)}"
+            )
+
+    def step(self, *args, target=None, losses: list | None = None, return_outputs: bool = True, loss_kwargs=None, **kwargs):
+        """Runs one batch forwards and backwards.
+
+        Args:
+            args: the batch, in the process of the first stage.
+            target: what the loss compares with, in that of the last one.
+            losses: a list that gets the loss of every piece, in that of the last one.
+            return_outputs: whether the last stage gives its outputs.
+            loss_kwargs, kwargs: further arguments of the loss, and of every stage's part of the model.
+        Returns:
+            the outputs of the batch in the process of the last stage, else None.
+        """
+        return self._run(args, kwargs, target, losses, return_outputs, loss_kwargs or {}, self._loss_fn is not None)
+
+    def eval(self, *args, target=None, losses: list | None = None, **kwargs):
+        """Runs one batch forwards, as `step` does."""
+        with facula.no_grad():
+            return self._run(args, kwargs, target, losses, True, {}, False)
+
+    @property
+    def _has_last(self) -> bool:
+        return self._num_stages - 1 in self._stages
+
+    def _run(self, args, kwargs, target, losses, return_outputs, loss_kwargs, backwards):
+        pieces, named = split_args_kwargs_into_chunks(args, kwargs, self._count, self._args_spec, self._kwargs_spec)
+        wanted = self._targets(target, backwards)
+        waiting, weights, outputs = {}, {}, []
+
+        def forward(stage, i):
+            inputs, output = stage.forward(pieces[i], named[i])
+            loss = None
+            if stage.is_last:
+                outputs.append(output.detach() if isinstance(output, facula.Tensor) else output)
+                if self._loss_fn is not None and wanted is not None:
+                    loss = self._loss_fn(output, wanted[i], **loss_kwargs)
+                    if losses is not None:
+                        losses.append(loss.detach())
+                    loss = loss / self._count if self.scale_grads else loss
+            waiting[stage.stage_index, i] = inputs, output, loss
+
+        for kind, number, i in self._order:
+            stage = self._stages[number]
+            if kind == "F":
+                forward(stage, i)
+            elif not backwards:
+                continue
+            elif kind == "B":
+                stage.backward(*waiting.pop((number, i)))
+            elif kind == "I":
+                weights[number, i] = stage.backward_inputs(*waiting.pop((number, i)))
+            else:
+                weights.pop((number, i)).run()
+        for stage in self._stages.values():
+            stage.finish()
+        return merge_chunks(outputs, self._merge_spec) if self._has_last and return_outputs else None
+
+    def _targets(self, target, backwards: bool):
+        if not self._has_last or target is None:
+            if self._has_last and backwards:
+                raise ValueError(f"{type(self).__name__}.step: the last stage needs a target for its loss, got None")
+            return None
+        return [args[0] for args in split_args_kwargs_into_chunks((target,), {}, self._count)[0]]
+
+
+class PipelineScheduleSingle(_PipelineSchedule):
     """A schedule of one stage in each process.
 
     Args:
@@ -23,90 +133,131 @@ class _Schedule:
     """
 
     def __init__(
-        self, stage: PipelineStage, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
+        self, stage, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
         output_merge_spec=None, scale_grads: bool = True,
     ) -> None:  # fmt: skip
-        if n_microbatches < 1:
-            raise ValueError(f"{type(self).__name__}: n_microbatches must be positive, got {n_microbatches}")
-        self._stage, self._count, self._loss_fn = stage, n_microbatches, loss_fn
-        self._args_spec, self._kwargs_spec, self._merge_spec = args_chunk_spec, kwargs_chunk_spec, output_merge_spec
-        self.scale_grads = scale_grads
-
-    def _warmup(self) -> int:
-        """How many pieces run forwards before the first one runs backwards."""
-        raise NotImplementedError(f"{type(self).__name__}._warmup: derive from it, got {self._count} pieces")
-
-    def step(self, *args, target=None, losses: list | None = None, return_outputs: bool = True, loss_kwargs=None, **kwargs):
-        """Runs one batch forwards and backwards.
-
-        Args:
-            args: the batch, in the first stage.
-            target: what the loss compares with, in the last stage.
-            losses: a list that gets the loss of every piece, in the last stage.
-            return_outputs: whether the last stage gives its outputs.
-            loss_kwargs, kwargs: further arguments of the loss, and of every stage's part of the model.
-        Returns:
-            the outputs of the batch in the last stage, else None.
-        """
-        return self._run(args, kwargs, target, losses, return_outputs, loss_kwargs or {}, self._loss_fn is not None)
-
-    def eval(self, *args, target=None, losses: list | None = None, **kwargs):
-        """Runs one batch forwards, as `step` does."""
-        with facula.no_grad():
-            return self._run(args, kwargs, target, losses, True, {}, False)
-
-    def _run(self, args, kwargs, target, losses, return_outputs, loss_kwargs, backwards):
-        stage = self._stage
-        pieces, named = split_args_kwargs_into_chunks(args, kwargs, self._count, self._args_spec, self._kwargs_spec)
-        wanted = self._targets(target, backwards)
-        waiting, outputs = [], []
-
-        def forward(i):
-            inputs, output = stage.forward(pieces[i], named[i])
-            loss = None
-            if stage.is_last:
-                outputs.append(output.detach() if isinstance(output, facula.Tensor) else output)
-                if self._loss_fn is not None and wanted is not None:
-                    loss = self._loss_fn(output, wanted[i], **loss_kwargs)
-                    if losses is not None:
-                        losses.append(loss.detach())
-            waiting.append((inputs, output, loss))
-
-        def backward():
-            inputs, output, loss = waiting.pop(0)
-            stage.backward(inputs, output, loss / self._count if loss is not None and self.scale_grads else loss)
-
-        first = min(self._warmup(), self._count) if backwards else self._count
-        for i in range(first):
-            forward(i)
-        if backwards:
-            for i in range(first, self._count):
-                backward()
-                forward(i)
-            while waiting:
-                backward()
-        stage.finish()
-        return merge_chunks(outputs, self._merge_spec) if stage.is_last and return_outputs else None
-
-    def _targets(self, target, backwards: bool):
-        if not self._stage.is_last or target is None:
-            if self._stage.is_last and backwards:
-                raise ValueError(f"{type(self).__name__}.step: the last stage needs a target for its loss, got None")
-            return None
-        return [args[0] for args in split_args_kwargs_into_chunks((target,), {}, self._count)[0]]
+        super().__init__(
+            [stage], n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads
+        )
 
 
-class ScheduleGPipe(_Schedule):
+class ScheduleGPipe(PipelineScheduleSingle):
     """All pieces forwards, then all backwards."""
 
-    def _warmup(self) -> int:
-        return self._count
+    def _orders(self):
+        return _orders.all_forward_first(self._size, self._num_stages, self._count)
 
 
-class Schedule1F1B(_Schedule):
+class Schedule1F1B(PipelineScheduleSingle):
     """One backwards for every one forwards, as soon as the first piece has come through: no stage keeps more pieces than there
     are stages behind it.
     """
 
-    def _warmup(self) -> int:
-        return self._stage.num_stages - self._stage.stage_index
+    def _orders(self):
+        return _orders.one_by_one(self._size, self._num_stages, self._count)
+
+
+class PipelineScheduleMulti(_PipelineSchedule):
+    """A schedule of several stages in each process.
+
+    Args:
+        stages: the stages of this process.
+        n_microbatches: pieces of a batch.
+        loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
+        args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
+        output_merge_spec: along which dimension outputs are put together. Default: 0.
+        scale_grads: whether gradients are those of the mean of the pieces' losses.
+        backward_requires_autograd: False is not supported.
+        defer_pp_recv: accepted: processes receive when they need something.
+    """
+
+    def __init__(
+        self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
+        output_merge_spec=None, scale_grads: bool = True, backward_requires_autograd: bool = True, defer_pp_recv: bool = False,
+    ) -> None:  # fmt: skip
+        if not backward_requires_autograd:
+            raise NotImplementedError(f"{type(self).__name__}: backward_requires_autograd is not supported, got False")
+        super().__init__(
+            list(stages), n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads
+        )
+
+
+class ScheduleLoopedBFS(PipelineScheduleMulti):
+    """All pieces forwards, stage by stage, then all backwards.
+
+    Args:
+        stages, n_microbatches, loss_fn, output_merge_spec, scale_grads, backward_requires_autograd, defer_pp_recv: as for
+            `ScheduleInterleaved1F1B`.
+    """
+
+    def __init__(
+        self, stages, n_microbatches: int, loss_fn=None, output_merge_spec=None, scale_grads: bool = True,
+        backward_requires_autograd: bool = True, defer_pp_recv: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            stages, n_microbatches, loss_fn, None, None, output_merge_spec, scale_grads, backward_requires_autograd,
+            defer_pp_recv,
+        )  # fmt: skip
+
+    def _orders(self):
+        return _orders.all_forward_first(self._size, self._num_stages, self._count)
+
+
+class ScheduleInterleaved1F1B(PipelineScheduleMulti):
+    """One backwards for every one forwards; stages go around the processes, so that less time passes before the first piece
+    is through.
+    """
+
+    def _orders(self):
+        rounds = max(1, self._count // self._size)
+        if self._count % rounds:
+            raise ValueError(
+                f"{type(self).__name__}: n_microbatches must be a multiple of the number of rounds, {rounds}, got {self._count}"
+            )
+        return self._ordered()
+
+    def _ordered(self):
+        return _orders.one_by_one(self._size, self._num_stages, self._count)
+
+
+class ScheduleInterleavedZeroBubble(ScheduleInterleaved1F1B):
+    """As `ScheduleInterleaved1F1B`, with gradients of weights where a process would wait."""
+
+    def _ordered(self):
+        base = _orders.one_by_one(self._size, self._num_stages, self._count, "I")
+        return _orders.with_weights_in_gaps(base, self._num_stages)
+
+
+class ScheduleZBVZeroBubble(PipelineScheduleMulti):
+    """Two stages in each process, the first and the last in the same one; gradients of weights where a process would wait.
+
+    Args:
+        stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads,
+            backward_requires_autograd, defer_pp_recv: as for `ScheduleInterleaved1F1B`.
+    """
+
+    @staticmethod
+    def _place(stage: int, size: int) -> int:
+        return _orders.vee(stage, size)
+
+    def _orders(self):
+        if self._num_stages != 2 * self._size:
+            raise ValueError(f"ScheduleZBVZeroBubble: two stages in each process, got {self._num_stages} for {self._size}")
+        return _orders.vee_without_gaps(self._size, self._count)
+
+
+_CLASSES = {
+    c.__name__.removeprefix("Schedule").lower(): c
+    for c in (
+        ScheduleGPipe, Schedule1F1B, ScheduleLoopedBFS, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble,
+        ScheduleZBVZeroBubble, PipelineScheduleSingle, PipelineScheduleMulti,
+    )
+}  # fmt: skip
+
+
+def get_schedule_class(schedule_name: str):
+    """The class of a schedule, by its name without "Schedule", in any case. ValueError if there is none."""
+    found = _CLASSES.get(schedule_name.lower().removeprefix("schedule"))
+    if found is None:
+        raise ValueError(f"get_schedule_class: expected one of {sorted(_CLASSES)}, got {schedule_name!r}")
+    return found

@@ -8,6 +8,8 @@ from __future__ import annotations
 import facula
 from facula import distributed as dist
 
+from ._split_backward import WeightGradients
+
 __all__ = ["PipelineStage"]
 
 _HEADER = 64
@@ -21,11 +23,12 @@ class PipelineStage:
 
     Args:
         submodule: the part.
-        stage_index: its number, which is also the rank of its process in the group.
+        stage_index: its number.
         num_stages: how many parts there are.
         device: where it is.
         group: the processes. Default: all.
-        input_args, output_args, output_grads, input_grads, dw_builder, get_mesh: accepted: shapes are found as tensors come.
+        input_args, output_args, output_grads, input_grads, get_mesh: accepted: shapes are found as tensors come.
+        dw_builder: not supported: schedules split backward passes themselves.
     """
 
     def __init__(
@@ -33,36 +36,48 @@ class PipelineStage:
         input_grads=None, group=None, dw_builder=None, get_mesh=None,
     ) -> None:  # fmt: skip
         self.group = group if group is not None else dist.group.WORLD
-        rank, size = dist.get_rank(self.group), dist.get_world_size(self.group)
-        if num_stages != size:
-            raise NotImplementedError(f"PipelineStage: one stage in each of {size} processes, got {num_stages} stages")
-        if stage_index != rank:
-            raise ValueError(f"PipelineStage: the stage of rank {rank} has its number, got stage_index {stage_index}")
+        size = dist.get_world_size(self.group)
+        if dw_builder is not None:
+            raise NotImplementedError(f"PipelineStage: dw_builder is not supported, got {dw_builder}")
+        if num_stages < size or num_stages % size:
+            raise ValueError(f"PipelineStage: expected as many stages in each of {size} processes, got {num_stages} stages")
+        if not 0 <= stage_index < num_stages:
+            raise ValueError(f"PipelineStage: there are {num_stages} stages, got stage_index {stage_index}")
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
         self.device = facula.device(device)
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
+        self._rank_of = lambda stage: stage % size
+        self._near: dict = {}  # stages of this process
+        self._mail: dict = {}  # tensors that such a one has left here, oldest first
         self._sent: list = []
 
-    # ---- messages
-
-    def _peer(self, step: int) -> int:
-        return dist.get_global_rank(self.group, self.stage_index + step)
+    # ---- messages; those to a stage have its number as their tag, and the direction
 
     def _send(self, tensors, step: int) -> None:
+        target = self.stage_index + step
+        if target in self._near:
+            told = [None if t is None else t.detach().requires_grad_(t.requires_grad) for t in tensors]
+            self._near[target]._mail.setdefault(step, []).append(told)
+            return
         header = [len(tensors)]
         for t in tensors:
             header += [_NOTHING] if t is None else [_DTYPES.index(t.dtype), int(t.requires_grad), t.dim(), *t.shape]
         if len(header) > _HEADER:
             raise NotImplementedError(f"pipeline: a stage sends too many tensors or dimensions, got {len(tensors)} tensors")
         message = facula.tensor(header + [0] * (_HEADER - len(header)), dtype=facula.int64)
+        peer, tag = dist.get_global_rank(self.group, self._rank_of(target)), 2 * target + (step > 0)
         for t in (message, *tensors):
             if t is not None:
                 part = t.detach().contiguous()
-                self._sent.append((dist.isend(part, self._peer(step), group=self.group), part))
+                self._sent.append((dist.isend(part, peer, group=self.group, tag=tag), part))
 
     def _receive(self, step: int) -> list:
+        source = self.stage_index - step
+        if source in self._near:
+            return self._mail[step].pop(0)
+        peer, tag = dist.get_global_rank(self.group, self._rank_of(source)), 2 * self.stage_index + (step > 0)
         header = facula.empty(_HEADER, dtype=facula.int64)
-        dist.recv(header, self._peer(step), group=self.group)
+        dist.recv(header, peer, group=self.group, tag=tag)
         numbers, tensors = iter(header.tolist()), []
         for _ in range(next(numbers)):
             kind = next(numbers)
@@ -71,7 +86,7 @@ class PipelineStage:
                 continue
             needs_grad, dims = bool(next(numbers)), next(numbers)
             t = facula.empty([next(numbers) for _ in range(dims)], dtype=_DTYPES[kind], device=self.device)
-            dist.recv(t, self._peer(step), group=self.group)
+            dist.recv(t, peer, group=self.group, tag=tag)
             tensors.append(t.requires_grad_(needs_grad))
         return tensors
 
@@ -85,7 +100,7 @@ class PipelineStage:
 
     def forward(self, args, kwargs):
         """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind."""
-        inputs = list(args) if self.is_first else self._receive(-1)
+        inputs = list(args) if self.is_first else self._receive(1)
         output = self.submod(*inputs, **kwargs)
         if not self.is_last:
             several = output if isinstance(output, (tuple, list)) else [output]
@@ -95,15 +110,25 @@ class PipelineStage:
             self._send(list(several), 1)
         return inputs, output
 
+    def _roots(self, output, loss):
+        """([tensors], [their gradients]); gradients come from the stage behind."""
+        if self.is_last:
+            return [loss], [facula.ones_like(loss)]
+        several = list(output) if isinstance(output, (tuple, list)) else [output]
+        pairs = [(t, g) for t, g in zip(several, self._receive(-1)) if g is not None and t.requires_grad]
+        return [t for t, _ in pairs], [g for _, g in pairs]
+
     def backward(self, inputs, output, loss) -> None:
         """Gradients of one piece; they come from the stage behind, and go to the one before."""
-        if self.is_last:
-            loss.backward()
-        else:
-            several = list(output) if isinstance(output, (tuple, list)) else [output]
-            grads = self._receive(1)
-            pairs = [(t, g) for t, g in zip(several, grads) if g is not None and t.requires_grad]
-            if pairs:
-                facula.autograd.backward([t for t, _ in pairs], [g for _, g in pairs])
+        roots, grads = self._roots(output, loss)
+        if roots:
+            facula.autograd.backward(roots, grads)
         if not self.is_first:
             self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
+
+    def backward_inputs(self, inputs, output, loss) -> WeightGradients:
+        """As `backward`, without the gradients of weights: `run` of what is returned computes them."""
+        rest = WeightGradients(*self._roots(output, loss), inputs if not self.is_first else [])
+        if not self.is_first:
+            self._send(rest.input_grads, -1)
+        return rest

@@ -3,6 +3,7 @@
 from ..device_mesh import DeviceMesh, init_device_mesh
 from ._dtensor import DTensor, distribute_module, distribute_tensor, empty, full, ones, rand, randn, zeros
 from .placement_types import Partial, Placement, Replicate, Shard
+from .placement_types import _StridedShard as _StridedShard
 
 __all__ = [
     "DTensor",
