@@ -24,7 +24,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         optimizer_class: the optimizer of each share.
         process_group: the processes. Default: all.
         parameters_as_bucket_view: accepted; parameters travel through a buffer of each share.
-        overlap_with_ddp: steps inside the hooks of DistributedDataParallel; not supported.
+        overlap_with_ddp: whether steps happen inside the backward pass of DistributedDataParallel, by
+            `algorithms.ddp_comm_hooks.ddp_zero_hook`, so that `step` does nothing.
         defaults: options of the optimizer.
     """
 
@@ -37,15 +38,14 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         overlap_with_ddp: bool = False,
         **defaults,
     ) -> None:
-        if overlap_with_ddp:
-            raise NotImplementedError("ZeroRedundancyOptimizer: overlap_with_ddp is not supported, got True")
         params = list(params)
         if not params:
             raise ValueError("ZeroRedundancyOptimizer: expected parameters, got none")
         Joinable.__init__(self)
         self.process_group = process_group if process_group is not None else dist.group.WORLD
         self.world_size, self.rank = dist.get_world_size(self.process_group), dist.get_rank(self.process_group)
-        self.parameters_as_bucket_view = parameters_as_bucket_view
+        self.parameters_as_bucket_view, self.overlap_with_ddp = parameters_as_bucket_view, overlap_with_ddp
+        self._has_hook = False
         self._optimizer_class, self._optimizer_options = optimizer_class, defaults
         self._all_states: list[dict] = []
         self.optim: Optimizer | None = None
@@ -109,12 +109,34 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         """Updates this process's share, then all get all shares."""
         from facula.distributed.algorithms.join import Join
 
+        if self.overlap_with_ddp and self.world_size > 1:
+            if not self._has_hook:
+                raise RuntimeError(
+                    "ZeroRedundancyOptimizer.step: with overlap_with_ddp the model needs a hook, by register_comm_hook(None, "
+                    "hook_with_zero_step(...)), got none"
+                )
+            return closure() if closure is not None else None
         Join.notify_join_context(self)
         self._push_options()
         result = self.optim.step(closure, **kwargs) if closure is not None else self.optim.step(**kwargs)
-        self._sync_params()
+        for message in self._send(range(self.world_size), lambda p: True):
+            self._receive(message)
         self._pull_options()
         return result
+
+    def _step_some(self, params) -> list:
+        """Updates parameters of this process's share, and sends what others have updated; messages for `_receive`."""
+        chosen = {id(p) for p in params}
+        hidden = [(p, p.grad) for group in self.optim.param_groups for p in group["params"] if id(p) not in chosen]
+        for p, _ in hidden:
+            p.grad = None
+        try:
+            if any(self._share_of[n] == self.rank for n in chosen):
+                self.optim.step()
+        finally:
+            for p, grad in hidden:
+                p.grad = grad
+        return self._send(sorted({self._share_of[n] for n in chosen}), lambda p: id(p) in chosen)
 
     def _push_options(self) -> None:
         """What a scheduler has set here holds for the optimizer of the share."""
@@ -125,25 +147,31 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         for group, local in zip(self.param_groups, self.optim.param_groups):
             group.update((key, value) for key, value in local.items() if key != "params")
 
-    def _sync_params(self) -> None:
-        """Every process sends its share, packed by dtype and device."""
-        works = []
+    def _send(self, ranks, is_sent) -> list:
+        """Every process sends what it has of the given parameters, packed by dtype and device."""
+        messages = []
         with facula.no_grad():
-            for rank in range(self.world_size):
+            for rank in ranks:
                 kinds: dict = {}
                 for group in self.param_groups:
                     for p in self._of(rank, group):
-                        kinds.setdefault((p.dtype, p.device), []).append(p)
+                        if is_sent(p):
+                            kinds.setdefault((p.dtype, p.device), []).append(p)
                 root = dist.get_global_rank(self.process_group, rank)
                 for members in kinds.values():
                     flat = facula.cat([p.detach().reshape(-1) for p in members])
-                    works.append((dist.broadcast(flat, root, group=self.process_group, async_op=True), flat, members, rank))
-            for work, flat, members, rank in works:
-                work.wait()
-                offset = 0
-                for p in members if rank != self.rank else ():
-                    p.detach().copy_(flat[offset : offset + p.numel()].view(p.shape))
-                    offset += p.numel()
+                    work = dist.broadcast(flat, root, group=self.process_group, async_op=True)
+                    messages.append((work, flat, members, rank))
+        return messages
+
+    def _receive(self, message) -> None:
+        work, flat, members, rank = message
+        work.wait()
+        offset = 0
+        with facula.no_grad():
+            for p in members if rank != self.rank else ():
+                p.detach().copy_(flat[offset : offset + p.numel()].view(p.shape))
+                offset += p.numel()
 
     # ---- state
 

@@ -1,0 +1,87 @@
+"""Steps of a ZeroRedundancyOptimizer inside the backward pass of DistributedDataParallel, bucket by bucket."""
+
+from __future__ import annotations
+
+import facula
+from facula import distributed as dist
+
+__all__ = ["hook_with_zero_step", "hook_with_zero_step_interleaved"]
+
+
+class _Steps:
+    """The hook: parameters of a bucket change, and travel, when its gradients are averaged."""
+
+    def __init__(self, hook, ddp, zero, interleaved: bool) -> None:
+        self._hook, self._zero, self._interleaved = hook, zero, interleaved
+        self._ddp, self._averaging, self._sending = ddp, [], []
+
+    def __call__(self, state, bucket) -> facula.futures.Future:
+        if bucket.index() == 0:
+            self._averaging, self._sending = [], []
+            self._zero._push_options()
+        self._averaging.append((self._hook(state, bucket), bucket))
+        if self._interleaved and len(self._averaging) > 1:
+            self._step()
+        if bucket.is_last():
+            while self._averaging:
+                self._step()
+            for message in self._sending:
+                self._zero._receive(message)
+            self._zero._pull_options()
+        done: facula.futures.Future = facula.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    def _step(self) -> None:
+        future, bucket = self._averaging.pop(0)
+        result = future.wait()
+        tensor = result[0] if isinstance(result, (list, tuple)) else result
+        if tensor.untyped_storage()._cdata != bucket.buffer().untyped_storage()._cdata:
+            bucket.set_buffer(tensor)
+        used = bucket._storage[bucket._numel :].clone()
+        if not self._ddp.static_graph:
+            dist.all_reduce(used, group=self._zero.process_group)
+        chosen = [
+            (p, grad) for p, grad, n in zip(bucket.parameters(), bucket.gradients(), used.tolist()) if n > 0
+        ]
+        for p, grad in chosen:
+            p.grad = grad
+        self._sending += self._zero._step_some([p for p, _ in chosen])
+
+
+def _made(name: str, hook, ddp, zero, interleaved: bool):
+    from facula.distributed.optim import ZeroRedundancyOptimizer
+    from facula.nn.parallel import DistributedDataParallel
+
+    if not isinstance(zero, ZeroRedundancyOptimizer) or not isinstance(ddp, DistributedDataParallel):
+        kinds = f"{type(ddp).__name__} and {type(zero).__name__}"
+        raise TypeError(f"{name}: expected a DistributedDataParallel and a ZeroRedundancyOptimizer, got {kinds}")
+    if not zero.overlap_with_ddp:
+        raise ValueError(f"{name}: the ZeroRedundancyOptimizer must be made with overlap_with_ddp=True, got False")
+    if zero.process_group is not ddp.process_group:
+        raise ValueError(f"{name}: the optimizer and the model must have one process group, got two")
+    zero._has_hook = ddp.reducer is not None
+    return _Steps(hook, ddp, zero, interleaved)
+
+
+def hook_with_zero_step(hook, ddp, zero, shard_buckets: bool = False):
+    """A hook that averages all buckets by `hook`, and steps in the order in which they are done; `zero.step()` does nothing.
+
+    Args:
+        hook: averages gradients, as `allreduce_hook`.
+        ddp: the model.
+        zero: its optimizer, made with `overlap_with_ddp=True`.
+        shard_buckets: accepted: a bucket's parameters always are those of several processes.
+    """
+    del shard_buckets
+    return _made("hook_with_zero_step", hook, ddp, zero, False)
+
+
+def hook_with_zero_step_interleaved(hook, ddp, zero, shard_buckets: bool = False):
+    """As `hook_with_zero_step`, with the steps of a bucket while the next ones are averaged.
+
+    Args:
+        hook, ddp, zero, shard_buckets: as there.
+    """
+    del shard_buckets
+    return _made("hook_with_zero_step_interleaved", hook, ddp, zero, True)
