@@ -148,3 +148,24 @@ def test_training_as_in_several_processes(world):
     total = model.module[0].weight.grad.sum()
     dist.all_reduce(total, dist.ReduceOp.AVG)
     assert list(model.state_dict())[0] == "module.0.weight"
+
+
+@pytest.mark.parametrize("dtype", [facula.float64, facula.float32, facula.bfloat16, facula.int8])
+@pytest.mark.parametrize("n", [1, 5, 300])
+def test_collectives_write_their_output_and_nothing_behind_it(world, dtype, n):
+    values = facula.arange(n).remainder(50).to(dtype)
+    calls = {
+        "all_reduce": lambda out: (out.copy_(values), dist.all_reduce(out)),
+        "broadcast": lambda out: (out.copy_(values), dist.broadcast(out, 0)),
+        "all_gather": lambda out: dist.all_gather([out], values),
+        "all_gather_into_tensor": lambda out: dist.all_gather_into_tensor(out, values),
+        "gather": lambda out: dist.gather(values, [out], dst=0),
+        "scatter": lambda out: dist.scatter(out, [values], src=0),
+        "reduce_scatter_tensor": lambda out: dist.reduce_scatter_tensor(out, values),
+        "all_to_all_single": lambda out: dist.all_to_all_single(out, values),
+    }
+    for name, call in calls.items():
+        around = facula.full((10 * n + 200,), 7, dtype=dtype)
+        call(around[100 : 100 + n])
+        assert facula.equal(around[100 : 100 + n], values), name
+        assert (around[:100] == 7).all() and (around[100 + n :] == 7).all(), name

@@ -17,7 +17,8 @@ class LocalEngine final : public Engine {
     const auto copy = [](char* to, const char* from, int64_t n) {
       if (n > 0 && to && from && to != from) std::memmove(to, from, static_cast<size_t>(n));
     };
-    const int64_t bytes = t.count * item_size(t.dtype);
+    const bool reduces = t.kind == Kind::AllReduce || t.kind == Kind::Reduce || t.kind == Kind::ReduceScatter;
+    const int64_t bytes = reduces ? t.count * item_size(t.dtype) : t.count;
     switch (t.kind) {
       case Kind::AllReduce:
       case Kind::Reduce: copy(out, in, bytes); break;
