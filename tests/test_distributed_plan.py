@@ -120,6 +120,8 @@ def test_costs_by_hand():
     assert cost(PLAIN, "broadcast", n, size, "tree") == pytest.approx(3 * (latency + size * byte))
     assert cost(PLAIN, "broadcast", 4, size, "pieces") == pytest.approx(5 * latency + (3 / 4 + 3 / 4) * size * byte)
     assert cost(PLAIN, "all_gather", 1, size) == 0
+    talking = Cluster(64, PLAIN.inside, PLAIN.between, call=0.0)
+    assert cost(talking, "all_reduce", 8, 100) == pytest.approx(3 * (latency + 16 * byte))  # travels with what ranks compare
     adding = Cluster(64, PLAIN.inside, PLAIN.between, call=3e-6, agree=True, reduce=2e-9)
     agree = 3e-6 + 3 * (latency + 16 * (byte + 2e-9))  # 8 ranks: three rounds of 16 bytes
     assert cost(adding, "all_reduce", 8, size, "ring") == pytest.approx(agree + 14 * latency + 7 / 8 * size * (2 * byte + 2e-9))
@@ -250,10 +252,10 @@ def test_ddp_hides_what_runs_beside_backward():
 
 def test_fsdp_waits_for_every_message_or_gathers_ahead():
     c = cluster_where(15 * MB, 0.25)  # half of a unit: gathered, or scattered, in 0.25 s
-    waits = predict(TRACE, c, 2, "fsdp")
+    waits = predict(TRACE, c, 2, "fsdp", prefetch=0)
     assert waits.communication == pytest.approx(3 * 3 * 0.25) and waits.hidden == pytest.approx(0)
     assert waits.seconds == pytest.approx(3 + 3.5 + 0.5 + 9 * 0.25)
-    ahead = predict(TRACE, c, 2, "fsdp", prefetch=1)
+    ahead = predict(TRACE, c, 2, "fsdp")
     # the first gather shows, and that of the pass back; the model itself computes after its units, and hides the last scatter
     assert ahead.seconds == pytest.approx(3 + 3.5 + 0.5 + 2 * 0.25) and ahead.hidden == pytest.approx(7 / 9)
     assert unit_bytes(TRACE) == [0, 30 * MB, 30 * MB, 30 * MB]
@@ -274,9 +276,9 @@ def test_memory_of_a_rank():
     base = {"parameters": whole, "gradients": whole, "optimizer": 2 * whole, "saved": 7, "messages": 30 * MB, "buffers": 5}
     assert memory(TRACE, "ddp", 4) == base and memory(TRACE, "ddp", 1)["messages"] == 0
     assert memory(TRACE, "zero", 2) == {**base, "optimizer": 120 * MB, "saved": 0, "messages": whole}
-    fsdp = memory(TRACE, "fsdp", 3)
+    fsdp = memory(TRACE, "fsdp", 3, prefetch=0)
     assert fsdp == {"parameters": 30 * MB, "gradients": 30 * MB, "optimizer": 60 * MB, "saved": 7, "messages": 90 * MB, "buffers": 5}
-    assert predict(TRACE, PLAIN, 3, "fsdp").bytes == sum(fsdp.values())
+    assert predict(TRACE, PLAIN, 3, "fsdp").bytes == sum(fsdp.values()) + 30 * MB  # one unit is gathered ahead
     assert memory(TRACE, "fsdp", 3, prefetch=2)["messages"] == 150 * MB
 
 

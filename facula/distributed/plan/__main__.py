@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--speed", type=float, default=1.0, help="how many times as fast as this process a rank computes")
     made.add_argument("--units", default="", help="classes of modules that fsdp shards each for itself: Block,Head")
     made.add_argument("--bucket", type=_quantity, default=BUCKET, help="bytes of ddp's buckets: 25MB")
-    made.add_argument("--prefetch", type=int, default=0, help="how many units fsdp gathers ahead (0, as Facula does)")
+    made.add_argument("--prefetch", type=int, default=1, help="how many units fsdp gathers ahead (1)")
     made.add_argument("--jitter", type=float, default=0.0, help="relative standard deviation of a rank's computation")
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--plot", metavar="FILE", help="draw efficiency and memory over the number of ranks (needs Matplotlib)")

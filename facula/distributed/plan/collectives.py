@@ -212,6 +212,10 @@ def moving(cluster: Cluster, rounds: list[Round], crowd: float = 1.0) -> float:
     return total
 
 
+#: Bytes of an all_reduce or broadcast that travel with the agreement.
+RIDES = 104
+
+
 def agreement(cluster: Cluster, ranks: int) -> list[Round]:
     """What ranks do before data moves, to see that they call the same."""
     if not cluster.agree or ranks == 1:
@@ -238,5 +242,7 @@ def cost(cluster: Cluster, kind: str, ranks: int, nbytes: float, algorithm: str 
         if algorithm not in made:
             raise ValueError(f"plan: {kind} of {ranks} ranks is one of {', '.join(made)}, got {algorithm!r}")
         rounds = made[algorithm]
+    if cluster.agree and nbytes <= RIDES and kind in ("all_reduce", "broadcast"):
+        rounds = []
     crowd = cluster.crowding(ranks)
     return cluster.call * crowd + moving(cluster, agreement(cluster, ranks) + rounds, crowd)

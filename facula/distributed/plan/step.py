@@ -180,8 +180,8 @@ def unit_bytes(trace: Trace) -> list[int]:
 def _fsdp(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
     """fully_shard of each unit: gathered for forward and again for backward, gradients scattered after it.
 
-    The first unit, the model itself, stays gathered in between. With `prefetch` 0, as in Facula, the program waits for every
-    message; else it gathers as many units ahead, and scatters while it computes on.
+    The first unit, the model itself, stays gathered in between. It gathers `prefetch` units ahead, and scatters while it computes
+    on; with 0 the program waits for every message.
     """
     sizes, (forward, backward) = unit_bytes(trace), _unit_times(trace)
     units = range(len(sizes))
@@ -211,7 +211,7 @@ def _pass(step: _Step, work, sizes, prefetch: int, done: Task, backward: bool = 
 STRATEGIES = {"ddp": _ddp, "zero": _zero, "fsdp": _fsdp}
 
 
-def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 0) -> dict[str, int]:
+def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 1) -> dict[str, int]:
     """Bytes in a rank at the height of a step, by what they are for.
 
     Gradients of DistributedDataParallel are its buckets; one that has just been made lies beside its place there. Updated
@@ -239,7 +239,7 @@ def slowest(ranks: int, jitter: float) -> float:
 
 
 def predict(
-    trace: Trace, cluster: Cluster, ranks: int, strategy: str = "ddp", bucket: int = BUCKET, prefetch: int = 0,
+    trace: Trace, cluster: Cluster, ranks: int, strategy: str = "ddp", bucket: int = BUCKET, prefetch: int = 1,
     jitter: float = 0.0,
 ) -> Prediction:  # fmt: skip
     """The step of `ranks` ranks, each with the batch that was traced.
@@ -247,7 +247,7 @@ def predict(
     Args:
         strategy: ddp, fsdp or zero (ZeroRedundancyOptimizer with DistributedDataParallel).
         bucket: bytes of DistributedDataParallel's buckets.
-        prefetch: how many units fsdp gathers ahead; 0 is what Facula does.
+        prefetch: how many units fsdp gathers ahead: 1 in Facula, if nothing else is said.
         jitter: relative standard deviation of a rank's computation: everybody waits for the slowest.
     """
     if strategy not in STRATEGIES:
