@@ -171,6 +171,119 @@ raised(lambda: d.sum(0).redistribute(placements=[S0]).backward(), "backward", "w
 print("ok")
 """
 
+PARTS = SETUP + """
+from facula.distributed.tensor import _redistribute, _rules
+x, y = values(4, 6, 8), values(4, 6, 8, seed=1)
+def without_whole(fn, tensors, layouts, what, on=None):
+    _rules.fallbacks.clear()
+    check(fn, tensors, layouts, what, on)
+    assert not _rules.fallbacks, (what, layouts, _rules.fallbacks)
+def each(tensors_of):
+    return lambda p: facula.cat([t.reshape(-1) * (i + 1) for i, t in enumerate(tensors_of(p))])
+ones = {
+    "split": each(lambda p: p.split(3, 1)), "sizes": each(lambda p: p.split([1, 5, 2], dim=2)), "chunk": each(lambda p: p.chunk(2, -1)),
+    "unbind": each(lambda p: p.unbind(1)), "stack": lambda p: facula.stack([p, p * 2], 1), "cat": lambda p: facula.cat([p, p[:, :2]], 1),
+    "squeeze": lambda p: p.unsqueeze(1).squeeze(1), "squeeze all": lambda p: p[:, :1].squeeze(), "flatten": lambda p: p.flatten(0, 1), "flatten all": lambda p: p.flatten(),
+    "unflatten": lambda p: p.unflatten(2, (4, 2)), "expand": lambda p: p.unsqueeze(0).expand(3, -1, -1, -1), "stretch": lambda p: p[:, :1].expand(4, 5, 8), "slice": lambda p: p[1:3],
+    "one": lambda p: p[2], "last": lambda p: p[..., -1], "steps": lambda p: p[:, ::2, None], "empty": lambda p: p[:, 3:3], "ints": lambda p: p[1, 2], "tril": lambda p: p.tril(1), "select": lambda p: p.select(1, 3),
+    "narrow": lambda p: p.narrow(2, 1, 4), "repeat": lambda p: p.repeat_interleave(2, dim=1), "cumsum": lambda p: p.cumsum(1),
+}
+for name, fn in ones.items():
+    for a in (R, S0, S1, S2):
+        without_whole(fn, [x], [[a]], name)
+for a in (R, S0, S1, S2):
+    p = distribute_tensor(x, mesh, [a])
+    assert facula.equal(p.argmax(1).full_tensor(), x.argmax(1)) and facula.equal(p.argmin(2, True).full_tensor(), x.argmin(2, True))
+    for c in (R, S0, S2):
+        for reduction in ("mean", "sum", "none"):
+            without_whole(lambda p, q: F.mse_loss(p, q, reduction=reduction), [x, y], [[a], [c]], "mse")
+# attention: heads and batches are cut, also where keys have fewer heads
+q, k, v = values(4, 8, 5, 6), values(4, 4, 7, 6, seed=1), values(4, 4, 7, 3, seed=2)
+wide = lambda t: t.repeat_interleave(2, dim=1)
+mask = values(4, 1, 5, 7, seed=3)
+for a in (R, S0, S1):
+    for c in (R, S0, S1):
+        without_whole(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), [q, k, v], [[a], [c], [c]], "gqa")
+        without_whole(lambda q, k, v, m: F.scaled_dot_product_attention(q, wide(k), wide(v), m, scale=0.3), [q, k, v, mask], [[a], [c], [c], [R]], "mask")
+        without_whole(lambda q, k: F.scaled_dot_product_attention(q, k[:, :, :5], k[:, :, :5], is_causal=True, enable_gqa=True), [q, k], [[a], [c]], "causal")
+without_whole(lambda q, m: F.scaled_dot_product_attention(q, q, q, m), [q, values(5, 5)], [[S1], [R]], "mask of two dimensions")
+# cross entropy: outputs cut along rows and classes, whose numbers do not divide; classes are never gathered
+x, target = values(6, 7) * 3, facula.tensor([0, 6, 3, -100, 6, 2])
+gathered = []
+real = _redistribute._gather
+_redistribute._gather = lambda local, dim, whole, group: gathered.append(tuple(local.shape)) or real(local, dim, whole, group)
+grids = [(mesh, [[R], [S0], [S1]])]
+if SIZE == 4:
+    grid = init_device_mesh("cpu", (2, 2))
+    grids.append((grid, list(itertools.product([R, S0, S1], repeat=2))))
+for on, layouts in grids:
+    for layout in layouts:
+        for options in ({}, {"reduction": "sum"}, {"reduction": "none"}, {"ignore_index": 6}, {"label_smoothing": 0.2}):
+            whole_x = x.clone().requires_grad_()
+            part = distribute_tensor(x.clone().requires_grad_(), on, layout)
+            expected = F.cross_entropy(whole_x, target.clamp(min=0) if "ignore_index" in options else target, **options)
+            gathered.clear()
+            _rules.fallbacks.clear()
+            told = distribute_tensor(target.clamp(min=0) if "ignore_index" in options else target, on, [R] * on.ndim)
+            loss = F.cross_entropy(part, told if options else told.to_local(), **options)
+            assert not gathered and not _rules.fallbacks
+            close(loss, expected, (layout, options))
+            if expected.dim():
+                weight = values(6, seed=8)
+                (expected * weight).sum().backward()
+                (loss * distribute_tensor(weight, on, [R] * on.ndim)).sum().backward()
+            else:
+                expected.backward()
+                loss.backward()
+            close(part.grad, whole_x.grad, (layout, options))
+raised(lambda: F.cross_entropy(distribute_tensor(x, mesh, [S1]), facula.tensor([0, 1, 2, 3, 4, 7])), "IndexError", "below 7, got 7")
+half = distribute_tensor(x.bfloat16().requires_grad_(), mesh, [S1])
+loss = F.cross_entropy(half, target)
+assert loss.dtype == facula.bfloat16 and abs(loss.item() - F.cross_entropy(x, target).item()) < 0.05
+loss.backward()
+assert half.grad.dtype == facula.bfloat16
+_redistribute._gather = real
+# embeddings with a row for nothing; indices that are not there
+table, ids = values(7, 4, seed=6), facula.tensor([[0, 6, 3], [2, 2, 5]])
+for a, c in itertools.product((R, S0, S1), (R, S0, S1)):
+    for padding in (None, 2, 6):
+        without_whole(lambda i, t: F.embedding(i, t, padding_idx=padding), [ids, table], [[a], [c]], "embedding")
+raised(lambda: F.embedding(facula.tensor([7]), distribute_tensor(table, mesh, [S0])), "IndexError", "got 7")
+raised(lambda: F.embedding(facula.tensor([-1]), distribute_tensor(table, mesh, [S0])), "IndexError", "got -1")
+# functions of parts
+from facula.distributed.tensor.experimental import implicit_replication, local_map
+a, b = values(2 * SIZE, 4), values(4, 3, seed=1)
+def product(p, q):
+    assert type(p) is facula.Tensor and p.shape == (2, 4)
+    return p @ q, p.shape[0]
+mapped = local_map(product, out_placements=([S0], None), in_placements=([S0], [R]), in_grad_placements=([S0], [Partial()]), device_mesh=mesh)
+p, q = distribute_tensor(a.clone().requires_grad_(), mesh, [S0]), distribute_tensor(b.clone().requires_grad_(), mesh, [R])
+result, rows = mapped(p, q)
+assert rows == 2 and result.placements == (S0,)
+close(result, a @ b)
+result.sum().backward()
+close(q.grad, (a.t() @ facula.ones(2 * SIZE, 3)))
+moved = local_map(lambda p: p * 2, out_placements=[S0], in_placements=([S0],), redistribute_inputs=True)
+close(moved(distribute_tensor(a, mesh, [S1])), 2 * a)
+assert local_map(out_placements=[R])(lambda p: p + 1)(facula.ones(2)).tolist() == [2.0, 2.0]
+raised(lambda: mapped(distribute_tensor(a, mesh, [S1]), q), "argument 0 must lie as", "Shard(dim=1)")
+raised(lambda: mapped(p), "in_placements for 1 arguments, got 2")
+with implicit_replication():
+    close(p + a, 2 * a)
+    close(a * p, a * a)
+    close(p @ b, a @ b)
+raised(lambda: p + a, "do not mix")
+# gradients through parts
+part = values(2, 3, seed=RANK).requires_grad_()
+d = DTensor.from_local(part, mesh, [S0], grad_placements=[S0])
+(d * 2).sum().backward()
+assert part.grad.unique().tolist() == [2.0]
+part = values(2, 3, seed=RANK).requires_grad_()
+DTensor.from_local(part, mesh, [Partial()]).to_local().sum().backward()
+assert part.grad.unique().tolist() == [1.0]
+print("ok")
+"""
+
 TRAINING = SETUP + """
 # a network whose layers are cut by columns and by rows gives the losses of one process
 import copy
@@ -223,6 +336,11 @@ def test_layouts(size):
 @pytest.mark.parametrize("size", [2, 4])
 def test_ops(size):
     assert run_ranks(OPS, size) == ["ok\n"] * size
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_parts(size):
+    assert run_ranks(PARTS, size) == ["ok\n"] * size
 
 
 def test_training():

@@ -395,7 +395,7 @@ NAMES = {
             register_rendezvous_handler set_debug_level set_debug_level_from_env shrink_group
             split_group
             """,
-        "torch.distributed._tensor.experimental": "implicit_replication",
+        "torch.distributed._tensor.experimental": "",
         "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """
             CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
             """,

@@ -8,6 +8,8 @@ Ops without a rule get the whole of every tensor, in every process: right, and a
 
 from __future__ import annotations
 
+import collections
+
 import facula
 from facula import _C
 
@@ -15,6 +17,12 @@ from ._dtensor import DTensor
 from ._redistribute import redistribute, summed_gradient
 from ._spec import Spec
 from .placement_types import Partial, Replicate, Shard
+
+#: How often an op without a rule got the whole of its tensors, by name: {name: number}.
+fallbacks: collections.Counter = collections.Counter()
+
+#: Whether a Tensor that meets a DTensor counts as whole in every process.
+mixes = False
 
 # What only looks at the object, or works on its memory.
 _RAW = frozenset(
@@ -65,6 +73,8 @@ def _is_inplace(name: str) -> bool:
 
 def call(func, args, kwargs):
     """Runs a function of Facula's whose arguments have DTensors."""
+    if mixes and any(isinstance(a, facula.Tensor) and not isinstance(a, DTensor) for a in [*args, *kwargs.values()]):
+        args, kwargs = _everywhere(args, kwargs)
     name = getattr(func, "__name__", str(func))
     if name == "__get__":
         return _attribute(func, args)
@@ -83,6 +93,20 @@ def call(func, args, kwargs):
     elif plain in _POINTWISE and "out" not in kwargs:
         return _pointwise(func, args, kwargs, _is_inplace(name))
     return _whole(func, args, kwargs, _is_inplace(name))
+
+
+def _everywhere(args, kwargs):
+    """Tensors among DTensors as DTensors that are whole in every process."""
+    found: list[DTensor] = []
+    _map([args, kwargs], found.append)
+    mesh = _mesh_of("implicit_replication", found)
+
+    def whole(x):
+        if isinstance(x, DTensor) or not isinstance(x, facula.Tensor):
+            return x
+        return DTensor.from_local(x, mesh, [Replicate()] * mesh.ndim)
+
+    return tuple(whole(a) for a in args), {k: whole(v) for k, v in kwargs.items()}
 
 
 def _attribute(func, args):
@@ -341,29 +365,31 @@ def _layer_norm(func, args, kwargs):
 
 def _embedding(func, args, kwargs):
     """Cut by features as it is; cut by rows every process looks up those that it has."""
-    ids, weight = args[0], args[1]
-    rest = {k: v for k, v in kwargs.items() if v not in (None, False)}
-    if not isinstance(weight, DTensor) or any(a not in (None, False, 2.0) for a in args[2:]) or rest.get("max_norm"):
+    weight, ids = args[:2]
+    padding, others = (args[2] if len(args) > 2 else kwargs.get("padding_idx", -1)), (*args[3:], *kwargs.values())
+    if not isinstance(weight, DTensor) or any(others):
         return NotImplemented
     if not isinstance(ids, DTensor):
         ids = DTensor.from_local(ids, weight.device_mesh, [Replicate()] * weight.device_mesh.ndim)
     labels = [f"id{d}" for d in range(ids.dim())]
     if not any(p == Shard(0) for p in weight.placements):
         inputs = [_Input(ids, labels), _Input(weight, [None, "feature"])]
-        compute = lambda parts: facula.nn.functional.embedding(*parts)  # noqa: E731
-        return _run("embedding", inputs, [*labels, "feature"], compute)
+        return _run("embedding", inputs, [*labels, "feature"], lambda parts: func(parts[1], parts[0], padding))
     first = weight._spec.local_shape_and_offset()[1][0]
 
-    def masked(parts):
-        own = parts[0] - first
-        here = (own >= 0) & (own < parts[1].shape[0])
-        if parts[1].shape[0] == 0:
-            return parts[1].new_zeros((*parts[0].shape, parts[1].shape[1])) + parts[1].sum()
-        found = facula.nn.functional.embedding(own * here, parts[1])
+    def masked(rows, found):
+        outside = (found < 0) | (found >= weight.shape[0])
+        if bool(outside.any()):
+            raise IndexError(f"embedding: expected indices from 0 to {weight.shape[0] - 1}, got {found[outside][0].item()}")
+        own = found - first
+        here = (own >= 0) & (own < rows.shape[0])
+        if rows.shape[0] == 0:
+            return rows.new_zeros((*found.shape, rows.shape[1])) + rows.sum()
+        found = func(rows, own * here, padding - first if 0 <= padding - first < rows.shape[0] else -1)
         return found * here.unsqueeze(-1).to(found.dtype)
 
     inputs = [_Input(weight, ["row", "feature"]), _Input(ids, labels)]
-    return _run("embedding", inputs, [*labels, "feature"], lambda parts: masked(parts[::-1]), "sum")
+    return _run("embedding", inputs, [*labels, "feature"], lambda parts: masked(*parts), "sum")
 
 
 def _transpose(func, args, kwargs):
@@ -481,6 +507,7 @@ def _whole(func, args, kwargs, inplace):
     found: list[DTensor] = []
     _map([args, kwargs], found.append)
     mesh = _mesh_of(func.__name__, found)
+    fallbacks[func.__name__] += 1
     everywhere = (Replicate(),) * mesh.ndim
     gathered = {}
 

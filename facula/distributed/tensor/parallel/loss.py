@@ -9,6 +9,6 @@ __all__ = ["loss_parallel"]
 def loss_parallel():
     """A context in which `cross_entropy` takes outputs that are cut along their classes, as it does outside of it here.
 
-    The whole of them is gathered for the loss.
+    Of each row its largest output, the sum of exponentials and the output at the target travel, never the outputs.
     """
     yield

@@ -1,0 +1,98 @@
+"""Functions of parts as functions of DTensors, and tensors that count as whole in every process."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import facula
+from facula.utils import _pytree as pytree
+
+from .. import _rules
+from .._dtensor import DTensor
+
+__all__ = ["context_parallel", "implicit_replication", "local_map", "register_sharding"]
+
+
+def local_map(
+    func=None, out_placements=None, in_placements=None, in_grad_placements=None, device_mesh=None, *,
+    redistribute_inputs: bool = False,
+):  # fmt: skip
+    """A function of DTensors that runs `func` on their parts. Without `func`, what decorates one.
+
+    Args:
+        func: the function of parts.
+        out_placements: of each tensor that `func` returns, or of the only one; None for what stays as it is.
+        in_placements: of each flattened argument, None for what is no tensor. Default: as they come.
+        in_grad_placements: of the arguments' gradients. Default: as the arguments.
+        device_mesh: the processes. Default: those of the first DTensor.
+        redistribute_inputs: whether DTensors that lie otherwise are moved, instead of refused.
+    """
+    if func is None:
+        return functools.partial(
+            local_map, out_placements=out_placements, in_placements=in_placements, in_grad_placements=in_grad_placements,
+            device_mesh=device_mesh, redistribute_inputs=redistribute_inputs,
+        )  # fmt: skip
+
+    def part(x, number, mesh):
+        wanted = None if in_placements is None else in_placements[number]
+        if not isinstance(x, DTensor):
+            return x
+        if in_placements is not None and wanted is None:
+            raise ValueError(f"local_map: in_placements must say how a DTensor lies, got None for argument {number}")
+        if wanted is not None and tuple(wanted) != x.placements:
+            if not redistribute_inputs:
+                raise ValueError(f"local_map: argument {number} must lie as {tuple(wanted)}, got {x.placements}")
+            x = x.redistribute(mesh, wanted)
+        grads = None if in_grad_placements is None else in_grad_placements[number]
+        return x.to_local(grad_placements=grads)
+
+    @functools.wraps(func)
+    def mapped(*args, **kwargs):
+        flat, structure = pytree.tree_flatten(args)
+        if in_placements is not None and len(in_placements) != len(flat):
+            raise ValueError(f"local_map: expected in_placements for {len(flat)} arguments, got {len(in_placements)}")
+        given = [x for x in flat if isinstance(x, DTensor)]
+        mesh = device_mesh or (given[0].device_mesh if given else None)
+        flat = [part(x, number, mesh) for number, x in enumerate(flat)]
+        found, its = pytree.tree_flatten(func(*pytree.tree_unflatten(flat, structure), **kwargs))
+        if not given:
+            return pytree.tree_unflatten(found, its)
+        layouts = [out_placements] if len(found) == 1 and not _is_nested(out_placements) else list(out_placements)
+        if len(layouts) != len(found):
+            raise ValueError(f"local_map: expected out_placements for {len(found)} results, got {len(layouts)}")
+        return pytree.tree_unflatten([_whole(x, mesh, p) for x, p in zip(found, layouts)], its)
+
+    return mapped
+
+
+def _is_nested(placements) -> bool:
+    return isinstance(placements, tuple) and any(p is None or isinstance(p, (tuple, list)) for p in placements)
+
+
+def _whole(x, mesh, placements):
+    if placements is None or not isinstance(x, facula.Tensor):
+        return x
+    return DTensor.from_local(x, mesh, placements)
+
+
+@contextlib.contextmanager
+def implicit_replication():
+    """A context in which a Tensor that meets a DTensor counts as whole in every process."""
+    before, _rules.mixes = _rules.mixes, True
+    try:
+        yield
+    finally:
+        _rules.mixes = before
+
+
+def register_sharding(op):
+    """Not supported: an op without a rule gets the whole of every tensor."""
+    raise NotImplementedError(f"register_sharding: rules of your own are not supported, got one for {op}")
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    found = globals()[name] = placeholders.member("torch.distributed.tensor.experimental", name)
+    return found
