@@ -1,4 +1,4 @@
-"""Results that are not there yet, for programs that pass them around; nothing in Facula itself makes one."""
+"""Results that are not there yet, of calls between processes (`distributed.rpc`) and of programs that make their own."""
 
 from __future__ import annotations
 
@@ -86,14 +86,18 @@ class Future(Generic[T]):
         self._finish(None, result)
 
     def _finish(self, value, error):
+        for callback in self._settle(value, error):
+            callback(self)
+
+    def _settle(self, value, error):
+        """Gives the value or exception; the callbacks, which the caller calls."""
         with self._changed:
             if self._done:
                 raise RuntimeError(f"Future.set_result: a future is completed once, got {value if error is None else error!r}")
             self._value, self._error, self._done = value, error, True
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
-        for callback in callbacks:
-            callback(self)
+        return callbacks
 
 
 def collect_all(futures):

@@ -151,7 +151,7 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         import torch
         import torch.fx
         from torch.fx import GraphModule, Tracer, wrap
-        from torch.distributed.rpc import RRef
+        from torch.distributed.pipelining import SplitPoint
         from torch.distributed.tensor import DTensor
         import torch._dynamo
         torch._inductor.config.max_autotune = True
@@ -163,9 +163,9 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         @torch._dynamo.allow_in_graph
         def g():
             return 6
-        again = torch.distributed.rpc.RRef
-        print(f(), g(), isinstance(3, RRef), torch._dynamo.is_compiling(), RRef is again)
-        for use in (RRef, Mine, lambda: torch.fx.symbolic_trace(f)):
+        again = torch.distributed.pipelining.SplitPoint
+        print(f(), g(), isinstance(3, SplitPoint), torch._dynamo.is_compiling(), SplitPoint is again)
+        for use in (SplitPoint, Mine, lambda: torch.fx.symbolic_trace(f)):
             try:
                 use()
             except NotImplementedError as error:
@@ -182,7 +182,7 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         "False",
         "False",
         "True",
-        "torch.distributed.rpc.RRef",
+        "torch.distributed.pipelining.SplitPoint",
         "torch.fx.Tracer",
         "torch.fx.symbolic_trace",
         "absent",

@@ -22,6 +22,7 @@ ELSEWHERE = {
     "torch._C.DispatchKeySet": "facula.compat.dispatch.DispatchKeySet",
     "torch._C._nn._parse_to": "facula._C._parse_to",
     "torch._C._LinAlgError": "facula.linalg.LinAlgError",
+    "torch._C._distributed_rpc._is_current_rpc_agent_set": "facula.distributed.rpc.api._is_current_rpc_agent_set",
 }
 
 DECORATORS = frozenset(
@@ -33,7 +34,6 @@ DECORATORS = frozenset(
     torch._jit_internal.export torch._jit_internal.boolean_dispatch torch.fx.wrap
     torch.testing._internal.common_utils.slowTest
     torch.overrides.wrap_torch_function torch._disable_dynamo torch._dynamo.eval_frame.disable
-    torch.distributed.rpc.functions.async_execution torch.distributed.rpc.api._require_initialized
     torch.onnx.symbolic_helper.parse_args torch.utils.data.functional_datapipe
     """.split()
 )
@@ -53,7 +53,6 @@ ANSWERS = {
     "torch._C._jit_can_fuse_on_cpu": False,
     "torch._C._jit_can_fuse_on_gpu": False,
     "torch._C._are_functorch_transforms_active": False,
-    "torch._C._distributed_rpc._is_current_rpc_agent_set": False,
     "torch._C._functorch.is_legacy_batchedtensor": False,
     "torch._C._get_privateuse1_backend_name": "privateuseone",
     "torch._dynamo.is_compiling": False,
@@ -68,6 +67,5 @@ ANSWERS = {
     "torch.onnx.is_in_onnx_export": False,
     "torch.onnx.register_custom_op_symbolic": None,
     "torch.onnx.unregister_custom_op_symbolic": None,
-    "torch.distributed.rpc.is_available": False,
     "torch.profiler.kineto_available": False,
 }

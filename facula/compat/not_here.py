@@ -399,7 +399,6 @@ NAMES = {
         "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """
             CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
             """,
-        "torch.distributed.autograd": "backward context get_gradients is_available",
         "torch.distributed.checkpoint": """
             DefaultLoadPlanner DefaultSavePlanner HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner
             QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem
@@ -429,16 +428,9 @@ NAMES = {
             """,
         "torch.distributed.fsdp": "DataParallelMeshDims",
         "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
-        "torch.distributed.nn": "RemoteModule",
-        "torch.distributed.optim": "DistributedOptimizer as_functional_optim",
+        "torch.distributed.optim": "as_functional_optim",
         "torch.distributed.pipelining": "ScheduleDualPipeV",
         "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
-        "torch.distributed.rpc": """
-            AllGatherStates BackendType RRef TensorPipeRpcBackendOptions get_worker_info init_rpc method_factory new_method
-            remote rpc_async rpc_sync shutdown
-            """,
-        "torch.distributed.rpc.api": "_all_gather",
-        "torch.distributed.rpc.functions": "",
         "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
         "torch.distributed.tensor.experimental": "context_parallel",
         "torch.distributed.tensor.experimental._attention": "set_rotate_method",

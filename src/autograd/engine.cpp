@@ -193,6 +193,8 @@ class Asking {
   Asked before_;
 };
 
+}  // namespace
+
 class Pass {
  public:
   Pass(const BackwardOptions& options, const std::vector<Edge>& inputs)
@@ -239,6 +241,10 @@ class Pass {
       int32_t number = numbers_.find(root.node.get());
       if (tasks_[number].dependencies == 0 && !tasks_[number].queued) push(number);
     }
+    run_ready();
+  }
+
+  void run_ready() {
     GradMode mode(options_.create_graph);
     Asking everything(nullptr, nullptr);  // a pass inside a node of another one
     int until_check = kNodesPerInterruptCheck;
@@ -251,6 +257,16 @@ class Pass {
       }
     }
   }
+
+  /// For roots whose gradients come one by one: each holds back its node until it has come.
+  void expect(const Edge& root) { ++tasks_[numbers_.find(root.node.get())].dependencies; }
+  void arrive(const Edge& root, Tensor grad) {
+    const int32_t number = numbers_.find(root.node.get());
+    if (grad.defined()) add_gradient(tasks_[number], root.slot, std::move(grad));
+    if (--tasks_[number].dependencies == 0) push(number);
+  }
+  void keep_leaves() { keeps_leaves_ = true; }
+  std::vector<LeafGradient> take_leaves() { return std::exchange(leaves_, {}); }
 
   bool nested = false;  // runs inside a node or hook of another one
   uint64_t id() const { return id_; }
@@ -376,6 +392,10 @@ class Pass {
     }
     if (__builtin_expect(node.extra_if_any() != nullptr, 0)) run_tensor_hooks(node, grads);
     if (task.captured) capture(task, grads);
+    if (keeps_leaves_ && node.is_accumulator) {
+      if (grads.any()) leaves_.push_back({static_cast<AccumulateGrad&>(node).leaf(), std::move(grads.data()[0])});
+      return false;
+    }
     bool wanted = node.is_accumulator ? options_.accumulate && (!restricted_ || task.captured) : task.leads_on;
     if (!wanted || !grads.any()) {
       deliver_nothing(task);
@@ -499,6 +519,8 @@ class Pass {
   uint64_t id_ = ++passes_;
   BackwardOptions options_;
   bool restricted_;
+  bool keeps_leaves_ = false;
+  std::vector<LeafGradient> leaves_;
   std::unique_ptr<Buffers> buffers_;
   std::vector<Task>& tasks_ = buffers_->tasks;
   std::vector<int32_t>& children_ = buffers_->children;
@@ -509,6 +531,8 @@ class Pass {
   std::vector<Capture> captures_;
   std::vector<Tensor> captured_;
 };
+
+namespace {
 
 // The innermost pass of the thread: hooks may start passes of their own.
 thread_local Pass* running = nullptr;
@@ -570,6 +594,38 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
     for (; !after_pass.empty(); after_pass.pop_front()) after_pass.front()();
   }
   return pass.take_captured();
+}
+
+SteppedPass::SteppedPass(std::vector<Edge> roots, bool keep_graph)
+    : roots_(std::move(roots)),
+      arrived_(roots_.size()),
+      pass_(std::make_unique<Pass>(BackwardOptions{.keep_graph = keep_graph}, std::vector<Edge>())) {
+  pass_->keep_leaves();
+  pass_->discover(roots_);
+  for (const Edge& root : roots_) pass_->expect(root);
+}
+SteppedPass::~SteppedPass() = default;
+
+std::vector<LeafGradient> SteppedPass::step(size_t first, std::vector<Tensor> grads) {
+  FACULA_CHECK(!running_.exchange(true), ErrorKind::Runtime, "backward: a pass does one step at a time, got a second");
+  struct Done {
+    std::atomic<bool>& running;
+    ~Done() { running = false; }
+  } done{running_};
+  FACULA_CHECK(first <= roots_.size() && grads.size() <= roots_.size() - first, ErrorKind::Value,
+               "backward: the pass has ", roots_.size(), " roots, got ", grads.size(), " gradients from ", first,
+               " on");
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (arrived_[first + i]) continue;
+    arrived_[first + i] = true;
+    pass_->arrive(roots_[first + i], std::move(grads[i]));
+  }
+  Running now(pass_.get());
+  pass_->run_ready();
+  if (!pass_->nested) {
+    for (; !after_pass.empty(); after_pass.pop_front()) after_pass.front()();
+  }
+  return pass_->take_leaves();
 }
 
 }  // namespace facula

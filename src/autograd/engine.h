@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "autograd/node.h"
@@ -19,6 +20,28 @@ struct BackwardOptions {
 /// do.
 std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads,
                                  const std::vector<Edge>& inputs, const BackwardOptions& options);
+
+struct LeafGradient {
+  Tensor leaf, grad;
+};
+
+/// A pass whose roots get their gradients one by one, from other processes. A node runs when all that leads to it from
+/// any of the roots has delivered; gradients of leaves are handed out, not written into the leaves.
+class SteppedPass {
+ public:
+  SteppedPass(std::vector<Edge> roots, bool keep_graph);
+  ~SteppedPass();
+  SteppedPass(const SteppedPass&) = delete;
+  /// Gives the roots from number `first` on their gradients (undefined: none), each root once, and runs what is ready.
+  /// Returns the leaves whose gradients are complete. Not while another step runs.
+  std::vector<LeafGradient> step(size_t first, std::vector<Tensor> grads);
+
+ private:
+  std::vector<Edge> roots_;
+  std::vector<bool> arrived_;
+  std::atomic<bool> running_ = false;
+  std::unique_ptr<class Pass> pass_;
+};
 
 /// For hooks: the number of the innermost pass that runs on this thread (0: none), and how many of `nodes` get a
 /// gradient in it.

@@ -499,6 +499,58 @@ PyObject* function_run_backward(PyObject*, PyObject* args) {
   });
 }
 
+constexpr const char* kSteppedPass = "facula.SteppedPass";
+
+// _stepped_pass(tensors, keep_graph) -> capsule: a pass whose roots get their gradients one by one
+PyObject* function_stepped_pass(PyObject*, PyObject* args) {
+  PyObject* tensors;
+  int keep;
+  if (!PyArg_ParseTuple(args, "O!p", &PyTuple_Type, &tensors, &keep)) return nullptr;
+  return guarded([&] {
+    std::vector<Edge> roots;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+      roots.push_back(read_edge(PyTuple_GET_ITEM(tensors, i)));
+      FACULA_CHECK(roots.back().node, ErrorKind::Runtime, "backward: a root must require grad, got root ", i);
+    }
+    auto pass = std::make_unique<SteppedPass>(std::move(roots), keep != 0);
+    PyObject* made = check(PyCapsule_New(pass.get(), kSteppedPass, [](PyObject* o) {
+      delete static_cast<SteppedPass*>(PyCapsule_GetPointer(o, kSteppedPass));
+    }));
+    pass.release();
+    return made;
+  });
+}
+
+// _stepped_pass_step(capsule, first root, gradients or None) -> [(leaf, gradient)]
+PyObject* function_stepped_pass_step(PyObject*, PyObject* args) {
+  PyObject *capsule, *given;
+  Py_ssize_t first;
+  if (!PyArg_ParseTuple(args, "OnO!", &capsule, &first, &PyTuple_Type, &given)) return nullptr;
+  auto* pass = static_cast<SteppedPass*>(PyCapsule_GetPointer(capsule, kSteppedPass));
+  if (!pass) return nullptr;
+  return guarded([&] {
+    FACULA_CHECK(first >= 0, ErrorKind::Value, "backward: the first root has a number from 0 on, got ", first);
+    std::vector<Tensor> grads;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(given, i);
+      FACULA_CHECK(item == Py_None || is_tensor(item), ErrorKind::Type,
+                   "backward: a gradient is a Tensor or None, got ", Py_TYPE(item)->tp_name);
+      grads.push_back(item == Py_None ? Tensor() : tensor_of(item));
+    }
+    std::vector<LeafGradient> leaves;
+    {
+      WithoutLock no_lock;
+      leaves = pass->step(static_cast<size_t>(first), std::move(grads));
+    }
+    Owned list(check(PyList_New(0)));
+    for (LeafGradient& leaf : leaves) {
+      Owned pair(check(Py_BuildValue("(NN)", wrap(std::move(leaf.leaf)), wrap(std::move(leaf.grad)))));
+      if (PyList_Append(list.get(), pair.get()) < 0) throw PythonError();
+    }
+    return list.release();
+  });
+}
+
 // backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)
 PyObject* method_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   if (n > 0 || kwnames || !is_plain_tensor(self) || (thread_state.modes & kModePython)) {
@@ -646,6 +698,10 @@ void check_signals() {
 }
 
 PyMethodDef functions[] = {
+    {"_stepped_pass", function_stepped_pass, METH_VARARGS,
+     "A backward pass whose roots get their gradients one by one, for distributed.autograd."},
+    {"_stepped_pass_step", function_stepped_pass_step, METH_VARARGS,
+     "Gives some roots their gradients and runs what is ready; [(leaf, its gradient)]."},
     {"_run_backward", function_run_backward, METH_VARARGS,
      "Evaluates the graph backwards; facula.autograd is the public face."},
     {"is_grad_enabled", function_is_grad_enabled, METH_NOARGS,

@@ -1,4 +1,4 @@
-"""Collectives with gradients."""
+"""Collectives with gradients, and modules on other workers."""
 
 from .functional import (
     all_gather,
@@ -13,6 +13,7 @@ from .functional import (
 )
 
 __all__ = [
+    "RemoteModule",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -26,6 +27,10 @@ __all__ = [
 
 
 def __getattr__(name):
+    if name == "RemoteModule":  # which needs remote calls
+        from .api.remote_module import RemoteModule
+
+        return RemoteModule
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.nn", name)  # the same object each time

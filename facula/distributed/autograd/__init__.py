@@ -1,0 +1,42 @@
+"""Autograd through remote calls: what is recorded on several workers, and one backward pass through all of it.
+
+    with distributed.autograd.context() as context_id:
+        loss = rpc.rpc_sync("other", forward, args=(x,)).sum()
+        distributed.autograd.backward(context_id, [loss])
+        gradients = distributed.autograd.get_gradients(context_id)  # of the leaves on this worker
+
+`_context.py` opens with how.
+"""
+
+from ._context import (
+    DistAutogradContext,
+    _current_context,
+    _get_debug_info,
+    _is_valid_context,
+    _new_context,
+    _release_context,
+    _retrieve_context,
+    backward,
+    get_gradients,
+)
+
+__all__ = ["backward", "context", "get_gradients", "is_available"]
+
+
+def is_available():
+    """True."""
+    return True
+
+
+class context:
+    """Remote calls inside are recorded; its number, which `with` gives, names what is recorded on all workers.
+
+    At the end all workers forget it.
+    """
+
+    def __enter__(self):
+        self._context = _new_context()
+        return self._context._context_id()
+
+    def __exit__(self, *exception):
+        _release_context(self._context._context_id())

@@ -1,0 +1,38 @@
+"""Remote calls: workers, which are processes that meet by `init_rpc`, call functions in each other and refer to each other's
+values. `_agent.py` opens with how."""
+
+from . import api, constants, functions, options
+from .api import (
+    AllGatherStates,
+    BackendType,
+    RRef,
+    WorkerInfo,
+    _get_current_rpc_agent,
+    _is_current_rpc_agent_set,
+    _rref_context_get_debug_info,
+    _set_rpc_timeout,
+    get_rpc_timeout,
+    get_worker_info,
+    init_rpc,
+    method_factory,
+    new_method,
+    remote,
+    rpc_async,
+    rpc_sync,
+    shutdown,
+)
+from .options import TensorPipeRpcBackendOptions
+
+PyRRef = RRef
+
+
+def is_available():
+    """True."""
+    return True
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    found = globals()[name] = placeholders.member("torch.distributed.rpc", name)
+    return found

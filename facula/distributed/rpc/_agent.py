@@ -1,0 +1,710 @@
+"""The worker that this process is: its connections, the calls that it makes, and the calls that it answers.
+
+Policy
+  - Every two workers have one connection, opened when all meet: who dies is known to all at once, by the end of it.
+  - A connection is read by one thread at a time. When what came takes long, or runs code of the program, another thread goes on
+    reading and the one that read it does the work: no other thread has to wake up before a call runs. So a connection is
+    always read, and whoever reads sends nothing, which is why sending never waits for ever.
+  - At most `num_worker_threads` calls of others run; more wait in order.
+  - What has no answer (forks and deletions of RRefs) is sent by one thread, the keeper, in the order in which it was asked for:
+    destructors may run anywhere. The keeper looks after deadlines, too.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+import traceback
+
+from facula.futures import Future
+
+from .._errors import DistNetworkError
+from . import _connection, _wire
+from ._kinds import (
+    ACCEPT,
+    BYE,
+    CALL,
+    COUNTED,
+    DELETE,
+    ERROR,
+    FETCH,
+    FORK,
+    FORKED,
+    GATHER,
+    GRADIENTS,
+    INVOKE,
+    RELEASE,
+    REMOTE,
+    RESULT,
+)  # fmt: skip
+from ._rref import References
+
+_FOR_EVER = float("inf")
+
+
+class WorkerInfo:
+    """A worker: its name and its rank, which is called id."""
+
+    def __init__(self, name, id):
+        self.name, self.id = name, id
+
+    def __repr__(self):
+        return f"WorkerInfo(id={self.id}, name={self.name})"
+
+    def __eq__(self, other):
+        return isinstance(other, WorkerInfo) and (self.name, self.id) == (other.name, other.id)
+
+    def __hash__(self):
+        return hash((self.name, self.id))
+
+    def __reduce__(self):
+        return WorkerInfo, (self.name, self.id)
+
+
+class RpcFuture(Future):
+    """What a call will give."""
+
+
+class _Threads:
+    """Threads that wait for something to do; as many as are needed at a time."""
+
+    def __init__(self):
+        self._lock, self._queue, self._idle, self._ended = threading.Lock(), queue.SimpleQueue(), 0, False
+
+    def start(self, call, *arguments):
+        with self._lock:
+            waits = self._idle > 0
+            self._idle -= waits
+        if waits:
+            self._queue.put((call, arguments))
+        else:
+            threading.Thread(target=self._run, args=(call, arguments), name="rpc", daemon=True).start()
+
+    def _run(self, call, arguments):
+        while call is not None:
+            try:
+                call(*arguments)
+            except Exception:  # a callback of the program
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            call = arguments = None
+            with self._lock:
+                if self._ended:
+                    return
+                self._idle += 1
+            call, arguments = self._queue.get()
+
+    def end(self):
+        with self._lock:
+            self._ended = True
+            for _ in range(self._idle):
+                self._queue.put((None, ()))
+
+
+class _Pending:
+    """A call that has no answer yet."""
+
+    __slots__ = ("deadline", "future", "held", "seconds", "to", "what")
+
+    def __init__(self, future, to, what, seconds, held):
+        self.future, self.to, self.what, self.seconds, self.held = future, to, what, seconds, held
+        self.deadline = time.monotonic() + seconds if seconds else _FOR_EVER
+
+
+class Peer:
+    """What is known of another worker."""
+
+    def __init__(self, info, host, pid):
+        self.info, self.host, self.pid = info, host, pid
+        self.connection = None
+        self.lost = None  # why, once it is
+        self.said_bye = threading.Event()
+
+    def __str__(self):
+        return f"worker {self.info.name!r} (rank {self.info.id}, {self.host} pid {self.pid})"
+
+
+def failure_text(info, error):
+    """What the caller is told of an exception here."""
+    lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return f"On {info}:\n{error!r}\n{lines}"
+
+
+def _raised_there(kind, text):
+    """The exception of another worker: of its class, with its text and traceback."""
+    if kind is not None:
+        try:
+            made = kind(text)
+        except Exception as error:
+            text = f"{kind.__name__} cannot be made of a text ({error}); the other worker said:\n{text}"
+        else:
+            if isinstance(made, Exception):
+                return made
+    return RuntimeError(text)
+
+
+class Agent:
+    """One worker. `meet` brings them together."""
+
+    def __init__(self, name, rank, size, options, autograd):
+        self.info, self.size, self.options = WorkerInfo(name, rank), size, options
+        self.rank, self.timeout = rank, options.rpc_timeout
+        self._autograd = autograd
+        self.peers: dict[int, Peer] = {}
+        self.by_name: dict[str, WorkerInfo] = {}
+        self._numbers = itertools.count(1)
+        self._pending: dict[int, _Pending] = {}
+        self._lock = threading.Lock()
+        self._calm = threading.Condition(self._lock)
+        self._sent = self._received = self._active = 0  # calls
+        self._next_deadline = _FOR_EVER
+        self._threads = _Threads()
+        self._free = options.num_worker_threads
+        self._waiting = collections.deque()
+        self._gathers: dict[tuple, dict] = {}
+        self._gathered = collections.Counter()
+        self._keeper = queue.SimpleQueue()
+        self._closed = False
+        self._listener = None
+        self.references = References(self)
+        self._handlers = {
+            CALL: self._on_call, REMOTE: self._on_remote, INVOKE: self._on_invoke, FETCH: self._on_fetch,
+            GRADIENTS: self._on_gradients, GATHER: self._on_gather, RESULT: self._on_result, ERROR: self._on_result,
+            FORK: self.references.on_fork, FORKED: self.references.on_forked, ACCEPT: self.references.on_accept,
+            DELETE: self.references.on_delete, RELEASE: self._on_release, BYE: self._on_bye,
+        }  # fmt: skip
+        threading.Thread(target=self._keep, name="rpc keeper", daemon=True).start()
+
+    # ---- meeting
+
+    def meet(self, store, host, timeout):
+        """Waits for all workers and connects to them. `host` is where the store is, if that is known."""
+        name = socket.gethostname()
+        store.set(f"host{self.rank}", name)
+        if host is None:
+            names = store.multi_get([f"host{r}" for r in range(self.size)])
+            host = "127.0.0.1" if len(set(names)) == 1 else socket.gethostbyname(name)
+        key = _connection.key_of(store, self.rank)
+        came, arrivals = threading.Condition(), {}
+
+        def arrived(rank, connection):
+            with came:
+                if rank in arrivals or not self.rank < rank < self.size:
+                    connection.close()
+                    return
+                arrivals[rank] = connection
+                came.notify_all()
+
+        self._listener = _connection.Listener(_connection.address_towards(host), key, self.rank, arrived)
+        place = f"{self.info.name}\n{name}\n{os.getpid()}\n{self._listener.address}\n{self._listener.port}"
+        store.set(f"worker{self.rank}", place)
+        places = [p.decode().split("\n") for p in store.multi_get([f"worker{r}" for r in range(self.size)])]
+        self._learn_names(places)
+        for rank in range(self.rank):
+            _, _, _, address, port = places[rank]
+            self._connect(rank, _connection.open_to(address, int(port), key, self.rank, rank, timeout))
+        with came:
+            if not came.wait_for(lambda: len(arrivals) == self.size - 1 - self.rank, timeout):
+                missing = [r for r in range(self.rank + 1, self.size) if r not in arrivals]
+                raise DistNetworkError(f"init_rpc: ranks {missing} did not connect within {timeout:g} s")
+            for rank, connection in arrivals.items():
+                self._connect(rank, connection)
+        for peer in self.peers.values():
+            self._threads.start(self._serve, peer)
+        self.gather("meet", None, timeout)  # nobody returns before everybody can be called
+
+    def alone(self):
+        """For one worker."""
+        self.by_name[self.info.name] = self.info
+
+    def _learn_names(self, places):
+        for rank, (name, host, pid, *_) in enumerate(places):
+            if name in self.by_name:
+                other = self.by_name[name].id
+                raise RuntimeError(f"init_rpc: every worker has a name of its own, ranks {other} and {rank} are both {name!r}")
+            info = self.info if rank == self.rank else WorkerInfo(name, rank)
+            self.by_name[name] = info
+            if rank != self.rank:
+                self.peers[rank] = Peer(info, host, pid)
+
+    def _connect(self, rank, connected):
+        self.peers[rank].connection = _connection.Connection(connected, rank)
+
+    # ---- making calls
+
+    def worker(self, to, what="get_worker_info"):
+        """The WorkerInfo of a name, a rank or a WorkerInfo."""
+        if isinstance(to, WorkerInfo):
+            to = to.id
+        if isinstance(to, str):
+            found = self.by_name.get(to)
+            if found is None:
+                raise RuntimeError(f"{what}: a worker's name is one of {', '.join(self.by_name)}, got {to!r}")
+            return found
+        if isinstance(to, int) and not isinstance(to, bool):
+            if to != self.rank and to not in self.peers:
+                raise RuntimeError(f"{what}: a worker's rank is below {self.size}, got {to}")
+            return self.info if to == self.rank else self.peers[to].info
+        raise ValueError(f"{what}: a worker is given by its name, rank or WorkerInfo, got {to!r}")
+
+    def call(self, to, kind, value, what, timeout=-1.0, about=None):
+        """A future of what the worker of rank `to` answers."""
+        if self._closed:
+            raise RuntimeError(f"{what}: the workers have been shut down, call init_rpc again")
+        future = RpcFuture()
+        seconds = self.timeout if timeout is None or timeout < 0 else timeout
+        number = next(self._numbers)
+        frame = _wire.encode(kind, number, about or {}, value, to, self, to == self.rank)
+        pending = _Pending(future, to, what, seconds, value)
+        with self._lock:
+            self._pending[number] = pending
+            self._sent += kind in COUNTED
+            sooner = pending.deadline < self._next_deadline
+            if sooner:
+                self._next_deadline = pending.deadline
+        if sooner:
+            self._keeper.put(None)
+        self._send(to, frame)
+        return future
+
+    def _send(self, to, frame):
+        if to == self.rank:
+            work = self._accept(self.rank, frame)
+            if work is not None:
+                self._threads.start(self._start, *work)
+            return
+        peer = self.peers[to]
+        if peer.lost is None:
+            try:
+                peer.connection.send(frame)
+                return
+            except OSError as error:
+                self._lose(peer, f"sending failed: {error}")
+        self._fail_calls_to(peer)
+
+    def tell(self, to, kind, about):
+        """Sends what has no answer, soon; may be called anywhere."""
+        self._keeper.put((to, _wire.Frame(kind, 0, about)))
+
+    def _keep(self):
+        while True:
+            left = self._next_deadline - time.monotonic()
+            try:
+                item = self._keeper.get(timeout=None if left == _FOR_EVER else max(0.0, left))
+            except queue.Empty:
+                item = None
+            if item is False:
+                return
+            if callable(item):
+                item()
+            elif item is not None:
+                self._send(*item)
+            elif time.monotonic() >= self._next_deadline:
+                self._look_at_deadlines()
+
+    def _look_at_deadlines(self):
+        now = time.monotonic()
+        with self._lock:
+            late = [n for n, p in self._pending.items() if p.deadline <= now]
+            late = [self._pending.pop(n) for n in late]
+            self._next_deadline = min((p.deadline for p in self._pending.values()), default=_FOR_EVER)
+        for pending in late:
+            where = self.peers[pending.to] if pending.to != self.rank else "this worker"
+            text = f"RPCErr:1: {pending.what} to {where} has no answer within its timeout of {pending.seconds:g} s"
+            self._threads.start(self._finish, pending, None, RuntimeError(text))
+
+    def _finish(self, pending, value, error):
+        callbacks = pending.future._settle(value, error)
+        self._calmer()
+        for callback in callbacks:
+            callback(pending.future)
+
+    def _calmer(self):
+        with self._calm:
+            self._calm.notify_all()
+
+    def get_worker_infos(self):
+        """All workers, by rank."""
+        return sorted(self.by_name.values(), key=lambda info: info.id)
+
+    def get_debug_info(self):
+        """Numbers about this worker, as PyTorch calls them."""
+        with self._lock:
+            return {
+                "agent.client_active_calls": str(len(self._pending)),
+                "agent.server_active_calls": str(self._active),
+                "agent.num_idle_threads": str(self._free),
+                "agent.thread_pool_size": str(self.options.num_worker_threads),
+            }
+
+    # ---- answering
+
+    def _serve(self, peer):
+        """Reads a connection until something came that takes long."""
+        while True:
+            try:
+                frame = peer.connection.read()
+                work = self._accept(peer.info.id, frame)
+            except (OSError, EOFError) as error:
+                self._lose(peer, "its connection ended" if isinstance(error, EOFError) else str(error))
+                return
+            except Exception as error:
+                self._lose(peer, f"it sent what cannot be read ({type(error).__name__}: {error})")
+                return
+            if work is None:
+                continue
+            limited, call = work
+            if limited and not self._take_slot(call):
+                continue
+            self._threads.start(self._serve, peer)
+            self._work(limited, call)
+            return
+
+    def _start(self, limited, call):
+        if not limited or self._take_slot(call):
+            self._work(limited, call)
+
+    def _take_slot(self, call):
+        """Whether the call may run now; it waits its turn where not."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return True
+            self._waiting.append(call)
+            return False
+
+    def _work(self, limited, call):
+        while call is not None:
+            call()
+            call = None
+            with self._lock:
+                if limited and self._waiting:
+                    call = self._waiting.popleft()
+                else:
+                    self._free += limited
+
+    def _accept(self, source, frame):
+        """Does what is quick; what is left to do as (whether it counts as a call that runs, function), or None."""
+        if frame.kind in COUNTED:
+            with self._lock:
+                self._received += 1
+                self._active += 1
+        return self._handlers[frame.kind](source, frame)
+
+    def _on_result(self, source, frame):
+        with self._lock:
+            pending = self._pending.pop(frame.call, None)
+        if pending is None:  # it came too late
+            return None
+        value = error = None
+        try:
+            value = _wire.decode(frame, source, self)
+            if frame.kind == ERROR:
+                value, error = None, _raised_there(*value)
+        except Exception as failure:
+            error = RuntimeError(f"{pending.what}: the answer cannot be read: {type(failure).__name__}: {failure}")
+        callbacks = pending.future._settle(value, error)
+        self._calmer()
+        if not callbacks:
+            return None
+        return False, lambda: [callback(pending.future) for callback in callbacks]
+
+    def answer(self, source, call, value, about=None):
+        """Sends the answer to a call; an error when it cannot be pickled."""
+        try:
+            frame = _wire.encode(RESULT, call, dict(about or {}), value, source, self, source == self.rank)
+        except Exception as error:
+            self.answer_error(source, call, error)
+            return
+        self._answered()
+        self._send(source, frame)
+
+    def answer_error(self, source, call, error):
+        text = getattr(error, "_rpc_text", None) or failure_text(self.info, error)
+        kind = type(error) if isinstance(error, Exception) else None
+        try:
+            frame = _wire.encode(ERROR, call, {}, (kind, text), source, self, source == self.rank)
+        except Exception:  # a class that only this process knows
+            frame = _wire.encode(ERROR, call, {}, (None, text), source, self, source == self.rank)
+        self._answered()
+        self._send(source, frame)
+
+    def _answered(self):
+        with self._calm:
+            self._active -= 1
+            self._calm.notify_all()
+
+    def run(self, function, arguments, options, about, done, failed):
+        """Calls the function in the autograd context of the caller; `done` or `failed` gets what becomes of it."""
+        try:
+            with self._autograd.entered(about):
+                result = function(*arguments, **options)
+            if getattr(function, "_rpc_gives_future", False):
+                if not isinstance(result, Future):
+                    raise RuntimeError(f"a function under async_execution returns a Future, got {type(result).__name__}")
+                result.add_done_callback(lambda future: self._finished(future, about, done, failed))
+                return
+        except BaseException as error:
+            failed(error)
+            return
+        with self._autograd.entered(about):
+            done(result)
+
+    def _finished(self, future, about, done, failed):
+        try:
+            result = future.value()
+        except Exception as error:
+            failed(error)
+            return
+        with self._autograd.entered(about):
+            done(result)
+
+    def _on_call(self, source, frame):
+        def work():
+            try:
+                function, arguments, options = _wire.decode(frame, source, self)
+            except Exception as error:
+                self.answer_error(source, frame.call, error)
+                return
+            done = lambda value: self.answer(source, frame.call, value)  # noqa: E731
+            failed = lambda error: self.answer_error(source, frame.call, error)  # noqa: E731
+            self.run(function, arguments, options, frame.about, done, failed)
+
+        return True, work
+
+    def _on_remote(self, source, frame):
+        owned = self.references.own(frame.about["rref"], frame.about["fork"], source)
+        self._keeper.put((source, _wire.encode(RESULT, frame.call, {}, None, source, self, source == self.rank)))
+
+        def work():
+            try:
+                function, arguments, options = _wire.decode(frame, source, self)
+            except Exception as error:
+                fail(error)
+                return
+            self.run(function, arguments, options, frame.about, give, fail)
+
+        def give(value):
+            owned.future.set_result(value)
+            self._answered()
+
+        def fail(error):
+            text = failure_text(self.info, error)
+            if not isinstance(error, Exception):
+                error = RuntimeError(text)
+            error._rpc_text = text
+            owned.future.set_exception(error)
+            self._answered()
+
+        return True, work
+
+    def _on_fetch(self, source, frame):
+        owned = self.references.find(frame.about["rref"])
+
+        def work(future=owned.future):
+            try:
+                value = future.value()
+            except Exception as error:
+                self.answer_error(source, frame.call, error)
+                return
+            with self._autograd.entered(frame.about):
+                self.answer(source, frame.call, value)
+
+        return self._when(owned, False, work)
+
+    def _on_invoke(self, source, frame):
+        owned = self.references.find(frame.about["rref"])
+
+        def work():
+            try:
+                name, arguments, options = _wire.decode(frame, source, self)
+                function = getattr(owned.future.value(), name)
+            except Exception as error:
+                self.answer_error(source, frame.call, error)
+                return
+            done = lambda value: self.answer(source, frame.call, value)  # noqa: E731
+            failed = lambda error: self.answer_error(source, frame.call, error)  # noqa: E731
+            self.run(function, arguments, options, frame.about, done, failed)
+
+        return self._when(owned, True, work)
+
+    def _when(self, owned, limited, work):
+        """Work that needs the value of an RRef, which may not be there yet."""
+        if owned.future.done():
+            return limited, work
+        owned.future.add_done_callback(lambda _: self._threads.start(self._start, limited, work))
+        return None
+
+    def _on_gradients(self, source, frame):
+        def work():
+            try:
+                value = _wire.decode(frame, source, self)
+                future = self._autograd.gradients_came(self, source, *value)
+                future.add_done_callback(answer)
+            except Exception as error:
+                self.answer_error(source, frame.call, error)
+
+        def answer(future):
+            try:
+                value = future.value()
+            except Exception as error:
+                self.answer_error(source, frame.call, error)
+            else:
+                self.answer(source, frame.call, value)
+
+        return True, work
+
+    def _on_release(self, source, frame):
+        self._autograd.released(self, frame.about["context"])
+
+    def _on_bye(self, source, frame):
+        self.peers[source].said_bye.set()
+
+    # ---- what messages carry for autograd and devices
+
+    def record_sent(self, tensors, to, about):
+        return self._autograd.record_sent(self, tensors, to, about)
+
+    def record_received(self, tensors, source, about):
+        return self._autograd.record_received(self, tensors, source, about)
+
+    def device_there(self, to, device):
+        """The device of the worker `to` for tensors of `device`."""
+        name = self.info.name if to == self.rank else self.peers[to].info.name
+        places = self.options.device_maps.get(name, {})
+        if device not in places:
+            text = "tensors of the CPU are sent; for those of a GPU the options need a device map"
+            raise RuntimeError(f"rpc: {text} from {device} for worker {name!r}, got {places or 'none'}")
+        return str(places[device])
+
+    # ---- gathering, by the first of the workers
+
+    def gather(self, what, value, timeout=0, names=None):
+        """The values of all workers (or those named), by name."""
+        names = sorted(names or self.by_name)
+        leader = self.by_name[names[0]].id
+        times = self._gathered[(what, *names)] = self._gathered[(what, *names)] + 1
+        key = (what, times, *names)
+        return self.call(leader, GATHER, value, f"{what} of workers", timeout, {"key": key}).wait()
+
+    def _on_gather(self, source, frame):
+        key = frame.about["key"]
+        names = key[2:]
+        try:
+            value = _wire.decode(frame, source, self)
+        except Exception as error:
+            value = error
+        with self._lock:
+            entry = self._gathers.setdefault(key, {})
+            entry[self._name_of(source)] = (source, frame.call, value)
+            complete = len(entry) == len(names)
+            if complete:
+                del self._gathers[key]
+        if complete:
+            values = {name: entry[name][2] for name in names}
+            for other, call, _ in entry.values():
+                self._tell_gathered(other, call, RESULT, values)
+        else:
+            self._look_at_gathers()
+
+    def _name_of(self, rank):
+        return self.info.name if rank == self.rank else self.peers[rank].info.name
+
+    def _tell_gathered(self, to, call, kind, value):
+        self._keeper.put((to, _wire.encode(kind, call, {}, value, to, self, to == self.rank)))
+
+    def _look_at_gathers(self):
+        """Ends those that wait for a worker that is lost."""
+        lost = {peer.info.name: peer for peer in self.peers.values() if peer.lost is not None}
+        ended = []
+        with self._lock:
+            for key in list(self._gathers):
+                missing = [n for n in key[2:] if n in lost and n not in self._gathers[key]]
+                if missing:
+                    ended.append((key[0], lost[missing[0]], self._gathers.pop(key)))
+        for what, peer, entry in ended:
+            for source, call, _ in entry.values():
+                text = f"{what} of workers: {peer} is gone: {peer.lost}"
+                self._tell_gathered(source, call, ERROR, (DistNetworkError, text))
+
+    # ---- when workers go
+
+    def _lose(self, peer, reason):
+        with self._lock:
+            if peer.lost is not None:
+                return
+            peer.lost = "it was shut down" if peer.said_bye.is_set() else reason
+        peer.said_bye.set()  # nobody waits for it any longer
+        peer.connection.close()
+        self._fail_calls_to(peer)
+        self.references.lost(peer.info.id)
+        self._look_at_gathers()
+
+    def _fail_calls_to(self, peer):
+        with self._lock:
+            calls = [n for n, p in self._pending.items() if p.to == peer.info.id]
+            calls = [self._pending.pop(n) for n in calls]
+        for pending in calls:
+            error = DistNetworkError(f"{pending.what} to {peer}: the worker is gone: {peer.lost}")
+            self._threads.start(self._finish, pending, None, error)
+
+    def wait_until_calm(self, deadline):
+        """Waits until this worker has neither calls without an answer nor calls to answer."""
+        with self._calm:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not self._calm.wait_for(lambda: not self._active and not self._pending, left):
+                calls = sorted({p.what for p in self._pending.values()})
+                raise RuntimeError(f"shutdown: calls did not end in time: {self._active} of others, {calls} of this worker")
+            return self._sent, self._received
+
+    def finish_together(self, timeout):
+        """Waits until no worker has anything to do: twice the same numbers of calls everywhere, all of them answered."""
+        deadline = time.monotonic() + timeout if timeout else None
+        before = None
+        while True:
+            mine = self.wait_until_calm(deadline)
+            counts = self.gather("shutdown", mine, timeout).values()
+            total = tuple(map(sum, zip(*counts)))
+            if total[0] == total[1] and total == before:
+                return
+            before = total
+
+    def close(self, graceful):
+        """Says goodbye and closes everything. What is called later fails."""
+        self._closed = True
+        self.references.close()
+        said = threading.Event()
+        for rank, peer in self.peers.items():
+            if peer.connection is not None:
+                self.tell(rank, BYE, None)
+        self._keeper.put(said.set)
+        said.wait(5)
+        if graceful:
+            for peer in self.peers.values():
+                if peer.connection is not None:
+                    peer.said_bye.wait(5)
+        self.drop()
+        self._threads.end()
+
+    def drop(self):
+        """Closes the connections, without a word."""
+        self._closed = True
+        self._keeper.put(False)
+        if self._listener is not None:
+            self._listener.close()
+        for peer in self.peers.values():
+            if peer.connection is not None:
+                peer.lost = peer.lost or "this worker was shut down"
+                peer.connection.close()
+
+    def leave_to_parent(self):
+        """In a forked child: a connection that stays open there would hide the parent's death."""
+        self._closed = True
+        sockets = [peer.connection.socket for peer in self.peers.values() if peer.connection is not None]
+        for one in [*sockets, *([self._listener.socket] if self._listener is not None else [])]:
+            one.close()

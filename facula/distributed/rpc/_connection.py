@@ -1,0 +1,164 @@
+"""Connections between workers: who may open one, and frames over it.
+
+Both sides show that they have the key of the job, by the hash of what the other has just made up, before anything else is
+read. The key is in the store by which workers meet, which FACULA_STORE_TOKEN protects, and that token is part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import socket
+import struct
+import threading
+
+from .._errors import DistNetworkError
+from . import _wire
+
+_HELLO = struct.Struct("<8sII32s")  # mark, ranks of who opens and who listens, what was made up
+_MARK = b"fcl-rpc1"
+_MOST_PIECES = 512  # below the system's limit for one call
+
+
+def key_of(store, rank):
+    """The key of the job: everybody who can read the store has it."""
+    if rank == 0:
+        store.set("key", secrets.token_hex(32))
+    token = os.environ.get("FACULA_STORE_TOKEN", "")
+    return hashlib.sha256(store.get("key") + b"/" + token.encode()).digest()
+
+
+def address_towards(host):
+    """The address of this machine from which `host` is reached: workers listen on no other."""
+    kind, _, _, _, place = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(kind, socket.SOCK_DGRAM) as probe:
+        probe.connect(place)  # sends nothing
+        return probe.getsockname()[0]
+
+
+def _exactly(connection, count):
+    data = bytearray()
+    while len(data) < count:
+        part = connection.recv(count - len(data))
+        if not part:
+            raise ConnectionError("it closed the connection")
+        data += part
+    return bytes(data)
+
+
+def _proof(key, side, hello, challenge):
+    return hmac.new(key, side + hello + challenge, "sha256").digest()
+
+
+def _prepared(connection):
+    connection.settimeout(None)
+    if connection.family != getattr(socket, "AF_UNIX", None):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a machine that is gone says nothing
+        for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30000)):
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return connection
+
+
+def open_to(host, port, key, rank, to, timeout):
+    """A connection to the worker `to`; DistNetworkError when there is none, or it does not have the key."""
+    try:
+        connection = socket.create_connection((host, port), timeout)
+        hello = _HELLO.pack(_MARK, rank, to, secrets.token_bytes(32))
+        connection.sendall(hello)
+        challenge = _exactly(connection, 32)
+        theirs = _exactly(connection, 32)
+        if not hmac.compare_digest(theirs, _proof(key, b"listens", hello, challenge)):
+            raise ConnectionError("it does not have the key of this job")
+        connection.sendall(_proof(key, b"opens", hello, challenge))
+        if _exactly(connection, 1) != b"+":
+            raise ConnectionError("it refused the key of this process")
+    except OSError as error:
+        raise DistNetworkError(f"init_rpc: no connection to rank {to} at {host}:{port}: {error}") from None
+    return _prepared(connection)
+
+
+def _greeted(connection, key, rank, timeout):
+    """The rank of who opened the connection, if it has the key."""
+    connection.settimeout(timeout)
+    hello = _exactly(connection, _HELLO.size)
+    mark, other, me, _ = _HELLO.unpack(hello)
+    if mark != _MARK or me != rank:
+        raise ConnectionError("a stranger")
+    challenge = secrets.token_bytes(32)
+    connection.sendall(challenge + _proof(key, b"listens", hello, challenge))
+    if not hmac.compare_digest(_exactly(connection, 32), _proof(key, b"opens", hello, challenge)):
+        raise ConnectionError("it does not have the key")
+    connection.sendall(b"+")
+    return other
+
+
+class Listener:
+    """Where other workers connect; strangers are sent away without a word, and keep nobody waiting."""
+
+    def __init__(self, address, key, rank, arrived):
+        kind = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.socket = socket.create_server((address, 0), family=kind, backlog=128)
+        self.address, self.port = self.socket.getsockname()[:2]
+        self._key, self._rank, self._arrived = key, rank, arrived
+        threading.Thread(target=self._accept, name="rpc listens", daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._greet, args=(connection,), name="rpc greets", daemon=True).start()
+
+    def _greet(self, connection):
+        try:
+            other = _greeted(connection, self._key, self._rank, 10)
+        except (OSError, struct.error):
+            connection.close()
+            return
+        self._arrived(other, _prepared(connection))
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        self.socket.close()
+
+
+class Connection:
+    """Frames to and from one worker. One thread reads at a time, several may send."""
+
+    def __init__(self, connected, peer):
+        self.socket, self.peer = connected, peer
+        self._lock = threading.Lock()
+        self._reader = _wire.Reader(connected)
+
+    def send(self, frame):
+        pieces = frame.pieces()
+        with self._lock:
+            if len(pieces) == 1:
+                self.socket.sendall(pieces[0])
+            else:
+                self._send_pieces([memoryview(p).cast("B") for p in pieces])
+
+    def _send_pieces(self, pieces):
+        at = 0
+        while at < len(pieces):
+            sent = self.socket.sendmsg(pieces[at : at + _MOST_PIECES])
+            while at < len(pieces) and sent >= len(pieces[at]):
+                sent -= len(pieces[at])
+                at += 1
+            if sent:
+                pieces[at] = pieces[at][sent:]
+
+    def read(self):
+        return self._reader.read()
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes who reads
+        self.socket.close()

@@ -1,0 +1,261 @@
+"""Calls of functions in other processes, which have met by `init_rpc`."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import threading
+from datetime import timedelta
+from urllib.parse import urlparse
+
+from .. import _rendezvous
+from .._store import PrefixStore, default_store_timeout
+from . import _kinds as kinds
+from . import _profiling, _rref, constants
+from ._agent import Agent, WorkerInfo
+from ._rref import RRef, agent_for
+from .options import TensorPipeRpcBackendOptions
+
+__all__ = [
+    "AllGatherStates", "BackendType", "RRef", "WorkerInfo", "get_rpc_timeout", "get_worker_info", "init_rpc", "method_factory",
+    "new_method", "remote", "rpc_async", "rpc_sync", "shutdown",
+]  # fmt: skip
+
+_lock = threading.Lock()
+_meetings = 0
+
+
+class BackendType(enum.Enum):
+    """What moves the calls: sockets, under the name of PyTorch's backend."""
+
+    TENSORPIPE = "TENSORPIPE"
+
+
+class AllGatherStates:
+    """What the leader of a gathering of objects has: the objects so far, and whether they are all."""
+
+    def __init__(self):
+        self.gathered_objects = {}
+        self.proceed_signal = threading.Event()
+
+
+def _checked(name, backend, options):
+    if not isinstance(name, str) or not name or len(name) > 128 or any(c.isspace() for c in name):
+        raise ValueError(f"init_rpc: a name is a str of up to 128 characters without spaces, got {name!r}")
+    if backend is not None and backend is not BackendType.TENSORPIPE:
+        raise TypeError(f"init_rpc: backend is BackendType.TENSORPIPE or None, got {backend!r}")
+    if options is None:
+        return TensorPipeRpcBackendOptions()
+    if not isinstance(options, TensorPipeRpcBackendOptions):
+        raise TypeError(f"init_rpc: expected TensorPipeRpcBackendOptions, got {type(options).__name__}")
+    return options
+
+
+def _host_of(init_method):
+    """The host of the store, by which this machine's own address is found; None for a file."""
+    url = urlparse(init_method)
+    if url.scheme == "env":
+        return os.environ.get("MASTER_ADDR", os.environ.get("SLURM_LAUNCH_NODE_IPADDR"))
+    return url.hostname if url.scheme == "tcp" else None
+
+
+def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=None):
+    """Makes this process a worker and waits until all of them are there.
+
+    Args:
+        name: how others call it.
+        backend: BackendType.TENSORPIPE or None.
+        rank, world_size: which of how many workers this is; from the environment with the init_method "env://".
+        rpc_backend_options: a TensorPipeRpcBackendOptions.
+    """
+    global _meetings
+    options = _checked(name, backend, rpc_backend_options)
+    with _lock:
+        if _rref._agent is not None:
+            raise RuntimeError(f"init_rpc: this process is a worker already, {_rref._agent.info}, got {name!r}")
+        size, rank = _rendezvous.place(options.init_method, -1 if world_size is None else world_size, rank, None)
+        timeout = max(default_store_timeout, timedelta(seconds=options.rpc_timeout))
+        agent = Agent(name, rank, size, options, _autograd())
+        try:
+            if size == 1:
+                agent.alone()
+            else:
+                store = _rendezvous.open_store(options.init_method, size, rank, timeout)
+                _meetings += 1
+                store = PrefixStore(f"rpc{_meetings}", store)
+                store.set_timeout(timeout)
+                _rref._agent = agent
+                agent.meet(store, _host_of(options.init_method), timeout.total_seconds())
+        except BaseException:
+            _rref._agent = None
+            agent.drop()
+            raise
+        _rref._agent = agent
+
+
+def _autograd():
+    from ..autograd import _context
+
+    return _context
+
+
+def shutdown(graceful=True, timeout=constants.DEFAULT_SHUTDOWN_TIMEOUT):
+    """Ends this worker.
+
+    Args:
+        graceful: first waits until no worker has a call to answer; all of them must call it so. RRefs end with it.
+        timeout: seconds that this may take; 0 is for ever.
+    """
+    agent = agent_for("shutdown")
+    try:
+        if graceful:
+            agent.finish_together(timeout)
+    finally:
+        with _lock:
+            _rref._agent = None
+        agent.close(graceful)
+        _autograd().forget_all()
+
+
+def _leave_to_parent():
+    agent, _rref._agent = _rref._agent, None
+    if agent is not None:
+        agent.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def get_worker_info(worker_name=None):
+    """The WorkerInfo of a worker; of this one without a name."""
+    agent = agent_for("get_worker_info")
+    return agent.info if worker_name is None else agent.worker(worker_name)
+
+
+def get_rpc_timeout():
+    """Seconds that a call may take, where it says nothing itself."""
+    return agent_for("get_rpc_timeout").timeout
+
+
+def _set_rpc_timeout(seconds):
+    agent_for("_set_rpc_timeout").timeout = float(seconds)
+
+
+def _is_current_rpc_agent_set():
+    return _rref._agent is not None
+
+
+def _get_current_rpc_agent():
+    return agent_for("_get_current_rpc_agent")
+
+
+def _require_initialized(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        agent_for(function.__name__)
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _started(name, to, func, args, kwargs, timeout, kind, about=None):
+    agent = agent_for(name)
+    to = agent.worker(to, name)
+    if not callable(func):
+        raise TypeError(f"{name}: expected a function, got {type(func).__name__}")
+    what = f"{name} of {getattr(func, '__qualname__', None) or type(func).__qualname__}"
+    return agent.call(to.id, kind, (func, tuple(args or ()), dict(kwargs or {})), what, timeout, about)
+
+
+def _range(kind, to, func):
+    agent = agent_for(kind)
+    return _profiling.range_of(
+        lambda: _profiling.call_name(kind, func, agent.info.name, agent.worker(to, kind).name),
+    )
+
+
+def rpc_sync(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+    """func(*args, **kwargs) on another worker; what it raises is raised here, with its traceback in the text.
+
+    Args:
+        to: name, rank or WorkerInfo.
+        func: what can be pickled; tensors of the CPU and NumPy arrays are sent without copies.
+        args, kwargs: its arguments.
+        timeout: seconds; by default the one that init_rpc was given, 0 is for ever.
+    """
+    with _range("rpc_sync", to, func):
+        return _started("rpc_sync", to, func, args, kwargs, timeout, kinds.CALL).wait()
+
+
+def rpc_async(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+    """A Future of func(*args, **kwargs) on another worker.
+
+    Args:
+        to, func, args, kwargs, timeout: as for rpc_sync.
+    """
+    with _range("rpc_async", to, func):
+        return _started("rpc_async", to, func, args, kwargs, timeout, kinds.CALL)
+
+
+def remote(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+    """An RRef of func(*args, **kwargs), which stays on the worker that makes it.
+
+    Args:
+        to, func, args, kwargs, timeout: as for rpc_sync; what fails is raised by to_here.
+    """
+    agent = agent_for("remote")
+    with _range("rpc_remote", to, func):
+        to = agent.worker(to, "remote")
+        references = agent.references
+        number, fork = references.new_number(), references.new_number()
+        if to.id == agent.rank:
+            made = RRef._of_owner(agent, references.find(number))
+            created = _started("remote", to, func, args, kwargs, timeout, kinds.REMOTE, {"rref": number, "fork": fork})
+            references.drop(number, fork)
+            created.add_done_callback(lambda _: None)
+            return made
+        created = _started("remote", to, func, args, kwargs, timeout, kinds.REMOTE, {"rref": number, "fork": fork})
+        made = RRef._of_user(agent, to.id, number, fork)
+        made._created = created
+        return made
+
+
+def _all_gather(obj, worker_names=None, timeout=constants.UNSET_RPC_TIMEOUT):
+    """The objects of all workers (or those named), which all call it, by name."""
+    agent = agent_for("_all_gather")
+    for name in worker_names or ():
+        agent.worker(name, "_all_gather")
+    return agent.gather("_all_gather", obj, timeout, worker_names)
+
+
+def _barrier(worker_names):
+    _all_gather(None, set(worker_names))
+
+
+def _wait_all_workers(timeout=constants.DEFAULT_SHUTDOWN_TIMEOUT):
+    agent_for("_wait_all_workers").finish_together(timeout)
+
+
+def _rref_context_get_debug_info():
+    return agent_for("_rref_context_get_debug_info").references.debug_info()
+
+
+def new_method(cls, func_name):
+    """PyTorch's helper for methods of RRef that call the class's own."""
+
+    def method(self, *args, **kwargs):
+        return getattr(super(cls, self), func_name)(*args, **kwargs)
+
+    return method
+
+
+def method_factory(method_name, docstring):
+    """PyTorch's helper for methods of RRef that call the class's own, with a docstring."""
+
+    def method(self, *args, **kwargs):
+        return getattr(super(RRef, self), method_name)(*args, **kwargs)
+
+    method.__doc__ = docstring
+    return method

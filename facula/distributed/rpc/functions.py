@@ -1,0 +1,19 @@
+"""Marks of functions that others call."""
+
+import functools
+
+__all__ = ["async_execution"]
+
+
+def async_execution(fn):
+    """Says that the function gives a Future: its value, when it comes, is the answer to the call, and no thread waits for it.
+
+    It goes below `staticmethod` and `classmethod`.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    wrapper._rpc_gives_future = True
+    return wrapper

@@ -1,0 +1,60 @@
+"""What init_rpc can be told."""
+
+from __future__ import annotations
+
+import facula
+
+from . import constants
+
+__all__ = ["TensorPipeRpcBackendOptions"]
+
+
+def _device(value):
+    device = facula.device(value)
+    if device.type == "cpu" or device.index is None:
+        raise ValueError(f"TensorPipeRpcBackendOptions: device maps are for GPUs with their number, got {device}")
+    return device
+
+
+class TensorPipeRpcBackendOptions:
+    """How calls between workers are made.
+
+    Args:
+        num_worker_threads: how many calls of others run at the same time.
+        rpc_timeout: seconds that a call may take, where it says nothing itself; 0 is for ever.
+        init_method: how workers find each other, as for init_process_group.
+        device_maps: for each worker's name, to which of its GPUs tensors on GPUs of this one go. Tensors on GPUs travel by
+            the memory of the host; without an entry, sending one is an error.
+        devices: the GPUs that are used; all where none is named.
+    """
+
+    def __init__(
+        self, *, num_worker_threads=constants.DEFAULT_NUM_WORKER_THREADS, rpc_timeout=constants.DEFAULT_RPC_TIMEOUT_SEC,
+        init_method=constants.DEFAULT_INIT_METHOD, device_maps=None, devices=None, _transports=None, _channels=None,
+    ):  # fmt: skip
+        if int(num_worker_threads) < 1:
+            raise ValueError(f"TensorPipeRpcBackendOptions: num_worker_threads must be positive, got {num_worker_threads}")
+        if rpc_timeout < 0:
+            raise ValueError(f"TensorPipeRpcBackendOptions: rpc_timeout must not be negative, got {rpc_timeout}")
+        self.num_worker_threads = int(num_worker_threads)
+        self.rpc_timeout = float(rpc_timeout)
+        self.init_method = init_method
+        self.device_maps = {}
+        for worker, places in (device_maps or {}).items():
+            self.set_device_map(worker, places)
+        self.set_devices(devices or [])
+
+    def set_device_map(self, to, device_map):
+        """Adds to which GPUs of the worker `to` tensors on GPUs of this one go."""
+        places = self.device_maps.setdefault(to, {})
+        for here, there in device_map.items():
+            here, there = _device(here), _device(there)
+            if places.get(here, there) != there:
+                raise ValueError(f"set_device_map: {here} goes to {places[here]} of {to} already, got {there}")
+            if any(place == there and other != here for other, place in places.items()):
+                raise ValueError(f"set_device_map: two devices cannot go to one, got {there} of {to} twice")
+            places[here] = there
+
+    def set_devices(self, devices):
+        """The GPUs that are used."""
+        self.devices = [_device(d) for d in devices]
