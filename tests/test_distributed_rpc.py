@@ -154,6 +154,7 @@ class Batch:
         return future
     @rpc.functions.async_execution
     def method(self, x): return rpc.rpc_async("worker0", same, (x,))
+---
 future = rpc.rpc_async(NEXT, nap, (0.05, 4))
 assert isinstance(future, facula.futures.Future) and not future.done()
 chained = future.then(lambda f: rpc.rpc_sync(NEXT, same, (f.wait() + 1,)))  # a callback that calls again
@@ -274,7 +275,7 @@ class Heavy:
     def __del__(self): Heavy.alive -= 1
 def alive(): return Heavy.alive
 def nothing_left(): return all(n == 0 for n in references().values())
-third = f"worker{(RANK + 2) % SIZE}"
+---
 if RANK == 0:
     rref = rpc.remote("worker1", Heavy)
     until(lambda: rpc.rpc_sync("worker1", alive) == 1)

@@ -52,7 +52,7 @@ class References:
         self.agent = agent
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self.owned: dict[tuple, Owned] = {}  # those with forks
+        self.owned: dict[tuple, Owned] = {}  # those with forks, or whose call has not come
         self.weakly = weakref.WeakValueDictionary()  # all
         self.children: dict[tuple, tuple] = {}  # forks that others are being given: (who, the RRef they come from)
         self.forking: dict[tuple, tuple] = {}  # forks of this worker that the owner has not confirmed: (parent, RRef, weakly)
@@ -72,7 +72,7 @@ class References:
         with self._lock:
             owned = self.weakly.get(number)
             if owned is None:
-                owned = self.weakly[number] = Owned(number)
+                owned = self.weakly[number] = self.owned[number] = Owned(number)
             return owned
 
     def own(self, number, fork, holder):
