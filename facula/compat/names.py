@@ -21,6 +21,9 @@ ELSEWHERE = {
     "torch._C.DispatchKey": "facula.compat.dispatch.DispatchKey",
     "torch._C.DispatchKeySet": "facula.compat.dispatch.DispatchKeySet",
     "torch._C._nn._parse_to": "facula._C._parse_to",
+    "torch.distributed.DeviceMesh": "facula.distributed.device_mesh.DeviceMesh",
+    "torch.distributed.GradBucket": "facula.distributed._reducer.GradBucket",
+    "torch.distributed.init_device_mesh": "facula.distributed.device_mesh.init_device_mesh",
     "torch._C._LinAlgError": "facula.linalg.LinAlgError",
     "torch._C._distributed_rpc._is_current_rpc_agent_set": "facula.distributed.rpc.api._is_current_rpc_agent_set",
 }

@@ -388,12 +388,8 @@ NAMES = {
     "processes": {
         "torch._C._distributed_rpc": "",
         "torch.distributed": """
-            AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions
-            BuiltinCommHookType DebugLevel DeviceMesh GatherOptions GradBucket GroupName Logger ProcessGroupGloo
-            ReduceOptions ReduceScatterOptions Reducer ScatterOptions _rank_not_in_group
-            breakpoint get_backend_config get_debug_level init_device_mesh record_comm
-            register_rendezvous_handler set_debug_level set_debug_level_from_env shrink_group
-            split_group
+            BackendConfig BuiltinCommHookType GroupName Logger ProcessGroupGloo Reducer _rank_not_in_group breakpoint
+            get_backend_config record_comm register_rendezvous_handler shrink_group split_group
             """,
         "torch.distributed._tensor.experimental": "",
         "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """
@@ -410,21 +406,9 @@ NAMES = {
         "torch.distributed.checkpoint.state_dict_loader": "_load_state_dict",
         "torch.distributed.collective_utils": "SyncPayload all_gather all_gather_object_enforce_type broadcast",
         "torch.distributed.config": "compile_on_one_rank use_torchcomms",
-        "torch.distributed.constants": "default_pg_nccl_timeout default_pg_timeout",
         "torch.distributed.debug": "start_debug_server stop_debug_server",
         "torch.distributed.distributed_c10d": """
-            AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend BackendConfig BarrierOptions BroadcastOptions
-            DebugLevel GatherOptions GroupMember GroupName P2POp PrefixStore ProcessGroup ProcessGroupGloo ReduceOp
-            ReduceOptions ReduceScatterOptions ScatterOptions Store Work _get_default_group _pg_map all_gather
-            all_gather_coalesced all_gather_into_tensor all_gather_object all_gather_single all_reduce all_reduce_coalesced
-            all_to_all all_to_all_single barrier batch_isend_irecv broadcast broadcast_object_list default_pg_timeout
-            destroy_process_group gather gather_object get_backend get_backend_config get_debug_level
-            get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank get_pg_count
-            get_process_group_ranks get_rank get_world_size group init_process_group irecv is_backend_available
-            is_gloo_available is_initialized is_mpi_available is_nccl_available is_torchelastic_launched is_ucc_available
-            is_xccl_available isend monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
-            recv_object_list reduce reduce_op reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
-            scatter_object_list send send_object_list shrink_group split_group supports_complex
+            BackendConfig GroupName ProcessGroupGloo _pg_map get_backend_config record_comm shrink_group split_group
             """,
         "torch.distributed.fsdp": "DataParallelMeshDims",
         "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",

@@ -32,6 +32,7 @@ from ._collectives import (
     scatter,
     send,
 )
+from ._debug import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
 from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from ._group import (
     Backend,
@@ -65,6 +66,17 @@ from ._group import (
     new_subgroups_by_enumeration,
     reduce_op,
     supports_complex,
+)
+from ._group_methods import (
+    AllreduceCoalescedOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    GatherOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
 )
 from ._objects import (
     all_gather_object,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 
-from facula import Tensor
+from facula import Tensor, view_as_real
 from facula.futures import Future
 
 from ._group import PremulSum, ReduceOp, get_group_rank, member, supports_complex
@@ -55,6 +55,8 @@ class Work:
     def source_rank(self):
         """The rank in the group that a message came from."""
         return self._native.source()
+
+    _source_rank = source_rank
 
     def get_future(self):
         """A Future of the tensors it wrote."""
@@ -155,7 +157,7 @@ def _run(
     group, kind, name, inputs, outputs, async_op, reduction=(0, 1.0), root=0, tag=0, in_splits=_NOTHING, out_splits=_NOTHING,
     timeout=None,
 ):  # fmt: skip
-    limit = (timeout or group._timeout).total_seconds()
+    limit = group._timeout.total_seconds() if timeout is None else seconds(timeout, None)
     collected = group._coalesced
     waits = not async_op and collected is None
     native = group._native.run(kind, name, inputs, outputs, *reduction, root, tag, in_splits, out_splits, limit, waits)
@@ -179,9 +181,11 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
-    """all_reduce of several tensors of one dtype."""
+    """all_reduce of several tensors of one dtype; float32 goes with complex64, float64 with complex128."""
     tensors = _list("all_reduce_coalesced", "tensors", tensors)
     reduction = _reduction("all_reduce_coalesced", op, *tensors)
+    if len({t.dtype for t in tensors}) > 1:
+        tensors = [view_as_real(t) if t.is_complex() else t for t in tensors]
     group = member("all_reduce_coalesced", group)
     return _run(group, _ALL_REDUCE, "all_reduce_coalesced", _NOTHING, tensors, async_op, reduction) if group else None
 
@@ -360,8 +364,16 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
 
 
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
-    """Waits for all processes; those that do not come in time are named, as by every collective."""
+    """Waits for all processes; those that do not come in time are named, as by every collective.
+
+    Args:
+        group: the processes.
+        timeout: a timedelta, or seconds.
+        wait_all_ranks: accepted: all ranks that are missing are named.
+    """
     group = member("monitored_barrier", group)
+    if isinstance(timeout, (int, float)):
+        timeout = datetime.timedelta(seconds=timeout)
     if group is not None:
         _run(group, _BARRIER, "monitored_barrier", _NOTHING, _NOTHING, False, timeout=timeout)
 

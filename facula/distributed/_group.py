@@ -13,6 +13,7 @@ import traceback
 from facula import _C
 
 from . import _rendezvous
+from ._group_methods import GroupMethods
 from ._store import PrefixStore, Store
 
 default_pg_timeout = datetime.timedelta(minutes=30)
@@ -93,7 +94,7 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-class ProcessGroup:
+class ProcessGroup(GroupMethods):
     """Processes that call collectives together. `init_process_group` and `new_group` make them."""
 
     def __init__(self, native, backend, name, description, timeout, store):
@@ -275,6 +276,14 @@ def get_backend(group=None):
 def get_default_backend_for_device(device):
     """ "gloo"."""
     return "gloo"
+
+
+def _group_named(name):
+    """The group of a `group_name`. ValueError where there is none."""
+    for found in (_default, *_others):
+        if found is not None and found.group_name == name:
+            return found
+    raise ValueError(f"_resolve_process_group: there is no group of that name, got {name!r}")
 
 
 def get_pg_count():

@@ -105,9 +105,14 @@ class GradBucket:
             facula.mul(grad, scale, out=view)
         slot.parameter.grad = view
 
-    def _leave_out(self, position: int, scale: float) -> None:
-        """Puts in what a parameter without a gradient in this pass has: what it had before, or nothing."""
+    def _leave_out(self, position: int, scale: float, accumulated: bool) -> None:
+        """Puts in what a parameter without a gradient in this pass has: what it had before, or nothing. Gradients that passes
+        under no_sync `accumulated` are averaged like those of this pass."""
         slot = self._slots[position]
+        if accumulated and slot.parameter.grad is not None:
+            slot.used = True
+            self._put(slot, scale)
+            return
         self._storage[self._numel + position] = 0
         if slot.parameter.grad is None:
             self._view(slot).zero_()
@@ -142,6 +147,7 @@ class Reducer:
         self._pass = None
         self._order: dict[int, None] = {}  # numbers of parameters, as their gradients came at first
         self._counts: dict[int, int] = {}
+        self._accumulated: set[int] = set()  # numbers of parameters that got gradients since the last average
         self.was_rebuilt, self._passes = False, 0
         self._make_buckets(range(len(self._parameters) - 1, -1, -1))
         self._handles = [
@@ -202,6 +208,8 @@ class Reducer:
             if self.enabled:
                 with facula.no_grad():
                     self._gradient_came(number)
+            else:
+                self._accumulated.add(number)
 
         return hook
 
@@ -245,7 +253,7 @@ class Reducer:
 
     def _leave_out(self, number: int) -> None:
         bucket, position, slot = self._places[number]
-        bucket._leave_out(position, self._scale)
+        bucket._leave_out(position, self._scale, number in self._accumulated)
         bucket._left -= slot.left
         slot.left = 0
 
@@ -274,6 +282,7 @@ class Reducer:
         finally:
             self._pass = None
             self._passes += 1
+            self._accumulated.clear()
             for bucket in self._buckets:
                 bucket._begun, bucket._future = False, None
 
@@ -319,6 +328,10 @@ class Reducer:
                 slot.parameter.grad = bucket._view(slot)
 
     # ---- for others
+
+    def prepare_for_backward(self, outputs=()) -> None:
+        """The next backward pass is averaged, though its forward was made under no_sync; `outputs` are not needed."""
+        self.enabled = True
 
     def register_hook(self, state, hook) -> None:
         """Hands buckets to `hook(state, bucket)` instead of summing them."""

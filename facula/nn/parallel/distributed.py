@@ -272,6 +272,11 @@ class DistributedDataParallel(Module, _LazyJoinable):
         self._buffer_hook = (where, state, hook)
 
     def _set_static_graph(self) -> None:
+        if self.reducer is not None and self.reducer._passes and not self.static_graph:
+            raise RuntimeError(
+                "_set_static_graph: it should be called before training loop starts, "
+                f"got it after {self.reducer._passes} backward passes"
+            )
         self.static_graph = True
         if self.reducer is not None:
             self.reducer.static_graph = True

@@ -1,0 +1,40 @@
+"""The level of checks that programs ask for."""
+
+from __future__ import annotations
+
+import enum
+import os
+
+_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
+
+
+class DebugLevel(enum.Enum):
+    """How much PyTorch checks. Here processes always compare what they call, whatever the level."""
+
+    OFF, INFO, DETAIL = range(3)
+
+
+_level: DebugLevel | None = None
+
+
+def get_debug_level():
+    """The level that was set, at first that of TORCH_DISTRIBUTED_DEBUG."""
+    if _level is None:
+        set_debug_level_from_env()
+    return _level
+
+
+def set_debug_level(level):
+    """Sets the level."""
+    global _level
+    if not isinstance(level, DebugLevel):
+        raise TypeError(f"set_debug_level: level must be a DebugLevel, got {type(level).__name__}")
+    _level = level
+
+
+def set_debug_level_from_env():
+    """Takes the level from TORCH_DISTRIBUTED_DEBUG: OFF, INFO or DETAIL. RuntimeError for another value."""
+    text = os.environ.get(_VARIABLE, "OFF")
+    if text.upper() not in DebugLevel.__members__:
+        raise RuntimeError(f"set_debug_level_from_env: {_VARIABLE} must be OFF, INFO or DETAIL, got {text!r}")
+    set_debug_level(DebugLevel[text.upper()])

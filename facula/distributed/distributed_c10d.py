@@ -1,0 +1,61 @@
+"""The names of `facula.distributed` under the path that PyTorch has them at, and those of its helpers that libraries call."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import facula
+from facula import distributed
+
+from ._collectives import _coalescing_manager  # noqa: F401
+from ._group import GroupMember, _group_named, default_pg_timeout, member  # noqa: F401
+
+globals().update(
+    {
+        name: value
+        for name, value in vars(distributed).items()
+        if not name.startswith("_") and name != "annotations" and not isinstance(value, ModuleType)
+    }
+)
+default_pg_nccl_timeout = default_pg_timeout
+
+
+def _get_default_group():
+    """The group of all processes. ValueError before init_process_group."""
+    return member("_get_default_group")
+
+
+def _get_default_store():
+    """The store by which the processes met."""
+    return member("_get_default_store").get_group_store()
+
+
+def _get_process_group_store(pg):
+    """The store of a group."""
+    return member("_get_process_group_store", pg).get_group_store()
+
+
+def _get_process_group_name(pg):
+    """The name that `_resolve_process_group` takes."""
+    return member("_get_process_group_name", pg).group_name
+
+
+def _resolve_process_group(group_name):
+    """The group of that name. ValueError where there is none."""
+    return _group_named(group_name)
+
+
+def _rank_not_in_group(group):
+    """Whether this process is not a member."""
+    return group is GroupMember.NON_GROUP_MEMBER
+
+
+def _get_group_size(group):
+    """The number of processes."""
+    return distributed.get_world_size(group)
+
+
+def _get_pg_default_device(group=None):
+    """Where tensors of object collectives lie."""
+    member("_get_pg_default_device", group)
+    return facula.device("cpu")
