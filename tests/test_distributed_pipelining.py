@@ -169,6 +169,65 @@ print("ok")
 """
 
 
+SUMMED = """
+# stages in two processes each, whose gradients are summed once for a batch
+from facula import nn
+import facula.nn.functional as F
+from facula.distributed.device_mesh import init_device_mesh
+from facula.distributed.fsdp import FSDPModule, fully_shard
+from facula.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble
+from facula.nn.parallel import DistributedDataParallel as DDP
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "stages"))
+data, place = RANK // 2, RANK % 2
+def parts(count):
+    facula.manual_seed(0)
+    return [nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4)) for _ in range(count)]
+messages = []
+def spread(module):
+    def gradients(output_tensor, input_tensor, group, op, async_op=False):
+        messages.append("sum")
+        return dist.reduce_scatter_tensor(output_tensor, input_tensor, op, group=group, async_op=async_op)
+    fully_shard(module[2], mesh=grid["data"])
+    fully_shard(module, mesh=grid["data"])
+    for m in (module, module[2]):
+        m.set_custom_reduce_scatter(gradients)
+    return module
+def shared(module):
+    ddp = DDP(module, process_group=grid.get_group("data"))
+    ddp.register_comm_hook(None, lambda state, bucket: messages.append("sum") or average(bucket))
+    return ddp
+def average(bucket):
+    tensor = bucket.buffer().div_(2)
+    return dist.all_reduce(tensor, group=grid.get_group("data"), async_op=True).get_future()
+for wrap in (shared, spread):
+    for kind, count, pieces in ((Schedule1F1B, 2, 4), (ScheduleInterleavedZeroBubble, 4, 4), (ScheduleZBVZeroBubble, 4, 3)):
+        one, mine = parts(count), {s: p for s, p in enumerate(parts(count)) if kind._place(s, 2) == place}
+        mine = {s: wrap(p) for s, p in mine.items()}
+        stages = [PipelineStage(p, s, count, "cpu", group=grid.get_group("stages")) for s, p in mine.items()]
+        schedule = kind(stages[0] if count == 2 else stages, pieces, loss_fn=F.mse_loss)
+        optimizers = [facula.optim.SGD([p for m in ms for p in m.parameters()], lr=0.1) for ms in (one, mine.values())]
+        for step in range(3):
+            g = facula.Generator().manual_seed(step)
+            x, y = facula.randn(4 * pieces, 4, generator=g), facula.randn(4 * pieces, 4, generator=g)
+            for o in optimizers:
+                o.zero_grad()
+            F.mse_loss(nn.Sequential(*one)(x), y).backward()
+            half = slice(2 * pieces * data, 2 * pieces * (data + 1))
+            last = place == kind._place(count - 1, 2)
+            messages.clear()
+            schedule.step(*([x[half]] if place == 0 else []), **({"target": y[half]} if last else {}))
+            assert len(messages) == (1 if wrap is shared else 2) * len(mine), (wrap, kind, messages)
+            for s, m in mine.items():
+                for p, q in zip(one[s].parameters(), m.parameters()):
+                    grad = q.grad.full_tensor() if wrap is spread else q.grad
+                    assert facula.allclose(p.grad, grad, atol=1e-5), (wrap, kind, s, step)
+            for o in optimizers:
+                o.step()
+print("ok")
+"""
+
+
 def is_complete(orders, place, stages, pieces, kinds):
     """Whether every process can run its order, one action a tick at most; how many ticks that takes."""
     size = len(orders)
@@ -253,6 +312,11 @@ def test_halves_of_a_backward():
 @pytest.mark.parametrize("size", [2, 3])
 def test_several_stages(size):
     assert run_ranks(SEVERAL, size) == ["ok\n"] * size
+
+
+@needs_mpi
+def test_sums_over_processes():
+    assert run_ranks(SUMMED, 4) == ["ok\n"] * 4
 
 
 @needs_mpi

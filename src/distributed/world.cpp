@@ -157,7 +157,7 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
     group->queue.push_back(op);
   }
   recorder_.add(*op, group->name);
-  // A small one is most often waited for at once, by who submits it; otherwise the thread finds it within a millisecond.
+  // A small one is most often waited for at once, by who submits it; else the thread finds it within a millisecond.
   if (drivers_ == 0 && (op->plan.size() > 1 || dozes_)) wake_.notify_one();
   return op;
 }

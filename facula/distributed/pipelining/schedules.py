@@ -96,19 +96,31 @@ class _PipelineSchedule:
                     loss = loss / self._count if self.scale_grads else loss
             waiting[stage.stage_index, i] = inputs, output, loss
 
-        for kind, number, i in self._order:
-            stage = self._stages[number]
-            if kind == "F":
-                forward(stage, i)
-            elif not backwards:
-                continue
-            elif kind == "B":
-                stage.backward(*waiting.pop((number, i)))
+        def backward(kind, stage, i):
+            place, last = (stage.stage_index, i), i == self._count - 1
+            if stage.sums_gradients:
+                stage.set_sync(False)
+                if last and kind == "I":  # sums come with a whole backward pass, behind all that they are of
+                    for other in [p for p in weights if p[0] == stage.stage_index]:
+                        weights.pop(other).run()
+                    kind = "B"
+                stage.set_sync(last and kind == "B")
+            if kind == "B":
+                stage.backward(*waiting.pop(place))
             elif kind == "I":
-                weights[number, i] = stage.backward_inputs(*waiting.pop((number, i)))
-            else:
-                weights.pop((number, i)).run()
+                weights[place] = stage.backward_inputs(*waiting.pop(place))
+            elif place in weights:
+                weights.pop(place).run()
+
         for stage in self._stages.values():
+            stage.begin()
+        for kind, number, i in self._order:
+            if kind == "F":
+                forward(self._stages[number], i)
+            elif backwards:
+                backward(kind, self._stages[number], i)
+        for stage in self._stages.values():
+            stage.set_sync(True)
             stage.finish()
         return merge_chunks(outputs, self._merge_spec) if self._has_last and return_outputs else None
 

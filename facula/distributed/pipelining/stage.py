@@ -50,6 +50,8 @@ class PipelineStage:
         self._near: dict = {}  # stages of this process
         self._mail: dict = {}  # tensors that such a one has left here, oldest first
         self._sent: list = []
+        self._reducers: list = []
+        self._groups: list = []
 
     # ---- messages; those to a stage have its number as their tag, and the direction
 
@@ -95,6 +97,31 @@ class PipelineStage:
         for work, _ in self._sent:
             work.wait()
         self._sent = []
+
+    # ---- gradients of several processes, which are summed with the last piece of a batch
+
+    def begin(self) -> None:
+        """A batch begins."""
+        from facula.nn.parallel import DistributedDataParallel
+
+        from ..fsdp import FSDPModule
+
+        modules = list(self.submod.modules()) if isinstance(self.submod, facula.nn.Module) else []
+        self._reducers = [m.reducer for m in modules if isinstance(m, DistributedDataParallel) and m.reducer is not None]
+        groups = [m._fsdp_group for m in modules if isinstance(m, FSDPModule) and m._fsdp_group is not None]
+        self._groups = [g for g in groups if g.sync]
+
+    @property
+    def sums_gradients(self) -> bool:
+        """Whether gradients are summed over processes, which backward passes do by themselves."""
+        return bool(self._reducers or self._groups)
+
+    def set_sync(self, sums: bool) -> None:
+        """Whether the next backward passes sum gradients."""
+        for reducer in self._reducers:
+            reducer.enabled = sums
+        for group in self._groups:
+            group.sync = sums
 
     # ---- one piece of a batch
 
