@@ -180,8 +180,8 @@ def unit_bytes(trace: Trace) -> list[int]:
 def _fsdp(trace: Trace, step: _Step, bucket: int, prefetch: int) -> None:
     """fully_shard of each unit: gathered for forward and again for backward, gradients scattered after it.
 
-    The first unit, the model itself, stays gathered in between. It gathers `prefetch` units ahead, and scatters while it computes
-    on; with 0 the program waits for every message.
+    The first unit, the model itself, stays gathered in between. It gathers `prefetch` units ahead, and scatters while it
+    computes on; with 0 the program waits for every message.
     """
     sizes, (forward, backward) = unit_bytes(trace), _unit_times(trace)
     units = range(len(sizes))
