@@ -278,8 +278,8 @@ def test_memory_of_a_rank():
     assert memory(TRACE, "zero", 2) == {**base, "optimizer": 120 * MB, "saved": 0, "messages": whole}
     fsdp = memory(TRACE, "fsdp", 3, prefetch=0)
     assert fsdp == {"parameters": 30 * MB, "gradients": 30 * MB, "optimizer": 60 * MB, "saved": 7, "messages": 90 * MB, "buffers": 5}
-    assert predict(TRACE, PLAIN, 3, "fsdp").bytes == sum(fsdp.values()) + 30 * MB  # one unit is gathered ahead
-    assert memory(TRACE, "fsdp", 3, prefetch=2)["messages"] == 150 * MB
+    assert predict(TRACE, PLAIN, 3, "fsdp").bytes == sum(fsdp.values()) + 90 * MB  # one unit is scattered, one gathered
+    assert memory(TRACE, "fsdp", 3, prefetch=2)["messages"] == 210 * MB  # of the last unit: its own three, two more twice
 
 
 def test_everybody_waits_for_the_slowest():

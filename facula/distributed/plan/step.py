@@ -211,12 +211,21 @@ def _pass(step: _Step, work, sizes, prefetch: int, done: Task, backward: bool = 
 STRATEGIES = {"ddp": _ddp, "zero": _zero, "fsdp": _fsdp}
 
 
+def _around(sizes: list[int], unit: int, prefetch: int) -> int:
+    """Bytes that lie around while a unit's backward pass runs.
+
+    Its parameters, their gradients and the message that these become; the message of the unit before; and the units that are
+    gathered ahead, as they come and as they are used.
+    """
+    beside = sum(sizes[unit + 1 : unit + 2]) + 2 * sum(sizes[max(0, unit - prefetch) : unit]) if prefetch else 0
+    return 3 * sizes[unit] + beside
+
+
 def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 1) -> dict[str, int]:
     """Bytes in a rank at the height of a step, by what they are for.
 
     Gradients of DistributedDataParallel are its buckets; one that has just been made lies beside its place there. Updated
-    shares of a ZeroRedundancyOptimizer lie beside the parameters. `fully_shard` has the parameters of a unit, their gradients
-    and the message that these become (of the largest one), and more parameters when it gathers ahead.
+    shares of a ZeroRedundancyOptimizer lie beside the parameters. What `fully_shard` gathers and scatters is told by `_around`.
     """
     whole, sizes = trace.parameter_bytes, unit_bytes(trace)
     parameters, updated = whole, {"ddp": whole, "zero": shares(trace, ranks)[0], "fsdp": -(-whole // ranks)}[strategy]
@@ -224,7 +233,8 @@ def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 1) -> dict[s
     if strategy == "zero" and whole > saved + messages:  # at the end of a step that is the height
         saved, messages = 0, whole
     elif strategy == "fsdp":
-        parameters, messages = updated, max(sizes[1:], default=0) * (3 + prefetch) + sizes[0]
+        most = max((_around(sizes[1:], unit, prefetch) for unit in range(len(sizes) - 1)), default=0)
+        parameters, messages = updated, sizes[0] + most
     return {
         "parameters": parameters, "gradients": parameters, "optimizer": int(updated * trace.state), "saved": saved,
         "messages": messages if ranks > 1 else 0, "buffers": trace.buffers,
