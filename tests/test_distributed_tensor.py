@@ -250,6 +250,28 @@ for a, c in itertools.product((R, S0, S1), (R, S0, S1)):
         without_whole(lambda i, t: F.embedding(i, t, padding_idx=padding), [ids, table], [[a], [c]], "embedding")
 raised(lambda: F.embedding(facula.tensor([7]), distribute_tensor(table, mesh, [S0])), "IndexError", "got 7")
 raised(lambda: F.embedding(facula.tensor([-1]), distribute_tensor(table, mesh, [S0])), "IndexError", "got -1")
+# numbers that are drawn in place, and norms, without messages or with one number only
+gathered.clear()
+_redistribute._gather = lambda local, dim, whole, group: gathered.append(tuple(local.shape)) or real(local, dim, whole, group)
+_rules.fallbacks.clear()
+for a in (R, S0, S1):
+    for draw in (lambda t: t.uniform_(-1, 2), lambda t: t.normal_(std=0.5), lambda t: t.bernoulli_(0.3), lambda t: nn.init.kaiming_uniform_(t)):
+        plain, part = facula.zeros(5, 6), distribute_tensor(facula.zeros(5, 6), mesh, [a])
+        facula.manual_seed(4)
+        draw(plain)
+        facula.manual_seed(4)
+        assert draw(part) is part and not gathered
+        close(part, plain)
+        gathered.clear()
+    for p in (1, 2, 3.0, float("inf")):
+        close(facula.linalg.vector_norm(part, p), facula.linalg.vector_norm(plain, p))
+        close(part.norm(p), plain.norm(p))
+    assert not gathered and not _rules.fallbacks, (gathered, _rules.fallbacks)
+_redistribute._gather = real
+from facula.distributed.tensor._utils import compute_local_shape_and_global_offset
+part = distribute_tensor(facula.arange(7.0), mesh, [S0])
+shape, offset = compute_local_shape_and_global_offset((7,), mesh, [S0])
+assert tuple(shape) == tuple(part.to_local().shape) and offset[0] == min(7, -(-7 // SIZE) * RANK)
 # functions of parts
 from facula.distributed.tensor.experimental import implicit_replication, local_map
 a, b = values(2 * SIZE, 4), values(4, 3, seed=1)

@@ -415,7 +415,6 @@ NAMES = {
         "torch.distributed.optim": "as_functional_optim",
         "torch.distributed.pipelining": "ScheduleDualPipeV",
         "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
-        "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
         "torch.distributed.tensor.experimental": "context_parallel",
         "torch.distributed.tensor.experimental._attention": "set_rotate_method",
         "torch.distributed.utils": "_sync_module_states",

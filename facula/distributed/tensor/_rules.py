@@ -51,6 +51,7 @@ _POINTWISE = frozenset(
 )
 
 _REDUCTIONS = {"sum": "sum", "mean": "sum", "amax": "max", "amin": "min"}
+_DRAWN_INPLACE = frozenset("uniform_ normal_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_ random_".split())
 _RANDOM = frozenset("dropout rand_like randn_like".split())
 
 
@@ -81,6 +82,8 @@ def call(func, args, kwargs):
     if name in ("__set__", "__delete__"):
         with _C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
+    if name in _DRAWN_INPLACE and isinstance(args[0], DTensor):
+        return _draw_inplace(func, args, kwargs)
     if name in _RAW:
         with _C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
@@ -488,6 +491,19 @@ def _random(func, args, kwargs):
         mask = func(facula.ones(tuple(x.shape), dtype=x.dtype, device=x.device), *args[1:3], **options)
     part = redistribute(mask, x._spec.with_placements(whole), x.placements)
     return DTensor._wrap(x._local_tensor * part, x._spec)
+
+
+def _draw_inplace(func, args, kwargs):
+    """The numbers of one process, of which each takes its part; what was there does not matter."""
+    x = args[0]
+    if any(isinstance(p, Partial) for p in x.placements) or any(isinstance(a, facula.Tensor) for a in args[1:]):
+        return _whole(func, args, kwargs, True)
+    with _C.DisableTorchFunctionSubclass(), facula.no_grad():
+        drawn = func(facula.empty(tuple(x.shape), dtype=x.dtype, device=x.device), *args[1:], **kwargs)
+    whole = x._spec.with_placements([Replicate()] * x.device_mesh.ndim)
+    with _C.DisableTorchFunctionSubclass():
+        x.copy_(redistribute(drawn, whole, x.placements))
+    return x
 
 
 # ---- everything else

@@ -6,6 +6,7 @@ import facula
 from facula import _C
 
 from ._dtensor import DTensor
+from ._norm import total_norm
 from ._rules import _RULES, _along, _Input, _reduction, _run, _summed
 from ._spec import Spec
 from .placement_types import Partial, Shard
@@ -212,6 +213,18 @@ def _mse_loss(func, args, kwargs):
     return squares if reduction == 0 else _reduction(facula.mean if reduction == 1 else facula.sum, (squares,), {})
 
 
+def _norm(func, args, kwargs):
+    """The norm of all values, where no gradient is asked for."""
+    x, order = args[0], _given(args, kwargs, 1, "p" if func.__name__ == "norm" else "ord", 2)
+    order = {"fro": 2, None: 2}.get(order, order)
+    more = any(a not in (None, False, ()) for a in args[2:]) or any(
+        v not in (None, False) for k, v in kwargs.items() if k not in ("p", "ord")
+    )
+    if more or isinstance(order, str) or order <= 0 or facula.is_grad_enabled() and x.requires_grad:
+        return NotImplemented
+    return total_norm([x], float(order))
+
+
 def _broadcast_tensors(func, args, kwargs):
     if any(t.shape != args[0].shape for t in args):
         return NotImplemented
@@ -239,6 +252,7 @@ _RULES.update(
         "squeeze": _squeeze,
         "repeat_interleave": _repeat_interleave,
         "scaled_dot_product_attention": _attention,
+        **dict.fromkeys(("norm", "vector_norm", "linalg_vector_norm"), _norm),
         "mse_loss": _mse_loss,
         "broadcast_tensors": _broadcast_tensors,
     }
