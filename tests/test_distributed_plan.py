@@ -347,7 +347,7 @@ def test_what_a_file_may_define(tmp_path):
         trace_step(load_program(tmp_path / "frozen.py"), 4, steps=1)
 
 
-def test_the_command(model_file, tmp_path, capsys):
+def test_the_command(model_file, tmp_path, capsys, monkeypatch):
     small = ["--ranks", "1,8,1024,10000", "--steps", "1", "--batch", "4"]
     assert main([model_file, *small, "--strategy", "all", "--bandwidth", "100Gbit", "--latency", "10us"]) == 0
     printed = capsys.readouterr().out
@@ -357,6 +357,9 @@ def test_the_command(model_file, tmp_path, capsys):
     assert [row["ranks"] for row in rows] == [1, 8, 1024, 10000] and rows[0]["communication"] == 0 < rows[1]["communication"]
     assert main([str(tmp_path / "none.py")]) == 2 and "none.py" in capsys.readouterr().err
     assert main([model_file, "--cluster", model_file, "--steps", "1"]) == 2 and "a cluster" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main([model_file, "--steps", "1", "--plot", str(tmp_path / "p.svg")]) == 2 and "matplotlib" in capsys.readouterr().err
+    assert main([model_file, "--steps", "1", "--ranks", "0"]) == 2 and "1 to 1,000,000 ranks" in capsys.readouterr().err
     for wrong in ([], [model_file, "--strategy", "magic"], [model_file, "--bandwidth", "much"]):
         with pytest.raises(SystemExit):
             main(wrong)

@@ -167,7 +167,7 @@ def main(arguments=None) -> int:
             (_check if options.check else _plan)(options)
         elif not options.measure:
             parser().error("a model's file or --measure is expected, got neither")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"plan: {str(error).removeprefix('plan: ')}", file=sys.stderr)
         return 2
     return 0
