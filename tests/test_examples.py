@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,17 @@ def test_reinforce(example, capsys):
     before = example("reinforce").main(["--updates", "0"])
     assert example("reinforce").main(["--updates", "10"]) > 1.5 * before
     assert "poles never fell" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("program", [["parameter_server.py", "--steps", "60"], ["rpc_pipeline.py", "--epochs", "1"]])
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_examples_by_remote_calls(program, ranks, tmp_path):
+    launcher = ["-m", "facula.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
+    environment = {**os.environ, "PYTHONPATH": str(Path(torch.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *launcher, EXAMPLES / program[0], *program[1:]]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200)
+    found = re.search(r"test accuracy ([0-9.]+)%", done.stdout)
+    assert done.returncode == 0 and found and float(found[1]) > 35, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
