@@ -61,7 +61,7 @@ struct Operation {
   std::vector<std::function<void()>> finish;  // what follows the last transfer
 
   std::atomic<Phase> phase{Phase::Queued};
-  size_t next = 0;  // of `plan`
+  std::atomic<size_t> next{0};  // of `plan`; who waits reads it without the lock
   Engine::Request request = 0;
   Agreement agreement;
   bool rides = false;  // the values travel with the agreement

@@ -114,7 +114,7 @@ void Interruptible::check() {
 
 Deadline Deadline::after(double seconds) {
   Deadline deadline;
-  const double bounded = std::clamp(seconds, 0.0, 1e9);
+  const double bounded = seconds > 0 ? std::min(seconds, 1e9) : 0;  // also what is no number
   deadline.at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
   return deadline;
 }

@@ -34,6 +34,14 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
+/// A transfer may still touch its memory, also when the world is gone.
+void keep_for_ever(std::shared_ptr<Operation> op) {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<std::shared_ptr<Operation>>;
+  std::scoped_lock lock(mutex);
+  kept->push_back(std::move(op));
+}
+
 }  // namespace
 
 std::string Group::title(const Operation& op) const {
@@ -90,9 +98,12 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
   int number;  // the same on all ranks of the group, and another one than that of a group made next to it
   if (locally) {
     if (here == ranks.end()) return nullptr;
-    const std::string attempt = key + "#" + std::to_string(local_groups_[key]++);
-    if (store_) store_->barrier(attempt, static_cast<int64_t>(ranks.size()), timeout);
-    number = kNumbers + static_cast<int>((salt + static_cast<uint64_t>(local_groups_[key])) % kNumbers);
+    const int attempt = [&] {
+      std::scoped_lock lock(mutex_);
+      return local_groups_[key]++;
+    }();
+    if (store_) store_->barrier(key + "#" + std::to_string(attempt), static_cast<int64_t>(ranks.size()), timeout);
+    number = kNumbers + static_cast<int>((salt + static_cast<uint64_t>(attempt) + 1) % kNumbers);
   } else {
     Call call{.kind = Kind::Barrier, .name = "new_group"};
     call.timeout = timeout;
@@ -318,9 +329,9 @@ void World::break_off(Group& group, Operation& op, std::string why, Trouble trou
   if (op.done()) return;
   if (op.phase != Phase::Queued) {
     for (const auto& waiting : group.queue)
-      if (waiting.get() == &op) graveyard_.push_back(waiting);
+      if (waiting.get() == &op) keep_for_ever(waiting);
     for (const Message& m : messages_)
-      if (m.op.get() == &op) graveyard_.push_back(m.op);
+      if (m.op.get() == &op) keep_for_ever(m.op);
   }
   if (!is_point_to_point(op.call.kind) && group.broken.empty()) group.broken = why;
   op.error = std::make_unique<DistError>(trouble, std::move(why));
@@ -353,6 +364,11 @@ void World::fail_all(const std::string& why) {
   for (const auto& group : groups_)
     for (const auto& op : group->queue) break_off(*group, *op, group->title(*op) + " failed: " + why);
   for (const Message& m : messages_) break_off(*m.group, *m.op, m.group->title(*m.op) + " failed: " + why);
+}
+
+std::string World::broken() {
+  std::scoped_lock lock(mutex_);
+  return broken_;
 }
 
 std::deque<Record> World::records() {

@@ -73,7 +73,8 @@ class World : public std::enable_shared_from_this<World> {
   std::string state();
   /// The last operations.
   std::deque<Record> records();
-  const std::string& broken() const { return broken_; }
+  /// Why nothing works any more, or nothing.
+  std::string broken();
 
  private:
   friend class Control;
@@ -107,8 +108,6 @@ class World : public std::enable_shared_from_this<World> {
   std::shared_ptr<Group> everybody_;
   std::list<std::shared_ptr<Group>> groups_;
   std::list<Message> messages_;
-  std::vector<std::shared_ptr<Operation>> finished_;   // whose callbacks are to run
-  std::vector<std::shared_ptr<Operation>> graveyard_;  // whose memory a transfer may still touch
   std::string broken_;
   Recorder recorder_;
   std::map<std::string, int> local_groups_;

@@ -120,8 +120,18 @@ void Stream::push(Work work, const What& what) {
   changed_.notify_all();
 }
 
+// Work that waits for another stream does that stream's work from here. Two threads that do work of two streams, each
+// of which waits for the other's, would hold what the other needs: so only the outermost one waits for its turn, and
+// the others look again.
 bool Stream::step() {
-  std::lock_guard<std::mutex> turn(running_);
+  static thread_local int depth = 0;
+  std::unique_lock<std::mutex> turn(running_, std::defer_lock);
+  if (depth == 0) {
+    turn.lock();
+  } else if (!turn.try_lock()) {
+    std::this_thread::yield();
+    return true;
+  }
   Work work;
   {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -130,7 +140,9 @@ bool Stream::step() {
     queue_.pop_front();
   }
   Opened opened;
+  ++depth;
   work(runner_);
+  --depth;
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,20 @@ struct Outcome {
   int status;  // as from waitpid
   std::string text;
   bool is_good() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
-  /// By a signal, or by AddressSanitizer in its place.
-  bool was_killed() const { return WIFSIGNALED(status) || text.find("AddressSanitizer: SEGV") != std::string::npos; }
+  /// By a signal, or by a sanitizer in its place.
+  bool was_killed() const { return WIFSIGNALED(status) || met_sanitizer(); }
+  bool met_sanitizer() const { return text.find("Sanitizer: SEGV") != std::string::npos; }
 };
+
+/// What a sanitizer finds in a child fails the test; accesses that the test wants are SEGV.
+inline void expect_clean(const std::string& text) {
+  for (const char* report : {"WARNING: ThreadSanitizer", "runtime error: ", "ERROR: AddressSanitizer: "}) {
+    const size_t at = text.find(report);
+    if (at == std::string::npos || text.compare(at + std::strlen(report), 4, "SEGV") == 0) continue;
+    std::fprintf(stderr, "%s\n", text.c_str());
+    std::_Exit(1);
+  }
+}
 
 /// Runs `body` in a child that has these variables, and collects what it writes to standard error.
 template <class F>
@@ -37,6 +49,7 @@ Outcome in_child(std::vector<std::string> environment, F body) {
   for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;) outcome.text.append(piece, static_cast<size_t>(n));
   close(ends[0]);
   CHECK(waitpid(child, &outcome.status, 0) == child);
+  expect_clean(outcome.text);
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "child.h"
@@ -229,7 +230,7 @@ void test_guarded_memory() {
                                    touches(mode, "out[0] = out[64 + 64 * 1024 * (n - 64)];", false),
                                    touches(mode, "out[0] = out[-1000 - n];", false), touches(mode, fill, true)}) {
       CHECK(outcome.was_killed());
-      CHECK(outcome.text.find("AddressSanitizer") != std::string::npos ||
+      CHECK(outcome.met_sanitizer() ||
             outcome.text.find("kernel facula::cuda::k accesses memory that is not allocated") != std::string::npos);
     }
   }
@@ -349,6 +350,27 @@ void test_invalid_handles() {
       }));
 }
 
+/// Two threads that wait for two streams, which wait for each other.
+void test_threads_wait_for_streams_that_wait() {
+  expect_good("streams that wait", in_child({"FACULA_EMULATED_MODE=lazy"}, [] {
+                start();
+                const auto& d = driver();
+                CUstream streams[2];
+                CUevent events[2];
+                for (CUstream& stream : streams) CHECK(d.cuStreamCreateWithPriority(&stream, 1, 0) == CUDA_SUCCESS);
+                for (CUevent& event : events) CHECK(d.cuEventCreate(&event, 0) == CUDA_SUCCESS);
+                for (int round = 0; round < 100; ++round) {
+                  for (int i = 0; i < 40; ++i) {
+                    CHECK(d.cuEventRecord(events[i % 2], streams[i % 2]) == CUDA_SUCCESS);
+                    CHECK(d.cuStreamWaitEvent(streams[1 - i % 2], events[i % 2], 0) == CUDA_SUCCESS);
+                  }
+                  std::thread other([&] { CHECK(d.cuStreamSynchronize(streams[1]) == CUDA_SUCCESS); });
+                  CHECK(d.cuStreamSynchronize(streams[0]) == CUDA_SUCCESS);
+                  other.join();
+                }
+              }));
+}
+
 template <class F>
 bool throws(F f) {
   try {
@@ -384,6 +406,7 @@ int main() {
   test_race_of_writers();
   test_event_recorded_again();
   test_invalid_handles();
+  test_threads_wait_for_streams_that_wait();
   test_template_arguments();
   std::puts("ok");
 }

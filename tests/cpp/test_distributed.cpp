@@ -1,0 +1,589 @@
+// What several processes share, without processes: stores that many threads ask, connections that break or lie, and
+// worlds whose ranks are threads. Meant for the thread and address sanitizers.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "cpu/backend.h"
+#include "distributed/pmi.h"
+#include "distributed/store_server.h"
+#include "distributed/tcp_store.h"
+#include "distributed/wire.h"
+#include "thread_engine.h"
+
+namespace {
+
+using namespace facula;
+using namespace facula::distributed;
+using namespace std::chrono_literals;
+
+constexpr const char* kHost = "127.0.0.1";
+
+template <class F>
+void in_threads(int count, F f) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&f, i] {
+      try {
+        f(i);
+      } catch (const std::exception& error) {
+        std::printf("thread %d: %s\n", i, error.what());
+        ++failures;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+/// What the error says, or nothing.
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, std::string_view part) {
+  if (text.find(part) != std::string::npos) return true;
+  std::printf("'%s' is not in: %s\n", std::string(part).c_str(), text.c_str());
+  return false;
+}
+
+std::shared_ptr<TcpStore> served(std::string token = "") {
+  return std::make_shared<TcpStore>(TcpStoreOptions{.host = kHost, .is_master = true, .token = std::move(token)});
+}
+std::shared_ptr<TcpStore> client_of(const TcpStore& master, std::string token = "") {
+  return std::make_shared<TcpStore>(TcpStoreOptions{.host = kHost, .port = master.port(), .token = std::move(token)});
+}
+
+// ---- stores
+
+/// Every thread asks by a connection of its own, or all by one, which serves them in turn, so that none may wait.
+void test_threads_share_a_store(const std::shared_ptr<Store>& store, bool clones) {
+  constexpr int kThreads = 5, kRounds = 10;
+  store->set("total", "0");
+  in_threads(kThreads, [&](int i) {
+    const auto mine = clones ? store->clone() : store;
+    const std::string me = std::to_string(i + 1);
+    for (int round = 0; round < kRounds; ++round) {
+      mine->add("count", i);
+      mine->append("log", me);
+      while (mine->compare_set("lock", "", me) != me) std::this_thread::sleep_for(1ms);
+      mine->set("total", std::to_string(std::stoi(mine->get("total")) + 1));  // safe only under the lock
+      EXPECT(mine->compare_set("lock", me, "").empty());
+    }
+    if (!clones) return;
+    mine->set("here/" + me, me);
+    mine->wait({"here/1", "here/" + std::to_string(kThreads)}, 60);
+    mine->barrier("all", kThreads, 60);
+    EXPECT(mine->multi_get({"here/1", "here/2"}) == Texts({"1", "2"}));
+  });
+  EXPECT(store->get("total") == std::to_string(kThreads * kRounds));
+  EXPECT(store->add("count", 0) == kRounds * kThreads * (kThreads - 1) / 2);
+  EXPECT(store->get("log").size() == kThreads * kRounds);
+  EXPECT(store->delete_key("log") && !store->has({"log"}) && !store->delete_key("log"));
+}
+
+void test_queues(const std::shared_ptr<Store>& store) {
+  constexpr int kItems = 60;
+  std::atomic<int> sum = 0;
+  in_threads(6, [&](int i) {
+    const auto mine = store->clone();
+    for (int n = 0; n < kItems; ++n) {
+      if (i % 2) mine->queue_push("q", std::to_string(n));
+      else sum += std::stoi(mine->queue_pop("q", true));
+    }
+  });
+  EXPECT(sum == 3 * kItems * (kItems - 1) / 2);
+  EXPECT(store->queue_len("q") == 0);
+  EXPECT(has(error_of([&] { store->queue_pop("q", false); }), "is empty"));
+}
+
+void test_errors_of_a_store(const std::shared_ptr<Store>& store) {
+  store->set("word", "seven");
+  EXPECT(has(error_of([&] { store->add("word", 1); }), "is no number"));
+  store->set("large", std::to_string(std::numeric_limits<int64_t>::max()));
+  EXPECT(has(error_of([&] { store->add("large", 1); }), "must fit in 64 bits"));
+  EXPECT(has(error_of([&] { store->wait({"word", "never"}, 0.05); }), "keys: 'word', 'never'; no process set '"));
+  EXPECT(has(error_of([&] { store->wait_count("few", 2, 0.05); }), "0 of 2 came"));
+  EXPECT(has(error_of([&] { store->multi_set({"a", "b"}, {"1"}); }), "as many values as keys"));
+  EXPECT(store->get("word") == "seven");  // the connection serves on
+}
+
+void test_stores() {
+  const auto master = served();
+  const auto path = std::filesystem::temp_directory_path() / ("facula-test-store-" + std::to_string(getpid()));
+  const std::shared_ptr<Store> stores[] = {std::make_shared<HashStore>(), master,
+                                           std::make_shared<PrefixStore>("p", master), make_file_store(path, 1)};
+  for (const auto& store : stores) {
+    for (const bool clones : {true, false}) {
+      test_threads_share_a_store(std::make_shared<PrefixStore>(clones ? "clones" : "one", store), clones);
+    }
+    test_queues(store);
+    test_errors_of_a_store(store);
+  }
+}
+
+void test_clients_come_before_the_store_and_wait_for_each_other() {
+  const int port = [] { return port_of(listen_on(kHost, 0)); }();  // free, most likely still in a moment
+  in_threads(4, [&](int i) {
+    if (i == 0) std::this_thread::sleep_for(50ms);
+    const TcpStore store({.host = kHost, .port = port, .world_size = 4, .is_master = i == 0, .timeout = 60});
+    if (i != 0) return;
+    EXPECT(has(error_of([&] { listen_on(kHost, port); }), "already in use"));
+  });
+  EXPECT(has(error_of([&] { TcpStore({.host = kHost, .port = port, .timeout = 0.1}); }), "nobody listens"));
+}
+
+void test_tokens() {
+  const auto master = served("secret");
+  EXPECT(client_of(*master, "secret")->num_keys() == 0);
+  for (const char* wrong : {"", "Secret", "secre", "secrets"})
+    EXPECT(has(error_of([&] { client_of(*master, wrong); }), "the token is not that of this job"));
+  EXPECT(has(error_of([&] { client_of(*master, std::string(kLongestToken + 1, 'x')); }), "at most 256 bytes"));
+  EXPECT(has(error_of([&] { client_of(*served(), "secret"); }), "the token is not that of this job"));
+}
+
+// ---- connections that break or lie
+
+std::string hello(const std::string& token = "", uint32_t version = kVersion) {
+  Writer w;
+  w.number(kMagic);
+  w.number(version);
+  w.text(token);
+  return w.take();
+}
+
+std::string message(const Request& request, double timeout) {
+  Writer w;
+  const std::string body = encode(request);
+  w.number(static_cast<uint32_t>(body.size() + sizeof timeout));
+  w.number(timeout);
+  return w.take() + body;
+}
+
+/// What a server answers to these bytes, and to the end of the connection.
+std::string said(int port, std::string_view bytes) {
+  const Deadline deadline = Deadline::after(60);
+  const Socket socket = connect_to(kHost, port, deadline);
+  std::string heard;
+  try {
+    socket.send_all(bytes, deadline);
+    shutdown(socket.fd(), SHUT_WR);
+    for (;;) heard += socket.receive(1, deadline);
+  } catch (const DistError& error) {  // closed; or reset where the server has not read all
+    EXPECT(has(error.what(), "the connection "));
+  }
+  return heard;
+}
+
+std::string changed_somewhere(std::string bytes, std::mt19937& random) {
+  const auto below = [&](size_t n) { return random() % n; };
+  for (size_t n = 1 + below(3); n > 0; --n) {
+    const size_t at = below(bytes.size());
+    switch (below(4)) {
+      case 0: bytes[at] = static_cast<char>(random()); break;
+      case 1: bytes[at] = static_cast<char>(0xff); break;
+      case 2: bytes.resize(at + 1); break;
+      default: bytes.insert(at, std::string(1 + below(8), static_cast<char>(below(3)))); break;
+    }
+  }
+  return bytes;
+}
+
+Request some_request(std::mt19937& random) {
+  Request request{static_cast<StoreOp>(random() % (static_cast<size_t>(StoreOp::Last) + 1))};
+  request.number = static_cast<int>(random() % 5) - 1;
+  for (size_t n = random() % 3; n > 0; --n) request.keys.push_back("hostile");
+  for (size_t n = random() % 3; n > 0; --n) request.values.emplace_back(random() % 20, 'v');
+  return request;
+}
+
+/// Bytes that are not quite a message are an error, or another message; never anything else.
+void test_decoding() {
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const Request request = some_request(random);
+    const Reply reply{Answer::Done, request.values, request.number};
+    const std::string ask = changed_somewhere(encode(request), random);
+    const std::string answer = changed_somewhere(encode(reply), random);
+    refused += !error_of([&] { EXPECT(encode(decode_request(ask)) == ask); }).empty();
+    refused += !error_of([&] { EXPECT(encode(decode_reply(answer)) == answer); }).empty();
+  }
+  EXPECT(refused > 20000 && refused < 40000);
+}
+
+/// Others go on while some send what is no message.
+void test_malformed_messages() {
+  const auto master = served();
+  const std::string greeting = said(master->port(), hello());
+  EXPECT(greeting.size() > 8);
+  EXPECT(said(master->port(), "GET / HTTP/1.1\r\n\r\n").empty());
+  EXPECT(has(said(master->port(), hello("", kVersion + 1)), "another version"));
+  in_threads(4, [&](int i) {
+    if (i == 0) {
+      const auto good = client_of(*master);
+      for (int n = 1; n <= 500; ++n) EXPECT(good->add("good", 1) == n);
+      return;
+    }
+    std::mt19937 random(static_cast<unsigned>(i));
+    for (int n = 0; n < 150; ++n) {
+      const std::string whole = hello() + message(some_request(random), 0.01) + message(some_request(random), 0.01);
+      said(master->port(), n % 10 ? changed_somewhere(whole, random) : whole);
+    }
+  });
+  const Request wait{StoreOp::Wait, {"never"}};
+  EXPECT(said(master->port(), hello() + message(wait, 9) + message(wait, 9)) ==
+         greeting);  // asks before it is answered
+  EXPECT(master->get("good") == "500");
+}
+
+/// A client chooses how long it waits.
+void test_hostile_times() {
+  const auto master = served();
+  const double times[] = {std::nan(""), -1, -1e300, 0, std::numeric_limits<double>::infinity(), 1e300, 1e18};
+  for (const double seconds : times) {
+    const Deadline deadline = Deadline::after(10);
+    const Socket socket = connect_to(kHost, master->port(), deadline);
+    socket.send_all(hello(), deadline);
+    socket.receive(said(master->port(), hello()).size(), deadline);
+    for (const int64_t silence : {std::numeric_limits<int64_t>::max(), int64_t{5}}) {
+      socket.send_all(message({StoreOp::Will, {"log"}, {"1"}, silence}, seconds), deadline);
+      const std::string answer = encode(Reply{});
+      EXPECT(socket.receive(sizeof(uint32_t) + answer.size(), deadline).ends_with(answer));
+    }
+    socket.send_all(message({StoreOp::Wait, {"never"}}, seconds), deadline);
+    if (seconds > 0) continue;
+    const std::string answer = encode(Reply{Answer::Timeout, {"never"}});
+    EXPECT(socket.receive(sizeof(uint32_t) + answer.size(), deadline).ends_with(answer));
+  }
+}
+
+void test_what_is_no_store() {
+  for (const std::string& reply : {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string("x"), hello("", 7)}) {
+    const Socket listener = listen_on(kHost, 0);
+    std::thread liar([&] {
+      int fd;
+      while ((fd = accept(listener.fd(), nullptr, nullptr)) < 0) std::this_thread::sleep_for(1ms);
+      const Socket socket(fd);
+      socket.send_all(reply, Deadline::after(10));
+    });
+    const std::string error = error_of([&] { TcpStore({.host = kHost, .port = port_of(listener), .timeout = 10}); });
+    EXPECT(has(error, reply[0] == 'F' ? "speaks version 7" : "is no store of Facula"));
+    liar.join();
+  }
+}
+
+// ---- wills: who was lost, who says nothing
+
+Reply leave_will(Store& store, const std::string& who, int64_t silence) {
+  return store.call({StoreOp::Will, {"log"}, {who}, silence}, 0);
+}
+
+void test_wills() {
+  const auto master = served();
+  const std::string lines = std::string("log") + kLines;
+  in_threads(8, [&](int i) {
+    const auto client = client_of(*master);
+    EXPECT(leave_will(*client, std::to_string(i), 60).answer == Answer::Done);
+    if (i % 2) EXPECT(leave_will(*client, "", -1).answer == Answer::Done);
+  });
+  master->wait_count(lines, 4, 60);
+  std::string log = master->get("log");
+  for (const char* line : {"lost 0\n", "lost 2\n", "lost 4\n", "lost 6\n"}) EXPECT(has(log, line));
+  EXPECT(log.size() == 4 * 7);
+
+  auto slow = client_of(*master);
+  leave_will(*slow, "slow", 1);
+  master->wait_count(lines, 5, 60);
+  EXPECT(slow->num_keys() == 2);
+  slow.reset();
+  master->wait_count(lines, 7, 60);
+  EXPECT(has(master->get("log"), "silent slow\nback slow\nlost slow\n"));
+  HashStore table;
+  EXPECT(leave_will(table, "x", 1).answer == Answer::Refused);
+}
+
+// ---- PMI
+
+struct PmiClient {
+  Socket socket;
+  std::string ask(const std::string& line) {
+    const Deadline deadline = Deadline::after(60);
+    socket.send_all(line + "\n", deadline);
+    std::string answer;
+    while (!answer.ends_with('\n')) answer += socket.receive(1, deadline);
+    return answer;
+  }
+};
+
+void test_pmi() {
+  constexpr int kRanks = 4;
+  const auto master = served();
+  in_threads(kRanks, [&](int rank) {
+    const PmiJob job{.name = "job", .mapping = process_mapping({"a", "a", "b", "a"}), .rank = rank, .size = kRanks};
+    PmiClient mpi{Socket(serve_pmi(master->clone(), job))};
+    EXPECT(has(mpi.ask("cmd=init pmi_version=1 pmi_subversion=1"), "rc=0"));
+    EXPECT(has(mpi.ask("cmd=get_universe_size"), "size=4"));
+    EXPECT(has(mpi.ask("cmd=get kvsname=job key=PMI_process_mapping"), "value=(vector,(0,1,2),(1,1,1),(0,1,1))"));
+    EXPECT(
+        has(mpi.ask("cmd=put kvsname=job key=" + std::to_string(rank) + " value=a b=" + std::to_string(rank)), "rc=0"));
+    EXPECT(has(mpi.ask("cmd=barrier_in"), "rc=0"));
+    for (int r = 0; r < kRanks; ++r)
+      EXPECT(has(mpi.ask("cmd=get kvsname=job key=" + std::to_string(r)), "value=a b=" + std::to_string(r) + "\n"));
+    for (const char* odd : {"", "=", "cmd", "cmd=", "a=b=c =", "cmd=nothing key", "value"})
+      EXPECT(has(mpi.ask(odd), "msg=unknown"));
+    EXPECT(has(mpi.ask("cmd=finalize"), "finalize_ack"));
+    EXPECT(has(error_of([&] { mpi.ask("cmd=init"); }), "the connection"));
+  });
+}
+
+// ---- worlds whose ranks are threads
+
+/// Runs `body(world)` for each of `running` ranks, of `size`, with a store of their own.
+template <class F>
+void as_ranks(int size, int running, const std::shared_ptr<TcpStore>& master, F body) {
+  const auto hub = std::make_shared<Hub>();
+  in_threads(running, [&](int rank) {
+    const auto store = std::make_shared<PrefixStore>("job", client_of(*master));
+    const auto world =
+        std::make_shared<World>(std::make_unique<ThreadEngine>(hub, rank, size), store, rank, size, true);
+    body(*world);
+    world->leave();
+  });
+}
+template <class F>
+void as_ranks(int size, F body) {
+  as_ranks(size, size, served(), body);
+}
+
+Tensor filled(int64_t n, float value) {
+  Tensor t = empty({n}, DType::Float32);
+  std::fill_n(t.data<float>(), n, value);
+  return t;
+}
+bool all_are(const Tensor& t, float value) {
+  return std::all_of(t.data<float>(), t.data<float>() + t.numel(), [&](float v) { return v == value; });
+}
+
+Call all_reduce(const Tensor& t, double timeout = 60) {
+  Call call{.kind = Kind::AllReduce, .name = "all_reduce", .in = {}, .out = {t}};
+  call.timeout = timeout;
+  return call;
+}
+Call message_call(Kind kind, const Tensor& t, int peer, int tag) {
+  Call call{.kind = kind, .name = kind == Kind::Send ? "send" : "recv", .in = {}, .out = {}};
+  (kind == Kind::Send ? call.in : call.out) = {t};
+  call.root = peer;
+  call.tag = tag;
+  return call;
+}
+
+void reduce_again_and_again(World& world) {
+  const auto ranks = static_cast<float>(world.size());
+  for (int i = 0; i < 20; ++i) {
+    const Tensor t = filled(i % 5 ? 100 : 700'000, static_cast<float>(world.rank() + i));  // three pieces
+    const auto op = world.submit(world.everybody(), all_reduce(t));
+    std::thread other([&] { world.wait(*op); });
+    world.wait(*op);
+    other.join();
+    EXPECT(all_are(t, ranks * static_cast<float>(i) + ranks * (ranks - 1) / 2));
+  }
+}
+
+/// Operations that follow each other unwaited, and what is called when they are done.
+void broadcast_in_a_row(World& world, const std::shared_ptr<Group>& group) {
+  std::atomic<int> called = 0;
+  std::vector<Tensor> tensors;
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (int i = 0; i < 30; ++i) {
+    tensors.push_back(filled(50, static_cast<float>(group->rank + i)));
+    Call call{.kind = Kind::Broadcast, .name = "broadcast", .in = {}, .out = {tensors.back()}};
+    call.root = i % group->size();
+    operations.push_back(world.submit(group, std::move(call)));
+    world.when_done(operations.back(), [&] { ++called; });
+  }
+  for (const auto& op : operations) world.wait(*op);
+  for (int i = 0; i < 30; ++i)
+    EXPECT(all_are(tensors[static_cast<size_t>(i)], static_cast<float>(i % group->size() + i)));
+  while (called < 30) std::this_thread::yield();
+}
+
+void pass_around(World& world) {
+  const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
+  for (int i = 0; i < 20; ++i) {
+    const Tensor mine = filled(10 + i, static_cast<float>(world.rank())), got = filled(10 + i, -1);
+    const auto sent = world.submit(world.everybody(), message_call(Kind::Send, mine, next, i));
+    const auto received = world.submit(world.everybody(), message_call(Kind::Recv, got, before, i));
+    world.wait(*received);
+    world.wait(*sent);
+    EXPECT(all_are(got, static_cast<float>(before)));
+  }
+}
+
+void test_threads_of_ranks_work_in_groups() {
+  as_ranks(3, [](World& world) {
+    const auto made = world.make_group({2, 0, 1}, "turned", false, 60, {});
+    const auto local = world.make_group({0, 1, 2}, "local", true, 60, {});
+    std::atomic<bool> done = false;
+    std::thread observer([&] {
+      while (!done) {
+        for (const Record& r : world.records()) EXPECT(r.number < 1000);
+        EXPECT(has(world.state(), "0\t"));
+        std::this_thread::sleep_for(1ms);
+      }
+    });
+    in_threads(4, [&](int i) {
+      if (i == 0) reduce_again_and_again(world);
+      else if (i == 1) broadcast_in_a_row(world, made);
+      else if (i == 2) broadcast_in_a_row(world, local);
+      else pass_around(world);
+    });
+    done = true;
+    observer.join();
+    world.drop_group(made);
+    const auto barrier = world.submit(world.everybody(), {.kind = Kind::Barrier, .name = "barrier"});
+    world.wait(*barrier);
+    EXPECT(has(error_of([&] { world.submit(made, {.kind = Kind::Barrier, .name = "barrier"}); }), "it was destroyed"));
+  });
+}
+
+void test_ranks_that_call_different_things() {
+  as_ranks(3, [](World& world) {
+    const auto op = world.submit(world.everybody(), all_reduce(filled(world.rank() == 1 ? 4 : 3, 1)));
+    const std::string error = error_of([&] { world.wait(*op); });
+    EXPECT(has(error, "the ranks do not agree"));
+    EXPECT(has(error, "ranks 0 2: all_reduce (float32[3], SUM)"));
+    const Tensor t = filled(3, 1);
+    world.wait(*world.submit(world.everybody(), all_reduce(t)));
+    EXPECT(all_are(t, 3));
+  });
+}
+
+void test_a_rank_that_does_not_come() {
+  std::barrier<> reported(2);
+  as_ranks(2, [&](World& world) {
+    if (world.rank() == 0) {
+      const auto op = world.submit(world.everybody(), all_reduce(filled(3, 1), 0.5));
+      const std::string error = error_of([&] { world.wait(*op); });
+      EXPECT(has(error, "gave up after 0.5 s: 1 of 2 ranks arrived"));
+      EXPECT(has(error, "missing  rank 1"));
+    }
+    reported.arrive_and_wait();
+  });
+}
+
+/// A connection that leaves the will of rank 2 stands for its process.
+void test_a_rank_that_is_lost() {
+  const auto master = served();
+  auto doomed = std::make_shared<PrefixStore>("job", client_of(*master));
+  doomed->set("who/2", "elsewhere pid 7");
+  leave_will(*doomed, "2", 60);
+  std::barrier<> submitted(2);
+  as_ranks(3, 2, master, [&](World& world) {
+    const auto op = world.submit(world.everybody(), all_reduce(filled(3, 1)));
+    submitted.arrive_and_wait();
+    if (world.rank() == 0) doomed.reset();
+    const std::string error = error_of([&] { world.wait(*op); });
+    EXPECT(has(error, "rank 2 (elsewhere pid 7) is gone"));
+    EXPECT(
+        has(error_of([&] { world.submit(world.everybody(), all_reduce(filled(3, 1))); }), "cannot be used any more"));
+  });
+}
+
+void test_a_rank_that_leaves() {
+  as_ranks(3, [](World& world) {
+    if (world.rank() == 2) return;
+    const auto op = world.submit(world.everybody(), all_reduce(filled(3, 1)));
+    EXPECT(has(error_of([&] { world.wait(*op); }), "rank 2 has left the group"));
+  });
+}
+
+void test_the_store_goes() {
+  auto master = served();
+  std::barrier<> submitted(2);
+  as_ranks(3, 2, master, [&](World& world) {
+    const auto op = world.submit(world.everybody(), all_reduce(filled(3, 1)));
+    submitted.arrive_and_wait();
+    if (world.rank() == 0) master.reset();
+    EXPECT(has(error_of([&] { world.wait(*op); }), "which holds the store, is gone"));
+  });
+}
+
+void test_memory_of_what_was_given_up_outlives_its_world() {
+  const auto hub = std::make_shared<Hub>();
+  const auto world = [&](int rank) {
+    auto engine = std::make_unique<ThreadEngine>(hub, rank, 2);
+    return std::make_shared<World>(std::move(engine), std::make_shared<HashStore>(), rank, 2, false);
+  };
+  std::weak_ptr<Operation> given_up;
+  {
+    const auto receiver = world(0);
+    Call call = message_call(Kind::Recv, filled(3000, 0), 1, 0);
+    call.timeout = 0.05;
+    const auto op = receiver->submit(receiver->everybody(), std::move(call));
+    given_up = op;
+    EXPECT(has(error_of([&] { receiver->wait(*op); }), "gave up after"));
+  }
+  EXPECT(!given_up.expired());
+  const auto sender = world(1);
+  sender->wait(*sender->submit(sender->everybody(), message_call(Kind::Send, filled(3000, 1), 0, 0)));
+}
+
+void test_the_recorder_keeps_the_last() {
+  const auto world = std::make_shared<World>(make_local_engine(0, 1), std::make_shared<HashStore>(), 0, 1, false);
+  std::atomic<bool> done = false;
+  std::thread reader([&] {
+    while (!done) {
+      const std::deque<Record> records = world->records();
+      for (size_t i = 1; i < records.size(); ++i) EXPECT(records[i].number == records[i - 1].number + 1);
+    }
+  });
+  const Tensor t = filled(3, 1);
+  for (int i = 0; i < 2500; ++i) world->wait(*world->submit(world->everybody(), all_reduce(t)));
+  done = true;
+  reader.join();
+  const std::deque<Record> records = world->records();
+  EXPECT(records.size() == 2000 && records.back().sequence == 2500 && records.back().completed > 0);
+  EXPECT(records.back().out == std::vector<std::vector<int64_t>>{{3}});
+}
+
+}  // namespace
+
+int main() {
+  setenv("FACULA_DIST_WARN_AFTER", "0.3", 1);
+  facula::cpu::register_backend();
+  test_stores();
+  test_clients_come_before_the_store_and_wait_for_each_other();
+  test_tokens();
+  test_decoding();
+  test_malformed_messages();
+  test_hostile_times();
+  test_what_is_no_store();
+  test_wills();
+  test_pmi();
+  test_threads_of_ranks_work_in_groups();
+  test_ranks_that_call_different_things();
+  test_a_rank_that_does_not_come();
+  test_a_rank_that_is_lost();
+  test_a_rank_that_leaves();
+  test_the_store_goes();
+  test_memory_of_what_was_given_up_outlives_its_world();
+  test_the_recorder_keeps_the_last();
+  std::printf(failures ? "%d failures\n" : "ok\n", failures.load());
+  return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
