@@ -534,6 +534,50 @@ print("ok")
 """
 
 
+SCALED = SETUP + """
+# a gradient that overflows in one process's part: all leave the step out
+from facula.amp import GradScaler
+from facula.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+for made in (lambda: GradScaler("cpu", init_scale=256.0, growth_interval=2), lambda: ShardedGradScaler("cpu", init_scale=256.0, growth_interval=2)):
+    one, many = network(), spread(network())
+    a, b = (facula.optim.SGD(m.parameters(), lr=0.1) for m in (one, many))
+    scalers = GradScaler("cpu", init_scale=256.0, growth_interval=2), made()
+    for step in range(5):
+        for m, o, s, (x, y) in ((one, a, scalers[0], batch(step)), (many, b, scalers[1], batch(step, RANK))):
+            o.zero_grad()
+            s.scale(F.mse_loss(m(x), y)).backward()
+            if step == 2:
+                grad = m.first.weight.grad
+                if m is one:
+                    grad[0, 0] = float("inf")
+                elif RANK == 0:
+                    grad.to_local()[0, 0] = float("inf")
+            if step == 3:
+                s.unscale_(o)
+                nn.utils.clip_grad_norm_(m.parameters(), 0.1)
+            s.step(o)
+            s.update()
+        assert scalers[0].get_scale() == scalers[1].get_scale() == [256.0, 512.0, 256.0, 256.0, 512.0][step], (step, scalers[1].get_scale())
+        same(one, many, step)
+# plain parameters, of which every process has others
+own = nn.Parameter(facula.ones(2))
+scaler, optimizer = ShardedGradScaler("cpu", init_scale=4.0), facula.optim.SGD([own], lr=1.0)
+for bad in (False, True):
+    scaler.scale(own.sum()).backward()
+    if bad and RANK == 1:
+        own.grad[0] = float("nan")
+    scaler.step(optimizer)
+    scaler.update()
+    assert own.tolist() == [0.0, 0.0] and scaler.get_scale() == (2.0 if bad else 4.0)
+    optimizer.zero_grad()
+print("ok")
+"""
+
+
+def test_scaled_gradients():
+    assert run_ranks(SCALED, 2) == ["ok\n"] * 2
+
+
 def test_tensor_parallel_inside(tmp_path):
     assert run_ranks(GRID, 4, arguments=[str(tmp_path)]) == ["ok\n"] * 4
 

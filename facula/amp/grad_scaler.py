@@ -30,6 +30,13 @@ def _refresh_per_optimizer_state():
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
+def _found_by_any(found_inf, grads) -> None:
+    """What one process has found in its parts of DTensors, all have."""
+    groups = dict.fromkeys(group for g in grads if hasattr(g, "device_mesh") for group in g.device_mesh.get_all_groups())
+    for group in groups:
+        facula.distributed.all_reduce(found_inf, facula.distributed.ReduceOp.MAX, group=group)
+
+
 class GradScaler:
     """Multiplies losses by a scale, divides gradients by it before the step, and adapts it.
 
@@ -105,7 +112,9 @@ class GradScaler:
         with facula.no_grad():
             for device, members in grads.items():
                 found[device] = found_inf.to(device, copy=True)
-                _amp_foreach_non_finite_check_and_unscale_(members, found[device], inv_scale.to(device))
+                parts = [g.to_local() if hasattr(g, "device_mesh") else g for g in members]
+                _amp_foreach_non_finite_check_and_unscale_(parts, found[device], inv_scale.to(device))
+                _found_by_any(found[device], members)
         return found
 
     def _measure(self, optimizer, inv_scale, allow_fp16):

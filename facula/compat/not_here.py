@@ -411,7 +411,6 @@ NAMES = {
             BackendConfig GroupName ProcessGroupGloo _pg_map get_backend_config record_comm shrink_group split_group
             """,
         "torch.distributed.fsdp": "DataParallelMeshDims",
-        "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
         "torch.distributed.optim": "as_functional_optim",
         "torch.distributed.pipelining": "ScheduleDualPipeV",
         "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
