@@ -128,6 +128,55 @@ print("done")
 """
 
 
+PROFILED = """
+import json, tempfile
+from facula.profiler import ProfilerActivity, profile, record_function
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+x, z, rows = facula.ones(3, 2), facula.ones(2, dtype=facula.complex64), [facula.zeros(4) for _ in range(SIZE)]
+with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as p:
+    dist.all_reduce(x)
+    work = dist.all_reduce(z, async_op=True)
+    work.wait()
+    dist.all_gather(rows, facula.ones(4))
+    dist.all_gather_coalesced([[r] for r in rows], [facula.ones(4)])
+    dist.barrier()
+    if RANK == 0:
+        dist.send(x, 1)
+        dist.send(x, 1)
+    else:
+        dist.recv(x, 0)
+        dist.recv(x)
+seen = [e for e in p.events() if e.is_async]
+names = [e.name for e in seen]
+expected = ["all_reduce", "all_reduce", "all_gather", "all_gather", "barrier"]
+expected += ["send", "send"] if RANK == 0 else ["recv", "recvAnySource"]
+assert sorted(names) == sorted("gloo:" + name for name in expected), names
+by_shape = [e.input_shapes for e in seen if e.name == "gloo:all_reduce"]
+assert sorted(by_shape) == [[[2, 2]], [[3, 2]]], by_shape
+assert [e.input_shapes for e in seen if "recv" in e.name or "send" in e.name] == [[[3, 2]]] * 2
+assert all(e.cpu_time_total >= 0 and e.self_cpu_time_total == 0 and e.count == 1 for e in seen)
+assert "gloo:all_reduce" in p.key_averages().table()
+with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    p.export_chrome_trace(file.name)
+    events = json.load(open(file.name))["traceEvents"]
+threads = {e["tid"] for e in events if e["name"].startswith("gloo:")}
+assert len(threads) == 1 and any("collectives" in e["args"]["name"] for e in events if e["name"] == "thread_name")
+assert not threads & {e["tid"] for e in events if e["name"].startswith("aten::")}
+with profile(activities=[ProfilerActivity.CPU]) as p:
+    dist.all_reduce(x)
+assert [(e.name, e.input_shapes) for e in p.events() if e.is_async] == [("gloo:all_reduce", None)]
+dist.all_reduce(x)  # after a profile nothing is noted
+assert sum(e.is_async for e in p.events()) == 1
+print("done")
+"""
+
+
+@needs_mpi
+def test_profiles_show_collectives():
+    for out in run_ranks(PROFILED, 2):
+        assert "done" in out
+
+
 @needs_mpi
 def test_methods_of_groups():
     for out in run_ranks(METHODS, 2):

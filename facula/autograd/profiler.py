@@ -7,6 +7,7 @@ The core records (src/profiler) on all threads: an op where its kernel runs (`at
 
 from __future__ import annotations
 
+import time
 import warnings
 
 from .. import _C
@@ -23,6 +24,28 @@ __all__ = [
     "KinetoStepTracker",
     "parse_nvprof_trace",
 ]
+
+
+#: What ended elsewhere than it began, while a profile runs: rows (name, tensors' (sizes, dtype), begin, end) with times in ns.
+_asynchronous: list | None = None
+
+
+def begin_asynchronous(name, tensors):
+    """Called when a collective begins that another thread may end; what it gives is called at the end. None without a profile.
+
+    Complex tensors are shown as the pairs of numbers that travel.
+    """
+    rows = _asynchronous
+    if rows is None:
+        return None
+    noted = [([*t.shape, 2] if t.is_complex() else list(t.shape), str(t.dtype).removeprefix("torch.")) for t in tensors]
+    begin = time.monotonic_ns()
+    return lambda: rows.append((name, noted, begin, time.monotonic_ns()))
+
+
+def _set_asynchronous(rows):
+    global _asynchronous
+    _asynchronous = rows
 
 
 class record_function(_Switch):
@@ -107,6 +130,8 @@ class profile:
                     _C._profiler_stop()
                 raise
         self.entered = True
+        self._asynchronous = []
+        _set_asynchronous(self._asynchronous)
         if self.with_modules:
             self._module_hooks = _module_ranges()
         return self
@@ -116,6 +141,7 @@ class profile:
             return
         for handle in self._module_hooks:
             handle.remove()
+        _set_asynchronous(None)
         self._lanes = _C._profiler_stop() if self._on_host else []
         if self._on_device:
             *self._activity, lost, _ = _C._cuda_activity_stop()
@@ -126,7 +152,7 @@ class profile:
         if self._lanes is None and self._recording is None:
             raise RuntimeError("profile: Profiler didn't finish running: results are there after the with block")
         if self._recording is None:
-            self._recording = Recording(self._lanes, self.with_flops, self._activity)
+            self._recording = Recording(self._lanes, self.with_flops, self._activity, self._asynchronous)
             self._lanes = None
             if not self.record_shapes:
                 for event in self._recording.events:

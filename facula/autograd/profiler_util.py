@@ -134,6 +134,8 @@ class FunctionEvent:
     @property
     def self_cpu_time_total(self):
         """Time without that of the events inside, in microseconds."""
+        if self.is_async:
+            return 0.0  # other things ran meanwhile
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
@@ -398,7 +400,8 @@ class Recording:
     """Events and changes of memory, as the core recorded them.
 
     Attributes:
-        events: an EventList of ops, composites, nodes and ranges, and then of what devices did ("device" events).
+        events: an EventList of ops, composites, nodes and ranges, then of what devices did ("device" events), and of what ended
+            elsewhere than it began ("async" events).
         details: an EventList of what ops are made of: kernels, pieces of them that threads of the pool did, and calls of
             CUDA's that queued work. They are no children: an op's own time is that of its kernels.
         memory: rows (time in us, thread, address, bytes, event around it or None, stack).
@@ -407,7 +410,7 @@ class Recording:
         threads: {number: name}.
     """
 
-    def __init__(self, lanes, flops=False, activity=None):
+    def __init__(self, lanes, flops=False, activity=None, asynchronous=()):
         from .. import _C
 
         self.events, self.details, self.memory, self.threads = EventList(), EventList(), [], {}
@@ -419,6 +422,7 @@ class Recording:
         self._link_forward()
         if activity is not None:
             self._add_activity(*activity)
+        self._add_asynchronous(asynchronous)
         if flops:
             from ..profiler._flops import flops_of
 
@@ -476,6 +480,19 @@ class Recording:
             if call is not None:
                 event.stack = call.stack
                 call.kernels.append(Kernel(event.name, row.device, event.time_range.elapsed_us()))
+            self.events.append(event)
+
+    def _add_asynchronous(self, rows):
+        """What ended elsewhere than it began, such as collectives, as a thread of its own."""
+        if not rows:
+            return
+        thread = 1 + max(self.threads, default=0)
+        self.threads[thread] = "collectives"
+        for name, tensors, begin, end in rows:
+            event = FunctionEvent(len(self.events), name, thread, begin / 1e3, end / 1e3, "async")
+            event.is_async = True
+            event.input_shapes, event.input_dtypes = [shape for shape, _ in tensors], [dtype for _, dtype in tensors]
+            event.output_shapes = []
             self.events.append(event)
 
     def _stream_number(self, device, stream):

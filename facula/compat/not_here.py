@@ -499,6 +499,7 @@ NAMES = {
             non_deterministic runtime_validation runtime_validation_disabled
             """,
         "torch.utils.data.datapipes.iter": "Batcher",
+        "torch.utils.data.datapipes.iter.combinatorics": "ShufflerIterDataPipe",
         "torch.utils.data.datapipes": "",
     },
     "package": {

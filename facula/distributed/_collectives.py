@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 
-from facula import Tensor, view_as_real
+from facula import _C, Tensor, view_as_real
 from facula.futures import Future
 
 from ._group import PremulSum, ReduceOp, get_group_rank, member, supports_complex
@@ -153,16 +153,31 @@ def _same(name, outputs, inputs, part=1):
 _NOTHING = ()
 
 
+def _seen(group, name, tensors, root=0):
+    """Tells a profile that a collective begins: what it gives, unless None, is called at the end."""
+    from facula.autograd.profiler import begin_asynchronous
+
+    name = {"isend": "send", "irecv": "recv"}.get(name, name.removesuffix("_coalesced"))
+    if root < 0:
+        name = "recvAnySource"
+    return begin_asynchronous(f"{group.name()}:{name}", tensors)
+
+
 def _run(
     group, kind, name, inputs, outputs, async_op, reduction=(0, 1.0), root=0, tag=0, in_splits=_NOTHING, out_splits=_NOTHING,
-    timeout=None,
+    timeout=None, shown=True,
 ):  # fmt: skip
     limit = group._timeout.total_seconds() if timeout is None else seconds(timeout, None)
     collected = group._coalesced
     waits = not async_op and collected is None
+    ended = _seen(group, name, inputs or outputs, root) if shown and _C._watching() else None
     native = group._native.run(kind, name, inputs, outputs, *reduction, root, tag, in_splits, out_splits, limit, waits)
     if native is None:
+        if ended is not None:
+            ended()
         return None
+    if ended is not None:
+        native.then(ended)
     work = Work(native, outputs or inputs)
     if collected is not None:
         collected.append(work)
@@ -214,10 +229,14 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
     group = member("all_gather", group)
     if group is None:
         return None
+    return _all_gather(group, tensor_list, tensor, async_op)
+
+
+def _all_gather(group, tensor_list, tensor, async_op, shown=True):
     _tensors("all_gather", tensor)
     outputs = _list("all_gather", "tensor_list", tensor_list, group.size())
     _same("all_gather", outputs, [tensor], group.size())
-    return _run(group, _ALL_GATHER, "all_gather", [tensor], outputs, async_op)
+    return _run(group, _ALL_GATHER, "all_gather", [tensor], outputs, async_op, shown=shown)
 
 
 def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False):
@@ -228,7 +247,10 @@ def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, asy
     if not isinstance(output_tensor_lists, (list, tuple)) or len(output_tensor_lists) != group.size():
         raise ValueError(f"all_gather_coalesced: output_tensor_lists must have one list for each of {group.size()} processes")
     columns = [[row[i] for row in output_tensor_lists] for i in range(len(input_tensor_list))]
-    works = [all_gather(column, tensor, group, True) for column, tensor in zip(columns, input_tensor_list)]
+    ended = _seen(group, "all_gather", input_tensor_list) if _C._watching() else None
+    works = [_all_gather(group, column, tensor, True, False) for column, tensor in zip(columns, input_tensor_list)]
+    if ended is not None and works:
+        works[-1]._native.then(ended)
     return _together(works, async_op)
 
 

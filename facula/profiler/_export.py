@@ -14,7 +14,7 @@ from .._serialization.replacing import replacing
 
 _CATEGORY = {
     "op": "cpu_op", "composite": "cpu_op", "node": "cpu_op", "range": "user_annotation", "kernel": "cpu_kernel",
-    "work": "cpu_worker", "launch": "cuda_driver", "device": "kernel",
+    "work": "cpu_worker", "launch": "cuda_driver", "async": "user_annotation", "device": "kernel",
 }  # fmt: skip
 _DETAILS = {
     "registers_per_thread": "registers per thread", "shared_memory": "shared memory", "grid": "grid", "block": "block",
