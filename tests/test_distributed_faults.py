@@ -151,6 +151,67 @@ def test_a_rank_that_is_stopped():
     assert status == 5 and re.search(r"gave up after 3 s: 1 of 2 ranks arrived.\n  missing  rank 1  .*does not answer \(stopped", out), (out, err)
 
 
+@pytest.mark.parametrize("point", ["before", "within"])
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_rank_that_is_killed_while_all_meet(victim, point):
+    """Before it has come it is missing at the deadline; after that the others hear at once."""
+    code = f"""
+from facula.distributed import _rendezvous
+def killed():
+    os.kill(os.getpid(), 9)
+if RANK == {victim}:
+    if {point!r} == "before":
+        killed()
+    _rendezvous.look_for_mpi = killed  # what follows the meeting
+start = time.monotonic()
+raised(lambda: dist.init_process_group("gloo", timeout=timedelta(seconds=30 if {point!r} == "within" else 1)), "init_process_group: " if {point!r} == "within" or {victim} else "")
+assert time.monotonic() - start < 15
+print("ok")
+"""
+    for rank, (status, out, err) in enumerate(Ranks(code, 3).ends(60)):
+        assert (status, out) == ((-signal.SIGKILL, "") if rank == victim else (0, "ok\n")), err
+
+
+def test_the_holder_of_the_store_ends_early_or_is_stopped():
+    code = INIT + "if RANK:\n    raised(lambda: dist.all_reduce(x), 'DistBackendError', 'rank 0 has left the group')\n    print('ok')"
+    assert run_ranks(code, 3, arguments=["60"]) == ["", "ok\n", "ok\n"]
+    ranks = Ranks(LOOP, 2, arguments=["1", "1"])
+    wait_until_ready(ranks)
+    ranks.signal(0, signal.SIGSTOP)
+    begin = time.monotonic()
+    ranks.processes[1].wait(30)
+    assert time.monotonic() - begin < 10  # nobody waits for the store
+    ranks.kill()
+    status, out, err = ranks.ends(30)[1]
+    assert status == 5 and re.search(r"gave up after 1 s\n  missing  rank 0 .*does not answer \(stopped", out), (out, err)
+
+
+def test_who_gave_up_says_why():
+    """A rank that comes when the others have given up hears what they waited for."""
+    code = INIT + """
+if RANK == 2:
+    time.sleep(3)
+text = raised(lambda: dist.all_reduce(x), "DistBackendError")
+assert RANK != 2 or "gave up: all_reduce #2" in text and "missing  rank 2" in text, text
+print("ok")
+"""
+    assert run_ranks(code, 3, arguments=["1"]) == ["ok\n"] * 3
+
+
+def test_who_sends_what_nobody_expects():
+    code = INIT + """
+x, y = facula.ones(4), facula.zeros(4)
+sides = ([1, 3], [1, 3]) if RANK == 0 else ([3, 1], [3, 1])
+dist.all_to_all_single(y, x, *sides)  # every rank has other sizes, which fit
+assert y.sum() == 4
+raised(lambda: dist.all_to_all_single(facula.zeros(4 + 2 * RANK), facula.ones(4 + 2 * RANK)), "do not agree", "sends 2 2", "sends 3 3")
+dist.all_reduce(x)
+assert x[0] == 2
+print("ok")
+"""
+    assert run_ranks(code, 2, arguments=["60"]) == ["ok\n"] * 2
+
+
 def test_a_rank_that_is_stopped_and_goes_on():
     code = INIT + "print('ready', flush=True)\nfor i in range(200):\n    dist.all_reduce(x.fill_(1))\n    time.sleep(0.01)\n    assert x[0] == SIZE\nprint('ok')"
     ranks = Ranks(code, 2, arguments=["60"])

@@ -8,12 +8,13 @@ import os
 import secrets
 import socket
 import sys
+import time
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 from facula import _C
 
-from ._errors import DistStoreError
+from ._errors import DistBackendError, DistNetworkError, DistStoreError
 from ._store import FileStore, PrefixStore, Store, TCPStore
 
 # what launchers tell a process when RANK and WORLD_SIZE are not set: (rank, size)
@@ -23,6 +24,8 @@ _LAUNCHERS = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
 ]
+
+_SLICE = 0.2  # seconds between looks whether somebody has gone
 
 # Stores by address: a process that makes its group anew finds the same server, and keys with another prefix.
 _stores: dict[tuple, Store] = {}
@@ -60,11 +63,14 @@ def place(init_method, world_size, rank, store):
     return size, rank
 
 
+def _served_by_launcher():
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
 def _tcp(host, port, rank, timeout):
     key = (host, port)
     if key not in _stores:
-        served_by_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        _stores[key] = TCPStore(host, port, None, rank == 0 and not served_by_launcher, timeout, multi_tenant=True)
+        _stores[key] = TCPStore(host, port, None, rank == 0 and not _served_by_launcher(), timeout, multi_tenant=True)
     return _stores[key]
 
 
@@ -123,16 +129,38 @@ def meet(store, size, rank, timeout):
     _agree(store, "version", __version__)
     if store.add(f"rank{rank}", 1) != 1:
         raise RuntimeError(f"init_process_group: two processes say that they are rank {rank} of {size}, each has its own")
+    connected = isinstance(_below(store), TCPStore)
+    if connected:
+        _C._dist_announce(store._native, rank)
     store.set(f"here{rank}", socket.gethostname())
     everybody = [f"here{r}" for r in range(size)]
     try:
-        store.wait(everybody, timeout)
+        _wait_for_all(store, everybody, timeout, connected)
+    except DistNetworkError as error:
+        holder = "the launcher" if _served_by_launcher() else "rank 0"
+        raise DistNetworkError(f"init_process_group: {holder}, which holds the store, is gone: {error}") from None
     except DistStoreError:
         missing = [r for r in range(size) if not store.check([f"here{r}"])]
         came = f"{size - len(missing)} of {size} ranks came within {timeout.total_seconds():g} s"
         text = f"rank{'s' * (len(missing) > 1)} {' '.join(map(str, missing))}"
         raise DistStoreError(f"init_process_group: {came}, missing: {text}") from None
-    return store if isinstance(_below(store), TCPStore) else _tcp_beside(store, everybody, rank, timeout)
+    if connected:
+        return store
+    beside = _tcp_beside(store, everybody, rank, timeout)
+    _C._dist_announce(beside._native, rank)
+    return beside
+
+
+def _wait_for_all(store, everybody, timeout, connected):
+    """Waits in slices, in which one that has gone is noticed."""
+    deadline = time.monotonic() + timeout.total_seconds()
+    while connected and deadline - time.monotonic() > _SLICE:
+        try:
+            return store.wait(everybody, datetime.timedelta(seconds=_SLICE))
+        except DistStoreError:
+            if gone := _C._dist_lost(store._native):
+                raise DistBackendError(f"init_process_group: {gone}") from None
+    store.wait(everybody, datetime.timedelta(seconds=max(0.0, deadline - time.monotonic())))
 
 
 def _tcp_beside(store, everybody, rank, timeout):

@@ -74,6 +74,7 @@ void combine(const Agreement& other, Agreement& mine) {
   const bool agree = other.reached() && mine.reached() && other.least == mine.least;
   mine.least = std::min(mine.least, other.least);
   mine.greatest_inverse = std::min(mine.greatest_inverse, other.greatest_inverse);
+  mine.imbalance += other.imbalance;
   if (!agree) return;
   const auto run = [&](auto zero, Reduction reduction) {
     using T = decltype(zero);

@@ -9,9 +9,10 @@
 namespace facula::distributed {
 
 struct Agreement {
-  static constexpr int kBytes = 104;
+  static constexpr int kBytes = 96;
 
   uint64_t least = 0, greatest_inverse = 0;  // the fingerprint and its inverse; in the end the least of all ranks'
+  uint64_t imbalance = 0;                    // in the end 0, if everybody sends what the others expect
   DType dtype = DType::UInt8;                // of the values
   Reduction reduction = Reduction::BitOr;
   uint16_t count = 0;

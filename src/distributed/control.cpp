@@ -5,15 +5,22 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <future>
 
 namespace facula::distributed {
 namespace {
 
 constexpr const char* kLog = "log";
-constexpr double kBeat = 5;   // seconds that a rank waits for news before it asks again, which shows that it lives
-constexpr int kMaySleep = 7;  // beyond that: 12 s without a sign of life
-constexpr double kAsk = 2;    // how long a report waits for answers
-constexpr double kGrace = 1;  // how long operations with ranks that have left may still end
+constexpr const char* kHeard = "heard";  // how many others know that the holder of the store leaves, or have left
+constexpr const char* kGone = " is gone: its process ended, or its connection broke";
+constexpr double kBeat = 5;        // seconds that a rank waits for news before it asks again, which shows that it lives
+constexpr int kMaySleep = 7;       // beyond that: 12 s without a sign of life
+constexpr char kUnit = '\x1f';     // in the place of line ends, in a line of the log
+constexpr double kAsk = 0.6;       // how long a report waits for answers
+constexpr double kShort = 1;       // what a store may take for an answer when a rank reports or leaves
+constexpr double kFarewell = 0.3;  // how long the holder of the store waits until all have heard that it leaves
+constexpr double kForever = 1e8;
 
 std::string key_of(const std::string& what, int rank) { return what + "/" + std::to_string(rank); }
 
@@ -23,7 +30,7 @@ std::string host_name() {
   return name;
 }
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 Texts split(const std::string& text, char at) {
   Texts parts;
@@ -36,6 +43,25 @@ std::string seconds_text(double seconds) {
   std::ostringstream s;
   s << seconds << " s";
   return s.str();
+}
+
+/// Runs `f` on a thread of its own; whether it was done in time. It may go on for longer.
+bool within(double seconds, std::function<void()> f) {
+  auto done = std::make_shared<std::promise<void>>();
+  auto result = done->get_future();
+  std::thread([done, f = std::move(f)] {
+    try {
+      f();
+    } catch (const std::exception&) {
+    }
+    done->set_value();
+  }).detach();
+  return result.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::ready;
+}
+
+void tell(Store& store, const std::string& line) {
+  store.append(kLog, line + "\n");
+  store.add(std::string(kLog) + kLines, 1);
 }
 
 bool served_by_launcher() {
@@ -70,12 +96,89 @@ State state_of(const std::string& text, int group) {
 Control::Control(World& world, std::shared_ptr<Store> store)
     : world_(world), store_(std::move(store)), other_(store_->clone()) {
   for (Store* s : {store_.get(), other_.get()}) s->set_timeout(kBeat);
-  store_->set(key_of("who", world_.rank()), host_name() + " pid " + std::to_string(getpid()));
   store_->call({StoreOp::Will, {kLog}, {std::to_string(world_.rank())}, kMaySleep}, 10);
+  store_->set_grace(kForever);  // who holds the store may be stopped, and go on
   thread_ = std::thread([this] { run(); });
 }
 
 Control::~Control() { leave(); }
+
+void announce(Store& store, int rank) {
+  store.set(key_of("who", rank), host_name() + " pid " + std::to_string(getpid()));
+  constexpr int64_t kSilence = 1 << 30;  // its own thread gives signs of life later
+  store.call({StoreOp::Will, {kLog}, {std::to_string(rank)}, kSilence}, 10);
+}
+
+std::string lost_one(Store& store) {
+  if (!store.has({kLog})) return {};
+  for (const std::string& line : split(store.get(kLog), '\n')) {
+    if (line.rfind("lost ", 0) != 0) continue;
+    const int rank = std::atoi(line.c_str() + 5);
+    return "rank " + std::to_string(rank) + " (" + store.get(key_of("who", rank)) + ")" + kGone;
+  }
+  return {};
+}
+
+namespace {
+
+/// Waits for MPI, and looks whether somebody is gone meanwhile.
+std::unique_ptr<Engine> wait_for_engine(std::future<std::unique_ptr<Engine>>& engine, Store& watch, double timeout) {
+  std::string host = served_by_launcher() ? "the launcher" : "rank 0";
+  try {
+    if (!served_by_launcher()) host += " (" + watch.get(key_of("who", 0)) + ")";
+  } catch (const DistError&) {  // seen below
+  }
+  const auto look = [&] {
+    try {
+      return lost_one(watch);
+    } catch (const NoAnswer&) {
+      return std::string();
+    } catch (const DistError&) {
+      return host + ", which holds the store," + kGone;
+    }
+  };
+  const Deadline deadline = Deadline::after(timeout);
+  while (engine.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) {
+    Interruptible::check();
+    if (const std::string lost = look(); !lost.empty()) fail(Trouble::Backend, "init_process_group: ", lost);
+    if (deadline.passed())
+      fail(Trouble::Backend, "init_process_group: MPI did not bring the ranks together within ", seconds_text(timeout),
+           ", though all of them came: one may be stopped, or cannot be reached");
+  }
+  try {
+    return engine.get();
+  } catch (const DistError&) {  // somebody may be gone, of which the store hears as soon
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (const std::string lost = look(); !lost.empty()) fail(Trouble::Backend, "init_process_group: ", lost);
+    throw;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank, int size, double timeout) {
+  // MPI waits for the others without a deadline: on a thread of its own, which is left behind when they do not come
+  const auto made = std::make_shared<std::promise<std::unique_ptr<Engine>>>();
+  auto engine = made->get_future();
+  std::thread([made, own = store->clone(), rank, size, timeout] {
+    try {
+      made->set_value(make_mpi_engine(own, rank, size, timeout));
+    } catch (...) {
+      made->set_exception(std::current_exception());
+    }
+  }).detach();
+  const auto watch = store->clone();
+  watch->set_timeout(kShort);
+  watch->set_grace(kShort);
+  try {
+    auto world = std::make_shared<World>(wait_for_engine(engine, *watch, timeout), store, rank, size, true);
+    store->call({StoreOp::Will, {kLog}, {""}, -1}, 1);  // the world's own connection tells from here on
+    return world;
+  } catch (...) {
+    forget_shared_names();
+    throw;
+  }
+}
 
 void Control::run() {
   struct Ending {
@@ -86,23 +189,20 @@ void Control::run() {
     const std::string host = store_->get(key_of("who", 0));
     if (!served_by_launcher()) store_host_ = "rank 0 (" + host + ")";
     while (!leaving_) {
-      const bool waits_for_left = left_at_ > 0;
-      const Reply reply = store_->call({StoreOp::WaitCount, {std::string(kLog) + kLines}, {}, lines_ + 1},
-                                       waits_for_left ? kGrace / 4 : kBeat);
+      const Reply reply = store_->call({StoreOp::WaitCount, {std::string(kLog) + kLines}, {}, lines_ + 1}, kBeat);
       if (reply.answer == Answer::Done) {
         lines_ = reply.number;
         read_log();
       }
-      look_for_left();
     }
     store_->call({StoreOp::Will, {kLog}, {""}, -1}, 1);
   } catch (const std::exception&) {
     if (leaving_) return;
     std::unique_lock lock(mutex_);
     store_gone_ = true;
-    if (!left_.empty()) return;  // it went in order, and the store with it
+    if (!served_by_launcher() && left_.count(0)) return;  // it went in order, and the store with it
     lock.unlock();
-    world_.fail_all(store_host_ + ", which holds the store, is gone: its process ended, or its connection broke");
+    world_.fail_all(store_host_ + ", which holds the store," + kGone);
   }
 }
 
@@ -123,13 +223,16 @@ void Control::heard(const std::string& word, const std::string& rest) {
   const int rank = std::atoi(rest.c_str());
   if (rank == world_.rank()) return;
   if (word == "lost") return lost(rank, store_->get(key_of("who", rank)));
+  if (word == "left") return left(rank, rest, {});
+  if (word == "gave") {
+    const size_t end = rest.find(kUnit);
+    std::string why = end == std::string::npos ? "it failed" : rest.substr(end + 1);
+    std::replace(why.begin(), why.end(), kUnit, '\n');
+    return left(rank, rest.substr(0, end), why);
+  }
   std::scoped_lock lock(mutex_);
   if (word == "silent") silent_.insert(rank);
   if (word == "back") silent_.erase(rank);
-  if (word == "left") {
-    left_.insert(rank);
-    left_at_ = now();
-  }
 }
 
 void Control::lost(int rank, const std::string& who) {
@@ -137,67 +240,50 @@ void Control::lost(int rank, const std::string& who) {
     std::scoped_lock lock(mutex_);
     lost_[rank] = who;
   }
-  world_.fail_all("rank " + std::to_string(rank) + " (" + who +
-                  ") is gone: its process ended, or its connection broke");
+  world_.fail_all("rank " + std::to_string(rank) + " (" + who + ")" + kGone);
 }
 
-/// Operations with ranks that have left do not end: after a moment they are given up.
-void Control::look_for_left() {
-  std::vector<std::pair<std::shared_ptr<Group>, std::shared_ptr<Operation>>> waiting;
-  std::set<int> left;
-  {
-    std::scoped_lock lock(mutex_);
-    if (left_.empty() || now() - left_at_ < kGrace) return;
-    left = left_;
+/// "2 0:118 5:3": the rank, and what it has finished in its groups.
+void Control::left(int rank, const std::string& line, const std::string& why) {
+  Farewell farewell{store_->get(key_of("who", rank)), why, now(), {}};
+  for (const std::string& part : split(line, ' ')) {
+    const size_t colon = part.find(':');
+    if (colon != std::string::npos)
+      farewell.finished[std::atoi(part.c_str())] = std::strtoull(part.c_str() + colon + 1, nullptr, 10);
   }
-  {
-    std::scoped_lock lock(world_.mutex_);
-    for (const auto& group : world_.groups_)
-      if (!group->queue.empty()) waiting.emplace_back(group, group->queue.front());
-    for (const auto& m : world_.messages_) waiting.emplace_back(m.group, m.op);
-  }
-  const double since =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() - kGrace;
-  for (const auto& [group, op] : waiting) {
-    if (op->queued_at > since) continue;
-    for (int rank : group->ranks) {
-      const bool peer = !is_point_to_point(op->call.kind) || op->call.root < 0 ||
-                        group->ranks[static_cast<size_t>(op->call.root)] == rank;
-      if (left.count(rank) && peer) {
-        world_.give_up(group, op,
-                       group->title(*op) + " failed: rank " + std::to_string(rank) + " has left the group (" +
-                           other_->get(key_of("who", rank)) + " ended, or destroyed it)");
-        break;
-      }
-    }
-  }
-}
-
-void Control::tell(Store& store, const std::string& line) {
-  store.append(kLog, line + "\n");
-  store.add(std::string(kLog) + kLines, 1);
+  world_.left(rank, std::move(farewell));
+  std::scoped_lock lock(mutex_);
+  left_.insert(rank);
+  if (rank == 0 && !heard_.exchange(true)) store_->add(kHeard, 1);
 }
 
 void Control::answer(const std::string& query) {
-  std::string text = world_.state();
-  if (program_stack) text += "now\t" + program_stack() + "\n";
-  store_->set("answer/" + query + "/" + std::to_string(world_.rank()), text);
+  const std::string key = "answer/" + query + "/" + std::to_string(world_.rank()), state = world_.state();
+  store_->set(key, state);
+  if (program_stack) store_->set(key, state + "now\t" + program_stack() + "\n");  // may wait for the interpreter lock
 }
 
 void Control::late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final) {
   auto world = world_.weak_from_this().lock();
   if (!world) return;
   std::thread([world, this, group, op, final] {
-    std::string text;
-    try {
-      text = report(*other_->clone(), *group, *op, final);
-    } catch (const std::exception&) {
-      text = group->title(*op) + (final ? " gave up after " : " has waited ") + seconds_text(op->call.timeout);
-    }
+    const auto found = std::make_shared<std::string>();
+    std::string text = title_of_report(*group, *op, final) + "\n  missing  " + store_host_ +
+                       ", which holds the store, does not answer (stopped, or host unreachable)";
+    const auto ask = [world, this, group, op, final, found] {
+      const auto store = other_->clone();
+      store->set_grace(kShort);
+      *found = report(*store, *group, *op, final);
+    };
+    if (within(kAsk + 0.2, ask) && !found->empty()) text = *found;
     if (op->done()) return;
     if (final) world->give_up(group, op, text);
     else std::fprintf(stderr, "facula.distributed: %s\n", text.c_str());
   }).detach();
+}
+
+std::string Control::title_of_report(const Group& group, const Operation& op, bool final) {
+  return group.title(op) + (final ? " gave up after " + seconds_text(op.call.timeout) : " waits");
 }
 
 std::string Control::report(Store& store, const Group& group, const Operation& op, bool final) {
@@ -211,11 +297,17 @@ std::string Control::report(Store& store, const Group& group, const Operation& o
   std::vector<int> asked = group.ranks;
   if (message && op.call.root >= 0) asked = {group.ranks[static_cast<size_t>(op.call.root)]};
   std::map<int, State> states;
-  for (const Deadline deadline = Deadline::after(kAsk); states.size() < asked.size() && !deadline.passed();) {
+  const auto known = [&](const State& s) {
+    return s.answered && (!s.stack.empty() || (!message && s.issued >= op.sequence));
+  };
+  for (const Deadline deadline = Deadline::after(kAsk); !deadline.passed();) {
+    bool all = true;
     for (int rank : asked) {
       const std::string key = "answer/" + id + "/" + std::to_string(rank);
-      if (!states.count(rank) && store.has({key})) states[rank] = state_of(store.get(key), group.id);
+      if (!known(states[rank]) && store.has({key})) states[rank] = state_of(store.get(key), group.number);
+      all = all && known(states[rank]);
     }
+    if (all) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::string missing;
@@ -231,14 +323,14 @@ std::string Control::report(Store& store, const Group& group, const Operation& o
     missing += "\n  missing  rank " + std::to_string(rank) + "  " + store.get(key_of("who", rank)) + "  ";
     std::scoped_lock lock(mutex_);
     if (silent_.count(rank)) missing += "no sign of life for 12 s (stopped, or host unreachable)";
-    else if (!s.answered) missing += "does not answer (stopped, or host unreachable)";
+    else if (!s.answered) missing += "does not answer (stopped, too busy, or host unreachable)";
     else {
       missing += "alive";
       if (s.finished) missing += ", last finished #" + std::to_string(s.finished) + " (" + s.last + ")";
       if (!s.stack.empty()) missing += ", now at " + s.stack;
     }
   }
-  std::string text = group.title(op) + (final ? " gave up after " + seconds_text(op.call.timeout) : " waits");
+  std::string text = title_of_report(group, op, final);
   if (!message) text += ": " + std::to_string(here) + " of " + std::to_string(asked.size()) + " ranks arrived.";
   text += missing;
   for (const auto& [site, ranks] : arrived) text += "\n  arrived  ranks" + ranks + (site.empty() ? "" : " at " + site);
@@ -247,11 +339,17 @@ std::string Control::report(Store& store, const Group& group, const Operation& o
 
 void Control::leave() {
   if (leaving_.exchange(true)) return;
-  try {
-    const std::string how = world_.broken().empty() ? "left " : "gave up ";
-    if (!store_gone_) tell(*other_, how + std::to_string(world_.rank()));  // wakes us as well
-  } catch (const std::exception&) {
-  }
+  std::string why = world_.trouble();
+  std::replace(why.begin(), why.end(), '\n', kUnit);
+  std::string line = (why.empty() ? "left " : "gave ") + std::to_string(world_.rank()) + world_.progress();
+  if (!why.empty()) line += kUnit + why;
+  if (!store_gone_)  // what is told wakes us as well
+    within(kShort, [store = other_->clone(), line, others = world_.size() - 1, rank = world_.rank(),
+                    in_order = why.empty(), once = !heard_.exchange(true)] {
+      tell(*store, line);
+      if (rank != 0 && once) store->add(kHeard, 1);
+      if (rank == 0 && in_order && !served_by_launcher()) store->wait_count(kHeard, others, kFarewell);
+    });
   const Deadline deadline = Deadline::after(1);
   while (!ended_ && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(200));
   if (ended_) thread_.join();

@@ -30,9 +30,9 @@ class Control {
   void read_log();
   void heard(const std::string& word, const std::string& rest);
   void lost(int rank, const std::string& who);
-  void look_for_left();
+  void left(int rank, const std::string& line, const std::string& why);
   void answer(const std::string& query);
-  void tell(Store& store, const std::string& line);
+  static std::string title_of_report(const Group& group, const Operation& op, bool final);
   std::string report(Store& store, const Group& group, const Operation& op, bool final);
 
   World& world_;
@@ -44,8 +44,7 @@ class Control {
   size_t read_ = 0;
   int queries_ = 0;
   std::string store_host_ = "the launcher";
-  double left_at_ = 0;
-  std::atomic<bool> leaving_{false}, ended_{false}, store_gone_{false};
+  std::atomic<bool> leaving_{false}, ended_{false}, store_gone_{false}, heard_{false};
   std::thread thread_;
 };
 

@@ -87,6 +87,8 @@ std::unique_ptr<Engine> make_local_engine(int rank, int size);
 class Store;
 /// Where MPI was found, or an error that says how to get one.
 std::string find_mpi();
+/// Takes away names of shared memory that MPI has made here and not taken away itself.
+void forget_shared_names();
 /// Joins the ranks of a store by MPI. All call it.
 std::unique_ptr<Engine> make_mpi_engine(const std::shared_ptr<Store>& store, int rank, int size, double timeout);
 

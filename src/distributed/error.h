@@ -16,6 +16,18 @@ class DistError : public Error {
   Trouble trouble_;
 };
 
+/// The engine does not work any more and is not called again; who is gone is heard elsewhere.
+class EngineGaveUp : public DistError {
+ public:
+  explicit EngineGaveUp(std::string why) : DistError(Trouble::Backend, std::move(why)) {}
+};
+
+/// The other side may hang, or be stopped; its connection is there.
+class NoAnswer : public DistError {
+ public:
+  explicit NoAnswer(std::string why) : DistError(Trouble::Network, std::move(why)) {}
+};
+
 template <class... Args>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(Trouble trouble, const Args&... parts) {
   std::ostringstream text;

@@ -38,7 +38,7 @@ struct Living {
   int rank = -1;
   Session session = Session::Null;
   Comm comm = Comm::Null;
-  bool broken = false;
+  bool entering = false, broken = false;
 };
 Living living;
 
@@ -61,13 +61,22 @@ std::string machine_name() {
   return boot + ":" + std::to_string(s.st_dev) + ":" + std::to_string(s.st_ino);
 }
 
-std::vector<Card> exchange_cards(Store& store, int rank, int size) {
-  const std::string job = living.comm == Comm::Null ? "-" : living.broken ? kFailed : living.job;
+std::vector<Card> exchange_cards(Store& store, int rank, int size, double timeout) {
+  const bool failed = living.broken || living.entering;
+  const std::string job = failed ? kFailed : living.comm == Comm::Null ? "-" : living.job;
   store.set("card/" + std::to_string(rank), machine_name() + "\n" + job + "\n" + std::to_string(living.rank));
   Texts keys;
   for (int i = 0; i < size; ++i) keys.push_back("card/" + std::to_string(i));
+  const Reply reply = store.call({StoreOp::Get, keys}, timeout);
+  if (reply.answer != Answer::Done) {
+    std::string missing;
+    for (int i = 0; i < size; ++i)
+      if (!store.has({keys[static_cast<size_t>(i)]})) missing += "\n  missing  rank " + std::to_string(i);
+    fail(Trouble::Backend, "init_process_group gave up after ", timeout, " s: all ranks came, and some went no further",
+         missing);
+  }
   std::vector<Card> cards;
-  for (const std::string& text : store.multi_get(keys)) {
+  for (const std::string& text : reply.values) {
     const size_t first = text.find('\n'), second = text.find('\n', first + 1);
     cards.push_back(
         {text.substr(0, first), text.substr(first + 1, second - first - 1), std::atoi(text.c_str() + second + 1)});
@@ -169,7 +178,7 @@ std::string job_name(Store& store, int rank) {
 }
 
 /// Once all ranks have opened the shared memory, its names are taken away: whatever happens later, nothing is left.
-void forget_shared_names(double timeout) {
+void forget_names_together(double timeout) {
   const Functions& call = library().call;
   int8_t all = 1;
   mpi::Request request;
@@ -180,11 +189,7 @@ void forget_shared_names(double timeout) {
     check(call.Test(&request, &done, &status), "init_process_group");
     if (!done && deadline.passed()) return;  // the names stay
   }
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    const size_t at = line.find("/dev/shm/mpich_shm_");
-    if (at != std::string::npos && line.find(' ', at) == std::string::npos) ::unlink(line.c_str() + at);
-  }
+  forget_shared_names();
 }
 
 void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, int rank, double timeout) {
@@ -198,6 +203,7 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   const std::string name = job.name;
   const Setting fd("PMI_FD", std::to_string(serve_pmi(store->clone(), std::move(job))));
   const Setting ranks("PMI_RANK", std::to_string(rank)), sizes("PMI_SIZE", std::to_string(size));
+  living.entering = true;  // for ever, if it fails
   check(call.Session_init(Info::Null, Errors::Return, &living.session), "init_process_group: MPI_Session_init");
   mpi::Group everybody;
   check(call.Group_from_session_pset(living.session, "mpi://WORLD", &everybody), "init_process_group");
@@ -206,7 +212,8 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   call.Group_free(&everybody);
   living.job = name;
   living.rank = rank;
-  forget_shared_names(timeout);
+  living.entering = false;
+  forget_names_together(timeout);
 }
 
 /// A communicator of some ranks of another one, in this order.
@@ -246,12 +253,14 @@ class MpiEngine final : public Engine {
   }
 
   Request issue(int group, const Transfer& t) override {
+    const Calling calling;
     mpi::Request request = mpi::Request::Null;
     check(start(comms_.at(static_cast<size_t>(group)), t, &request), "issue");
     return static_cast<Request>(request);
   }
 
   bool test(Request& request, Received& received) override {
+    const Calling calling;
     auto r = static_cast<mpi::Request>(request);
     int done = 0;
     Status status{};
@@ -265,16 +274,19 @@ class MpiEngine final : public Engine {
   }
 
   void progress() override {
+    const Calling calling;
     int found;
     call_.Iprobe(mpi::kAnySource, mpi::kAnyTag, comms_[0], &found, nullptr);
   }
 
   int make_group(const std::vector<int>& ranks, int number) override {
+    const Calling calling;
     comms_.push_back(subset(comms_[0], ranks, number));
     return static_cast<int>(comms_.size()) - 1;
   }
 
   void drop_group(int group) override {
+    const Calling calling;
     Comm& comm = comms_[static_cast<size_t>(group)];
     if (group != 0 && comm != Comm::Null) call_.Comm_free(&comm);
     comm = Comm::Null;
@@ -340,11 +352,20 @@ class MpiEngine final : public Engine {
 
 }  // namespace
 
+void forget_shared_names() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t at = line.find("/dev/shm/mpich_shm_");
+    if (at != std::string::npos && line.find(' ', at) == std::string::npos) ::unlink(line.c_str() + at);
+  }
+}
+
 std::string find_mpi() { return library().path; }
 
 std::unique_ptr<Engine> make_mpi_engine(const std::shared_ptr<Store>& store, int rank, int size, double timeout) {
   library();
-  const std::vector<Card> cards = exchange_cards(*store, rank, size);
+  const Calling calling;
+  const std::vector<Card> cards = exchange_cards(*store, rank, size, timeout);
   if (!all_in_one_world(cards)) {
     enter(store, cards, rank, timeout);
     return std::make_unique<MpiEngine>(living.comm, cards);

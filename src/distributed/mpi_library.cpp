@@ -1,11 +1,16 @@
 // Which MPI: what FACULA_MPI names; one that this process has loaded already (mpi4py's); the files that Python found
-// (the
-// `mpich` package beside Facula); what the system's loader finds. All by the standard ABI, `libmpi_abi`.
+// (the `mpich` package beside Facula); what the system's loader finds. All by the standard ABI, `libmpi_abi`.
 #include "distributed/mpi_library.h"
 
 #include <dlfcn.h>
+#ifdef __linux__
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
 
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 namespace facula::distributed::mpi {
@@ -37,6 +42,38 @@ void* open_first(std::string& path, std::string& why) {
   return nullptr;
 }
 
+#ifdef __linux__
+[[noreturn]] void exit_of_mpi(int code) {
+  if (Calling::here()) throw EngineGaveUp("MPI gave up: a connection is broken");
+  std::exit(code);
+}
+
+/// Makes calls of exit() in the library calls of exit_of_mpi(), by the table through which it reaches other libraries.
+void take_exit(void* handle) {
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return;
+  const ElfW(Rela)* calls = nullptr;
+  const ElfW(Sym)* symbols = nullptr;
+  const char* names = nullptr;
+  size_t bytes = 0;
+  for (const ElfW(Dyn)* d = map->l_ld; d->d_tag != DT_NULL; ++d) {
+    if (d->d_tag == DT_JMPREL) calls = reinterpret_cast<const ElfW(Rela)*>(d->d_un.d_ptr);
+    if (d->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(d->d_un.d_ptr);
+    if (d->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(d->d_un.d_ptr);
+    if (d->d_tag == DT_PLTRELSZ) bytes = d->d_un.d_val;
+  }
+  if (!calls || !symbols || !names) return;
+  for (const ElfW(Rela)* c = calls; c < calls + bytes / sizeof *calls; ++c) {
+    if (std::strcmp(names + symbols[ELF64_R_SYM(c->r_info)].st_name, "exit") != 0) continue;
+    const uintptr_t slot = map->l_addr + c->r_offset, page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    if (mprotect(reinterpret_cast<void*>(slot / page * page), page, PROT_READ | PROT_WRITE) == 0)
+      *reinterpret_cast<void (**)(int)>(slot) = exit_of_mpi;
+  }
+}
+#else
+void take_exit(void*) {}
+#endif
+
 Library open() {
   Library library;
   std::string why;
@@ -58,12 +95,15 @@ Library open() {
   if (major != 1)
     fail(Trouble::Backend, "init_process_group: ", library.path, " has version ", major, ".", minor,
          " of MPI's ABI, expected 1.x");
+  take_exit(handle);
   return library;
 }
 
 Library* opened = nullptr;  // never closed: MPI does not bear it
 
 }  // namespace
+
+thread_local int Calling::depth = 0;
 
 void set_candidates(std::vector<std::string> files) {
   std::scoped_lock lock(mutex);

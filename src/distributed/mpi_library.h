@@ -27,6 +27,18 @@ const Library& library();
 /// The file, or empty.
 std::string found_at();
 
+/// Where a connection breaks in MPI's hands it calls exit(), whatever its error handlers are. As long as this lives, that
+/// is EngineGaveUp on this thread.
+class Calling {
+ public:
+  Calling() { ++depth; }
+  ~Calling() { --depth; }
+  static bool here() { return depth > 0; }
+
+ private:
+  static thread_local int depth;
+};
+
 /// An error of MPI, as an exception.
 void check(int code, const char* what);
 

@@ -318,6 +318,14 @@ std::string Operation::text() const {
     s << " and " << tensors - 1 << " more";
   if (reduces(call.kind)) s << ", " << kReductionNames[static_cast<int>(call.reduction)];
   if (has_root(call.kind)) s << ", root " << call.root;
+  if (call.kind == Kind::AllToAll) {
+    const auto list = [&](const char* what, const std::vector<int64_t>& counts) {
+      s << ", " << what;
+      for (int64_t n : counts) s << ' ' << n;
+    };
+    list("sends", call.in_splits);
+    list("expects", call.out_splits);
+  }
   if (is_point_to_point(call.kind)) s << ", rank " << call.root << ", tag " << call.tag;
   s << ')';
   return s.str();
@@ -325,6 +333,7 @@ std::string Operation::text() const {
 
 void Operation::begin_agreement(int rank) {
   agreement = Agreement(fingerprint());
+  if (call.kind == Kind::AllToAll) agreement.imbalance = imbalance(rank);
   if (plan.size() != 1 || (call.kind != Kind::AllReduce && call.kind != Kind::Broadcast)) return;
   const Transfer& t = plan[0];
   const bool sums = call.kind == Kind::AllReduce;  // a broadcast is the sum of the root's bytes and zeros
@@ -356,6 +365,21 @@ uint64_t Operation::fingerprint() const {
   mix(has_root(call.kind) ? static_cast<uint64_t>(call.root) : 0);
   mix(call.salt);
   return hash;
+}
+
+uint64_t Operation::imbalance(int rank) const {
+  const auto weight = [](uint64_t from, uint64_t to) {  // splitmix64
+    uint64_t x = (from << 32 | to) + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+  };
+  const Splits& s = splits.front();
+  const auto me = static_cast<uint64_t>(rank);
+  uint64_t sum = 0;
+  for (uint64_t r = 0; r < s.in_bytes.size(); ++r)
+    sum += weight(me, r) * static_cast<uint64_t>(s.in_bytes[r]) - weight(r, me) * static_cast<uint64_t>(s.out_bytes[r]);
+  return sum;
 }
 
 }  // namespace facula::distributed

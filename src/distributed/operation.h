@@ -48,6 +48,8 @@ struct Operation {
   /// Makes the agreement, with the values if they are few; takes them out of it.
   void begin_agreement(int rank);
   void end_agreement();
+  /// Of all_to_all: a number whose sum over all ranks is 0 when everybody sends what the others expect.
+  uint64_t imbalance(int rank) const;
 
   Call call;
   DType dtype = DType::UInt8;

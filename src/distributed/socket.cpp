@@ -151,8 +151,7 @@ void Socket::send_all(std::string_view bytes, const Deadline& deadline) const {
     if (n > 0) {
       bytes.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!ready(POLLOUT, deadline))
-        fail(Trouble::Network, "store: the other side takes no bytes, its process may hang");
+      if (!ready(POLLOUT, deadline)) throw NoAnswer("store: the other side takes no bytes, its process may hang");
     } else if (errno != EINTR) {
       fail(Trouble::Network, "store: the connection is lost (", std::strerror(errno), ")");
     }
@@ -169,8 +168,7 @@ std::string Socket::receive(size_t count, const Deadline& deadline) const {
     } else if (n == 0) {
       fail(Trouble::Network, "store: the connection was closed by the process that holds the store; it may have ended");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!ready(POLLIN, deadline))
-        fail(Trouble::Network, "store: no answer in time, the process that holds it may hang");
+      if (!ready(POLLIN, deadline)) throw NoAnswer("store: no answer in time, the process that holds it may hang");
     } else if (errno != EINTR) {
       fail(Trouble::Network, "store: the connection is lost (", std::strerror(errno), ")");
     }

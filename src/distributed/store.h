@@ -91,6 +91,8 @@ class Store {
   virtual Reply call(const Request& request, double timeout) = 0;
   /// The same store by another connection, for another thread.
   virtual std::shared_ptr<Store> clone() = 0;
+  /// How many seconds an answer may take beyond the time that a request may wait, where a process far away answers.
+  virtual void set_grace(double) {}
 
   void set(const std::string& key, std::string value) { ask({StoreOp::Set, {key}, {std::move(value)}}); }
   void multi_set(Texts keys, Texts values) { ask({StoreOp::Set, std::move(keys), std::move(values)}); }
@@ -147,6 +149,7 @@ class PrefixStore final : public Store {
   PrefixStore(std::string prefix, std::shared_ptr<Store> store);
   Reply call(const Request& request, double timeout) override;
   std::shared_ptr<Store> clone() override;
+  void set_grace(double seconds) override { store_->set_grace(seconds); }
 
  private:
   std::string prefix_;

@@ -10,7 +10,6 @@ namespace facula::distributed {
 namespace {
 
 constexpr const char* kWorkers = "init/";  // how many processes have come; PyTorch's store counts it as a key as well
-constexpr double kGrace = 10;              // what a server may take beyond the time that a request may wait
 
 std::shared_ptr<StoreServer> serve(const TcpStoreOptions& options) {
   static std::mutex mutex;
@@ -48,7 +47,12 @@ TcpStore::TcpStore(const TcpStoreOptions& options)
 }
 
 TcpStore::TcpStore(const TcpStore& other)
-    : Store(other.timeout()), host_(other.host_), token_(other.token_), port_(other.port_), server_(other.server_) {}
+    : Store(other.timeout()),
+      host_(other.host_),
+      token_(other.token_),
+      port_(other.port_),
+      served_(other.served_),
+      server_(other.server_) {}
 
 TcpStore::~TcpStore() = default;
 
@@ -72,7 +76,9 @@ void TcpStore::connect(const Deadline& deadline) {
   socket.send_all(hello.take(), deadline);
   std::string head;
   try {
-    head = socket.receive(sizeof kMagic + sizeof kVersion, Deadline::after(std::min(deadline.seconds_left(), kGrace)));
+    head = socket.receive(sizeof kMagic + sizeof kVersion, Deadline::after(std::min(deadline.seconds_left(), grace_)));
+  } catch (const NoAnswer&) {
+    if (served_) throw;  // it did before
   } catch (const DistError&) {
   }
   const std::string place = "port " + std::to_string(port_) + " of " + host_;
@@ -89,10 +95,11 @@ void TcpStore::connect(const Deadline& deadline) {
   if (reply.answer != Answer::Done)
     fail(Trouble::Network, "TCPStore: the store on ", place, " refuses: ", reply.values.at(0));
   socket_ = std::move(socket);
+  served_ = true;
 }
 
 Reply TcpStore::exchange(const Request& request, double timeout) {
-  const Deadline deadline = Deadline::after(timeout + kGrace);
+  const Deadline deadline = Deadline::after(timeout + grace_);
   if (!socket_) connect(Deadline::after(timeout));
   Writer message;
   const std::string body = encode(request);

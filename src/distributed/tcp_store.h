@@ -30,6 +30,7 @@ class TcpStore final : public Store {
   ~TcpStore() override;
   Reply call(const Request& request, double timeout) override;
   std::shared_ptr<Store> clone() override;
+  void set_grace(double seconds) override { grace_ = seconds; }
   const std::string& host() const { return host_; }
   int port() const { return port_; }
   bool serves() const { return server_ != nullptr; }
@@ -42,6 +43,8 @@ class TcpStore final : public Store {
 
   std::string host_, token_;
   int port_;
+  double grace_ = 10;
+  bool served_ = false;                  // whether a server has answered
   std::shared_ptr<StoreServer> server_;  // here, or null
   std::mutex mutex_;                     // one request at a time
   Socket socket_;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 
 #include "distributed/control.h"
 #include "distributed/pause.h"
@@ -13,6 +14,8 @@
 namespace facula::distributed {
 namespace {
 
+constexpr double kNews = 0.7;         // seconds until it is known who is gone, when the engine has noticed
+constexpr double kGrace = 0.3;        // seconds in which messages of a rank that has left may still be found
 constexpr size_t kDescription = 512;  // bytes that a rank tells of its call where ranks disagree
 
 bool checks() {
@@ -117,12 +120,56 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
   if (here == ranks.end()) return nullptr;
   auto group = std::make_shared<Group>();
   group->name = name;
+  group->number = number;
   group->ranks = ranks;
   group->rank = static_cast<int>(here - ranks.begin());
-  std::scoped_lock lock(mutex_);
-  group->id = engine_->make_group(ranks, number);
+  group->id = enter_group(ranks, number, timeout);
+  const auto lock = lock_unless_stuck();
   groups_.push_back(group);
   return group;
+}
+
+/// The engine waits for the others without a deadline, with the lock: on a thread of its own, which is left behind when
+/// they do not come.
+int World::enter_group(const std::vector<int>& ranks, int number, double timeout) {
+  struct Entering {
+    std::atomic<bool>& flag;
+    ~Entering() { flag = doomed; }
+    bool doomed = false;
+  } entering{entering_};
+  entering_ = true;
+  auto made = std::make_shared<std::promise<int>>();
+  auto id = made->get_future();
+  std::thread([made, ranks, number, world = shared_from_this()] {
+    try {
+      std::scoped_lock lock(world->mutex_);
+      made->set_value(world->engine_->make_group(ranks, number));
+    } catch (...) {
+      made->set_exception(std::current_exception());
+    }
+  }).detach();
+  const Deadline deadline = Deadline::after(timeout);
+  while (id.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
+    Interruptible::check();
+    if (!doomed_ && !deadline.passed()) continue;
+    entering.doomed = true;
+    if (doomed_) fail(Trouble::Backend, "new_group (", ranks_text(ranks), ") failed: ", doom_);
+    fail(Trouble::Backend, "new_group (", ranks_text(ranks), ") gave up after ", timeout,
+         " s: all ranks called it, but MPI did not bring them together");
+  }
+  return id.get();
+}
+
+/// The lock; an error where the engine keeps it for ever.
+std::unique_lock<std::mutex> World::lock_unless_stuck() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  while (!lock && entering_) {
+    if (doomed_) fail(Trouble::Backend, "the group WORLD cannot be used any more: ", doom_);
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    (void)lock.try_lock();
+  }
+  if (!lock) lock.lock();
+  return lock;
 }
 
 void World::drop_group(const std::shared_ptr<Group>& group) {
@@ -155,7 +202,7 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
   static const double patience = seconds_of("FACULA_DIST_WARN_AFTER", 60);
   op->warning = Deadline::after(patience);
   op->queued_at = now();
-  std::scoped_lock lock(mutex_);
+  const auto lock = lock_unless_stuck();
   const std::string& broken = !broken_.empty() ? broken_ : group->broken;
   if (!broken.empty())
     fail(Trouble::Backend, op->call.name, ": the group ", group->name, " cannot be used any more: ", broken);
@@ -209,9 +256,11 @@ bool World::poll() {
   std::vector<std::shared_ptr<Operation>> finished;
   bool busy = false;
   {
-    std::scoped_lock lock(mutex_);
+    const auto lock = lock_unless_stuck();
+    if (gave_up_at_ > 0 && broken_.empty() && now() - gave_up_at_ > kNews) fail_all_locked(engine_end_);
     for (const auto& group : groups_) {
-      while (!group->queue.empty() && advance(*group, *group->queue.front())) {
+      while (!group->queue.empty() &&
+             (advance(*group, *group->queue.front()) || needs_one_who_left(*group, *group->queue.front()))) {
         finished.push_back(group->queue.front());
         group->queue.pop_front();
       }
@@ -220,7 +269,7 @@ bool World::poll() {
       watch_clock(group, group->queue.front());
     }
     for (auto m = messages_.begin(); m != messages_.end();) {
-      if (advance(*m->group, *m->op)) {
+      if (advance(*m->group, *m->op) || needs_one_who_left(*m->group, *m->op)) {
         finished.push_back(m->op);
         m = messages_.erase(m);
       } else {
@@ -239,6 +288,7 @@ bool World::poll() {
 /// One look at an operation; whether it is done.
 bool World::advance(Group& group, Operation& op) {
   if (op.done()) return true;
+  if (gave_up_at_ > 0) return false;
   try {
     switch (op.phase.load(std::memory_order_relaxed)) {
       case Phase::Queued:
@@ -258,17 +308,31 @@ bool World::advance(Group& group, Operation& op) {
       case Phase::Moving: return engine_->test(op.request, op.received) && move_on(group, op);
       case Phase::Done: return true;
     }
+  } catch (const EngineGaveUp& error) {
+    gave_up_itself(error.what());
+    return false;
   } catch (const Error& error) {
     break_off(group, op, error.what());
   }
   return true;
 }
 
+/// Whatever is under way waits until it is heard who is gone.
+void World::gave_up_itself(const char* why) {
+  if (gave_up_at_ > 0) return;
+  gave_up_at_ = now();
+  engine_end_ = why;
+  engine_->abandon();
+}
+
 bool World::agree(Group& group, Operation& op) {
-  if (op.agreement.reached()) {
-    op.end_agreement();
-    return move_on(group, op);
-  }
+  if (!op.agreement.reached() || op.agreement.imbalance != 0) return describe(group, op);
+  op.end_agreement();
+  return move_on(group, op);
+}
+
+/// Asks all ranks what they have called.
+bool World::describe(Group& group, Operation& op) {
   op.texts.assign(kDescription * static_cast<size_t>(group.size()) + kDescription, '\0');
   std::string mine = op.text();
   if (op.call.site.line) mine += std::string(" at ") + op.call.site.file + ":" + std::to_string(op.call.site.line);
@@ -333,7 +397,8 @@ void World::break_off(Group& group, Operation& op, std::string why, Trouble trou
     for (const Message& m : messages_)
       if (m.op.get() == &op) keep_for_ever(m.op);
   }
-  if (!is_point_to_point(op.call.kind) && group.broken.empty()) group.broken = why;
+  if (!is_point_to_point(op.call.kind) && group.broken.empty()) group.broken = why, group.gave_up = op.call.site;
+  if (trouble_.empty()) trouble_ = why;
   op.error = std::make_unique<DistError>(trouble, std::move(why));
   op.done_at = now();
   recorder_.ended(op);
@@ -351,13 +416,65 @@ void World::watch_clock(const std::shared_ptr<Group>& group, const std::shared_p
   }
 }
 
+void World::left(int rank, Farewell farewell) {
+  std::scoped_lock lock(mutex_);
+  left_[rank] = std::move(farewell);
+}
+
+std::string World::progress() {
+  const auto lock = lock_soon();
+  std::ostringstream s;
+  if (!lock) return {};
+  for (const auto& group : groups_) s << ' ' << group->number << ':' << group->finished;
+  return s.str();
+}
+
+/// Collectives that a rank had not finished when it left do not end; messages may have been sent before that. The lock
+/// is held.
+bool World::needs_one_who_left(Group& group, Operation& op) {
+  for (const auto& [rank, farewell] : left_) {
+    const auto here = std::find(group.ranks.begin(), group.ranks.end(), rank);
+    if (here == group.ranks.end()) continue;
+    if (!farewell.why.empty() && now() - std::max(farewell.heard_at, op.queued_at) < kGrace) continue;
+    if (is_point_to_point(op.call.kind)) {
+      const bool peer = op.call.root < 0 || op.call.root == here - group.ranks.begin();
+      if (!peer || now() - std::max(farewell.heard_at, op.queued_at) < kGrace) continue;
+    } else {
+      const auto finished = farewell.finished.find(group.number);
+      if (finished != farewell.finished.end() && op.sequence <= finished->second) continue;
+    }
+    const std::string who = group.title(op) + " failed: rank " + std::to_string(rank);
+    break_off(group, op,
+              farewell.why.empty() ? who + " has left the group (" + farewell.who + " ended, or destroyed it)"
+                                   : who + " (" + farewell.who + ") gave up: " + farewell.why);
+    return true;
+  }
+  return false;
+}
+
 void World::give_up(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, const std::string& why) {
   std::scoped_lock lock(mutex_);
   break_off(*group, *op, why);
 }
 
 void World::fail_all(const std::string& why) {
-  std::scoped_lock lock(mutex_);
+  if (!doomed_) doom_ = why;
+  doomed_ = true;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (const Deadline deadline = Deadline::after(1); !lock && entering_; (void)lock.try_lock()) {
+    if (deadline.passed()) return;  // the engine keeps it: who waits finds `doomed_`
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (!lock) lock.lock();
+  fail_all_locked(why);
+}
+
+std::string World::trouble() {
+  const auto lock = lock_soon();
+  return lock ? trouble_ : doom_;
+}
+
+void World::fail_all_locked(const std::string& why) {
   if (!broken_.empty()) return;
   broken_ = why;
   engine_->abandon();
@@ -376,24 +493,45 @@ std::deque<Record> World::records() {
   return recorder_.records();
 }
 
-std::string World::state() {
+/// The lock, or none when a call of the engine does not return.
+std::unique_lock<std::mutex> World::lock_soon() {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  for (const Deadline deadline = Deadline::after(1); !lock && !deadline.passed(); (void)lock.try_lock())
+  for (const Deadline deadline = Deadline::after(0.3); !lock && !deadline.passed(); (void)lock.try_lock())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  if (!lock) return "";  // a call of the engine does not return
+  return lock;
+}
+
+std::string World::state() {
+  const auto lock = lock_soon();
+  if (!lock) return {};
   std::ostringstream s;
   for (const auto& group : groups_) {
-    s << group->id << '\t' << group->issued << '\t' << group->finished << '\t' << group->last << '\t';
-    if (!group->queue.empty()) {
-      const Operation& op = *group->queue.front();
-      s << (op.call.site.line ? std::string(op.call.site.file) + ":" + std::to_string(op.call.site.line) : "");
-    }
+    s << group->number << '\t' << group->issued << '\t' << group->finished << '\t' << group->last << '\t';
+    const CallSite site = group->queue.empty() ? group->gave_up : group->queue.front()->call.site;
+    if (site.line) s << site.file << ':' << site.line;
     s << '\n';
   }
   return s.str();
 }
 
 // ---- the thread
+
+bool World::poll_quietly() {
+  try {
+    return poll();
+  } catch (const Error&) {  // the engine keeps the lock for ever: who waits is told
+    return false;
+  }
+}
+
+void World::try_progress() {
+  try {
+    engine_->progress();
+  } catch (const EngineGaveUp& error) {
+    gave_up_itself(error.what());
+  } catch (const Error&) {  // operations tell
+  }
+}
 
 void World::run() {
   constexpr auto kSoon = std::chrono::milliseconds(1), kLater = std::chrono::milliseconds(20);
@@ -410,14 +548,20 @@ void World::run() {
       pause.reset();
     }
     const bool driven = drivers_ > 0;
-    if (!driven && poll()) {
+    if (entering_ && doomed_) return;  // the engine keeps the lock for ever
+    if (!driven && poll_quietly()) {
       pause.next();
       idle = 0;
       continue;
     }
     pause.reset();
-    std::unique_lock lock(mutex_);
-    if (!driven && broken_.empty()) engine_->progress();  // what others have sent, or take from here
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock && entering_) {
+      std::this_thread::sleep_for(kSoon);
+      continue;
+    }
+    if (!lock) lock.lock();
+    if (!driven && broken_.empty() && gave_up_at_ == 0) try_progress();  // what others have sent, or take from here
     dozes_ = idle >= kQuiet;
     wake_.wait_for(lock, dozes_ ? kLater : kSoon, [&] { return stopping_ || submitted_ != seen; });
     if (!driven) ++idle;

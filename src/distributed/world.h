@@ -25,7 +25,8 @@
 namespace facula::distributed {
 
 struct Group {
-  int id = 0;  // the engine's
+  int id = 0;      // the engine's
+  int number = 0;  // the same on all ranks, and that of no other group of theirs
   std::string name;
   std::vector<int> ranks;  // of the world
   int rank = 0;            // of this process, in the group
@@ -33,11 +34,19 @@ struct Group {
   std::deque<std::shared_ptr<Operation>> queue;
   std::string last;    // what was finished last
   std::string broken;  // why it cannot be used
+  CallSite gave_up;    // what it gave up first
   int size() const { return static_cast<int>(ranks.size()); }
   std::string title(const Operation& op) const;
 };
 
 class Control;
+
+/// How far a rank was in each of its groups, by their numbers, when it left.
+struct Farewell {
+  std::string who, why;  // why it gave up, or nothing
+  double heard_at = 0;
+  std::map<int, uint64_t> finished;
+};
 
 class World : public std::enable_shared_from_this<World> {
  public:
@@ -64,6 +73,12 @@ class World : public std::enable_shared_from_this<World> {
 
   /// Nothing works any more, and why.
   void fail_all(const std::string& why);
+  /// What this rank gave up first, and why; empty while all is well.
+  std::string trouble();
+  /// A rank has left in order: what still needs it gives up.
+  void left(int rank, Farewell farewell);
+  /// How far this rank is, for others: "number:finished" for each group.
+  std::string progress();
   /// The operation gives up, and its group.
   void give_up(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, const std::string& why);
   /// The process leaves in order: others are told, threads end.
@@ -87,6 +102,15 @@ class World : public std::enable_shared_from_this<World> {
   bool poll();
   bool advance(Group& group, Operation& op);
   bool agree(Group& group, Operation& op);
+  std::unique_lock<std::mutex> lock_soon();
+  std::unique_lock<std::mutex> lock_unless_stuck();
+  int enter_group(const std::vector<int>& ranks, int number, double timeout);
+  void fail_all_locked(const std::string& why);
+  void gave_up_itself(const char* why);
+  bool poll_quietly();
+  void try_progress();
+  bool describe(Group& group, Operation& op);
+  bool needs_one_who_left(Group& group, Operation& op);
   void disagree(Group& group, Operation& op);
   bool move_on(Group& group, Operation& op);
   void complete(Group& group, Operation& op);
@@ -108,11 +132,23 @@ class World : public std::enable_shared_from_this<World> {
   std::shared_ptr<Group> everybody_;
   std::list<std::shared_ptr<Group>> groups_;
   std::list<Message> messages_;
-  std::string broken_;
+  std::string broken_, trouble_;
+  std::atomic<bool> entering_{false}, doomed_{false};  // the engine makes a group; nothing works any more
+  std::string doom_;                                   // why, written before `doomed_`
+  double gave_up_at_ = 0;                              // the engine
+  std::string engine_end_;                             // why
+  std::map<int, Farewell> left_;
   Recorder recorder_;
   std::map<std::string, int> local_groups_;
   std::unique_ptr<Control> control_;
   std::thread thread_;
 };
+
+/// Tells the others that this rank is here, so that they hear when it is no more; before all others are waited for.
+void announce(Store& store, int rank);
+/// Who is gone since, for people; empty as long as all are there.
+std::string lost_one(Store& store);
+/// Joins the ranks of a store by MPI. All call it, after `announce`; where one of them is gone meanwhile, the others fail.
+std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank, int size, double timeout);
 
 }  // namespace facula::distributed

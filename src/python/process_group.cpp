@@ -119,7 +119,7 @@ std::string lines_of_program() {
     PyErr_Clear();
     lines->set_value(text);
   }).detach();
-  if (result.wait_for(std::chrono::seconds(1)) != std::future_status::ready)
+  if (result.wait_for(std::chrono::milliseconds(400)) != std::future_status::ready)
     return "code that keeps the interpreter lock";
   return result.get();
 }
@@ -175,9 +175,28 @@ PyObject* make_world(PyObject*, PyObject* args) {
     const auto given = store == Py_None ? nullptr : store_of(store);
     const bool mpi = std::string_view(engine) == "mpi";
     return hold<WorldRef>(unlocked([&] {
-      auto made = mpi ? make_mpi_engine(given, rank, size, timeout) : make_local_engine(rank, size);
-      return std::make_shared<World>(std::move(made), given, rank, size, mpi);
+      if (mpi) return join_world(given, rank, size, timeout);
+      return std::make_shared<World>(make_local_engine(rank, size), given, rank, size, false);
     }));
+  });
+}
+
+PyObject* announce_rank(PyObject*, PyObject* args) {
+  return guarded([&] {
+    PyObject* store;
+    int rank;
+    take(args, "Oi", &store, &rank);
+    const auto given = store_of(store);
+    unlocked([&] { announce(*given, rank); });
+    return none();
+  });
+}
+
+PyObject* lost_rank(PyObject*, PyObject* store) {
+  return guarded([&] {
+    const auto given = store_of(store);
+    const std::string lost = unlocked([&] { return lost_one(*given); });
+    return check(PyUnicode_FromStringAndSize(lost.data(), static_cast<Py_ssize_t>(lost.size())));
   });
 }
 
@@ -398,6 +417,8 @@ PyObject* mpi_found_at(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
+    {"_dist_announce", announce_rank, METH_VARARGS, "(store, rank): others hear when this process is gone."},
+    {"_dist_lost", lost_rank, METH_O, "(store): who is gone since, or an empty text."},
     {"_dist_world", make_world, METH_VARARGS, "(engine, store, rank, size, seconds): joins the other ranks."},
     {"_dist_mpi_candidates", mpi_candidates, METH_O, "(files): where an MPI library may be."},
     {"_dist_mpi", mpi_found_at, METH_NOARGS, "The file of the MPI library that is used; empty without one."},
