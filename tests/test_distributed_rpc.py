@@ -374,6 +374,27 @@ def test_a_worker_that_is_killed_is_named_in_every_call():
     assert [(s, out.split()[-1:]) for s, out, _ in results] == [(0, ["ok"]), (-9, []), (0, ["ok"])], results
 
 
+STOPPED = """
+number = rpc.rpc_sync("worker1", os.getpid)
+if RANK == 0:
+    os.kill(number, signal.SIGSTOP)
+    big = facula.ones(16 << 20)
+    start = time.monotonic()
+    raised(lambda: rpc.rpc_sync("worker1", same, (big,), timeout=0.5), "RuntimeError", "worker1", "0.5 s")  # half of it is sent
+    raised(lambda: rpc.rpc_sync("worker1", same, (1,), timeout=0.5), "RuntimeError", "worker1", "0.5 s")  # none of it
+    rref = rpc.remote("worker1", Counter, timeout=0.5)
+    assert rpc.rpc_sync("worker2", same, (big[:1000],)).sum() == 1000  # the others do not wait for it
+    raised(rref.to_here, "RuntimeError", "worker1", "0.5 s")
+    assert time.monotonic() - start < 20
+    os.kill(number, signal.SIGCONT)
+    assert rpc.rpc_sync("worker1", same, (5,)) == 5
+"""
+
+
+def test_a_worker_that_is_stopped_keeps_nobody_longer_than_the_timeout():
+    run("import signal\n---\n" + STOPPED, 3)
+
+
 def test_a_worker_that_leaves_by_itself():
     out = run_ranks(
         INIT

@@ -6,8 +6,9 @@ Policy
     reading and the one that read it does the work: no other thread has to wake up before a call runs. So a connection is
     always read, and whoever reads sends nothing, which is why sending never waits for ever.
   - At most `num_worker_threads` calls of others run; more wait in order.
-  - What has no answer (forks and deletions of RRefs) is sent by one thread, the keeper, in the order in which it was asked for:
-    destructors may run anywhere. The keeper looks after deadlines, too.
+  - What has no answer (forks and deletions of RRefs) is sent by a thread for each peer, its keeper, in the order in which it
+    was asked for: destructors may run anywhere.
+  - Who calls a worker that does not read (it is stopped) waits until its call's deadline, and no other call waits for that.
 """
 
 from __future__ import annotations
@@ -168,7 +169,8 @@ class Agent:
         self._waiting = collections.deque()
         self._gathers: dict[tuple, dict] = {}
         self._gathered = collections.Counter()
-        self._keeper = queue.SimpleQueue()
+        self._keepers: dict[int, queue.SimpleQueue] = {}
+        self._clock = queue.SimpleQueue()
         self._closed = False
         self._listener = None
         self.references = References(self)
@@ -178,7 +180,8 @@ class Agent:
             FORK: self.references.on_fork, FORKED: self.references.on_forked, ACCEPT: self.references.on_accept,
             DELETE: self.references.on_delete, RELEASE: self._on_release, BYE: self._on_bye,
         }  # fmt: skip
-        threading.Thread(target=self._keep, name="rpc keeper", daemon=True).start()
+        self._add_keeper(rank)
+        threading.Thread(target=self._watch_deadlines, name="rpc clock", daemon=True).start()
 
     # ---- meeting
 
@@ -231,6 +234,7 @@ class Agent:
             self.by_name[name] = info
             if rank != self.rank:
                 self.peers[rank] = Peer(info, host, pid)
+                self._add_keeper(rank)
 
     def _connect(self, rank, connected):
         self.peers[rank].connection = _connection.Connection(connected, rank)
@@ -268,11 +272,11 @@ class Agent:
             if sooner:
                 self._next_deadline = pending.deadline
         if sooner:
-            self._keeper.put(None)
-        self._send(to, frame)
+            self._clock.put(None)
+        self._send(to, frame, future.done)
         return future
 
-    def _send(self, to, frame):
+    def _send(self, to, frame, abandoned=None):
         if to == self.rank:
             work = self._accept(self.rank, frame)
             if work is not None:
@@ -281,7 +285,9 @@ class Agent:
         peer = self.peers[to]
         if peer.lost is None:
             try:
-                peer.connection.send(frame)
+                if not peer.connection.send(frame, abandoned) and frame.kind in COUNTED:
+                    with self._lock:
+                        self._sent -= 1
                 return
             except OSError as error:
                 self._lose(peer, f"sending failed: {error}")
@@ -289,22 +295,26 @@ class Agent:
 
     def tell(self, to, kind, about):
         """Sends what has no answer, soon; may be called anywhere."""
-        self._keeper.put((to, _wire.Frame(kind, 0, about)))
+        self._keepers[to].put(_wire.Frame(kind, 0, about))
 
-    def _keep(self):
+    def _add_keeper(self, rank):
+        todo = self._keepers[rank] = queue.SimpleQueue()
+        threading.Thread(target=self._keep, args=(rank, todo), name="rpc keeper", daemon=True).start()
+
+    def _keep(self, rank, todo):
+        while (item := todo.get()) is not None:
+            if callable(item):
+                item()
+            else:
+                self._send(rank, item)
+
+    def _watch_deadlines(self):
         while True:
             left = self._next_deadline - time.monotonic()
             try:
-                item = self._keeper.get(timeout=None if left == _FOR_EVER else max(0.0, left))
+                if self._clock.get(timeout=None if left == _FOR_EVER else max(0.0, left)) is False:
+                    return
             except queue.Empty:
-                item = None
-            if item is False:
-                return
-            if callable(item):
-                item()
-            elif item is not None:
-                self._send(*item)
-            elif time.monotonic() >= self._next_deadline:
                 self._look_at_deadlines()
 
     def _look_at_deadlines(self):
@@ -479,7 +489,7 @@ class Agent:
 
     def _on_remote(self, source, frame):
         owned = self.references.own(frame.about["rref"], frame.about["fork"], source)
-        self._keeper.put((source, _wire.encode(RESULT, frame.call, {}, None, source, self, source == self.rank)))
+        self._keepers[source].put(_wire.encode(RESULT, frame.call, {}, None, source, self, source == self.rank))
 
         def work():
             try:
@@ -616,7 +626,7 @@ class Agent:
         return self.info.name if rank == self.rank else self.peers[rank].info.name
 
     def _tell_gathered(self, to, call, kind, value):
-        self._keeper.put((to, _wire.encode(kind, call, {}, value, to, self, to == self.rank)))
+        self._keepers[to].put(_wire.encode(kind, call, {}, value, to, self, to == self.rank))
 
     def _look_at_gathers(self):
         """Ends those that wait for a worker that is lost."""
@@ -678,23 +688,25 @@ class Agent:
         """Says goodbye and closes everything. What is called later fails."""
         self._closed = True
         self.references.close()
-        said = threading.Event()
-        for rank, peer in self.peers.items():
-            if peer.connection is not None:
-                self.tell(rank, BYE, None)
-        self._keeper.put(said.set)
-        said.wait(5)
-        if graceful:
-            for peer in self.peers.values():
-                if peer.connection is not None:
-                    peer.said_bye.wait(5)
+        connected = {rank: peer for rank, peer in self.peers.items() if peer.connection is not None}
+        said = {rank: threading.Event() for rank in connected}
+        for rank in connected:
+            self.tell(rank, BYE, None)
+            self._keepers[rank].put(said[rank].set)
+        until = time.monotonic() + 5
+        for rank, peer in connected.items():
+            said[rank].wait(max(0, until - time.monotonic()))
+            if graceful:
+                peer.said_bye.wait(max(0, until - time.monotonic()))
         self.drop()
         self._threads.end()
 
     def drop(self):
         """Closes the connections, without a word."""
         self._closed = True
-        self._keeper.put(False)
+        self._clock.put(False)
+        for todo in self._keepers.values():
+            todo.put(None)
         if self._listener is not None:
             self._listener.close()
         for peer in self.peers.values():

@@ -20,6 +20,7 @@ from . import _wire
 
 _HELLO = struct.Struct("<8sII32s")  # mark, ranks of who opens and who listens, what was made up
 _MARK = b"fcl-rpc1"
+_LOOK_UP = 100  # milliseconds after which one who sends asks whether the call is still waited for
 _MOST_PIECES = 512  # below the system's limit for one call
 
 
@@ -58,9 +59,10 @@ def _prepared(connection):
     if connection.family != getattr(socket, "AF_UNIX", None):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a machine that is gone says nothing
-        for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30000)):
+        for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, _LOOK_UP * 1000))
     return connection
 
 
@@ -137,23 +139,48 @@ class Connection:
         self._lock = threading.Lock()
         self._reader = _wire.Reader(connected)
 
-    def send(self, frame):
-        pieces = frame.pieces()
-        with self._lock:
-            if len(pieces) == 1:
-                self.socket.sendall(pieces[0])
-            else:
-                self._send_pieces([memoryview(p).cast("B") for p in pieces])
+    def send(self, frame, abandoned=None):
+        """Sends a frame. When abandoned() says that nobody waits any longer, one that has not begun is not sent, and the rest
+        of one that has is sent by another thread. False for one that is not sent."""
+        pieces = [memoryview(p).cast("B") for p in frame.pieces()]
+        if not self._lock.acquire(blocking=abandoned is None):
+            while not self._lock.acquire(timeout=_LOOK_UP / 1000):
+                if abandoned():
+                    return False
+        rest = None
+        try:
+            rest = self._send_pieces(pieces, abandoned)
+        finally:
+            if not rest:
+                self._lock.release()
+        if rest:
+            rest = [memoryview(bytes(p)) for p in rest]  # the program may go on to use its tensors
+            threading.Thread(target=self._send_rest, args=(rest,), name="rpc sends", daemon=True).start()
+        return True
 
-    def _send_pieces(self, pieces):
+    def _send_rest(self, pieces):
+        try:
+            with contextlib.suppress(OSError):  # who reads sees the end, too
+                self._send_pieces(pieces, None)
+        finally:
+            self._lock.release()
+
+    def _send_pieces(self, pieces, abandoned):
+        """Sends; the rest, when it is abandoned before the end."""
         at = 0
         while at < len(pieces):
-            sent = self.socket.sendmsg(pieces[at : at + _MOST_PIECES])
+            try:
+                sent = self.socket.sendmsg(pieces[at : at + _MOST_PIECES])
+            except BlockingIOError:
+                if abandoned is not None and abandoned():
+                    return pieces[at:]
+                continue
             while at < len(pieces) and sent >= len(pieces[at]):
                 sent -= len(pieces[at])
                 at += 1
             if sent:
                 pieces[at] = pieces[at][sent:]
+        return None
 
     def read(self):
         return self._reader.read()
