@@ -62,29 +62,31 @@ class Hub {
   }
 
  private:
-  template <class T, class F>
-  static void reduce(const std::vector<Transfer>& parts, F f) {
-    const auto count = static_cast<size_t>(parts[0].count);
-    const T* first = static_cast<const T*>(parts[0].in);
-    std::vector<T> result(first, first + count);
-    for (size_t r = 1; r < parts.size(); ++r)
-      for (size_t i = 0; i < count; ++i) result[i] = f(result[i], static_cast<const T*>(parts[r].in)[i]);
-    for (const Transfer& t : parts) std::memcpy(t.out, result.data(), count * sizeof(T));
+  static void agree(const std::vector<Transfer>& parts) {
+    Agreement all = *static_cast<const Agreement*>(parts[0].in);
+    for (size_t r = 1; r < parts.size(); ++r) combine(*static_cast<const Agreement*>(parts[r].in), all);
+    for (const Transfer& t : parts) *static_cast<Agreement*>(t.out) = all;
+  }
+
+  static void sum(const std::vector<Transfer>& parts) {
+    std::vector<float> all(static_cast<size_t>(parts[0].count));
+    for (const Transfer& t : parts)
+      for (size_t i = 0; i < all.size(); ++i) all[i] += static_cast<const float*>(t.in)[i];
+    for (const Transfer& t : parts) std::memcpy(t.out, all.data(), all.size() * sizeof(float));
   }
 
   static void complete(const std::vector<Transfer>& parts) {
     const Transfer& first = parts[0];
-    const auto bytes = static_cast<size_t>(first.count * item_size(first.dtype));
-    if (first.kind == Kind::AllReduce && first.dtype == DType::UInt64) {
-      CHECK(first.reduction == Reduction::Min);
-      reduce<uint64_t>(parts, [](uint64_t a, uint64_t b) { return std::min(a, b); });
+    const auto bytes = static_cast<size_t>(first.count);
+    if (first.kind == Kind::Barrier) {
+      agree(parts);
     } else if (first.kind == Kind::AllReduce) {
       CHECK(first.dtype == DType::Float32 && first.reduction == Reduction::Sum);
-      reduce<float>(parts, [](float a, float b) { return a + b; });
+      sum(parts);
     } else if (first.kind == Kind::Broadcast) {
       const void* from = parts[static_cast<size_t>(first.root)].in;
       for (const Transfer& t : parts)
-        if (t.out != from) std::memcpy(t.out, from, static_cast<size_t>(first.count));
+        if (t.out != from) std::memcpy(t.out, from, bytes);
     } else {
       CHECK(first.kind == Kind::AllGather);
       for (const Transfer& t : parts)
