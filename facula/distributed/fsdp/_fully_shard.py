@@ -267,6 +267,7 @@ class FSDPModule(Module):
         for m in self._fsdp_modules():
             m._fsdp_calls.clear()
         self._fsdp_passes.forget()
+        self._fsdp_passes.forget_orders()
         for group in self._fsdp_groups():
             group.let_go()
             group.partial.clear()

@@ -116,6 +116,10 @@ class Passes:
         for group in self.groups:
             group.forget()
 
+    def forget_orders(self) -> None:
+        """The next pass guesses nothing: processes may have failed at different places."""
+        self.forward_order, self.backward_order = _Order(), _Order()
+
     def make_room(self, limit: int) -> None:
         """Lets at most `limit` - 1 sums of gradients hold their input."""
         while len(self.reductions) >= limit:
