@@ -5,9 +5,11 @@ import signal
 import time
 
 import pytest
+from cuda_environment import environment
 from distributed_ranks import Ranks, run_ranks
 
 import facula
+from facula import _C
 from facula.distributed import autograd as dist_autograd
 from facula.distributed import rpc
 
@@ -507,7 +509,70 @@ def test_one_worker_alone():
         rpc.shutdown()
 
 
+def test_tensors_of_devices_go_where_the_map_says():
+    definitions = """
+def where(x): return str(x.device), x.sum().item(), x.requires_grad
+if RANK == 0:
+    options.set_device_map("worker1", {0: 0})
+"""
+    code = """
+if RANK == 0:
+    x = facula.ones(3, device="cuda:0", requires_grad=True)
+    assert rpc.rpc_sync("worker1", where, (x,)) == ("cuda:0", 3, True)
+    y = rpc.rpc_sync("worker1", same, ([x, facula.ones(2)],))  # the answer goes back the same way
+    assert str(y[0].device) == "cuda:0" and y[0].sum().item() == 3 and y[1].is_cpu
+    raised(lambda: rpc.rpc_sync("worker2", where, (x,)), "RuntimeError", "device map", "cuda:0", "'worker2'", "got none")
+    with dist_autograd.context() as context:
+        dist_autograd.backward(context, [rpc.rpc_sync("worker1", facula.mul, (x, x)).sum()])
+        gradient = dist_autograd.get_gradients(context)[x]
+        assert gradient.tolist() == [2, 2, 2] and str(gradient.device) == "cuda:0"
+"""
+    run(definitions + "---\n" + code, 3, **environment())
+
+
+def test_maps_for_workers_that_are_not_there():
+    code = HEAD + """
+options.set_device_map("nobody", {0: 0})
+raised(lambda: rpc.init_rpc(ME, rpc_backend_options=options), "ValueError", "worker0, worker1", "'nobody'")
+print("ok")
+time.sleep(1)
+"""
+    assert run_ranks(code, 2) == ["ok\n"] * 2
+
+
 # ---- autograd
+
+
+def test_passes_whose_roots_get_their_gradients_one_by_one():
+    x, w = facula.tensor([1.0, 2.0], requires_grad=True), facula.tensor([3.0, 4.0], requires_grad=True)
+    shared = x * w
+    first, second, third = shared * 2, shared.sum(), w * 5
+    stepped = _C._stepped_pass((first, second, third), False)
+    assert _C._stepped_pass_step(stepped, 2, (facula.ones(2),)) == []  # w waits for what the other roots bring
+    assert _C._stepped_pass_step(stepped, 0, (facula.ones(2),)) == []
+    found = dict(_C._stepped_pass_step(stepped, 1, (facula.tensor(1.0),)))
+    assert found[x].tolist() == [9, 12] and found[w].tolist() == [5 + 3, 5 + 6] and x.grad is None
+    assert _C._stepped_pass_step(stepped, 0, (facula.ones(2),)) == []  # each root once
+    nothing = _C._stepped_pass((x * 1, x * w), True)
+    assert _C._stepped_pass_step(nothing, 0, (None,)) == []
+    assert [g.tolist() for _, g in _C._stepped_pass_step(nothing, 1, (facula.ones(2),))] in ([[3, 4], [1, 2]], [[1, 2], [3, 4]])
+    leaf_itself = _C._stepped_pass((x,), False)
+    assert _C._stepped_pass_step(leaf_itself, 0, (facula.ones(2),))[0][0] is x
+    wrong = _C._stepped_pass((x * 1,), False)
+    for arguments, kind in (
+        ((wrong, -1, ()), ValueError),
+        ((wrong, 0, (facula.ones(2),) * 2), ValueError),
+        ((wrong, 2, ()), ValueError),
+        ((wrong, 0, (3,)), TypeError),
+        ((wrong, 0, (facula.ones(5),)), RuntimeError),
+        ((wrong, 0, [facula.ones(2)]), TypeError),
+        ((3, 0, ()), ValueError),
+    ):
+        with pytest.raises(kind):
+            _C._stepped_pass_step(*arguments)
+    with pytest.raises(RuntimeError, match="root 1"):
+        _C._stepped_pass((x, facula.ones(1)), False)
+
 
 
 def test_gradients_through_other_workers():

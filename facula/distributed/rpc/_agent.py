@@ -173,6 +173,7 @@ class Agent:
         self._clock = queue.SimpleQueue()
         self._closed = False
         self._listener = None
+        self._places: dict[str, dict[str, str]] = {}  # by worker, the devices that tensors of devices of this one go to
         self.references = References(self)
         self._handlers = {
             CALL: self._on_call, REMOTE: self._on_remote, INVOKE: self._on_invoke, FETCH: self._on_fetch,
@@ -219,7 +220,9 @@ class Agent:
                 self._connect(rank, connection)
         for peer in self.peers.values():
             self._threads.start(self._serve, peer)
-        self.gather("meet", None, timeout)  # nobody returns before everybody can be called
+        maps = {to: {str(a): str(b) for a, b in places.items()} for to, places in self.options.device_maps.items()}
+        maps = self.gather("meet", maps, timeout)  # nobody returns before everybody can be called
+        self._learn_device_maps(maps)
 
     def alone(self):
         """For one worker."""
@@ -235,6 +238,15 @@ class Agent:
             if rank != self.rank:
                 self.peers[rank] = Peer(info, host, pid)
                 self._add_keeper(rank)
+
+    def _learn_device_maps(self, maps):
+        """Answers go back the way that tensors came, where this worker's own options do not say where they go."""
+        unknown = sorted({to for places in maps.values() for to in places} - set(maps))
+        if unknown:
+            raise ValueError(f"init_rpc: device maps are for workers {', '.join(maps)}, got one for {unknown[0]!r}")
+        self._places = {name: {here: there for there, here in m.get(self.info.name, {}).items()} for name, m in maps.items()}
+        for to, places in maps[self.info.name].items():
+            self._places[to].update(places)
 
     def _connect(self, rank, connected):
         self.peers[rank].connection = _connection.Connection(connected, rank)
@@ -586,11 +598,11 @@ class Agent:
     def device_there(self, to, device):
         """The device of the worker `to` for tensors of `device`."""
         name = self.info.name if to == self.rank else self.peers[to].info.name
-        places = self.options.device_maps.get(name, {})
-        if device not in places:
+        places = self._places.get(name, {})
+        if str(device) not in places:
             text = "tensors of the CPU are sent; for those of a GPU the options need a device map"
             raise RuntimeError(f"rpc: {text} from {device} for worker {name!r}, got {places or 'none'}")
-        return str(places[device])
+        return places[str(device)]
 
     # ---- gathering, by the first of the workers
 

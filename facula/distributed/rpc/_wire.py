@@ -58,7 +58,8 @@ def _bytes_of(tensor, device_of):
     if not data.is_cpu:
         device = device_of(data.device)
         data = data.cpu()
-    data = data.resolve_conj().resolve_neg()
+    if data.is_conj() or data.is_neg():
+        data = data.resolve_conj().resolve_neg()
     order = None
     if not data.is_contiguous():
         order = _order_of(data)
@@ -66,7 +67,12 @@ def _bytes_of(tensor, device_of):
     about = (str(data.dtype)[6:], tuple(tensor.shape), order, tensor.requires_grad, device)
     if data.numel() == 0:
         return about, memoryview(b"")
-    return about, memoryview(data.reshape(-1).view(facula.uint8).numpy())
+    return about, _memory_of(data)
+
+
+def _memory_of(data):
+    """The bytes of a contiguous tensor of the CPU."""
+    return memoryview((data if data.dim() == 1 else data.reshape(-1)).view(facula.uint8).numpy())
 
 
 def _finished(about, made):
@@ -200,7 +206,7 @@ class Reader:
         if made.numel() * made.itemsize != size:
             raise OSError(f"{size} bytes came for a tensor of {about[0]}{list(about[1])}")
         if size:
-            self._fill(memoryview(made.reshape(-1).view(facula.uint8).numpy()))
+            self._fill(_memory_of(made))
         return made
 
     def _array(self, size):
