@@ -23,10 +23,13 @@ HEADERS = {
     "abi_cufft.h": (["cufftXt.h"], ["FACULA_FFT_FUNCTIONS"]),
     "abi_cusolver.h": (["cusolverDn.h"], ["FACULA_SOLVER_FUNCTIONS", "FACULA_SOLVER_LATE_FUNCTIONS"]),
     "abi_cupti.h": (["cupti_activity.h", "cupti_driver_cbid.h", "cupti_version.h"], ["FACULA_PROFILER_FUNCTIONS"]),
+    "abi_nccl.h": (["nccl.h"], ["FACULA_NCCL_FUNCTIONS", "FACULA_NCCL_TEXTS"]),
 }
 # Records that grow: ours is what all versions of theirs from this one on begin with.
 RECORDS = {"KernelRecord": 6, "MemcpyRecord": 3, "MemcpyPtoPRecord": 2, "MemsetRecord": 2, "APIRecord": 1,
     "ExternalCorrelationRecord": 1}  # fmt: skip
+# Ours is what theirs begins with.
+BEGINNINGS = {"ncclConfigBegin": "ncclConfig_t"}
 BEGIN = """
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +63,7 @@ def enumerators(text):
 
 def structs(text):
     found = [name for name in re.findall(r"^struct (\w+) \{", text, re.M) if not name.startswith("_")]
-    return [name for name in found if name not in RECORDS]
+    return [name for name in found if name not in RECORDS and name not in BEGINNINGS]
 
 
 def versions(record, oldest, folders):
@@ -80,6 +83,10 @@ def offsets(text, folders):
                 if not re.match(r"pad|reserved|cacheConfig", field):  # named otherwise, or in a union
                     yield f"static_assert(offsetof(ours::{record}, {field}) == offsetof(::{theirs}, {field}));"
                     yield f"static_assert(sizeof(ours::{record}::{field}) == sizeof(::{theirs}::{field}));"
+    for record, theirs in BEGINNINGS.items():
+        body = re.search(rf"^struct {record} \{{(.*?)^\}};", text, re.M | re.S)
+        for field in re.findall(r"(\w+)[,;]", body[1]) if body else ():
+            yield f"static_assert(offsetof(ours::{record}, {field}) == offsetof(::{theirs}, {field}));"
 
 
 def plain(name):

@@ -24,13 +24,13 @@ MAY_INCLUDE = {
     "cpu": {"cpu", "ops", "kernels", "core"},
     "cuda": {"cuda", "ops", "core"},
     "emulator": {"emulator", "cuda/abi.h", "cuda/abi_types.h", "cuda/abi_cublas.h", "cuda/abi_cudnn.h",
-                 "cuda/abi_cufft.h", "cuda/abi_cusolver.h", "cuda/abi_cupti.h"},
+                 "cuda/abi_cufft.h", "cuda/abi_cusolver.h", "cuda/abi_cupti.h", "cuda/abi_nccl.h"},
     "guard": {"guard", "cpu", "ops", "core"},
     "observe": {"observe", "ops", "core"},
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},
     "autograd": {"autograd", "observe", "ops", "core"},
     "composite": {"composite", "autograd", "ops", "core"},
-    "distributed": {"distributed", "composite", "autograd", "ops", "core"},
+    "distributed": {"distributed", "cuda", "composite", "autograd", "ops", "core"},
     "python": {"python", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
 }
 GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")

@@ -23,7 +23,9 @@ class Work:
         self._native, self._written = native, list(written)
 
     def wait(self, timeout=None):
-        """True, once it is done. DistBackendError if it failed, or is not done after `timeout`, a timedelta."""
+        """True, once it is done. DistBackendError if it failed, or is not done after `timeout`, a timedelta.
+
+        What NCCL does is waited for by the current stream, and by the program only with a timeout."""
         limit = -1.0 if timeout is None or timeout == datetime.timedelta(0) else seconds(timeout, None)
         if not self._native.wait(limit):
             from ._errors import DistBackendError
@@ -59,15 +61,22 @@ class Work:
     _source_rank = source_rank
 
     def get_future(self):
-        """A Future of the tensors it wrote."""
+        """A Future of the tensors it wrote. Where NCCL writes them, it is done when that is queued: what follows (`then`) runs
+        on the stream that called."""
         future = Future()
+        at = self._native.stream()
 
         def settle():
             error = self.exception()
-            if error is None:
+            if error is not None:
+                return future.set_exception(error)
+            if at is None:
+                return future.set_result(self._written)
+            from facula import cuda
+
+            with cuda.stream(cuda.ExternalStream(at[1], at[0])):
+                self._native.wait(-1.0)
                 future.set_result(self._written)
-            else:
-                future.set_exception(error)
 
         self._native.then(settle)
         return future

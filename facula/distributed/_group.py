@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 
+import facula
 from facula import _C
 
 from . import _rendezvous
@@ -36,17 +37,23 @@ def is_gloo_available():
 
 
 def is_nccl_available():
+    """Whether there are CUDA devices, and NCCL."""
+    return not _C._dist_why_no_nccl()
+
+
+def is_ucc_available():
     """False."""
     return False
 
 
-is_ucc_available = is_xccl_available = is_nccl_available
+is_xccl_available = is_ucc_available
 
 
 def is_backend_available(backend):
     """Whether a backend of that name can be asked for."""
     name = str(backend).lower()
-    return name in ("gloo", "fake") or name == "mpi" and is_mpi_available()
+    asked = {"gloo": True, "fake": True, "mpi": is_mpi_available, "nccl": is_nccl_available}.get(name, False)
+    return asked() if callable(asked) else asked
 
 
 def is_torchelastic_launched():
@@ -150,7 +157,7 @@ class GroupMember(metaclass=_WorldMeta):
 
 _default: ProcessGroup | None = None
 _world = None
-_rank_of_process = 0
+_rank_of_process, _uses_nccl = 0, False
 _others: list[ProcessGroup] = []
 _made: dict[tuple, int] = {}  # groups by ranks
 
@@ -181,13 +188,38 @@ def _program_stack():
     return " <- ".join(f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in reversed(lines[-6:]))
 
 
-def _engine_of(backend):
-    """("cpu:gloo,cuda:nccl") -> the engine that serves the CPU."""
-    kinds = dict(part.rpartition(":")[::2] for part in backend.split(","))
-    kind = kinds.get("cpu", kinds.get("", "undefined"))
-    if kind not in ("gloo", "mpi", "undefined", "fake"):
+def _engines_of(backend):
+    """("cpu:gloo,cuda:nccl") -> the engine that serves the host, and whether NCCL serves CUDA devices.
+
+    Also a group of "nccl" has an engine for the host: by it ranks compare what they call, and move tensors of the CPU.
+    """
+    kinds = dict(part.rpartition(":")[::2] for part in (backend or "undefined").split(","))
+    both = kinds.get("", "undefined")
+    cpu, cuda = kinds.get("cpu", both), kinds.get("cuda", both)
+    if cpu not in ("gloo", "mpi", "undefined", "fake") and not cpu == both == "nccl":
         raise RuntimeError(f"init_process_group: the backends for tensors of the CPU are 'gloo' and 'mpi', got {backend!r}")
-    return "fake" if kind == "fake" else "mpi"
+    if cuda not in ("gloo", "mpi", "undefined", "fake", "nccl"):
+        raise RuntimeError(f"init_process_group: the backends for CUDA tensors are 'nccl' and 'gloo', got {backend!r}")
+    nccl = cuda == "nccl" or backend is None
+    if nccl and (why := _C._dist_why_no_nccl()):
+        if both == "nccl" or backend is not None and facula.cuda.is_available():
+            raise RuntimeError(f"init_process_group: the backend 'nccl' cannot be used: {why}")
+        nccl = False
+    return "fake" if cpu == "fake" else "mpi", nccl and cpu != "fake"
+
+
+def _device_number(device_id, name):
+    """The index of a CUDA device, of a torch.device or a number; None for the CPU, and where none is given."""
+    if device_id is None:
+        return None
+    device = facula.device("cuda", device_id) if isinstance(device_id, int) else facula.device(device_id)
+    if device.type != "cuda":
+        return None
+    if device.index is None:
+        raise ValueError(f"{name}: device_id must say which device, as in 'cuda:0', got {device_id!r}")
+    if device.index >= facula.cuda.device_count():
+        raise ValueError(f"{name}: device_id must be one of {facula.cuda.device_count()} devices, got {device_id!r}")
+    return device.index
 
 
 def init_process_group(
@@ -197,34 +229,40 @@ def init_process_group(
     """Makes the default group, of all processes that call this with the same store.
 
     Args:
-        backend: "gloo", "mpi", "cpu:gloo,cuda:nccl" or None, which are all MPI here; "fake" sends nothing.
+        backend: "gloo" or "mpi", which are MPI here, also for CUDA tensors, by way of the host; "nccl", or
+            "cpu:gloo,cuda:nccl", by which CUDA tensors go from device to device; None for that where there is NCCL; "fake"
+            sends nothing.
         init_method: "env://" (the default; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment, the first two
             also from mpiexec and srun), "tcp://address:port" of rank 0, or "file://path" that all processes share.
         timeout: of this call and of collectives, 30 minutes if None.
         world_size, rank: how many processes there are, and which this is.
         store: in the place of `init_method`.
+        device_id: the CUDA device of this process, whose communicator is then made at once (every rank must say its own).
 
     ValueError when it is not known how many, or when there is a group already. One process needs none of it, and loads no MPI.
     """
-    global _default, _world, _rank_of_process
+    global _default, _world, _rank_of_process, _uses_nccl
     if _default is not None:
         raise ValueError("init_process_group: the default process group is initialized already, got a second call")
     if store is not None and init_method is not None:
         raise ValueError(f"init_process_group: a store or an init_method, got both, {init_method!r}")
-    name = Backend(backend or "gloo")
-    engine = _engine_of(name)
+    engine, nccl = _engines_of(None if backend is None else Backend(backend))
+    device = _device_number(device_id, "init_process_group")
+    name = Backend(backend or ("cpu:gloo,cuda:nccl" if nccl else "gloo"))
     if timeout is not None and not isinstance(timeout, datetime.timedelta):
         raise TypeError(f"init_process_group: timeout must be a datetime.timedelta, got {type(timeout).__name__}")
     timeout = timeout or default_pg_timeout
     size, rank = _rendezvous.place(init_method, world_size, rank, store)
     if size == 1 or engine == "fake":
-        world = _C._dist_world("local", None, rank, size, timeout.total_seconds())
+        world = _C._dist_world("local", None, rank, size, timeout.total_seconds(), nccl)
     else:
         store = store if store is not None else _rendezvous.open_store(init_method, size, rank, timeout)
         store = _rendezvous.meet(store, size, rank, timeout)
         _rendezvous.look_for_mpi()
-        world = _C._dist_world("mpi", store._native, rank, size, timeout.total_seconds())
-    _world, _rank_of_process = world, rank
+        world = _C._dist_world("mpi", store._native, rank, size, timeout.total_seconds(), nccl)
+    if nccl and device is not None:
+        world.everybody().connect(device, timeout.total_seconds())
+    _world, _rank_of_process, _uses_nccl = world, rank, nccl
     _default = ProcessGroup(world.everybody(), name, group_name or "default_pg", "default_pg", timeout, store)
 
 
@@ -274,8 +312,8 @@ def get_backend(group=None):
 
 
 def get_default_backend_for_device(device):
-    """ "gloo"."""
-    return "gloo"
+    """ "nccl" for CUDA devices, "gloo" for the CPU."""
+    return "nccl" if facula.device(device).type == "cuda" else "gloo"
 
 
 def _group_named(name):
@@ -337,12 +375,12 @@ def new_group(
     if len(set(chosen)) != len(chosen) or any(not 0 <= r < world.size() for r in chosen):
         raise ValueError(f"new_group: ranks below the world size {world.size()}, each once, got {chosen}")
     name = Backend(backend) if backend else world.name()
-    _engine_of(name)
+    nccl = _engines_of(name)[1] if backend else _uses_nccl
     seconds = _rendezvous.seconds(timeout, world._timeout)
     if not chosen:
         return GroupMember.NON_GROUP_MEMBER
     native_name = group_desc or str(chosen)
-    native = _world.make_group(chosen, native_name, use_local_synchronization, seconds)
+    native = _world.make_group(chosen, native_name, use_local_synchronization, seconds, nccl)
     if native is None:
         return GroupMember.NON_GROUP_MEMBER
     if use_local_synchronization:

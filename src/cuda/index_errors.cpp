@@ -3,12 +3,19 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
+#include "cuda/collectives.h"
 #include "cuda/device.h"
 
 namespace facula::cuda {
 namespace {
 
+std::atomic<bool> is_given_up{false};
+std::exception_ptr& given_up() {
+  static auto& one = *new std::exception_ptr;
+  return one;
+}
 std::mutex& mutex() {
   static auto& one = *new std::mutex;
   return one;
@@ -29,7 +36,18 @@ ErrorRecord* make_error_record(int device) {
   return record;
 }
 
+void fail_next_wait(std::exception_ptr error) {
+  std::lock_guard<std::mutex> lock(mutex());
+  is_given_up = error != nullptr;
+  given_up() = std::move(error);
+}
+
 void throw_index_error(int device) {
+  if (__builtin_expect(is_given_up.load(std::memory_order_acquire), 0)) {
+    std::unique_lock<std::mutex> lock(mutex());
+    is_given_up = false;
+    if (const std::exception_ptr error = std::exchange(given_up(), nullptr)) std::rethrow_exception(error);
+  }
   ErrorRecord found;
   {
     std::lock_guard<std::mutex> lock(mutex());

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda/collectives.h"
 #include "cuda/driver.h"
 
 namespace facula::cuda {
@@ -47,6 +48,8 @@ constexpr Known known[kLibraries] = {
      "cuptiGetVersion",
      {{{"libcupti.so.13", 13}, {"libcupti.so.12", 12}}}},
 };
+constexpr Known known_collectives = {
+    "nccl", "NCCL (pip package nvidia-nccl-cu13)", "ncclCommInitRankConfig", {{{"libnccl.so.2", 0}}}};
 
 const Known& row(Library library) { return known[static_cast<size_t>(library)]; }
 
@@ -127,8 +130,7 @@ void load_builtins(const std::string& compiler) {
     dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-OpenedLibrary open(Library which) {
-  const Known& library = row(which);
+OpenedLibrary open(const Known& library) {
   OpenedLibrary o;
   if (is_disabled(library.name)) {
     o.error = std::string(library.what) + " is not used: FACULA_CUDA_DISABLE names it";
@@ -147,7 +149,6 @@ OpenedLibrary open(Library which) {
   o.handle = handle;
   link_map* map = nullptr;
   if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map) o.path = map->l_name;
-  if (which == Library::Compiler && !is_emulated()) load_builtins(o.path);
   return o;
 }
 
@@ -167,7 +168,16 @@ bool is_emulated() {
 const OpenedLibrary& opened(Library library) {
   static Slot slots[kLibraries];
   Slot& slot = slots[static_cast<size_t>(library)];
-  std::call_once(slot.once, [&] { slot.library = open(library); });
+  std::call_once(slot.once, [&] {
+    slot.library = open(row(library));
+    if (library == Library::Compiler && slot.library.handle && !is_emulated()) load_builtins(slot.library.path);
+  });
+  return slot.library;
+}
+
+const OpenedLibrary& opened_collectives() {
+  static Slot slot;
+  std::call_once(slot.once, [] { slot.library = open(known_collectives); });
   return slot.library;
 }
 

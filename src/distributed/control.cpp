@@ -156,7 +156,7 @@ std::unique_ptr<Engine> wait_for_engine(std::future<std::unique_ptr<Engine>>& en
 
 }  // namespace
 
-std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank, int size, double timeout) {
+std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank, int size, double timeout, bool nccl) {
   // MPI waits for the others without a deadline: on a thread of its own, which is left behind when they do not come
   const auto made = std::make_shared<std::promise<std::unique_ptr<Engine>>>();
   auto engine = made->get_future();
@@ -171,7 +171,7 @@ std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank,
   watch->set_timeout(kShort);
   watch->set_grace(kShort);
   try {
-    auto world = std::make_shared<World>(wait_for_engine(engine, *watch, timeout), store, rank, size, true);
+    auto world = std::make_shared<World>(wait_for_engine(engine, *watch, timeout), store, rank, size, true, nccl);
     store->call({StoreOp::Will, {kLog}, {""}, -1}, 1);  // the world's own connection tells from here on
     return world;
   } catch (...) {

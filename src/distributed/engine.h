@@ -1,6 +1,9 @@
-// What moves bytes between processes: MPI (mpi.cpp), or nobody (local.cpp). An engine only starts transfers and says
-// when they are done; fingerprints, deadlines, reports, layouts and handles are above it, in group.h, alike for all
-// engines.
+// What moves bytes between processes: MPI (mpi.cpp), NCCL for memory of devices (nccl.cpp), or nobody (local.cpp). An
+// engine only starts transfers and says when they are done; fingerprints, deadlines, reports, layouts and handles are
+// above it, in world.h, alike for all engines.
+//
+// With memory of a device "done" means that the transfer is queued on a stream of the engine's: what has to come before
+// it and what follows it is told by events.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +12,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "cuda/stream.h"
 #include "distributed/error.h"
 
 namespace facula::distributed {
@@ -48,6 +52,9 @@ struct Transfer {
   int root = 0;  // or the peer; -1 is any
   int tag = 0;
   const Splits* splits = nullptr;
+  double factor = 1;  // of PremulSum
+  Device device = kCPU;
+  const cuda::Event* after = nullptr;  // what the device does before it
 };
 
 /// What a Recv got.
@@ -76,6 +83,20 @@ class Engine {
   virtual double ranks_per_processor() const { return 1; }
   /// Something is broken: the engine is not called again.
   virtual void abandon() = 0;
+
+  // ---- of engines for devices
+
+  /// One step towards a group that can transfer at once; whether it can.
+  virtual bool connect(int, Device) { return true; }
+  /// Where the transfer is queued.
+  virtual Stream stream(int, const Transfer&) { return {}; }
+  /// Throws if something went wrong since a transfer was queued.
+  virtual void look(int, const Transfer&) {}
+  /// What a group has queued ends, and it is not used any more.
+  virtual void abandon_group(int) {}
+  /// All groups end in order, which progress() goes on with.
+  virtual void close() {}
+  virtual bool is_closed() const { return true; }
 };
 
 /// Whether an engine can reduce this dtype so; the error is the caller's.
@@ -89,6 +110,13 @@ class Store;
 std::string find_mpi();
 /// Takes away names of shared memory that MPI has made here and not taken away itself.
 void forget_shared_names();
+/// Empty, or why NCCL cannot be used.
+std::string why_no_nccl();
+/// Such as 22809.
+int nccl_version();
+bool can_reduce_by_nccl(DType dtype, Reduction reduction);
+/// Ranks join when they first transfer something. Without a store, one rank.
+std::unique_ptr<Engine> make_nccl_engine(const std::shared_ptr<Store>& store, int rank, int size);
 /// Joins the ranks of a store by MPI. All call it.
 std::unique_ptr<Engine> make_mpi_engine(const std::shared_ptr<Store>& store, int rank, int size, double timeout);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backend.h"
 #include "core/kernel.h"
+#include "cuda/allocator.h"
 #include "ops/copies.h"
 
 namespace facula::distributed {
@@ -64,9 +66,13 @@ struct Planner {
   const Call& call;
   int rank, size;
 
+  /// Where elements lie that transfers read and write.
+  Device place() const { return op.route == Route::Device ? op.device : kCPU; }
+  bool is_nccl() const { return op.route == Route::Device; }
+
   void check(const Tensor& t) const {
-    FACULA_CHECK(t.is_cpu(), ErrorKind::Value, call.name, ": tensors of processes are on the CPU here, got one on ",
-                 t.device());
+    FACULA_CHECK(t.device() == op.device, ErrorKind::Value, call.name, ": tensors on one device, got ", op.device,
+                 " and ", t.device());
     FACULA_CHECK(!t.is_conj(), ErrorKind::Value, call.name,
                  ": a tensor is conjugated lazily, call resolve_conj() first");
     FACULA_CHECK(t.dtype() == op.dtype, ErrorKind::Value, call.name, ": tensors of one dtype, got ", op.dtype, " and ",
@@ -76,7 +82,7 @@ struct Planner {
   Tensor input(const Tensor& t) const {
     settle_layout(t);
     check(t);
-    op.memory.push_back(ops::as_contiguous(t));
+    op.memory.push_back(op.route == Route::Staged ? ops::on_host(t) : ops::as_contiguous(t));
     return op.memory.back();
   }
   /// Elements in order, to write; what is not so is copied back in the end. `reads`: also what is there counts.
@@ -84,13 +90,17 @@ struct Planner {
     settle_layout(t);
     check(t);
     check_no_internal_overlap(t, call.name);
-    const Tensor place = t.is_contiguous() ? t : reads ? ops::contiguous_copy(t) : empty(t.sizes(), t.dtype());
-    op.memory.push_back(place);
-    op.finish.push_back([t, place] {
-      if (!place.is_same(t)) copy_elements(t, place);
+    const bool staged = op.route == Route::Staged;
+    const Tensor at = t.is_contiguous() && !staged ? t
+                      : !reads                     ? empty(t.sizes(), t.dtype(), place())
+                      : staged                     ? ops::on_host(t)
+                                                   : ops::contiguous_copy(t);
+    op.memory.push_back(at);
+    op.finish.push_back([t, at] {
+      if (!at.is_same(t)) copy_elements(t, at);
       t.storage()->bump_version(0);
     });
-    return place;
+    return at;
   }
   /// Parts of all ranks behind each other: the one tensor, or copies of the list.
   Tensor joined_input(const std::vector<Tensor>& list, int64_t part) const {
@@ -125,7 +135,7 @@ struct Planner {
     }
   }
   Tensor buffer(int64_t count) const {
-    op.memory.push_back(empty({count}, op.dtype));
+    op.memory.push_back(empty({count}, op.dtype, place()));
     return op.memory.back();
   }
   /// Of equal tensors for all ranks.
@@ -149,12 +159,15 @@ struct Planner {
     t.reduction = call.reduction;
     t.root = call.root;
     t.tag = call.tag;
+    t.factor = call.factor;
+    t.device = op.device;
+    t.after = is_nccl() ? &op.ready : nullptr;
     op.plan.push_back(t);
   }
-  /// One transfer for each MiB; `unit` is 1 where elements are counted, else the bytes of one.
+  /// One transfer for each MiB of the host's; `unit` is 1 where elements are counted, else the bytes of one.
   void in_pieces(const void* in, void* out, int64_t n, int64_t unit) const {
     const int64_t bytes = item_size(op.dtype),
-                  piece = std::max<int64_t>((size > kFew ? kLargePiece : kPiece) / bytes, 1);
+                  piece = is_nccl() ? n : std::max<int64_t>((size > kFew ? kLargePiece : kPiece) / bytes, 1);
     for (int64_t at = 0; at < n; at += piece) {
       const auto* from = in ? static_cast<const char*>(in) + at * bytes : nullptr;
       auto* to = out ? static_cast<char*>(out) + at * bytes : nullptr;
@@ -163,20 +176,23 @@ struct Planner {
   }
   /// What is done to values before (once they are copies of the program's) and after they are reduced.
   Tensor premultiplied(const Tensor& t) const {
-    if (call.reduction != Reduction::PremulSum) return t;
+    if (!scales()) return t;
     const Tensor copy = ops::contiguous_copy(t);
     op.memory.push_back(copy);
     scale(copy, call.factor, 1);
     return copy;
   }
+  /// NCCL multiplies and averages itself.
+  bool scales() const { return call.reduction == Reduction::PremulSum && !is_nccl(); }
   void averaged(const Tensor& t) const {
-    if (call.reduction == Reduction::Avg) op.finish.insert(op.finish.begin(), [t, n = size] { scale(t, 1, n); });
+    if (call.reduction == Reduction::Avg && !is_nccl())
+      op.finish.insert(op.finish.begin(), [t, n = size] { scale(t, 1, n); });
   }
 
   void all_reduce() const {
     for (const Tensor& given : call.out) {
       const Tensor t = output(given, true);
-      if (call.reduction == Reduction::PremulSum) scale(t, call.factor, 1);
+      if (scales()) scale(t, call.factor, 1);
       in_pieces(t.data(), t.data(), t.numel(), 1);
       averaged(t);
       op.count += t.numel();
@@ -185,7 +201,7 @@ struct Planner {
   void reduce() const {
     const bool here = rank == call.root;
     const Tensor t = here ? output(call.out[0], true) : premultiplied(input(call.out[0]));
-    if (here && call.reduction == Reduction::PremulSum) scale(t, call.factor, 1);
+    if (here && scales()) scale(t, call.factor, 1);
     in_pieces(t.data(), here ? t.data() : nullptr, t.numel(), 1);
     if (here) averaged(t);
     op.count = t.numel();
@@ -292,18 +308,31 @@ struct Planner {
   }
 };
 
-Operation::Operation(Call c, int rank, int size) : call(std::move(c)) {
+Operation::Operation(Call c, int rank, int size, bool nccl) : call(std::move(c)) {
   const std::vector<Tensor>& shown = call.out.empty() || (call.kind == Kind::ReduceScatter) ? call.in : call.out;
   const std::vector<Tensor>& first = call.in.empty() ? call.out : call.in;
   if (!first.empty()) {
     dtype = first[0].dtype();
     const Tensor& t = call.kind == Kind::Scatter ? shown[0] : first[0];
     shape.assign(t.sizes().begin(), t.sizes().end());
+    device = first[0].device();
+  }
+  if (!device.is_cpu()) {
+    FACULA_CHECK(device.is_cuda(), ErrorKind::Value, call.name,
+                 ": tensors of processes are on the CPU or on CUDA devices, got one on ", device);
+    FACULA_CHECK(!cuda::is_capturing(device.index), ErrorKind::Runtime, call.name,
+                 ": a collective cannot be captured in a graph, got a call while one is captured");
+    route = nccl ? Route::Device : Route::Staged;
+    caller = current_stream(device);
   }
   FACULA_CHECK(!reduces(call.kind) || can_reduce(dtype, call.reduction), ErrorKind::Type, call.name, ": ",
                kReductionNames[static_cast<int>(call.reduction)], " does not go with this dtype, got ", dtype);
+  FACULA_CHECK(route != Route::Device || !reduces(call.kind) || can_reduce_by_nccl(dtype, call.reduction),
+               ErrorKind::Type, call.name, ": NCCL has no ", kReductionNames[static_cast<int>(call.reduction)],
+               " of this dtype (a group with backend='gloo' has), got ", dtype);
   deadline = Deadline::after(call.timeout);
   Planner{*this, call, rank, size}.run();
+  if (route == Route::Device) ready.record(caller);
 }
 
 std::string Operation::text() const {
@@ -313,6 +342,7 @@ std::string Operation::text() const {
     s << dtype << '[';
     for (size_t i = 0; i < shape.size(); ++i) s << (i ? ", " : "") << shape[i];
     s << ']';
+    if (!device.is_cpu()) s << " on " << device;
   }
   if (const size_t tensors = std::max(call.in.size(), call.out.size()); tensors > 1)
     s << " and " << tensors - 1 << " more";
@@ -334,7 +364,8 @@ std::string Operation::text() const {
 void Operation::begin_agreement(int rank) {
   agreement = Agreement(fingerprint());
   if (call.kind == Kind::AllToAll) agreement.imbalance = imbalance(rank);
-  if (plan.size() != 1 || (call.kind != Kind::AllReduce && call.kind != Kind::Broadcast)) return;
+  if (route == Route::Device || plan.size() != 1 || (call.kind != Kind::AllReduce && call.kind != Kind::Broadcast))
+    return;
   const Transfer& t = plan[0];
   const bool sums = call.kind == Kind::AllReduce;  // a broadcast is the sum of the root's bytes and zeros
   const int64_t bytes = sums ? t.count * item_size(dtype) : t.count;
@@ -363,6 +394,7 @@ uint64_t Operation::fingerprint() const {
   mix(static_cast<uint64_t>(count));
   mix(reduces(call.kind) ? static_cast<uint64_t>(call.reduction) : 0);
   mix(has_root(call.kind) ? static_cast<uint64_t>(call.root) : 0);
+  mix(route == Route::Device);
   mix(call.salt);
   return hash;
 }

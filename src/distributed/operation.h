@@ -36,13 +36,19 @@ struct Call {
   std::string detail;  // the same for people
 };
 
-enum class Phase : uint8_t { Queued, Agreeing, Describing, Moving, Done };
+enum class Phase : uint8_t { Queued, Agreeing, Describing, Moving, OnDevice, Done };
+
+/// How the elements travel: from memory of the host, or from a device by way of it, or from device to device.
+enum class Route : uint8_t { Host, Staged, Device };
 
 struct Operation {
-  Operation(Call c, int rank, int size);
+  /// `nccl`: elements on a device do not go by way of the host.
+  Operation(Call c, int rank, int size, bool nccl = false);
   /// Such as "all_reduce (float32[3, 4], SUM)".
   std::string text() const;
   bool done() const { return phase.load(std::memory_order_acquire) == Phase::Done; }
+  /// Done, or the device's alone to do.
+  bool is_settled() const { return phase.load(std::memory_order_acquire) >= Phase::OnDevice; }
   /// What all ranks must agree on, as a number.
   uint64_t fingerprint() const;
   /// Makes the agreement, with the values if they are few; takes them out of it.
@@ -52,6 +58,10 @@ struct Operation {
   uint64_t imbalance(int rank) const;
 
   Call call;
+  Route route = Route::Host;
+  Device device = kCPU;
+  Stream caller;             // whose work comes before, where the route is not Host
+  cuda::Event ready, moved;  // of Route::Device: the inputs are there, the outputs are
   DType dtype = DType::UInt8;
   std::vector<int64_t> shape;
   int64_t count = 0;

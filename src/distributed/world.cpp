@@ -8,6 +8,8 @@
 #include <cstring>
 #include <future>
 
+#include "cuda/allocator.h"
+#include "cuda/collectives.h"
 #include "distributed/control.h"
 #include "distributed/pause.h"
 
@@ -57,13 +59,19 @@ std::string Group::title(const Operation& op) const {
   return s.str();
 }
 
-World::World(std::unique_ptr<Engine> engine, std::shared_ptr<Store> store, int rank, int size, bool threaded)
-    : engine_(std::move(engine)), store_(std::move(store)), rank_(rank), size_(size), process_(getpid()) {
+World::World(std::unique_ptr<Engine> engine, std::shared_ptr<Store> store, int rank, int size, bool threaded, bool nccl)
+    : engine_(std::move(engine)),
+      threaded_(threaded),
+      store_(std::move(store)),
+      rank_(rank),
+      size_(size),
+      process_(getpid()) {
   everybody_ = std::make_shared<Group>();
   everybody_->name = "WORLD";
   everybody_->rank = rank;
   for (int r = 0; r < size; ++r) everybody_->ranks.push_back(r);
   groups_.push_back(everybody_);
+  if (nccl) join_devices(*everybody_, everybody_->ranks, 0);
   if (!threaded) return;
   control_ = std::make_unique<Control>(*this, store_->clone());
   thread_ = std::thread([this] { run(); });
@@ -76,6 +84,7 @@ void World::leave() {
     if (thread_.joinable()) thread_.detach();
     return;
   }
+  if (device_engine_) drain_devices();
   if (control_) control_->leave();
   if (control_ && !control_->ended()) new std::shared_ptr<World>(weak_from_this().lock());  // never let go
   stopping_ = true;
@@ -92,7 +101,7 @@ void World::check_process() const {
 // ---- groups
 
 std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const std::string& name, bool locally,
-                                         double timeout, CallSite site) {
+                                         double timeout, CallSite site, bool nccl) {
   const auto here = std::find(ranks.begin(), ranks.end(), rank_);
   uint64_t salt = 1;
   std::string key = "group";
@@ -117,8 +126,12 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
     wait(*op);
     number = static_cast<int>(op->sequence % kNumbers);
   }
-  if (here == ranks.end()) return nullptr;
   auto group = std::make_shared<Group>();
+  if (nccl) {
+    const auto lock = lock_unless_stuck();
+    join_devices(*group, ranks, number);
+  }
+  if (here == ranks.end()) return nullptr;
   group->name = name;
   group->number = number;
   group->ranks = ranks;
@@ -177,7 +190,147 @@ void World::drop_group(const std::shared_ptr<Group>& group) {
   std::scoped_lock lock(mutex_);
   groups_.remove(group);
   group->broken = "it was destroyed";
-  if (broken_.empty() && group->queue.empty()) engine_->drop_group(group->id);
+  if (!broken_.empty() || !group->queue.empty()) return;
+  engine_->drop_group(group->id);
+  if (group->device_id > 0) device_engine_->drop_group(group->device_id);
+}
+
+// ---- devices
+
+/// The lock is held, or nobody else is there yet.
+void World::join_devices(Group& group, const std::vector<int>& ranks, int number) {
+  if (!device_engine_) device_engine_ = make_nccl_engine(store_ ? store_->clone() : nullptr, rank_, size_);
+  group.nccl = true;
+  group.device_id = number == 0 ? 0 : device_engine_->make_group(ranks, number);
+}
+
+void World::connect(const std::shared_ptr<Group>& group, Device device, double timeout) {
+  check_process();
+  Pause pause(spins(), 2000);
+  for (const Deadline deadline = Deadline::after(timeout);;) {
+    {
+      const auto lock = lock_unless_stuck();
+      if (!broken_.empty()) fail(Trouble::Backend, "init_process_group: ", broken_);
+      if (device_engine_->connect(group->device_id, device)) return;
+    }
+    if (deadline.passed())
+      fail(Trouble::Backend, "init_process_group: the devices of all ranks are not connected after ", timeout,
+           " s: every rank must give device_id");
+    if (pause.next()) Interruptible::check();
+  }
+}
+
+namespace {
+
+/// The current stream of this thread for a while.
+class StreamGuard {
+ public:
+  explicit StreamGuard(Stream stream) : before_(cuda::current_stream(stream.device.index)) {
+    cuda::set_current_stream(stream);
+  }
+  ~StreamGuard() { cuda::set_current_stream(before_); }
+  StreamGuard(const StreamGuard&) = delete;
+
+ private:
+  Stream before_;
+};
+
+void use_on(const std::vector<Tensor>& tensors, Stream stream) {
+  for (const Tensor& t : tensors)
+    if (t.defined() && t.device().is_cuda() && t.storage()->data) cuda::record_stream(t.storage()->data, stream);
+}
+
+}  // namespace
+
+/// All transfers are queued: what follows them is queued behind, and the event.
+void World::leave_to_device(Group& group, Operation& op) {
+  const Stream side = op.plan.empty() ? op.caller : device_engine_->stream(group.device_id, op.plan[0]);
+  {
+    const StreamGuard guard(side);
+    for (const auto& f : op.finish) f();
+  }
+  for (auto* tensors : {&op.memory, &op.call.in, &op.call.out}) {
+    use_on(*tensors, side);
+    for (Tensor& t : *tensors) t = {};  // the allocator knows that the stream uses it
+  }
+  op.moved.record(side);
+  op.memory.clear();
+  op.finish.clear();
+  op.phase.store(Phase::OnDevice, std::memory_order_release);
+}
+
+/// Whether what was left to the device is done.
+bool World::look(Group& group, Operation& op) {
+  if (op.done()) return true;
+  try {
+    if (op.moved.is_done()) {
+      complete(group, op);
+      return true;
+    }
+    if (!op.plan.empty()) device_engine_->look(group.device_id, op.plan[0]);
+  } catch (const Error& error) {
+    break_off(group, op, group.title(op) + " failed: " + error.what());
+    return true;
+  }
+  return false;
+}
+
+bool World::is_done(const Operation& op) {
+  if (op.done()) return true;
+  if (!op.is_settled()) return false;
+  try {
+    return op.moved.is_done();
+  } catch (const Error&) {
+    return true;  // wait() says it
+  }
+}
+
+/// The rest of a group on devices cannot end well.
+void World::end_on_device(Group& group, const std::string& why) {
+  cuda::fail_next_wait(std::make_exception_ptr(DistError(Trouble::Backend, why)));
+  device_engine_->abandon_group(group.device_id);
+  for (const Message& m : on_device_)
+    if (m.group.get() == &group) break_off(group, *m.op, group.title(*m.op) + " failed: " + why);
+}
+
+bool World::wait_for_device(Operation& op, double timeout) {
+  static const bool blocking = [] {
+    const char* set = std::getenv("TORCH_NCCL_BLOCKING_WAIT");
+    return set && std::strcmp(set, "1") == 0;
+  }();
+  if (timeout >= 0 || blocking) {
+    Pause pause(spins(), 2000);
+    for (const Deadline deadline = Deadline::after(timeout); !is_done(op);) {
+      if (timeout >= 0 && deadline.passed()) return false;
+      if (pause.next()) Interruptible::check();
+      poll();
+    }
+    const auto lock = lock_unless_stuck();
+    if (op.error) throw DistError(*op.error);
+  }
+  op.moved.block(cuda::current_stream(op.device.index));
+  return true;
+}
+
+/// Before this process leaves in order: what is queued ends, and then the communicators.
+void World::drain_devices() {
+  constexpr double kPatience = 30;
+  const auto wait_until = [this](auto holds) {
+    Pause pause(20, 2000);
+    for (const Deadline deadline = Deadline::after(kPatience); !deadline.passed(); pause.next()) {
+      const auto lock = lock_soon();
+      if (!lock || !broken_.empty() || holds()) return;
+    }
+  };
+  wait_until([this] {
+    for (const Message& m : on_device_) look(*m.group, *m.op);
+    return std::all_of(on_device_.begin(), on_device_.end(), [](const Message& m) { return m.op->done(); });
+  });
+  if (const auto lock = lock_soon(); lock && broken_.empty()) device_engine_->close();
+  wait_until([this] {
+    device_engine_->progress();
+    return device_engine_->is_closed();
+  });
 }
 
 // ---- operations
@@ -198,11 +351,11 @@ std::shared_ptr<Operation> World::run(const std::shared_ptr<Group>& group, Call 
 
 std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Call call) {
   check_process();
-  auto op = std::make_shared<Operation>(std::move(call), group->rank, group->size());
+  auto op = std::make_shared<Operation>(std::move(call), group->rank, group->size(), group->nccl);
   static const double patience = seconds_of("FACULA_DIST_WARN_AFTER", 60);
   op->warning = Deadline::after(patience);
   op->queued_at = now();
-  const auto lock = lock_unless_stuck();
+  auto lock = lock_unless_stuck();
   const std::string& broken = !broken_.empty() ? broken_ : group->broken;
   if (!broken.empty())
     fail(Trouble::Backend, op->call.name, ": the group ", group->name, " cannot be used any more: ", broken);
@@ -215,8 +368,10 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
     group->queue.push_back(op);
   }
   recorder_.add(*op, group->name);
+  lock.unlock();
   // A small one is most often waited for at once, by who submits it; else the thread finds it within a millisecond.
-  if (drivers_ == 0 && (op->plan.size() > 1 || dozes_)) wake_.notify_one();
+  if (!threaded_) poll();
+  else if (drivers_ == 0 && (op->plan.size() > 1 || dozes_)) wake_.notify_one();
   return op;
 }
 
@@ -228,19 +383,23 @@ bool World::wait(Operation& op, double timeout) {
   for (int naps = 0;;) {
     const size_t before = op.next;
     poll();
-    if (op.done()) break;
+    if (op.is_settled()) break;
     if (op.next != before) pause.reset();  // the others are here
     if (timeout >= 0 && deadline.passed()) return false;
     if (pause.next() && ++naps % 16 == 0) Interruptible::check();
   }
-  if (op.error) throw DistError(*op.error);
+  if (op.route == Route::Device && !(op.done() && op.error)) return wait_for_device(op, timeout);
+  if (op.error) {
+    if (op.route == Route::Device) cuda::fail_next_wait(nullptr);  // it is said here
+    throw DistError(*op.error);
+  }
   return true;
 }
 
 void World::when_done(const std::shared_ptr<Operation>& op, std::function<void()> f) {
   {
     std::scoped_lock lock(mutex_);
-    if (!op->done()) {
+    if (!op->is_settled()) {
       op->callbacks.push_back(std::move(f));
       return;
     }
@@ -262,6 +421,7 @@ bool World::poll() {
       while (!group->queue.empty() &&
              (advance(*group, *group->queue.front()) || needs_one_who_left(*group, *group->queue.front()))) {
         finished.push_back(group->queue.front());
+        if (!finished.back()->done()) on_device_.push_back({group, finished.back()});
         group->queue.pop_front();
       }
       if (group->queue.empty()) continue;
@@ -271,7 +431,17 @@ bool World::poll() {
     for (auto m = messages_.begin(); m != messages_.end();) {
       if (advance(*m->group, *m->op) || needs_one_who_left(*m->group, *m->op)) {
         finished.push_back(m->op);
+        if (!m->op->done()) on_device_.push_back(*m);
         m = messages_.erase(m);
+      } else {
+        busy = true;
+        watch_clock(m->group, m->op);
+        ++m;
+      }
+    }
+    for (auto m = on_device_.begin(); m != on_device_.end();) {
+      if (look(*m->group, *m->op) || needs_one_who_left(*m->group, *m->op)) {
+        m = on_device_.erase(m);
       } else {
         busy = true;
         watch_clock(m->group, m->op);
@@ -287,7 +457,7 @@ bool World::poll() {
 
 /// One look at an operation; whether it is done.
 bool World::advance(Group& group, Operation& op) {
-  if (op.done()) return true;
+  if (op.is_settled()) return true;
   if (gave_up_at_ > 0) return false;
   try {
     switch (op.phase.load(std::memory_order_relaxed)) {
@@ -305,14 +475,16 @@ bool World::advance(Group& group, Operation& op) {
       case Phase::Describing:
         if (engine_->test(op.request, op.received)) disagree(group, op);
         return op.done();
-      case Phase::Moving: return engine_->test(op.request, op.received) && move_on(group, op);
+      case Phase::Moving: return engine_of(op).test(op.request, op.received) && move_on(group, op);
+      case Phase::OnDevice:
       case Phase::Done: return true;
     }
   } catch (const EngineGaveUp& error) {
     gave_up_itself(error.what());
     return false;
   } catch (const Error& error) {
-    break_off(group, op, error.what());
+    const std::string why = error.what();
+    break_off(group, op, op.route == Route::Device ? group.title(op) + " failed: " + why : why);
   }
   return true;
 }
@@ -364,14 +536,23 @@ void World::disagree(Group& group, Operation& op) {
 /// Starts the next transfer, or finishes.
 bool World::move_on(Group& group, Operation& op) {
   while (op.next < op.plan.size()) {
-    op.request = engine_->issue(group.id, op.plan[op.next++]);
+    op.request = engine_of(op).issue(id_of(group, op), op.plan[op.next++]);
     op.phase = Phase::Moving;
-    if (!engine_->test(op.request, op.received)) return false;
+    if (!engine_of(op).test(op.request, op.received)) return false;
+  }
+  if (op.route == Route::Device) {
+    leave_to_device(group, op);
+    return true;
   }
   if (op.call.kind == Kind::Recv && op.received.bytes >= 0 && op.received.bytes != op.plan[0].count)
     fail(Trouble::Backend, "recv: the tensor holds ", op.plan[0].count, " bytes, rank ", op.received.source, " sent ",
          op.received.bytes);
-  for (const auto& f : op.finish) f();
+  if (op.route == Route::Staged) {
+    const StreamGuard guard(op.caller);
+    for (const auto& f : op.finish) f();
+  } else {
+    for (const auto& f : op.finish) f();
+  }
   complete(group, op);
   return true;
 }
@@ -380,7 +561,7 @@ void World::complete(Group& group, Operation& op) {
   op.done_at = now();
   recorder_.ended(op);
   if (!is_point_to_point(op.call.kind)) {
-    group.finished = op.sequence;
+    group.finished = std::max(group.finished, op.sequence);  // a device may be behind the host
     group.last = op.call.name;
   }
   op.memory.clear();
@@ -391,18 +572,21 @@ void World::complete(Group& group, Operation& op) {
 /// Ends an operation whose transfer may be under way still. The lock is held.
 void World::break_off(Group& group, Operation& op, std::string why, Trouble trouble) {
   if (op.done()) return;
+  const bool moves_on_device = op.route == Route::Device && op.phase >= Phase::Moving;
   if (op.phase != Phase::Queued) {
     for (const auto& waiting : group.queue)
       if (waiting.get() == &op) keep_for_ever(waiting);
     for (const Message& m : messages_)
       if (m.op.get() == &op) keep_for_ever(m.op);
   }
-  if (!is_point_to_point(op.call.kind) && group.broken.empty()) group.broken = why, group.gave_up = op.call.site;
+  if ((!is_point_to_point(op.call.kind) || moves_on_device) && group.broken.empty())
+    group.broken = why, group.gave_up = op.call.site;
   if (trouble_.empty()) trouble_ = why;
-  op.error = std::make_unique<DistError>(trouble, std::move(why));
+  op.error = std::make_unique<DistError>(trouble, why);
   op.done_at = now();
   recorder_.ended(op);
   op.phase.store(Phase::Done, std::memory_order_release);
+  if (moves_on_device) end_on_device(group, why);
 }
 
 void World::watch_clock(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op) {
@@ -478,6 +662,9 @@ void World::fail_all_locked(const std::string& why) {
   if (!broken_.empty()) return;
   broken_ = why;
   engine_->abandon();
+  if (!on_device_.empty()) cuda::fail_next_wait(std::make_exception_ptr(DistError(Trouble::Backend, why)));
+  if (device_engine_) device_engine_->abandon();
+  for (const Message& m : on_device_) break_off(*m.group, *m.op, m.group->title(*m.op) + " failed: " + why);
   for (const auto& group : groups_)
     for (const auto& op : group->queue) break_off(*group, *op, group->title(*op) + " failed: " + why);
   for (const Message& m : messages_) break_off(*m.group, *m.op, m.group->title(*m.op) + " failed: " + why);
@@ -562,6 +749,7 @@ void World::run() {
     }
     if (!lock) lock.lock();
     if (!driven && broken_.empty() && gave_up_at_ == 0) try_progress();  // what others have sent, or take from here
+    if (device_engine_ && broken_.empty()) device_engine_->progress();
     dozes_ = idle >= kQuiet;
     wake_.wait_for(lock, dozes_ ? kLater : kSoon, [&] { return stopping_ || submitted_ != seen; });
     if (!driven) ++idle;

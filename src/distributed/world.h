@@ -9,6 +9,11 @@
 // Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits look
 // for 1 ms (where ranks share processors for 20 us, and then yield), and then sleep longer and longer. What cannot be
 // done before its deadline is an error; memory that a transfer may still touch is kept for ever then.
+//
+// Tensors of a device have an engine of their own (NCCL), in groups that want it. Their ranks agree as others do, on
+// the host, by the first engine; then the transfers are queued behind what the calling stream has to do, and the
+// operation is the device's. Who waits for it makes its stream wait. The world looks at the event behind it: when it
+// is late, or a rank is lost, the engine ends what is queued, and the next call that waits for the device throws.
 #pragma once
 
 #include <condition_variable>
@@ -25,8 +30,10 @@
 namespace facula::distributed {
 
 struct Group {
-  int id = 0;      // the engine's
-  int number = 0;  // the same on all ranks, and that of no other group of theirs
+  int id = 0;          // the engine's
+  int number = 0;      // the same on all ranks, and that of no other group of theirs
+  bool nccl = false;   // tensors of devices go from device to device
+  int device_id = -1;  // the device engine's
   std::string name;
   std::vector<int> ranks;  // of the world
   int rank = 0;            // of this process, in the group
@@ -50,7 +57,9 @@ struct Farewell {
 
 class World : public std::enable_shared_from_this<World> {
  public:
-  World(std::unique_ptr<Engine> engine, std::shared_ptr<Store> store, int rank, int size, bool threaded);
+  /// `nccl`: of the group of all.
+  World(std::unique_ptr<Engine> engine, std::shared_ptr<Store> store, int rank, int size, bool threaded,
+        bool nccl = false);
   ~World();
 
   int rank() const { return rank_; }
@@ -60,15 +69,19 @@ class World : public std::enable_shared_from_this<World> {
 
   /// Called by all ranks of the world, or with `locally` by those of the group; null where this rank is none of them.
   std::shared_ptr<Group> make_group(const std::vector<int>& ranks, const std::string& name, bool locally,
-                                    double timeout, CallSite site);
+                                    double timeout, CallSite site, bool nccl = false);
+  /// Connects the group's devices now. All its ranks call it.
+  void connect(const std::shared_ptr<Group>& group, Device device, double timeout);
   void drop_group(const std::shared_ptr<Group>& group);
 
   std::shared_ptr<Operation> submit(const std::shared_ptr<Group>& group, Call call);
   /// Submits it and waits.
   std::shared_ptr<Operation> run(const std::shared_ptr<Group>& group, Call call);
   /// Waits until it is done and throws its error; false when `timeout` seconds are over (negative: its own deadline).
+  /// What is left to a device is waited for by the current stream, and by the host only with a timeout.
   bool wait(Operation& op, double timeout = -1);
-  /// Runs `f` when it is done, on any thread.
+  bool is_done(const Operation& op);
+  /// Runs `f` when it is done, or the device's, on any thread.
   void when_done(const std::shared_ptr<Operation>& op, std::function<void()> f);
 
   /// Nothing works any more, and why.
@@ -113,13 +126,24 @@ class World : public std::enable_shared_from_this<World> {
   bool needs_one_who_left(Group& group, Operation& op);
   void disagree(Group& group, Operation& op);
   bool move_on(Group& group, Operation& op);
+  void leave_to_device(Group& group, Operation& op);
+  bool look(Group& group, Operation& op);
+  void end_on_device(Group& group, const std::string& why);
+  bool wait_for_device(Operation& op, double timeout);
+  void drain_devices();
+  void join_devices(Group& group, const std::vector<int>& ranks, int number);
+  Engine& engine_of(const Operation& op) { return op.route == Route::Device ? *device_engine_ : *engine_; }
+  static int id_of(const Group& group, const Operation& op) {
+    return op.route == Route::Device ? group.device_id : group.id;
+  }
   void complete(Group& group, Operation& op);
   void break_off(Group& group, Operation& op, std::string why, Trouble trouble = Trouble::Backend);
   void watch_clock(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op);
   void check_process() const;
   void run();
 
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Engine> engine_, device_engine_;
+  bool threaded_;
   std::shared_ptr<Store> store_;
   int rank_, size_;
   pid_t process_;
@@ -131,7 +155,7 @@ class World : public std::enable_shared_from_this<World> {
   std::atomic<uint64_t> submitted_{0};
   std::shared_ptr<Group> everybody_;
   std::list<std::shared_ptr<Group>> groups_;
-  std::list<Message> messages_;
+  std::list<Message> messages_, on_device_;
   std::string broken_, trouble_;
   std::atomic<bool> entering_{false}, doomed_{false};  // the engine makes a group; nothing works any more
   std::string doom_;                                   // why, written before `doomed_`
@@ -149,6 +173,7 @@ void announce(Store& store, int rank);
 /// Who is gone since, for people; empty as long as all are there.
 std::string lost_one(Store& store);
 /// Joins the ranks of a store by MPI. All call it, after `announce`; where one of them is gone meanwhile, the others fail.
-std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank, int size, double timeout);
+std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank, int size, double timeout,
+                                  bool nccl = false);
 
 }  // namespace facula::distributed

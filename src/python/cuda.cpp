@@ -4,6 +4,7 @@
 #include "cuda/activity.h"
 #include "cuda/allocator.h"
 #include "cuda/allocator_settings.h"
+#include "cuda/collectives.h"
 #include "cuda/device.h"
 #include "cuda/dnn_graph.h"
 #include "cuda/flags.h"
@@ -78,11 +79,14 @@ PyObject* is_in_bad_fork(PyObject*, PyObject*) { return wrap(cuda::is_forked_chi
 PyObject* is_emulated(PyObject*, PyObject*) {
   return guarded([] { return wrap(cuda::is_emulated() && cuda::is_available()); });
 }
+constexpr const char* kNccl = "nccl";
+
 PyObject* library_names(PyObject*, PyObject*) {
   return guarded([] {
     Owned names(check(PyList_New(0)));
     for (int i = 0; i < cuda::kLibraries; ++i)
       check(PyList_Append(names.get(), Owned(text(cuda::name_of(static_cast<cuda::Library>(i)))).get()));
+    check(PyList_Append(names.get(), Owned(text(kNccl)).get()));
     return names.release();
   });
 }
@@ -90,12 +94,14 @@ PyObject* library(PyObject*, PyObject* args) {
   return guarded([&] {
     const char* name = PyUnicode_AsUTF8(Given(args, 1, "_cuda_library").object(0));
     check(name != nullptr);
-    for (int i = 0; i < cuda::kLibraries; ++i) {
-      const auto library = static_cast<cuda::Library>(i);
-      if (std::string_view(name) != cuda::name_of(library)) continue;
-      const cuda::OpenedLibrary& opened = cuda::opened(library);
+    const auto place = [](const cuda::OpenedLibrary& opened) {
       return check(Py_BuildValue("(Os)", opened.handle ? Py_True : Py_False,
                                  (opened.handle ? opened.path : opened.error).c_str()));
+    };
+    if (std::string_view(name) == kNccl) return place(cuda::opened_collectives());
+    for (int i = 0; i < cuda::kLibraries; ++i) {
+      const auto library = static_cast<cuda::Library>(i);
+      if (std::string_view(name) == cuda::name_of(library)) return place(cuda::opened(library));
     }
     throw_error(ErrorKind::Value, "_cuda_library: there is no library ", name);
   });

@@ -168,15 +168,15 @@ PyObject* make_world(PyObject*, PyObject* args) {
   return guarded([&] {
     const char* engine;
     PyObject* store;
-    int rank, size;
+    int rank, size, nccl;
     double timeout;
-    take(args, "sOiid", &engine, &store, &rank, &size, &timeout);
+    take(args, "sOiidp", &engine, &store, &rank, &size, &timeout, &nccl);
     program_stack = lines_of_program;
     const auto given = store == Py_None ? nullptr : store_of(store);
     const bool mpi = std::string_view(engine) == "mpi";
     return hold<WorldRef>(unlocked([&] {
-      if (mpi) return join_world(given, rank, size, timeout);
-      return std::make_shared<World>(make_local_engine(rank, size), given, rank, size, false);
+      if (mpi) return join_world(given, rank, size, timeout, nccl);
+      return std::make_shared<World>(make_local_engine(rank, size), given, rank, size, false, nccl);
     }));
   });
 }
@@ -208,13 +208,13 @@ PyObject* world_make_group(PyObject* self, PyObject* args) {
   return guarded([&] {
     PyObject* ranks;
     const char* name;
-    int locally;
+    int locally, nccl;
     double timeout;
-    take(args, "Ospd", &ranks, &name, &locally, &timeout);
+    take(args, "Ospdp", &ranks, &name, &locally, &timeout, &nccl);
     const WorldRef world = held<WorldRef>(self);
     const std::vector<int> numbers = ranks_of(ranks);
     const CallSite site = call_site();
-    auto group = unlocked([&] { return world->make_group(numbers, name, locally, timeout, site); });
+    auto group = unlocked([&] { return world->make_group(numbers, name, locally, timeout, site, nccl); });
     return group ? hold<GroupRef>({world, std::move(group)}) : none();
   });
 }
@@ -261,7 +261,8 @@ PyMethodDef world_methods[] = {
      "started, "
      "completed, failed)] of the last operations."},
     {"everybody", world_everybody, METH_NOARGS, "The group of all ranks."},
-    {"make_group", world_make_group, METH_VARARGS, "(ranks, name, locally, seconds): the group, None for others."},
+    {"make_group", world_make_group, METH_VARARGS,
+     "(ranks, name, locally, seconds, nccl): the group, None for others."},
     {"leave", world_leave, METH_NOARGS, "Tells the others that this process goes, and ends its threads."},
     {}};
 
@@ -340,12 +341,24 @@ PyObject* group_drop(PyObject* self, PyObject*) {
   });
 }
 
+PyObject* group_connect(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    int device;
+    double timeout;
+    take(args, "id", &device, &timeout);
+    const GroupRef ref = held<GroupRef>(self);
+    unlocked([&] { ref.world->connect(ref.group, {DeviceType::CUDA, static_cast<int8_t>(device)}, timeout); });
+    return none();
+  });
+}
+
 PyMethodDef group_methods[] = {
     {"run", group_run, METH_VARARGS,
      "(kind, name, inputs, outputs, reduction, factor, root, tag, input_splits, output_splits, seconds, wait)"},
     {"ranks", group_ranks, METH_NOARGS, "Ranks of the world, by rank of the group."},
     {"sequence", group_sequence, METH_NOARGS, "How many collectives were called."},
     {"drop", group_drop, METH_NOARGS, "Ends the group."},
+    {"connect", group_connect, METH_VARARGS, "(device, seconds): connects the CUDA devices of all its ranks."},
     {}};
 
 // ---- operations
@@ -359,7 +372,21 @@ PyObject* work_wait(PyObject* self, PyObject* args) {
   });
 }
 
-PyObject* work_done(PyObject* self, PyObject*) { return PyBool_FromLong(held<WorkRef>(self).op->done()); }
+PyObject* work_done(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const WorkRef ref = held<WorkRef>(self);
+    return PyBool_FromLong(unlocked([&] { return ref.world->is_done(*ref.op); }));
+  });
+}
+
+PyObject* work_stream(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Operation& op = *held<WorkRef>(self).op;
+    if (op.route == Route::Host) return none();
+    return check(
+        Py_BuildValue("(iK)", static_cast<int>(op.device.index), static_cast<unsigned long long>(op.caller.id)));
+  });
+}
 
 PyObject* work_error(PyObject* self, PyObject*) {
   return guarded([&] {
@@ -394,12 +421,21 @@ PyMethodDef work_methods[] = {
     {"wait", work_wait, METH_VARARGS, "(seconds): whether it is done by then; negative waits for its own deadline."},
     {"done", work_done, METH_NOARGS, "Whether it is done."},
     {"error", work_error, METH_NOARGS, "What went wrong, or None."},
+    {"stream", work_stream, METH_NOARGS, "(device, stream) that called it with tensors of a device, or None."},
     {"source", work_source, METH_NOARGS, "The rank in the group that sent."},
     {"text", work_text, METH_NOARGS, "What was called."},
     {"then", work_then, METH_O, "Calls a function when it is done, on some thread."},
     {}};
 
-// ---- which MPI
+// ---- which libraries
+
+PyObject* why_no_nccl_text(PyObject*, PyObject*) {
+  return guarded([&] { return check(PyUnicode_FromString(unlocked([] { return why_no_nccl(); }).c_str())); });
+}
+
+PyObject* version_of_nccl(PyObject*, PyObject*) {
+  return guarded([&] { return check(PyLong_FromLong(unlocked([] { return nccl_version(); }))); });
+}
 
 PyObject* mpi_candidates(PyObject*, PyObject* list) {
   return guarded([&] {
@@ -419,8 +455,10 @@ PyObject* mpi_found_at(PyObject*, PyObject*) {
 PyMethodDef functions[] = {
     {"_dist_announce", announce_rank, METH_VARARGS, "(store, rank): others hear when this process is gone."},
     {"_dist_lost", lost_rank, METH_O, "(store): who is gone since, or an empty text."},
-    {"_dist_world", make_world, METH_VARARGS, "(engine, store, rank, size, seconds): joins the other ranks."},
+    {"_dist_world", make_world, METH_VARARGS, "(engine, store, rank, size, seconds, nccl): joins the other ranks."},
     {"_dist_mpi_candidates", mpi_candidates, METH_O, "(files): where an MPI library may be."},
+    {"_dist_why_no_nccl", why_no_nccl_text, METH_NOARGS, "Why there is no NCCL; empty with one."},
+    {"_dist_nccl_version", version_of_nccl, METH_NOARGS, "A number."},
     {"_dist_mpi", mpi_found_at, METH_NOARGS, "The file of the MPI library that is used; empty without one."},
     {}};
 

@@ -1,0 +1,450 @@
+"""CUDA tensors of several processes: by NCCL, whose stand-in on the emulated device connects processes and checks what it is asked,
+and by way of the host. No machine with several GPUs has run this."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cuda_environment import environment
+from distributed_ranks import Ranks, free_port, needs_mpi, run_ranks
+
+import facula
+
+pytestmark = [needs_mpi, pytest.mark.skipif(facula.cuda.is_available(), reason="each rank would need a GPU of its own")]
+NAMES = ("FACULA_CUDA", "FACULA_CACHE_DIR", "PYTHONPATH")
+BEGIN = """
+import numpy as np
+from facula import cuda
+def close(made, expected, *what):
+    made, expected = np.asarray(made.cpu().tolist()), np.asarray(expected)
+    assert made.shape == expected.shape and np.allclose(made, expected), (what, made, expected)
+def start(backend="nccl", seconds=60, **more):
+    dist.init_process_group(backend, timeout=timedelta(seconds=seconds), **more)
+def requests():
+    import ctypes
+    with open("/proc/self/maps") as maps:
+        library = ctypes.CDLL(next(line.split()[-1] for line in maps if "facula_emulated_cuda" in line))
+    library.facula_emulated_requests.restype = ctypes.c_char_p
+    return library.facula_emulated_requests().decode().splitlines()
+"""
+
+
+def variables(**more):
+    every = environment()
+    return {name: every[name] for name in NAMES if name in every} | more
+
+
+def ranks_end(code, size=2, **more):
+    return run_ranks(BEGIN + code, size, **variables(**more))
+
+
+COLLECTIVES = """
+start()
+assert dist.get_backend() == "nccl" and dist.is_nccl_available() and dist.is_backend_available("nccl")
+d = facula.device("cuda")
+def part(rank, n=5, dtype=facula.float32):
+    return (facula.arange(n) + 10 * rank).to(dtype).to(d)
+def parts(n=5):
+    return [np.arange(n) + 10.0 * r for r in range(SIZE)]
+everything = np.stack(parts())
+
+x = part(RANK)
+assert dist.all_reduce(x) is None
+close(x, everything.sum(0))
+for op, expected in [(dist.ReduceOp.MAX, everything.max(0)), (dist.ReduceOp.MIN, everything.min(0)),
+                     (dist.ReduceOp.PRODUCT, everything.prod(0)), (dist.ReduceOp.AVG, everything.mean(0)),
+                     (dist._make_nccl_premul_sum(0.5), everything.sum(0) / 2)]:
+    x = part(RANK)
+    dist.all_reduce(x, op)
+    close(x, expected, op)
+x = part(RANK, 6).reshape(2, 3).t()  # elements not in order
+dist.all_reduce(x)
+close(x, np.stack(parts(6)).sum(0).reshape(2, 3).T)
+x = part(RANK)[::2]
+dist.broadcast(x, SIZE - 1)
+close(x, parts()[-1][::2])
+x = part(RANK)
+dist.reduce(x, 1)
+close(x, everything.sum(0) if RANK == 1 else parts()[RANK])
+x = part(RANK)
+dist.reduce(x, 0, dist._make_nccl_premul_sum(2.0))
+close(x, 2 * everything.sum(0) if RANK == 0 else parts()[RANK])
+
+out = [facula.zeros(5, device=d) for _ in range(SIZE)]
+dist.all_gather(out, part(RANK))
+close(facula.stack(out), everything)
+whole = facula.zeros(5 * SIZE, device=d)
+dist.all_gather_into_tensor(whole, part(RANK))
+close(whole, everything.ravel())
+out = [facula.zeros(5, device=d) for _ in range(SIZE)] if RANK == 1 else None
+dist.gather(part(RANK), out, 1)
+if RANK == 1:
+    close(facula.stack(out), everything)
+x = facula.zeros(5, device=d)
+dist.scatter(x, [part(r) for r in range(SIZE)] if RANK == 0 else None, 0)
+close(x, parts()[RANK])
+x = facula.zeros(3, device=d)
+dist.reduce_scatter_tensor(x, part(RANK, 3 * SIZE))
+close(x, np.stack(parts(3 * SIZE)).sum(0)[3 * RANK : 3 * RANK + 3])
+x = facula.zeros(3, device=d)
+dist.reduce_scatter(x, [part(RANK, 3) * (r + 1) for r in range(SIZE)], dist.ReduceOp.AVG)
+close(x, np.stack(parts(3)).mean(0) * (RANK + 1))
+x = facula.zeros(2 * SIZE, device=d)
+dist.all_to_all_single(x, part(RANK, 2 * SIZE))
+close(x, np.concatenate([p[2 * RANK : 2 * RANK + 2] for p in parts(2 * SIZE)]))
+counts = [r + RANK for r in range(SIZE)]  # also none
+out = [facula.zeros(r + RANK, device=d) for r in range(SIZE)]
+dist.all_to_all(out, [facula.full((n,), float(RANK), device=d) for n in counts])
+for r in range(SIZE):
+    close(out[r], np.full(r + RANK, float(r)))
+dist.barrier()
+x = facula.zeros(0, device=d)
+dist.all_reduce(x)
+
+# messages: both directions at once, without a group
+right, left = (RANK + 1) % SIZE, (RANK - 1) % SIZE
+for n in (3, 4):
+    got = facula.zeros(n, device=d)
+    works = [dist.isend(part(RANK, n), right), dist.irecv(got, left)]
+    [w.wait() for w in works]
+    close(got, parts(n)[left])
+got = facula.zeros(5, device=d)
+works = dist.batch_isend_irecv([dist.P2POp(dist.irecv, got, left), dist.P2POp(dist.isend, part(RANK), right)])
+[w.wait() for w in works]
+close(got, parts()[left])
+if RANK == 0:
+    dist.send(part(0), 1)
+elif RANK == 1:
+    assert dist.recv(got, 0) == 0
+    close(got, parts()[0])
+raised(lambda: dist.recv(got), "must be named")
+
+# objects, and tensors of the CPU, go by way of the host
+x = facula.ones(2)
+dist.all_reduce(x)
+close(x, [SIZE, SIZE])
+objects = [None] * SIZE
+dist.all_gather_object(objects, {"rank": RANK})
+assert objects == [{"rank": r} for r in range(SIZE)]
+x = part(RANK)
+work = dist.all_reduce(x, async_op=True)
+assert work.wait() and work.get_future().wait()[0] is x
+close(x, everything.sum(0))
+cuda.synchronize()
+assert work.is_completed() and work.is_success() and work.exception() is None
+dist.destroy_process_group()
+asked = {line.split()[0] for line in requests()}
+assert {"ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclAllGather", "ncclReduceScatter", "ncclSend", "ncclRecv"} <= asked, asked
+"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_all_collectives(size):
+    code = COLLECTIVES
+    if size == 1:
+        begin, end = code.index("x = part(RANK)\ndist.reduce(x, 1)"), code.index("# objects")
+        code = code[:begin] + code[end:code.index("asked =")]
+    ranks_end(code, size)
+
+
+@pytest.mark.parametrize("mode", [{"FACULA_EMULATED_MODE": "lazy"}, {"FACULA_EMULATED_JITTER": "300", "FACULA_CUDA_POISON": "1"}],
+                         ids=["lazy", "late"])  # fmt: skip
+def test_waits_are_not_missing(mode):
+    """Work of the device runs late: what is read before it shows."""
+    ranks_end("""
+start()
+d = facula.device("cuda")
+for i in range(5):
+    x = facula.full((1000,), 1.0 + RANK, device=d)
+    y = (x * 2).t() if i % 2 else x[::3] * 2
+    work = dist.all_reduce(y, async_op=True)
+    del x
+    z = facula.full((1000,), 7.0, device=d)  # may take memory that was given back
+    work.wait()
+    close(y + 1, np.full(y.shape, 7.0))
+    close(z, np.full(1000, 7.0))
+side = cuda.Stream()
+with cuda.stream(side):
+    x = facula.full((300,), 1.0 + RANK, device=d) * 3
+    dist.all_reduce(x)
+    future = dist.all_reduce(x, async_op=True).get_future().then(lambda f: f.value()[0].div_(2))
+    x = future.wait() + 1
+    close(x, np.full(300, 10.0))
+dist.destroy_process_group()
+""", **mode)  # fmt: skip
+
+
+def test_dtypes():
+    ranks_end("""
+start("cpu:gloo,cuda:nccl")
+d = facula.device("cuda")
+for dtype in (facula.int8, facula.uint8, facula.int32, facula.int64, facula.float16, facula.bfloat16, facula.float32, facula.float64):
+    x = (facula.arange(4) + RANK).to(dtype).to(d)
+    dist.all_reduce(x)
+    assert x.dtype == dtype
+    close(x, 2 * np.arange(4) + 1, dtype)
+    x = (2 * facula.arange(4) + 2 * RANK).to(dtype).to(d)
+    dist.all_reduce(x, dist.ReduceOp.AVG)
+    close(x, 2 * np.arange(4) + 1, dtype)
+    if dtype.is_floating_point:
+        x = facula.ones(3, dtype=dtype, device=d)
+        dist.all_reduce(x, dist._make_nccl_premul_sum(0.25))
+        close(x, [0.5] * 3, dtype)
+x = facula.tensor([1 + 1j, 2.0]).to(d)
+dist.all_reduce(x, dist.ReduceOp.AVG)
+assert x.cpu().tolist() == [1 + 1j, 2]
+for op, expected in [(dist.ReduceOp.SUM, [True, True, False]), (dist.ReduceOp.PRODUCT, [True, False, False]),
+                     (dist.ReduceOp.BAND, [True, False, False]), (dist.ReduceOp.BOR, [True, True, False])]:
+    x = facula.tensor([True, RANK == 0, False]).to(d)
+    dist.all_reduce(x, op)
+    assert x.cpu().tolist() == expected, (op, x)
+for dtype in (facula.int16, facula.bool, facula.complex128, facula.uint16):
+    out = [facula.zeros(2, dtype=dtype, device=d) for _ in range(SIZE)]
+    dist.all_gather(out, facula.tensor([RANK, 1]).to(dtype).to(d))
+    assert [t.cpu().tolist() for t in out] == [facula.tensor([r, 1]).to(dtype).tolist() for r in range(SIZE)]
+x = facula.ones(2, dtype=facula.int16, device=d)
+raised(lambda: dist.all_reduce(x), "NCCL has no SUM", "int16", "gloo")
+x = facula.ones(2, dtype=facula.int32, device=d)
+raised(lambda: dist.all_reduce(x, dist.ReduceOp.BXOR), "NCCL has no BXOR")
+dist.all_reduce(x)
+close(x, [2, 2])
+""")
+
+
+@pytest.mark.parametrize("eager", ["0", "1"])
+def test_groups(eager):
+    """With a device named, communicators of groups are split off; else they are made when first used."""
+    ranks_end("""
+eager = os.environ["EAGER"] == "1"
+start(device_id=facula.device("cuda:0") if eager else None)
+d = facula.device("cuda")
+pairs = [dist.new_group([0, 1]), dist.new_group([1, 2]), dist.new_group([0, 2])]
+local = dist.new_group([0, 1], use_local_synchronization=True) if RANK < 2 else None
+for _ in range(3):
+    for ranks, group in zip([(0, 1), (1, 2), (0, 2)], pairs):
+        if RANK in ranks:
+            x = facula.full((4,), 1.0 + RANK, device=d)
+            dist.all_reduce(x, group=group)
+            close(x, np.full(4, 2.0 + sum(ranks)), ranks)
+    if local:
+        x = facula.ones(2, device=d)
+        dist.all_reduce(x, group=local)
+        close(x, [2, 2])
+    x = facula.ones(2, device=d)
+    dist.all_reduce(x)
+    close(x, [3, 3])
+host = dist.new_group(backend="gloo")
+x = facula.full((3, 2), 1.0 + RANK, device=d).t()
+dist.all_reduce(x, group=host)
+close(x, np.full((2, 3), 6.0))
+if RANK in (0, 1):
+    dist.destroy_process_group(pairs[0])
+dist.destroy_process_group()
+dist.init_process_group("nccl", store=None, init_method=f"tcp://127.0.0.1:{int(os.environ['PORT2'])}", rank=RANK, world_size=SIZE)
+x = facula.ones(2, device=d)
+dist.all_reduce(x)
+close(x, [3, 3])
+""", 3, EAGER=eager, PORT2=str(free_port()))
+
+
+def test_by_way_of_the_host():
+    """backend='gloo' takes CUDA tensors, as PyTorch's."""
+    ranks_end("""
+start("gloo")
+d = facula.device("cuda")
+x = facula.full((3, 2), 1.0 + RANK, device=d)
+dist.all_reduce(x, dist.ReduceOp.AVG)
+close(x, np.full((3, 2), 1.5))
+y = facula.arange(4, device=d).to(facula.int16)[::2] + RANK
+dist.broadcast(y, 1)
+close(y, [1, 3])
+out = [facula.zeros(2, device=d) for _ in range(2)]
+work = dist.all_gather(out, x[0] + RANK, async_op=True)
+work.wait()
+close(facula.stack(out), [[1.5, 1.5], [2.5, 2.5]])
+got = facula.zeros(2, device=d)
+works = [dist.isend(x[0] * RANK, 1 - RANK), dist.irecv(got, 1 - RANK)]
+[w.wait() for w in works]
+close(got, [1.5 * (1 - RANK)] * 2)
+assert not [r for r in requests() if "nccl" in r]
+raised(lambda: dist.all_gather([facula.zeros(2), facula.zeros(2)], x[0]), "one device", "cpu")
+""")
+
+
+TRAINING = """
+d = facula.device("cuda")
+def net():
+    facula.manual_seed(3)
+    return facula.nn.Sequential(facula.nn.Linear(6, 8), facula.nn.ReLU(), facula.nn.Linear(8, 3)).to(d)
+rng = np.random.default_rng(0)
+inputs = facula.tensor(rng.standard_normal((4, 8, 6)).astype("float32"))
+def step(model, optimizer, x):
+    optimizer.zero_grad()
+    model(x.to(d)).square().mean().backward()
+    optimizer.step()
+alone = net()
+optimizer = facula.optim.SGD(alone.parameters(), 0.1, momentum=0.9)
+for x in inputs:
+    step(alone, optimizer, x)
+mine = slice(4 * RANK, 4 * RANK + 4)
+"""
+
+
+@pytest.mark.parametrize("mode", ["async", "lazy"])
+def test_data_parallel_as_one_process(mode):
+    ranks_end("""
+start(device_id=facula.device("cuda:0"))
+""" + TRAINING + """
+from facula.nn.parallel import DistributedDataParallel as DDP
+from facula.distributed.algorithms.ddp_comm_hooks import default_hooks
+for hook in (None, default_hooks.allreduce_hook, default_hooks.fp16_compress_hook):
+    model = DDP(net(), device_ids=[0], bucket_cap_mb=0.0002)
+    if hook:
+        model.register_comm_hook(None, hook)
+    optimizer = facula.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    for x in inputs:
+        step(model, optimizer, x[mine])
+    for p, q in zip(model.parameters(), alone.parameters()):
+        assert facula.allclose(p, q, atol=2e-3 if hook is default_hooks.fp16_compress_hook else 1e-6), hook
+dist.destroy_process_group()
+""", FACULA_EMULATED_MODE=mode)  # fmt: skip
+
+
+def test_fully_shard_as_one_process():
+    ranks_end("""
+start()
+""" + TRAINING + """
+from facula.distributed.fsdp import fully_shard
+model = net()
+fully_shard(model[0]), fully_shard(model[2]), fully_shard(model)
+optimizer = facula.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+for x in inputs:
+    step(model, optimizer, x[mine])
+for p, q in zip(model.parameters(), alone.parameters()):
+    assert facula.allclose(p.full_tensor(), q, atol=1e-6)
+dist.destroy_process_group()
+""")  # fmt: skip
+
+
+# ---- what goes wrong
+
+
+def test_a_rank_that_dies_is_named():
+    ranks = Ranks(BEGIN + """
+start(seconds=30)
+x = facula.ones(4, device="cuda")
+dist.all_reduce(x)
+close(x, [SIZE] * 4)
+print("ready", flush=True)
+if RANK == 1:
+    time.sleep(60)
+print(raised(lambda: dist.all_reduce(x), "rank 1", "is gone", "all_reduce #2", "float32[4] on cuda:0"))
+raised(lambda: dist.all_reduce(x), "rank 1")
+""", 2, **variables())  # fmt: skip
+    assert [p.stdout.readline() for p in ranks.processes] == ["ready\n"] * 2
+    time.sleep(0.3)
+    ranks.signal(1, signal.SIGKILL)
+    (status, out, err), _ = ranks.ends(40)
+    assert status == 0, err
+    assert "pid" in out and "DistBackendError" in out
+
+
+def test_what_the_device_waits_for_in_vain():
+    """Without the comparison of calls a rank that dies leaves the others' devices waiting: their next wait throws."""
+    ranks = Ranks(BEGIN + """
+start(seconds=30)
+x = facula.ones(4, device="cuda")
+dist.all_reduce(x)
+close(x, [SIZE] * 4)
+print("ready", flush=True)
+if RANK == 1:
+    time.sleep(60)
+dist.all_reduce(x)
+print("queued", flush=True)
+print(raised(lambda: x.cpu(), "rank 1", "is gone"))
+raised(lambda: dist.all_reduce(x), "rank 1")
+""", 2, **variables(FACULA_DIST_CHECK="0"))  # fmt: skip
+    assert ranks.processes[1].stdout.readline() == "ready\n"
+    assert [ranks.processes[0].stdout.readline() for _ in range(2)] == ["ready\n", "queued\n"]
+    time.sleep(0.3)
+    ranks.signal(1, signal.SIGKILL)
+    (status, out, err), _ = ranks.ends(40)
+    assert status == 0, err
+    assert "DistBackendError" in out
+
+
+def test_deadlines():
+    ranks_end("""
+start(seconds=2)
+x = facula.ones(4, device="cuda")
+dist.all_reduce(x)
+close(x, [2] * 4)
+if RANK == 0:
+    work = dist.all_reduce(x, async_op=True)  # is queued, as nothing is compared
+    raised(lambda: work.wait(timedelta(seconds=0.2)), "is not done after 0.2 s")
+    work.wait()  # the stream's wait
+    raised(lambda: x.cpu(), "all_reduce #2", "gave up after 2 s", "float32[4] on cuda:0", "missing  rank 1")
+    assert work.is_completed() and not work.is_success() and "gave up" in str(work.exception())
+    raised(lambda: work.wait(), "gave up")
+    raised(lambda: dist.all_reduce(x), "cannot be used any more", "gave up")
+    y = facula.ones(3, device="cuda") + 1  # the device goes on
+    close(y, [2, 2, 2])
+else:
+    time.sleep(6)
+""", FACULA_DIST_CHECK="0")
+
+
+def test_ranks_that_call_different_things():
+    ranks_end("""
+start()
+x = facula.ones(4 + RANK, device="cuda")
+text = raised(lambda: dist.all_reduce(x), "do not agree", "float32[4] on cuda:0", "float32[5]")
+raised(lambda: dist.broadcast(x, 0) if RANK else dist.all_reduce(x), "do not agree")
+raised(lambda: dist.all_reduce(facula.ones(2, device="cuda" if RANK else "cpu")), "do not agree", "float32[2] on cuda:0")
+x = facula.ones(3, device="cuda")
+dist.all_reduce(x)
+close(x, [2, 2, 2])
+graph = cuda.CUDAGraph()
+with cuda.graph(graph):
+    raised(lambda: dist.all_reduce(x), "captured")
+dist.all_reduce(x)
+close(x, [4, 4, 4])
+""")
+
+
+def test_what_cannot_be():
+    code = """
+import facula, facula.distributed as dist
+from facula.cuda import nccl
+assert not dist.is_nccl_available() and not nccl.is_available()
+for call in (nccl.version, lambda: dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)):
+    try:
+        call()
+    except RuntimeError as error:
+        assert "FACULA_CUDA_DISABLE" in str(error), error
+    else:
+        raise AssertionError
+dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+assert dist.get_backend() == "gloo"
+x = facula.ones(2, device="cuda")
+dist.all_reduce(x)
+assert x.tolist() == [1, 1]
+"""
+    run = subprocess.run([sys.executable, "-c", code], env=environment(FACULA_CUDA_DISABLE="nccl"), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_version():
+    code = """
+import facula, facula.distributed as dist
+major, minor, patch = facula.cuda.nccl.version()
+assert (major, minor) >= (2, 18) and dist.is_nccl_available() and facula.cuda.libraries()["nccl"]
+x = facula.ones(2, device="cuda")
+assert facula.cuda.nccl.is_available([x]) and not facula.cuda.nccl.is_available([x, x])
+dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+assert dist.get_backend() == "cpu:gloo,cuda:nccl" and dist.get_default_backend_for_device("cuda") == "nccl"
+"""
+    run = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
