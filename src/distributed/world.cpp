@@ -371,7 +371,7 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
   lock.unlock();
   // A small one is most often waited for at once, by who submits it; else the thread finds it within a millisecond.
   if (!threaded_) poll();
-  else if (drivers_ == 0 && (op->plan.size() > 1 || dozes_)) wake_.notify_one();
+  else if (drivers_ == 0 && (op->plan.size() > 1 || op->route != Route::Host || dozes_)) wake_.notify_one();
   return op;
 }
 
