@@ -27,8 +27,8 @@ const Library& library();
 /// The file, or empty.
 std::string found_at();
 
-/// Where a connection breaks in MPI's hands it calls exit(), whatever its error handlers are. As long as this lives, that
-/// is EngineGaveUp on this thread.
+/// Where a connection breaks in MPI's hands it calls exit(), whatever its error handlers are. As long as this lives,
+/// that is EngineGaveUp on this thread.
 class Calling {
  public:
   Calling() { ++depth; }

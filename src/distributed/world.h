@@ -172,7 +172,8 @@ class World : public std::enable_shared_from_this<World> {
 void announce(Store& store, int rank);
 /// Who is gone since, for people; empty as long as all are there.
 std::string lost_one(Store& store);
-/// Joins the ranks of a store by MPI. All call it, after `announce`; where one of them is gone meanwhile, the others fail.
+/// Joins the ranks of a store by MPI. All call it, after `announce`; where one of them is gone meanwhile, the others
+/// fail.
 std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank, int size, double timeout,
                                   bool nccl = false);
 
