@@ -386,3 +386,21 @@ sys.stdin.read()
                 store.get("none")
         finally:
             os.killpg(child.pid, signal.SIGKILL)
+
+
+def test_a_file_that_was_there_before(tmp_path):
+    """Whoever made the file removes it: a program's temporary file is emptied, a store's own goes away."""
+    path = tmp_path / "given"
+    path.touch()
+    for _ in range(2):  # and the same file serves again
+        stores = [dist.FileStore(path, 2) for _ in range(2)]
+        stores[0].set("a", "1")
+        assert stores[1].get("a") == b"1" and stores[0].num_keys() == 1
+        assert stores[1].add("n", 2) == 2
+        del stores
+        assert path.exists() and path.stat().st_size == 0
+    stores = [dist.FileStore(tmp_path / "own", 2) for _ in range(2)]
+    stores[1].set("a", "1")
+    assert stores[0].num_keys() == 1 and stores[0].get("a") == b"1"
+    del stores
+    assert not (tmp_path / "own").exists()

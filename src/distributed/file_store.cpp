@@ -1,5 +1,6 @@
 // FileStore: processes that share a directory. The file is a log of the requests that change something; who asks takes
-// a lock, repeats what others have added, and adds its own.
+// a lock, repeats what others have added, and adds its own. A file that was there before, such as a temporary file of the
+// program, is emptied at the end instead of removed: whoever made it expects to find it.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -16,11 +17,14 @@ namespace {
 
 constexpr std::string_view kHead = "facula file store 1\n";
 constexpr const char* kGone = "\1left";  // counts those that let go of the file; the last one removes it
+constexpr const char* kMade = "\1made";  // there if a store made the file
 
 class LockedFile {
  public:
   LockedFile(const std::string& path, const Deadline& deadline) : path_(path) {
-    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    made_ = fd_ >= 0;
+    if (!made_) fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd_ < 0) fail(Trouble::Store, "FileStore: cannot open '", path, "': ", std::strerror(errno));
     while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       if (deadline.passed()) give_up("the lock is held by another process");
@@ -30,6 +34,7 @@ class LockedFile {
   ~LockedFile() { ::close(fd_); }
   LockedFile(const LockedFile&) = delete;
 
+  bool made() const { return made_; }
   size_t size() const {
     struct stat s{};
     ::fstat(fd_, &s);
@@ -60,6 +65,7 @@ class LockedFile {
   [[noreturn]] void give_up(const char* why) const { fail(Trouble::Store, "FileStore: '", path_, "': ", why); }
   const std::string& path_;
   int fd_;
+  bool made_;
 };
 
 class FileStore final : public Store {
@@ -68,7 +74,9 @@ class FileStore final : public Store {
   ~FileStore() override {
     if (world_size_ <= 0) return;
     try {
-      if (call({StoreOp::Add, {kGone}, {}, 1}, 1).number >= world_size_) ::unlink(path_.c_str());
+      if (call({StoreOp::Add, {kGone}, {}, 1}, 1).number < world_size_) return;
+      if (has(kMade)) ::unlink(path_.c_str());
+      else LockedFile(path_, Deadline::after(1)).cut(0);
     } catch (...) {  // then the file stays
     }
   }
@@ -94,9 +102,16 @@ class FileStore final : public Store {
   Reply once(const Request& request, const Deadline& deadline) {
     const LockedFile file(path_, deadline);
     catch_up(file);
+    if (file.made()) carry_out({StoreOp::Add, {kMade}, {}, 1}, file);
+    Reply reply = carry_out(request, file);
+    if (request.op == StoreOp::NumKeys) reply.number -= has(kGone) + has(kMade);
+    if (request.op == StoreOp::ListKeys)
+      std::erase_if(reply.values, [](auto& key) { return key == kGone || key == kMade; });
+    return reply;
+  }
+
+  Reply carry_out(const Request& request, const LockedFile& file) {
     Reply reply = table_.apply(request);
-    if (request.op == StoreOp::NumKeys && table_.apply({StoreOp::Check, {kGone}}).number) --reply.number;
-    if (request.op == StoreOp::ListKeys) std::erase(reply.values, kGone);
     if (reply.answer == Answer::Done && changes(request)) {
       Writer w;
       w.text(encode(request));
@@ -106,6 +121,8 @@ class FileStore final : public Store {
     }
     return reply;
   }
+
+  bool has(const char* key) { return table_.apply({StoreOp::Check, {key}}).number != 0; }
 
   void catch_up(const LockedFile& file) {
     const size_t size = file.size();
