@@ -214,3 +214,22 @@ def test_names_at_their_paths():
     assert dist.init_device_mesh is device_mesh.init_device_mesh and dist.DeviceMesh is device_mesh.DeviceMesh
     with pytest.raises(ValueError, match="not been initialized"):
         distributed_c10d._get_default_group()
+
+
+AGAIN = """
+for i in range(24):  # whoever leaves first, the others are no worse off, and all meet again
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}{i}", rank=RANK, world_size=SIZE, timeout=timedelta(seconds=60))
+    x = facula.ones(5)
+    dist.all_reduce(x)
+    assert x[0] == SIZE
+    if RANK == i % SIZE:
+        time.sleep((0, 0.001, 0.01, 0.1)[i % 4])
+    dist.destroy_process_group()
+print("done")
+"""
+
+
+@needs_mpi
+def test_groups_made_again_after_leaving_at_different_times(tmp_path):
+    for out in run_ranks(AGAIN, 2, arguments=[str(tmp_path / "store")]):
+        assert "done" in out
