@@ -360,8 +360,10 @@ void as_ranks(int size, int running, const std::shared_ptr<TcpStore>& master, F 
   const auto hub = std::make_shared<Hub>();
   in_threads(running, [&](int rank) {
     const auto store = std::make_shared<PrefixStore>("job", client_of(*master));
+    announce(*store, rank);
     const auto world =
         std::make_shared<World>(std::make_unique<ThreadEngine>(hub, rank, size), store, rank, size, true);
+    store->call({StoreOp::Will, {"log"}, {""}, -1}, 1);  // the world's own connection tells from here on
     body(*world);
     world->leave();
   });
