@@ -469,6 +469,25 @@ print(raised(lambda: rpc.init_rpc(ME, rpc_backend_options=options), "Dist"))
     assert all("Error" in text for text in out), out
 
 
+def test_a_worker_that_does_not_come():
+    code = HEAD + """
+import facula.distributed.rpc.api as api
+from datetime import timedelta
+api.default_store_timeout = timedelta(seconds=2)
+options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=2)
+if RANK != 1:
+    print(raised(lambda: rpc.init_rpc(ME, rpc_backend_options=options), "DistStoreError"))
+else:
+    time.sleep(4)
+"""
+    for rank, text in enumerate(run_ranks(code, 3)):
+        assert rank == 1 or "2 of 3 workers came within 2 s, missing: ranks 1" in text, text
+
+
+def test_programs_may_end_without_shutdown():
+    assert run_ranks(INIT + "assert rpc.rpc_sync(ME, same, (1,)) == 1\nprint('ok')\n", 2) == ["ok\n"] * 2
+
+
 def test_two_workers_of_one_name():
     code = HEAD + """
 raised(lambda: rpc.init_rpc("same", rpc_backend_options=options), "RuntimeError", "ranks 0 and 1", "'same'")

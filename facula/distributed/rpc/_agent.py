@@ -25,7 +25,7 @@ import traceback
 
 from facula.futures import Future
 
-from .._errors import DistNetworkError
+from .._errors import DistNetworkError, DistStoreError
 from . import _connection, _wire
 from ._kinds import (
     ACCEPT,
@@ -191,7 +191,7 @@ class Agent:
         name = socket.gethostname()
         store.set(f"host{self.rank}", name)
         if host is None:
-            names = store.multi_get([f"host{r}" for r in range(self.size)])
+            names = self._of_all(store, "host")
             host = "127.0.0.1" if len(set(names)) == 1 else socket.gethostbyname(name)
         key = _connection.key_of(store, self.rank)
         came, arrivals = threading.Condition(), {}
@@ -207,8 +207,7 @@ class Agent:
         self._listener = _connection.Listener(_connection.address_towards(host), key, self.rank, arrived)
         place = f"{self.info.name}\n{name}\n{os.getpid()}\n{self._listener.address}\n{self._listener.port}"
         store.set(f"worker{self.rank}", place)
-        places = [p.decode().split("\n") for p in store.multi_get([f"worker{r}" for r in range(self.size)])]
-        self._learn_names(places)
+        self._learn_names(places := [p.decode().split("\n") for p in self._of_all(store, "worker")])
         for rank in range(self.rank):
             _, _, _, address, port = places[rank]
             self._connect(rank, _connection.open_to(address, int(port), key, self.rank, rank, timeout))
@@ -223,6 +222,15 @@ class Agent:
         maps = {to: {str(a): str(b) for a, b in places.items()} for to, places in self.options.device_maps.items()}
         maps = self.gather("meet", maps, timeout)  # nobody returns before everybody can be called
         self._learn_device_maps(maps)
+
+    def _of_all(self, store, what):
+        keys = [f"{what}{r}" for r in range(self.size)]
+        try:
+            return store.multi_get(keys)
+        except DistStoreError:
+            missing = [r for r, key in enumerate(keys) if not store.check([key])]
+            came = f"{self.size - len(missing)} of {self.size} workers came within {store.timeout.total_seconds():g} s"
+            raise DistStoreError(f"init_rpc: {came}, missing: ranks {', '.join(map(str, missing))}") from None
 
     def alone(self):
         """For one worker."""
