@@ -1,6 +1,6 @@
 // FileStore: processes that share a directory. The file is a log of the requests that change something; who asks takes
-// a lock, repeats what others have added, and adds its own. A file that was there before, such as a temporary file of the
-// program, is emptied at the end instead of removed: whoever made it expects to find it.
+// a lock, repeats what others have added, and adds its own. A file that was there before, such as a temporary file of
+// the program, is emptied at the end instead of removed: whoever made it expects to find it.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
