@@ -328,6 +328,92 @@ dist.destroy_process_group()
 """)  # fmt: skip
 
 
+# ---- mistakes that are planted: the stand-in finds them
+
+PLANTED = """
+import ctypes as c
+facula.zeros(1, device="cuda")
+with open("/proc/self/maps") as maps:
+    nccl = c.CDLL(next(line.split()[-1] for line in maps if "facula_emulated_cuda" in line))
+class Id(c.Structure):
+    _fields_ = [("text", c.c_char * 128)]
+class Config(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("magic", c.c_uint), ("version", c.c_uint), ("blocking", c.c_int)]
+P, N = c.c_void_p, c.c_size_t
+SUCCESS, INTERNAL, ARGUMENT, USAGE, PROGRESS, FLOAT, SUM = 0, 3, 4, 5, 7, 7, 0
+dist.init_process_group("gloo")
+ids = [None, None]
+mine = Id()
+assert nccl.ncclGetUniqueId(c.byref(mine)) == SUCCESS
+dist.all_gather_object(ids, bytes(mine))
+comm, config = P(), Config(24, 0xcafebeef, 21400, 0)
+first = Id.from_buffer_copy(ids[0])
+made = nccl.ncclCommInitRankConfig(c.byref(comm), 2, first, RANK, c.byref(config))
+assert made == PROGRESS
+def state():
+    found = c.c_int()
+    assert nccl.ncclCommGetAsyncError(comm, c.byref(found)) == SUCCESS
+    return found.value
+def settle(until=lambda s: s != PROGRESS, seconds=20):
+    end = time.monotonic() + seconds
+    while not until(state()) and time.monotonic() < end:
+        time.sleep(0.001)
+    return state()
+stream = cuda.Stream()
+s = P(stream.cuda_stream)
+x = facula.full((8,), 1.0 + RANK, device="cuda")
+cuda.synchronize()
+def reduce(n=8, type=FLOAT, address=None, stream=s):
+    a = x.data_ptr() if address is None else address
+    return nccl.ncclAllReduce(P(a), P(a), N(n), type, SUM, comm, stream)
+def send(n=8):
+    return nccl.ncclSend(P(x.data_ptr()), N(n), FLOAT, 1 - RANK, comm, s)
+def receive(n=8):
+    y = facula.zeros(n, device="cuda")
+    return nccl.ncclRecv(P(y.data_ptr()), N(n), FLOAT, 1 - RANK, comm, s)
+if RANK == 0:
+    assert reduce() == USAGE  # before all ranks have joined, or were seen to
+assert settle() == SUCCESS
+assert reduce() == PROGRESS  # connects
+assert reduce() == USAGE
+assert settle() == SUCCESS
+stream.synchronize()
+close(x, [3.0] * 8)
+"""
+
+
+@pytest.mark.parametrize("mistake", [
+    "assert reduce(8 + RANK if RANK == 0 else 7) == SUCCESS; assert settle(lambda s: s == INTERNAL) == INTERNAL",
+    "assert reduce(4, type=FLOAT if RANK else 8) == SUCCESS; assert settle(lambda s: s == INTERNAL) == INTERNAL",
+    "assert send() == receive() == SUCCESS; assert settle(lambda s: s == INTERNAL) == INTERNAL",
+    "assert (receive(3) if RANK else send(4)) == SUCCESS; assert RANK == 0 or settle(lambda s: s == INTERNAL) == INTERNAL",
+    "assert reduce(address=np.zeros(8).ctypes.data) == ARGUMENT",
+    "assert reduce(n=1 << 40) == ARGUMENT",
+    "assert reduce(type=77) == ARGUMENT",
+    "assert reduce(address=x.data_ptr() + 2, n=2) == ARGUMENT",
+    "assert reduce(stream=P(cuda.Stream().cuda_stream)) == ARGUMENT",
+    "assert nccl.ncclCommDestroy(comm) == USAGE",
+    "assert nccl.ncclGroupEnd() == USAGE",
+    "again = P(); assert nccl.ncclCommInitRankConfig(c.byref(again), 2, first, RANK, c.byref(config)) == 2",
+    "assert nccl.ncclCommAbort(comm) == SUCCESS and nccl.ncclCommAbort(comm) == ARGUMENT and reduce() == ARGUMENT",
+])  # fmt: skip
+def test_planted_mistakes(mistake):
+    ranks_end(PLANTED + mistake + "\ndist.barrier()\nnccl.ncclCommAbort(comm)\n")
+
+
+def test_the_same_without_mistakes():
+    ranks_end(PLANTED + """
+assert nccl.ncclGroupStart() == SUCCESS
+assert send() == receive() == SUCCESS
+assert nccl.ncclGroupEnd() == SUCCESS
+assert reduce() == SUCCESS
+stream.synchronize()
+assert state() == SUCCESS
+close(x, [6.0] * 8)
+assert nccl.ncclCommFinalize(comm) == SUCCESS and settle() == SUCCESS and nccl.ncclCommDestroy(comm) == SUCCESS
+""")
+
+
 # ---- what goes wrong
 
 
