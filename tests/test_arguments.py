@@ -33,16 +33,15 @@ EXCEPTIONS = {
         "distributed/algorithms/join.py": "JoinHook.post_hook(is_last_joiner) Joinable.join_hook(kwargs)",
         "distributed/algorithms/model_averaging/averagers.py": "ModelAverager.average_parameters(params)",
         "distributed/fsdp/_fully_shard.py": """
-            FSDPModule.set_is_last_backward(is_last_backward) FSDPModule.set_unshard_in_backward(unshard_in_backward)
-            FSDPModule.set_reshard_after_backward(recurse reshard_after_backward)
-            FSDPModule.set_modules_to_forward_prefetch(modules) FSDPModule.set_modules_to_backward_prefetch(modules)
+            FSDPModule.set_is_last_backward(is_last_backward) FSDPModule.set_force_sum_reduction_for_comms(enable)
+            FSDPModule.set_reduce_scatter_unused_params(recurse reduce_scatter_unused_params)
             """,
         "distributed/fsdp/fully_sharded_data_parallel.py": """
             FullyShardedDataParallel.__init__(backward_prefetch forward_prefetch limit_all_gathers use_orig_params)
             FullyShardedDataParallel.summon_full_params(offload_to_cpu)
             """,
         "distributed/pipelining/stage.py": """
-            PipelineStage.__init__(dw_builder get_mesh input_args input_grads output_args output_grads)
+            PipelineStage.__init__(get_mesh input_args input_grads output_args output_grads)
             """,
         "distributed/fsdp/wrap.py": """
             always_wrap_policy(args kwargs) lambda_auto_wrap_policy(nonwrapped_numel) ModuleWrapPolicy.__call__(args kwargs)
@@ -93,7 +92,6 @@ EXCEPTIONS = {
     "there is no such device, or nothing of it to set": {
         "autograd/graph.py": "save_on_cpu.__init__(device_type) set_warn_on_accumulate_grad_stream_mismatch(enabled)",
         "compat/aliases.py": "TorchFinder.find_spec(path target)",
-        "cuda/nccl.py": "is_available(tensors)",
         "utils/checkpoint.py": "get_device_states(args) set_device_states(device_type states)",
     },
     "not there yet": {
@@ -115,11 +113,13 @@ EXCEPTIONS = {
     },
     "of several processes or devices; a group has one": {
         "distributed/_collectives.py": "barrier(device_ids) monitored_barrier(wait_all_ranks)",
+        "distributed/_reducer.py": "Reducer.prepare_for_backward(outputs)",
+        "distributed/pipelining/schedules.py": "PipelineScheduleMulti.__init__(defer_pp_recv)",
         "distributed/_objects.py": """
             broadcast_object_list(device) send_object_list(device use_batch) recv_object_list(device use_batch)
             """,
         "distributed/_group.py": """
-            init_process_group(device_id pg_options) get_default_backend_for_device(device)
+            init_process_group(pg_options)
             new_group(device_id pg_options) new_subgroups_by_enumeration(pg_options)
             """,
         "nn/parallel/comm.py": "broadcast_coalesced(buffer_size) reduce_add_coalesced(buffer_size) scatter(streams)",

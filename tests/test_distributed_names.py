@@ -67,6 +67,9 @@ else:
     work = world.recv_anysource([x])
     work.wait()
     assert x.tolist() == [2.0, 2.0] and work._source_rank() == 0
+impatient = dist.new_group([0, 1])
+if RANK == 0:
+    raised(lambda: impatient.allreduce([x], timeout=timedelta(seconds=0.3)).wait(), "DistBackendError", "all_reduce", "0.3")
 world.barrier().wait()
 raised(lambda: world.broadcast([x, x]), "ValueError", "broadcast", "got 2")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 
 
@@ -61,63 +62,78 @@ class GroupMethods:
 
         UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, CUSTOM = range(7)
 
-    def _call(self, name, *arguments, **options):
+    def _call(self, name, *arguments, opts=None, timeout=None, **options):
         from . import _collectives
 
-        return getattr(_collectives, name)(*arguments, group=self, **options)
+        limit = opts.timeout if isinstance(opts, _Options) and opts.timeout else timeout
+        return getattr(_collectives, name)(*arguments, group=self._within(limit), **options)
+
+    def _start(self, name, *arguments, **options):
+        return self._call(name, *arguments, async_op=True, **options)
+
+    def _within(self, timeout):
+        """The group with another deadline."""
+        if isinstance(timeout, (int, float)):
+            timeout = datetime.timedelta(seconds=timeout)
+        if timeout is None or timeout.total_seconds() <= 0:
+            return self
+        hurried = object.__new__(type(self))
+        hurried.__dict__.update(self.__dict__, _timeout=timeout)
+        return hurried
 
     def allreduce(self, tensors, opts=None, timeout=None):
         """all_reduce of one tensor, or of a list; `opts` are options or a ReduceOp."""
         if isinstance(tensors, (list, tuple)) and len(tensors) != 1:
-            return self.allreduce_coalesced(tensors, opts)
-        return self._call("all_reduce", _one("allreduce", tensors), _op(opts), async_op=True)
+            return self._within(timeout).allreduce_coalesced(tensors, opts)
+        return self._start("all_reduce", _one("allreduce", tensors), _op(opts), opts=opts, timeout=timeout)
 
     def allreduce_coalesced(self, tensors, opts=None):
         """all_reduce of several tensors."""
-        return self._call("all_reduce_coalesced", tensors, _op(opts), async_op=True)
+        return self._start("all_reduce_coalesced", tensors, _op(opts), opts=opts)
 
     def broadcast(self, tensors, opts=None, timeout=None):
         """broadcast of one tensor; `opts` are options or the rank that has it."""
-        return self._call("broadcast", _one("broadcast", tensors), group_src=_root(opts), async_op=True)
+        return self._start("broadcast", _one("broadcast", tensors), group_src=_root(opts), opts=opts, timeout=timeout)
 
     def reduce(self, tensors, opts=None, op=None, timeout=None):
         """reduce of one tensor; `opts` are options or the rank that gets it."""
         reduction = _op(opts if isinstance(opts, _Options) else op)
-        return self._call("reduce", _one("reduce", tensors), op=reduction, group_dst=_root(opts), async_op=True)
+        return self._start("reduce", _one("reduce", tensors), op=reduction, group_dst=_root(opts), opts=opts, timeout=timeout)
 
     def allgather(self, output_lists, inputs, opts=None, timeout=None):
         """all_gather: a list of one list of tensors, and of one tensor."""
         outputs = output_lists[0] if isinstance(inputs, (list, tuple)) else output_lists
-        return self._call("all_gather", outputs, _one("allgather", inputs), async_op=True)
+        return self._start("all_gather", outputs, _one("allgather", inputs), opts=opts, timeout=timeout)
 
     def gather(self, output_lists, inputs, opts=None, timeout=None):
         """gather: `output_lists` is empty but on the rank that gets the tensors."""
         outputs = _one("gather", output_lists) if output_lists else None
-        return self._call("gather", _one("gather", inputs), outputs, group_dst=_root(opts), async_op=True)
+        return self._start("gather", _one("gather", inputs), outputs, group_dst=_root(opts), opts=opts, timeout=timeout)
 
     def scatter(self, outputs, input_lists, opts=None, timeout=None):
         """scatter: `input_lists` is empty but on the rank that has the tensors."""
         inputs = _one("scatter", input_lists) if input_lists else None
-        return self._call("scatter", _one("scatter", outputs), inputs, group_src=_root(opts), async_op=True)
+        return self._start("scatter", _one("scatter", outputs), inputs, group_src=_root(opts), opts=opts, timeout=timeout)
 
     def reduce_scatter(self, outputs, input_lists, opts=None, timeout=None):
         """reduce_scatter: a list of one tensor, and of one list of tensors."""
         inputs = input_lists[0] if isinstance(outputs, (list, tuple)) else input_lists
-        return self._call("reduce_scatter", _one("reduce_scatter", outputs), inputs, _op(opts), async_op=True)
+        return self._start("reduce_scatter", _one("reduce_scatter", outputs), inputs, _op(opts), opts=opts, timeout=timeout)
 
     def alltoall(self, outputs, inputs, opts=None):
         """all_to_all."""
-        return self._call("all_to_all", outputs, inputs, async_op=True)
+        return self._start("all_to_all", outputs, inputs, opts=opts)
 
     def alltoall_base(self, output, input, output_split_sizes, input_split_sizes, opts=None, timeout=None):
         """all_to_all_single."""
-        return self._call("all_to_all_single", output, input, output_split_sizes, input_split_sizes, async_op=True)
+        splits = output_split_sizes, input_split_sizes
+        return self._start("all_to_all_single", output, input, *splits, opts=opts, timeout=timeout)
 
     def _allgather_base(self, output, input, opts=None, timeout=None):
-        return self._call("all_gather_into_tensor", output, input, async_op=True)
+        return self._start("all_gather_into_tensor", output, input, opts=opts, timeout=timeout)
 
     def _reduce_scatter_base(self, output, input, opts=None, timeout=None):
-        return self._call("reduce_scatter_tensor", output, input, _op(opts), async_op=True)
+        return self._start("reduce_scatter_tensor", output, input, _op(opts), opts=opts, timeout=timeout)
 
     def send(self, tensors, dstRank, tag=0):
         """isend of one tensor."""
@@ -133,8 +149,7 @@ class GroupMethods:
 
     def barrier(self, opts=None, timeout=None):
         """barrier."""
-        given = opts.timeout if isinstance(opts, _Options) else timeout
-        return self._call("barrier", async_op=True, timeout=given)
+        return self._start("barrier", opts=opts, timeout=timeout)
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
         """monitored_barrier, which waits."""

@@ -89,11 +89,11 @@ class SendRpc(Function):
     """Stands for tensors that another worker got."""
 
     @staticmethod
-    def forward(ctx, *tensors):
+    def forward(_ctx, *tensors):
         return tuple(t.detach() for t in tensors)
 
     @staticmethod
-    def backward(ctx, *gradients):
+    def backward(_ctx, *gradients):
         return gradients
 
 
@@ -137,7 +137,7 @@ def record_sent(agent, tensors, to, about):
     return tensors
 
 
-def record_received(agent, tensors, source, about):
+def record_received(_agent, tensors, source, about):
     """The tensors of a message, with the node that sends their gradients back."""
     recorded = about.get("autograd") if about else None
     if recorded is None or not recorded[2]:
@@ -276,7 +276,7 @@ def _merged(states, futures):
     return merged
 
 
-def gradients_came(agent, source, what, value):
+def gradients_came(_agent, _source, what, value):
     """Does what another worker asks for in a pass; a future of the answer."""
     number, pass_number, keep_graph, *given = value
     part = _find(number, "backward").part(pass_number, keep_graph)

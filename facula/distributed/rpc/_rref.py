@@ -133,7 +133,7 @@ class References:
         self.own(frame.about["rref"], frame.about["fork"], source)
         self.agent.tell(source, kinds.FORKED, {"fork": frame.about["fork"]})
 
-    def on_forked(self, source, frame):
+    def on_forked(self, _source, frame):
         fork = frame.about["fork"]
         with self._lock:
             parent, weak = self.forking.pop(fork)
@@ -142,12 +142,12 @@ class References:
             rref._created.set_result(None)
         self.agent.tell(parent, kinds.ACCEPT, {"fork": fork})
 
-    def on_accept(self, source, frame):
+    def on_accept(self, _source, frame):
         with self._lock:
             kept = self.children.pop(frame.about["fork"], None)
         del kept  # outside the lock
 
-    def on_delete(self, source, frame):
+    def on_delete(self, _source, frame):
         self.drop(frame.about["rref"], frame.about["fork"])
 
     def lost(self, rank):
