@@ -477,6 +477,7 @@ api.default_store_timeout = timedelta(seconds=2)
 options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=2)
 if RANK != 1:
     print(raised(lambda: rpc.init_rpc(ME, rpc_backend_options=options), "DistStoreError"))
+    time.sleep(3)  # rank 0 holds the store
 else:
     time.sleep(4)
 """

@@ -89,7 +89,7 @@ def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=N
                 agent.meet(store, _host_of(options.init_method), timeout.total_seconds())
         except BaseException:
             _rref._agent = None
-            agent.drop()
+            agent.close(graceful=False)  # after what others are being told
             raise
         _rref._agent = agent
 
