@@ -1,5 +1,7 @@
 """What programs use beside tensors: compiled modules, torch.ops, custom operators, futures, checks, lists of tensors."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -218,3 +220,8 @@ def test_old_methods_of_dense_tensors():
     assert x.unique().tolist() == [1, 3] and x.unique_consecutive().tolist() == [3, 1, 3]
     assert [r.tolist() for r in x.unique(return_counts=True)] == [[1, 3], [1, 2]]
     assert x.to_dense() is x and x.dequantize().dtype == facula.float32
+
+
+def test_the_class_of_compiled_modules_is_reached_by_attributes():
+    code = "import torch; assert isinstance(torch.compile(torch.nn.Linear(1, 1)), torch._dynamo.eval_frame.OptimizedModule)"
+    subprocess.run([sys.executable, "-m", "facula", "-c", code], check=True, timeout=120)

@@ -43,3 +43,6 @@ def __getattr__(name):
     from facula.compat import placeholders
 
     return placeholders.member("torch._dynamo", name)
+
+
+from . import eval_frame  # noqa: E402, F401  programs reach it as an attribute
