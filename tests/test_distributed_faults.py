@@ -281,6 +281,29 @@ def test_the_flight_recorder(tmp_path):
     assert run_ranks(RECORDED, 2, arguments=["60", prefix], FACULA_FLIGHT_RECORDER=prefix) == ["ok\n"] * 2
 
 
+def test_the_flight_recorder_at_a_signal(tmp_path):
+    """Also while an operation waits."""
+    code = INIT + """
+import pickle, signal
+pids = [None, None]
+dist.all_gather_object(pids, os.getpid())
+if RANK == 0:
+    dist.recv(x, 1)
+else:
+    time.sleep(0.5)
+    os.kill(pids[0], signal.SIGUSR2)
+    while not os.path.exists(sys.argv[2] + "0"):
+        time.sleep(0.02)
+    time.sleep(0.2)
+    with open(sys.argv[2] + "0", "rb") as file:
+        assert pickle.load(file)["entries"][-1]["state"] == "started"
+    dist.send(x, 0)
+print("ok")
+"""
+    prefix = str(tmp_path / "trace")
+    assert run_ranks(code, 2, arguments=["60", prefix], FACULA_FLIGHT_RECORDER=prefix) == ["ok\n"] * 2
+
+
 def test_processes_of_different_worlds():
     """Some of the same processes meet again; with others they cannot."""
     code = """

@@ -153,6 +153,43 @@ dist.destroy_process_group()
 
 
 @needs_mpi
+def test_training_goes_on_after_a_kill_as_if_there_had_been_none(tmp_path):
+    program = """
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group()
+rank, first = dist.get_rank(), os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+step = 0
+if os.path.exists("state"):
+    model_state, optimizer_state, step = torch.load("state")
+    model.load_state_dict(model_state)
+    optimizer.load_state_dict(optimizer_state)
+for step in range(step, 6):
+    if sys.argv[1] == "kill" and first and step == 3 and rank == 1:
+        os.kill(os.getpid(), 9)
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(2 * step + rank))
+    loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    dist.all_reduce(loss.detach_())
+    if rank == 0:
+        print(f"loss {step} {loss.item():.9g}", flush=True)
+        torch.save([model.state_dict(), optimizer.state_dict(), step + 1], "new")
+        os.replace("new", "state")
+dist.destroy_process_group()
+"""
+    curves = []
+    for how in ("kill", "none"):
+        (tmp_path / how).mkdir()
+        done = launch(tmp_path / how, program, "--standalone", "--nproc-per-node=2", "--max-restarts=1", arguments=[how])
+        curves.append([line for line in done.stdout.splitlines() if line.startswith("loss")])
+    assert len(curves[1]) == 6 and curves[0] == curves[1]
+
+
+@needs_mpi
 def test_the_cause_comes_before_those_who_waited_for_it(tmp_path):
     program = """
 import torch, torch.distributed as dist

@@ -263,6 +263,10 @@ def init_process_group(
     if nccl and device is not None:
         world.everybody().connect(device, timeout.total_seconds())
     _world, _rank_of_process, _uses_nccl = world, rank, nccl
+    if "FACULA_FLIGHT_RECORDER" in os.environ:
+        from ._recorder import dump_on_signal
+
+        dump_on_signal()
     _default = ProcessGroup(world.everybody(), name, group_name or "default_pg", "default_pg", timeout, store)
 
 

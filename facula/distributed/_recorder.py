@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
+import threading
 
 from . import _group
 from ._errors import DistError
@@ -61,7 +63,18 @@ def dump(path):
         pickle.dump(records(), file)
 
 
+def dump_on_signal():
+    """SIGUSR2 writes them to the file that FACULA_FLIGHT_RECORDER and the rank name, also while an operation waits."""
+    here = threading.current_thread() is threading.main_thread()
+    if here and "FACULA_FLIGHT_RECORDER" in os.environ and signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL:
+        signal.signal(signal.SIGUSR2, lambda number, frame: _group._world is not None and dump(_own_file()))
+
+
+def _own_file():
+    return f"{os.environ['FACULA_FLIGHT_RECORDER']}{_group._rank_of_process}"
+
+
 def dump_after(error):
     """Writes them after an operation failed, to the file that FACULA_FLIGHT_RECORDER and the rank name."""
     if issubclass(error, DistError) and _group._world is not None:
-        dump(f"{os.environ['FACULA_FLIGHT_RECORDER']}{_group._rank_of_process}")
+        dump(_own_file())
