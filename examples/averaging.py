@@ -24,7 +24,7 @@ from facula.nn import functional as F
 TRAINED = 1437  # images; the rest are for the test
 
 
-def average(parameters: list[torch.Tensor]) -> None:
+def average(parameters: list[nn.Parameter]) -> None:
     """Replaces the parameters by their averages over all processes, in one message."""
     with torch.no_grad():
         flat = nn.utils.parameters_to_vector(parameters)
@@ -32,7 +32,7 @@ def average(parameters: list[torch.Tensor]) -> None:
         nn.utils.vector_to_parameters(flat, parameters)
 
 
-def spread(parameters: list[torch.Tensor]) -> float:
+def spread(parameters: list[nn.Parameter]) -> float:
     """How far apart the processes are: the largest distance of a parameter from its average."""
     with torch.no_grad():
         mine = nn.utils.parameters_to_vector(parameters)

@@ -61,10 +61,10 @@ def main(arguments: list[str] | None = None) -> float:
     torch.manual_seed(options.seed)  # rank 0's parameters are everybody's, but each draws its own dropout
     images, digits = load_digits()
     train_set, test_set = (TensorDataset(images[part], digits[part]) for part in (slice(TRAINED), slice(TRAINED, None)))
-    sampler = DistributedSampler(train_set, seed=options.seed)
+    sampler: DistributedSampler = DistributedSampler(train_set, seed=options.seed)
     loader = DataLoader(train_set, batch_size=max(1, options.batch // size), sampler=sampler)
     mine = range(rank, len(test_set), size)
-    test_loader = DataLoader(torch.utils.data.Subset(test_set, mine), batch_size=128)
+    test_loader: DataLoader = DataLoader(torch.utils.data.Subset(test_set, mine), batch_size=128)
     model = DistributedDataParallel(Net())
     torch.manual_seed(options.seed + rank)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

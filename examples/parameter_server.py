@@ -33,7 +33,8 @@ class Server:
     def __init__(self, trainers: int, lr: float) -> None:
         self.model, self.trainers = network(), trainers
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=lr)
-        self.lock, self.waiting, self.answer = threading.Lock(), 0, Future()
+        self.lock, self.waiting = threading.Lock(), 0
+        self.answer: Future = Future()
 
     def parameters(self) -> list[torch.Tensor]:
         return [parameter.detach() for parameter in self.model.parameters()]
@@ -78,7 +79,7 @@ def train(server: rpc.RRef, steps: int, batch: int, seed: int) -> int:
 
 def serve(options: argparse.Namespace, names: list[str]) -> float:
     torch.manual_seed(options.seed)
-    server = rpc.RRef(Server(len(names), lr=3e-3))
+    server: rpc.RRef = rpc.RRef(Server(len(names), lr=3e-3))
     runs = [
         rpc.rpc_async(name, train, (server, options.steps, options.batch, options.seed + i), timeout=0)
         for i, name in enumerate(names)
