@@ -137,18 +137,29 @@ def meet(store, size, rank, timeout):
     try:
         _wait_for_all(store, everybody, timeout, connected)
     except DistNetworkError as error:
-        holder = "the launcher" if _served_by_launcher() else "rank 0"
-        raise DistNetworkError(f"init_process_group: {holder}, which holds the store, is gone: {error}") from None
+        raise _holder_is_gone(error) from None
     except DistStoreError:
-        missing = [r for r in range(size) if not store.check([f"here{r}"])]
-        came = f"{size - len(missing)} of {size} ranks came within {timeout.total_seconds():g} s"
-        text = f"rank{'s' * (len(missing) > 1)} {' '.join(map(str, missing))}"
-        raise DistStoreError(f"init_process_group: {came}, missing: {text}") from None
+        raise _who_is_missing(store, size, timeout) from None
     if connected:
         return store
     beside = _tcp_beside(store, everybody, rank, timeout)
     _C._dist_announce(beside._native, rank)
     return beside
+
+
+def _holder_is_gone(error):
+    holder = "the launcher" if _served_by_launcher() else "rank 0"
+    return DistNetworkError(f"init_process_group: {holder}, which holds the store, is gone: {error}")
+
+
+def _who_is_missing(store, size, timeout):
+    try:
+        missing = [r for r in range(size) if not store.check([f"here{r}"])]
+    except DistNetworkError as error:  # the holder of the store had the same deadline, and has ended
+        return _holder_is_gone(error)
+    came = f"{size - len(missing)} of {size} ranks came within {timeout.total_seconds():g} s"
+    text = f"rank{'s' * (len(missing) > 1)} {' '.join(map(str, missing))}"
+    return DistStoreError(f"init_process_group: {came}, missing: {text}")
 
 
 def _wait_for_all(store, everybody, timeout, connected):

@@ -23,7 +23,12 @@ constexpr const char* kNames[] = {"libmpi_abi.so.1", "libmpi_abi.so.0"};
 #endif
 
 std::mutex mutex;
-std::vector<std::string> candidates;
+
+/// Never destroyed: a thread left behind in `library()` may read them while the process ends.
+std::vector<std::string>& candidates() {
+  static auto* const files = new std::vector<std::string>;
+  return *files;
+}
 
 void* open_first(std::string& path, std::string& why) {
   const auto tried = [&](const std::string& file, int more) -> void* {
@@ -35,7 +40,7 @@ void* open_first(std::string& path, std::string& why) {
   if (const char* named = std::getenv("FACULA_MPI"); named && *named) return tried(named, 0);
   for (const char* name : kNames)
     if (void* handle = tried(name, RTLD_NOLOAD)) return handle;
-  for (const std::string& file : candidates)
+  for (const std::string& file : candidates())
     if (void* handle = tried(file, 0)) return handle;
   for (const char* name : kNames)
     if (void* handle = tried(name, 0)) return handle;
@@ -107,7 +112,7 @@ thread_local int Calling::depth = 0;
 
 void set_candidates(std::vector<std::string> files) {
   std::scoped_lock lock(mutex);
-  candidates = std::move(files);
+  candidates() = std::move(files);
 }
 
 const Library& library() {
