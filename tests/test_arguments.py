@@ -114,7 +114,7 @@ EXCEPTIONS = {
     "of several processes or devices; a group has one": {
         "distributed/_collectives.py": "barrier(device_ids) monitored_barrier(wait_all_ranks)",
         "distributed/_reducer.py": "Reducer.prepare_for_backward(outputs)",
-        "distributed/pipelining/schedules.py": "PipelineScheduleMulti.__init__(defer_pp_recv)",
+        "distributed/pipelining/schedules.py": "PipelineScheduleMulti.__init__(use_full_backward) ScheduleLoopedBFS.__init__(defer_pp_recv)",
         "distributed/_objects.py": """
             broadcast_object_list(device) send_object_list(device use_batch) recv_object_list(device use_batch)
             """,

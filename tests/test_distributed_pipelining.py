@@ -70,7 +70,7 @@ for kind in (ScheduleGPipe, Schedule1F1B):
             assert facula.allclose(result, facula.cat([one(a) for a in x.tensor_split(pieces)]), atol=1e-6)
 raised(lambda: PipelineStage(mine, RANK, 7, "cpu"), "ValueError", "got 7 stages")
 raised(lambda: PipelineStage(mine, 3, SIZE, "cpu"), "ValueError", "got stage_index 3")
-raised(lambda: PipelineStage(mine, RANK, SIZE, "cpu", dw_builder=print), "NotImplementedError", "dw_builder")
+raised(lambda: PipelineStage(mine, RANK, SIZE, "cpu", dw_builder=3), "TypeError", "dw_builder")
 raised(lambda: ScheduleGPipe(PipelineStage(mine, (RANK + 1) % SIZE, SIZE, "cpu"), 2), f"rank {RANK} of 3 has stages [{RANK}]")
 raised(lambda: ScheduleGPipe(PipelineStage(mine, RANK, SIZE, "cpu"), 0), "must be positive, got 0")
 if RANK == 0:
@@ -84,7 +84,7 @@ print("ok")
 SEVERAL = """
 from facula import nn
 import facula.nn.functional as F
-from facula.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleLoopedBFS, ScheduleZBVZeroBubble
+from facula.distributed.pipelining import PipelineStage, ScheduleDualPipeV, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleLoopedBFS, ScheduleZBVZeroBubble
 from facula.distributed.pipelining.schedules import get_schedule_class
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 facula.set_default_dtype(facula.float64)
@@ -130,7 +130,8 @@ def whole(parts, x):
 
 for kind, count, pieces in ((ScheduleLoopedBFS, 2 * SIZE, 3), (ScheduleInterleaved1F1B, 2 * SIZE, 2 * SIZE), (ScheduleInterleaved1F1B, 3 * SIZE, SIZE),
                             (ScheduleInterleaved1F1B, 2 * SIZE, 1), (ScheduleInterleavedZeroBubble, 2 * SIZE, 2 * SIZE), (ScheduleInterleavedZeroBubble, 3 * SIZE, 2),
-                            (ScheduleInterleavedZeroBubble, SIZE, 4), (ScheduleZBVZeroBubble, 2 * SIZE, 2 * SIZE), (ScheduleZBVZeroBubble, 2 * SIZE, 1)):
+                            (ScheduleInterleavedZeroBubble, SIZE, 4), (ScheduleZBVZeroBubble, 2 * SIZE, 2 * SIZE), (ScheduleZBVZeroBubble, 2 * SIZE, 1),
+                            (ScheduleDualPipeV, 2 * SIZE, 2 * SIZE), (ScheduleDualPipeV, 2 * SIZE, 2 * SIZE + 3)):
     one, all_parts = nn.ModuleList(parts(count)), parts(count)
     places = [kind._place(s, SIZE) for s in range(count)]
     mine = {s: all_parts[s] for s in range(count) if places[s] == RANK}
@@ -164,6 +165,7 @@ for kind, count, pieces in ((ScheduleLoopedBFS, 2 * SIZE, 3), (ScheduleInterleav
 assert get_schedule_class("zbvzerobubble") is ScheduleZBVZeroBubble and get_schedule_class("Interleaved1F1B") is ScheduleInterleaved1F1B
 raised(lambda: get_schedule_class("none"), "ValueError", "'none'", "1f1b")
 raised(lambda: ScheduleZBVZeroBubble(stages[:1], 2), "has stages")
+raised(lambda: ScheduleDualPipeV(stages, 2 * SIZE - 1), "as many pieces as there are stages")
 raised(lambda: ScheduleLoopedBFS(stages, 2, backward_requires_autograd=False), "NotImplementedError")
 print("ok")
 """
@@ -175,7 +177,7 @@ from facula import nn
 import facula.nn.functional as F
 from facula.distributed.device_mesh import init_device_mesh
 from facula.distributed.fsdp import FSDPModule, fully_shard
-from facula.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble
+from facula.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleDualPipeV, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble
 from facula.nn.parallel import DistributedDataParallel as DDP
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "stages"))
@@ -201,7 +203,7 @@ def average(bucket):
     tensor = bucket.buffer().div_(2)
     return dist.all_reduce(tensor, group=grid.get_group("data"), async_op=True).get_future()
 for wrap in (shared, spread):
-    for kind, count, pieces in ((Schedule1F1B, 2, 4), (ScheduleInterleavedZeroBubble, 4, 4), (ScheduleZBVZeroBubble, 4, 3)):
+    for kind, count, pieces in ((ScheduleDualPipeV, 4, 5), (Schedule1F1B, 2, 4), (ScheduleInterleavedZeroBubble, 4, 4), (ScheduleZBVZeroBubble, 4, 3)):
         one, mine = parts(count), {s: p for s, p in enumerate(parts(count)) if kind._place(s, 2) == place}
         mine = {s: wrap(p) for s, p in mine.items()}
         stages = [PipelineStage(p, s, count, "cpu", group=grid.get_group("stages")) for s, p in mine.items()]
@@ -224,6 +226,69 @@ for wrap in (shared, spread):
                     assert facula.allclose(p.grad, grad, atol=1e-5), (wrap, kind, s, step)
             for o in optimizers:
                 o.step()
+print("ok")
+"""
+
+
+LATER = """
+# a part that computes gradients of its weights when it is told to
+from facula import nn
+import facula.nn.functional as F
+from facula.distributed.pipelining import PipelineStage, ScheduleDualPipeV, ScheduleInterleaved1F1B, ScheduleZBVZeroBubble
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+facula.set_default_dtype(facula.float64)
+
+class Product(facula.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, layer):
+        ctx.save_for_backward(x)
+        ctx.layer = layer
+        return x @ layer.weight
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.layer.put_off(ctx.saved_tensors[0], grad)
+        return grad @ ctx.layer.weight.detach().t(), None
+
+class Late(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.pieces, self.most, self.waiting = nn.Parameter(facula.randn(4, 4)), [], 0, 0
+    def forward(self, x):
+        return Product.apply(x if x.requires_grad else x.clone().requires_grad_(), self).tanh()
+    def put_off(self, x, grad):
+        self.pieces.append((x, grad))
+    def weights_later(self):
+        mine, self.pieces = self.pieces, []
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        def compute():
+            self.waiting -= 1
+            for x, grad in mine:
+                g = x.detach().t() @ grad
+                self.weight.grad = g if self.weight.grad is None else self.weight.grad + g
+        return compute
+
+for kind, pieces in ((ScheduleInterleaved1F1B, 4), (ScheduleZBVZeroBubble, 4), (ScheduleDualPipeV, 5)):
+    facula.manual_seed(0)
+    parts = [Late() for _ in range(4)]
+    mine = {s: parts[s] for s in range(4) if kind._place(s, 2) == RANK}
+    stages = [PipelineStage(p, s, 4, "cpu", dw_builder=p.weights_later) for s, p in mine.items()]
+    x, y = facula.randn(10, 4), facula.randn(10, 4)
+    last = kind._place(3, 2) == RANK
+    kind(stages, pieces, loss_fn=F.mse_loss).step(*([x] if RANK == 0 else []), **({"target": y} if last else {}))
+    weights = [p.weight.detach().requires_grad_() for p in parts]
+    loss = 0.0
+    for a, b in zip(x.tensor_split(pieces), y.tensor_split(pieces)):
+        for w in weights:
+            a = (a @ w).tanh()
+        loss = loss + F.mse_loss(a, b)
+    (loss / pieces).backward()
+    for s, p in mine.items():
+        assert facula.allclose(p.weight.grad, weights[s].grad), (kind, s)
+        assert p.waiting == 0, (kind, s)
+    most = facula.tensor([max(p.most for p in mine.values())])
+    dist.all_reduce(most, op=dist.ReduceOp.MAX)
+    assert (most.item() > 1) == (kind is ScheduleZBVZeroBubble), (kind, most)
 print("ok")
 """
 
@@ -256,6 +321,49 @@ def is_complete(orders, place, stages, pieces, kinds):
     return ticks
 
 
+def _with_whole_backwards(orders):
+    """The halves that others wait for as whole backwards; every half has its other one behind it."""
+    for order in orders:
+        at = {tuple(action): i for i, action in enumerate(order)}
+        for kind, stage, piece in order:
+            assert kind not in "IW" or at["I", stage, piece] < at["W", stage, piece]
+    return [[a._replace(kind="B") if a.kind == "I" else a for a in order if a.kind != "W"] for order in orders]
+
+
+def test_pieces():
+    from facula.distributed.pipelining.microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks, sum_reducer
+
+    x = facula.arange(12).view(6, 2)
+    specs = (None, TensorChunkSpec.from_dict({"across": 1, "down": 0}), [TensorChunkSpec(1), None])
+    args, kwargs = split_args_kwargs_into_chunks((x, {"across": x.t(), "down": x}, [x.t(), "n"]), {"m": [x, None]}, 3, specs)
+    for i, (plain, named, nested) in enumerate(args):
+        part = x[2 * i : 2 * i + 2]
+        assert facula.equal(plain, part) and facula.equal(named["across"], part.t()) and facula.equal(named["down"], part)
+        assert facula.equal(nested[0], part.t()) and nested[1] == "n"
+        assert facula.equal(kwargs[i]["m"][0], part) and kwargs[i]["m"][1] is None
+    whole, loss = merge_chunks([(x[:3].t(), facula.tensor(2.0)), (x[3:].t(), facula.tensor(3.0))], (TensorChunkSpec(1), sum_reducer))
+    assert facula.equal(whole, x.t()) and loss.item() == 5.0
+    with pytest.raises(ValueError, match="nested as the values"):
+        split_args_kwargs_into_chunks(([x, x],), {}, 2, ([TensorChunkSpec(0)],))
+    with pytest.raises(ValueError, match="a spec for each of 1 arguments, got 2"):
+        split_args_kwargs_into_chunks((x,), {}, 2, (None, None))
+
+
+def test_pieces_of_masks():
+    from facula.distributed.pipelining import TensorChunkSpec, split_args_kwargs_into_chunks
+    from facula.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    mask = create_block_mask(lambda b, h, q, k: q - k <= 60 * b, 4, 1, 256, 256, device="cpu")
+    q = facula.randn(4, 1, 256, 8)
+    expected = flex_attention(q, q, q, block_mask=mask)
+    pieces, _ = split_args_kwargs_into_chunks((q, mask), {}, 3)
+    assert facula.allclose(expected, facula.cat([flex_attention(p, p, p, block_mask=m) for p, m in pieces]))
+    one = create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 128, 128, device="cpu")
+    assert all(args[0] is one for args in split_args_kwargs_into_chunks((one,), {}, 3)[0])
+    with pytest.raises(ValueError, match="along its batch, dimension 0, got 1"):
+        split_args_kwargs_into_chunks((mask,), {}, 2, (TensorChunkSpec(1),))
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 8])
 def test_orders(size):
     for rows in (1, 2, 3):
@@ -283,6 +391,12 @@ def test_orders(size):
             for kind, _, _ in order:
                 kept += {"F": 1, "W": -1}.get(kind, 0)
                 assert kept <= 2 * size
+        dual = _orders.dual_vee(size, 2 * pieces)
+        kinds = [{k for k, _, _ in order} for order in dual]
+        halves = [[a for a in order if a.kind in "IW"] for order in dual]
+        assert all("B" in k for k in kinds) and all(len(h) == len(set(h)) for h in halves)
+        ticks = is_complete(_with_whole_backwards(dual), _orders.vee, 2 * size, 2 * pieces, "FB")
+        assert ticks <= 8 * pieces + 4 * size
     for pieces in (1, 5, 7):
         is_complete(_orders.vee_without_gaps(size, pieces), _orders.vee, 2 * size, pieces, "FIW")
         is_complete(_orders.one_by_one(size, size, pieces), _orders.loop, size, pieces, "FB")
@@ -312,6 +426,11 @@ def test_halves_of_a_backward():
 @pytest.mark.parametrize("size", [2, 3])
 def test_several_stages(size):
     assert run_ranks(SEVERAL, size) == ["ok\n"] * size
+
+
+@needs_mpi
+def test_weights_by_hand():
+    assert run_ranks(LATER, 2) == ["ok\n"] * 2
 
 
 @needs_mpi

@@ -412,7 +412,6 @@ NAMES = {
             """,
         "torch.distributed.fsdp": "DataParallelMeshDims",
         "torch.distributed.optim": "as_functional_optim",
-        "torch.distributed.pipelining": "ScheduleDualPipeV",
         "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
         "torch.distributed.tensor.experimental": "context_parallel",
         "torch.distributed.tensor.experimental._attention": "set_rotate_method",

@@ -8,7 +8,25 @@ that has to wait uses the time for a W (Qi, Wan, Huang, Lin, "Zero Bubble Pipeli
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
+
+
+class Kind(str, Enum):
+    """What is done: the names that PyTorch's orders know. Facula's have the first four."""
+
+    FORWARD = "F"
+    FULL_BACKWARD = "B"
+    BACKWARD_INPUT = "I"
+    BACKWARD_WEIGHT = "W"
+    OVERLAP_F_B = "OVERLAP_F_B"
+    UNSHARD = "UNSHARD"
+    RESHARD = "RESHARD"
+    REDUCE_GRAD = "REDUCE_GRAD"
+    SEND_F = "SEND_F"
+    RECV_F = "RECV_F"
+    SEND_B = "SEND_B"
+    RECV_B = "RECV_B"
 
 
 class Action(NamedTuple):
@@ -17,6 +35,24 @@ class Action(NamedTuple):
     kind: str
     stage: int
     piece: int
+
+    def __repr__(self) -> str:
+        return f"{self.stage}{self.kind}{self.piece}"
+
+    @property
+    def computation_type(self) -> Kind:
+        """The kind, as PyTorch's programs ask for it."""
+        return Kind(self.kind)
+
+    @property
+    def stage_index(self) -> int:
+        """The stage."""
+        return self.stage
+
+    @property
+    def microbatch_index(self) -> int:
+        """The piece."""
+        return self.piece
 
 
 def loop(stage: int, size: int) -> int:
@@ -146,3 +182,44 @@ def vee_without_gaps(size: int, pieces: int) -> list[list[Action]]:
         return None
 
     return simulation.run(choose)
+
+
+def dual_vee(size: int, pieces: int) -> list[list[Action]]:
+    """Two stages in each process, forth and back; in the middle every forward of one has a backward of the other beside it,
+    which a device can run at the same time (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, and its DualPipe).
+    """
+    return [_dual_vee_of(rank, size, pieces) for rank in range(size)]
+
+
+def _dual_vee_of(rank: int, size: int, pieces: int) -> list[Action]:
+    first, second, behind = rank, 2 * size - 1 - rank, size - 1 - rank
+    order: list[Action] = []
+    count = {(kind, stage): 0 for kind in "FB" for stage in (first, second)}
+    weights: list[Action] = []
+
+    def run(kind: str, stage: int) -> None:
+        way = "B" if kind == "I" else kind
+        order.append(Action(kind, stage, count[way, stage]))
+        count[way, stage] += 1
+        if kind == "I":
+            weights.append(order[-1]._replace(kind="W"))
+
+    def phase(times: int, *steps: tuple[str, int]) -> None:
+        for _ in range(times):
+            for kind, stage in steps:
+                if kind != "W":
+                    run(kind, stage)
+                elif weights:
+                    order.append(weights.pop(0))
+
+    any_weights = ("W", first)
+    phase(2 * behind, ("F", first))
+    phase(rank + 1, ("F", first), ("F", second))
+    phase(behind, ("I", second), any_weights, ("F", second))
+    phase(pieces - size - behind, ("F", first), ("B", second), ("F", second), ("B", first))
+    phase(behind, ("B", second), ("F", second), ("B", first))
+    for i in range(2 * (rank + 1)):  # what is left of the weights' gradients fills the gaps at the end
+        run("B" if i <= rank else "I", first if i % 2 else second)
+    phase(behind, any_weights, ("I", first))
+    phase(rank + 1, any_weights)
+    return order

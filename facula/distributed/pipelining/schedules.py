@@ -12,6 +12,7 @@ __all__ = [
     "PipelineScheduleMulti",
     "PipelineScheduleSingle",
     "Schedule1F1B",
+    "ScheduleDualPipeV",
     "ScheduleGPipe",
     "ScheduleInterleaved1F1B",
     "ScheduleInterleavedZeroBubble",
@@ -19,6 +20,14 @@ __all__ = [
     "ScheduleZBVZeroBubble",
     "get_schedule_class",
 ]
+
+FORWARD = F = _orders.Kind.FORWARD
+FULL_BACKWARD = B = _orders.Kind.FULL_BACKWARD
+BACKWARD_INPUT = I = _orders.Kind.BACKWARD_INPUT  # noqa: E741  (PyTorch's name)
+BACKWARD_WEIGHT = W = _orders.Kind.BACKWARD_WEIGHT
+OVERLAP_F_B = _orders.Kind.OVERLAP_F_B
+UNSHARD, RESHARD, REDUCE_GRAD = _orders.Kind.UNSHARD, _orders.Kind.RESHARD, _orders.Kind.REDUCE_GRAD
+SEND_F, RECV_F, SEND_B, RECV_B = _orders.Kind.SEND_F, _orders.Kind.RECV_F, _orders.Kind.SEND_B, _orders.Kind.RECV_B
 
 
 class _PipelineSchedule:
@@ -37,7 +46,9 @@ class _PipelineSchedule:
         for stage in stages:
             stage._rank_of = lambda index: self._place(index, self._size)
             stage._near = self._stages
-        self._order = self._orders()[self._rank]
+        #: {rank: [its actions]}
+        self.pipeline_order = dict(enumerate(self._orders()))
+        self._order = self.pipeline_order[self._rank]
 
     @staticmethod
     def _place(stage: int, size: int) -> int:
@@ -102,7 +113,7 @@ class _PipelineSchedule:
                 stage.set_sync(False)
                 if last and kind == "I":  # sums come with a whole backward pass, behind all that they are of
                     for other in [p for p in weights if p[0] == stage.stage_index]:
-                        weights.pop(other).run()
+                        weights.pop(other)()
                     kind = "B"
                 stage.set_sync(last and kind == "B")
             if kind == "B":
@@ -110,7 +121,7 @@ class _PipelineSchedule:
             elif kind == "I":
                 weights[place] = stage.backward_inputs(*waiting.pop(place))
             elif place in weights:
-                weights.pop(place).run()
+                weights.pop(place)()
 
         for stage in self._stages.values():
             stage.begin()
@@ -178,14 +189,15 @@ class PipelineScheduleMulti(_PipelineSchedule):
         loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
         args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
         output_merge_spec: along which dimension outputs are put together. Default: 0.
+        use_full_backward: accepted: a schedule knows which backwards are in halves.
         scale_grads: whether gradients are those of the mean of the pieces' losses.
         backward_requires_autograd: False is not supported.
-        defer_pp_recv: accepted: processes receive when they need something.
     """
 
     def __init__(
         self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
-        output_merge_spec=None, scale_grads: bool = True, backward_requires_autograd: bool = True, defer_pp_recv: bool = False,
+        output_merge_spec=None, use_full_backward: bool | None = None, scale_grads: bool = True,
+        backward_requires_autograd: bool = True,
     ) -> None:  # fmt: skip
         if not backward_requires_autograd:
             raise NotImplementedError(f"{type(self).__name__}: backward_requires_autograd is not supported, got False")
@@ -207,15 +219,33 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
         backward_requires_autograd: bool = True, defer_pp_recv: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(
-            stages, n_microbatches, loss_fn, None, None, output_merge_spec, scale_grads, backward_requires_autograd,
-            defer_pp_recv,
-        )  # fmt: skip
+            stages, n_microbatches, loss_fn, None, None, output_merge_spec, None, scale_grads, backward_requires_autograd
+        )
 
     def _orders(self):
         return _orders.all_forward_first(self._size, self._num_stages, self._count)
 
 
-class ScheduleInterleaved1F1B(PipelineScheduleMulti):
+class _Several(PipelineScheduleMulti):
+    """What schedules of several stages take.
+
+    Args:
+        stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads,
+            backward_requires_autograd: as for `PipelineScheduleMulti`.
+        defer_pp_recv: accepted: processes receive when they need something.
+    """
+
+    def __init__(
+        self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
+        output_merge_spec=None, scale_grads: bool = True, backward_requires_autograd: bool = True, defer_pp_recv: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, None, scale_grads,
+            backward_requires_autograd,
+        )  # fmt: skip
+
+
+class ScheduleInterleaved1F1B(_Several):
     """One backwards for every one forwards; stages go around the processes, so that less time passes before the first piece
     is through.
     """
@@ -240,29 +270,43 @@ class ScheduleInterleavedZeroBubble(ScheduleInterleaved1F1B):
         return _orders.with_weights_in_gaps(base, self._num_stages)
 
 
-class ScheduleZBVZeroBubble(PipelineScheduleMulti):
-    """Two stages in each process, the first and the last in the same one; gradients of weights where a process would wait.
-
-    Args:
-        stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads,
-            backward_requires_autograd, defer_pp_recv: as for `ScheduleInterleaved1F1B`.
-    """
+class _Vee(_Several):
+    """Two stages in each process, the first and the last in the same one."""
 
     @staticmethod
     def _place(stage: int, size: int) -> int:
         return _orders.vee(stage, size)
 
     def _orders(self):
+        name = type(self).__name__
         if self._num_stages != 2 * self._size:
-            raise ValueError(f"ScheduleZBVZeroBubble: two stages in each process, got {self._num_stages} for {self._size}")
+            raise ValueError(f"{name}: two stages in each process, got {self._num_stages} for {self._size}")
+        return self._ordered()
+
+
+class ScheduleZBVZeroBubble(_Vee):
+    """Two stages in each process, the first and the last in the same one; gradients of weights where a process would wait."""
+
+    def _ordered(self):
         return _orders.vee_without_gaps(self._size, self._count)
+
+
+class ScheduleDualPipeV(_Vee):
+    """Two stages in each process, the first and the last in the same one; a forward of one beside a backward of the other."""
+
+    def _ordered(self):
+        if self._count < self._num_stages:
+            raise ValueError(
+                f"ScheduleDualPipeV: as many pieces as there are stages, {self._num_stages}, at least, got {self._count}"
+            )
+        return _orders.dual_vee(self._size, self._count)
 
 
 _CLASSES = {
     c.__name__.removeprefix("Schedule").lower(): c
     for c in (
         ScheduleGPipe, Schedule1F1B, ScheduleLoopedBFS, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble,
-        ScheduleZBVZeroBubble, PipelineScheduleSingle, PipelineScheduleMulti,
+        ScheduleZBVZeroBubble, ScheduleDualPipeV, PipelineScheduleSingle, PipelineScheduleMulti,
     )
 }  # fmt: skip
 

@@ -28,7 +28,9 @@ class PipelineStage:
         device: where it is.
         group: the processes. Default: all.
         input_args, output_args, output_grads, input_grads, get_mesh: accepted: shapes are found as tensors come.
-        dw_builder: not supported: schedules split backward passes themselves.
+        dw_builder: for a part that computes gradients of its weights itself, and not in backward passes: called behind each
+            pass, gives a function that computes them, which schedules call when there is time. Default: schedules split
+            backward passes.
     """
 
     def __init__(
@@ -37,13 +39,14 @@ class PipelineStage:
     ) -> None:  # fmt: skip
         self.group = group if group is not None else dist.group.WORLD
         size = dist.get_world_size(self.group)
-        if dw_builder is not None:
-            raise NotImplementedError(f"PipelineStage: dw_builder is not supported, got {dw_builder}")
+        if dw_builder is not None and not callable(dw_builder):
+            raise TypeError(f"PipelineStage: dw_builder must be a function, got {type(dw_builder).__name__}")
         if num_stages < size or num_stages % size:
             raise ValueError(f"PipelineStage: expected as many stages in each of {size} processes, got {num_stages} stages")
         if not 0 <= stage_index < num_stages:
             raise ValueError(f"PipelineStage: there are {num_stages} stages, got stage_index {stage_index}")
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
+        self.dw_builder = dw_builder
         self.device = facula.device(device)
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
         self._rank_of = lambda stage: stage % size
@@ -147,15 +150,23 @@ class PipelineStage:
 
     def backward(self, inputs, output, loss) -> None:
         """Gradients of one piece; they come from the stage behind, and go to the one before."""
+        self._whole_pass(inputs, output, loss)
+        if self.dw_builder is not None:
+            self.dw_builder()()
+
+    def _whole_pass(self, inputs, output, loss) -> None:
         roots, grads = self._roots(output, loss)
         if roots:
             facula.autograd.backward(roots, grads)
         if not self.is_first:
             self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
 
-    def backward_inputs(self, inputs, output, loss) -> WeightGradients:
-        """As `backward`, without the gradients of weights: `run` of what is returned computes them."""
+    def backward_inputs(self, inputs, output, loss):
+        """As `backward`, without the gradients of weights: the function that is returned computes them."""
+        if self.dw_builder is not None:
+            self._whole_pass(inputs, output, loss)
+            return self.dw_builder()
         rest = WeightGradients(*self._roots(output, loss), inputs if not self.is_first else [])
         if not self.is_first:
             self._send(rest.input_grads, -1)
-        return rest
+        return rest.run
