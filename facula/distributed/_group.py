@@ -13,7 +13,7 @@ import traceback
 import facula
 from facula import _C
 
-from . import _rendezvous
+from . import _launchers, _rendezvous
 from ._group_methods import GroupMethods
 from ._store import PrefixStore, Store
 
@@ -232,7 +232,7 @@ def init_process_group(
         backend: "gloo" or "mpi", which are MPI here, also for CUDA tensors, by way of the host; "nccl", or
             "cpu:gloo,cuda:nccl", by which CUDA tensors go from device to device; None for that where there is NCCL; "fake"
             sends nothing.
-        init_method: "env://" (the default; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment, the first two
+        init_method: "env://" (the default; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment; all of them
             also from mpiexec and srun), "tcp://address:port" of rank 0, or "file://path" that all processes share.
         timeout: of this call and of collectives, 30 minutes if None.
         world_size, rank: how many processes there are, and which this is.
@@ -356,9 +356,10 @@ def get_group_rank(group, global_rank):
 
 
 def get_node_local_rank(fallback_rank=None):
-    """LOCAL_RANK of the environment, else `fallback_rank`. RuntimeError without either."""
-    if "LOCAL_RANK" in os.environ:
-        return int(os.environ["LOCAL_RANK"])
+    """LOCAL_RANK of the environment (or what mpiexec and srun call it), else `fallback_rank`. RuntimeError without either."""
+    found = _launchers.local_rank()
+    if found is not None:
+        return found
     if fallback_rank is None:
         raise RuntimeError("get_node_local_rank: expected LOCAL_RANK in the environment or a fallback_rank, got neither")
     return int(fallback_rank)

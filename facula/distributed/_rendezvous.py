@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import os
-import secrets
 import socket
 import sys
 import time
@@ -14,16 +13,9 @@ from urllib.parse import parse_qs, urlparse
 
 from facula import _C
 
+from . import _launchers
 from ._errors import DistBackendError, DistNetworkError, DistStoreError
 from ._store import FileStore, PrefixStore, Store, TCPStore
-
-# what launchers tell a process when RANK and WORLD_SIZE are not set: (rank, size)
-_LAUNCHERS = [
-    ("RANK", "WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
-]
 
 _SLICE = 0.2  # seconds between looks whether somebody has gone
 
@@ -35,14 +27,11 @@ _times: dict[int, int] = {}
 def _number(name, given, variables):
     if given >= 0:
         return given
-    for variable in variables:
-        if variable in os.environ:
-            try:
-                return int(os.environ[variable])
-            except ValueError:
-                raise ValueError(f"init_process_group: {variable} must be a number, got {os.environ[variable]!r}")
-    place = f", or be in the environment as {variables[0]}" if variables else ""
-    raise ValueError(f"init_process_group: {name} must be given{place}, got {given}")
+    found = _launchers.number(variables)
+    if found is None:
+        told = f", or be in the environment as {variables[0]}" if variables else ""
+        raise ValueError(f"init_process_group: {name} must be given{told}, got {given}")
+    return found
 
 
 def place(init_method, world_size, rank, store):
@@ -55,9 +44,9 @@ def place(init_method, world_size, rank, store):
             raise RuntimeError(f"init_process_group: expected env://, tcp:// or file://, got {init_method!r}")
         query = {key: int(values[0]) for key, values in parse_qs(url.query).items() if key in ("rank", "world_size")}
         rank, world_size = query.get("rank", rank), query.get("world_size", world_size)
-    variables = _LAUNCHERS if scheme == "env" else []
-    rank = _number("rank", rank, [r for r, _ in variables])
-    size = _number("world_size", world_size, [s for _, s in variables])
+    names = _launchers.NAMES if scheme == "env" else []
+    rank = _number("rank", rank, [n.rank for n in names])
+    size = _number("world_size", world_size, [n.size for n in names])
     if rank >= size:
         raise ValueError(f"init_process_group: rank must be below world_size {size}, got {rank}")
     return size, rank
@@ -80,16 +69,22 @@ def _from_environment(name):
     return os.environ[name]
 
 
+def _store_of_environment(size, rank, timeout):
+    if "MASTER_ADDR" not in os.environ:
+        found = _launchers.meeting(rank, size, timeout)
+        if found is not None:
+            return _tcp(*found, rank, timeout) if isinstance(found, tuple) else found
+    address = _from_environment("MASTER_ADDR")
+    return _tcp(address, int(_from_environment("MASTER_PORT")), rank, timeout)
+
+
 def open_store(init_method, size, rank, timeout):
     """The store that a URL names."""
     url = urlparse(init_method or "env://")
     if url.scheme == "env":
-        slurm = os.environ.get("SLURM_LAUNCH_NODE_IPADDR")
-        address = os.environ.get("MASTER_ADDR", slurm) or _from_environment("MASTER_ADDR")
-        store = _tcp(address, int(_from_environment("MASTER_PORT")), rank, timeout)
         # a launcher that starts processes again, perhaps with others, must not show them keys of the time before
         attempt = os.environ.get("FACULA_STORE_PREFIX") or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        return PrefixStore(f"attempt{attempt}", store)
+        return PrefixStore(f"attempt{attempt}", _store_of_environment(size, rank, timeout))
     if url.scheme == "tcp":
         if not url.hostname or url.port is None:
             raise ValueError(f"init_process_group: tcp:// needs an address and a port, got {init_method!r}")
@@ -176,15 +171,11 @@ def _wait_for_all(store, everybody, timeout, connected):
 
 def _tcp_beside(store, everybody, rank, timeout):
     """A TCP store of rank 0, for ranks that have met by another one."""
-    if rank == 0:
-        alone = len(set(store.multi_get(everybody))) == 1
-        token = secrets.token_hex(16)
-        address = "127.0.0.1" if alone else socket.gethostbyname(socket.gethostname())
-        served = TCPStore(address, 0, None, True, timeout, _token=token)
-        store.set("tcp", f"{address} {served.port} {token}")
-        return served
-    address, port, token = store.get("tcp").decode().split()
-    return TCPStore(address, int(port), None, False, timeout, _token=token)
+    if rank:
+        return _launchers.connect(store.get("tcp").decode(), timeout)
+    served, where = _launchers.serve(len(set(store.multi_get(everybody))) == 1, timeout)
+    store.set("tcp", where)
+    return served
 
 
 def look_for_mpi():

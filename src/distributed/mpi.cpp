@@ -18,6 +18,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "distributed/agreement.h"
@@ -145,12 +146,13 @@ void choose_network(const Store& store) {
   set_default("UCX_NET_DEVICES", name);
 }
 
-/// Environment variables as long as it lives.
+/// An environment variable as long as it lives; not there without a value.
 class Setting {
  public:
-  Setting(const char* name, const std::string& value) : name_(name) {
+  Setting(const char* name, const std::optional<std::string>& value) : name_(name) {
     if (const char* before = std::getenv(name)) before_ = before, had_ = true;
-    setenv(name, value.c_str(), 1);
+    if (value) setenv(name, value->c_str(), 1);
+    else unsetenv(name);
   }
   ~Setting() {
     if (had_) setenv(name_, before_.c_str(), 1);
@@ -203,7 +205,8 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   const std::string name = job.name;
   const Setting fd("PMI_FD", std::to_string(serve_pmi(store->clone(), std::move(job))));
   const Setting ranks("PMI_RANK", std::to_string(rank)), sizes("PMI_SIZE", std::to_string(size));
-  living.entering = true;  // for ever, if it fails
+  const Setting pmix("PMIX_NAMESPACE", std::nullopt);  // Open MPI's mpirun; MPICH refuses to choose between the two
+  living.entering = true;                              // for ever, if it fails
   check(call.Session_init(Info::Null, Errors::Return, &living.session), "init_process_group: MPI_Session_init");
   mpi::Group everybody;
   check(call.Group_from_session_pset(living.session, "mpi://WORLD", &everybody), "init_process_group");

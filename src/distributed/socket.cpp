@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -56,13 +57,22 @@ struct Addresses {
   }
 };
 
-void resolve(const std::string& host, int port, Addresses& found) {
+/// Kubernetes gives a pod its name some time after it has started: there a name that is not known may come.
+bool names_come_later() { return std::getenv("KUBERNETES_SERVICE_HOST") != nullptr; }
+
+void resolve(const std::string& host, int port, Addresses& found, const Deadline& deadline) {
   FACULA_CHECK(port >= 0 && port <= 65535, ErrorKind::Value, "TCPStore: a port is 0 to 65535, got ", port);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  if (const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found.first))
-    fail(Trouble::Network, "TCPStore: the address '", host, "' is not known (", gai_strerror(error),
-         "): check MASTER_ADDR");
+  for (;;) {
+    const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found.first);
+    if (error == 0) return;
+    if (!names_come_later() || deadline.passed())
+      fail(Trouble::Network, "TCPStore: the address '", host, "' is not known (", gai_strerror(error),
+           "): check MASTER_ADDR");
+    std::this_thread::sleep_for(std::chrono::milliseconds(deadline.milliseconds_left(200)));
+    Interruptible::check();
+  }
 }
 
 void set_blocking(int fd, bool blocking) {
@@ -178,7 +188,7 @@ std::string Socket::receive(size_t count, const Deadline& deadline) const {
 
 Socket connect_to(const std::string& host, int port, const Deadline& deadline) {
   Addresses found;
-  resolve(host, port, found);
+  resolve(host, port, found, deadline);
   int error = 0;
   for (auto pause = std::chrono::milliseconds(2);; pause = std::min(pause * 2, std::chrono::milliseconds(200))) {
     for (const addrinfo* a = found.first; a; a = a->ai_next) {
@@ -193,9 +203,9 @@ Socket connect_to(const std::string& host, int port, const Deadline& deadline) {
        "): check MASTER_ADDR and MASTER_PORT, and that rank 0 has started");
 }
 
-Socket listen_on(const std::string& host, int port) {
+Socket listen_on(const std::string& host, int port, const Deadline& deadline) {
   Addresses found;
-  resolve(host, port, found);
+  resolve(host, port, found, deadline);
   int error = EADDRNOTAVAIL;
   for (const addrinfo* a = found.first; a; a = a->ai_next) {
     Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -62,8 +62,8 @@ class Socket {
 
 /// Tries until the deadline; who listens may come later.
 Socket connect_to(const std::string& host, int port, const Deadline& deadline);
-/// Listens on the addresses of `host` only; port 0 is any.
-Socket listen_on(const std::string& host, int port);
+/// Listens on the addresses of `host` only; port 0 is any. The deadline is for a name that is not known yet.
+Socket listen_on(const std::string& host, int port, const Deadline& deadline = Deadline::after(0));
 /// Takes a socket that listens already.
 Socket adopt_listener(int fd);
 int port_of(const Socket& listener);

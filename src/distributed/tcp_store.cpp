@@ -19,8 +19,9 @@ std::shared_ptr<StoreServer> serve(const TcpStoreOptions& options) {
     if (auto running = servers[options.port].lock()) return running;
   }
   const char* bind = std::getenv("FACULA_STORE_BIND");
-  Socket listener =
-      options.listen_fd >= 0 ? adopt_listener(options.listen_fd) : listen_on(bind ? bind : options.host, options.port);
+  Socket listener = options.listen_fd >= 0
+                        ? adopt_listener(options.listen_fd)
+                        : listen_on(bind ? bind : options.host, options.port, Deadline::after(options.timeout));
   auto server = std::make_shared<StoreServer>(std::move(listener), options.token);
   servers[server->port()] = server;
   return server;
