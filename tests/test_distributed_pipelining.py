@@ -331,7 +331,12 @@ def _with_whole_backwards(orders):
 
 
 def test_pieces():
-    from facula.distributed.pipelining.microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks, sum_reducer
+    from facula.distributed.pipelining.microbatch import (
+        TensorChunkSpec,
+        merge_chunks,
+        split_args_kwargs_into_chunks,
+        sum_reducer,
+    )
 
     x = facula.arange(12).view(6, 2)
     specs = (None, TensorChunkSpec.from_dict({"across": 1, "down": 0}), [TensorChunkSpec(1), None])
