@@ -35,6 +35,16 @@ def _gradients(given, count, name):
     return grads
 
 
+def _roots(outputs):
+    """What a pass starts from: a class may have something else in the place of its tensors (`_as_root`)."""
+    return tuple(t._as_root() if hasattr(type(t), "_as_root") else t for t in outputs)
+
+
+def _shown(value, gradient):
+    """A gradient as the class of its tensor shows it (`_as_gradient`)."""
+    return value._as_gradient(gradient) if gradient is not None and hasattr(type(value), "_as_gradient") else gradient
+
+
 def _check_values(tensors, name):
     for i, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor) and not _is_edge(tensor):
@@ -61,6 +71,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         grad_tensors = grad_variables
     tensors = _as_tuple(tensors, "backward")
     _check_values(tensors, "backward")
+    tensors = _roots(tensors)
     if inputs is not None:
         inputs = _as_tuple(inputs, "backward")
         if not inputs:
@@ -128,6 +139,7 @@ def grad(
         allow_unused = materialize_grads
     outputs, inputs = _as_tuple(outputs, "grad"), _as_tuple(inputs, "grad")
     _check_values(outputs, "grad")
+    outputs = _roots(outputs)
     _check_values(inputs, "grad")
     if not only_inputs:
         warnings.warn("grad: only_inputs=False has no effect; use backward to accumulate", FutureWarning, stacklevel=2)
@@ -139,6 +151,7 @@ def grad(
         results = _batched(outputs, inputs, grads, keep, bool(create_graph), allow_unused)
     else:
         results = _C._run_backward(outputs, grads, inputs, keep, bool(create_graph), False)
+    results = tuple(_shown(x, g) for x, g in zip(inputs, results))
     if materialize_grads:
         return tuple(_zeros_of(x) if g is None else g for g, x in zip(results, inputs))
     if not allow_unused:

@@ -110,6 +110,16 @@ class DTensor(facula.Tensor):
                 value = redistribute(value._local_tensor, value._spec, _grad_spec(self._spec).placements)
             _base_grad.__set__(self, value)
 
+    def _as_root(self):
+        """What a backward pass starts from: the gradient of a sum's parts is one, that of others is not."""
+        if not any(isinstance(p, Partial) and p != Partial() for p in self.placements):
+            return self
+        return self.redistribute(placements=[Replicate() if isinstance(p, Partial) else p for p in self.placements])
+
+    def _as_gradient(self, grad):
+        """A gradient of this tensor's part."""
+        return grad if isinstance(grad, DTensor) else DTensor._wrap(grad, _grad_spec(self._spec))
+
     def __repr__(self, *, tensor_contents=None):
         return f"DTensor(local_tensor={self.to_local()}, device_mesh={self.device_mesh}, placements={self.placements})"
 

@@ -11,7 +11,7 @@ from facula import distributed as dist
 from facula.autograd import Function
 
 from ._spec import Spec, cut_order
-from .placement_types import Partial, Replicate, Shard
+from .placement_types import Partial, Replicate, Shard, _NormPartial
 
 _OPS = {"sum": "SUM", "avg": "AVG", "max": "MAX", "min": "MIN", "product": "PRODUCT"}
 
@@ -103,16 +103,33 @@ class _PartialToShard(Function):
         return (whole / dist.get_world_size(ctx.group) if ctx.op == "AVG" else whole), None, None, None
 
 
+class _NormToReplicate(Function):
+    @staticmethod
+    def forward(ctx, local, order, group):
+        powers = local**order
+        dist.all_reduce(powers, group=group)
+        ctx.order, result = order, powers ** (1.0 / order)
+        ctx.save_for_backward(local, result)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        local, result = ctx.saved_tensors
+        share = (local / result) ** (ctx.order - 1)
+        return grad * share.masked_fill(result == 0, 0.0), None, None
+
+
 class _ReplicateToPartial(Function):
     @staticmethod
     def forward(ctx, local, op, group):
+        ctx.factor = dist.get_world_size(group) if op == "AVG" else 1
         if op == "SUM":
             return local.clone() if dist.get_rank(group) == 0 else facula.zeros_like(local)
         return local.clone()
 
     @staticmethod
-    def backward(ctx, grad):
-        return grad, None, None
+    def backward(ctx, grad):  # the gradient of a part of an average has been divided by the number of parts
+        return grad * ctx.factor, None, None
 
 
 class _SumGradient(Function):
@@ -140,6 +157,9 @@ def _step(local, placement, target, whole: int | None, group):
         return _ShardToReplicate.apply(local, placement.dim, whole, group)
     if isinstance(placement, Replicate) and isinstance(target, Shard):
         return _ReplicateToShard.apply(local, target.dim, group)
+    if isinstance(placement, _NormPartial):
+        whole = _NormToReplicate.apply(local, placement.norm_type, group)
+        return whole if isinstance(target, Replicate) else _step(whole, Replicate(), target, None, group)
     if isinstance(placement, Partial) and isinstance(target, Replicate):
         return _PartialToReplicate.apply(local, _OPS[placement.reduce_op], group)
     if isinstance(placement, Partial) and isinstance(target, Shard):

@@ -14,6 +14,7 @@ import facula
 from facula import _C
 
 from ._dtensor import DTensor
+from ._plan import alike, choose, falling, growing, linear, moved, numerator, scaled
 from ._redistribute import redistribute, summed_gradient
 from ._spec import Spec
 from .placement_types import Partial, Replicate, Shard
@@ -34,7 +35,7 @@ _RAW = frozenset(
 )
 
 # The result lies as the one tensor does, also where it is still to be summed.
-_SAME = frozenset("detach clone contiguous view_as_real positive alias".split())
+_SAME = frozenset("detach contiguous positive alias".split())
 
 _POINTWISE = frozenset(
     """
@@ -46,11 +47,31 @@ _POINTWISE = frozenset(
     copysign xlogy eq ne lt le gt ge greater less greater_equal less_equal not_equal logical_and logical_or logical_not
     logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf isfinite isposinf isneginf isclose nan_to_num
     masked_fill to float double half bfloat16 int long short bool char byte type_as zeros_like ones_like empty_like full_like
-    zero fill invert and or xor floordiv truediv mod copy data cpu cuda real imag conj angle
+    zero fill invert and or xor floordiv truediv mod copy data cpu cuda real imag conj angle clone deg2rad rad2deg
     """.split()
 )
 
-_REDUCTIONS = {"sum": "sum", "mean": "sum", "amax": "max", "amin": "min"}
+# What of the inputs may still be to be summed (or be the greatest so far), by the number of DTensors.
+_MOVING = "to float double half bfloat16 data empty_like".split()
+_PASSING = {
+    1: {
+        **dict.fromkeys("mul multiply div divide true_divide truediv".split(), (linear,)),
+        **dict.fromkeys("neg negative".split(), (linear, falling)),
+        **dict.fromkeys(_MOVING, (moved,)),
+        **dict.fromkeys(
+            "asinh atan ceil erf exp exp2 expm1 floor relu round sgn sigmoid sign sinh tanh trunc deg2rad rad2deg".split(),
+            (growing,),
+        ),
+        "erfc": (falling,),
+    },
+    2: {
+        **dict.fromkeys("add sub subtract rsub".split(), (linear,)),
+        **dict.fromkeys("mul multiply".split(), (scaled,)),
+        **dict.fromkeys("div divide true_divide truediv".split(), (numerator,)),
+    },
+}
+
+_REDUCTIONS = {"sum": "sum", "mean": "avg", "amax": "max", "amin": "min", "prod": "product", "any": "sum", "all": "product"}
 _DRAWN_INPLACE = frozenset("uniform_ normal_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_ random_".split())
 _RANDOM = frozenset("dropout rand_like randn_like".split())
 
@@ -130,10 +151,10 @@ def _attribute(func, args):
 
 
 class _Input:
-    """A DTensor, or None for what is left alone, and the label of each of its dimensions."""
+    """A DTensor, the label of each of its dimensions, and whether it may not be moved."""
 
-    def __init__(self, value, labels) -> None:
-        self.value, self.labels = value, labels
+    def __init__(self, value, labels, stays: bool = False) -> None:
+        self.value, self.labels, self.stays = value, labels, stays
 
 
 def _mesh_of(caller, values):
@@ -143,49 +164,39 @@ def _mesh_of(caller, values):
     return meshes[0]
 
 
-def _cuts(inputs, mesh):
-    """For each dimension of the mesh the label along which the op is cut, None for not at all."""
-    chosen = []
-    for number in range(mesh.ndim):
-        label = None
-        for x in inputs:
-            p = x.value.placements[number]
-            if isinstance(p, Shard) and x.labels[p.dim] is not None:
-                label = x.labels[p.dim]
-                break
-        chosen.append(label)
-    return chosen
-
-
-def _targets(x, cuts):
-    """The placements that the op needs of an input."""
-    return [Shard(x.labels.index(label)) if label is not None and label in x.labels else Replicate() for label in cuts]
-
-
-def _prepared(x, cuts):
-    """The part of this process as the op needs it."""
+def _prepared(x, targets, varies):
+    """The part of this process as the op needs it. Where processes compute with other parts of the other inputs (`varies`, for
+    each dimension of the mesh), the gradient of what is whole is the sum of theirs.
+    """
     mesh = x.value.device_mesh
-    local = redistribute(x.value._local_tensor, x.value._spec, _targets(x, cuts))
-    for number, label in enumerate(cuts):
-        if label is not None and label not in x.labels and facula.is_grad_enabled() and local.requires_grad:
+    local = redistribute(x.value._local_tensor, x.value._spec, targets)
+    for number, target in enumerate(targets):
+        if varies[number] and isinstance(target, Replicate) and facula.is_grad_enabled() and local.requires_grad:
             local = summed_gradient(local, mesh.get_group(number))
     return local
 
 
-def _run(name, inputs, out_labels, compute, reduce=None):
-    """Runs `compute(parts)` on the parts of the inputs, and wraps its result."""
+def _run(name, inputs, out_labels, compute, reduce=None, passes=()):
+    """Runs `compute(parts)` on the parts of the inputs, and wraps its result.
+
+    Args:
+        reduce: what joins the results where the op is cut along a label that its result lacks. None: it is not cut there.
+        passes: the sums that go through it (`_plan`).
+    """
     mesh = _mesh_of(name, [x.value for x in inputs])
-    cuts = _cuts(inputs, mesh)
-    if reduce is None:
-        cuts = [label if label in out_labels else None for label in cuts]
+    joined = Partial(reduce) if isinstance(reduce, str) else reduce
+    chosen = [choose(inputs, number, out_labels, joined, passes) for number in range(mesh.ndim)]
+    varies = [label is not None or _mixes_sums(targets) for targets, _, label in chosen]
     sizes = {label: n for x in inputs for label, n in zip(x.labels, x.value.shape) if label is not None}
-    result = compute([_prepared(x, cuts) for x in inputs])
-    placements = [
-        Replicate() if label is None else Shard(out_labels.index(label)) if label in out_labels else Partial(reduce)
-        for label in cuts
-    ]
+    parts = [_prepared(x, [targets[i] for targets, _, _ in chosen], varies) for i, x in enumerate(inputs)]
+    result = compute(parts)
+    cuts = [label for _, _, label in chosen]
     shape = [n if label is None or label not in cuts else sizes[label] for label, n in zip(out_labels, result.shape)]
-    return DTensor._wrap(result, Spec(mesh, tuple(placements), facula.Size(shape)))
+    return DTensor._wrap(result, Spec(mesh, tuple(p for _, p, _ in chosen), facula.Size(shape)))
+
+
+def _mixes_sums(targets) -> bool:
+    return any(isinstance(p, Partial) for p in targets) and any(isinstance(p, Replicate) for p in targets)
 
 
 def _broadcast_labels(values):
@@ -232,25 +243,51 @@ def _pointwise(func, args, kwargs, inplace):
         return _pointwise_inplace(name, values, compute)
     if all(v._spec == values[0]._spec for v in values) and not any(isinstance(p, Partial) for p in values[0].placements):
         return DTensor._wrap(compute([v._local_tensor for v in values]), values[0]._spec)
-    if len(values) == 1 and _plain(name) in _SAME | {"to", "float", "double", "half", "bfloat16", "data"}:
-        return DTensor._wrap(compute([values[0]._local_tensor]), values[0]._spec)
     labels, out = _broadcast_labels(values)
-    return _run(name, [_Input(v, names) for v, names in zip(values, labels)], out, compute)
+    passes = _passing(func, args, kwargs, len(values))
+    return _run(name, [_Input(v, names) for v, names in zip(values, labels)], out, compute, None, passes)
+
+
+def _passing(func, args, kwargs, count):
+    """The sums that go through a function of `count` DTensors."""
+    name = _plain(func.__name__)
+    divides = name in ("div", "divide", "true_divide", "truediv")
+    if divides and (func.__name__.startswith("__r") or not isinstance(args[0], DTensor) or kwargs):
+        return ()
+    return _PASSING.get(count, {}).get(name, ())
 
 
 def _pointwise_inplace(name, values, compute):
     """The first tensor stays where it is, the others come to it."""
     target = values[0]
-    if any(isinstance(p, Partial) for p in target.placements):
-        raise NotImplementedError(f"{name}: a DTensor that is still to be summed cannot change, got {target.placements}")
     labels, out = _broadcast_labels(values)
     if len(values[0].shape) != len(out):
         raise RuntimeError(f"{name}: the result does not fit the tensor, got shapes {[tuple(v.shape) for v in values]}")
-    cuts = [out[p.dim] if isinstance(p, Shard) else None for p in target.placements]
-    parts = [_prepared(_Input(v, names), cuts) for v, names in zip(values[1:], labels[1:])]
+    wanted = [_beside(name, values, labels, out, number) for number in range(target.device_mesh.ndim)]
+    varies = [isinstance(p, Shard) or _mixes_sums(targets) for p, targets in zip(target.placements, wanted)]
+    parts = [
+        _prepared(_Input(v, labels[i]), [targets[i] for targets in wanted], varies) for i, v in enumerate(values) if i > 0
+    ]
     with _C.DisableTorchFunctionSubclass():
         compute([target, *parts])
     return target
+
+
+def _beside(name, values, labels, out, number):
+    """Placements that operands need beside one that stays, on dimension `number` of the mesh."""
+    p, plain = values[0].placements[number], _plain(name)
+    if isinstance(p, Shard):
+        return [Shard(names.index(out[p.dim])) if out[p.dim] in names else Replicate() for names in labels]
+    if not isinstance(p, Partial):
+        return [Replicate()] * len(values)
+    passes = (moved,) if plain in ("zero", "copy") else _PASSING.get(len(values), {}).get(plain, ())
+    for way in passes:
+        for targets, result in way([v.placements[number] for v in values]):
+            fits = all(isinstance(v.placements[number], (Replicate, type(t))) for v, t in zip(values, targets))
+            if targets[0] == p == result and fits:
+                return targets
+    placements = values[0].placements
+    raise RuntimeError(f"{name}: a DTensor that is still to be summed cannot change like that, got {placements}")
 
 
 def _copy_whole(target, source):
@@ -279,8 +316,8 @@ def _linear(func, args, kwargs):
     rows = [f"row{i}" for i in range(x.dim() - 1)]
     inputs = [_Input(x, [*rows, "in"]), _Input(weight, ["out", "in"])]
     with_bias = bias is not None
-    result = _run("linear", inputs, [*rows, "out"], lambda parts: facula.nn.functional.linear(*parts), "sum")
-    return result if not with_bias else _pointwise(facula.add, (_summed(result), bias), {}, False)
+    result = _run("linear", inputs, [*rows, "out"], lambda parts: facula.nn.functional.linear(*parts), "sum", (scaled,))
+    return result if not with_bias else _pointwise(facula.add, (result, bias), {}, False)
 
 
 def _summed(x):
@@ -292,14 +329,36 @@ def _summed(x):
 
 def _matmul(func, args, kwargs):
     a, b = args[:2]
-    if not _all_dtensors(a, b) or len(args) != 2 or kwargs or min(a.dim(), b.dim()) < 2 or b.dim() not in (2, a.dim()):
+    if not _all_dtensors(a, b) or len(args) != 2 or kwargs:
+        return NotImplemented
+    dims = a.dim(), b.dim()
+    if dims not in ((1, 1), (1, 2), (2, 1)) and (min(dims) < 2 or dims[1] not in (2, dims[0])):
         return NotImplemented
     batch = [f"batch{i}" for i in range(a.dim() - 2)]
     other = batch if b.dim() == a.dim() else []
     if other and a.shape[:-2] != b.shape[:-2]:
         return NotImplemented
-    inputs = [_Input(a, [*batch, "row", "in"]), _Input(b, [*other, "in", "column"])]
-    return _run("matmul", inputs, [*batch, "row", "column"], lambda parts: facula.matmul(*parts), "sum")
+    rows, columns = ["row"] * (a.dim() > 1), ["column"] * (b.dim() > 1)
+    inputs = [_Input(a, [*batch, *rows, "in"]), _Input(b, [*other, "in", *columns])]
+    return _run("matmul", inputs, [*batch, *rows, *columns], lambda parts: facula.matmul(*parts), "sum", (scaled,))
+
+
+def _addmm(func, args, kwargs):
+    """A matrix (or a row) and a product."""
+    if len(args) != 3 or not _all_dtensors(*args) or args[1].dim() != 2:
+        return NotImplemented
+    product = _matmul(facula.matmul, args[1:], {})
+    alpha, beta = kwargs.get("alpha", 1), kwargs.get("beta", 1)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else (args[0] if beta == 1 else args[0] * beta) + product
+
+
+def _outer(func, args, kwargs):
+    a, b = args
+    if not _all_dtensors(a, b) or a.dim() != 1 or b.dim() != 1:
+        return NotImplemented
+    inputs = [_Input(a, ["row"]), _Input(b, ["column"])]
+    return _run("outer", inputs, ["row", "column"], lambda parts: facula.outer(*parts), None, (scaled,))
 
 
 def _reduction(func, args, kwargs):
@@ -313,18 +372,42 @@ def _reduction(func, args, kwargs):
     labels = list(range(x.dim()))
     out = [f"one{d}" if d in chosen else d for d in labels if keepdim or d not in chosen]
     more = {"dtype": kwargs["dtype"]} if kwargs.get("dtype") is not None else {}
-    if name == "mean":
+    cut = [(p.dim, x.device_mesh.size(i)) for i, p in enumerate(x.placements) if isinstance(p, Shard) and p.dim in chosen]
+    reduce, run = _REDUCTIONS[name], getattr(facula, name)
+    if name == "mean" and _is_uneven(x, cut):
         number = 1
         for d in chosen:
             number *= x.shape[d]
+        reduce = "sum"
         compute = lambda parts: facula.sum(parts[0], sorted(chosen), keepdim, **more) / number  # noqa: E731
-    else:
-        run = getattr(facula, name)
-        compute = lambda parts: run(parts[0], sorted(chosen), keepdim, **more)  # noqa: E731
-    if name in ("amax", "amin") and any(isinstance(p, Shard) and p.dim in chosen for p in x.placements):
-        if facula.is_grad_enabled() and x.requires_grad:
+    elif name in ("prod", "any", "all") and (len(chosen) < x.dim() or keepdim):
+        if len(chosen) > 1:
             return NotImplemented
-    return _run(name, [_Input(_summed(x), labels)], out, compute, _REDUCTIONS[name])
+        compute = lambda parts: run(parts[0], *chosen, keepdim, **more)  # noqa: E731
+    elif name in ("prod", "any", "all"):
+        compute = lambda parts: run(parts[0], **more)  # noqa: E731
+    else:
+        compute = lambda parts: run(parts[0], sorted(chosen), keepdim, **more)  # noqa: E731
+    if cut and name not in ("sum", "mean") and (_needs_gradient(x) or _is_empty_somewhere(x, cut)):
+        return NotImplemented
+    passes = () if reduce == "product" or name == "any" or _needs_gradient(x) and name in ("amax", "amin") else (alike(reduce),)
+    return _run(name, [_Input(x, labels)], out, compute, reduce, passes)
+
+
+def _needs_gradient(x) -> bool:
+    return facula.is_grad_enabled() and x.requires_grad
+
+
+def _is_uneven(x, cut) -> bool:
+    """Whether processes have unlike numbers of what is averaged."""
+    ways: dict = {}
+    for d, size in cut:
+        ways[d] = ways.get(d, 1) * size
+    return any(x.shape[d] % n for d, n in ways.items())
+
+
+def _is_empty_somewhere(x, cut) -> bool:
+    return any(-(-x.shape[d] // size) * (size - 1) >= x.shape[d] for d, size in cut)
 
 
 def _along(position, default=-1):
@@ -391,7 +474,7 @@ def _embedding(func, args, kwargs):
         found = func(rows, own * here, padding - first if 0 <= padding - first < rows.shape[0] else -1)
         return found * here.unsqueeze(-1).to(found.dtype)
 
-    inputs = [_Input(weight, ["row", "feature"]), _Input(ids, labels)]
+    inputs = [_Input(weight, ["row", "feature"], stays=True), _Input(ids, labels)]
     return _run("embedding", inputs, [*labels, "feature"], lambda parts: masked(*parts), "sum")
 
 
@@ -407,7 +490,8 @@ def _transpose(func, args, kwargs):
         a, b = (args[1:] if len(args) == 3 else (kwargs["dim0"], kwargs["dim1"]))
         order = dims
         order[a], order[b] = order[b], order[a]
-    return _run(func.__name__, [_Input(_summed(x), list(range(x.dim())))], order, lambda parts: parts[0].permute(order))
+    compute = lambda parts: parts[0].permute(order)  # noqa: E731
+    return _run(func.__name__, [_Input(x, list(range(x.dim())))], order, compute, None, (moved,))
 
 
 def _unsqueeze(func, args, kwargs):
@@ -415,7 +499,7 @@ def _unsqueeze(func, args, kwargs):
     labels = list(range(x.dim()))
     out = labels.copy()
     out.insert(dim % (x.dim() + 1), None)
-    return _run("unsqueeze", [_Input(_summed(x), labels)], out, lambda parts: parts[0].unsqueeze(dim))
+    return _run("unsqueeze", [_Input(x, labels)], out, lambda parts: parts[0].unsqueeze(dim), None, (moved,))
 
 
 def _view(func, args, kwargs):
@@ -436,7 +520,7 @@ def _view(func, args, kwargs):
                 local[i] = parts[0].shape[labels.index(label)] * cut[i] // x.shape[labels.index(label)]
         return parts[0].reshape(local)
 
-    result = _run("reshape", [_Input(_summed(x), labels)], out, compute)
+    result = _run("reshape", [_Input(x, labels)], out, compute, None, (moved,))
     result._spec = Spec(result._spec.mesh, result._spec.placements, facula.Size(shape))
     return result
 
@@ -472,13 +556,14 @@ def _backward(func, args, kwargs):
     x = args[0]
     if any(isinstance(p, Shard) for p in x.placements):
         raise RuntimeError(f"backward: a loss is whole or still to be summed, got {x.placements}")
+    x = x._as_root()
     with _C.DisableTorchFunctionSubclass():
         return func(x, *(a._local_tensor if isinstance(a, DTensor) else a for a in args[1:]), **kwargs)
 
 
 def _random(func, args, kwargs):
     """The numbers of one process: drawn for the whole, of which each takes its part."""
-    x = args[0]
+    x = _summed(args[0])
     whole = [Replicate()] * x.device_mesh.ndim
     if func.__name__.startswith("rand"):
         with _C.DisableTorchFunctionSubclass():
@@ -560,7 +645,7 @@ def _whole(func, args, kwargs, inplace):
 
 _RULES = {
     **dict.fromkeys(_SAME, _same),
-    **dict.fromkeys(("matmul", "mm", "bmm"), _matmul),
+    **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot"), _matmul),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(("softmax", "log_softmax"), _along(1)),
     **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
@@ -568,6 +653,9 @@ _RULES = {
     **dict.fromkeys(("view", "reshape"), _view),
     **dict.fromkeys(_RANDOM, _random),
     "linear": _linear,
+    "addmm": _addmm,
+    "outer": _outer,
+    "ger": _outer,
     "embedding": _embedding,
     "unsqueeze": _unsqueeze,
     "backward": _backward,

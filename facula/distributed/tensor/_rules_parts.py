@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import facula
 from facula import _C
 
 from ._dtensor import DTensor
-from ._norm import total_norm
-from ._rules import _RULES, _along, _Input, _reduction, _run, _summed
+from ._plan import linear, moved
+from ._rules import _RULES, _along, _Input, _pointwise, _reduction, _run, _summed
 from ._spec import Spec
-from .placement_types import Partial, Shard
+from .placement_types import Partial, Replicate, Shard, _NormPartial
 
 
 def _plainly(func, *args, **kwargs):
@@ -39,7 +41,7 @@ def _several(func, args, kwargs):
         found.extend(_plainly(func, parts[0], *args[1:], **kwargs))
         return found[0] if found else parts[0]
 
-    first = _run(func.__name__, [_Input(_summed(x), labels)], out, compute)
+    first = _run(func.__name__, [_Input(x, labels)], out, compute, None, (moved,))
     rest = [_alike(t, first, out) for t in found]
     return tuple(rest)
 
@@ -63,9 +65,8 @@ def _joined_along(func, args, kwargs):
     if any(t.shape[d] != tensors[0].shape[d] for t in tensors for d, label in enumerate(labels) if label is not None):
         return NotImplemented
     out = [*labels[:place], None, *labels[place:]] if stacks else labels
-    return _run(
-        func.__name__, [_Input(_summed(t), labels) for t in tensors], out, lambda parts: _plainly(func, list(parts), dim)
-    )
+    compute = lambda parts: _plainly(func, list(parts), dim)  # noqa: E731
+    return _run(func.__name__, [_Input(t, labels) for t in tensors], out, compute, None, (moved,))
 
 
 def _squeeze(func, args, kwargs):
@@ -75,7 +76,7 @@ def _squeeze(func, args, kwargs):
     labels = [None if d in gone else d for d in _all_labels(x)]
     out = [d for d in labels if d is not None]
     compute = lambda parts: parts[0].squeeze(sorted(gone)) if gone else parts[0]  # noqa: E731
-    return _run("squeeze", [_Input(_summed(x), labels)], out, compute)
+    return _run("squeeze", [_Input(x, labels)], out, compute, None, (moved,))
 
 
 def _reshaped(func, args, kwargs):
@@ -97,7 +98,8 @@ def _expand(func, args, kwargs):
     stretched = [d for d in _all_labels(x) if sizes[new + d] not in (-1, x.shape[d])]
     labels = [None if d in stretched else d for d in _all_labels(x)]
     local = [*sizes[:new], *(sizes[new + d] if d in stretched else -1 for d in _all_labels(x))]
-    return _run("expand", [_Input(_summed(x), labels)], [None] * new + labels, lambda parts: parts[0].expand(local))
+    compute = lambda parts: parts[0].expand(local)  # noqa: E731
+    return _run("expand", [_Input(x, labels)], [None] * new + labels, compute, None, (moved,))
 
 
 def _getitem(func, args, kwargs):
@@ -122,7 +124,7 @@ def _getitem(func, args, kwargs):
         labels.append(label)
         out += [] if type(i) is int else [label]
         d += 1
-    return _run("getitem", [_Input(_summed(x), labels)], out, lambda parts: parts[0][tuple(index)])
+    return _run("getitem", [_Input(x, labels)], out, lambda parts: parts[0][tuple(index)], None, (moved,))
 
 
 def _select(func, args, kwargs):
@@ -158,7 +160,8 @@ def _repeat_interleave(func, args, kwargs):
     labels = _all_labels(x)
     if x.shape[dim] % ways:
         labels[dim] = None
-    result = _run(func.__name__, [_Input(_summed(x), labels)], labels, lambda parts: parts[0].repeat_interleave(times, dim))
+    compute = lambda parts: parts[0].repeat_interleave(times, dim)  # noqa: E731
+    result = _run(func.__name__, [_Input(x, labels)], labels, compute, None, (moved,))
     shape = [n * times if d == dim else n for d, n in enumerate(x.shape)]
     result._spec = Spec(result._spec.mesh, result._spec.placements, facula.Size(shape))
     return result
@@ -213,16 +216,121 @@ def _mse_loss(func, args, kwargs):
     return squares if reduction == 0 else _reduction(facula.mean if reduction == 1 else facula.sum, (squares,), {})
 
 
+def _wrapped(results, first, out):
+    """Results of one call, of which `first` is wrapped."""
+    items = [_alike(t, first, out) for t in results]
+    return results._make(items) if hasattr(results, "_make") else type(results)(items)
+
+
+def _mixing(dims_of, drops: bool = False, passes=()):
+    """Ops that need dimensions `dims_of(x, args, kwargs)` whole, and may drop them."""
+
+    def rule(func, args, kwargs):
+        x, dims = args[0], dims_of(*args, **kwargs) if isinstance(args[0], DTensor) else None
+        if dims is None or not all(isinstance(d, int) for d in dims) or not x.dim() or kwargs.get("out") is not None:
+            return NotImplemented
+        if any(isinstance(v, DTensor) for v in (*args[1:], *kwargs.values())):
+            return NotImplemented
+        whole = {d % x.dim() for d in dims}
+        labels = [None if d in whole else d for d in _all_labels(x)]
+        keeps = not drops or kwargs.get("keepdim", False) or any(v is True for v in args[2:])
+        out = labels if keeps else [d for d in labels if d is not None]
+        found: list = []
+
+        def compute(parts):
+            found.append(_plainly(func, parts[0], *args[1:], **kwargs))
+            return found[0][0] if isinstance(found[0], tuple) else found[0]
+
+        first = _run(func.__name__, [_Input(x, labels)], out, compute, None, passes)
+        return _wrapped(found[0], first, out) if isinstance(found[0], tuple) else first
+
+    return rule
+
+
+def _listed(dims):
+    return (dims,) if isinstance(dims, int) else None if dims is None else tuple(dims)
+
+
+def _pad_dims(x, pad, mode="constant", value=None):
+    return range(x.dim() - len(pad) // 2, x.dim()) if mode == "constant" and not value else None
+
+
+def _extreme(func, args, kwargs):
+    """max and min of everything, along a dimension, or of two tensors."""
+    if len(args) == 1 and not kwargs:
+        x = args[0]
+        return _reduction(facula.amax if func.__name__ == "max" else facula.amin, (x,), {})
+    if isinstance(_given(args, kwargs, 1, "other"), facula.Tensor):
+        return _pointwise(func, args, kwargs, False)
+    return _mixing(lambda x, dim=None, keepdim=False: None if dim is None else (dim,), drops=True)(func, args, kwargs)
+
+
+def _repeat(func, args, kwargs):
+    x, times = args[0], args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
+    new = len(times) - x.dim()
+    if new < 0 or kwargs:
+        return NotImplemented
+    labels = [d if times[new + d] == 1 else None for d in _all_labels(x)]
+    compute = lambda parts: parts[0].repeat(*times)  # noqa: E731
+    return _run("repeat", [_Input(x, labels)], [None] * new + labels, compute, None, (moved,))
+
+
+def _index_select(func, args, kwargs):
+    x, dim, index = args[0], _given(args, kwargs, 1, "dim"), _given(args, kwargs, 2, "index")
+    if not isinstance(x, DTensor) or not isinstance(index, DTensor) or not x.dim():
+        return NotImplemented
+    labels = [None if d == dim % x.dim() else d for d in _all_labels(x)]
+    inputs = [_Input(x, labels), _Input(_summed(index), [None] * index.dim())]
+    return _run("index_select", inputs, labels, lambda parts: parts[0].index_select(dim, parts[1]), None, (_of_the_first,))
+
+
+def _of_the_first(now):
+    """What moves elements of the first input."""
+    return [([way[0][0], *([Replicate()] * (len(now) - 1))], way[1]) for way in moved(now[:1])]
+
+
+def _gather(func, args, kwargs):
+    """Other dimensions than the one that is looked up are cut alike where they are as long."""
+    x, dim, index = args[0], _given(args, kwargs, 1, "dim"), _given(args, kwargs, 2, "index")
+    if not isinstance(x, DTensor) or not isinstance(index, DTensor) or not x.dim() or x.dim() != index.dim():
+        return NotImplemented
+    labels = [d if d != dim % x.dim() and x.shape[d] == index.shape[d] else None for d in _all_labels(x)]
+    inputs = [_Input(_summed(x), labels), _Input(_summed(index), labels)]
+    return _run("gather", inputs, labels, lambda parts: parts[0].gather(dim, parts[1]))
+
+
+def _complex_view(func, args, kwargs):
+    """view_as_real and view_as_complex: one dimension more or less at the end."""
+    x = args[0]
+    labels, adds = _all_labels(x), func.__name__ == "view_as_real"
+    labels, out = (labels, [*labels, None]) if adds else ([*labels[:-1], None], labels[:-1])
+    return _run(func.__name__, [_Input(x, labels)], out, lambda parts: _plainly(func, parts[0]), None, (linear,))
+
+
 def _norm(func, args, kwargs):
-    """The norm of all values, where no gradient is asked for."""
+    """Norms of all values or along dimensions, for each part; powers of them are summed where processes have parts."""
     x, order = args[0], _given(args, kwargs, 1, "p" if func.__name__ == "norm" else "ord", 2)
     order = {"fro": 2, None: 2}.get(order, order)
-    more = any(a not in (None, False, ()) for a in args[2:]) or any(
-        v not in (None, False) for k, v in kwargs.items() if k not in ("p", "ord")
-    )
-    if more or isinstance(order, str) or order <= 0 or facula.is_grad_enabled() and x.requires_grad:
+    dims, keepdim, dtype = _given(args, kwargs, 2, "dim"), _given(args, kwargs, 3, "keepdim", False), kwargs.get("dtype")
+    if isinstance(order, str) or order <= 0 or not isinstance(x, DTensor) or kwargs.get("out") is not None:
         return NotImplemented
-    return total_norm([x], float(order))
+    order = float(order)
+    chosen = range(x.dim()) if dims is None or dims == () else [dims] if isinstance(dims, int) else dims
+    chosen = {d % max(x.dim(), 1) for d in chosen}
+    out = [f"one{d}" if d in chosen else d for d in _all_labels(x) if keepdim or d not in chosen]
+
+    def compute(parts):
+        part = parts[0] if dtype is None else parts[0].to(dtype)
+        along = sorted(chosen) if x.dim() else None
+        if part.numel() == 0:
+            return part.sum(along, keepdim)
+        return facula.linalg.vector_norm(part, order, along, keepdim)
+
+    return _run(func.__name__, [_Input(x, _all_labels(x))], out, compute, _joined_norms(order))
+
+
+def _joined_norms(order: float) -> Partial:
+    return Partial("max") if order == math.inf else _NormPartial("sum", order)
 
 
 def _broadcast_tensors(func, args, kwargs):
@@ -245,6 +353,19 @@ _RULES.update(
         **dict.fromkeys(("tril", "triu"), _triangle),
         **dict.fromkeys(("argmax", "argmin"), _at_most_along),
         **dict.fromkeys(("cumsum", "cumprod"), _is_one_layout),
+        **dict.fromkeys(("max", "min"), _extreme),
+        **dict.fromkeys(("sort", "argsort"), _mixing(lambda x, dim=-1, descending=False, stable=False: (dim,))),
+        **dict.fromkeys(("var", "std"), _mixing(lambda x, dim=None, *rest, **more: _listed(dim), drops=True)),
+        **dict.fromkeys(("view_as_real", "view_as_complex"), _complex_view),
+        "topk": _mixing(lambda x, k, dim=-1, largest=True, sorted=True: (dim,)),
+        "glu": _mixing(lambda x, dim=-1: (dim,)),
+        "logsumexp": _mixing(lambda x, dim, keepdim=False: _listed(dim), drops=True),
+        "flip": _mixing(lambda x, *dims: dims if isinstance(dims[0], int) else dims[0], passes=(moved,)),
+        "roll": _mixing(lambda x, shifts, dims=(): _listed(dims) or None, passes=(moved,)),
+        "pad": _mixing(_pad_dims, passes=(linear,)),
+        "repeat": _repeat,
+        "index_select": _index_select,
+        "gather": _gather,
         "__getitem__": _getitem,
         "getitem": _getitem,
         "select": _select,

@@ -61,7 +61,7 @@ def normalized(caller: str, mesh: DeviceMesh | None, placements, dim: int) -> tu
             raise TypeError(f"{caller}: expected placements, got {type(p).__name__}")
         if isinstance(p, Shard):
             if not -dim <= p.dim < dim:
-                raise ValueError(f"{caller}: the tensor has {dim} dimensions, got {p}")
+                raise ValueError(f"{caller}: the tensor has {dim} dimensions, got {p!r}")
             placements[i] = replace(p, dim=p.dim % dim)
         if isinstance(p, Partial) and p.reduce_op not in ("sum", "avg", "max", "min", "product"):
             raise ValueError(f"{caller}: unknown reduction, got {p}")

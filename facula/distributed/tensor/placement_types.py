@@ -1,6 +1,7 @@
 """How a tensor lies on a dimension of a mesh of processes."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 class Placement:
@@ -25,6 +26,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
     @staticmethod
     def local_shard_size_and_offset(curr_local_size, num_chunks, rank):
         """(size, offset) of a process's part of `curr_local_size` elements."""
@@ -44,14 +48,46 @@ class _StridedShard(Shard):
 
     split_factor: int = 1
 
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):
     """Each process holds the whole."""
 
+    def __str__(self) -> str:
+        return "R"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Partial(Placement):
     """The value is the reduction of what the processes hold."""
 
+    ALL_REDUCE_OPS: ClassVar[tuple] = ("sum", "avg", "min", "max", "product")
+    LINEAR_REDUCE_OPS: ClassVar[tuple] = ("sum", "avg")
+
     reduce_op: str = "sum"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
+
+
+@dataclass(frozen=True, repr=False)
+class _NormPartial(Partial):
+    """The value is the norm of the norms that the processes hold.
+
+    Args:
+        norm_type: which norm.
+    """
+
+    norm_type: float = 2.0
+
+    def __repr__(self) -> str:
+        return f"_NormPartial({self.norm_type:g})"
+
+    def __str__(self) -> str:
+        return f"_NormP({self.norm_type:g})"
