@@ -298,6 +298,88 @@ raised(early, "no more inputs")
 print("ok")
 """
 
+LIFE = SETUP + """
+import gc, pickle, weakref
+# a pass that fails is forgotten
+class Fails(facula.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, now):
+        ctx.now = now
+        return x.clone()
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.now:
+            raise ArithmeticError("this one fails")
+        return grad, None
+class Sometimes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+    def forward(self, x, fails):
+        return self.last(Fails.apply(self.first(x), fails))
+facula.manual_seed(0)
+one = Sometimes()
+ddp = DDP(copy.deepcopy(one), bucket_cap_mb=0.00001)  # a bucket for each parameter
+for step in range(4):
+    x, y = batch(step, RANK)
+    if step % 2 == 0:
+        raised(lambda: F.mse_loss(ddp(x, True), y).backward(), "ArithmeticError", "this one fails")
+    for m, (x, y) in ((one, batch(step)), (ddp, (x, y))):
+        m.zero_grad()
+        F.mse_loss(m(x, False), y).backward()
+    same(one, ddp.module)
+
+# hooks of programs, before and after ours; what observers see
+net, seen = model(), []
+net[0].weight.register_post_accumulate_grad_hook(lambda p: seen.append(("before", p.grad.clone())))
+net[0].weight.register_hook(lambda g: seen.append(("gradient", g.clone())))
+ddp = DDP(net)
+net[4].bias.register_post_accumulate_grad_hook(lambda p: seen.append(("after", p.grad.clone())))
+F.mse_loss(ddp(batch(0, RANK)[0]), batch(0, RANK)[1]).backward()
+assert sorted(name for name, _ in seen) == ["after", "before", "gradient"]
+with facula.profiler.profile() as profile:
+    ddp(batch(1, RANK)[0]).sum().backward()
+assert any("all_reduce" in event.name for event in profile.events()), [event.name for event in profile.events()]
+
+# the wrapper dies: gradients are this process's alone, and nothing is kept alive
+one = copy.deepcopy(net)
+one.zero_grad()
+ddp.zero_grad()
+alive = weakref.ref(ddp.reducer)
+del ddp
+gc.collect()
+assert alive() is None
+for m in (one, net):
+    m(batch(2, RANK)[0]).sum().backward()
+assert facula.equal(one[0].weight.grad, net[0].weight.grad)
+ddp = DDP(net)  # and it can be wrapped again
+ddp.zero_grad()
+one.zero_grad()
+F.mse_loss(one(batch(3)[0]), batch(3)[1]).backward()
+F.mse_loss(ddp(batch(3, RANK)[0]), batch(3, RANK)[1]).backward()
+same(one, net)
+parameter = weakref.ref(net[0].weight)
+del ddp, net, m
+seen.clear()
+gc.collect()
+assert parameter() is None
+
+# the values of every dtype are those of the sum, divided as the tensor's own arithmetic does it
+for dtype in (facula.float16, facula.bfloat16, facula.float32, facula.float64):
+    layer = nn.Linear(3, 2, bias=False).to(dtype)
+    x = (facula.arange(6.0).reshape(2, 3) / 7 + RANK).to(dtype)
+    mine = facula.autograd.grad(layer(x).sum(), layer.weight)[0]
+    DDP(layer)(x).sum().backward()  # dies before its pass
+    assert facula.equal(layer.weight.grad, mine)
+    layer.zero_grad()
+    ddp = DDP(layer)
+    ddp(x).sum().backward()
+    want = mine * (1 / SIZE)
+    dist.all_reduce(want)
+    assert facula.equal(layer.weight.grad, want), (layer.weight.grad, want)
+print("ok")
+"""
+
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_passes(size):
@@ -322,3 +404,7 @@ def test_communication_hooks():
 
 def test_uneven_inputs():
     assert run_ranks(JOIN, 3) == ["ok\n"] * 3
+
+
+def test_passes_that_fail_and_wrappers_that_die():
+    assert run_ranks(LIFE, 2) == ["ok\n"] * 2

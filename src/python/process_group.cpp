@@ -11,59 +11,15 @@
 #include "python/objects.h"
 
 namespace facula::python {
-namespace {
 
 using namespace distributed;
 
-/// An object that holds a shared C++ one.
-template <class T>
-struct Holder {
-  PyObject_HEAD T value;
-};
-struct GroupRef {
-  std::shared_ptr<World> world;
-  std::shared_ptr<distributed::Group> group;
-};
+namespace {
+
 struct WorkRef {
   std::shared_ptr<World> world;
   std::shared_ptr<Operation> op;
 };
-
-template <class T>
-PyTypeObject type_of{.ob_base = PyVarObject_HEAD_INIT(nullptr, 0)};
-
-template <class T>
-T& held(PyObject* self) {
-  return reinterpret_cast<Holder<T>*>(self)->value;
-}
-
-template <class T>
-PyObject* hold(T value) {
-  PyObject* object = check(type_of<T>.tp_alloc(&type_of<T>, 0));
-  new (&held<T>(object)) T(std::move(value));
-  return object;
-}
-
-template <class T>
-void make_type(PyObject* module, const char* name, PyMethodDef* methods, const char* doc) {
-  PyTypeObject& type = type_of<T>;
-  type.tp_name = name;
-  type.tp_basicsize = sizeof(Holder<T>);
-  type.tp_flags = Py_TPFLAGS_DEFAULT;
-  type.tp_methods = methods;
-  type.tp_doc = doc;
-  type.tp_dealloc = [](PyObject* self) {
-    T last = std::move(held<T>(self));
-    held<T>(self).~T();
-    Py_TYPE(self)->tp_free(self);
-    WithoutLock unlocked;
-    last = {};
-  };
-  check(PyType_Ready(&type));
-  check(PyModule_AddObjectRef(module, std::strrchr(name, '.') + 1, reinterpret_cast<PyObject*>(&type)));
-}
-
-PyObject* none() { return Py_NewRef(Py_None); }
 
 // ---- where the program called
 
@@ -87,8 +43,9 @@ const std::string& package_folder() {
   return folder;
 }
 
-/// The innermost line outside of this package.
-CallSite call_site() {
+}  // namespace
+
+distributed::CallSite call_site() {
   const std::string& inside = package_folder();
   CallSite site;
   PyFrameObject* frame = PyEval_GetFrame();
@@ -105,6 +62,8 @@ CallSite call_site() {
   }
   return site;
 }
+
+namespace {
 
 /// Asks Python for the lines of the main thread; gives up when the interpreter lock does not come.
 std::string lines_of_program() {
@@ -145,19 +104,6 @@ std::vector<int> ranks_of(PyObject* list) {
   std::vector<int> ranks;
   for (int64_t n : numbers_of(list)) ranks.push_back(static_cast<int>(n));
   return ranks;
-}
-
-template <class... T>
-void take(PyObject* args, const char* format, T*... slots) {
-  if (!PyArg_ParseTuple(args, format, slots...)) throw PythonError{};
-}
-
-/// Runs `f` without the interpreter lock, interruptible by Ctrl-C.
-template <class F>
-auto unlocked(F f) {
-  WithoutLock lock;
-  Interruptible interruptible;
-  return f();
 }
 
 // ---- worlds
@@ -294,12 +240,10 @@ Call call_of(const RunArguments& a) {
 template <class F>
 PyObject* recorded(F f) {
   PyObject* result = guarded(f);
-  if (result || !std::getenv("FACULA_FLIGHT_RECORDER")) return result;
+  if (result) return result;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
-  const Owned module(PyImport_ImportModule("facula.distributed._recorder"));
-  const Owned done(module ? PyObject_CallMethod(module.get(), "dump_after", "O", type) : nullptr);
-  if (!done) PyErr_WriteUnraisable(module.get());
+  dump_records(type);
   PyErr_Restore(type, value, trace);
   return nullptr;
 }
@@ -463,6 +407,13 @@ PyMethodDef functions[] = {
     {}};
 
 }  // namespace
+
+void dump_records(PyObject* error) {
+  if (!std::getenv("FACULA_FLIGHT_RECORDER")) return;
+  const Owned module(PyImport_ImportModule("facula.distributed._recorder"));
+  const Owned done(module ? PyObject_CallMethod(module.get(), "dump_after", "O", error) : nullptr);
+  if (!done) PyErr_WriteUnraisable(module.get());
+}
 
 void init_process_groups(PyObject* module) {
   make_type<WorldRef>(module, "facula._C._World", world_methods, "Processes that work together.");

@@ -424,6 +424,7 @@ void init_stores(PyObject* module);  // called by module.cpp
 void init_stores(PyObject* module) {
   make_store_type(module);
   init_process_groups(module);
+  init_reducers(module);
   check(PyModule_AddFunctions(module, functions));
 }
 

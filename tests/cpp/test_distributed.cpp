@@ -13,12 +13,15 @@
 #include <thread>
 #include <vector>
 
+#include "autograd/engine.h"
 #include "check.h"
 #include "cpu/backend.h"
 #include "distributed/pmi.h"
+#include "distributed/reducer.h"
 #include "distributed/store_server.h"
 #include "distributed/tcp_store.h"
 #include "distributed/wire.h"
+#include "functions.h"
 #include "thread_engine.h"
 
 namespace {
@@ -564,6 +567,109 @@ void test_the_recorder_keeps_the_last() {
   EXPECT(records.back().out == std::vector<std::vector<int64_t>>{{3}});
 }
 
+// ---- gradients of ranks that are threads
+
+/// A rank with some parameters, two of which share a bucket.
+struct Trainee {
+  explicit Trainee(World& w) : world(w) {
+    std::vector<Reducer::Parameter> parameters;
+    for (int64_t n : {100, 3, 5}) {
+      leaves.push_back(filled(n, 1));
+      set_requires_grad(leaves.back(), true);
+      parameters.push_back({std::to_string(n), leaves.back()});
+    }
+    const auto fails = [](auto&&...) { ++failures; };
+    reducer = std::make_shared<Reducer>(
+        parameters, world.shared_from_this(), world.everybody(), 60,
+        Reducer::Program{.site = [] { return CallSite{}; }, .launch = fails, .land = fails, .failed = [] {}});
+    reducer->set_buckets({{2, 1}, {0}});
+    reducer->watch();
+  }
+  /// The gradient of each chosen leaf is `factor`, twice where it is chosen twice.
+  void backward(const std::vector<int>& chosen, float factor) const {
+    std::vector<Edge> roots;
+    std::vector<Tensor> grads;
+    for (int i : chosen) {
+      const Tensor loss = sum(mul(leaves[static_cast<size_t>(i)], Scalar(factor)), std::nullopt, false, std::nullopt);
+      roots.push_back(gradient_edge(loss.impl()));
+      grads.push_back(scalar_tensor(Scalar(1), DType::Float32));
+    }
+    run_backward(roots, grads, {}, {});
+  }
+  Tensor grad(int i) const { return grad_of(leaves[static_cast<size_t>(i)]); }
+  void forget() const {
+    for (const Tensor& leaf : leaves) set_grad_of(leaf, {});
+  }
+
+  World& world;
+  std::vector<Tensor> leaves;
+  std::shared_ptr<Reducer> reducer;
+};
+
+struct Failing final : TensorHook {
+  Tensor call(const Tensor&) override {
+    FACULA_CHECK(!armed, ErrorKind::Runtime, "a hook fails");
+    return {};
+  }
+  bool armed = true;
+};
+
+void average_gradients(World& world) {
+  Trainee t(world);
+  const auto rank = static_cast<float>(world.rank());
+  for (int pass = 0; pass < 10; ++pass) {
+    t.forget();
+    t.backward({0, 1, 2}, rank + 1);
+    for (int i : {0, 1, 2}) EXPECT(all_are(t.grad(i), 1.5f));
+    EXPECT(t.grad(1).storage() == t.grad(2).storage() && t.grad(0).storage() != t.grad(1).storage());
+  }
+  EXPECT(t.reducer->passes() == 10);
+  const Tensor kept = t.grad(0);
+  t.forget();
+  t.backward({0, 1, 1, 2}, 2 * rank);
+  EXPECT(all_are(kept, 1.5f) && all_are(t.grad(0), 1) && all_are(t.grad(1), 2));
+  t.backward({0, 1, 2}, 1);  // on top of what is there
+  EXPECT(all_are(t.grad(0), 2) && all_are(t.grad(1), 3));
+}
+
+/// Ranks use different parameters, and nobody the third.
+void average_some(World& world) {
+  Trainee t(world);
+  for (int pass = 0; pass < 4; ++pass) {
+    t.forget();
+    t.backward({(world.rank() + pass) % 2}, 4);
+    EXPECT(all_are(t.grad(0), 2) && all_are(t.grad(1), 2) && !t.grad(2).defined());
+  }
+  t.reducer->enable(false);
+  t.backward({0, 2}, 4);
+  EXPECT(all_are(t.grad(0), 6) && all_are(t.grad(2), 4));
+  t.reducer->enable(true);
+  t.backward({1}, 0);  // brings those of the pass before along
+  EXPECT(all_are(t.grad(0), 6) && all_are(t.grad(2), 4) && all_are(t.grad(1), 2));
+}
+
+void fail_and_go_on(World& world) {
+  Trainee t(world);
+  const auto hook = std::make_shared<Failing>();
+  const Ref<Node> node = gradient_edge(t.leaves[0].impl()).node;
+  static_cast<AccumulateGrad&>(*node).after_accumulate.add(hook);  // the last of the backward pass
+  EXPECT(has(error_of([&] { t.backward({0}, 7); }), "a hook fails"));
+  hook->armed = false;
+  t.forget();
+  t.backward({0, 1, 2}, 3);
+  EXPECT(all_are(t.grad(0), 3) && all_are(t.grad(2), 3));
+  t.reducer = nullptr;  // and its hooks do nothing from here on
+  t.forget();
+  t.backward({0}, static_cast<float>(world.rank()));
+  EXPECT(all_are(t.grad(0), static_cast<float>(world.rank())));
+}
+
+void test_gradients_are_averaged() {
+  as_ranks(2, average_gradients);
+  as_ranks(2, average_some);
+  as_ranks(2, fail_and_go_on);
+}
+
 }  // namespace
 
 int main() {
@@ -586,6 +692,7 @@ int main() {
   test_the_store_goes();
   test_memory_of_what_was_given_up_outlives_its_world();
   test_the_recorder_keeps_the_last();
+  test_gradients_are_averaged();
   std::printf(failures ? "%d failures\n" : "ok\n", failures.load());
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

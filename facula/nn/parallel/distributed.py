@@ -128,6 +128,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         if self.process_group is None:
             self.process_group = dist.group.WORLD
         self._join_config = _JoinConfig()
+        self._has_buffers = bool(self._named_buffers())
         named = self._named_parameters()
         if init_sync:
             self._check_parameters(named)
@@ -211,7 +212,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     def _is_synced_before_forward(self) -> bool:
         wanted = self.require_forward_param_sync and self.broadcast_buffers and self._buffer_hook is None
-        return wanted and bool(self._named_buffers())
+        return wanted and self._has_buffers
 
     def will_sync_module_buffers(self) -> bool:
         """Whether the next forward takes the buffers of rank 0."""
