@@ -36,6 +36,9 @@ class OpOverload:
         overload = "" if self._overloadname == "default" else f".{self._overloadname}"
         return f"{self.overloadpacket._qualified_op_name}{overload}"
 
+    def __str__(self):
+        return f"{self.namespace}.{self.overloadpacket.__name__}.{self._overloadname}"
+
     def __repr__(self):
         return f"<OpOverload(op='{self.namespace}.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
 

@@ -161,6 +161,22 @@ EXCEPTIONS = {
             Library.impl(allow_override with_keyset)
             """,
     },
+    "of a method that subclasses replace": {
+        "fx/_symbolic_trace.py": "Tracer.is_leaf_module(module_qualified_name)",
+        "fx/interpreter.py": """
+            Interpreter.placeholder(kwargs) Interpreter.get_attr(args kwargs) Interpreter.output(target kwargs)
+            Transformer.placeholder(kwargs)
+            """,
+        "fx/graph_module.py": "GraphModule.__new__(args kwargs)",
+    },
+    "of colours, and of what PyTorch's own passes add to the text of a graph": {
+        "fx/graph.py": "Graph.python_code(additional_meta colored expanded_def record_func)",
+        "fx/graph_module.py": "GraphModule.print_readable(additional_meta colored expanded_def fast_sympy_print)",
+    },
+    "signatures are told apart by what fits": {
+        "fx/operator_schemas.py": "normalize_function(arg_types kwarg_types) check_for_mutable_operation(args)",
+        "fx/passes/utils/common.py": "lift_subgraph_as_module(comp_name)",
+    },
     "the function of this name always gives indices": {
         "nn/functions/pool.py": """
             max_pool1d_with_indices(return_indices) max_pool2d_with_indices(return_indices)

@@ -150,12 +150,13 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         from typing import Optional
         import torch
         import torch.fx
-        from torch.fx import GraphModule, Tracer, wrap
+        from torch.fx import GraphModule, wrap
+        from torch.package import PackageExporter
         from torch.distributed.pipelining import SplitPoint
         from torch.distributed.tensor import DTensor
         import torch._dynamo
         torch._inductor.config.max_autotune = True
-        class Mine(Tracer):
+        class Mine(PackageExporter):
             pass
         @wrap
         def f(x: Optional[DTensor] = None) -> "GraphModule | None":
@@ -165,7 +166,7 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
             return 6
         again = torch.distributed.pipelining.SplitPoint
         print(f(), g(), isinstance(3, SplitPoint), torch._dynamo.is_compiling(), SplitPoint is again)
-        for use in (SplitPoint, Mine, lambda: torch.fx.symbolic_trace(f)):
+        for use in (SplitPoint, Mine, lambda: torch.package.PackageImporter(f)):
             try:
                 use()
             except NotImplementedError as error:
@@ -183,8 +184,8 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         "False",
         "True",
         "torch.distributed.pipelining.SplitPoint",
-        "torch.fx.Tracer",
-        "torch.fx.symbolic_trace",
+        "torch.package.PackageExporter",
+        "torch.package.PackageImporter",
         "absent",
     ]
 

@@ -81,7 +81,7 @@ def test_no_name_is_listed_twice_and_every_reason_is_used():
         (lambda: facula.distributed.split_group("b", to=1), "torch.distributed.split_group", "got 'b', to=1"),
         (lambda: facula.jit.load("model.pt"), "torch.jit.load", "got 'model.pt'"),
         (lambda: facula.symeig(facula.eye(2)), r"torch.symeig was removed in PyTorch 1.9; use linalg\.eigh", r"\[2, 2\]"),
-        (lambda: facula.fx.Tracer.trace(None), "torch.fx.Tracer.trace is not supported by Facula: programs", "got None"),
+        (lambda: facula.package.PackageImporter.load_text(None), "torch.package.PackageImporter.load_text is not supported by Facula: archives", "got None"),
     ],
 )
 def test_what_is_missing_says_its_name_the_reason_and_what_came(use, begin, end):
@@ -97,14 +97,15 @@ def test_missing_devices_raise_what_pytorch_raises_too(use):
 
 
 def test_placeholders_stand_where_programs_put_them():
-    Tracer = facula.fx.Tracer
-    assert facula.fx.Tracer is Tracer and not isinstance(3, Tracer) and "torch.fx.Tracer" in repr(Tracer)
+    Exporter = facula.package.PackageExporter
+    assert facula.package.PackageExporter is Exporter and not isinstance(3, Exporter)
+    assert "torch.package.PackageExporter" in repr(Exporter)
 
-    class Mine(Tracer):
-        def trace(self, x: "Tracer | None"):
+    class Mine(Exporter):
+        def save(self, x: "Exporter | None"):
             return x
 
-    with pytest.raises(NotImplementedError, match=r"^torch\.fx\.Tracer is"):
+    with pytest.raises(NotImplementedError, match=r"^torch\.package\.PackageExporter is"):
         Mine()
     with pytest.raises(AttributeError):
         facula.no_such_name  # noqa: B018

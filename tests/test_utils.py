@@ -199,7 +199,7 @@ def test_flop_counter_follows_modules():
 
 def test_names_that_are_not_supported():
     for name, call in (
-        ("torch.fx.symbolic_trace", lambda: torch.fx.symbolic_trace(1)),
+        ("torch.package.PackageImporter", lambda: torch.package.PackageImporter(1)),
         ("torch.utils.cpp_extension.load", lambda: torch.utils.cpp_extension.load("x", [])),
         ("torch.sparse.FloatTensor", lambda: torch.sparse.FloatTensor(1)),
     ):

@@ -34,7 +34,7 @@ DECORATORS = frozenset(
     torch._dynamo.optimize torch._dynamo.forbid_in_graph torch._dynamo.disallow_in_graph
     torch._dynamo.run torch._dynamo.nonstrict_trace torch._jit_internal._copy_to_script_wrapper
     torch._jit_internal._overload torch._jit_internal.ignore torch._jit_internal.unused
-    torch._jit_internal.export torch._jit_internal.boolean_dispatch torch.fx.wrap
+    torch._jit_internal.export torch._jit_internal.boolean_dispatch
     torch.testing._internal.common_utils.slowTest
     torch.overrides.wrap_torch_function torch._disable_dynamo torch._dynamo.eval_frame.disable
     torch.onnx.symbolic_helper.parse_args torch.utils.data.functional_datapipe

@@ -312,39 +312,9 @@ NAMES = {
         "torch.export.passes": "move_to_device_pass",
         "torch.export.pt2_archive": "PT2ArchiveReader PT2ArchiveWriter is_pt2_package",
         "torch.export.unflatten": "FlatArgsAdapter InterpreterModule InterpreterModuleDispatcher UnflattenedModule unflatten",
-        "torch.fx": """
-            Graph GraphModule Interpreter Node Proxy Tracer Transformer has_side_effect map_arg replace_pattern
-            symbolic_trace
-            """,
-        "torch.fx._pytree": "register_pytree_flatten_spec tree_flatten_spec",
-        "torch.fx._symbolic_trace": "_orig_module_call is_fx_tracing",
-        "torch.fx.annotate": "annotate",
-        "torch.fx.experimental.proxy_tensor": "",
         "torch.fx.experimental.symbolic_shapes": """
             GuardOnDataDependentSymNode free_symbols free_unbacked_symbols guard_or_false guard_or_true
             statically_known_true
-            """,
-        "torch.fx.graph": "CodeGen Graph PythonCode",
-        "torch.fx.graph_module": """
-            GraphModule _CodeOnlyModule _USER_PRESERVED_ATTRIBUTES_KEY _copy_attr reduce_graph_module
-            reduce_package_graph_module
-            """,
-        "torch.fx.immutable_collections": "immutable_dict immutable_list",
-        "torch.fx.interpreter": "Interpreter Transformer",
-        "torch.fx.node": "Node Target has_side_effect map_aggregate map_arg",
-        "torch.fx.operator_schemas": """
-            ArgsKwargsPair check_for_mutable_operation create_type_hint get_signature_for_torch_op normalize_function
-            normalize_module type_matches
-            """,
-        "torch.fx.proxy": """
-            Attribute GraphAppendingTracer MetaProxy ParameterProxy Proxy Scope ScopeContextManager TraceError TracerBase
-            """,
-        "torch.fx.subgraph_rewriter": "Match ReplacedPatterns replace_pattern replace_pattern_with_filters",
-        "torch.fx.tensor_type": "Dyn TensorType is_consistent is_more_precise",
-        "torch.fx.traceback": """
-            NodeSource NodeSourceAction annotate annotate_fn format_stack get_current_meta get_current_replay_node
-            get_graph_provenance_json has_preserved_node_meta preserve_node_meta reset_grad_fn_seq_nr set_current_meta
-            set_current_replay_node set_grad_fn_seq_nr set_stack_trace
             """,
         "torch.utils._sympy.numbers": "IntInfinity",
         "torch.utils._sympy.value_ranges": "ValueRanges",

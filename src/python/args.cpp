@@ -209,6 +209,21 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
   return true;
 }
 
+/// Whether something that is no tensor, among the arguments or in a list of them, belongs to a class that takes calls:
+/// it may stand for a number or a size, where no signature has a place for it.
+bool brings_override(PyObject* const* args, Py_ssize_t count) {
+  bool found = false;
+  auto look = [&](PyObject* o) {
+    found = found || (!is_tensor(o) && has_override(o));
+    return true;
+  };
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    look(args[i]);
+    if (is_sequence(args[i])) all_items(args[i], look);
+  }
+  return found;
+}
+
 void describe(std::string& text, PyObject* o) {
   if (PyTuple_Check(o) || PyList_Check(o)) {
     text += PyTuple_Check(o) ? "tuple of (" : "list of [";
@@ -279,6 +294,11 @@ int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nar
         return slots[0] ? kHandled : kFailed;
       }
       return i;
+    }
+    Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    if (!PyErr_Occurred() && !overrides_disabled() && brings_override(args, nargs + keywords)) {
+      slots[0] = call_override(f.name, self != nullptr, self, args, nargs, kwnames);
+      return slots[0] ? kHandled : kFailed;
     }
   } catch (...) {
     translate_exception();

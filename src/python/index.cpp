@@ -221,12 +221,15 @@ Tensor quick_view(const Tensor& t, PyObject* key, bool& done) {
 
 bool overridden(PyObject* o) { return !is_plain_tensor(o) && has_override(o); }
 
+bool item_overridden(PyObject* item) {
+  if (PyLong_Check(item) || PySlice_Check(item) || item == Py_Ellipsis) return false;  // what keys mostly are
+  return overridden(item);
+}
+
 bool key_overridden(PyObject* key) {
-  if (is_tensor(key)) return overridden(key);
-  if (!PyTuple_Check(key)) return false;
+  if (!PyTuple_Check(key)) return item_overridden(key);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(key, i);
-    if (is_tensor(item) && overridden(item)) return true;
+    if (item_overridden(PyTuple_GET_ITEM(key, i))) return true;
   }
   return false;
 }

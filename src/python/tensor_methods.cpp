@@ -118,8 +118,17 @@ Target read_target(PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return target;
 }
 
+/// Whether something stands for a dtype, a device or a tensor whose class takes calls.
+bool target_overridden(PyObject* const* args, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!is_tensor(args[i]) && !is_dtype(args[i]) && !is_device(args[i]) && is_overridden(args[i])) return true;
+  }
+  return false;
+}
+
 PyObject* method_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  if (is_overridden(self)) return call_override("to", true, self, args, n, kwnames);
+  Py_ssize_t given = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  if (is_overridden(self) || target_overridden(args, given)) return call_override("to", true, self, args, n, kwnames);
   return guarded([&] { return converted(self, read_target(args, n, kwnames)); });
 }
 

@@ -1,0 +1,17 @@
+"""How tracers make GraphModules; code is written when a module is made."""
+
+from __future__ import annotations
+
+import contextlib
+
+
+def _make_graph_module(*args, graph_module_cls=None, **kwargs):
+    from facula.fx.graph_module import GraphModule
+
+    return (graph_module_cls or GraphModule)(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _use_lazy_graph_module(should_use):
+    """Changes nothing: writing the code of a graph costs little."""
+    yield

@@ -1,0 +1,673 @@
+"""Symbolic tracing: a program runs once on proxies, and what it does becomes a graph."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import copy
+import functools
+import inspect
+import math
+import types
+
+import facula
+from facula._ops import OpOverload, OpOverloadPacket
+from facula.fx import _public
+from facula.fx._compatibility import compatibility
+from facula.fx._lazy_graph_module import _make_graph_module
+from facula.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
+from facula.fx.node import base_types, map_aggregate
+from facula.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+from facula.utils import _pytree as pytree
+
+__all__ = ["Tracer", "symbolic_trace", "wrap", "is_fx_tracing", "PH", "ProxyableClassMeta", "PHBase"]
+
+HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_orig_module_call = facula.nn.Module.__call__
+_orig_module_getattr = facula.nn.Module.__getattr__
+_proxyable_classes = {}
+_is_fx_tracing_flag = False
+_constant_attribute_types = (facula.Tensor,)
+
+
+def is_fx_tracing():
+    """Whether a program is being traced now."""
+    return _is_fx_tracing_flag
+
+
+is_fx_symbolic_tracing = is_fx_tracing_warning = is_fx_tracing
+
+
+@compatibility(is_backward_compatible=True)
+class ProxyableClassMeta(type):
+    """A metaclass: making an object of the class from proxies is a node."""
+
+    def __init__(cls, name, bases, attrs):
+        _proxyable_classes.setdefault(cls)
+        super().__init__(name, bases, attrs)
+
+    def __call__(cls, *args, **kwargs):
+        if is_fx_tracing():
+            found = _proxies_in((args, kwargs))
+            if found:
+                return found[0].tracer.create_proxy("call_function", cls, args, kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+def _proxies_in(arguments):
+    found = []
+
+    def note(value):
+        if isinstance(value, Proxy):
+            found.append(value)
+        return value
+
+    map_aggregate(arguments, note)
+    return found
+
+
+class PHBase:
+    """In concrete arguments: this one is an input of the graph."""
+
+    def __repr__(self):
+        return "PH"
+
+
+PH = PHBase()
+
+
+class PHWithMeta(PHBase):
+    """In concrete arguments: an input with meta.
+
+    Args:
+        ph_key: where the meta is kept.
+    """
+
+    def __init__(self, ph_key=None):
+        super().__init__()
+        self.ph_key = ph_key
+
+    def transfer_attrs(self, node):
+        """Copies what was set on this object to the node."""
+        for key, value in vars(self).items():
+            if not key.startswith("_") and key != "ph_key":
+                node.meta[key] = value
+
+
+def _transfer_attrs(fr, to):
+    for attr_name in dir(fr):
+        value = getattr(fr, attr_name)
+        if not callable(value) and not attr_name.startswith("__") and not hasattr(to, attr_name):
+            setattr(to, attr_name, value)
+
+
+def _assert_is_none(value, msg):
+    assert value is None, msg
+
+
+# ---- what is replaced while a program is traced
+
+
+class _Patcher:
+    """Attributes and items that are replaced, and put back at the end."""
+
+    def __init__(self):
+        self._undo, self.visited = [], set()
+
+    def patch_method(self, cls, name, new):
+        """Replaces an attribute."""
+        before = vars(cls).get(name, self)
+        setattr(cls, name, new)
+        self._undo.append((delattr, cls, name, None) if before is self else (setattr, cls, name, before))
+
+    def patch(self, frame_dict, name, new):
+        """Replaces an item."""
+        before = frame_dict.get(name, self)
+        frame_dict[name] = new
+        if before is self:
+            self._undo.append((lambda d, key, _: d.pop(key, None), frame_dict, name, None))
+        else:
+            self._undo.append((dict.__setitem__, frame_dict, name, before))
+
+    def visit_once(self, thing):
+        """Whether this is asked for the first time."""
+        if id(thing) in self.visited:
+            return False
+        self.visited.add(id(thing))
+        return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for how, where, name, value in reversed(self._undo):
+            how(where, name) if how is delattr else how(where, name, value)
+        self._undo.clear()
+        self.visited.clear()
+
+
+def _new_patcher():
+    return _Patcher()
+
+
+_wrapped_fns_to_patch = {}
+_wrapped_methods_to_patch = []
+
+
+def _find_proxy(*objects):
+    """The first proxy in arguments, or None."""
+    found = _proxies_in(objects)
+    return found[0] if found else None
+
+
+def _create_wrapped_func(orig_fn):
+    """A function that becomes a node when it is given a proxy."""
+
+    @functools.wraps(orig_fn)
+    def wrapped(*args, **kwargs):
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        result = proxy.tracer.create_proxy("call_function", orig_fn, args, kwargs)
+        result.node.meta["is_wrapped"] = True
+        return result
+
+    return wrapped
+
+
+def _create_library_func(orig_fn):
+    """The same for a function of Facula, which is written down in PyTorch's way."""
+
+    @functools.wraps(orig_fn)
+    def wrapped(*args, **kwargs):
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        target, args, kwargs = _public.written_call(orig_fn, args, kwargs)
+        return proxy.tracer.create_proxy("call_function", target, args, kwargs)
+
+    return wrapped
+
+
+def _create_op_call(call):
+    """`__call__` of ops by their own names, `torch.ops.aten.relu.default`, which stay what they are in the graph."""
+
+    def called(op, *args, **kwargs):
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return call(op, *args, **kwargs)
+        return proxy.tracer.create_proxy("call_function", op, args, kwargs)
+
+    return called
+
+
+def _create_wrapped_method(cls, name):
+    orig_fn = getattr(cls, name)
+
+    @functools.wraps(orig_fn)
+    def wrapped(*args, **kwargs):
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
+
+    return wrapped
+
+
+def _patch_wrapped_functions(patcher):
+    for (_, name), frame_dict in list(_wrapped_fns_to_patch.items()):
+        if name not in frame_dict and hasattr(builtins, name):
+            original = getattr(builtins, name)
+        else:
+            original = frame_dict[name]
+        patcher.patch(frame_dict, name, _create_wrapped_func(original))
+    for cls, name in list(_wrapped_methods_to_patch):
+        patcher.patch_method(cls, name, _create_wrapped_method(cls, name))
+
+
+_LIBRARY_HOMES = ("", ".functional", ".nn.functional", ".nn.init", ".linalg", ".fft", ".special")
+
+
+def _library_wrappers():
+    return {key: _create_library_func(function) for key, function in _public.interceptable().items()}
+
+
+def _patch_library(patcher, wrappers):
+    """Functions of Facula in Python, where programs find them."""
+    homes = [facula if not path else getattr(facula, path.split(".")[1]) for path in ("", ".functional", ".linalg")]
+    homes += [facula.nn.functional, facula.nn.init, facula.special, facula.fft]
+    for home in homes:
+        _patch_globals(patcher, vars(home), wrappers)
+
+
+def _patch_globals(patcher, scope, wrappers):
+    for name, value in list(scope.items()):
+        wrapper = wrappers.get(id(value))
+        if wrapper is not None:
+            patcher.patch(scope, name, wrapper)
+
+
+def _autowrap_check(patcher, frame_dict, function_ids, wrappers=None):
+    """Replaces in the globals of a program what is wrapped automatically."""
+    if not patcher.visit_once(frame_dict):
+        return
+    for name, value in list(frame_dict.items()):
+        if name.startswith("_") and wrappers is None or not callable(value):
+            continue
+        key = id(value)
+        if key in function_ids:
+            patcher.patch(frame_dict, name, _create_wrapped_func(value))
+        elif wrappers is not None and key in wrappers:
+            patcher.patch(frame_dict, name, wrappers[key])
+
+
+@compatibility(is_backward_compatible=True)
+def wrap(fn_or_name):
+    """Calls of a function become nodes instead of being traced into. At the top level of a module, as a decorator or a call.
+
+    Args:
+        fn_or_name: the function, or its name in that module (also of a builtin, such as "len").
+    """
+    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
+        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
+    name = fn_or_name.__name__ if callable(fn_or_name) else fn_or_name
+    frame = inspect.currentframe().f_back
+    if frame.f_code.co_name != "<module>":
+        raise NotImplementedError("wrap must be called at the top level of a module")
+    _wrapped_fns_to_patch[(id(frame.f_globals), name)] = frame.f_globals
+    return fn_or_name
+
+
+# ---- the tracer
+
+
+@compatibility(is_backward_compatible=True)
+class Tracer(TracerBase):
+    """Makes graphs of modules and functions. Subclasses change what is a leaf, what becomes of values, and more.
+
+    Args:
+        autowrap_modules: modules whose functions become nodes when they are given proxies.
+        autowrap_functions: more such functions.
+        param_shapes_constant: whether shapes of parameters are numbers in the graph.
+    """
+
+    def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):
+        super().__init__()
+        self._autowrap_function_ids = {
+            id(value)
+            for module in autowrap_modules
+            for name, value in vars(module).items()
+            if not name.startswith("_") and callable(value)
+        }
+        self._autowrap_function_ids.update(map(id, autowrap_functions))
+        self._autowrap_search = list(autowrap_modules)
+        self.param_shapes_constant = param_shapes_constant
+        self.submodule_paths = None
+        self.root_module_name = ""
+        self.scope = Scope("", None)
+        self.module_stack = collections.OrderedDict()
+        self.num_calls = {}
+        self.node_name_to_scope = {}
+
+    _proxy_count = 0
+
+    def get_fresh_qualname(self, prefix):
+        """An attribute name of the root that is not taken: the prefix and a number.
+
+        Args:
+            prefix: such as "_tensor_constant".
+        """
+        number = 0
+        while hasattr(self.root, f"{prefix}{number}"):
+            number += 1
+        return f"{prefix}{number}"
+
+    def create_arg(self, a):
+        """`a` as a graph holds it; tensors and parameters become attributes of the root.
+
+        Args:
+            a: anything.
+        """
+        if isinstance(a, facula.Tensor):
+            if isinstance(a, facula.nn.Parameter):
+                return self._parameter_node(a)
+            return self._tensor_node(a)
+        if isinstance(a, facula.nn.Module):
+            for name, module in self.root.named_modules():
+                if module is a and name:
+                    return self.create_node("get_attr", name, (), {})
+            raise NotImplementedError(f"argument of type: {type(a)}")
+        if isinstance(a, tuple) and hasattr(a, "_fields"):
+            items = tuple(self.create_arg(item) for item in a)
+            return self.create_node("call_function", type(a), items, {})
+        if type(a) in _proxyable_classes:
+            name = self.get_fresh_qualname(f"_{type(a).__name__}_constant_")
+            setattr(self.root, name, a)
+            return self.create_node("get_attr", name, (), {})
+        return super().create_arg(a)
+
+    def _parameter_node(self, parameter):
+        for name, found in self.root.named_parameters():
+            if found is parameter:
+                return self.create_node("get_attr", name, (), {})
+        raise NameError("parameter is not a member of this module")
+
+    def _tensor_node(self, tensor):
+        for name, found in self.root.named_buffers():
+            if found is tensor:
+                return self.create_node("get_attr", name, (), {})
+        name = self.tensor_attrs.get(tensor)
+        if name is None:
+            name = self.get_fresh_qualname("_tensor_constant")
+            self.tensor_attrs[tensor] = name
+            setattr(self.root, name, tensor)
+        return self.create_node("get_attr", name, (), {})
+
+    def is_leaf_module(self, m, module_qualified_name):
+        """Whether a module is one node: by default those of `torch.nn`, but Sequential.
+
+        Args:
+            m: the module.
+            module_qualified_name: its path.
+        """
+        home = m.__module__
+        ours = home.startswith(("facula.nn", "facula.ao.nn", "torch.nn", "torch.ao.nn"))
+        return ours and not isinstance(m, facula.nn.Sequential)
+
+    def path_of_module(self, mod):
+        """The path of a module in the root.
+
+        Args:
+            mod: the module.
+        """
+        if self.submodule_paths is not None:
+            path = self.submodule_paths.get(mod)
+            if path is None:
+                raise NameError("module is not installed as a submodule")
+            return path
+        for name, module in self.root.named_modules():
+            if module is mod:
+                return name
+        raise NameError("module is not installed as a submodule")
+
+    def call_module(self, m, forward, args, kwargs):
+        """Called for each call of a module: gives its result, tracing on or making a node.
+
+        Args:
+            m: the module.
+            forward: runs it.
+            args, kwargs: its arguments.
+        """
+        path = self.path_of_module(m)
+        with ScopeContextManager(self.scope, Scope(path, type(m))):
+            calls = self.num_calls.get(path, 0)
+            self.num_calls[path] = calls + 1
+            key = f"{path}@{calls}" if calls else path
+            self.module_stack[key] = (path, type(m))
+            try:
+                if self.is_leaf_module(m, path):
+                    return self.create_proxy("call_module", path, args, kwargs)
+                return forward(*args, **kwargs)
+            finally:
+                self.module_stack.pop(key, None)
+
+    def getattr(self, attr, attr_val, parameter_proxy_cache):
+        """Called for each attribute that a module does not have as such: parameters, buffers, submodules.
+
+        Args:
+            attr: the name.
+            attr_val: the value.
+            parameter_proxy_cache: path -> proxy, of this trace.
+        """
+        return self._module_getattr(attr, attr_val, parameter_proxy_cache)
+
+    def _module_getattr(self, attr, attr_val, parameter_proxy_cache):
+        def cached(members, make):
+            for name, value in members:
+                if value is attr_val:
+                    if name not in parameter_proxy_cache:
+                        factory = functools.partial(make, name) if make is not None else None
+                        parameter_proxy_cache[name] = self.create_proxy(
+                            "get_attr", name, (), {}, proxy_factory_fn=factory
+                        )
+                    return parameter_proxy_cache[name]
+            return None
+
+        if isinstance(attr_val, facula.nn.Parameter):
+            make = (lambda name, node: ParameterProxy(self, node, name, attr_val)) if self.param_shapes_constant else None
+            found = cached(self._parameters(), make)
+            if found is not None:
+                return found
+        elif self.proxy_buffer_attributes and isinstance(attr_val, facula.Tensor):
+            found = cached(self.root.named_buffers(), None)
+            if found is not None:
+                return found
+        return attr_val
+
+    def _parameters(self):
+        by_id = self.__dict__.get("_parameter_names")
+        if by_id is None:
+            by_id = self.__dict__["_parameter_names"] = list(self.root.named_parameters())
+        return by_id
+
+    def _proxy_placeholder(self, name, concrete_args, sig, fn_for_analysis):
+        """The proxy of an argument, or its concrete value."""
+        if concrete_args is not None and name in concrete_args:
+            return self._concrete(name, concrete_args[name], sig)
+        default = ()
+        if name[0] != "*":
+            parameter = sig.parameters[name]
+            default = () if parameter.default is parameter.empty else (parameter.default,)
+        kind = fn_for_analysis.__annotations__.get(name, None)
+        return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
+
+    def _concrete(self, name, value, sig):
+        counter = 0
+
+        def replace(leaf):
+            nonlocal counter
+            counter += 1
+            if isinstance(leaf, PHBase):
+                if leaf is not PH:
+                    _transfer_attrs(fr=leaf, to=(proxy := self.create_proxy("placeholder", f"{name}_{counter}", (), {})).node)
+                    return proxy
+                return self.create_proxy("placeholder", f"{name}_{counter}", (), {})
+            self._specialise(name, counter, leaf, sig)
+            return leaf
+
+        return pytree.tree_map(replace, value)
+
+    def _specialise(self, name, counter, value, sig):
+        """An input whose value the graph relies on: it is checked."""
+        default = sig.parameters[name].default
+        args = () if default is inspect.Parameter.empty else (default,)
+        proxy = self.create_proxy("placeholder", f"{name}_{counter}", args, {})
+        if value is None:
+            text = f"{name} has been specialized to have value None but got another value"
+            self.create_proxy("call_function", _assert_is_none, (proxy, text), {})
+        elif isinstance(value, base_types) and not isinstance(value, facula.Tensor):
+            text = f"{name} has been specialized to have value {value} but got another value"
+            self.create_proxy("call_function", facula._assert, (proxy == value, text), {})
+        else:
+            import warnings
+
+            warnings.warn(
+                f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to the "
+                "user to make sure that your inputs match the inputs you specialized the function with."
+            )
+
+    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+        """Proxies for the arguments of the program.
+
+        Args:
+            root_fn: the function.
+            is_module: whether its first argument is the root.
+            concrete_args: values instead of proxies, by name, or as a tuple for the last ones.
+        """
+        fn = inspect.unwrap(root_fn)
+        code = fn.__code__
+        names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+        sig = inspect.signature(fn)
+        args, names_left = [], names
+        if is_module:
+            if not names:
+                raise RuntimeError("`self` argument cannot be part of *args expansion!")
+            args.append(self.root)
+            names_left = names[1:]
+        if isinstance(concrete_args, tuple):
+            if len(names_left) != len(concrete_args):
+                raise RuntimeError(
+                    f"Tracing expected {len(names_left)} arguments but got {len(concrete_args)} concrete arguments"
+                )
+            concrete_args = dict(zip(names_left, concrete_args))
+        args += [self._proxy_placeholder(name, concrete_args, sig, fn) for name in names_left]
+        if concrete_args or code.co_flags & HAS_VARSTUFF:
+            at = len(names)
+            if code.co_flags & inspect.CO_VARARGS:
+                args.append(self._proxy_placeholder(f"*{code.co_varnames[at]}", concrete_args, sig, fn))
+                at += 1
+            if code.co_flags & inspect.CO_VARKEYWORDS:
+                args.append(self._proxy_placeholder(f"**{code.co_varnames[at]}", concrete_args, sig, fn))
+            root_fn = _patch_function(fn, len(args))
+        elif code.co_kwonlyargcount:
+            root_fn = _patch_function(fn, len(args))
+        return self._flattened(root_fn, args, names, is_module, concrete_args)
+
+    def _flattened(self, fn, args, names, is_module, concrete_args):
+        """Where arguments are nested: the graph takes their leaves."""
+        values = args[1:] if is_module else args
+        leaves, spec = pytree.tree_flatten(tuple(values))
+        if concrete_args is None or not any(isinstance(value, (dict, list, tuple)) for value in values):
+            return fn, args
+        self.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(names[1:] if is_module else list(names), spec, None))
+
+        def flatten_fn(*flat):
+            tree = pytree.tree_unflatten(list(flat[1:] if is_module else flat), spec)
+            result = fn(*([flat[0]] if is_module else []), *tree)
+            out, out_spec = pytree.tree_flatten(result)
+            self.graph._codegen.pytree_info = self.graph._codegen.pytree_info._replace(out_spec=out_spec)
+            return out
+
+        return flatten_fn, ([args[0]] if is_module else []) + leaves
+
+    def trace(self, root, concrete_args=None):
+        """The graph of a module or function.
+
+        Args:
+            root: the module or function.
+            concrete_args: values for some arguments, which then are no inputs: {name: value}, PH for an input inside of one.
+        """
+        global _is_fx_tracing_flag
+        before, _is_fx_tracing_flag = _is_fx_tracing_flag, True
+        try:
+            return self._trace(root, concrete_args)
+        finally:
+            _is_fx_tracing_flag = before
+
+    def _trace(self, root, concrete_args):
+        if isinstance(root, facula.nn.Module):
+            fn = self._prepare_module(root)
+        else:
+            self.root, fn = facula.nn.Module(), root
+            self.submodule_paths = None
+        tracer_cls = getattr(self, "__class__", None)
+        self.graph = Graph(tracer_cls=tracer_cls)
+        if hasattr(fn, "__code__"):
+            code = fn.__code__
+            self.graph._co_fields = {
+                "co_name": code.co_name, "co_filename": code.co_filename, "co_firstlineno": code.co_firstlineno,
+            }  # fmt: skip
+        self.tensor_attrs = {}
+        self.__dict__.pop("_parameter_names", None)
+        self._collect_tensors(self.root, [])
+        if not isinstance(fn, (types.FunctionType, functools.partial)) and not hasattr(fn, "__code__"):
+            raise AssertionError(f"Expected a function, got {type(fn)}")
+        scope = inspect.unwrap(fn).__globals__
+        fn, args = self.create_args_for_root(fn, isinstance(root, facula.nn.Module), concrete_args)
+        with _new_patcher() as patcher:
+            self._patch(patcher, scope)
+            result = fn(*args)
+        kind = getattr(fn, "__annotations__", {}).get("return", None)
+        self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=kind)
+        self.submodule_paths = None
+        return self.graph
+
+    def _prepare_module(self, root):
+        """The function of a root module."""
+        self.root = root
+        if not hasattr(type(root), self.traced_func_name):
+            raise AssertionError(
+                f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
+            )
+        fn = getattr(type(root), self.traced_func_name)
+        self.root_module_name = root._get_name()
+        self.submodule_paths = {module: name for name, module in root.named_modules()}
+        return fn
+
+    def _collect_tensors(self, module, prefix):
+        for name, value in vars(module).items():
+            if isinstance(value, _constant_attribute_types) and not isinstance(value, facula.nn.Parameter):
+                self.tensor_attrs[value] = ".".join([*prefix, name])
+        for name, child in module.named_children():
+            self._collect_tensors(child, [*prefix, name])
+
+    def _patch(self, patcher, scope):
+        """Modules, functions of Facula and wrapped functions, for as long as the program is traced."""
+        proxies, wrappers = {}, _library_wrappers()
+
+        @functools.wraps(_orig_module_getattr)
+        def module_getattr(mod, attr):
+            return self.getattr(attr, _orig_module_getattr(mod, attr), proxies)
+
+        @functools.wraps(_orig_module_call)
+        def module_call(mod, *args, **kwargs):
+            forward = lambda *a, **k: _orig_module_call(mod, *a, **k)
+            home = getattr(getattr(mod, "forward", mod), "__globals__", {})
+            if home and not home.get("__name__", "").startswith("facula."):
+                _autowrap_check(patcher, home, self._autowrap_function_ids, wrappers)
+            return self.call_module(mod, forward, args, kwargs)
+
+        for kind in (OpOverload, OpOverloadPacket):
+            patcher.patch_method(kind, "__call__", _create_op_call(kind.__call__))
+        patcher.patch_method(facula.nn.Module, "__getattr__", module_getattr)
+        patcher.patch_method(facula.nn.Module, "__call__", module_call)
+        _patch_library(patcher, wrappers)
+        _patch_wrapped_functions(patcher)
+        if not scope.get("__name__", "").startswith("facula."):
+            _autowrap_check(patcher, scope, self._autowrap_function_ids, wrappers)
+        for module in self._autowrap_search:
+            _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
+
+    def __deepcopy__(self, memo):
+        new = Tracer.__new__(type(self))
+        for key, value in vars(self).items():
+            if key == "_autowrap_search":
+                new.__dict__[key] = list(value)
+            else:
+                new.__dict__[key] = copy.deepcopy(value, memo)
+        return new
+
+
+def _patch_function(fn, nargs):
+    """`fn` with all its parameters positional, those with stars too, which get what a proxy stands for."""
+    code = fn.__code__.replace(
+        co_argcount=nargs, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF
+    )
+    return types.FunctionType(code, fn.__globals__, fn.__name__, None, fn.__closure__)
+
+
+@compatibility(is_backward_compatible=True)
+def symbolic_trace(root, concrete_args=None):
+    """A GraphModule of a module or function, by running it on proxies.
+
+    Args:
+        root: the module or function.
+        concrete_args: values for some arguments; see Tracer.trace.
+
+    >>> facula.fx.symbolic_trace(lambda x: facula.relu(x) + 1)(facula.tensor([-1.0, 2.0]))
+    tensor([1., 3.])
+    """
+    tracer = Tracer()
+    graph = tracer.trace(root, concrete_args)
+    name = root.__class__.__name__ if isinstance(root, facula.nn.Module) else root.__name__
+    return _make_graph_module(tracer.root, graph, name)

@@ -1,0 +1,29 @@
+"""Types for values that are traced."""
+
+from __future__ import annotations
+
+from facula.fx._compatibility import compatibility
+from facula.fx.proxy import Proxy
+
+__all__ = ["annotate"]
+
+
+@compatibility(is_backward_compatible=False)
+def annotate(val, type):
+    """Says the type of a traced value; other values are given back as they are.
+
+    Args:
+        val: the value.
+        type: its type.
+
+    Returns:
+        `val`
+    """
+    if isinstance(val, Proxy):
+        if val.node.type:
+            raise RuntimeError(
+                "Tried to annotate a value that already had a type on it! "
+                f"Existing type is {val.node.type} and new type is {type}."
+            )
+        val.node.type = type
+    return val

@@ -1,0 +1,545 @@
+"""The graph: nodes in the order in which they run, and what one does with them."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+
+from facula.fx._codegen import (  # noqa: F401
+    CodeGen,
+    PythonCode,
+    _custom_builtins,
+    _CustomBuiltin,
+    _format_target,
+    _is_from_torch,
+    _is_magic,
+    _Namespace,
+    _PyTreeCodeGen,
+    _PyTreeInfo,
+    _register_custom_builtin,
+    _snake_case,
+    dtype_abbrs,
+    inplace_methods,
+    magic_methods,
+    reflectable_magic_methods,
+)
+from facula.fx._compatibility import compatibility
+from facula.fx._public import short_name
+from facula.fx._table import simple_table
+from facula.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, map_arg  # noqa: F401
+
+__all__ = ["PythonCode", "CodeGen", "Graph"]
+
+
+class _node_list:  # noqa: N801
+    """The nodes of a graph in order. The graph may be changed while one goes through them."""
+
+    def __init__(self, graph, direction="_next"):
+        self.graph, self.direction = graph, direction
+
+    def __len__(self):
+        return self.graph._len
+
+    def __iter__(self):
+        root, direction = self.graph._root, self.direction
+        node = getattr(root, direction)
+        while node is not root:
+            if not node._erased:
+                yield node
+            node = getattr(node, direction)
+
+    def __reversed__(self):
+        return _node_list(self.graph, "_prev" if self.direction == "_next" else "_next")
+
+
+class _FindNodesLookupTable:
+    """Nodes by op and target."""
+
+    def __init__(self):
+        self.table = {}
+
+    def _key(self, node):
+        return (node.op, node.target if node.op == "call_function" else None)
+
+    def __contains__(self, node):
+        return node in self.table.get(self._key(node), ())
+
+    def insert(self, node):
+        """Adds a node."""
+        self.table.setdefault(self._key(node), {})[node] = None
+
+    def remove(self, node):
+        """Takes a node out."""
+        self.table.get(self._key(node), {}).pop(node, None)
+
+    def find_nodes(self, *, op, target=None):
+        """The nodes with this op, and this target if one is given."""
+        if op == "call_function" and target is not None:
+            return list(self.table.get((op, target), ()))
+        found = [node for (kind, _), nodes in self.table.items() if kind == op for node in nodes]
+        return found if target is None else [node for node in found if node.target == target]
+
+
+class _Insertion:
+    """Where new nodes go; as a context manager, until its end."""
+
+    def __init__(self, graph, insert):
+        self.graph, self.before = graph, graph._insert
+        graph._insert = insert
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *exception):
+        self.graph._insert = self.before
+
+
+class Graph:
+    """A program: inputs, calls and one output, as nodes in the order in which they run.
+
+    Args:
+        owning_module: the GraphModule that it belongs to.
+        tracer_cls: the class of the tracer that made it.
+        tracer_extras: what that tracer needs to be made again.
+    """
+
+    def __init__(self, owning_module=None, tracer_cls=None, tracer_extras=None):
+        self._root = root = Node.__new__(Node)
+        root.graph, root.name, root.op, root.target, root.type = self, "", "root", "", None
+        root._input_nodes, root.users, root.meta = {}, {}, {}
+        root._prev = root._next = root
+        root._args, root._kwargs, root._erased, root._repr_fn, root._order = (), {}, False, None, 0
+        self._used_names = {}
+        self._insert = root.prepend
+        self._len = 0
+        self._graph_namespace = _Namespace()
+        self._owning_module = owning_module
+        self._owners = 0
+        self._tracer_cls, self._tracer_extras = tracer_cls, tracer_extras
+        self._codegen = CodeGen()
+        self._find_nodes_lookup_table = _FindNodesLookupTable()
+        self._co_fields = {}
+        self._ordered = True
+
+    @property
+    def owning_module(self):
+        """The module that runs this graph; None where there is none, or more than one."""
+        return self._owning_module
+
+    @owning_module.setter
+    def owning_module(self, module):
+        if module is not None:
+            self._owning_module = None if self._owners else module
+            self._owners += 1
+
+    @property
+    def nodes(self):
+        """The nodes in order."""
+        return _node_list(self)
+
+    def output_node(self):
+        """The node that ends the graph."""
+        node = self._root._prev
+        if node.op != "output":
+            raise AssertionError(f"Expected output node, but got {node.op}")
+        return node
+
+    def find_nodes(self, *, op, target=None, sort=True):
+        """The list of nodes with this op, and this target if one is given.
+
+        Args:
+            op: for example "call_function".
+            target: the target, which call_function needs; None for all.
+            sort: whether they come in the order of the graph.
+        """
+        if op == "call_function" and target is None:
+            raise AssertionError("target must not be None for call_function op")
+        found = self._find_nodes_lookup_table.find_nodes(op=op, target=target)
+        return sorted(found) if sort else found
+
+    # ---- order
+
+    def _note_order(self, node):
+        if node._next is self._root and self._ordered:
+            node._order = node._prev._order + 1  # at the end
+        else:
+            self._ordered = False
+
+    def _renumber(self):
+        if self._ordered:
+            return
+        node, number = self._root._next, 1
+        self._root._order = 0
+        while node is not self._root:
+            node._order = number
+            node, number = node._next, number + 1
+        self._ordered = True
+
+    # ---- copying
+
+    def graph_copy(self, g, val_map, return_output_node=False):
+        """Adds the nodes of another graph.
+
+        Args:
+            g: the graph that is copied.
+            val_map: node there -> node here; gets the new ones, and says what stands for inputs that are in it already.
+            return_output_node: whether the other's output node comes with the result.
+
+        Returns:
+            What `g` gives, in nodes of this graph; None if it gives nothing.
+        """
+        for node in g.nodes:
+            if node in val_map:
+                continue
+            if node.op == "output":
+                given = map_arg(node.args[0], lambda n: val_map[n])
+                return (given, node) if return_output_node else given
+            val_map[node] = self.node_copy(node, lambda n: val_map[n])
+        return None
+
+    def __deepcopy__(self, memo=None):
+        memo = {} if memo is None else memo
+        g = type(self)(tracer_cls=self._tracer_cls)
+        g._codegen = copy.deepcopy(self._codegen)
+        g._tracer_extras = self._tracer_extras
+        val_map = {}
+        given = g.graph_copy(self, val_map, return_output_node=True)
+        for old, new in val_map.items():
+            memo[id(old)] = new
+        if given is not None:
+            value, old = given
+            new = g.output(value, type_expr=getattr(old, "type", None))
+            new.meta = copy.copy(old.meta)
+            memo[id(old)] = new
+        return g
+
+    def node_copy(self, node, arg_transform=lambda x: x):
+        """A copy of a node of another graph here.
+
+        Args:
+            node: the node.
+            arg_transform: node there -> node here, for its arguments.
+        """
+        args = map_arg(node.args, arg_transform)
+        kwargs = map_arg(node.kwargs, arg_transform)
+        new = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
+        new.meta = copy.copy(node.meta)
+        return new
+
+    # ---- making nodes
+
+    def _target_to_str(self, target):
+        if callable(target):
+            name = short_name(target)
+        else:
+            name = target
+            if _is_magic(name):
+                name = name[2:-2]
+        return _snake_case(name)
+
+    def create_node(self, op, target, args=None, kwargs=None, name=None, type_expr=None):
+        """Adds a node.
+
+        Args:
+            op, target, args, kwargs: see Node.
+            name: what it would be called; it gets a number if that is taken.
+            type_expr: the type of its result.
+        """
+        if op not in ("call_function", "call_method", "get_attr", "call_module", "placeholder", "output"):
+            raise AssertionError(f"op '{op}' is not in _legal_ops")
+        args, kwargs = () if args is None else args, {} if kwargs is None else kwargs
+        if not isinstance(args, tuple):
+            raise AssertionError(f"args must be a tuple, got {type(args)}")
+        if not isinstance(kwargs, dict):
+            raise AssertionError(f"kwargs must be a dict, got {type(kwargs)}")
+        candidate = name if name is not None else self._target_to_str(target)
+        name = self._graph_namespace.create_name(candidate, None)
+        node = Node(self, name, op, target, args, kwargs, type_expr)
+        owner = self.owning_module
+        for hook in getattr(owner, "_create_node_hooks", None) or ():
+            hook(node)
+        self._graph_namespace.associate_name_with_obj(name, node)
+        self._insert(node)
+        self._find_nodes_lookup_table.insert(node)
+        self._len += 1
+        return node
+
+    def process_inputs(self, *args):
+        """Arguments as the placeholders get them."""
+        return self._codegen.process_inputs(*args)
+
+    def process_outputs(self, out):
+        """Results as the caller gets them."""
+        return self._codegen.process_outputs(out)
+
+    def erase_node(self, to_erase):
+        """Takes a node out; RuntimeError where another still uses it."""
+        if to_erase.users:
+            raise RuntimeError(
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!"
+            )
+        if to_erase.graph is not self:
+            raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
+        if to_erase._erased:
+            warnings.warn(f"erase_node({to_erase}) on an already erased node")
+            return
+        for hook in getattr(self.owning_module, "_erase_node_hooks", None) or ():
+            hook(to_erase)
+        self._find_nodes_lookup_table.remove(to_erase)
+        to_erase._unlink()
+        to_erase._erased = True
+        self._len -= 1
+        to_erase._set_arguments((), {})
+
+    def inserting_before(self, n=None):
+        """New nodes go before `n`, by default before all: until another place is set, or to the end of a `with` block."""
+        return self.inserting_after(self._root) if n is None else self._inserting(n, n.prepend)
+
+    def inserting_after(self, n=None):
+        """New nodes go after `n`, by default after all: until another place is set, or to the end of a `with` block."""
+        return self.inserting_before(self._root) if n is None else self._inserting(n, n.append)
+
+    def _inserting(self, node, insert):
+        if node.graph is not self:
+            raise AssertionError("Node to insert before is not in graph.")
+        return _Insertion(self, insert)
+
+    def placeholder(self, name, type_expr=None, default_value=...):
+        """Adds an input.
+
+        Args:
+            name: the parameter; may begin with * or **.
+            type_expr: its type.
+            default_value: its default.
+        """
+        args = () if default_value is ... else (default_value,)
+        return self.create_node("placeholder", name, args, type_expr=type_expr)
+
+    def get_attr(self, qualified_name, type_expr=None):
+        """Adds a node that reads an attribute of the owning module.
+
+        Args:
+            qualified_name: such as "layers.0.weight".
+            type_expr: its type.
+        """
+        owner = self.owning_module
+        if owner is not None and not _has_attribute(owner, qualified_name):
+            warnings.warn(
+                "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
+                "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
+                "Parameter, or nn.Module.register_buffer to add the necessary buffer",
+                stacklevel=2,
+            )
+        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
+
+    def call_module(self, module_name, args=None, kwargs=None, type_expr=None):
+        """Adds a call of a submodule of the owning module.
+
+        Args:
+            module_name: its path.
+            args, kwargs: arguments.
+            type_expr: the type of the result.
+        """
+        if self.owning_module is not None and not _has_module(self.owning_module, module_name):
+            warnings.warn(
+                "Attempted to insert a call_module Node with no underlying reference in the owning GraphModule! Call "
+                "GraphModule.add_submodule to add the necessary submodule"
+            )
+        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
+
+    def call_method(self, method_name, args=None, kwargs=None, type_expr=None):
+        """Adds a call of a method of its first argument.
+
+        Args:
+            method_name: its name.
+            args, kwargs: arguments; the first is the object.
+            type_expr: the type of the result.
+        """
+        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
+
+    def call_function(self, the_function, args=None, kwargs=None, type_expr=None, name=None):
+        """Adds a call of a function.
+
+        Args:
+            the_function: anything that can be called and has a name.
+            args, kwargs: arguments.
+            type_expr: the type of the result.
+            name: what the node would be called.
+        """
+        return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
+
+    def output(self, result, type_expr=None):
+        """Adds the end: what the graph gives.
+
+        Args:
+            result: nodes, and lists, tuples and dicts of them.
+            type_expr: its type.
+        """
+        return self.create_node("output", "output", (result,), type_expr=type_expr)
+
+    # ---- text
+
+    def python_code(
+        self, root_module, *, verbose=False, include_stride=False, include_device=False, colored=False, expanded_def=False,
+        record_func=False, additional_meta=None, include_meta=False,
+    ):  # fmt: skip
+        """The graph as a function in Python: a PythonCode.
+
+        Args:
+            root_module: what the text calls the module, mostly "self".
+            verbose: whether lines say where nodes come from.
+            include_stride, include_device, include_meta: what is said of tensors.
+            colored, expanded_def, record_func, additional_meta: accepted; they change nothing here.
+        """
+        namespace = _Namespace()
+        shown = {}
+
+        def node_repr(node):
+            text = shown.get(node)
+            if text is None:
+                text = shown[node] = namespace.create_name(node.name, node)
+            return text
+
+        with self._shown_as(node_repr):
+            return self._codegen._gen_python_code(
+                self.nodes, root_module, namespace, verbose=verbose, include_stride=include_stride,
+                include_device=include_device, include_meta=include_meta,
+            )  # fmt: skip
+
+    @contextlib.contextmanager
+    def _shown_as(self, function):
+        nodes = list(self.nodes)
+        before = [node._repr_fn for node in nodes]
+        for node in nodes:
+            node._repr_fn = function
+        try:
+            yield
+        finally:
+            for node, old in zip(nodes, before):
+                node._repr_fn = old
+
+    _override_repr = _shown_as
+
+    def __str__(self):
+        placeholders, kind = [], [""]
+        lines = [node.format_node(placeholders, kind) for node in self.nodes if node.op != "placeholder"]
+        inputs = [node.format_node() for node in self.nodes if node.op == "placeholder"]
+        in_order, at = [], {"in": iter(inputs), "other": iter(lines)}
+        for node in self.nodes:
+            in_order.append(next(at["in" if node.op == "placeholder" else "other"]))
+        return f"graph():{''.join(f'{chr(10)}    {line}' for line in in_order)}"
+
+    def print_tabular(self):
+        """Prints the nodes as a table."""
+        rows = [[node.op, node.name, node.target, node.args, node.kwargs] for node in self.nodes]
+        print(simple_table(rows, ["opcode", "name", "target", "args", "kwargs"]))
+
+    # ---- checks and cleaning
+
+    def lint(self):
+        """Checks that every node is used after it was made, names differ, and what modules are called are there."""
+        seen_names, seen = set(), set()
+        for node in self.nodes:
+            if node.graph is not self:
+                raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
+            if node not in self._find_nodes_lookup_table:
+                raise RuntimeError(f"Node '{node}' is not added to the side table")
+            for arg in node._input_nodes:
+                _check_argument(self, node, arg, seen)
+            seen.add(node)
+            if node.name in seen_names:
+                raise RuntimeError(f"Node redefined name {node.name}!")
+            seen_names.add(node.name)
+        if self.owning_module is not None:
+            for node in self.nodes:
+                if node.op in ("get_attr", "call_module"):
+                    _check_reference(self.owning_module, node)
+
+    def eliminate_dead_code(self, is_impure_node=None):
+        """Takes nodes out that nobody uses, the last first.
+
+        Args:
+            is_impure_node: says of a node whether it stays; by default `node.is_impure()`.
+
+        Returns:
+            Whether there were any.
+        """
+        self.lint()
+        changed = False
+        for node in reversed(self.nodes):
+            stays = is_impure_node(node) if is_impure_node is not None else node.is_impure()
+            if not stays and not node.users:
+                self.erase_node(node)
+                changed = True
+        return changed
+
+    def set_codegen(self, codegen):
+        """Sets how the graph becomes a function."""
+        self._codegen = codegen
+
+    def on_generate_code(self, make_transformer):
+        """Lets the lines of the body be changed before they become code.
+
+        Args:
+            make_transformer: gets the function that does so now, or None, and gives the new one: list of str -> list of str.
+
+        Returns:
+            A context manager that takes the change back.
+        """
+        codegen, before = self._codegen, self._codegen._body_transformer
+        codegen._body_transformer = make_transformer(before)
+
+        @contextlib.contextmanager
+        def until_the_end():
+            try:
+                yield
+            finally:
+                codegen._body_transformer = before
+
+        return until_the_end()
+
+
+def _check_argument(graph, node, arg, seen):
+    if arg.graph is not graph:
+        raise RuntimeError(
+            f"Argument '{arg}' of Node '{node}' does not belong to this Graph, but was used as an argument! If you are "
+            "copying nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n"
+            f"{graph}"
+        )
+    if arg not in seen:
+        raise RuntimeError(
+            f"Argument '{arg}' of Node '{node}' was used before it has been defined! Please check that Nodes in the "
+            f"graph are topologically ordered\n{graph}"
+        )
+
+
+def _check_reference(module, node):
+    holder = module
+    parts = node.target.split(".")
+    for at, part in enumerate(parts):
+        if not hasattr(holder, part):
+            what = "submodule" if at < len(parts) - 1 or node.op == "call_module" else "attribute"
+            raise RuntimeError(f"Node {node} target {node.target} references nonexistent {what} {part} of {holder}")
+        holder = getattr(holder, part)
+    if node.op == "call_module" and not callable(holder):
+        raise RuntimeError(f"Node {node} target {node.target} does not reference an nn.Module")
+
+
+def _has_attribute(module, path):
+    for part in path.split("."):
+        if not hasattr(module, part):
+            return False
+        module = getattr(module, part)
+    return True
+
+
+def _has_module(module, path):
+    try:
+        module.get_submodule(path)
+    except AttributeError:
+        return False
+    return True
+
+
+compatibility(is_backward_compatible=True)(Graph)

@@ -1,0 +1,597 @@
+"""A module that runs a graph, by the code that the graph is written as."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+import linecache
+import sys
+import textwrap
+import traceback
+import warnings
+from pathlib import Path
+
+import facula
+from facula.fx._codegen import CodeGen, _custom_builtins, _is_from_torch, _PyTreeCodeGen  # noqa: F401
+from facula.fx._compatibility import compatibility
+from facula.fx.graph import Graph
+from facula.fx.immutable_collections import immutable_dict
+
+__all__ = ["reduce_graph_module", "reduce_package_graph_module", "GraphModule"]
+
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+FX_GRAPH_MODULE_FILE_PREFIX = "fx_generated_"
+_PyTree = immutable_dict
+
+
+# ---- code that Python can show in errors
+
+
+class _EvalCacheLoader:
+    """Keeps the text of generated functions for tracebacks and `inspect`."""
+
+    def __init__(self):
+        self.eval_cache, self._ids = {}, itertools.count()
+
+    def cache(self, src, globals, co_fields=None):
+        """Notes a text; gives the name of its file."""
+        key = f"<eval_with_key>.{next(self._ids)}"
+        if co_fields:
+            key += f" from {co_fields['co_filename']}:{co_fields['co_firstlineno']} in {co_fields['co_name']}"
+        self.eval_cache[key] = src
+        globals_copy = globals.copy()
+        globals_copy.update(__file__=key, __name__=key, __loader__=self)
+        linecache.lazycache(key, globals_copy)
+        return key
+
+    def get_source(self, module_name):
+        """The text, for linecache."""
+        return self.eval_cache.get(module_name)
+
+
+_loader = _EvalCacheLoader()
+
+
+def _exec_with_source(src, globals, co_fields=None):
+    key = _loader.cache(src, globals, co_fields)
+    exec(compile(src, key, "exec"), globals)
+
+
+def _forward_from_src(src, globals, co_fields=None):
+    return _method_from_src("forward", src, globals, co_fields)
+
+
+def _method_from_src(method_name, src, globals, co_fields=None):
+    scope = globals.copy()
+    _exec_with_source(src, scope, co_fields)
+    function = scope[method_name]
+    del scope[method_name]
+    return function
+
+
+def _format_import_statement(name, obj):
+    if name in _custom_builtins:
+        return _custom_builtins[name].import_str
+    if getattr(obj, "__name__", None) == "torch" or obj is facula:
+        return f"import torch as {name}"
+    if isinstance(obj, type(sys)):
+        return f"import {obj.__name__} as {name}"
+    attribute = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or getattr(obj, "_name", name)
+    module = getattr(obj, "__module__", None)
+    if module is None or "<locals>" in attribute:
+        raise RuntimeError(f"fx: {obj!r} is not at the top level of a module, so that code elsewhere cannot import it")
+    module = {"_operator": "_operator"}.get(module, module)
+    head, _, tail = attribute.partition(".")
+    if not tail:
+        return f"from {module} import {head} as {name}"
+    return f"from {module} import {head} as _{name}_owner; {name} = _{name}_owner.{tail}"
+
+
+def _format_import_block(globals, importer=None):
+    return "\n".join(dict.fromkeys(_format_import_statement(name, obj) for name, obj in globals.items()))
+
+
+def _run_imports(text):
+    """The names that an import block brings; `torch` is Facula here."""
+    scope = {}
+    for line in text.split("\n"):
+        with _torch_is_facula():
+            exec(line, scope)
+    scope.pop("__builtins__", None)
+    return scope
+
+
+@contextlib.contextmanager
+def _torch_is_facula():
+    """`import torch` gives Facula within, whatever else is called so."""
+    names = {}
+    for name, module in list(sys.modules.items()):
+        if name == "facula" or name.startswith("facula."):
+            names[f"torch{name[6:]}"] = module
+    before = {name: module for name, module in sys.modules.items() if name == "torch" or name.startswith("torch.")}
+    if before.get("torch") is facula:
+        yield
+        return
+    for name in before:
+        del sys.modules[name]
+    sys.modules.update(names)
+    try:
+        yield
+    finally:
+        for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+# ---- pickles
+
+
+@compatibility(is_backward_compatible=True)
+def reduce_graph_module(body, import_block):
+    """A GraphModule from its attributes and the imports of its code: what a pickle calls."""
+    code = body.get("_code") or body["code"]
+    function = _forward_from_src(code, _run_imports(import_block))
+    return _deserialize_graph_module(function, body)
+
+
+def reduce_package_graph_module(importer, body, generated_module_name):
+    """A GraphModule from its attributes and the module of a package that has its code."""
+    return _deserialize_graph_module(importer.import_module(generated_module_name).forward, body)
+
+
+class _CodeOnlyModule(facula.nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.__dict__ = body
+
+
+def _deserialize_graph_module(forward, body, graph_module_cls=None):
+    """Traces the stored code, so that the graph is there again."""
+    from facula.fx._symbolic_trace import Tracer
+
+    tracer_cls = body.get("_tracer_cls") or Tracer
+    body.pop("_graphmodule_cls_name", None)
+    extras, codegen = body.pop("_tracer_extras", None), body.pop("_fx_codegen", None)
+    _CodeOnlyModule.forward = forward
+    com = _CodeOnlyModule(body)
+
+    class KeepModules(tracer_cls):
+        def is_leaf_module(self, m, module_qualified_name):
+            return True
+
+    tracer = KeepModules(**(extras or {}))
+    graph = tracer.trace(com)
+    graph._tracer_cls = tracer_cls
+    if codegen is not None:
+        graph.set_codegen(codegen)
+    gm = (graph_module_cls or GraphModule)(com, graph)
+    for key, value in body.items():
+        if not hasattr(gm, key):
+            setattr(gm, key, value)
+    gm.meta = body.get("meta", gm.meta)
+    return gm
+
+
+def _copy_attr(from_module, to_module, target):
+    """Puts an attribute of a module in the same place of another, with the modules on the way."""
+    *prefix, field = target.split(".")
+    for part in prefix:
+        source = getattr(from_module, part)
+        if not hasattr(to_module, part):
+            setattr(to_module, part, facula.nn.Module())
+        from_module, to_module = source, getattr(to_module, part)
+        if source is to_module:
+            return
+    value = getattr(from_module, field)
+    if isinstance(value, facula.Tensor) and not isinstance(value, facula.nn.Parameter):
+        persistent = field not in getattr(from_module, "_non_persistent_buffers_set", ())
+        if hasattr(to_module, field) and field not in to_module._buffers:
+            delattr(to_module, field)
+        to_module.register_buffer(field, value, persistent=persistent)
+    else:
+        setattr(to_module, field, value)
+
+
+def _assign_attr(from_obj, to_module, target):
+    """Puts an object in a place of a module, making the modules on the way."""
+    *prefix, field = target.split(".")
+    for part in prefix:
+        if getattr(to_module, part, None) is None:
+            setattr(to_module, part, facula.nn.Module())
+        to_module = getattr(to_module, part)
+    if isinstance(from_obj, facula.Tensor) and not isinstance(from_obj, facula.nn.Parameter):
+        to_module.register_buffer(field, from_obj)
+    else:
+        setattr(to_module, field, from_obj)
+
+
+def _get_attr(model, attr_name):
+    for part in attr_name.split("."):
+        model = getattr(model, part)
+    return model
+
+
+def _has_attr(model, attr_name):
+    try:
+        _get_attr(model, attr_name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _del_attr(model, attr_name):
+    *prefix, field = attr_name.split(".")
+    delattr(_get_attr(model, ".".join(prefix)) if prefix else model, field)
+
+
+class _WrappedCall:
+    """Runs the module, and says of an error where in the generated code it is."""
+
+    def __init__(self, cls, cls_call):
+        self.cls, self.cls_call = cls, cls_call
+
+    @staticmethod
+    def _generate_error_message(frame):
+        line, text = frame.lineno, _loader.eval_cache.get(frame.filename, "")
+        lines = text.splitlines()
+        before, here = lines[max(0, line - 2) : line], lines[line : line + 2]
+        head = f"Call using an FX-traced Module, line {line} of the traced Module's generated forward function:"
+        return "\n".join([head, *before, "", "~" * 39 + " <--- HERE", *here])
+
+    def __call__(self, obj, *args, **kwargs):
+        try:
+            if self.cls_call is not None:
+                return self.cls_call(obj, *args, **kwargs)
+            return super(self.cls, obj).__call__(*args, **kwargs)
+        except Exception as error:
+            if error.__traceback__ is None:
+                raise
+            frames = traceback.extract_tb(error.__traceback__)
+            if frames and frames[-1].filename.startswith("<eval_with_key>"):
+                print(self._generate_error_message(frames[-1]), file=sys.stderr)
+            raise
+
+
+@compatibility(is_backward_compatible=True)
+class GraphModule(facula.nn.Module):
+    """A module made from a graph: it has `graph`, `code`, and a `forward` that is this code.
+
+    Args:
+        root: a module whose attributes and submodules the graph names, or a dict of them by path.
+        graph: the graph.
+        class_name: the name of the class, for people.
+    """
+
+    def __new__(cls, *args, **kwargs):
+        for base in cls.__mro__:
+            if "forward" in vars(base) and "GraphModuleImpl" not in base.__qualname__:
+                break
+        original = next(c for c in cls.__mro__ if c.__qualname__ != "GraphModule.__new__.<locals>.GraphModuleImpl")
+
+        class GraphModuleImpl(original):
+            pass
+
+        return super().__new__(GraphModuleImpl)
+
+    def __init__(self, root, graph, class_name="GraphModule"):
+        super().__init__()
+        self.__class__.__name__ = class_name
+        if isinstance(root, facula.nn.Module):
+            if hasattr(root, "training"):
+                self.training = root.training
+            self._take_from_module(root, graph)
+        elif isinstance(root, dict):
+            self._take_from_dict(root, graph)
+        else:
+            raise RuntimeError(f"Unsupported type {type(root)} passed for root!")
+        self.graph = graph
+        self._tracer_cls = None
+        if graph._tracer_cls and "<locals>" not in graph._tracer_cls.__qualname__:
+            self._tracer_cls = graph._tracer_cls
+        self._tracer_extras = graph._tracer_extras or {}
+        self.meta = {}
+        self.shape_env = None
+        self._replace_hooks, self._create_node_hooks, self._erase_node_hooks, self._deepcopy_hooks = [], [], [], []
+
+    def _take_from_module(self, root, graph):
+        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+        del hooks
+        for key, value in root.__dict__.get("meta", {}).items() if isinstance(root, GraphModule) else ():
+            self.__dict__.setdefault("meta", {})[key] = value
+        for target in _references(graph):
+            _copy_attr(root, self, target)
+
+    def _take_from_dict(self, root, graph):
+        wanted = []
+        for node in graph.nodes:
+            if node.op in ("get_attr", "call_module"):
+                if node.target not in root:
+                    raise RuntimeError(
+                        f"Node {node} referenced target {node.target} but that target was not provided in ``root``!"
+                    )
+                wanted.append(node.target)
+        for target in sorted(dict.fromkeys(wanted), key=lambda t: t.count(".")):
+            _assign_attr(root[target], self, target)
+
+    __jit_unused_properties__ = ["graph"]
+
+    @property
+    def graph(self):
+        """The graph. Set it, or call `recompile` after changing it."""
+        return self._graph
+
+    @graph.setter
+    def graph(self, g):
+        if not isinstance(g, Graph):
+            raise AssertionError(f"Expected a Graph instance, but got {type(g)}")
+        self._graph = g
+        g.owning_module = self
+        self.recompile()
+
+    @property
+    def code(self):
+        """The text of `forward`."""
+        if "_code" not in self.__dict__:
+            raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
+        return self._code
+
+    def recompile(self):
+        """Writes `code` and `forward` anew from the graph. To be called after the graph was changed.
+
+        Returns:
+            The PythonCode.
+        """
+        if isinstance(self._graph._codegen, _PyTreeCodeGen) and self._graph._codegen.pytree_info is not None:
+            self._in_spec = self._graph._codegen.pytree_info.in_spec
+            self._out_spec = self._graph._codegen.pytree_info.out_spec
+        python_code = self._graph.python_code(root_module="self")
+        self._code = python_code.src
+        cls = type(self)
+        cls.forward = _forward_from_src(self._code, python_code.globals, getattr(self._graph, "_co_fields", None))
+        cls_call = cls.__dict__.get("__call__")
+        if "_wrapped_call" not in vars(cls):
+            cls._wrapped_call = _WrappedCall(cls, cls_call)
+        wrapped = cls._wrapped_call
+
+        def call_wrapped(self, *args, **kwargs):
+            return wrapped(self, *args, **kwargs)
+
+        cls.__call__ = call_wrapped
+        return python_code
+
+    # ---- copies and files
+
+    def __reduce_ex__(self, protocol):
+        if type(self).__reduce__ is not GraphModule.__reduce__:
+            return super().__reduce_ex__(protocol)
+        return self.__reduce__()
+
+    def __reduce__(self):
+        body = self.__dict__.copy()
+        codegen = self._graph._codegen
+        if isinstance(codegen, _PyTreeCodeGen):  # the program is traced again, on the leaves
+            body["_fx_codegen"] = codegen
+            self._graph.set_codegen(CodeGen())
+        try:
+            python_code = self._graph.python_code(root_module="self")
+        finally:
+            self._graph.set_codegen(codegen)
+        body["_code"] = python_code.src
+        imports = _format_import_block(python_code.globals)
+        del body["_graph"]
+        body["_graphmodule_cls_name"] = type(self).__name__
+        for hooks in ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks"):
+            body.pop(hooks, None)
+        return reduce_graph_module, (body, imports)
+
+    def _deepcopy_init(self):
+        return GraphModule.__init__
+
+    def __deepcopy__(self, memo):
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        fake = facula.nn.Module()
+        skip = ("_graph", "_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")
+        fake.__dict__ = copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in skip}, memo)
+        self._deepcopy_init()(new, fake, copy.deepcopy(self._graph, memo), type(self).__name__)
+        extra = (
+            "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_forward_hooks",
+            "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs",
+        )  # fmt: skip
+        for key in extra:
+            if key in fake.__dict__:
+                new.__dict__[key] = fake.__dict__[key]
+        new.meta = copy.copy(getattr(self, "meta", {}))
+        if _USER_PRESERVED_ATTRIBUTES_KEY in new.meta:
+            for name, value in new.meta[_USER_PRESERVED_ATTRIBUTES_KEY].items():
+                setattr(new, name, value)
+        for hook in self._deepcopy_hooks:
+            hook(new)
+        return new
+
+    def __copy__(self):
+        from facula.fx._lazy_graph_module import _make_graph_module
+
+        new = _make_graph_module(self, self.graph)
+        new.meta = getattr(self, "meta", {})
+        return new
+
+    def to_folder(self, folder, module_name="FxModule"):
+        """Writes a package with the code as a module of its own, and its parameters beside it.
+
+        Args:
+            folder: the directory.
+            module_name: the name of the class.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        facula.save(self.state_dict(), folder / "state_dict.pt")
+        python_code = self._graph.python_code(root_module="self")
+        lines = [
+            _format_import_block(python_code.globals), "", "from torch.nn import *", f"class {module_name}(torch.nn.Module):",
+            "    def __init__(self):", "        super().__init__()", *self._setup_lines(folder),
+            f"        self.load_state_dict(torch.load(r'{folder / 'state_dict.pt'}'))", "",
+        ]  # fmt: skip
+        text = "import torch\n" + "\n".join(lines) + textwrap.indent(self.code, "    ") + "\n"
+        (folder / "module.py").write_text(text)
+        (folder / "__init__.py").write_text("from .module import *")
+
+    def _setup_lines(self, folder):
+        """The statements that make the attributes of such a module."""
+        blobs, lines = [], []
+        plain = {"Linear", "Conv1d", "Conv2d", "Conv3d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}
+        for name, module in self.named_children():
+            if type(module).__name__ in plain and type(module).__module__.startswith("facula.nn"):
+                text = repr(module)
+            else:
+                file = folder / f"{name}.pt"
+                facula.save(module, file)
+                blobs.append(name)
+                text = f"torch.load(r'{file}', weights_only=False)"
+            note = f"  # {type(module).__name__}()" if name in blobs else ""
+            lines.append(f"        setattr(self, '{name}', {text}){note}")
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                shape, dtype = list(buffer.shape), buffer.dtype
+                lines.append(f"        self.register_buffer('{name}', torch.empty({shape}, dtype={dtype}))")
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                shape, dtype = list(parameter.shape), parameter.dtype
+                lines.append(f"        setattr(self, '{name}', torch.nn.Parameter(torch.empty({shape}, dtype={dtype})))")
+        if blobs:
+            warnings.warn(
+                "Was not able to save the following children modules as reprs -"
+                f"saved as pickled files instead: {blobs}"
+            )
+        return lines
+
+    # ---- submodules
+
+    def add_submodule(self, target, m):
+        """Puts a module in a place, making empty modules on the way.
+
+        Args:
+            target: the path.
+            m: the module.
+
+        Returns:
+            Whether that was possible.
+        """
+        *prefix, field = target.split(".")
+        module = self
+        for part in prefix:
+            child = getattr(module, part, None)
+            if child is None:
+                child = facula.nn.Module()
+                setattr(module, part, child)
+            if not isinstance(child, facula.nn.Module):
+                return False
+            module = child
+        module.add_module(field, m)
+        return True
+
+    def delete_submodule(self, target):
+        """Takes a submodule out.
+
+        Args:
+            target: its path.
+
+        Returns:
+            Whether there was one.
+        """
+        *prefix, field = target.split(".")
+        module = self
+        for part in prefix:
+            module = getattr(module, part, None)
+            if not isinstance(module, facula.nn.Module):
+                return False
+        if not isinstance(getattr(module, field, None), facula.nn.Module):
+            return False
+        delattr(module, field)
+        return True
+
+    def delete_all_unused_submodules(self):
+        """Takes out the submodules that no node names."""
+        used = set()
+        for node in self.graph.nodes:
+            if node.op not in ("call_module", "get_attr"):
+                continue
+            parts = node.target.split(".")
+            used.update(".".join(parts[:count]) for count in range(1, len(parts) + 1))
+            if node.op == "call_module":
+                with contextlib.suppress(AttributeError):
+                    used.update(f"{node.target}.{name}" for name, _ in self.get_submodule(node.target).named_modules())
+        for name in [name for name, _ in self.named_modules() if name and name not in used]:
+            self.delete_submodule(name)
+
+    # ---- text
+
+    def __str__(self):
+        text = super().__str__()
+        hint = "# To see more debug info, please use `graph_module.print_readable()`"
+        return "\n".join([text, self._code, hint])
+
+    def print_readable(
+        self, print_output=True, include_stride=False, include_device=False, colored=False, *, fast_sympy_print=False,
+        expanded_def=False, additional_meta=None,
+    ):  # fmt: skip
+        """The code of this module and of the GraphModules in it, with the lines where nodes come from.
+
+        Args:
+            print_output: whether it is printed.
+            include_stride, include_device: what is said of tensors.
+            colored, fast_sympy_print, expanded_def, additional_meta: accepted; they change nothing here.
+
+        Returns:
+            The text.
+        """
+        code = self._graph.python_code(
+            root_module="self", verbose=True, include_stride=include_stride, include_device=include_device, include_meta=True
+        ).src
+        lines = textwrap.indent(code.lstrip("\n").rstrip() + "\n", "    ")
+        text = f"class {self._get_name()}(torch.nn.Module):\n{lines}"
+        inner = [child.print_readable(False, include_stride, include_device) for child in self.children() if
+                 isinstance(child, GraphModule)]  # fmt: skip
+        text = "\n".join([text, *(textwrap.indent(part, "    ") for part in inner)])
+        if print_output:
+            print(text)
+        return text
+
+    # ---- hooks on changes of the graph
+
+    @contextlib.contextmanager
+    def _set_replace_hook(self, f):
+        self._register_replace_node_hook(f)
+        try:
+            yield
+        finally:
+            self._unregister_replace_node_hook(f)
+
+    def _register_replace_node_hook(self, f):
+        self._replace_hooks.append(f)
+
+    def _unregister_replace_node_hook(self, f):
+        self._replace_hooks.remove(f)
+
+    def _register_create_node_hook(self, f):
+        self._create_node_hooks.append(f)
+
+    def _unregister_create_node_hook(self, f):
+        self._create_node_hooks.remove(f)
+
+    def _register_erase_node_hook(self, f):
+        self._erase_node_hooks.append(f)
+
+    def _unregister_erase_node_hook(self, f):
+        self._erase_node_hooks.remove(f)
+
+    def _replicate_for_data_parallel(self):
+        new = self.__copy__()
+        new._is_replica = True
+        return new
+
+
+def _references(graph):
+    """What a graph names in its module."""
+    return dict.fromkeys(node.target for node in graph.nodes if node.op in ("get_attr", "call_module"))

@@ -1,0 +1,55 @@
+"""Lists and dicts that do not change: what the arguments of a node are made of, so that users of nodes stay known."""
+
+from __future__ import annotations
+
+from facula.utils import _pytree
+
+__all__ = ["immutable_list", "immutable_dict"]
+
+_HELP = (
+    "{name!r} object does not support mutation. If you are attempting to modify the kwargs or args of a torch.fx.Node object,\n"
+    "instead create a new copy of it and assign the copy to the node:\n\n    new_args = ...  # copy and mutate args\n"
+    "    node.args = new_args"
+)
+
+
+def _refuse(self, *args, **kwargs):
+    raise TypeError(_HELP.format(name=type(self).__name__))
+
+
+class immutable_list(list):  # noqa: N801
+    """A list that cannot be changed, and so can be a key."""
+
+    __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __hash__(self):
+        return hash(tuple(self))
+
+    def __reduce__(self):
+        return immutable_list, (tuple(self),)
+
+
+class immutable_dict(dict):  # noqa: N801
+    """A dict that cannot be changed, and so can be a key."""
+
+    __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __hash__(self):
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self):
+        return immutable_dict, (tuple(self.items()),)
+
+
+def _register(cls, like):
+    known = _pytree.SUPPORTED_NODES[like]
+    _pytree.register_pytree_node(
+        cls,
+        known.flatten_fn,
+        lambda children, context: cls(known.unflatten_fn(children, context)),
+        flatten_with_keys_fn=known.flatten_with_keys_fn,
+    )
+
+
+_register(immutable_list, list)
+_register(immutable_dict, dict)

@@ -1,0 +1,288 @@
+"""Running a graph node by node, and making graphs from graphs so."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+
+from facula.fx import traceback as fx_traceback
+from facula.fx._compatibility import compatibility
+from facula.fx._lazy_graph_module import _make_graph_module
+from facula.fx._symbolic_trace import Tracer
+from facula.fx.graph import Graph
+from facula.fx.node import map_aggregate, map_arg
+from facula.fx.proxy import Proxy
+
+__all__ = ["Interpreter", "Transformer"]
+
+
+@compatibility(is_backward_compatible=True)
+class Interpreter:
+    """Runs a module's graph node by node; subclasses change what a kind of node does.
+
+    Args:
+        module: the GraphModule.
+        garbage_collect_values: whether a value is let go after its last use.
+        graph: a graph to run in place of the module's own.
+    """
+
+    def __init__(self, module, garbage_collect_values=True, graph=None):
+        self.module = module
+        self.submodules = dict(module.named_modules())
+        self.graph = graph if graph is not None else module.graph
+        self.env = {}
+        self.name = "Interpreter"
+        self.garbage_collect_values = garbage_collect_values
+        self.extra_traceback = True
+        self.user_to_last_uses = _last_uses(self.graph) if garbage_collect_values else {}
+
+    def run(self, *args, initial_env=None, enable_io_processing=True):
+        """Runs the graph and gives its result.
+
+        Args:
+            args: the arguments, in the order of the inputs.
+            initial_env: node -> value, for nodes that do not have to be run.
+            enable_io_processing: whether nested arguments are taken apart, and results put together, as the graph says.
+        """
+        self.env = initial_env if initial_env is not None else {}
+        if enable_io_processing:
+            args = self.graph.process_inputs(*args)
+        self.args_iter = iter(args)
+        for node in self.graph.nodes:
+            if node in self.env:
+                continue
+            self.env[node] = self._run_or_explain(node)
+            if self.garbage_collect_values:
+                for used in self.user_to_last_uses.get(node, ()):
+                    del self.env[used]
+            if node.op == "output":
+                value = self.env[node]
+                return self.graph.process_outputs(value) if enable_io_processing else value
+        return None
+
+    def _run_or_explain(self, node):
+        try:
+            return self.run_node(node)
+        except Exception as error:
+            if not self.extra_traceback:
+                raise
+            place = f"While executing {node.format_node()}"
+            text = f"{error.args[0]}\n\n{place}" if error.args else place
+            text = f"{text}\nOriginal traceback:\n{node.stack_trace}"
+            error.args = (text, *error.args[1:])
+            if isinstance(error, KeyError):
+                raise RuntimeError(*error.args) from error
+            raise
+
+    def boxed_run(self, args_list):
+        """Runs the graph on a list of arguments, which is emptied, so that they can be let go early.
+
+        Args:
+            args_list: the arguments.
+        """
+        args_iter = iter(args_list)
+        env = {node: next(args_iter) for node in self.graph.nodes if node.op == "placeholder"}
+        args_list.clear()
+        return self.run(initial_env=env)
+
+    @contextlib.contextmanager
+    def _set_current_node(self, n):
+        with fx_traceback.set_current_meta(n, f"Interpreter_{type(self).__name__}"):
+            yield
+
+    def run_node(self, n):
+        """The value of a node.
+
+        Args:
+            n: the node.
+        """
+        if not fx_traceback.has_preserved_node_meta():
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            return getattr(self, n.op)(n.target, args, kwargs)
+        with self._set_current_node(n):
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            return getattr(self, n.op)(n.target, args, kwargs)
+
+    def placeholder(self, target, args, kwargs):
+        """The value of an input: the next argument.
+
+        Args:
+            target: its name.
+            args: its default, if any.
+            kwargs: nothing.
+        """
+        if target.startswith("*"):
+            return list(self.args_iter)
+        try:
+            return next(self.args_iter)
+        except StopIteration:
+            if args:
+                return args[0]
+            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
+
+    def get_attr(self, target, args, kwargs):
+        """An attribute of the module.
+
+        Args:
+            target: its path.
+            args, kwargs: nothing.
+        """
+        return self.fetch_attr(target)
+
+    def call_function(self, target, args, kwargs):
+        """The result of a function.
+
+        Args:
+            target: the function.
+            args, kwargs: its arguments.
+        """
+        if isinstance(target, str):
+            raise AssertionError(f"Expected target to be a callable, but got string: {target}")
+        return target(*args, **kwargs)
+
+    def call_method(self, target, args, kwargs):
+        """The result of a method of the first argument.
+
+        Args:
+            target: its name.
+            args, kwargs: the object, and the method's arguments.
+        """
+        obj, *rest = args
+        return getattr(obj, target)(*rest, **kwargs)
+
+    def call_module(self, target, args, kwargs):
+        """The result of a submodule.
+
+        Args:
+            target: its path.
+            args, kwargs: its arguments.
+        """
+        return self.fetch_attr(target)(*args, **kwargs)
+
+    def output(self, target, args, kwargs):
+        """What the graph gives.
+
+        Args:
+            target: "output".
+            args: the value.
+            kwargs: nothing.
+        """
+        return args[0]
+
+    def fetch_attr(self, target):
+        """What lies at a path of the module.
+
+        Args:
+            target: the path.
+        """
+        found = self.module
+        parts = target.split(".")
+        for at, part in enumerate(parts):
+            if not hasattr(found, part):
+                raise RuntimeError(f"Node referenced nonexistent target {'.'.join(parts[: at + 1])}")
+            found = getattr(found, part)
+        return found
+
+    def fetch_args_kwargs_from_env(self, n):
+        """(args, kwargs) of a node, as values.
+
+        Args:
+            n: the node.
+        """
+        return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
+
+    def map_nodes_to_values(self, args, n):
+        """`args` with values in the place of nodes.
+
+        Args:
+            args: arguments.
+            n: the node whose arguments they are.
+        """
+
+        def value_of(node):
+            if node not in self.env:
+                raise RuntimeError(f"Node {n} referenced nonexistent value {node}! Run Graph.lint() to diagnose such issues")
+            return self.env[node]
+
+        return map_arg(args, value_of)
+
+
+def _last_uses(graph):
+    """user -> the nodes that nobody uses after it"""
+    seen, found = set(), {}
+    for user in reversed(graph.nodes):
+        for node in user._input_nodes:
+            if node not in seen:
+                seen.add(node)
+                found.setdefault(user, []).append(node)
+    return found
+
+
+@compatibility(is_backward_compatible=True)
+class Transformer(Interpreter):
+    """Makes a new GraphModule by running the graph on proxies; subclasses change what nodes become.
+
+    Args:
+        module: the GraphModule.
+    """
+
+    def __init__(self, module):
+        super().__init__(module)
+        self.new_graph = Graph()
+        self.new_graph.set_codegen(module.graph._codegen)
+
+        class TransformerTracer(Tracer):
+            def __init__(self, graph):
+                super().__init__()
+                self.graph = graph
+                self.tensor_attrs = {}
+
+            def is_leaf_module(self, _, __):
+                return True
+
+        self.tracer = TransformerTracer(self.new_graph)
+        self.tracer.root = module
+
+    def placeholder(self, target, args, kwargs):
+        """An input of the new graph.
+
+        Args:
+            target, args, kwargs: as of Interpreter.placeholder.
+        """
+        default = args[0] if args else inspect.Signature.empty
+        default = () if default is inspect.Signature.empty else (default,)
+        return Proxy(self.new_graph.create_node("placeholder", target, default), self.tracer)
+
+    def get_attr(self, target, args, kwargs):
+        """A node of the new graph that reads an attribute.
+
+        Args:
+            target, args, kwargs: as of Interpreter.get_attr.
+        """
+        return self.tracer.create_proxy("get_attr", target, args, kwargs)
+
+    def call_module(self, target, args, kwargs):
+        """A call of a submodule in the new graph.
+
+        Args:
+            target, args, kwargs: as of Interpreter.call_module.
+        """
+        return self.tracer.create_proxy("call_module", target, args, kwargs)
+
+    def call_function(self, target, args, kwargs):
+        """A call of a function in the new graph.
+
+        Args:
+            target, args, kwargs: as of Interpreter.call_function.
+        """
+        return self.tracer.create_proxy("call_function", target, args, kwargs)
+
+    def transform(self):
+        """The new GraphModule."""
+        with fx_traceback.preserve_node_meta():
+            result = super().run(enable_io_processing=False)
+        if result is not None:
+            strip = lambda value: value.node if isinstance(value, Proxy) else value
+            end = self.new_graph.output(map_aggregate(result, strip))
+            end.meta.update(self.graph.output_node().meta)
+        return _make_graph_module(self.module, self.new_graph)

@@ -1,0 +1,433 @@
+"""A node of a graph: one call, with the nodes that it takes and those that take it."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, Union
+
+import facula
+from facula._ops import OpOverload
+from facula.fx import _public
+from facula.fx._compatibility import compatibility
+from facula.fx.immutable_collections import immutable_dict, immutable_list
+
+__all__ = ["Node", "map_arg", "map_aggregate", "has_side_effect"]
+
+BaseArgumentTypes = Union[
+    str, int, float, bool, complex, facula.dtype, facula.Tensor, facula.device, facula.memory_format, facula.layout, None
+]
+base_types = (*BaseArgumentTypes.__args__, facula.Size, OpOverload)
+Target = Union[Callable[..., Any], str]
+Argument = Any
+
+_legal_ops = dict.fromkeys(
+    ["placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root"]
+)
+_side_effectful_functions = {facula._assert, facula._assert_async}
+_IMPURE_IN_TORCH = """
+    manual_seed seed set_default_dtype set_grad_enabled _foreach_add_ _check _check_is_size _check_value _check_type
+""".split()
+_side_effectful_functions.update(getattr(facula, name) for name in _IMPURE_IN_TORCH if hasattr(facula, name))
+dtype_abbrs = {
+    facula.bfloat16: "bf16", facula.float64: "f64", facula.float32: "f32", facula.float16: "f16", facula.complex32: "c32",
+    facula.complex64: "c64", facula.complex128: "c128", facula.int8: "i8", facula.int16: "i16", facula.int32: "i32",
+    facula.int64: "i64", facula.bool: "b8", facula.uint8: "u8", facula.uint16: "u16", facula.uint32: "u32",
+    facula.uint64: "u64",
+}  # fmt: skip
+_RANDOM = frozenset(
+    "rand randn randint randperm rand_like randn_like randint_like normal poisson bernoulli multinomial".split()
+)
+_RANDOM_FUNCTIONS = frozenset(getattr(facula, name) for name in _RANDOM)
+
+
+@compatibility(is_backward_compatible=False)
+def has_side_effect(fn):
+    """Marks a function: calls of it stay in a graph though nobody uses their result. Usable as a decorator."""
+    _side_effectful_functions.add(fn)
+    return fn
+
+
+def _get_qualified_name(func):
+    return _public.qualified_name(func)
+
+
+def _find_module_of_method(orig_method):
+    return _public.torch_module(_public._module_of(orig_method) or "torch")
+
+
+def _type_repr(obj):
+    """A type as generated code writes it."""
+    if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
+        module = _public.torch_module(obj.__module__)
+        return obj.__qualname__ if module == "builtins" else f"{module}.{obj.__qualname__}"
+    if obj is ...:
+        return "..."
+    if isinstance(obj, types.FunctionType):
+        return obj.__name__
+    return repr(obj).replace("facula.", "torch.") if "facula." in repr(obj) else repr(obj)
+
+
+def _format_arg(arg, max_list_len=float("inf")):
+    """An argument as the text of a graph shows it, a node with a percent sign."""
+    if isinstance(arg, (list, tuple)):
+        parts = [_format_arg(item) for at, item in enumerate(arg) if at < max_list_len]
+        if len(arg) > len(parts):
+            parts.append(f"...[total_len={len(arg)}]")
+        text = ", ".join(parts)
+        if isinstance(arg, list):
+            return f"[{text}]"
+        return f"({text},)" if len(arg) == 1 else f"({text})"
+    if isinstance(arg, dict):
+        return "{" + ", ".join(f"{key}: {_format_arg(value)}" for key, value in arg.items()) + "}"
+    return f"%{arg}" if isinstance(arg, Node) else str(arg)
+
+
+class Node:
+    """One step of a graph.
+
+    Args:
+        graph: the graph that it belongs to; use the graph's methods to make nodes.
+        name: its name, unlike that of every other node there.
+        op: "placeholder", "get_attr", "call_function", "call_method", "call_module" or "output".
+        target: the function that is called, or the name of the method, module, attribute or input.
+        args, kwargs: arguments: nodes, numbers, strings, types, and lists, tuples, dicts and slices of them.
+        return_type: a type for the result, or None.
+    """
+
+    __slots__ = (
+        "graph", "name", "op", "target", "_args", "_kwargs", "_input_nodes", "users", "type", "_prev", "_next", "_erased",
+        "_order", "_repr_fn", "meta", "__dict__", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self, graph, name, op, target, args, kwargs, return_type=None):
+        if op not in _legal_ops:
+            raise AssertionError(f"op '{op}' is not in _legal_ops")
+        _check_target(graph, name, op, target)
+        self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, return_type
+        self._input_nodes, self.users, self.meta = {}, {}, {}
+        self._prev = self._next = self
+        self._erased, self._repr_fn, self._order = False, None, 0
+        self._args, self._kwargs = (), {}
+        self._set_arguments(map_aggregate(args, _same), map_aggregate(kwargs, _same))
+
+    # ---- arguments and users
+
+    def _set_arguments(self, args, kwargs):
+        for used in self._input_nodes:
+            used.users.pop(self, None)
+        self._args, self._kwargs, self._input_nodes = args, kwargs, {}
+        _collect(args, self._input_nodes)
+        if kwargs:
+            _collect(kwargs, self._input_nodes)
+        for used in self._input_nodes:
+            used.users[self] = None
+
+    _update_args_kwargs = _set_arguments
+
+    @property
+    def args(self):
+        """Positional arguments. Assign a new tuple to change them."""
+        return self._args
+
+    @args.setter
+    def args(self, value):
+        self._set_arguments(map_aggregate(tuple(value), _same), self._kwargs)
+
+    @property
+    def kwargs(self):
+        """Keyword arguments. Assign a new dict to change them."""
+        return self._kwargs
+
+    @kwargs.setter
+    def kwargs(self, value):
+        self._set_arguments(self._args, map_aggregate(dict(value), _same))
+
+    def update_arg(self, idx, arg):
+        """Puts `arg` in the place of positional argument `idx`."""
+        args = list(self._args)
+        args[idx] = arg
+        self.args = tuple(args)
+
+    def insert_arg(self, idx, arg):
+        """Puts `arg` before positional argument `idx`."""
+        if not 0 <= idx <= len(self._args):
+            raise AssertionError("insert_args index must be between 0 and len(self.args)")
+        self.args = (*self._args[:idx], arg, *self._args[idx:])
+
+    def update_kwarg(self, key, arg):
+        """Sets the keyword argument `key`."""
+        self.kwargs = {**self._kwargs, key: arg}
+
+    @property
+    def all_input_nodes(self):
+        """The nodes among the arguments, each once, in order."""
+        return list(self._input_nodes)
+
+    def replace_input_with(self, old_input, new_input):
+        """Puts `new_input` in every place of the arguments where `old_input` is."""
+        change = {old_input: new_input}
+        swap = lambda node: change.get(node, node)
+        self._set_arguments(map_arg(self._args, swap), map_arg(self._kwargs, swap))
+
+    def replace_all_uses_with(self, replace_with, delete_user_cb=lambda user: True, *, propagate_meta=False):
+        """Lets those who use this node use `replace_with` instead.
+
+        Args:
+            delete_user_cb: says for a user whether it is changed.
+            propagate_meta: whether `replace_with` gets this node's `meta`, of which it has none yet.
+
+        Returns:
+            The list of changed nodes.
+        """
+        if propagate_meta:
+            if replace_with.meta:
+                raise AssertionError(
+                    "Called node.replace_all_uses_with(replace_with, propagate_meta=True), "
+                    "but replace_with already has .meta keys"
+                )
+            replace_with.meta.update(self.meta)
+        changed = [user for user in self.users if user is not replace_with and delete_user_cb(user)]
+        owner = self.graph.owning_module
+        for hook in getattr(owner, "_replace_hooks", None) or ():
+            for user in changed:
+                hook(old=self, new=replace_with.name, user=user)
+        for user in changed:
+            user.replace_input_with(self, replace_with)
+        return changed
+
+    # ---- place
+
+    @property
+    def prev(self):
+        """The node before this one."""
+        return self._prev
+
+    @property
+    def next(self):
+        """The node after this one."""
+        return self._next
+
+    def prepend(self, x):
+        """Moves `x` to before this node."""
+        if x.graph is not self.graph:
+            raise AssertionError("Attempting to move a Node into a different Graph")
+        if self is x:
+            return
+        x._unlink()
+        before = self._prev
+        before._next, x._prev, x._next, self._prev = x, before, self, x
+        self.graph._note_order(x)
+
+    def append(self, x):
+        """Moves `x` to after this node."""
+        if self is not x:
+            self._next.prepend(x)
+
+    def _unlink(self):
+        before, after = self._prev, self._next
+        before._next, after._prev = after, before
+
+    _remove_from_list = _unlink
+
+    def __lt__(self, other):
+        self.graph._renumber()
+        return self._order < other._order
+
+    def __gt__(self, other):
+        return other < self
+
+    def __le__(self, other):
+        return self is other or self < other
+
+    def __ge__(self, other):
+        return self is other or other < self
+
+    # ---- what it is
+
+    @property
+    def stack_trace(self):
+        """The lines of Python that made the node, where the tracer recorded them."""
+        return self.meta.get("stack_trace", None)
+
+    @stack_trace.setter
+    def stack_trace(self, trace):
+        self.meta["stack_trace"] = trace
+
+    def is_impure(self, impure_random=True):
+        """Whether the node does something beside computing its result, so that it must stay though nobody uses it.
+
+        Args:
+            impure_random: whether drawing random numbers counts.
+        """
+        if self.op in ("placeholder", "output"):
+            return True
+        if self.op == "call_function":
+            return _is_impure_function(self, impure_random)
+        if self.op == "call_module":
+            owner = self.graph.owning_module
+            if owner is None:
+                raise AssertionError("self.graph.owning_module not set for purity check")
+            return getattr(owner.get_submodule(self.target), "_is_impure", False)
+        return False
+
+    def normalized_arguments(self, root, arg_types=None, kwarg_types=None, normalize_to_only_use_kwargs=False):
+        """(args, kwargs) in the order of the function's own arguments, or None where that is not known."""
+        from facula.fx import operator_schemas
+
+        if self.op == "call_function":
+            return operator_schemas.normalize_function(
+                self.target, self.args, self.kwargs, arg_types, kwarg_types, normalize_to_only_use_kwargs
+            )
+        if self.op == "call_module":
+            return operator_schemas.normalize_module(root, self.target, self.args, self.kwargs, normalize_to_only_use_kwargs)
+        return None
+
+    # ---- text
+
+    def __repr__(self):
+        return self._repr_fn(self) if self._repr_fn else self.name
+
+    def _pretty_print_target(self, target):
+        if isinstance(target, str):
+            return target
+        name = getattr(target, "__name__", None)
+        if name is None or not hasattr(target, "__module__"):
+            return _get_qualified_name(target)
+        if target.__module__ == "builtins":
+            return f"builtins.{name}"
+        if target.__module__ == "_operator":
+            return f"operator.{name}"
+        return _get_qualified_name(target)
+
+    def format_node(
+        self, placeholder_names=None, maybe_return_typename=None, *, include_tensor_metadata=False, max_list_len=float("inf")
+    ):
+        """The line that stands for this node in the text of its graph.
+
+        Args:
+            placeholder_names: a list that gets the text of an input, which then has no line of its own.
+            maybe_return_typename: a list whose first item becomes the type that the graph gives.
+            include_tensor_metadata: whether dtypes and shapes are shown.
+            max_list_len: how many items of a list are shown.
+        """
+        if self.op == "placeholder":
+            return self._format_placeholder(placeholder_names)
+        if self.op == "get_attr":
+            kind = f"{_type_repr(self.type)} " if self.type is not None else ""
+            target = self._pretty_print_target(self.target)
+            return f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}[target={target}]"
+        if self.op == "output":
+            if self.type and maybe_return_typename:
+                maybe_return_typename[0] = f" -> {_type_repr(self.type)}"
+            return f"return {self.args[0]}"
+        kind = f"{_type_repr(self.type)} " if self.type is not None else ""
+        shown = _metadata_text(self) if include_tensor_metadata else ""
+        args, kwargs = _format_arg(self.args, max_list_len), _format_arg(self.kwargs, max_list_len)
+        return (
+            f"%{self.name} : {kind}{shown}[num_users={len(self.users)}] = {self.op}"
+            f"[target={self._pretty_print_target(self.target)}](args = {args}, kwargs = {kwargs})"
+        )
+
+    def _format_placeholder(self, placeholder_names):
+        kind = f"{_type_repr(self.type)} " if self.type is not None else ""
+        if placeholder_names is not None:
+            text = f"{self.target} : {_type_repr(self.type)}" if self.type is not None else self.target
+            placeholder_names.append(text + (f" = {self.args[0]!r}" if self.args else ""))
+            return None
+        default = f"(default={self.args[0]})" if self.args else ""
+        return f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}[target={self.target}]{default}"
+
+    def __deepcopy__(self, memo):
+        found = memo.get(id(self))
+        if found is None:
+            raise RuntimeError(f"fx: nodes are copied with their graph (copy.deepcopy(graph), node_copy), got node {self.name}")
+        return found
+
+
+def _check_target(graph, name, op, target):
+    if op == "call_function":
+        if not callable(target):
+            _refuse_target(graph, name, target, "Callable")
+    elif not isinstance(target, str):
+        _refuse_target(graph, name, target, "str")
+
+
+def _refuse_target(graph, name, target, expected):
+    kind = _type_repr(type(target))
+    raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {kind} but a {expected} is expected")
+
+
+def _is_impure_function(node, impure_random):
+    target = node.target
+    try:
+        if target in _side_effectful_functions:
+            return True
+    except TypeError:  # not hashable
+        return False
+    if isinstance(target, OpOverload):
+        name = target.overloadpacket.__name__
+        writes = (name.endswith("_") and not name.endswith("__")) or node.kwargs.get("out") is not None
+        return writes or (impure_random and name in _RANDOM)
+    return impure_random and target in _RANDOM_FUNCTIONS
+
+
+def _metadata_text(node):
+    meta = node.meta.get("val", node.meta.get("tensor_meta"))
+    dtype, shape = getattr(meta, "dtype", None), getattr(meta, "shape", None)
+    if dtype is None or shape is None:
+        return ""
+    return f"{dtype_abbrs.get(dtype, str(dtype))}[{', '.join(map(str, shape))}]"
+
+
+def _same(value):
+    return value
+
+
+def _collect(value, found):
+    """Notes the nodes in `value`, in order."""
+    kind = type(value)
+    if kind is Node:
+        found[value] = None
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _collect(item, found)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect(item, found)
+    elif kind is slice:
+        _collect((value.start, value.stop, value.step), found)
+
+
+@compatibility(is_backward_compatible=True)
+def map_arg(a, fn):
+    """`a` with `fn(node)` in the place of every node in it.
+
+    Args:
+        a: an argument: nodes, and lists, tuples, dicts and slices of them.
+        fn: gives what takes a node's place.
+    """
+    if not callable(fn):
+        raise AssertionError("torch.fx.map_arg(a, fn): fn must be a callable")
+    return map_aggregate(a, lambda value: fn(value) if isinstance(value, Node) else value)
+
+
+@compatibility(is_backward_compatible=True)
+def map_aggregate(a, fn):
+    """`a` with `fn(leaf)` in the place of everything in it that is no list, tuple, dict or slice."""
+    kind = type(a)
+    if kind is tuple:
+        return tuple([map_aggregate(item, fn) for item in a])
+    if isinstance(a, tuple):
+        items = [map_aggregate(item, fn) for item in a]
+        return kind(*items) if hasattr(a, "_fields") else kind(items) if kind is facula.Size else tuple(items)
+    if isinstance(a, list):
+        return immutable_list([map_aggregate(item, fn) for item in a])
+    if isinstance(a, dict):
+        return immutable_dict([(key, map_aggregate(item, fn)) for key, item in a.items()])
+    if kind is slice:
+        return slice(map_aggregate(a.start, fn), map_aggregate(a.stop, fn), map_aggregate(a.step, fn))
+    return fn(a)
+
+
+_fx_map_arg, _fx_map_aggregate = map_arg, map_aggregate

@@ -1,0 +1,1 @@
+"""Tools that look at graphs as a whole: shapes, partitions, drawings."""

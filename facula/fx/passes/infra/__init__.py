@@ -1,0 +1,1 @@
+"""What passes are made with, and the partitioner."""

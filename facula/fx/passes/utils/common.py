@@ -1,0 +1,66 @@
+"""Comparing graphs, and modules that hold parts."""
+
+from __future__ import annotations
+
+import facula
+from facula.fx.graph_module import GraphModule
+from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
+
+__all__ = ["HolderModule", "lift_subgraph_as_module", "compare_graphs"]
+
+
+class HolderModule(facula.nn.Module):
+    """A module with the given submodules.
+
+    Args:
+        d: {name: module}
+    """
+
+    def __init__(self, d):
+        super().__init__()
+        for name, module in d.items():
+            self.add_module(name, module)
+
+
+def lift_subgraph_as_module(gm, subgraph, comp_name="", class_name="GraphModule"):
+    """A GraphModule of a part of another's graph, with what it names.
+
+    Args:
+        gm: the module.
+        subgraph: the graph of the part.
+        comp_name: its name.
+        class_name: the name of the class.
+
+    Returns:
+        (the GraphModule, {name of an attribute there: its name in `gm`}).
+    """
+    submodule = HolderModule({})
+    renamed = {}
+    for node in subgraph.nodes:
+        if node.op not in ("call_module", "get_attr"):
+            continue
+        holder, *path = submodule, *node.target.split(".")
+        source = gm
+        for part in path[:-1]:
+            source = getattr(source, part)
+            if not hasattr(holder, part):
+                holder.add_module(part, HolderModule({}))
+            holder = getattr(holder, part)
+        value = getattr(source, path[-1])
+        if isinstance(value, facula.Tensor) and not isinstance(value, facula.nn.Parameter):
+            if path[-1] not in holder._buffers:
+                holder.register_buffer(path[-1], value)
+        else:
+            setattr(holder, path[-1], value)
+        renamed[node.target] = node.target
+    return GraphModule(submodule, subgraph, class_name), renamed
+
+
+def compare_graphs(left, right):
+    """Whether two graphs do the same by the same nodes.
+
+    Args:
+        left, right: the graphs.
+    """
+    matcher = SubgraphMatcher(left, match_output=True, match_placeholder=True)
+    return bool(matcher.match(right))

@@ -1,0 +1,482 @@
+"""Proxies: objects that stand for values while a program is traced, and note what is done with them."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import dataclasses
+import dis
+import enum
+import inspect
+import linecache
+import operator
+import sys
+
+import facula
+from facula.fx import _public, traceback
+from facula.fx._compatibility import compatibility
+from facula.fx.graph import Graph, magic_methods, reflectable_magic_methods
+from facula.fx.node import Node, base_types, map_aggregate
+from facula.overrides import is_tensor_method_or_property
+
+__all__ = ["TracerBase", "GraphAppendingTracer", "TraceError", "Proxy", "MetaProxy", "Attribute", "ParameterProxy", "Scope",
+           "ScopeContextManager"]  # fmt: skip
+
+_FX_DIRECTORY = __file__.rpartition("/")[0]
+
+
+@dataclasses.dataclass
+class Scope:
+    """The module whose code runs: its path and its class."""
+
+    module_path: str
+    module_type: object
+
+
+class ScopeContextManager:
+    """Within it a tracer is in another scope."""
+
+    def __init__(self, scope, current_scope):
+        super().__init__()
+        self._before, self._scope = copy.copy(scope), scope
+        scope.module_path, scope.module_type = current_scope.module_path, current_scope.module_type
+
+    def __enter__(self):
+        return self._scope
+
+    def __exit__(self, *exception):
+        self._scope.module_path, self._scope.module_type = self._before.module_path, self._before.module_type
+
+
+class TraceError(ValueError):
+    """A program does something with a proxy that a graph cannot hold."""
+
+
+def _program_frame():
+    """The innermost frame that is not of this package."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_FX_DIRECTORY):
+        frame = frame.f_back
+    return frame
+
+
+def _where(frame=None):
+    """" (file, line N: `text`)" of the program's line that runs."""
+    frame = frame or _program_frame()
+    if frame is None:
+        return ""
+    name, line = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(name, line).strip()
+    return f" ({name}, line {line}: `{text}`)" if text else f" ({name}, line {line})"
+
+
+class TracerBase:
+    """What every tracer has: making nodes, and turning arguments into what a graph may hold."""
+
+    graph: Graph
+    record_stack_traces = False
+    check_mutable_operations = False
+    trace_asserts = False
+    proxy_buffer_attributes = False
+    traced_func_name = "forward"
+    scope: Scope
+    module_stack: collections.OrderedDict
+    node_name_to_scope: dict
+
+    def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+        """Adds a node to the graph, with what is known of where it comes from.
+
+        Args:
+            kind, target, args, kwargs, name, type_expr: see Graph.create_node.
+        """
+        if kind == "call_function" and self.check_mutable_operations:
+            from facula.fx.operator_schemas import check_for_mutable_operation
+
+            check_for_mutable_operation(target, args, kwargs)
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        scope = getattr(self, "scope", None)
+        if scope is not None:
+            self.node_name_to_scope[node.name] = (scope.module_path, scope.module_type)
+        if traceback.has_preserved_node_meta():
+            for key, value in traceback.get_current_meta().items():
+                if key not in ("val", "tensor_meta", "example_value"):
+                    node.meta[key] = copy.copy(value)
+        stack = getattr(self, "module_stack", None)
+        if stack:
+            node.meta["nn_module_stack"] = copy.copy(stack)
+        if self.record_stack_traces and not node.stack_trace:
+            node.stack_trace = _user_stack()
+        return node
+
+    def proxy(self, node):
+        """The proxy that stands for a node."""
+        return Proxy(node, self)
+
+    def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None, proxy_factory_fn=None):
+        """Adds a node whose arguments may be proxies, and gives its proxy.
+
+        Args:
+            kind, target, args, kwargs, name, type_expr: see Graph.create_node.
+            proxy_factory_fn: makes the proxy of the node.
+        """
+        args_, kwargs_ = self.create_arg(args), self.create_arg(kwargs)
+        if not isinstance(args_, tuple) or not isinstance(kwargs_, dict):
+            raise AssertionError(f"create_proxy: args make a tuple and kwargs a dict, got {args_} and {kwargs_}")
+        node = self.create_node(kind, target, args_, kwargs_, name, type_expr)
+        return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
+
+    def _find_user_frame(self):
+        return _program_frame()
+
+    def create_arg(self, a):
+        """`a` as a graph holds it: nodes for proxies, in lists, tuples, dicts and slices. Subclasses know more kinds.
+
+        Args:
+            a: anything.
+        """
+        kind = type(a)
+        if kind in _PLAIN:
+            return a
+        if isinstance(a, Proxy):
+            return a.node
+        if hasattr(a, "__fx_create_arg__") and not isinstance(a, type):
+            return a.__fx_create_arg__(self)
+        if isinstance(a, tuple):
+            items = [self.create_arg(item) for item in a]
+            return kind(*items) if hasattr(a, "_fields") else tuple(items)
+        if isinstance(a, list):
+            return [self.create_arg(item) for item in a]
+        if isinstance(a, dict):
+            return self._create_dict(a)
+        if kind is slice:
+            return slice(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
+        if kind is range:
+            return range(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
+        if isinstance(a, base_types) or isinstance(a, enum.Enum) or a is ...:
+            return a
+        if dataclasses.is_dataclass(a) and not isinstance(a, type):
+            fields = {field.name: self.create_arg(getattr(a, field.name)) for field in dataclasses.fields(a)}
+            return self.create_node("call_function", kind, (), fields)
+        if callable(a) and hasattr(a, "overloadpacket"):
+            return a
+        raise NotImplementedError(f"argument of type: {kind}")
+
+    def _create_dict(self, a):
+        found = {}
+        for key, value in a.items():
+            if not isinstance(key, str):
+                key = self.create_arg(key)
+                map_aggregate(key, _refuse_node_in_key(key))
+            found[key] = self.create_arg(value)
+        return found
+
+    # ---- what a program may do with a value that is not there yet
+
+    def to_bool(self, obj):
+        """Called where a proxy decides what the program does: an error here.
+
+        Args:
+            obj: the proxy.
+        """
+        raise TraceError(f"symbolically traced variables cannot be used as inputs to control flow{_where()}")
+
+    def iter(self, obj):
+        """Called where the program goes through a proxy: an error, but for `a, b = proxy`.
+
+        Args:
+            obj: the proxy.
+        """
+        raise TraceError(
+            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs "
+            "function argument: a graph has no loops, and the number of items is not known while the program is "
+            f"traced{_where()}"
+        )
+
+    def keys(self, obj):
+        """Called for `proxy.keys()`.
+
+        Args:
+            obj: the proxy.
+        """
+        return Attribute(obj, "keys")()
+
+
+_PLAIN = frozenset({str, int, float, bool, complex, type(None), type(...), facula.dtype, facula.device})
+
+
+def _refuse_node_in_key(key):
+    def check(value):
+        if isinstance(value, Node):
+            raise RuntimeError(f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {key}")
+        return value
+
+    return check
+
+
+def _user_stack():
+    """The lines of the program that led here, outermost first, as Python writes them."""
+    lines, frame = [], sys._getframe(2)
+    home = facula.__file__.rpartition("/")[0]
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(_FX_DIRECTORY):
+            if code.co_name == "_trace":
+                break
+        elif not code.co_filename.startswith(home):
+            text = linecache.getline(code.co_filename, frame.f_lineno).strip()
+            lines.append(f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_name}\n    {text}')
+        frame = frame.f_back
+    return "\n".join(reversed(lines)).strip() or None
+
+
+class GraphAppendingTracer(TracerBase):
+    """Adds to a graph that is there.
+
+    Args:
+        graph: the graph.
+    """
+
+    def __init__(self, graph):
+        super().__init__()
+        self.graph = graph
+        self.scope = Scope("", None)
+        self.module_stack = collections.OrderedDict()
+        self.node_name_to_scope = {}
+
+
+def assert_fn(x):
+    """What `assert x` becomes in a graph, where a tracer traces asserts."""
+    assert x
+
+
+def _is_unpacking(frame):
+    """(whether the frame stands at `a, b = value`, into how many)."""
+    code, at = frame.f_code, frame.f_lasti
+    instructions = list(dis.get_instructions(code))
+    found = next((i for i in instructions if i.offset == at), None)
+    if found is not None and found.opname == "UNPACK_SEQUENCE":
+        return found.argval
+    return None
+
+
+@compatibility(is_backward_compatible=True)
+class Proxy:
+    """Stands for the value of a node: what a program does with it becomes nodes.
+
+    Args:
+        node: the node.
+        tracer: what makes nodes; by default one that adds to the node's graph.
+    """
+
+    def __init__(self, node, tracer=None):
+        # not by assignment: subclasses may define __setattr__
+        self.__dict__["tracer"] = tracer if tracer is not None else GraphAppendingTracer(node.graph)
+        self.__dict__["node"] = node
+
+    def __repr__(self):
+        return f"Proxy({self.node.name})"
+
+    def __getattr__(self, k):
+        return Attribute(self, k)
+
+    def __getstate__(self):
+        return self.__dict__
+
+    def __setstate__(self, d):
+        self.__dict__ = d
+
+    def __deepcopy__(self, memo):
+        new = Proxy.__new__(type(self))
+        new.__dict__.update({key: copy.deepcopy(value, memo) for key, value in self.__dict__.items()})
+        return new
+
+    def __call__(self, *args, **kwargs):
+        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
+
+    def __iter__(self):
+        frame = inspect.currentframe().f_back
+        count = _is_unpacking(frame)
+        if count is not None:
+            return (self[i] for i in range(count))
+        return self.tracer.iter(self)
+
+    def __abs__(self):
+        return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
+
+    def __bool__(self):
+        if self.tracer.trace_asserts and _asserts(inspect.currentframe().f_back):
+            self.tracer.create_proxy("call_function", assert_fn, (self,), {})
+            return True
+        return self.tracer.to_bool(self)
+
+    def keys(self):
+        """For `**proxy`: the tracer says what the keys are."""
+        return self.tracer.keys(self)
+
+    def __len__(self):
+        raise RuntimeError(
+            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call "
+            f"torch.fx.wrap('len') at module scope{_where()}"
+        )
+
+    @classmethod
+    def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
+        args, kwargs = args or (), kwargs or {}
+        tracer = _tracer_of((args, kwargs))
+        if is_tensor_method_or_property(orig_method):
+            name = orig_method.__name__
+            return tracer.create_proxy("call_method", _METHOD_NAMES.get(name, name), args, kwargs)
+        target, args, kwargs = _public.written_call(orig_method, args, kwargs)
+        return tracer.create_proxy("call_function", target, args, kwargs)
+
+
+#: operators on a real tensor and a proxy, as the methods that a graph calls
+_METHOD_NAMES = {
+    "__add__": "add", "__radd__": "add", "__mul__": "mul", "__rmul__": "mul", "__sub__": "sub", "__matmul__": "matmul",
+    "__truediv__": "div", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
+}  # fmt: skip
+
+
+def _tracer_of(arguments):
+    """The tracer of the proxies among arguments; all have one."""
+    found = {}
+
+    def note(value):
+        if isinstance(value, Proxy):
+            found[value.tracer] = None
+        return value
+
+    map_aggregate(arguments, note)
+    if len(found) > 1:
+        raise RuntimeError(f"Found multiple different tracers {list(found)} while trying to trace operations")
+    if not found:
+        raise AssertionError("fx: no proxy among the arguments of a traced call")
+    return next(iter(found))
+
+
+def _asserts(frame):
+    """Whether a frame stands at the test of an `assert`: what follows a jump is the raise of AssertionError."""
+    instructions = list(dis.get_instructions(frame.f_code))
+    at = next((i for i, one in enumerate(instructions) if one.offset == frame.f_lasti), None)
+    if at is None or at + 1 >= len(instructions):
+        return False
+    return any(one.opname == "LOAD_ASSERTION_ERROR" for one in instructions[at + 1 : at + 3])
+
+
+class MetaProxy(Proxy):
+    """A proxy with a fake tensor, on which ops run too, so that shapes are known.
+
+    Args:
+        node, tracer: as of Proxy.
+        fake_mode: the mode of its tensor.
+    """
+
+    def __init__(self, node, tracer=None, fake_mode=None):
+        super().__init__(node, tracer)
+        self.__dict__["fake_mode"] = fake_mode
+
+    def __repr__(self):
+        return f"MetaProxy({self.node.name})"
+
+    @classmethod
+    def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
+        args, kwargs = args or (), kwargs or {}
+        mode = next(arg.fake_mode for arg in args if isinstance(arg, MetaProxy))
+        proxy = super().__torch_function__(orig_method, types, args, kwargs)
+        value = lambda a: a.node.meta["val"] if isinstance(a, MetaProxy) else a
+        with mode if mode is not None else contextlib.nullcontext():
+            proxy.node.meta["val"] = orig_method(*map(value, args), **{k: value(v) for k, v in kwargs.items()})
+        return MetaProxy(proxy.node, proxy.tracer, mode)
+
+
+@compatibility(is_backward_compatible=True)
+class Attribute(Proxy):
+    """An attribute of a proxy; becomes a node when its value is needed, so that calls of methods are one node.
+
+    Args:
+        root: the proxy.
+        attr: the name.
+    """
+
+    def __init__(self, root, attr):
+        self.__dict__.update(root=root, attr=attr, tracer=root.tracer, _node=None)
+
+    @property
+    def node(self):
+        """The node that reads the attribute."""
+        if self._node is None:
+            proxy = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
+            self.__dict__["_node"] = proxy.node
+        return self._node
+
+    def __call__(self, *args, **kwargs):
+        return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
+
+
+class ParameterProxy(Proxy):
+    """Stands for a parameter; what does not depend on values is answered from the parameter itself.
+
+    Args:
+        tracer, node: as of Proxy.
+        name: the parameter's path.
+        param: the parameter.
+    """
+
+    def __init__(self, tracer, node, name, param):
+        super().__init__(node, tracer)
+        if not isinstance(param, facula.nn.Parameter):
+            raise AssertionError(f"ParameterProxy: expected a Parameter, got {type(param)}")
+        self.__dict__.update(param=param, name=name)
+
+    def __repr__(self):
+        return f"ParameterProxy({self.name})"
+
+    @property
+    def shape(self):
+        """The parameter's shape."""
+        return self.param.shape
+
+    def size(self, *dim):
+        """The parameter's size."""
+        return self.param.size(*dim)
+
+    def dim(self):
+        """The parameter's number of dimensions."""
+        return self.param.dim()
+
+    @property
+    def ndim(self):
+        """The parameter's number of dimensions."""
+        return self.param.ndim
+
+    def numel(self):
+        """The parameter's number of elements."""
+        return self.param.numel()
+
+    def nelement(self):
+        """The parameter's number of elements."""
+        return self.param.nelement()
+
+
+def _define_operators():
+    for name in magic_methods:
+        function = getattr(operator, name)
+
+        def forwards(*args, _function=function):
+            return args[0].tracer.create_proxy("call_function", _function, args, {})
+
+        forwards.__name__ = name
+        setattr(Proxy, f"__{name.strip('_')}__", forwards)
+    for name in reflectable_magic_methods:
+        function = getattr(operator, name)
+
+        def reflected(self, rhs, _function=function):
+            return self.tracer.create_proxy("call_function", _function, (rhs, self), {})
+
+        reflected.__name__ = f"__r{name.strip('_')}__"
+        setattr(Proxy, f"__r{name.strip('_')}__", reflected)
+
+
+_define_operators()
+Proxy.__hash__ = object.__hash__

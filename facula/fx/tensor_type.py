@@ -1,0 +1,85 @@
+"""Types of tensors by shape, some sizes of which need not be known."""
+
+from __future__ import annotations
+
+from facula.fx._compatibility import compatibility
+
+__all__ = ["TensorType", "Dyn", "is_consistent", "is_more_precise"]
+
+
+@compatibility(is_backward_compatible=False)
+class TensorType:
+    """A tensor of a shape.
+
+    Args:
+        dim: the sizes; Dyn for those not known.
+    """
+
+    def __init__(self, dim):
+        self.__origin__ = TensorType
+        self.__args__ = dim
+
+    def __repr__(self):
+        return f"TensorType[{self.__args__}]"
+
+    def __eq__(self, other):
+        return isinstance(other, type(self)) and list(self.__args__) == list(other.__args__)
+
+    __hash__ = None
+
+    @staticmethod
+    def __class_getitem__(*args):
+        return TensorType(args[0] if len(args) == 1 and isinstance(args[0], tuple) else args)
+
+
+class _DynType:
+    """A size or type that is not known."""
+
+    def __init__(self):
+        self.__name__ = "_DynType"
+
+    def __eq__(self, other):
+        return isinstance(other, type(self))
+
+    def __hash__(self):
+        return hash("Dyn")
+
+    def __str__(self):
+        return "Dyn"
+
+    __repr__ = __str__
+
+
+Dyn = _DynType()
+
+
+def _is_unknown(kind):
+    return isinstance(kind, _DynType)
+
+
+@compatibility(is_backward_compatible=False)
+def is_consistent(t1, t2):
+    """Whether two types can be of one value.
+
+    Args:
+        t1, t2: types or sizes.
+    """
+    if t1 == t2 or _is_unknown(t1) or _is_unknown(t2):
+        return True
+    if isinstance(t1, TensorType) and isinstance(t2, TensorType):
+        return len(t1.__args__) == len(t2.__args__) and all(map(is_consistent, t1.__args__, t2.__args__))
+    return False
+
+
+@compatibility(is_backward_compatible=False)
+def is_more_precise(t1, t2):
+    """Whether the first type says all that the second says.
+
+    Args:
+        t1, t2: types or sizes.
+    """
+    if t1 == t2 or _is_unknown(t2):
+        return True
+    if isinstance(t1, TensorType) and isinstance(t2, TensorType):
+        return len(t1.__args__) == len(t2.__args__) and all(map(is_more_precise, t1.__args__, t2.__args__))
+    return False

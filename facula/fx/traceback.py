@@ -1,0 +1,189 @@
+"""What is known of where a node comes from, kept while graphs are run to make graphs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import enum
+import threading
+import traceback as _traceback
+
+__all__ = [
+    "annotate", "annotate_fn", "preserve_node_meta", "has_preserved_node_meta", "set_stack_trace", "set_grad_fn_seq_nr",
+    "reset_grad_fn_seq_nr", "format_stack", "set_current_meta", "get_current_meta", "NodeSource", "NodeSourceAction",
+    "get_graph_provenance_json", "set_current_replay_node", "get_current_replay_node",
+]  # fmt: skip
+
+
+class _State(threading.local):
+    def __init__(self):
+        self.meta, self.preserve, self.replayed = {}, False, None
+
+
+_state = _State()
+
+
+class NodeSourceAction(enum.Enum):
+    """What a pass did to make a node."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+
+
+class NodeSource:
+    """Which node a node was made from, by which pass.
+
+    Args:
+        node: the node that was there before, or None.
+        pass_name: the pass.
+        action: what it did, or a list of that.
+    """
+
+    def __init__(self, node, pass_name="", action=None):
+        self.pass_name = pass_name
+        actions = action if isinstance(action, list) else [action]
+        self.action = [a for a in actions if a is not None]
+        self.node_info = None if node is None else (node.name, node.target, id(node.graph))
+        self.name = node.name if node is not None else ""
+        self.target = str(node.target) if node is not None else ""
+        self.graph_id = id(node.graph) if node is not None else -1
+        self.from_node = copy.copy(node.meta.get("from_node", [])) if node is not None else []
+
+    def _get_action_string(self):
+        return "+".join(action.name.lower() for action in self.action)
+
+    def to_dict(self):
+        """As plain values."""
+        return {
+            "name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name,
+            "action": self._get_action_string(), "from_node": [source.to_dict() for source in self.from_node],
+        }  # fmt: skip
+
+    def print_readable(self, indent=0):
+        """As indented text.
+
+        Args:
+            indent: by how much.
+        """
+        line = f"{' ' * indent}(name={self.name}, pass_name={self.pass_name}, action={self._get_action_string()})\n"
+        return line + "".join(source.print_readable(indent + 4) for source in self.from_node)
+
+    def __repr__(self):
+        return self.print_readable()
+
+    def __eq__(self, other):
+        return isinstance(other, NodeSource) and self.to_dict() == other.to_dict()
+
+    def __hash__(self):
+        return hash((self.name, self.target, self.graph_id, self.pass_name))
+
+
+@contextlib.contextmanager
+def preserve_node_meta(enable=True):
+    """Within it new nodes get the meta of the nodes that are run to make them."""
+    before, before_meta = _state.preserve, _state.meta
+    _state.preserve, _state.meta = enable, dict(before_meta)
+    try:
+        yield
+    finally:
+        _state.preserve, _state.meta = before, before_meta
+
+
+def has_preserved_node_meta():
+    """Whether new nodes get meta of others."""
+    return _state.preserve
+
+
+@contextlib.contextmanager
+def annotate(annotation_dict):
+    """Nodes made within get these entries in `meta["custom"]`."""
+    before, preserved = _state.meta, _state.preserve
+    _state.meta = {**before, "custom": {**before.get("custom", {}), **annotation_dict}}
+    _state.preserve = True
+    try:
+        yield
+    finally:
+        _state.meta, _state.preserve = before, preserved
+
+
+def annotate_fn(annotation_dict):
+    """A decorator: nodes made by the function get these entries in `meta["custom"]`."""
+    import functools
+
+    def decorate(function):
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            with annotate(annotation_dict):
+                return function(*args, **kwargs)
+
+        return run
+
+    return decorate
+
+
+def set_stack_trace(stack):
+    """Sets the stack trace of nodes to come, where meta is kept."""
+    if _state.preserve and stack:
+        _state.meta["stack_trace"] = "".join(stack)
+
+
+def set_grad_fn_seq_nr(seq_nr):
+    """Notes the number of the node of autograd that runs."""
+    if _state.preserve:
+        _state.meta["grad_fn_seq_nr"] = [*_state.meta.get("grad_fn_seq_nr", []), seq_nr]
+
+
+def reset_grad_fn_seq_nr():
+    """Takes the last such number back."""
+    if _state.preserve:
+        numbers = _state.meta.get("grad_fn_seq_nr", [])[:-1]
+        _state.meta["grad_fn_seq_nr"] = numbers
+        if not numbers:
+            del _state.meta["grad_fn_seq_nr"]
+
+
+def format_stack():
+    """The stack trace of nodes to come, as a list of text."""
+    if _state.preserve:
+        return [_state.meta.get("stack_trace", "")]
+    return _traceback.format_list(_traceback.extract_stack()[:-1])
+
+
+@contextlib.contextmanager
+def set_current_meta(node, pass_name=""):
+    """Within it new nodes get the meta of `node`."""
+    if not (_state.preserve and node.meta):
+        yield
+        return
+    before = _state.meta
+    _state.meta = dict(node.meta)
+    _state.meta["from_node"] = [NodeSource(node, pass_name, NodeSourceAction.CREATE)]
+    try:
+        yield
+    finally:
+        _state.meta = before
+
+
+def get_current_meta():
+    """The meta that new nodes get."""
+    return _state.meta
+
+
+@contextlib.contextmanager
+def set_current_replay_node(node):
+    """Within it `node` is the one that is run."""
+    before, _state.replayed = _state.replayed, node
+    try:
+        yield
+    finally:
+        _state.replayed = before
+
+
+def get_current_replay_node():
+    """The node that is run."""
+    return _state.replayed
+
+
+def get_graph_provenance_json(graph):
+    """{node: where it comes from} of a graph."""
+    return {node.name: [source.to_dict() for source in node.meta.get("from_node", [])] for node in graph.nodes}

@@ -1,0 +1,610 @@
+"""torch.fx: tracing, graphs and their text, GraphModules, interpreters."""
+
+import copy
+import operator
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import facula as torch
+from facula import fx, nn
+from facula.fx.proxy import TraceError
+
+F = nn.functional
+
+
+def body(program, **kwargs):
+    """The lines of the generated function."""
+    lines = fx.symbolic_trace(program, **kwargs).code.strip().split("\n")
+    return [line.strip() for line in lines]
+
+
+def calls(program, **kwargs):
+    return [
+        (n.op, n.name, n._pretty_print_target(n.target), str(n.args), str(n.kwargs))
+        for n in fx.symbolic_trace(program, **kwargs).graph.nodes
+        if n.op not in ("placeholder", "output")
+    ]
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.ReLU()
+        self.scale = nn.Parameter(torch.full((3,), 2.0))
+
+    def forward(self, x):
+        return self.act(x) * self.scale
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 3)
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.register_buffer("shift", torch.ones(3))
+        self.number = 4
+
+    def forward(self, x, factor=2, *, extra=None):
+        x = self.lin(x) + self.shift
+        for block in self.blocks:
+            x = block(x)
+        return {"out": x * factor, "rest": [x.shape[0], (x.t(), self.number)]}
+
+
+def test_importing_facula_does_not_import_fx():
+    code = "import facula, sys; print([m for m in sys.modules if m.startswith('facula.fx')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", done.stderr
+
+
+# ---- tracing
+
+
+def test_a_module_as_code_and_text():
+    gm = fx.symbolic_trace(Net())
+    assert gm.code.rstrip() + "\n" == textwrap.dedent(
+        """\
+
+
+
+        def forward(self, x, factor = 2, extra = None):
+            lin = self.lin(x);  x = None
+            shift = self.shift
+            add = lin + shift;  lin = shift = None
+            blocks_0_act = getattr(self.blocks, "0").act(add);  add = None
+            blocks_0_scale = getattr(self.blocks, "0").scale
+            mul = blocks_0_act * blocks_0_scale;  blocks_0_act = blocks_0_scale = None
+            blocks_1_act = getattr(self.blocks, "1").act(mul);  mul = None
+            blocks_1_scale = getattr(self.blocks, "1").scale
+            mul_1 = blocks_1_act * blocks_1_scale;  blocks_1_act = blocks_1_scale = None
+            mul_2 = mul_1 * factor;  factor = None
+            getattr_1 = mul_1.shape
+            getitem = getattr_1[0];  getattr_1 = None
+            t = mul_1.t();  mul_1 = None
+            return {'out': mul_2, 'rest': [getitem, (t, 4)]}
+            """
+    )
+    lines = str(gm.graph).split("\n")
+    assert lines[0] == "graph():"
+    assert lines[2] == "    %factor : [num_users=1] = placeholder[target=factor](default=2)"
+    assert lines[4] == "    %lin : [num_users=1] = call_module[target=lin](args = (%x,), kwargs = {})"
+    assert lines[5] == "    %shift : [num_users=1] = get_attr[target=shift]"
+    assert "    %add : [num_users=1] = call_function[target=operator.add](args = (%lin, %shift), kwargs = {})" in lines
+    assert "    %getattr_1 : [num_users=1] = call_function[target=builtins.getattr](args = (%mul_1, shape), kwargs = {})" in lines
+    assert lines[-1] == "    return {'out': mul_2, 'rest': [getitem, (t, 4)]}"
+
+
+def test_a_traced_module_computes_the_same():
+    net = Net()
+    gm = fx.symbolic_trace(net)
+    x = torch.randn(5, 4)
+    for args in ((x,), (x, 3)):
+        got, expected = gm(*args), net(*args)
+        assert torch.equal(got["out"], expected["out"]) and got["rest"][0] == 5 and got["rest"][1][1] == 4
+        assert torch.equal(got["rest"][1][0], expected["rest"][1][0])
+    gm(x)["out"].sum().backward()
+    assert net.lin.weight.grad is not None  # parameters are shared
+    assert list(gm.state_dict()) == list(net.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda x: torch.relu(x), ("call_function", "relu", "torch.relu", "(x,)", "{}")),
+        (lambda x: F.relu(x), ("call_function", "relu", "torch.nn.functional.relu", "(x,)", "{'inplace': False}")),
+        (lambda x: x.relu(), ("call_method", "relu", "relu", "(x,)", "{}")),
+        (lambda x: F.gelu(x, approximate="tanh"), ("call_function", "gelu", "torch._C._nn.gelu", "(x,)", "{'approximate': 'tanh'}")),
+        (lambda x: F.logsigmoid(x), ("call_function", "log_sigmoid", "torch._C._nn.log_sigmoid", "(x,)", "{}")),
+        (
+            lambda x: F.dropout(x, 0.3, False),
+            ("call_function", "dropout", "torch.nn.functional.dropout", "(x,)", "{'p': 0.3, 'training': False, 'inplace': False}"),
+        ),
+        (
+            lambda x: F.softmax(x, 1),
+            ("call_function", "softmax", "torch.nn.functional.softmax", "(x,)", "{'dim': 1, '_stacklevel': 3, 'dtype': None}"),
+        ),
+        (
+            lambda x: F.max_pool2d(x, 2, return_indices=True),
+            (
+                "call_function",
+                "max_pool2d_with_indices",
+                "torch.nn.functional.max_pool2d_with_indices",
+                "(x, 2)",
+                "{'stride': None, 'padding': 0, 'dilation': 1, 'ceil_mode': False, 'return_indices': True}",
+            ),
+        ),
+        (lambda x: torch.einsum("ij,jk", x, x), ("call_function", "einsum", "torch.functional.einsum", "('ij,jk', x, x)", "{}")),
+        (lambda x: torch.split(x, 2), ("call_function", "split", "torch.functional.split", "(x, 2)", "{'dim': 0}")),
+        (lambda x: torch.linalg.norm(x), ("call_function", "linalg_norm", "torch._C._linalg.linalg_norm", "(x,)", "{}")),
+        (lambda x: torch.cat([x, x], dim=1), ("call_function", "cat", "torch.cat", "([x, x],)", "{'dim': 1}")),
+        (lambda x: abs(x), ("call_function", "abs_1", "operator.abs", "(x,)", "{}")),
+        (lambda x: 2 - x, ("call_function", "sub", "operator.sub", "(2, x)", "{}")),
+        (lambda x: x[0, ..., 1:2], ("call_function", "getitem", "operator.getitem", "(x, (0, Ellipsis, slice(1, 2, None)))", "{}")),
+        (lambda x: x.max(dim=1), ("call_method", "max_1", "max", "(x,)", "{'dim': 1}")),
+        (lambda x: torch.full((2,), x), ("call_function", "full", "torch.full", "((2,), x)", "{}")),
+        (lambda x: torch.zeros((x, 2)), ("call_function", "zeros", "torch.zeros", "((x, 2),)", "{}")),
+        (
+            lambda x: torch.ops.aten.add.Tensor(x, 1),
+            ("call_function", "add_tensor", "torch.ops.aten.add.Tensor", "(x, 1)", "{}"),
+        ),
+    ],
+)
+def test_calls_are_written_as_in_pytorch(program, expected):
+    assert calls(program) == [expected]
+
+
+def test_proxies_beside_tensors():
+    a = torch.arange(6.0).view(2, 3)
+    cases = [
+        lambda x: a + x, lambda x: a - x, lambda x: a * x, lambda x: a / x, lambda x: a == x, lambda x: a @ x.t(), lambda x: a // x,
+        lambda x: 1 - a * x, lambda x: a.to(x), lambda x: a.type_as(x), lambda x: a.masked_fill(x > 1, 0.0), lambda x: a[x > 2],
+        lambda x: a.view(x.size(0), -1), lambda x: a.to(x.device), lambda x: torch.ones(x.shape[0], 2), lambda x: a.expand(x.size()),
+    ]  # fmt: skip
+    x = torch.full((2, 3), 3.0)
+    for program in cases:
+        gm = fx.symbolic_trace(program)
+        assert torch.equal(gm(x), program(x)), gm.code
+
+
+def test_names_are_unlike_each_other():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    given = ["a", "a", "a_1", "a_7", "a_7", "a", "max", "for", "1x", "x.y", "torch", "", "foo-bar", "Abc"]
+    found = [graph.create_node("call_method", "zz", (x,), name=name).name for name in given]
+    assert found == ["a", "a_1", "a_2", "a_7", "a_8", "a_9", "max_1", "for_1", "_1x", "x_y", "torch_1", "_unnamed", "foo_bar", "Abc"]
+    made = [graph.call_method(name, (x,)).name for name in ("__add__", "fooBar", "ReLU")]
+    made += [graph.call_module(name, (x,)).name for name in ("layer1.0.conv1", "0", "0")]
+    assert made == ["add", "foo_bar_1", "re_lu", "layer1_0_conv1", "_0", "_0_1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "text"),
+    [
+        ("return x if x.sum() > 0 else -x", TraceError, "symbolically traced variables cannot be used as inputs to control flow"),
+        ("assert x.sum() > 0", TraceError, "symbolically traced variables cannot be used as inputs to control flow"),
+        ("return x in [1]", TraceError, "cannot be used as inputs to control flow"),
+        ("return [i for i in x]", TraceError, "Proxy object cannot be iterated"),
+        ("return 1 in x", TraceError, "Proxy object cannot be iterated"),
+        ("return dict(**x)", TraceError, "Proxy object cannot be iterated"),
+        ("return max(*x)", TraceError, "Proxy object cannot be iterated"),
+        ("a, *b = x", TraceError, "Proxy object cannot be iterated"),
+        ("return len(x)", RuntimeError, "'len' is not supported in symbolic tracing by default"),
+        ("return x.foo({x: 1})", RuntimeError, "Keys for dictionaries used as an argument cannot contain a Node. Got key: x"),
+        ("x[0] = 1", TypeError, "does not support item assignment"),
+        ("return int(x)", TypeError, "not 'Proxy'"),
+        ("return x.foo(object())", NotImplementedError, "argument of type: <class 'object'>"),
+    ],
+)
+def test_what_a_graph_cannot_hold(tmp_path, source, error, text):
+    (tmp_path / "traced.py").write_text(f"def f(x):\n    {source}\n")
+    scope = {}
+    exec(compile((tmp_path / "traced.py").read_text(), tmp_path / "traced.py", "exec"), scope)
+    with pytest.raises(error) as found:
+        fx.symbolic_trace(scope["f"])
+    assert text in str(found.value)
+    if error is TraceError or "len" in text:
+        assert "traced.py, line 2: `" + source in str(found.value)
+
+
+def test_unpacking_and_overriding_what_a_proxy_does():
+    def swap(x):
+        a, b = x
+        return b, a
+
+    assert body(swap)[1:] == ["getitem = x[0]", "getitem_1 = x[1];  x = None", "return (getitem_1, getitem)"]
+
+    class Tracer(fx.Tracer):
+        def to_bool(self, obj):
+            return True
+
+        def iter(self, obj):
+            return iter([obj[0], obj[1], obj[2]])
+
+        def keys(self, obj):
+            return ["a"]
+
+    def program(x):
+        first, *rest = x
+        return (first if first > 0 else rest), dict(**x)
+
+    graph = Tracer().trace(program)
+    assert str(graph.output_node().args[0]) == "(getitem, {'a': getitem_3})"
+
+
+def test_leaves_module_stacks_and_parameters():
+    class Deep(fx.Tracer):
+        def is_leaf_module(self, m, name):
+            return isinstance(m, Block)
+
+    net = Net()
+    names = [n.name for n in Deep().trace(net).nodes]
+    assert names[:8] == ["x", "factor", "extra", "lin_weight", "lin_bias", "linear", "shift", "add"] and "blocks_1" in names
+    graph = fx.Tracer().trace(net)
+    stack = next(n for n in graph.nodes if n.name == "blocks_1_act").meta["nn_module_stack"]
+    assert list(stack.items()) == [("blocks.1", ("blocks.1", Block)), ("blocks.1.act", ("blocks.1.act", nn.ReLU))]
+
+    class Shapes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(2, 5))
+
+        def forward(self, x):
+            return x.view(self.w.shape[1], self.w.size(0)) if self.w.dim() == 2 else x
+
+    graph = fx.Tracer(param_shapes_constant=True).trace(Shapes())
+    assert next(n for n in graph.nodes if n.name == "view").args[1:] == (5, 2)
+    with pytest.raises(NameError, match="module is not installed as a submodule"):
+        stray = nn.Linear(2, 2)
+        fx.symbolic_trace(lambda x: stray(x))
+    with pytest.raises(NameError, match="parameter is not a member of this module"):
+        fx.symbolic_trace(lambda x: x + nn.Parameter(torch.ones(2)))
+
+
+def test_tensors_become_attributes_and_are_found_again():
+    class Holder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.plain = torch.ones(2)
+
+        def forward(self, x):
+            return x + self.plain + torch.full((2,), 3.0)
+
+    gm = fx.symbolic_trace(Holder())
+    assert [n.target for n in gm.graph.nodes if n.op == "get_attr"] == ["plain", "_tensor_constant0"]
+    assert torch.equal(gm(torch.zeros(2)), torch.full((2,), 4.0))
+
+
+def test_arguments_with_stars_defaults_and_types():
+    def program(x: torch.Tensor, *args, y: "int" = 3, **kwargs) -> torch.Tensor:
+        return x + args[0] + kwargs["z"] + y
+
+    gm = fx.symbolic_trace(program)
+    assert gm.code.strip().startswith("def forward(self, x : torch.Tensor, y : _int_ = 3, *args, **kwargs)")
+    typed = body(lambda x: x)
+    assert typed == ["def forward(self, x):", "return x"]
+
+    def annotated(x: torch.Tensor, sizes: list[int], y: "int | None" = None) -> dict[str, torch.Tensor]:
+        return {"a": x}
+
+    first = body(annotated)[0]
+    assert first == "def forward(self, x : torch.Tensor, sizes : list[int], y : _int_None_ = None) -> dict[str,torch.Tensor]:"
+
+
+def test_concrete_arguments():
+    def program(x, flag, d):
+        return x + d["a"] + d["b"] if flag else x - d["a"]
+
+    gm = fx.symbolic_trace(program, concrete_args={"flag": True, "d": {"a": fx.PH, "b": 2}})
+    assert gm(1, True, {"a": 5, "b": 2}) == 8 and fx.Interpreter(gm).run(1, True, {"a": 5, "b": 2}) == 8
+    with pytest.raises(AssertionError, match="flag has been specialized to have value True but got another value"):
+        gm(1, False, {"a": 5, "b": 2})
+    with pytest.raises(AssertionError, match="d has been specialized to have value 2"):
+        gm(1, True, {"a": 5, "b": 3})
+    assert body(program, concrete_args={"flag": True, "d": {"a": fx.PH, "b": 2}})[1] == (
+        "x, flag_1, d_1, d_2, = fx_pytree.tree_flatten_spec([x, flag, d], self._in_spec)"
+    )
+    gm = fx.symbolic_trace(lambda x: {"a": x["q"], "b": [x["z"]]}, concrete_args={"x": {"q": fx.PH, "z": fx.PH}})
+    assert gm({"q": 1, "z": 2}) == {"a": 1, "b": [2]}
+    gm = fx.symbolic_trace(lambda a, b=None: a if b is None else a + b, concrete_args={"b": None})
+    assert gm(1) == 1
+    with pytest.raises(AssertionError, match="b has been specialized to have value None"):
+        gm(1, 2)
+    copied = pickle.loads(pickle.dumps(fx.symbolic_trace(program, concrete_args={"flag": True, "d": {"a": fx.PH, "b": 2}})))
+    assert copied(1, True, {"a": 5, "b": 2}) == 8
+
+
+def doubled(x, y):
+    if y:
+        return x * 2
+    return x
+
+
+@fx.wrap
+def decorated(x):
+    return x + 1 if len(x.shape) else x
+
+
+fx.wrap("doubled")
+fx.wrap("len")
+
+
+def test_wrapped_functions_stay_calls():
+    gm = fx.symbolic_trace(lambda x: doubled(x, x.numel() > 1) + len(x) + decorated(x) + doubled(3, True))
+    assert [n.target for n in gm.graph.nodes if n.meta.get("is_wrapped")] == [doubled, len, decorated]
+    assert gm.code.split("\n\n")[0].strip().split("\n") == [
+        f'torch.fx._symbolic_trace.wrap("{__name__.replace(".", "_")}_doubled")',
+        'torch.fx._symbolic_trace.wrap("len")',
+        f'torch.fx._symbolic_trace.wrap("{__name__.replace(".", "_")}_decorated")',
+    ]
+    assert torch.equal(gm(torch.ones(2)), torch.full((2,), 12.0)) and gm.graph.nodes
+    assert doubled(1, True) == 2 and len([1]) == 1  # nothing is left behind
+    with pytest.raises(NotImplementedError, match="wrap must be called at the top level of a module"):
+        fx.wrap("inside")
+    with pytest.raises(RuntimeError, match="Must be either a callable or string name"):
+        fx.wrap(3)
+
+
+def test_what_is_patched_is_put_back():
+    before = (nn.Module.__call__, nn.Module.__getattr__, F.dropout, torch.einsum, torch.ops.aten.relu.default.__class__.__call__)
+    with pytest.raises(TraceError):
+        fx.symbolic_trace(lambda x: [F.dropout(i) for i in x])
+    after = (nn.Module.__call__, nn.Module.__getattr__, F.dropout, torch.einsum, torch.ops.aten.relu.default.__class__.__call__)
+    assert before == after and not fx._symbolic_trace.is_fx_tracing()
+
+
+def test_stack_traces():
+    class Tracer(fx.Tracer):
+        record_stack_traces = True
+
+    tracer = Tracer()
+    graph = tracer.trace(Net())
+    mul = next(n for n in graph.nodes if n.name == "mul")
+    assert __file__ in mul.stack_trace and "return self.act(x) * self.scale" in mul.stack_trace.split("\n")[-1]
+    text = fx.GraphModule(tracer.root, graph).print_readable(print_output=False)
+    assert "code: return self.act(x) * self.scale" in text and text.startswith("class GraphModule(torch.nn.Module):\n    def forward")
+
+
+# ---- graphs
+
+
+def test_editing_a_graph():
+    gm = fx.symbolic_trace(lambda x, y: torch.relu(x) + y)
+    relu, add = (n for n in gm.graph.nodes if n.op == "call_function")
+    with gm.graph.inserting_before(add):
+        neg = gm.graph.call_function(torch.neg, (relu,))
+    add.replace_input_with(relu, neg)
+    with gm.graph.inserting_after(add):
+        absolute = gm.graph.call_method("abs", (add,))
+    changed = add.replace_all_uses_with(absolute, delete_user_cb=lambda user: user.op == "output")
+    assert changed == [gm.graph.output_node()] and list(add.users) == [absolute] and relu < neg < add < absolute
+    gm.graph.lint()
+    gm.recompile()
+    x, y = torch.randn(3), torch.randn(3)
+    assert torch.equal(gm(x, y), (y - x.relu()).abs())
+    assert gm.graph.find_nodes(op="call_method", target="abs") == [absolute] and gm.graph.find_nodes(op="output")
+    with pytest.raises(RuntimeError, match=r"Tried to erase Node add but it still had 1 users in the graph: \{abs_1: None\}!"):
+        gm.graph.erase_node(add)
+    assert [n.name for n in reversed(gm.graph.nodes)][:2] == ["output", "abs_1"] and len(gm.graph.nodes) == 7
+    add.update_arg(1, 5)
+    add.update_kwarg("alpha", 2)
+    add.insert_arg(0, relu)
+    assert add.args == (relu, neg, 5) and add.kwargs == {"alpha": 2} and add.all_input_nodes == [relu, neg]
+
+
+def test_arguments_do_not_change_by_themselves():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(torch.cat, ([x, x],), {"dim": 1})
+    assert type(node.args[0]).__name__ == "immutable_list" and hash(node.args[0]) == hash((x, x))
+    for change in (lambda: node.args[0].append(x), lambda: node.kwargs.update(dim=2), lambda: node.args[0].__setitem__(0, 1)):
+        with pytest.raises(TypeError, match="does not support mutation"):
+            change()
+    node.args = ([x],)
+    assert list(x.users) == [node]
+    node.args = ([],)
+    assert not x.users
+
+
+def test_lint_finds_what_is_wrong():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    relu = graph.call_function(torch.relu, (x,))
+    neg = graph.call_function(torch.neg, (relu,))
+    graph.output(neg)
+    graph.lint()
+    neg.append(relu)
+    with pytest.raises(RuntimeError, match="Argument 'relu' of Node 'neg' was used before it has been defined"):
+        graph.lint()
+    other = fx.Graph()
+    other.call_function(torch.relu, (x,))
+    with pytest.raises(RuntimeError, match="Argument 'x' of Node 'relu' does not belong to this Graph"):
+        other.lint()
+    with pytest.raises(AssertionError, match="op 'foo' is not in _legal_ops"):
+        graph.create_node("foo", "x")
+    with pytest.raises(ValueError, match="has type str but a Callable is expected"):
+        graph.call_function("x")
+    with pytest.raises(ValueError, match="but a str is expected"):
+        graph.call_method(torch.relu)
+    gm = fx.symbolic_trace(Net())
+    del gm.lin
+    with pytest.raises(RuntimeError, match="references nonexistent"):
+        gm.graph.lint()
+
+
+def test_dead_code():
+    def program(x):
+        x.relu()
+        torch._assert(x, "m")
+        torch.bernoulli(x)
+        x.abs().neg()
+        return x + 1
+
+    gm = fx.symbolic_trace(program)
+    assert gm.graph.eliminate_dead_code() and not gm.graph.eliminate_dead_code()
+    assert [n.name for n in gm.graph.nodes] == ["x", "_assert", "bernoulli", "add", "output"]
+
+    @fx.has_side_effect
+    def effect(x):
+        return x
+
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.call_function(effect, (x,))
+    graph.call_function(torch.ops.aten.relu_.default, (x,))
+    graph.call_function(torch.ops.aten.relu.default, (x,))
+    graph.output(x)
+    graph.eliminate_dead_code()
+    assert [n.name for n in graph.nodes] == ["x", "effect", "relu__default", "output"]
+
+
+def test_copying_graphs():
+    gm = fx.symbolic_trace(Net())
+    graph, values = fx.Graph(), {}
+    result = graph.graph_copy(gm.graph, values)
+    graph.output(result)
+    assert str(graph) == str(gm.graph) == str(copy.deepcopy(gm.graph)) and all(n.graph is graph for n in values.values())
+    assert graph.node_copy(next(iter(gm.graph.nodes))).name == "x_1"
+
+
+def test_tables(capsys):
+    fx.symbolic_trace(lambda x: x + 1).graph.print_tabular()
+    assert capsys.readouterr().out == textwrap.dedent(
+        """\
+        opcode         name    target                   args    kwargs
+        -------------  ------  -----------------------  ------  --------
+        placeholder    x       x                        ()      {}
+        call_function  add     <built-in function add>  (x, 1)  {}
+        output         output  output                   (add,)  {}
+        """
+    )
+
+
+def test_graphs_of_ops():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    y = graph.call_function(torch.ops.aten.linear.default, (x, graph.get_attr("w")))
+    y.meta["val"] = torch.empty(2, 3, device="meta")
+    graph.output((graph.call_function(torch.ops.aten.sum.dim_IntList, (y, [1])),))
+    gm = fx.GraphModule({"w": torch.ones(3, 4)}, graph)
+    assert "torch.ops.aten.sum.dim_IntList(linear_default, [1])" in gm.code
+    assert torch.equal(gm(torch.ones(2, 4))[0], torch.full((2,), 12.0))
+    assert 'linear_default: "f32[2, 3]" = torch.ops.aten.linear.default' in gm.print_readable(print_output=False)
+
+
+# ---- modules
+
+
+def test_copies_and_pickles():
+    gm = fx.symbolic_trace(Net())
+    gm.meta["hi"] = 1
+    x = torch.randn(2, 4)
+    for other in (copy.deepcopy(gm), pickle.loads(pickle.dumps(gm))):
+        assert other.code == gm.code and str(other.graph) == str(gm.graph) and other.meta == {"hi": 1}
+        assert torch.equal(other(x)["out"], gm(x)["out"]) and other.graph is not gm.graph
+        assert other.lin.weight is not gm.lin.weight
+    assert copy.copy(gm).code == gm.code
+
+
+def test_a_folder(tmp_path):
+    gm = fx.symbolic_trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()))
+    with pytest.warns(UserWarning, match="saved as pickled files"):
+        gm.to_folder(tmp_path / "folder", "Made")
+    assert {p.name for p in (tmp_path / "folder").iterdir()} >= {"__init__.py", "module.py", "state_dict.pt"}
+    code = "import sys, torch; sys.path.insert(0, sys.argv[1]); from folder import Made; print(Made()(torch.ones(1, 3)).tolist())"
+    done = subprocess.run([sys.executable, "-m", "facula", "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == str(gm(torch.ones(1, 3)).tolist()), done.stderr
+
+
+def test_submodules():
+    module = nn.Module()
+    module.a, module.b = nn.Linear(2, 2), nn.Dropout()
+    graph = fx.Graph()
+    graph.output(graph.call_module("a", (graph.placeholder("x"),)))
+    gm = fx.GraphModule(module, graph, "Named")
+    assert type(gm).__name__ == "Named" and isinstance(gm, fx.GraphModule) and [n for n, _ in gm.named_children()] == ["a"]
+    assert gm.add_submodule("q.r.s", nn.ReLU()) and isinstance(gm.q.r.s, nn.ReLU)
+    assert gm.delete_submodule("q.r") and not gm.delete_submodule("none")
+    gm.delete_all_unused_submodules()
+    assert [n for n, _ in gm.named_modules()] == ["", "a"]
+    with pytest.raises(RuntimeError, match="but that target was not provided in ``root``"):
+        fx.GraphModule({}, graph)
+    with pytest.raises(AttributeError, match="foo"):
+        bad = fx.Graph()
+        bad.call_module("foo", ())
+        fx.GraphModule(nn.Module(), bad)
+
+
+def test_errors_say_where_in_the_code(capsys):
+    gm = fx.symbolic_trace(lambda x: torch.relu(x).view(7, 7))
+    with pytest.raises(RuntimeError, match="invalid for input of size 2"):
+        gm(torch.ones(2))
+    text = capsys.readouterr().err
+    assert "Call using an FX-traced Module, line 6 of the traced Module's generated forward function" in text
+    assert "view = relu.view(7, 7)" in text
+
+
+# ---- running
+
+
+def test_interpreters():
+    gm = fx.symbolic_trace(Net())
+    seen = []
+
+    class Watch(fx.Interpreter):
+        def run_node(self, n):
+            seen.append(n.op)
+            return super().run_node(n)
+
+    x = torch.randn(2, 4)
+    assert torch.equal(Watch(gm).run(x)["out"], gm(x)["out"]) and seen.count("call_module") == 3
+    args = [x, 3, None]
+    assert torch.equal(fx.Interpreter(gm).boxed_run(args)["out"], gm(x, 3)["out"]) and args == []
+    with pytest.raises(RuntimeError, match="Expected positional argument for parameter x, but one was not passed in!"):
+        fx.Interpreter(gm).run()
+    with pytest.raises(RuntimeError, match=r"While executing %view : .*call_method\[target=view\]"):
+        fx.Interpreter(fx.symbolic_trace(lambda x: x.view(7))).run(torch.ones(2))
+
+
+def test_transformers():
+    class Swap(fx.Transformer):
+        def call_function(self, target, args, kwargs):
+            return super().call_function(torch.mul if target is operator.add else target, args, kwargs)
+
+    gm = Swap(fx.symbolic_trace(lambda x, y=2: x + y)).transform()
+    assert gm(torch.tensor(3.0), 4).item() == 12.0 and gm(torch.tensor(3.0)).item() == 6.0
+
+
+def test_replacing_patterns():
+    def program(x, w1, w2):
+        m1, m2 = torch.cat([w1, w2]).sum(), torch.cat([w1, w2]).sum()
+        return x + torch.max(m1) + torch.max(m2)
+
+    gm = fx.symbolic_trace(program)
+    matches = fx.replace_pattern(gm, lambda w1, w2: torch.cat([w1, w2]).sum(), lambda w1, w2: torch.stack([w1, w2]))
+    assert len(matches) == 2 and [n.name for n in gm.graph.nodes if n.name.startswith("stack")] == ["stack", "stack_1"]
+    a, b = torch.randn(3), torch.randn(3)
+    assert torch.allclose(gm(0.0, a, b), 2 * torch.stack([a, b]).max())
+    gm.graph.lint()
+
+    gm = fx.symbolic_trace(lambda x: torch.relu(torch.relu(x)) + 1)
+    found = fx.subgraph_rewriter.replace_pattern_with_filters(
+        gm, lambda x: torch.relu(x), lambda x: torch.sigmoid(x), [lambda match, *_: match.returning_nodes[0].name == "relu_1"]
+    )
+    assert len(found) == 1 and [n.name for n in found[0].replacements] == ["sigmoid"]
+    assert torch.equal(gm(torch.ones(2)), torch.ones(2).sigmoid() + 1)
+
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    gm = fx.symbolic_trace(lambda x: x.tanh() * 2)
+    fx.replace_pattern(gm, lambda x: x.tanh(), Wide())
+    assert isinstance(gm.inner, nn.Linear) and gm(torch.ones(1, 2)).shape == (1, 2)
