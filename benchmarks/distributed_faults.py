@@ -495,6 +495,7 @@ def main():
     parser.add_argument("--only", type=int, nargs="+", help="numbers of runs")
     parser.add_argument("--faults", nargs="+", default=[*STRIKES, *OWN])
     parser.add_argument("--points", nargs="+", default=[*POINTS])
+    parser.add_argument("--verbose", action="store_true", help="shows what was raised")
     parser.add_argument("--json")
     options = parser.parse_args()
     facula.set_num_threads(1)
@@ -507,6 +508,8 @@ def main():
             continue
         runs.append(Run(case).run())
         late = runs[-1].latency > 1
+        if options.verbose:
+            print(*(f"rank {e['rank']}: {e['text']}" for e in runs[-1].events if e["what"] == "raised"), sep="\n")
         if runs[-1].problems or late or options.only:
             print(f"{case}: {runs[-1].latency * 1e3:.0f} ms", *runs[-1].problems, sep="\n    ", flush=True)
     left = left_behind(before)

@@ -10,10 +10,12 @@ from distributed_ranks import Ranks, free_port, needs_mpi, run_ranks
 
 pytestmark = needs_mpi
 
+# The deadline is that of operations, once the ranks have met: when interpreters start is not what is looked at here.
 INIT = """
-dist.init_process_group("gloo", timeout=timedelta(seconds=float(sys.argv[1])))
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 x = facula.ones(1000)
 dist.all_reduce(x)
+dist.group.WORLD._timeout = timedelta(seconds=float(sys.argv[1]))
 """
 
 DISAGREE = INIT + """
@@ -32,7 +34,7 @@ for name, call in cases.items():
     x = facula.full((1000,), float(RANK))
     start = time.monotonic()
     text = raised(call, "DistBackendError", "do not agree", "rank 0: ", "rank 1: ", "<string>:", *words[name])
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     assert x[0] == RANK, name  # what the program has is as it was
     y = facula.ones(3)
     dist.all_reduce(y)  # and the group goes on
@@ -47,23 +49,23 @@ def test_ranks_that_do_not_agree():
 
 MISSING = INIT + """
 def read_shard():
-    time.sleep(4)
+    time.sleep(9)
 if RANK == 2:
     read_shard()
     print("ok")
 else:
     text = raised(lambda: dist.all_reduce(facula.ones(3, 4)), "DistBackendError")
     print(text)
-time.sleep(3 if RANK != 2 else 0)
+time.sleep(7 if RANK != 2 else 0)
 """
 
 
 def test_a_rank_that_does_not_come():
-    outputs = run_ranks(MISSING, 3, arguments=["1"])
+    outputs = run_ranks(MISSING, 3, arguments=["3"])
     assert outputs[2] == "ok\n"
     for text in outputs[:2]:
         first, *lines = text.splitlines()
-        assert re.match(r"DistBackendError: all_reduce #2 of group WORLD \(float32\[3, 4\], SUM\) at <string>:\d+ gave up after 1 s: 2 of 3 ranks arrived", first)
+        assert re.match(r"DistBackendError: all_reduce #2 of group WORLD \(float32\[3, 4\], SUM\) at <string>:\d+ gave up after 3 s: 2 of 3 ranks arrived", first)
         (missing,) = [line for line in lines if "missing" in line]
         assert re.search(r"rank 2  \S+ pid \d+  alive, last finished #1 \(all_reduce\), now at <string>:\d+ in read_shard <- <string>:\d+", missing)
         (arrived,) = [line for line in lines if "arrived" in line]
@@ -145,9 +147,9 @@ def test_a_rank_that_is_stopped():
     ranks = Ranks(LOOP, 2, arguments=["3", "1"])
     wait_until_ready(ranks)
     ranks.signal(1, signal.SIGSTOP)
-    ranks.processes[0].wait(30)
+    ranks.processes[0].wait(60)
     ranks.kill()
-    status, out, err = ranks.ends(30)[0]
+    status, out, err = ranks.ends(60)[0]
     assert status == 5 and re.search(r"gave up after 3 s: 1 of 2 ranks arrived.\n  missing  rank 1  .*does not answer \(stopped", out), (out, err)
 
 
@@ -164,38 +166,38 @@ if RANK == {victim}:
         killed()
     _rendezvous.look_for_mpi = killed  # what follows the meeting
 start = time.monotonic()
-raised(lambda: dist.init_process_group("gloo", timeout=timedelta(seconds=30 if {point!r} == "within" else 1)), "init_process_group: " if {point!r} == "within" or {victim} else "")
-assert time.monotonic() - start < 15
+raised(lambda: dist.init_process_group("gloo", timeout=timedelta(seconds=60 if {point!r} == "within" else 3)), "init_process_group: ")
+assert time.monotonic() - start < 40
 print("ok")
 """
-    for rank, (status, out, err) in enumerate(Ranks(code, 3).ends(60)):
+    for rank, (status, out, err) in enumerate(Ranks(code, 3).ends()):
         assert (status, out) == ((-signal.SIGKILL, "") if rank == victim else (0, "ok\n")), err
 
 
 def test_the_holder_of_the_store_ends_early_or_is_stopped():
     code = INIT + "if RANK:\n    raised(lambda: dist.all_reduce(x), 'DistBackendError', 'rank 0 has left the group')\n    print('ok')"
     assert run_ranks(code, 3, arguments=["60"]) == ["", "ok\n", "ok\n"]
-    ranks = Ranks(LOOP, 2, arguments=["1", "1"])
+    ranks = Ranks(LOOP, 2, arguments=["3", "1"])
     wait_until_ready(ranks)
     ranks.signal(0, signal.SIGSTOP)
     begin = time.monotonic()
-    ranks.processes[1].wait(30)
-    assert time.monotonic() - begin < 10  # nobody waits for the store
+    ranks.processes[1].wait(60)
+    assert time.monotonic() - begin < 30  # nobody waits for the store
     ranks.kill()
-    status, out, err = ranks.ends(30)[1]
-    assert status == 5 and re.search(r"gave up after 1 s\n  missing  rank 0 .*does not answer \(stopped", out), (out, err)
+    status, out, err = ranks.ends(60)[1]
+    assert status == 5 and re.search(r"gave up after 3 s\n  missing  rank 0 .*does not answer \(stopped", out), (out, err)
 
 
 def test_who_gave_up_says_why():
     """A rank that comes when the others have given up hears what they waited for."""
     code = INIT + """
 if RANK == 2:
-    time.sleep(3)
+    time.sleep(12)
 text = raised(lambda: dist.all_reduce(x), "DistBackendError")
 assert RANK != 2 or "gave up: all_reduce #2" in text and "missing  rank 2" in text, text
 print("ok")
 """
-    assert run_ranks(code, 3, arguments=["1"]) == ["ok\n"] * 3
+    assert run_ranks(code, 3, arguments=["3"]) == ["ok\n"] * 3
 
 
 def test_who_sends_what_nobody_expects():
@@ -219,7 +221,7 @@ def test_a_rank_that_is_stopped_and_goes_on():
     ranks.signal(1, signal.SIGSTOP)
     time.sleep(1)
     ranks.signal(1, signal.SIGCONT)
-    assert [(status, out) for status, out, _ in ranks.ends(60)] == [(0, "ok\n")] * 2
+    assert [(status, out) for status, out, _ in ranks.ends()] == [(0, "ok\n")] * 2
 
 
 def test_a_rank_that_ends_early():
@@ -234,21 +236,28 @@ def test_an_exception_of_one_rank():
 
 
 def test_messages_that_nobody_sends():
-    code = INIT + "if RANK == 0:\n    print(raised(lambda: dist.recv(x, 1, tag=7), 'recv of group WORLD (float32[1000], rank 1, tag 7)', 'gave up after 1 s'))\ntime.sleep(3)"
-    assert re.search(r"missing  rank 1 .* alive, last finished #1 \(all_reduce\), now at <string>", run_ranks(code, 2, arguments=["1"])[0])
+    code = INIT + "if RANK == 0:\n    print(raised(lambda: dist.recv(x, 1, tag=7), 'recv of group WORLD (float32[1000], rank 1, tag 7)', 'gave up after 2 s'))\ntime.sleep(8)"
+    assert re.search(r"missing  rank 1 .* alive, last finished #1 \(all_reduce\), now at <string>", run_ranks(code, 2, arguments=["2"])[0])
 
 
 def test_meeting():
     """Wrong world sizes, numbers that two have, and ranks that do not come."""
-    code = "size = int(sys.argv[1]) + RANK\nraised(lambda: dist.init_process_group(rank=RANK, world_size=size, init_method='env://', timeout=timedelta(seconds=2)), 'init_process_group: ')\nprint('ok')"
-    (a, out_a, _), (b, out_b, _) = Ranks(code, 2, arguments=["2"]).ends()
-    assert (a, b) == (0, 0) and out_a == out_b == "ok\n"
-    code = "dist.init_process_group(rank=RANK, world_size=3, timeout=timedelta(seconds=1.5))"
-    for status, _, err in Ranks(code, 2).ends():
-        assert status == 1 and ("2 of 3 ranks came within 1.5 s, missing: rank 2" in err or "connection was closed" in err)
-    code = "time.sleep(RANK)\ndist.init_process_group(rank=0, world_size=2, timeout=timedelta(seconds=3))"
+    code = "size = 2 + RANK\nprint(raised(lambda: dist.init_process_group(rank=RANK, world_size=size, timeout=timedelta(seconds=60)), 'init_process_group: '))"
+    results = Ranks(code, 2).ends()
+    assert [status for status, _, _ in results] == [0, 0], results
+    assert any("all processes need one world_size, another has" in out for _, out, _ in results), results
+    assert all("need one world_size" in out or "rank 0, which holds the store, is gone" in out for _, out, _ in results), results
+    code = "dist.init_process_group(rank=RANK, world_size=3, timeout=timedelta(seconds=6))"
     errors = [err for _, _, err in Ranks(code, 2).ends()]
-    assert any("already in use" in e or "two processes say that they are rank 0" in e for e in errors)
+    told = "[12] of 3 ranks came within 6 s, missing: ranks? .*2|rank 0, which holds the store, is gone|nobody listens"
+    assert all(re.search(f"init_process_group: .*({told})", err) for err in errors), errors
+    assert any("ranks came within 6 s" in err for err in errors), errors
+    ranks = Ranks("dist.init_process_group(rank=0, world_size=2, timeout=timedelta(seconds=100))", 2)
+    while all(process.poll() is None for process in ranks.processes):
+        time.sleep(0.05)
+    ranks.kill()
+    errors = [err for _, _, err in ranks.ends()]
+    assert any("already in use" in e or "two processes say that they are rank 0" in e for e in errors), errors
 
 
 RECORDED = INIT + """

@@ -59,7 +59,11 @@ def _served_by_launcher():
 def _tcp(host, port, rank, timeout):
     key = (host, port)
     if key not in _stores:
-        _stores[key] = TCPStore(host, port, None, rank == 0 and not _served_by_launcher(), timeout, multi_tenant=True)
+        holds = rank == 0 and not _served_by_launcher()
+        try:
+            _stores[key] = TCPStore(host, port, None, holds, timeout, multi_tenant=True)
+        except DistNetworkError as error:
+            raise _holder_is_gone(error) from None
     return _stores[key]
 
 
@@ -108,22 +112,35 @@ def _once_more(store):
     return PrefixStore(f"world{_times[key]}", store)
 
 
-def _agree(store, what, value):
+def _refuse(store, rank, why):
+    """The ranks that wait already hear it as well."""
+    store.set("refused", f"rank {rank}: {why}")
+    raise RuntimeError(f"init_process_group: {why}")
+
+
+def _agree(store, rank, what, value):
     found = store.compare_set(what, "", value).decode()
     if found != value:
-        raise RuntimeError(f"init_process_group: all processes need one {what}, another has {found}, got {value}")
+        _refuse(store, rank, f"all processes need one {what}, another has {found}, got {value}")
 
 
 def meet(store, size, rank, timeout):
     """Waits for all ranks; a store of the core by TCP, which tells when one of them is gone."""
-    from facula import __version__
-
     store = _once_more(store)
     store.set_timeout(timeout)
-    _agree(store, "world_size", str(size))
-    _agree(store, "version", __version__)
+    try:
+        return _meet(store, size, rank, timeout)
+    except DistNetworkError as error:
+        raise _holder_is_gone(error) from None
+
+
+def _meet(store, size, rank, timeout):
+    from facula import __version__
+
+    _agree(store, rank, "world_size", str(size))
+    _agree(store, rank, "version", __version__)
     if store.add(f"rank{rank}", 1) != 1:
-        raise RuntimeError(f"init_process_group: two processes say that they are rank {rank} of {size}, each has its own")
+        _refuse(store, rank, f"two processes say that they are rank {rank} of {size}, each has its own")
     connected = isinstance(_below(store), TCPStore)
     if connected:
         _C._dist_announce(store._native, rank)
@@ -131,8 +148,6 @@ def meet(store, size, rank, timeout):
     everybody = [f"here{r}" for r in range(size)]
     try:
         _wait_for_all(store, everybody, timeout, connected)
-    except DistNetworkError as error:
-        raise _holder_is_gone(error) from None
     except DistStoreError:
         raise _who_is_missing(store, size, timeout) from None
     if connected:
@@ -143,15 +158,17 @@ def meet(store, size, rank, timeout):
 
 
 def _holder_is_gone(error):
+    """What a store by TCP says of its connection, as an error of init_process_group."""
+    text = str(error)
+    if not text.startswith("store: "):  # there was none
+        return DistNetworkError(f"init_process_group: {text}")
     holder = "the launcher" if _served_by_launcher() else "rank 0"
-    return DistNetworkError(f"init_process_group: {holder}, which holds the store, is gone: {error}")
+    state = "does not answer" if "may hang" in text else "is gone"
+    return DistNetworkError(f"init_process_group: {holder}, which holds the store, {state}: {text}")
 
 
 def _who_is_missing(store, size, timeout):
-    try:
-        missing = [r for r in range(size) if not store.check([f"here{r}"])]
-    except DistNetworkError as error:  # the holder of the store had the same deadline, and has ended
-        return _holder_is_gone(error)
+    missing = [r for r in range(size) if not store.check([f"here{r}"])]
     came = f"{size - len(missing)} of {size} ranks came within {timeout.total_seconds():g} s"
     text = f"rank{'s' * (len(missing) > 1)} {' '.join(map(str, missing))}"
     return DistStoreError(f"init_process_group: {came}, missing: {text}")
@@ -166,6 +183,8 @@ def _wait_for_all(store, everybody, timeout, connected):
         except DistStoreError:
             if gone := _C._dist_lost(store._native):
                 raise DistBackendError(f"init_process_group: {gone}") from None
+            if store.check(["refused"]):
+                raise DistBackendError(f"init_process_group: {store.get('refused').decode()}") from None
     store.wait(everybody, datetime.timedelta(seconds=max(0.0, deadline - time.monotonic())))
 
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <future>
 
@@ -18,6 +19,7 @@ constexpr double kBeat = 5;        // seconds that a rank waits for news before 
 constexpr int kMaySleep = 7;       // beyond that: 12 s without a sign of life
 constexpr char kUnit = '\x1f';     // in the place of line ends, in a line of the log
 constexpr double kAsk = 0.6;       // how long a report waits for answers
+constexpr double kAskBusy = 3;     // and for those of processes that the system says are running
 constexpr double kShort = 1;       // what a store may take for an answer when a rank reports or leaves
 constexpr double kFarewell = 0.3;  // how long the holder of the store waits until all have heard that it leaves
 constexpr double kForever = 1e8;
@@ -45,8 +47,28 @@ std::string seconds_text(double seconds) {
   return s.str();
 }
 
-/// Runs `f` on a thread of its own; whether it was done in time. It may go on for longer.
-bool within(double seconds, std::function<void()> f) {
+/// What the system says of a process on this machine, "host pid 7", in the letter that ps shows; 0 if it says nothing.
+char process_state(const std::string& who) {
+  const size_t pid = who.rfind(" pid ");
+  if (pid == std::string::npos || who.substr(0, pid) != host_name()) return 0;
+  std::ifstream file("/proc/" + who.substr(pid + 5) + "/stat");
+  std::string facts;
+  std::getline(file, facts);
+  const size_t name = facts.rfind(") ");
+  return name == std::string::npos || name + 2 >= facts.size() ? 0 : facts[name + 2];
+}
+bool is_stopped(const std::string& who) {
+  const char state = process_state(who);
+  return state == 'T' || state == 't';
+}
+/// Runs here, or wants to: it answers when the machine is less busy.
+bool is_busy(const std::string& who) {
+  const char state = process_state(who);
+  return state == 'R' || state == 'S' || state == 'D';
+}
+
+/// Runs `f` on a thread of its own; whether it was done in time, or later while there is `hope`. It may go on for longer.
+bool within(double seconds, std::function<void()> f, const std::function<bool()>& hope = {}) {
   auto done = std::make_shared<std::promise<void>>();
   auto result = done->get_future();
   std::thread([done, f = std::move(f)] {
@@ -56,7 +78,13 @@ bool within(double seconds, std::function<void()> f) {
     }
     done->set_value();
   }).detach();
-  return result.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::ready;
+  const auto is_done = [&](double s) {
+    return result.wait_for(std::chrono::duration<double>(s)) == std::future_status::ready;
+  };
+  if (is_done(seconds)) return true;
+  for (const Deadline last = Deadline::after(kAskBusy); hope && hope() && !last.passed();)
+    if (is_done(0.1)) return true;
+  return false;
 }
 
 void tell(Store& store, const std::string& line) {
@@ -96,6 +124,10 @@ State state_of(const std::string& text, int group) {
 Control::Control(World& world, std::shared_ptr<Store> store)
     : world_(world), store_(std::move(store)), other_(store_->clone()) {
   for (Store* s : {store_.get(), other_.get()}) s->set_timeout(kBeat);
+  if (!served_by_launcher()) {
+    store_process_ = store_->get(key_of("who", 0));
+    store_host_ = "rank 0 (" + store_process_ + ")";
+  }
   store_->call({StoreOp::Will, {kLog}, {std::to_string(world_.rank())}, kMaySleep}, 10);
   store_->set_grace(kForever);  // who holds the store may be stopped, and go on
   thread_ = std::thread([this] { run(); });
@@ -121,13 +153,19 @@ std::string lost_one(Store& store) {
 
 namespace {
 
+/// For people; who it is as far as the store still says it.
+std::string store_holder(Store& store) {
+  if (served_by_launcher()) return "the launcher";
+  try {
+    return "rank 0 (" + store.get(key_of("who", 0)) + ")";
+  } catch (const DistError&) {
+    return "rank 0";
+  }
+}
+
 /// Waits for MPI, and looks whether somebody is gone meanwhile.
 std::unique_ptr<Engine> wait_for_engine(std::future<std::unique_ptr<Engine>>& engine, Store& watch, double timeout) {
-  std::string host = served_by_launcher() ? "the launcher" : "rank 0";
-  try {
-    if (!served_by_launcher()) host += " (" + watch.get(key_of("who", 0)) + ")";
-  } catch (const DistError&) {  // seen below
-  }
+  const std::string host = store_holder(watch);
   const auto look = [&] {
     try {
       return lost_one(watch);
@@ -174,6 +212,12 @@ std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank,
     auto world = std::make_shared<World>(wait_for_engine(engine, *watch, timeout), store, rank, size, true, nccl);
     store->call({StoreOp::Will, {kLog}, {""}, -1}, 1);  // the world's own connection tells from here on
     return world;
+  } catch (const DistError& error) {
+    forget_shared_names();
+    if (error.trouble() != Trouble::Network) throw;
+    const bool silent = dynamic_cast<const NoAnswer*>(&error);
+    fail(Trouble::Backend, "init_process_group: ", store_holder(*watch), ", which holds the store,",
+         silent ? " does not answer" : kGone, " (", error.what(), ")");
   } catch (...) {
     forget_shared_names();
     throw;
@@ -186,8 +230,6 @@ void Control::run() {
     ~Ending() { ended = true; }
   } ending{ended_};
   try {
-    const std::string host = store_->get(key_of("who", 0));
-    if (!served_by_launcher()) store_host_ = "rank 0 (" + host + ")";
     while (!leaving_) {
       const Reply reply = store_->call({StoreOp::WaitCount, {std::string(kLog) + kLines}, {}, lines_ + 1}, kBeat);
       if (reply.answer == Answer::Done) {
@@ -275,7 +317,7 @@ void Control::late(const std::shared_ptr<Group>& group, const std::shared_ptr<Op
       store->set_grace(kShort);
       *found = report(*store, *group, *op, final);
     };
-    if (within(kAsk + 0.2, ask) && !found->empty()) text = *found;
+    if (within(kAsk + 0.2, ask, [this] { return is_busy(store_process_); }) && !found->empty()) text = *found;
     if (op->done()) return;
     if (final) world->give_up(group, op, text);
     else std::fprintf(stderr, "facula.distributed: %s\n", text.c_str());
@@ -300,14 +342,22 @@ std::string Control::report(Store& store, const Group& group, const Operation& o
   const auto known = [&](const State& s) {
     return s.answered && (!s.stack.empty() || (!message && s.issued >= op.sequence));
   };
-  for (const Deadline deadline = Deadline::after(kAsk); !deadline.passed();) {
-    bool all = true;
+  std::map<int, std::string> who;  // of those who do not answer at once
+  const auto may_answer = [&](int rank) {
+    if (who[rank].empty()) who[rank] = store.get(key_of("who", rank));
+    return is_busy(who[rank]);
+  };
+  const Deadline soon = Deadline::after(kAsk), later = Deadline::after(kAskBusy);
+  for (;;) {
+    bool all = true, hope = false;
     for (int rank : asked) {
       const std::string key = "answer/" + id + "/" + std::to_string(rank);
       if (!known(states[rank]) && store.has({key})) states[rank] = state_of(store.get(key), group.number);
-      all = all && known(states[rank]);
+      if (known(states[rank])) continue;
+      all = false;
+      hope = hope || !soon.passed() || (!later.passed() && may_answer(rank));
     }
-    if (all) break;
+    if (all || !hope) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::string missing;
@@ -320,9 +370,11 @@ std::string Control::report(Store& store, const Group& group, const Operation& o
       arrived[s.site] += " " + std::to_string(rank);
       continue;
     }
-    missing += "\n  missing  rank " + std::to_string(rank) + "  " + store.get(key_of("who", rank)) + "  ";
+    const std::string process = store.get(key_of("who", rank));
+    missing += "\n  missing  rank " + std::to_string(rank) + "  " + process + "  ";
     std::scoped_lock lock(mutex_);
     if (silent_.count(rank)) missing += "no sign of life for 12 s (stopped, or host unreachable)";
+    else if (!s.answered && is_stopped(process)) missing += "does not answer (stopped by a signal)";
     else if (!s.answered) missing += "does not answer (stopped, too busy, or host unreachable)";
     else {
       missing += "alive";

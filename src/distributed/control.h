@@ -43,7 +43,7 @@ class Control {
   int64_t lines_ = 0;
   size_t read_ = 0;
   int queries_ = 0;
-  std::string store_host_ = "the launcher";
+  std::string store_host_ = "the launcher", store_process_;  // for people, and for the system
   std::atomic<bool> leaving_{false}, ended_{false}, store_gone_{false}, heard_{false};
   std::thread thread_;
 };

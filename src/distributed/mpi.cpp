@@ -258,7 +258,8 @@ class MpiEngine final : public Engine {
   Request issue(int group, const Transfer& t) override {
     const Calling calling;
     mpi::Request request = mpi::Request::Null;
-    check(start(comms_.at(static_cast<size_t>(group)), t, &request), "issue");
+    const int code = start(comms_.at(static_cast<size_t>(group)), t, &request);
+    if (code != kSuccess) explain(code, "issue");
     return static_cast<Request>(request);
   }
 
@@ -269,7 +270,7 @@ class MpiEngine final : public Engine {
     Status status{};
     const int code = call_.Test(&r, &done, &status);
     request = static_cast<Request>(r);
-    if (code != kSuccess) explain(code);
+    if (code != kSuccess) explain(code, "test");
     if (!done) return false;
     received.source = status.source;
     call_.Get_count_c(&status, Type::Byte, &received.bytes);
@@ -300,11 +301,14 @@ class MpiEngine final : public Engine {
   void abandon() override { living.broken = true; }
 
  private:
-  void explain(int code) {
+  /// What is wrong with one call is its own error; anything else is the end of MPI, and most often that of a process,
+  /// whose memory or connection is gone: who it was is heard elsewhere.
+  [[noreturn]] void explain(int code, const char* what) {
     int kind = 0;
     call_.Error_class(code, &kind);
     if (kind == kErrTruncate) fail(Trouble::Backend, "recv: more was sent than the tensor holds");
-    check(code, "test");
+    if (kind < kErrUnknown) check(code, what);
+    throw EngineGaveUp(error_text(code, what));
   }
 
   int start(Comm comm, const Transfer& t, mpi::Request* request) {

@@ -35,7 +35,7 @@ struct Status {
 static_assert(sizeof(Status) == 32);
 
 inline void* const kInPlace = reinterpret_cast<void*>(1);
-constexpr int kSuccess = 0, kErrTruncate = 15, kAnySource = -1, kAnyTag = -2;
+constexpr int kSuccess = 0, kErrUnknown = 14, kErrTruncate = 15, kAnySource = -1, kAnyTag = -2;
 constexpr int kLongestError = 512;
 
 using UserFunction = void(void* in, void* inout, int* count, Type* type);

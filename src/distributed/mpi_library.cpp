@@ -129,12 +129,15 @@ std::string found_at() {
   }
 }
 
-void check(int code, const char* what) {
-  if (code == kSuccess) return;
+std::string error_text(int code, const char* what) {
   char text[kLongestError] = {};
   int length = 0;
   opened->call.Error_string(code, text, &length);
-  fail(Trouble::Backend, what, ": MPI says: ", text);
+  return std::string(what) + ": MPI says: " + text;
+}
+
+void check(int code, const char* what) {
+  if (code != kSuccess) fail(Trouble::Backend, error_text(code, what));
 }
 
 }  // namespace facula::distributed::mpi

@@ -39,6 +39,8 @@ class Calling {
   static thread_local int depth;
 };
 
+/// What MPI says of an error.
+std::string error_text(int code, const char* what);
 /// An error of MPI, as an exception.
 void check(int code, const char* what);
 

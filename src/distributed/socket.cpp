@@ -186,7 +186,9 @@ std::string Socket::receive(size_t count, const Deadline& deadline) const {
   return bytes;
 }
 
-Socket connect_to(const std::string& host, int port, const Deadline& deadline) {
+Socket connect_to(const std::string& host, int port, const Deadline& deadline, bool listened) {
+  constexpr double kRefuses = 0.2;  // seconds
+  const Deadline refused = Deadline::after(kRefuses);
   Addresses found;
   resolve(host, port, found, deadline);
   int error = 0;
@@ -196,6 +198,9 @@ Socket connect_to(const std::string& host, int port, const Deadline& deadline) {
       error = errno;
     }
     if (deadline.passed()) break;
+    if (listened && error == ECONNREFUSED && refused.passed())
+      fail(Trouble::Network, "store: nobody listens on port ", port, " of ", host,
+           " any more: the process that holds the store has ended, or its connections are closed");
     std::this_thread::sleep_for(pause);
     Interruptible::check();
   }

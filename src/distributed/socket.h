@@ -60,8 +60,8 @@ class Socket {
   int fd_ = -1;
 };
 
-/// Tries until the deadline; who listens may come later.
-Socket connect_to(const std::string& host, int port, const Deadline& deadline);
+/// Tries until the deadline; who listens may come later. Who has `listened` before and refuses now has gone.
+Socket connect_to(const std::string& host, int port, const Deadline& deadline, bool listened = false);
 /// Listens on the addresses of `host` only; port 0 is any. The deadline is for a name that is not known yet.
 Socket listen_on(const std::string& host, int port, const Deadline& deadline = Deadline::after(0));
 /// Takes a socket that listens already.

@@ -69,24 +69,26 @@ void TcpStore::meet_workers(const TcpStoreOptions& options) {
 }
 
 void TcpStore::connect(const Deadline& deadline) {
-  Socket socket = connect_to(host_, port_, deadline);
+  Socket socket = connect_to(host_, port_, deadline, served_);
   Writer hello;
   hello.number(kMagic);
   hello.number(kVersion);
   hello.text(token_);
   socket.send_all(hello.take(), deadline);
-  std::string head;
+  std::string head, ends;
   try {
     head = socket.receive(sizeof kMagic + sizeof kVersion, Deadline::after(std::min(deadline.seconds_left(), grace_)));
   } catch (const NoAnswer&) {
     if (served_) throw;  // it did before
   } catch (const DistError&) {
+    if (served_) throw;
+    ends = ", or one that is ending: the connection was closed before it said what it is";
   }
   const std::string place = "port " + std::to_string(port_) + " of " + host_;
   Reader reader(head);
   if (head.size() != sizeof kMagic + sizeof kVersion || reader.number<uint32_t>() != kMagic)
-    fail(Trouble::Network, "TCPStore: what listens on ", place,
-         " is no store of Facula: check MASTER_ADDR and MASTER_PORT");
+    fail(Trouble::Network, "TCPStore: what listens on ", place, " is no store of Facula", ends,
+         ": check MASTER_ADDR and MASTER_PORT");
   const auto version = reader.number<uint32_t>();
   if (version != kVersion)
     fail(Trouble::Network, "TCPStore: the store on ", place, " speaks version ", version, ", this process version ",

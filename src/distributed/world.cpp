@@ -128,7 +128,7 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
   }
   auto group = std::make_shared<Group>();
   if (nccl) {
-    const auto lock = lock_unless_stuck();
+    const std::scoped_lock lock(mutex_);
     join_devices(*group, ranks, number);
   }
   if (here == ranks.end()) return nullptr;
@@ -137,57 +137,64 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
   group->ranks = ranks;
   group->rank = static_cast<int>(here - ranks.begin());
   group->id = enter_group(ranks, number, timeout);
-  const auto lock = lock_unless_stuck();
+  const std::scoped_lock lock(mutex_);
   groups_.push_back(group);
   return group;
 }
 
-/// The engine waits for the others without a deadline, with the lock: on a thread of its own, which is left behind when
-/// they do not come.
+/// The engine waits for the others without a deadline: on a thread of its own, which is left behind when they do not
+/// come.
 int World::enter_group(const std::vector<int>& ranks, int number, double timeout) {
-  struct Entering {
-    std::atomic<bool>& flag;
-    ~Entering() { flag = doomed; }
-    bool doomed = false;
-  } entering{entering_};
+  const std::string what = "new_group (" + ranks_text(ranks) + ")";
+  auto lock = lock_engine();
+  if (!broken_.empty()) fail(Trouble::Backend, what, " failed: ", broken_);
   entering_ = true;
+  lock.unlock();
   auto made = std::make_shared<std::promise<int>>();
   auto id = made->get_future();
   std::thread([made, ranks, number, world = shared_from_this()] {
-    try {
+    const auto leave = [&world] {
       std::scoped_lock lock(world->mutex_);
-      made->set_value(world->engine_->make_group(ranks, number));
+      world->entering_ = false;
+    };
+    try {
+      const int entered = world->engine_->make_group(ranks, number);
+      leave();
+      made->set_value(entered);
+    } catch (const EngineGaveUp& error) {  // why is heard soon
+      std::scoped_lock lock(world->mutex_);
+      world->gave_up_itself(error.what());
     } catch (...) {
+      leave();
       made->set_exception(std::current_exception());
     }
   }).detach();
-  const Deadline deadline = Deadline::after(timeout);
-  while (id.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
+  for (const Deadline deadline = Deadline::after(timeout);;) {
+    if (id.wait_for(std::chrono::milliseconds(5)) == std::future_status::ready) return id.get();
     Interruptible::check();
-    if (!doomed_ && !deadline.passed()) continue;
-    entering.doomed = true;
-    if (doomed_) fail(Trouble::Backend, "new_group (", ranks_text(ranks), ") failed: ", doom_);
-    fail(Trouble::Backend, "new_group (", ranks_text(ranks), ") gave up after ", timeout,
-         " s: all ranks called it, but MPI did not bring them together");
+    if (const std::string why = broken(); !why.empty()) fail(Trouble::Backend, what, " failed: ", why);
+    if (!deadline.passed()) continue;
+    std::ostringstream why;
+    why << what << " gave up after " << timeout << " s: all ranks called it, but MPI did not bring them together";
+    fail_all(why.str());
+    fail(Trouble::Backend, why.str());
   }
-  return id.get();
 }
 
-/// The lock; an error where the engine keeps it for ever.
-std::unique_lock<std::mutex> World::lock_unless_stuck() {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  while (!lock && entering_) {
-    if (doomed_) fail(Trouble::Backend, "the group WORLD cannot be used any more: ", doom_);
+/// The lock, when the engine can be called, or will not be called any more.
+std::unique_lock<std::mutex> World::lock_engine() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    if (!entering_ || !broken_.empty()) return lock;
+    lock.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
-    (void)lock.try_lock();
+    Interruptible::check();
   }
-  if (!lock) lock.lock();
-  return lock;
 }
 
 void World::drop_group(const std::shared_ptr<Group>& group) {
   check_process();
-  std::scoped_lock lock(mutex_);
+  const auto lock = lock_engine();
   groups_.remove(group);
   group->broken = "it was destroyed";
   if (!broken_.empty() || !group->queue.empty()) return;
@@ -209,7 +216,7 @@ void World::connect(const std::shared_ptr<Group>& group, Device device, double t
   Pause pause(spins(), 2000);
   for (const Deadline deadline = Deadline::after(timeout);;) {
     {
-      const auto lock = lock_unless_stuck();
+      const std::scoped_lock lock(mutex_);
       if (!broken_.empty()) fail(Trouble::Backend, "init_process_group: ", broken_);
       if (device_engine_->connect(group->device_id, device)) return;
     }
@@ -305,7 +312,7 @@ bool World::wait_for_device(Operation& op, double timeout) {
       if (pause.next()) Interruptible::check();
       poll();
     }
-    const auto lock = lock_unless_stuck();
+    const std::scoped_lock lock(mutex_);
     if (op.error) throw DistError(*op.error);
   }
   op.moved.block(cuda::current_stream(op.device.index));
@@ -355,7 +362,7 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
   static const double patience = seconds_of("FACULA_DIST_WARN_AFTER", 60);
   op->warning = Deadline::after(patience);
   op->queued_at = now();
-  auto lock = lock_unless_stuck();
+  std::unique_lock lock(mutex_);
   const std::string& broken = !broken_.empty() ? broken_ : group->broken;
   if (!broken.empty())
     fail(Trouble::Backend, op->call.name, ": the group ", group->name, " cannot be used any more: ", broken);
@@ -415,7 +422,7 @@ bool World::poll() {
   std::vector<std::shared_ptr<Operation>> finished;
   bool busy = false;
   {
-    const auto lock = lock_unless_stuck();
+    const std::scoped_lock lock(mutex_);
     if (gave_up_at_ > 0 && broken_.empty() && now() - gave_up_at_ > kNews) fail_all_locked(engine_end_);
     for (const auto& group : groups_) {
       while (!group->queue.empty() &&
@@ -458,7 +465,7 @@ bool World::poll() {
 /// One look at an operation; whether it is done.
 bool World::advance(Group& group, Operation& op) {
   if (op.is_settled()) return true;
-  if (gave_up_at_ > 0) return false;
+  if (gave_up_at_ > 0 || entering_) return false;
   try {
     switch (op.phase.load(std::memory_order_relaxed)) {
       case Phase::Queued:
@@ -642,25 +649,19 @@ void World::give_up(const std::shared_ptr<Group>& group, const std::shared_ptr<O
 }
 
 void World::fail_all(const std::string& why) {
-  if (!doomed_) doom_ = why;
-  doomed_ = true;
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  for (const Deadline deadline = Deadline::after(1); !lock && entering_; (void)lock.try_lock()) {
-    if (deadline.passed()) return;  // the engine keeps it: who waits finds `doomed_`
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  if (!lock) lock.lock();
+  std::scoped_lock lock(mutex_);
   fail_all_locked(why);
 }
 
 std::string World::trouble() {
   const auto lock = lock_soon();
-  return lock ? trouble_ : doom_;
+  return lock ? trouble_ : std::string();
 }
 
 void World::fail_all_locked(const std::string& why) {
   if (!broken_.empty()) return;
   broken_ = why;
+  if (trouble_.empty()) trouble_ = why;
   engine_->abandon();
   if (!on_device_.empty()) cuda::fail_next_wait(std::make_exception_ptr(DistError(Trouble::Backend, why)));
   if (device_engine_) device_engine_->abandon();
@@ -703,14 +704,6 @@ std::string World::state() {
 
 // ---- the thread
 
-bool World::poll_quietly() {
-  try {
-    return poll();
-  } catch (const Error&) {  // the engine keeps the lock for ever: who waits is told
-    return false;
-  }
-}
-
 void World::try_progress() {
   try {
     engine_->progress();
@@ -735,20 +728,15 @@ void World::run() {
       pause.reset();
     }
     const bool driven = drivers_ > 0;
-    if (entering_ && doomed_) return;  // the engine keeps the lock for ever
-    if (!driven && poll_quietly()) {
+    if (!driven && poll()) {
       pause.next();
       idle = 0;
       continue;
     }
     pause.reset();
-    std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock && entering_) {
-      std::this_thread::sleep_for(kSoon);
-      continue;
-    }
-    if (!lock) lock.lock();
-    if (!driven && broken_.empty() && gave_up_at_ == 0) try_progress();  // what others have sent, or take from here
+    std::unique_lock lock(mutex_);
+    if (!driven && !entering_ && broken_.empty() && gave_up_at_ == 0)
+      try_progress();  // what others have sent, or take from here
     if (device_engine_ && broken_.empty()) device_engine_->progress();
     dozes_ = idle >= kQuiet;
     wake_.wait_for(lock, dozes_ ? kLater : kSoon, [&] { return stopping_ || submitted_ != seen; });

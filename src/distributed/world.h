@@ -116,11 +116,10 @@ class World : public std::enable_shared_from_this<World> {
   bool advance(Group& group, Operation& op);
   bool agree(Group& group, Operation& op);
   std::unique_lock<std::mutex> lock_soon();
-  std::unique_lock<std::mutex> lock_unless_stuck();
+  std::unique_lock<std::mutex> lock_engine();
   int enter_group(const std::vector<int>& ranks, int number, double timeout);
   void fail_all_locked(const std::string& why);
   void gave_up_itself(const char* why);
-  bool poll_quietly();
   void try_progress();
   bool describe(Group& group, Operation& op);
   bool needs_one_who_left(Group& group, Operation& op);
@@ -157,10 +156,9 @@ class World : public std::enable_shared_from_this<World> {
   std::list<std::shared_ptr<Group>> groups_;
   std::list<Message> messages_, on_device_;
   std::string broken_, trouble_;
-  std::atomic<bool> entering_{false}, doomed_{false};  // the engine makes a group; nothing works any more
-  std::string doom_;                                   // why, written before `doomed_`
-  double gave_up_at_ = 0;                              // the engine
-  std::string engine_end_;                             // why
+  bool entering_ = false;   // the engine makes a group, without the lock: nobody else calls it
+  double gave_up_at_ = 0;   // the engine
+  std::string engine_end_;  // why
   std::map<int, Farewell> left_;
   Recorder recorder_;
   std::map<std::string, int> local_groups_;

@@ -492,6 +492,45 @@ void test_a_rank_that_does_not_come() {
   });
 }
 
+/// An engine that waits for the others for ever when a group is made; beside it everything goes on, also the end.
+class StuckEngine final : public ThreadEngine {
+ public:
+  StuckEngine(const std::shared_ptr<Hub>& hub, int rank, int size, std::shared_ptr<std::atomic<bool>> go)
+      : ThreadEngine(hub, rank, size), go_(std::move(go)) {}
+  int make_group(const std::vector<int>& ranks, int number) override {
+    while (!*go_) std::this_thread::sleep_for(1ms);
+    return ThreadEngine::make_group(ranks, number);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> go_;
+};
+
+void test_a_group_that_the_engine_does_not_make() {
+  const auto go = std::make_shared<std::atomic<bool>>(false);
+  const auto hub = std::make_shared<Hub>();
+  const auto master = served();
+  std::barrier<> left(2);
+  in_threads(2, [&](int rank) {
+    const auto store = std::make_shared<PrefixStore>("job", client_of(*master));
+    announce(*store, rank);
+    auto engine = std::make_unique<StuckEngine>(hub, rank, 2, go);
+    const auto world = std::make_shared<World>(std::move(engine), store, rank, 2, true);
+    std::thread late([&] {
+      std::this_thread::sleep_for(200ms);
+      EXPECT(has(world->state(), "0\t"));
+      world->fail_all("the reason");
+    });
+    EXPECT(has(error_of([&] { world->make_group({0, 1}, "pair", false, 60, {}); }), "new_group (ranks 0 1) failed: "));
+    late.join();
+    EXPECT(
+        has(error_of([&] { world->submit(world->everybody(), all_reduce(filled(3, 1))); }), "cannot be used any more"));
+    world->leave();
+    left.arrive_and_wait();
+  });
+  *go = true;
+}
+
 /// A connection that leaves the will of rank 2 stands for its process.
 void test_a_rank_that_is_lost() {
   const auto master = served();
@@ -687,6 +726,7 @@ int main() {
   test_threads_of_ranks_work_in_groups();
   test_ranks_that_call_different_things();
   test_a_rank_that_does_not_come();
+  test_a_group_that_the_engine_does_not_make();
   test_a_rank_that_is_lost();
   test_a_rank_that_leaves();
   test_the_store_goes();

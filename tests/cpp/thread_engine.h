@@ -96,7 +96,7 @@ class Hub {
   }
 };
 
-class ThreadEngine final : public Engine {
+class ThreadEngine : public Engine {
  public:
   ThreadEngine(std::shared_ptr<Hub> hub, int rank, int size) : hub_(std::move(hub)), world_rank_(rank) {
     std::vector<int> all(static_cast<size_t>(size));
