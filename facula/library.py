@@ -58,6 +58,10 @@ class AutoDispatchBelowAutograd:
         _level.below_autograd -= 1
 
 
+#: the rules of `distributed.tensor.experimental.register_sharding`, by qualified names
+_over_processes: dict = {}
+
+
 class CustomOpDef:
     """An operator made by `custom_op`; calling it runs its kernel.
 
@@ -83,6 +87,12 @@ class CustomOpDef:
         raise NotImplementedError(f"{self._qualname}: no kernel for the CPU is registered, got {list(self._kernels)}")
 
     def __call__(self, *args, **kwargs):
+        if _over_processes and self._qualname in _over_processes:
+            from .distributed.tensor import _registered
+
+            result = _registered.run(self._qualname, self, args, kwargs)
+            if result is not NotImplemented:
+                return result
         for device in self._casts if self._casts and _C._autocasts() else ():
             if device in ("cpu", "cuda") and _C._is_autocast_enabled(device):
                 return _autocast.in_dtype(self._casts[device], (device,))(self)(*args, **kwargs)

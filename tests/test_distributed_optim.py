@@ -1,8 +1,10 @@
 """Optimizers over several processes: the parameters of one process, state in shares."""
 
-
+import pytest
 from distributed_ranks import needs_mpi, run_ranks
 from test_distributed_ddp import SETUP
+
+import facula
 
 pytestmark = needs_mpi
 
@@ -180,3 +182,60 @@ def test_zero():
 
 def test_averages_of_parameters():
     assert run_ranks(AVERAGES, 4) == ["ok\n"] * 4
+
+
+def test_optimizers_that_are_given_gradients():
+    from facula.distributed.optim.utils import as_functional_optim, functional_optim_map, register_functional_optim
+
+    start = facula.randn(3, 2, generator=facula.Generator().manual_seed(0))
+    grads = [facula.randn(3, 2, generator=facula.Generator().manual_seed(i)) for i in range(1, 4)]
+    for kind in list(functional_optim_map):
+        plain, given, alone = (facula.nn.Parameter(start.clone()) for _ in range(3))
+        ours, several, one = kind([plain], lr=0.1), functional_optim_map[kind]([given], lr=0.1), as_functional_optim(kind, lr=0.1)
+        given.grad = facula.full((3, 2), 5.0)
+        for grad in grads:
+            plain.grad = grad.clone()
+            ours.step()
+            several.step([grad])
+            one.step_param(alone, grad)
+        assert facula.equal(given, plain) and facula.equal(alone, plain) and given.grad.unique().tolist() == [5.0], kind
+        assert several.state[given].keys() == ours.state[plain].keys()
+        one.step_param(alone, None)
+        assert facula.equal(alone, plain)
+    with pytest.raises(ValueError, match="there is no functional form"):
+        as_functional_optim(facula.optim.LBFGS)
+    with pytest.raises(ValueError, match="empty parameter list"):
+        functional_optim_map[facula.optim.SGD]([])
+    with pytest.raises(ValueError, match="expected 1 gradients, got 2"):
+        several.step(grads[:2])
+    register_functional_optim("mine", functional_optim_map[facula.optim.SGD])
+    assert type(as_functional_optim("mine", lr=0.5)) is functional_optim_map[facula.optim.SGD]
+    del functional_optim_map["mine"]
+
+
+def test_steps_in_backward_passes():
+    from facula.distributed.optim import _apply_optimizer_in_backward, _get_in_backward_optimizers
+
+    def network():
+        facula.manual_seed(0)
+        return facula.nn.Sequential(facula.nn.Linear(3, 4), facula.nn.Tanh(), facula.nn.Linear(4, 1))
+
+    plain, inside = network(), network()
+    ours = [facula.optim.SGD(plain.parameters(), lr=0.1), facula.optim.Adam(plain[2].parameters(), lr=0.01)]
+    _apply_optimizer_in_backward(facula.optim.SGD, inside.parameters(), {"lr": 0.1})
+    _apply_optimizer_in_backward(facula.optim.Adam, inside[2].parameters(), {"lr": 0.01})
+    assert [type(o).__name__ for o in _get_in_backward_optimizers(inside)] == ["SGD", "SGD", "SGD", "Adam", "SGD", "Adam"]
+    for step in range(3):
+        x = facula.randn(5, 3, generator=facula.Generator().manual_seed(step))
+        for optimizer in ours:
+            optimizer.zero_grad()
+        plain(x).square().sum().backward()
+        for optimizer in ours:
+            optimizer.step()
+        inside(x).square().sum().backward()
+        assert all(p.grad is None for p in inside.parameters())
+        assert all(facula.equal(p, q) for p, q in zip(plain.parameters(), inside.parameters()))
+    kept = facula.nn.Parameter(facula.ones(2))
+    _apply_optimizer_in_backward(facula.optim.SGD, [kept], {"lr": 1.0}, register_hook=False)
+    kept.sum().backward()
+    assert kept.tolist() == [1.0, 1.0] and kept._optimizer_kwargs == [{"lr": 1.0}]

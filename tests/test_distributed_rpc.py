@@ -265,6 +265,30 @@ assert inside[0].local_value() is mine.local_value() and inside[1].rpc_sync().ad
     )
 
 
+def test_types_of_references():
+    run(
+        """
+---
+import queue
+far, near = rpc.remote(NEXT, Counter, (3,)), RRef([1])
+assert far._get_type() is Counter and near._get_type() is list and far._get_type(blocking=False).wait() is Counter
+assert far._get_future().wait() is None and near._get_future().done() and far.confirmed_by_owner()
+broken = rpc.remote(NEXT, Counter().fail)
+raised(lambda: broken._get_type(timeout=30), "no such key")
+"""
+    )
+
+
+def test_the_one_way_of_calls():
+    from facula.distributed.rpc import backend_registry
+
+    assert rpc.backend_registered("TENSORPIPE") and not rpc.backend_registered("tensorpipe")
+    made = backend_registry.construct_rpc_backend_options(rpc.BackendType.TENSORPIPE, rpc_timeout=7, num_worker_threads=3)
+    assert (made.rpc_timeout, made.num_worker_threads) == (7.0, 3)
+    with pytest.raises(TypeError, match="got 'gloo'"):
+        rpc.construct_rpc_backend_options("gloo")
+
+
 def test_references_let_go():
     run(
         """

@@ -297,6 +297,37 @@ with implicit_replication():
     close(a * p, a * a)
     close(p @ b, a @ b)
 raised(lambda: p + a, "do not mix")
+# rules of a program's own
+from facula import library
+from facula.distributed.tensor import _registered
+from facula.distributed.tensor.experimental import register_sharding
+@library.custom_op("mine::scaled", mutates_args=())
+def scaled(x: facula.Tensor, w: facula.Tensor, k: int) -> facula.Tensor:
+    assert type(x) is facula.Tensor and type(w) is facula.Tensor
+    return (x * w).sum(1) * k
+library.register_autograd("mine::scaled", lambda ctx, g: (g[:, None] * ctx.w * ctx.k, (g[:, None] * ctx.x * ctx.k).sum(0), None),
+                          setup_context=lambda ctx, inputs, output: vars(ctx).update(x=inputs[0], w=inputs[1], k=inputs[2]))
+@register_sharding(facula.ops.mine.scaled.default)
+def scaled_over_processes(x, w, k):
+    assert x.ndim == 2 and k == 3
+    return [([R], [R, R, None]), ([S0], [S0, R, None]), ([Partial()], [S1, S0, None])]
+x, w = values(5, 4), values(4, seed=1)
+for layouts, out in (([R, R], R), ([S0, R], S0), ([S1, S0], Partial()), ([S0, S0], S0), ([Partial(), R], R)):
+    if layouts[0] != Partial():
+        assert scaled(*(distribute_tensor(t, mesh, [l]) for t, l in zip((x, w), layouts)), 3).placements == (out,)
+        check(lambda p, q: scaled(p, q, 3), [x, w], [[l] for l in layouts], "own rule")
+assert scaled(x, w, 3).shape == (5,)
+asked = []
+@register_sharding([facula.ops.aten._softmax.default])
+def soft(x, dim, half_to_float):
+    asked.append((dim, half_to_float))
+    return [([R], [R, None, None]), ([Shard(1 - dim)], [Shard(1 - dim), None, None])]
+for layout in (R, S0, S1):
+    close(facula.softmax(distribute_tensor(x, mesh, [layout]), 1), facula.softmax(x, 1))
+assert asked == [(1, False)] * 3
+register_sharding(scaled)(lambda x, w, k: [([R], [R, None])])
+raised(lambda: scaled(distribute_tensor(x, mesh, [R]), distribute_tensor(w, mesh, [R]), 3), "ValueError", "each of 2 DTensors")
+_registered.rules.clear()
 # gradients through parts
 part = values(2, 3, seed=RANK).requires_grad_()
 d = DTensor.from_local(part, mesh, [S0], grad_placements=[S0])

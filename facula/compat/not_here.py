@@ -381,7 +381,8 @@ NAMES = {
             BackendConfig GroupName ProcessGroupGloo _pg_map get_backend_config record_comm shrink_group split_group
             """,
         "torch.distributed.fsdp": "DataParallelMeshDims",
-        "torch.distributed.optim": "as_functional_optim",
+        "torch.distributed.rpc": "BackendValue init_backend register_backend",
+        "torch.distributed.rpc.backend_registry": "BackendValue init_backend register_backend",
         "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
         "torch.distributed.tensor.experimental": "context_parallel",
         "torch.distributed.tensor.experimental._attention": "set_rotate_method",

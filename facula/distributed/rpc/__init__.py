@@ -1,7 +1,7 @@
 """Remote calls: workers, which are processes that meet by `init_rpc`, call functions in each other and refer to each other's
 values. `_agent.py` opens with how."""
 
-from . import api, constants, functions, options
+from . import api, backend_registry, constants, functions, options
 from .api import (
     AllGatherStates,
     BackendType,
@@ -21,6 +21,7 @@ from .api import (
     rpc_sync,
     shutdown,
 )
+from .backend_registry import backend_registered, construct_rpc_backend_options
 from .options import TensorPipeRpcBackendOptions
 
 PyRRef = RRef

@@ -203,7 +203,7 @@ class RRef(Generic[T]):
         self._agent, self._owner, self._owned = agent, owner, owned
         self._number = owned.number if owned is not None else number
         self._fork = fork
-        self._created = Future()
+        self._created, self._type = Future(), None
         if owned is not None:
             self._created.set_result(None)
 
@@ -264,6 +264,22 @@ class RRef(Generic[T]):
             value = agent.call(self._owner, kinds.FETCH, None, "to_here", timeout, {"rref": self._number}).wait()
         self._created.wait()  # the owner knows of this RRef: its word to that effect is on the way
         return value
+
+    def _get_type(self, timeout=-1.0, blocking=True):
+        """The type of the value, which is asked for once; a Future of it, if not blocking."""
+        if self._type is None:
+            if self._owned is not None:
+                self._type = self._owned.future.then(lambda made: type(made.value()))
+            else:
+                from .api import rpc_async
+
+                self._check_created()
+                self._type = rpc_async(self._owner, _type_there, (self,), timeout=timeout)
+        return self._type.wait() if blocking else self._type
+
+    def _get_future(self):
+        """Done when the owner knows of this RRef, or has failed to make the value."""
+        return self._created
 
     def _check_created(self):
         if self._created.done():
@@ -327,6 +343,10 @@ class _Methods:
 
 def _invoked(rref, name, /, *arguments, **options):
     return getattr(rref.local_value(), name)(*arguments, **options)
+
+
+def _type_there(rref):
+    return type(rref.local_value())
 
 
 def _backward_there(rref, context_id, retain_graph):

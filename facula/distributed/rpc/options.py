@@ -55,6 +55,8 @@ class TensorPipeRpcBackendOptions:
                 raise ValueError(f"set_device_map: two devices cannot go to one, got {there} of {to} twice")
             places[here] = there
 
+    _set_device_map = set_device_map
+
     def set_devices(self, devices):
         """The GPUs that are used."""
         self.devices = [_device(d) for d in devices]

@@ -13,6 +13,7 @@ import collections
 import facula
 from facula import _C
 
+from . import _registered
 from ._dtensor import DTensor
 from ._plan import alike, choose, falling, growing, linear, moved, numerator, scaled
 from ._redistribute import redistribute, summed_gradient
@@ -108,6 +109,10 @@ def call(func, args, kwargs):
     if name in _RAW:
         with _C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
+    if _registered.rules and name in _registered.rules:
+        result = _registered.run(name, func, args, kwargs)
+        if result is not NotImplemented:
+            return result
     plain = _plain(name)
     rule = _RULES.get(plain)
     if rule is not None and not _is_inplace(name):

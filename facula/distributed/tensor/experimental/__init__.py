@@ -8,7 +8,7 @@ import functools
 import facula
 from facula.utils import _pytree as pytree
 
-from .. import _rules
+from .. import _registered, _rules
 from .._dtensor import DTensor
 
 __all__ = ["context_parallel", "implicit_replication", "local_map", "register_sharding"]
@@ -87,8 +87,21 @@ def implicit_replication():
 
 
 def register_sharding(op):
-    """Not supported: an op without a rule gets the whole of every tensor."""
-    raise NotImplementedError(f"register_sharding: rules of your own are not supported, got one for {op}")
+    """Decorates a function that says which layouts an op takes, in the place of Facula's rule if there is one.
+
+    It is called with the op's arguments, and gives a list of (placements of the results, placements of the arguments, None
+    for what is no tensor) on one dimension of a mesh. Of these the one is taken that moves the least.
+
+    Args:
+        op: a custom op, an op of `facula.ops` or a function of Facula's, or a list of them.
+    """
+
+    def register(rule):
+        for each in op if isinstance(op, (list, tuple)) else [op]:
+            _registered.rules[_registered.name_of(each)] = rule
+        return rule
+
+    return register
 
 
 def __getattr__(name):

@@ -1,0 +1,29 @@
+"""Optimizers that are given gradients, by the class of plain ones."""
+
+from __future__ import annotations
+
+from ._functional import functional_optim_map as functional_optim_map
+
+__all__ = ["as_functional_optim", "register_functional_optim"]
+
+
+def register_functional_optim(key, optim) -> None:
+    """Lets `as_functional_optim(key)` make an `optim`; what is known already stays.
+
+    Args:
+        key: a class, or whatever a program calls it.
+        optim: a class whose instances take parameters, and `_allow_empty_param_list`.
+    """
+    functional_optim_map.setdefault(key, optim)
+
+
+def as_functional_optim(optim_cls, *args, **kwargs):
+    """An optimizer without parameters, whose `step_param(parameter, gradient)` steps one.
+
+    Args:
+        optim_cls: a class of `facula.optim`, or what was registered.
+        args, kwargs: what it takes beside parameters.
+    """
+    if optim_cls not in functional_optim_map:
+        raise ValueError(f"as_functional_optim: there is no functional form of {optim_cls}")
+    return functional_optim_map[optim_cls]([], *args, **kwargs, _allow_empty_param_list=True)

@@ -1,0 +1,30 @@
+"""By what remote calls go: there is one way."""
+
+from __future__ import annotations
+
+from . import constants
+from .api import BackendType
+from .options import TensorPipeRpcBackendOptions
+
+__all__ = ["BackendType", "backend_registered", "construct_rpc_backend_options"]
+
+
+def backend_registered(backend_name: str) -> bool:
+    """Whether there is a way of that name: "TENSORPIPE"."""
+    return backend_name in BackendType.__members__
+
+
+def construct_rpc_backend_options(
+    backend, rpc_timeout=constants.DEFAULT_RPC_TIMEOUT_SEC, init_method=constants.DEFAULT_INIT_METHOD, **kwargs
+):
+    """The options of a way, as a TensorPipeRpcBackendOptions."""
+    if backend is not BackendType.TENSORPIPE:
+        raise TypeError(f"construct_rpc_backend_options: backend is BackendType.TENSORPIPE, got {backend!r}")
+    return TensorPipeRpcBackendOptions(rpc_timeout=rpc_timeout, init_method=init_method, **kwargs)
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    found = globals()[name] = placeholders.member("torch.distributed.rpc.backend_registry", name)
+    return found
